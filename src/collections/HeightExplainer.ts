@@ -4,22 +4,7 @@ import type { Identifier } from '../flow/index.js';
 import type { Clock } from '../runtime/index.js';
 import type { Window } from './heights/Window.js';
 import type { MissingCollectionQueue } from './heights/MissingCollectionQueue.js';
-import type { CollectionRequests, HeldBackNode, RequestTrail } from './ports.js';
-
-/** A height that has lacked a collection for a long time. It is still retried. */
-interface UnresolvableHeight {
-  readonly height: number;
-  /** The ids that are missing. */
-  readonly ids: readonly Identifier[];
-  readonly ageMs: number;
-}
-
-/** The lowest height that lacks a collection, and what it lacks. */
-interface OldestMissing {
-  readonly height: number;
-  readonly ageSeconds: number;
-  readonly missingIds: readonly Identifier[];
-}
+import type { CollectionRequests, RequestTrail } from './ports.js';
 
 /** The state of a height, and what was tried for what it lacks. */
 export interface HeightExplanation {
@@ -50,15 +35,7 @@ export interface MissingExplanation {
 }
 
 /** Why a height is not complete. */
-export interface HeldUpHeight {
-  /** Distinct collections still missing, and how many the block guarantees. */
-  readonly missing: number;
-  readonly of: number;
-  /** Per node, oldest trouble first: the most failures for any one collection, and the latest error text. */
-  readonly troubles: readonly NodeTrouble[];
-  /** Nodes that are not asked now because of their rate limit. */
-  readonly heldBack: readonly HeldBackNode[];
-}
+export type HeldUpHeight = Readonly<NonNullable<ReturnType<HeightExplainer['heldUpBy']>>>;
 
 interface Parts {
   readonly mcq: MissingCollectionQueue;
@@ -81,7 +58,7 @@ export class HeightExplainer {
   }
 
   /** The lowest height that lacks a collection. */
-  oldestMissing(): OldestMissing | undefined {
+  oldestMissing() {
     const { clock, mcq } = this.#deps;
     const height = mcq.lowest();
     const queued = height === undefined ? undefined : mcq.get(height);
@@ -90,8 +67,8 @@ export class HeightExplainer {
     return { height, ageSeconds, missingIds: mcq.missingIds(height) };
   }
 
-  /** Heights that have lacked a collection for longer than this, lowest first. */
-  unresolvable(olderThanMs: number): UnresolvableHeight[] {
+  /** Heights that have lacked a collection for longer than this, lowest first. They are still retried. */
+  unresolvable(olderThanMs: number) {
     const { clock, mcq } = this.#deps;
     const nowMs = clock.monotonic();
     return [...mcq.incomplete()]
@@ -127,15 +104,18 @@ export class HeightExplainer {
   }
 
   /** What holds a height up; `undefined` if it was not handed out, or lacks nothing. */
-  heldUpBy(height: number): HeldUpHeight | undefined {
+  heldUpBy(height: number) {
     const { clock, mcq, requests } = this.#deps;
     const queued = mcq.get(height);
     if (queued === undefined || queued.missingCount === 0) return undefined;
     const trails = mcq.missingIds(height).flatMap((id) => requests?.trail(id) ?? []);
     return {
+      /** Distinct collections still missing, and how many the block guarantees. */
       missing: queued.missingCount,
       of: new Set(queued.block.collectionIds).size,
+      /** Per node, oldest trouble first: the most failures for any one collection, and the latest error text. */
       troubles: troublesOf(trails, clock.monotonic()),
+      /** Nodes that are not asked now because of their rate limit. */
       heldBack: requests?.heldBack(height) ?? [],
     };
   }
@@ -145,7 +125,7 @@ export class HeightExplainer {
 function troublesOf(trails: readonly RequestTrail[], nowMs: number): readonly NodeTrouble[] {
   const troubles = new Map<string, NodeTrouble & { readonly lastAt: number }>();
   for (const { failures } of trails) {
-    for (const [node, { count, kind, method, lastError: said, lastAt, sinceMs }] of failures) {
+    for (const [node, { count, kind, method, lastError: said, lastAt, sinceMs }] of failures ?? []) {
       const before = troubles.get(node);
       const latest = before !== undefined && before.lastAt > lastAt ? before : { kind, method, said, lastAt };
       troubles.set(node, {
@@ -156,7 +136,7 @@ function troublesOf(trails: readonly RequestTrail[], nowMs: number): readonly No
       });
     }
   }
-  for (const { askedAtMs, lastNode: node, lastMethod: method } of trails) {
+  for (const { askedAtMs, lastNode: node, lastWay: method } of trails) {
     if (askedAtMs === undefined || node === undefined || method === undefined) continue;
     if (troubles.has(node) || nowMs - askedAtMs < SILENT_AFTER_MS) continue;
     const said = `${method} at ${node}: no answer yet`;

@@ -15,7 +15,7 @@ interface Dependencies {
   readonly mcq: MissingCollectionQueue;
   readonly indexer: Pick<BlockCollectionIndexer, 'confirm' | 'isIndexed' | 'onReceivedCollectionsForBlock'>;
   readonly window: Window;
-  /** Absent with `ediOnly`. */
+  /** Absent with `ediOnly`: no collection is requested, and execution data alone completes heights. */
   readonly requests?: Pick<CollectionRequests, 'request' | 'cancel'> | undefined;
   readonly clock: Clock;
   readonly metrics: Pick<
@@ -47,18 +47,9 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
   readonly #window: Window;
   #failed = false;
 
-  constructor(
-    options: {
-      /** Never request a collection: execution data alone completes heights. */
-      readonly ediOnly: boolean;
-    },
-    dependencies: Dependencies,
-  ) {
-    if (!options.ediOnly && dependencies.requests === undefined) {
-      throw new Error('without ediOnly a JobProcessor needs `requests`');
-    }
+  constructor(dependencies: Dependencies) {
     this.#deps = dependencies;
-    this.#requests = options.ediOnly ? undefined : dependencies.requests;
+    this.#requests = dependencies.requests;
     this.#mcq = dependencies.mcq;
     this.#window = dependencies.window;
     showZeros(this.#deps.metrics);

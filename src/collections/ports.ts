@@ -34,7 +34,7 @@ export interface HeldBackNode {
   readonly untilMs: number;
 }
 
-/** The history of one wanted id, for "why is it not here". */
+/** The history of one wanted id, for "why is it not here". It changes with what is tried. */
 export interface RequestTrail {
   readonly attempts: number;
   readonly lastNode: string | undefined;
@@ -47,10 +47,10 @@ export interface RequestTrail {
   readonly isUnderWay: boolean;
   /** Monotonic milliseconds at which the current call was sent; `undefined` while none is under way. */
   readonly askedAtMs?: number | undefined;
-  /** The method of the last call. */
-  readonly lastMethod?: AccessMethod | undefined;
+  /** The last call. */
+  readonly lastWay?: CollectionWay | undefined;
   /** Nodes that failed to deliver it, by name, in order of their first failure. */
-  readonly failures: ReadonlyMap<string, NodeFailures>;
+  readonly failures: ReadonlyMap<string, NodeFailures> | undefined;
 }
 
 /** How often and how one node failed to deliver one collection. */

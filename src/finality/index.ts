@@ -1,4 +1,4 @@
-export { HeadWitnesses } from './head/HeadWitnesses.js';
+export { followWitnesses } from './head/followWitnesses.js';
 export { FinalizationListener } from './head/FinalizationListener.js';
 export { FinalizedBlocks } from './blocks/FinalizedBlocks.js';
 export type { FinalizedBlocksOptions } from './blocks/FinalizedBlocks.js';

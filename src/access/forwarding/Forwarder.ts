@@ -1,15 +1,37 @@
-import { status } from '@grpc/grpc-js';
-import { isAbort } from '../../runtime/index.js';
-import type { Endpoint } from '../transport/endpoint.js';
-import type { Admission, ForwardingAdmission, NotAdmitted } from '../transport/ports.js';
+import { connectivityState, Metadata, status } from '@grpc/grpc-js';
+import type { ChannelInterface } from '@grpc/grpc-js';
+import { isAbort, unlessAborted } from '../../runtime/index.js';
+import type { Clock } from '../../runtime/index.js';
+import { openConnection } from '../transport/channel/connection.js';
+import type { Connection } from '../transport/channel/connection.js';
 import type { StreamCall } from '../transport/channel/RpcChannel.js';
-import { methodOf, NodeForwarding } from './NodeForwarding.js';
-import type { ForwardedRequest, ForwardedSink, ForwardingDependencies } from './NodeForwarding.js';
+import {
+  maskValues,
+  metadataFor,
+  withoutSentValues,
+  withoutValues,
+} from '../transport/channel/sentMetadata.js';
+import type { Endpoint } from '../transport/endpoint.js';
+import type {
+  AccessMetrics,
+  Admission,
+  AdmissionEnd,
+  ForwardingAdmission,
+  NodeMetadata,
+  NotAdmitted,
+} from '../transport/ports.js';
+import { kindOfStatus } from '../transport/upstreamErrors.js';
 
 /** The statuses of a call whose connection broke, or that a node dropped while shutting down. */
 const CUT_OFF: ReadonlySet<status> = new Set([status.UNAVAILABLE, status.CANCELLED, status.INTERNAL]);
 /** Most nodes tried for one call. */
 const MAX_NODES = 4;
+/** Bytes of one stream that may be buffered here while its reader is slow. */
+const WINDOW_BYTES = 256 * 1024;
+/** Larger answers are refused, whatever `access.maxMessageBytes` allows. */
+const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
+/** A node that has not accepted the connection by then counts as unreachable. */
+const CONNECT_TIMEOUT_MS = 5_000;
 
 export type ForwardOutcome =
   /** The sink has received the end of the call, or the client has left. */
@@ -23,20 +45,41 @@ export type ForwardOutcome =
   /** The connection broke, and the node may have received the call. Only for calls that must not be sent twice. */
   | 'lost';
 
-export interface ForwarderSink extends ForwardedSink {
+/** One call to be forwarded unchanged. */
+interface ForwardedRequest {
+  /** `/package.Service/Method`. */
+  readonly path: string;
+  readonly message: Buffer;
+  readonly metadata: Metadata;
+  /** Milliseconds since the epoch; Infinity for none. */
+  readonly deadlineMs: number;
+  readonly isStream: boolean;
+}
+
+interface ForwardedStatus {
+  readonly code: status;
+  readonly details: string;
+  readonly metadata: Metadata;
+}
+
+export interface ForwarderSink {
   /** The call was sent: read from it. Called again if it is sent to another node. */
   onCall(call: StreamCall): void;
+  onMetadata(metadata: Metadata): void;
+  /** Called once per `read()`. */
+  onMessage(message: Buffer): void;
+  /** Called once, last. */
+  onEnd(end: ForwardedStatus): void;
 }
 
-interface Options {
-  readonly maxMessageBytes: number;
-  readonly userAgent: string;
-}
-
-interface Dependencies extends ForwardingDependencies {
+interface Parts {
   /** The nodes that may be asked, in the order of asking. */
   readonly nodes: () => readonly Endpoint[];
   readonly admission: ForwardingAdmission;
+  readonly clock: Clock;
+  readonly metrics: Pick<AccessMetrics, 'upstreamRequests'>;
+  /** What each call to a node of this name carries, whatever its caller sent. Read for each call. Default: nothing. */
+  readonly metadataFor?: (node: string) => NodeMetadata;
 }
 
 /**
@@ -45,14 +88,16 @@ interface Dependencies extends ForwardingDependencies {
  * indexer: it has connections of its own, and `ForwardingAdmission` decides when a call may be sent.
  */
 export class Forwarder {
-  readonly #options: Options;
-  readonly #dependencies: Dependencies;
+  readonly #open: (endpoint: Endpoint) => Connection;
+  readonly #parts: Parts;
   /** By name: every node that was ever offered, that is, the configured ones. */
-  readonly #nodes = new Map<string, NodeForwarding>();
+  readonly #nodes = new Map<string, ForwardingNode>();
 
-  constructor(options: Options, dependencies: Dependencies) {
-    this.#options = options;
-    this.#dependencies = dependencies;
+  constructor(options: { readonly maxMessageBytes: number; readonly userAgent: string }, parts: Parts) {
+    const maxMessageBytes = Math.min(options.maxMessageBytes, MAX_ANSWER_BYTES);
+    this.#open = (endpoint) =>
+      openConnection({ ...options, endpoint, maxMessageBytes, windowBytes: WINDOW_BYTES }, parts.clock);
+    this.#parts = parts;
   }
 
   /** Resolves when it is over. The signal cancels the call, without an end for the sink. */
@@ -62,16 +107,21 @@ export class Forwarder {
     { signal, isRepeatable }: { readonly signal: AbortSignal; readonly isRepeatable: boolean },
   ): Promise<ForwardOutcome> {
     let outcome: ForwardOutcome = 'unreachable';
-    for (const node of this.#offered().slice(0, MAX_NODES)) {
-      if (!(await node.reach(signal))) continue;
+    for (const endpoint of this.#parts.nodes().slice(0, MAX_NODES)) {
+      const node = this.#nodes.get(endpoint.name) ?? new ForwardingNode(() => this.#open(endpoint));
+      this.#nodes.set(endpoint.name, node);
+      if (!(await node.reach(this.#parts.clock, signal))) continue;
       if (signal.aborted) return 'ended';
-      const admission = await this.#admitted(node, request, signal);
+      const admission = await this.#admitted(endpoint, request, signal);
       if (admission === 'aborted') return 'ended';
       if (typeof admission === 'string') {
         if (admission !== 'gone') outcome = admission;
         continue;
       }
-      const end = await attempt(node, request, admission, sink, signal);
+      const { metadataFor: metadataOf, metrics } = this.#parts;
+      metrics.upstreamRequests.inc({ endpoint: endpoint.name, method: methodOf(request) });
+      const sent = metadataOf?.(endpoint.name) ?? {};
+      const end = await node.send({ ...request, sent, admission }, sink, signal);
       if (end === 'ended') return 'ended';
       if (!isRepeatable) return 'lost';
     }
@@ -83,28 +133,14 @@ export class Forwarder {
     for (const node of this.#nodes.values()) node.close();
   }
 
-  #offered(): readonly NodeForwarding[] {
-    return this.#dependencies.nodes().map((endpoint) => {
-      let node = this.#nodes.get(endpoint.name);
-      if (node === undefined) {
-        node = new NodeForwarding({ endpoint, ...this.#options }, this.#dependencies);
-        this.#nodes.set(endpoint.name, node);
-      }
-      return node;
-    });
-  }
-
   async #admitted(
-    { name }: NodeForwarding,
-    { path, isStream }: ForwardedRequest,
+    { name }: Endpoint,
+    request: ForwardedRequest,
     signal: AbortSignal,
   ): Promise<Admission | NotAdmitted | 'aborted'> {
     try {
-      const admission = await this.#dependencies.admission.admit(
-        name,
-        { method: methodOf(path), isStream },
-        signal,
-      );
+      const call = { method: methodOf(request), isStream: request.isStream };
+      const admission = await this.#parts.admission.admit(name, call, signal);
       if (!signal.aborted) return admission;
       if (typeof admission !== 'string') admission.over('other');
       return 'aborted';
@@ -115,43 +151,164 @@ export class Forwarder {
   }
 }
 
-/** `lost`: the connection broke or was never made, and there was no response. The sink has not been called. */
-function attempt(
-  node: NodeForwarding,
-  request: ForwardedRequest,
-  admission: Admission,
-  sink: ForwarderSink,
-  signal: AbortSignal,
-): Promise<'ended' | 'lost'> {
-  return new Promise((resolve) => {
-    let isAnswered = false;
-    const onAbort = (): void => {
-      call.cancel();
-      resolve('ended');
-    };
-    const call = node.open(request, admission, {
-      onMetadata: (metadata) => {
-        isAnswered = true;
-        sink.onMetadata(metadata);
-      },
-      onMessage: (message) => {
-        isAnswered = true;
-        sink.onMessage(message);
-      },
-      onEnd: (end) => {
-        signal.removeEventListener('abort', onAbort);
+/** One node: its connection, and the calls on it. */
+class ForwardingNode {
+  readonly #open: () => Connection;
+  #connection: Connection | undefined;
+  /** Set while callers wait for the connection. */
+  #reaching: Promise<boolean> | undefined;
+  #closed = false;
+
+  constructor(open: () => Connection) {
+    this.#open = open;
+  }
+
+  /**
+   * True when a call may be sent now, false when the node cannot be connected to, or the signal aborts. Sends nothing. All
+   * callers wait for the same connection, and leave as soon as theirs do.
+   */
+  async reach(clock: Clock, signal: AbortSignal): Promise<boolean> {
+    this.#reaching ??= this.#reach(clock).finally(() => (this.#reaching = undefined));
+    const reaching = this.#reaching;
+    return unlessAborted<boolean>(signal, (resolve) => {
+      void reaching.then(resolve);
+      return () => undefined;
+    }).catch(() => false);
+  }
+
+  async #reach(clock: Clock): Promise<boolean> {
+    const deadline = clock.now() + CONNECT_TIMEOUT_MS;
+    while (!this.#closed) {
+      const { channel } = (this.#connection ??= this.#open());
+      const state = channel.getConnectivityState(true);
+      if (state === connectivityState.READY) return true;
+      if (state === connectivityState.TRANSIENT_FAILURE || state === connectivityState.SHUTDOWN) return false;
+      const changed = await new Promise<boolean>((resolve) =>
+        channel.watchConnectivityState(state, deadline, (error) => resolve(error === undefined)),
+      );
+      if (!changed) return false;
+    }
+    return false;
+  }
+
+  /**
+   * Sends a call that was admitted, as bytes, and reports its end to the admission. `sent`: our own metadata. `lost`: the
+   * connection broke or was never made, and there was no response; then the sink has had no end.
+   */
+  send(
+    request: ForwardedRequest & { readonly sent: NodeMetadata; readonly admission: Admission },
+    sink: ForwarderSink,
+    signal: AbortSignal,
+  ): Promise<'ended' | 'lost'> {
+    const { admission, isStream, sent } = request;
+    const connection = (this.#connection ??= this.#open());
+    return new Promise((resolve) => {
+      const call = createCall(connection, request);
+      let isAnswered = false;
+      let isOver = false;
+      const over = (end: AdmissionEnd): void => {
+        isOver = true;
+        leave?.();
+        signal.removeEventListener('abort', cancel);
+        admission.over(end);
+      };
+      const end = (callStatus: ForwardedStatus): void => {
+        if (isOver) return;
+        over(endOf(callStatus));
         // A server that answers sends headers.
-        const isSilent = !isAnswered && Object.keys(end.metadata.getMap()).length === 0;
-        if (isSilent && CUT_OFF.has(end.code)) {
-          resolve('lost');
-          return;
-        }
-        sink.onEnd(end);
+        const isSilent = !isAnswered && Object.keys(callStatus.metadata.getMap()).length === 0;
+        const isLost = isSilent && CUT_OFF.has(callStatus.code);
+        if (!isLost) sink.onEnd(callStatus);
+        resolve(isLost ? 'lost' : 'ended');
+      };
+      const cancel = (): void => {
+        if (isOver) return;
+        over('other');
         resolve('ended');
-      },
+        // After too many cancellations, a call with a deadline is left to run out instead: see `mayCancel`.
+        if (connection.mayCancel() || isStream)
+          call.cancelWithStatus(status.CANCELLED, 'cancelled by the client');
+      };
+      const makeWay = (why: ForwardedStatus): void => {
+        end(why);
+        call.cancelWithStatus(status.CANCELLED, 'the stream had to make way');
+      };
+      admission.onMakeWay(() => makeWay(MADE_WAY));
+      const leave = isStream ? connection.streams(() => makeWay(SHUTTING_DOWN)) : undefined;
+      call.start(metadataFor(sent, request.metadata.clone()), {
+        onReceiveMetadata: (metadata) => {
+          if (isOver) return;
+          isAnswered = true;
+          sink.onMetadata(withoutSentValues(metadata, sent));
+        },
+        onReceiveMessage: (message: Buffer) => {
+          if (isOver) return;
+          isAnswered = true;
+          maskValues(message, sent);
+          sink.onMessage(message);
+        },
+        onReceiveStatus: (callStatus) => end(statusFor(callStatus, sent)),
+      });
+      call.sendMessageWithContext({}, request.message);
+      call.halfClose();
+      signal.addEventListener('abort', cancel, { once: true });
+      if (signal.aborted) cancel();
+      else sink.onCall({ read: () => call.startRead(), cancel });
     });
-    signal.addEventListener('abort', onAbort, { once: true });
-    if (signal.aborted) onAbort();
-    else sink.onCall(call);
-  });
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#connection?.client.close();
+  }
 }
+
+/** It throws for a channel that was closed while the call waited to be admitted. */
+function createCall(
+  { channel }: Connection,
+  { admission, path, deadlineMs }: ForwardedRequest & { readonly admission: Admission },
+): ReturnType<ChannelInterface['createCall']> {
+  try {
+    return channel.createCall(path, deadlineMs, null, null, null);
+  } catch (error) {
+    admission.over('other');
+    throw error;
+  }
+}
+
+/**
+ * The status that the caller gets. Our own credentials are refused: that is no matter of the caller, who sent none of them,
+ * and must not learn them from a node that repeats them.
+ */
+function statusFor({ code, details, metadata }: ForwardedStatus, sent: NodeMetadata): ForwardedStatus {
+  if (code === status.UNAUTHENTICATED && Object.keys(sent).length > 0) return CREDENTIALS_REFUSED;
+  return { code, details: withoutValues(details, sent), metadata: withoutSentValues(metadata, sent) };
+}
+
+/** The part of the status that concerns the rate limit. */
+function endOf({ code, details }: ForwardedStatus): AdmissionEnd {
+  if (code === status.OK) return 'answered';
+  return kindOfStatus({ code, details }) === 'rate_limited' ? 'rate_limited' : 'other';
+}
+
+/** The method of a path. */
+function methodOf({ path }: ForwardedRequest): string {
+  return path.slice(path.lastIndexOf('/') + 1);
+}
+
+const SHUTTING_DOWN: ForwardedStatus = {
+  code: status.UNAVAILABLE,
+  details: 'the access node takes no more calls on this connection; try again',
+  metadata: new Metadata(),
+};
+const CREDENTIALS_REFUSED: ForwardedStatus = {
+  code: status.FAILED_PRECONDITION,
+  details:
+    'this call is forwarded, but the access node refuses what this indexer identifies itself with (access.metadataFile): tell its operator',
+  metadata: new Metadata(),
+};
+const MADE_WAY: ForwardedStatus = {
+  code: status.RESOURCE_EXHAUSTED,
+  details: 'the access node grants few streams, and the indexer needs them; try again later',
+  metadata: new Metadata(),
+};

@@ -23,14 +23,6 @@ interface Parts {
   readonly logger: Logger;
 }
 
-/** What is known of the proofs of blocks, for people. */
-export interface BlockProofsStatus {
-  /** The form of the last block that was proven. */
-  readonly form: BlockForm | undefined;
-  /** Why blocks are taken unproven now; `undefined` while none is. */
-  readonly reason: string | undefined;
-}
-
 type Unprovable = Extract<Proving, { kind: 'unknown_form' | 'without_header' }>['kind'];
 
 interface UnprovableSpork {
@@ -79,10 +71,13 @@ export class BlockProofs {
     };
   }
 
-  status(): BlockProofsStatus {
+  /** What is known of the proofs of blocks, for people. */
+  status() {
     const why = this.#lastUnprovable;
     return {
+      /** The form of the last block that was proven. */
       form: this.#form,
+      /** Why blocks are taken unproven now; `undefined` while none is. */
       reason: why === undefined ? undefined : `the last block is not proven: ${WHY[why]}`,
     };
   }

@@ -14,7 +14,7 @@ import { inOrderOfAsking } from '../selection/NodeHealthRecord.js';
 import { nameOf, nodeState } from './PoolMember.js';
 import type { NodeState, PoolMember } from './PoolMember.js';
 import { BlockProofs } from '../node/BlockProofs.js';
-import type { BlockProofsStatus, ProofMode } from '../node/BlockProofs.js';
+import type { ProofMode } from '../node/BlockProofs.js';
 import { GrpcAccessNode } from '../node/GrpcAccessNode.js';
 import type { PooledNode } from '../node/GrpcAccessNode.js';
 import type { AccessMetrics, CallCredentials, ForwardingAdmission } from '../transport/ports.js';
@@ -196,7 +196,7 @@ export class AccessNetwork implements AccessNodes {
   }
 
   /** `undefined`: blocks are not proven. */
-  proofStatus(): BlockProofsStatus | undefined {
+  proofStatus(): ReturnType<BlockProofs['status']> | undefined {
     return this.#proofs?.status();
   }
 
@@ -258,44 +258,36 @@ function grpcNodes(
     );
 }
 
-interface ConfiguredNode {
-  readonly endpoint: Endpoint;
-  readonly roles: PoolMember['roles'];
-}
-
 /**
  * Each named node once, with all its roles; access nodes first. Expected errors: OperatorError `configuration` for an
  * unusable endpoint, or without an access node.
  */
-function configuredNodes(named: AccessNetworkOptions): readonly ConfiguredNode[] {
-  const executionData = parseEndpoints(named.executionDataNodes ?? named.accessNodes);
-  const peers = parseEndpoints(named.peers ?? []);
-  const access = named.accessNodes.length === 0 ? peers : parseEndpoints(named.accessNodes);
-  if (access.size === 0) {
+function configuredNodes({
+  accessNodes,
+  executionDataNodes = accessNodes,
+  peers = [],
+}: AccessNetworkOptions) {
+  const nodes = new Map<string, { readonly endpoint: Endpoint; readonly roles: PoolMember['roles'] }>();
+  const named = {
+    access: accessNodes.length === 0 ? peers : accessNodes,
+    executionData: executionDataNodes,
+    peer: peers,
+  };
+  if (named.access.length === 0)
     throw new OperatorError(
       'configuration',
       'No access node is named. Set accessNodes to at least one host:port.',
     );
-  }
-  const all = [access, executionData, peers].flatMap((endpoints) => [...endpoints.values()]);
-  return [...all.reduce(addEndpoint, new Map<string, Endpoint>())].map(([name, endpoint]) => ({
-    endpoint,
-    roles: { access: access.has(name), executionData: executionData.has(name), peer: peers.has(name) },
-  }));
-}
-
-/** By name; a node named twice is one node. */
-function parseEndpoints(texts: readonly string[]): ReadonlyMap<string, Endpoint> {
-  return texts.map(parseEndpoint).reduce(addEndpoint, new Map<string, Endpoint>());
-}
-
-function addEndpoint(endpoints: Map<string, Endpoint>, endpoint: Endpoint): Map<string, Endpoint> {
-  const known = endpoints.get(endpoint.name);
-  if (known !== undefined && known.tls !== endpoint.tls) {
-    throw new OperatorError(
-      'configuration',
-      `The access node ${endpoint.name} is named both as grpc:// and as grpcs://. Name it once.`,
-    );
-  }
-  return endpoints.set(endpoint.name, endpoint);
+  for (const role of ['access', 'executionData', 'peer'] as const)
+    for (const endpoint of named[role].map(parseEndpoint)) {
+      const known = nodes.get(endpoint.name);
+      if (known !== undefined && known.endpoint.tls !== endpoint.tls)
+        throw new OperatorError(
+          'configuration',
+          `The access node ${endpoint.name} is named both as grpc:// and as grpcs://. Name it once.`,
+        );
+      const roles = known?.roles ?? { access: false, executionData: false, peer: false };
+      nodes.set(endpoint.name, { endpoint, roles: { ...roles, [role]: true } });
+    }
+  return nodes.values();
 }

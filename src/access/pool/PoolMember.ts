@@ -1,11 +1,8 @@
 import { Pause } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import type { Foreignness, ForeignReason, NodeIdentity } from './identity/nodeIdentity.js';
+import type { Foreignness, NodeIdentity } from './identity/nodeIdentity.js';
 import type { PooledNode } from '../node/GrpcAccessNode.js';
-import type { CallRecord } from '../selection/NodeHealthRecord.js';
 import { NodeTroubles } from '../selection/NodeTroubles.js';
-import type { MethodLimit } from '../transport/RpcClient.js';
-import type { AccessMethod, NodeHealth } from '../types.js';
 
 /** One node in the pool and what is known about it. */
 export class PoolMember {
@@ -120,46 +117,32 @@ function lowestOf({ identity, refusedBelow }: PoolMember): number | undefined {
 }
 
 /** What is known about one node, for metrics and the status page. */
-export interface NodeState {
-  readonly endpoint: string;
-  readonly state: NodeHealth;
-  /** `peer`: an indexer that feeds us, and nothing else. */
-  readonly origin: 'configured' | 'historic' | 'peer';
-  readonly executionData: boolean;
-  /** Average latency of its answered calls; `undefined` before the first. */
-  readonly latencyMs: number | undefined;
-  readonly callsInFlight: number;
-  /** Empty when unknown. */
-  readonly semver: string;
-  readonly lowestHeight: number | undefined;
-  /** Why a foreign node is foreign. */
-  readonly foreign: ForeignReason | undefined;
-  /** Why its handshake fails; `undefined` while it succeeds. */
-  readonly trouble: string | undefined;
-  /** Why the node as a whole is not healthy; `undefined` while it is. */
-  readonly record: CallRecord | undefined;
-  /** Its calls that are not healthy, and why. */
-  readonly calls: readonly (CallRecord & { readonly method: AccessMethod })[];
-  /** Its calls that are limited now, by us or by rate limits that it answered. */
-  readonly limits: readonly MethodLimit[];
-}
+export type NodeState = Readonly<ReturnType<typeof nodeState>>;
 
 /** A snapshot. */
-export function nodeState(member: PoolMember): NodeState {
+export function nodeState(member: PoolMember) {
   const { node, origin, roles, identity, range, foreign, trouble } = member;
   return {
     endpoint: node.name,
     state: node.health,
-    origin: isHeard(member) ? origin : 'peer',
+    /** `peer`: an indexer that feeds us, and nothing else. */
+    origin: isHeard(member) ? origin : ('peer' as const),
     executionData: roles.executionData,
+    /** Average latency of its answered calls; `undefined` before the first. */
     latencyMs: node.healthRecord.averageLatencyMs,
     callsInFlight: node.inFlight,
+    /** Empty when unknown. */
     semver: identity?.semver ?? '',
     lowestHeight: range.lowest,
+    /** Why a foreign node is foreign. */
     foreign: foreign?.reason,
+    /** Why its handshake fails; `undefined` while it succeeds. */
     trouble,
+    /** Why the node as a whole is not healthy; `undefined` while it is. */
     record: node.healthRecord.record,
+    /** Its calls that are not healthy, and why. */
     calls: node.healthRecord.callRecords(),
+    /** Its calls that are limited now, by us or by rate limits that it answered. */
     limits: node.limits?.() ?? [],
   };
 }

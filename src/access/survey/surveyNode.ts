@@ -1,5 +1,5 @@
 import { decodeBlockMessage, decodeProvableBlock } from '../../flow/index.js';
-import type { BlockExecutionData, FinalizedBlock } from '../../flow/index.js';
+import type { FinalizedBlock } from '../../flow/index.js';
 import { createMetrics } from '../../observability/index.js';
 import { isAbort, programVersion } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
@@ -7,7 +7,7 @@ import { GrpcAccessNode } from '../node/GrpcAccessNode.js';
 import { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import type { Endpoint } from '../transport/endpoint.js';
 import type { CallCredentials } from '../transport/ports.js';
-import type { AccessMethod, BlockHeader, NodeVersionInfo } from '../types.js';
+import type { AccessMethod } from '../types.js';
 import { UpstreamError } from '../UpstreamError.js';
 import type { UpstreamErrorKind } from '../UpstreamError.js';
 import { isIP } from 'node:net';
@@ -27,21 +27,7 @@ export interface CallSurvey {
 }
 
 /** What one access node says about itself, and what it serves. */
-export interface NodeSurvey {
-  readonly endpoint: Endpoint;
-  readonly isAnswering: boolean;
-  /** `tls` for a node that does not answer because it speaks TLS and was asked without. */
-  readonly speaks: 'tls' | undefined;
-  readonly chainId: string | undefined;
-  readonly version: NodeVersionInfo | undefined;
-  readonly head: BlockHeader | undefined;
-  /** The time of the call for the head, by our clock: its middle. */
-  readonly headAskedAtMs: number | undefined;
-  readonly sealedHeight: number | undefined;
-  readonly calls: readonly CallSurvey[];
-  /** The median of the calls' times; `undefined` when none was served. */
-  readonly latencyMs: number | undefined;
-}
+export type NodeSurvey = Readonly<Awaited<ReturnType<typeof surveyNode>>>;
 
 interface Options {
   readonly endpoint: Endpoint;
@@ -61,13 +47,10 @@ interface Options {
  * Makes, once, every call to one node that the daemon makes. Takes a few times `timeoutMs` at most. No expected errors:
  * failures are part of the answer.
  */
-export async function surveyNode(
-  options: Options,
-  dependencies: { readonly clock: Clock },
-): Promise<NodeSurvey> {
-  const { credentials, endpoint, maxMessageBytes, timeoutMs } = options;
+export async function surveyNode(options: Options, dependencies: { readonly clock: Clock }) {
+  const { credentials, endpoint, maxMessageBytes, peer, timeoutMs } = options;
   const { clock } = dependencies;
-  const isMirrored = options.peer === 'mirrored';
+  const isMirrored = peer === 'mirrored';
   const node = new GrpcAccessNode(
     {
       endpoint,
@@ -87,157 +70,120 @@ export async function surveyNode(
       metrics: createMetrics({ version: programVersion(), node: process.version }),
     },
   );
-  try {
-    return await new Survey(node, options, clock).run();
-  } finally {
-    node.close();
-  }
-}
-
-class Survey {
-  readonly #node: GrpcAccessNode;
-  readonly #options: Options;
-  readonly #clock: Clock;
-  readonly #calls: CallSurvey[] = [];
-
-  constructor(node: GrpcAccessNode, options: Options, clock: Clock) {
-    this.#node = node;
-    this.#options = options;
-    this.#clock = clock;
-  }
-
-  async run(): Promise<NodeSurvey> {
-    const node = this.#node;
-    const { endpoint, peer } = this.#options;
-    const parameters = await this.#ask('GetNetworkParameters', () => node.getNetworkParameters());
-    const isReached = parameters !== undefined || !this.#isUnreachable();
-    const asksNode = isReached && (peer === undefined || peer === 'mirrored');
-    const version = asksNode
-      ? await this.#ask('GetNodeVersionInfo', () => node.getNodeVersionInfo())
-      : undefined;
-    const beganAtMs = this.#clock.now();
-    const head = asksNode
-      ? await this.#ask('GetLatestBlockHeader', () => node.getLatestBlockHeader(false))
-      : undefined;
-    const headAskedAtMs = (beganAtMs + this.#clock.now()) / 2;
-    const sealed = head && (await this.#ask('GetLatestBlockHeader', () => node.getLatestBlockHeader(true)));
-    // An index has no header of a block without a proof.
-    const at = head?.height ?? (peer === 'mirrored' ? version?.nodeRootHeight : undefined);
-    if (at !== undefined) await this.#askData(at, sealed?.height ?? at);
-    const from = peer === 'mirrored' ? at : peer?.fromHeight;
-    if (isReached && from !== undefined) {
-      await this.#open('SubscribeIndexedBlocks', (signal) => node.subscribeIndexedBlocks(from, { signal }));
-    }
-    return {
-      endpoint,
-      isAnswering: isReached,
-      version,
-      head,
-      calls: this.#calls,
-      speaks: isReached ? undefined : await this.#spokenInstead(),
-      chainId: parameters?.chainId ?? (head?.chainId === '' ? undefined : head?.chainId),
-      headAskedAtMs: head && headAskedAtMs,
-      sealedHeight: sealed?.height,
-      latencyMs: this.#latencyMs(),
-    };
-  }
-
-  /** Blocks, collections and streams. */
-  async #askData(head: number, sealed: number): Promise<void> {
-    const node = this.#node;
-    const block = await this.#blockWithCollections(head);
-    const [id] = block?.collectionIds ?? [];
-    if (id !== undefined) {
-      await this.#ask('GetFullCollectionByID', () => node.getFullCollection(id));
-      const transactions = await this.#ask('GetCollectionByID', () => node.getCollectionTransactionIds(id));
-      const [transaction] = transactions ?? [];
-      if (transaction !== undefined)
-        await this.#ask('GetTransaction', () => node.getTransaction(transaction));
-    }
-    const feed = (signal: AbortSignal): AsyncIterable<BlockExecutionData> =>
-      node.subscribeExecutionData(sealed, { signal });
-    await Promise.all([
-      this.#open('SubscribeBlockDigestsFromLatest', (signal) =>
-        node.subscribeBlockDigests({ signal, sealed: false }),
-      ),
-      this.#open('SubscribeBlocksFromStartHeight', (signal) => node.subscribeBlocks(head, { signal })),
-      ...(this.#options.asksExecutionData
-        ? [this.#open('SubscribeExecutionDataFromStartBlockHeight', feed)]
-        : []),
-    ]);
-  }
-
-  async #blockWithCollections(head: number): Promise<FinalizedBlock | undefined> {
-    const lowest = Math.max(0, head - BLOCKS_LOOKED_AT + 1);
-    for (let height = head; height >= lowest; height -= 1) {
-      const received = await this.#ask('GetBlockByHeight', () => this.#node.getBlockByHeight(height));
-      if (received === undefined || received.block.collectionIds.length > 0) return received?.block;
-    }
-    return undefined;
-  }
-
-  async #ask<T>(method: AccessMethod, ask: () => Promise<T>): Promise<T | undefined> {
-    const beganAtMs = this.#clock.monotonic();
+  const calls: CallSurvey[] = [];
+  const note = (
+    method: AccessMethod,
+    outcome: CallSurvey['outcome'],
+    said: string | undefined,
+    beganAtMs: number,
+  ): void => {
+    calls.push({ method, outcome, said, tookMs: clock.monotonic() - beganAtMs });
+  };
+  const ask = async <T>(method: AccessMethod, answer: () => Promise<T>): Promise<T | undefined> => {
+    const beganAtMs = clock.monotonic();
     try {
-      const answer = await ask();
-      this.#note(method, 'served', undefined, beganAtMs);
-      return answer;
+      const given = await answer();
+      note(method, 'served', undefined, beganAtMs);
+      return given;
     } catch (error) {
       if (!(error instanceof UpstreamError)) throw error;
-      this.#note(method, error.kind, error.message, beganAtMs);
+      note(method, error.kind, error.message, beganAtMs);
       return undefined;
     }
-  }
-
+  };
   /** Waits for the first message of a stream. */
-  async #open(method: AccessMethod, open: (signal: AbortSignal) => AsyncIterable<unknown>): Promise<void> {
+  const follow = async (
+    method: AccessMethod,
+    open: (signal: AbortSignal) => AsyncIterable<unknown>,
+  ): Promise<void> => {
     const limit = new AbortController();
-    const timer = this.#clock.setTimer(this.#options.timeoutMs, () => limit.abort());
-    const beganAtMs = this.#clock.monotonic();
+    const timer = clock.setTimer(timeoutMs, () => limit.abort());
+    const beganAtMs = clock.monotonic();
     try {
       let outcome: CallSurvey['outcome'] = 'quiet';
       for await (const _message of open(limit.signal)) {
         outcome = 'served';
         break;
       }
-      this.#note(method, outcome, outcome === 'quiet' ? 'the node ended the stream' : undefined, beganAtMs);
+      note(method, outcome, outcome === 'quiet' ? 'the node ended the stream' : undefined, beganAtMs);
     } catch (error) {
-      if (error instanceof UpstreamError) this.#note(method, error.kind, error.message, beganAtMs);
+      if (error instanceof UpstreamError) note(method, error.kind, error.message, beganAtMs);
       else if (limit.signal.aborted || isAbort(error))
-        this.#note(method, 'quiet', 'it sent nothing in time', beganAtMs);
+        note(method, 'quiet', 'it sent nothing in time', beganAtMs);
       else throw error;
     } finally {
       timer.cancel();
       limit.abort();
     }
-  }
+  };
+  const blockWithCollections = async (head: number): Promise<FinalizedBlock | undefined> => {
+    for (let height = head; height > head - BLOCKS_LOOKED_AT && height >= 0; height -= 1) {
+      const received = await ask('GetBlockByHeight', () => node.getBlockByHeight(height));
+      if (received === undefined || received.block.collectionIds.length > 0) return received?.block;
+    }
+    return undefined;
+  };
+  /** Blocks, collections and streams. */
+  const askData = async (head: number, sealed: number): Promise<void> => {
+    const [id] = (await blockWithCollections(head))?.collectionIds ?? [];
+    if (id !== undefined) {
+      await ask('GetFullCollectionByID', () => node.getFullCollection(id));
+      const transactions = await ask('GetCollectionByID', () => node.getCollectionTransactionIds(id));
+      const [transaction] = transactions ?? [];
+      if (transaction !== undefined) await ask('GetTransaction', () => node.getTransaction(transaction));
+    }
+    await Promise.all([
+      follow('SubscribeBlockDigestsFromLatest', (signal) =>
+        node.subscribeBlockDigests({ signal, sealed: false }),
+      ),
+      follow('SubscribeBlocksFromStartHeight', (signal) => node.subscribeBlocks(head, { signal })),
+      options.asksExecutionData &&
+        follow('SubscribeExecutionDataFromStartBlockHeight', (signal) =>
+          node.subscribeExecutionData(sealed, { signal }),
+        ),
+    ]);
+  };
 
-  #note(
-    method: AccessMethod,
-    outcome: CallSurvey['outcome'],
-    said: string | undefined,
-    beganAtMs: number,
-  ): void {
-    this.#calls.push({ method, outcome, said, tookMs: this.#clock.monotonic() - beganAtMs });
-  }
-
-  /** True while the node has sent neither an answer nor a refusal. */
-  #isUnreachable(): boolean {
-    return this.#calls.every(({ outcome }) => outcome === 'unavailable' || outcome === 'deadline');
-  }
-
-  async #spokenInstead(): Promise<'tls' | undefined> {
-    const { endpoint, timeoutMs } = this.#options;
-    if (endpoint.tls) return undefined;
-    return (await probeTls(endpoint, { timeoutMs, clock: this.#clock })) ? 'tls' : undefined;
-  }
-
-  #latencyMs(): number | undefined {
-    const times = this.#calls
+  try {
+    const parameters = await ask('GetNetworkParameters', () => node.getNetworkParameters());
+    // It sent an answer, or a refusal.
+    const isReached = calls.some(({ outcome }) => outcome !== 'unavailable' && outcome !== 'deadline');
+    const asksNode = isReached && (peer === undefined || isMirrored);
+    const version = asksNode ? await ask('GetNodeVersionInfo', () => node.getNodeVersionInfo()) : undefined;
+    const beganAtMs = clock.now();
+    const head = asksNode
+      ? await ask('GetLatestBlockHeader', () => node.getLatestBlockHeader(false))
+      : undefined;
+    const headAskedAtMs = (beganAtMs + clock.now()) / 2;
+    const sealed = head && (await ask('GetLatestBlockHeader', () => node.getLatestBlockHeader(true)));
+    // An index has no header of a block without a proof.
+    const at = head?.height ?? (isMirrored ? version?.nodeRootHeight : undefined);
+    if (at !== undefined) await askData(at, sealed?.height ?? at);
+    const from = peer === 'mirrored' ? at : peer?.fromHeight;
+    if (isReached && from !== undefined)
+      await follow('SubscribeIndexedBlocks', (signal) => node.subscribeIndexedBlocks(from, { signal }));
+    const speaksTls = !isReached && !endpoint.tls && (await probeTls(endpoint, { timeoutMs, clock }));
+    const times = calls
       .filter(({ method, outcome }) => outcome === 'served' && method.startsWith('Get'))
       .map(({ tookMs }) => tookMs)
       .sort((left, right) => left - right);
-    return times[Math.floor(times.length / 2)];
+    return {
+      endpoint,
+      isAnswering: isReached,
+      version,
+      head,
+      calls,
+      /** `tls` for a node that does not answer because it speaks TLS and was asked without. */
+      speaks: speaksTls ? ('tls' as const) : undefined,
+      chainId: parameters?.chainId ?? (head?.chainId === '' ? undefined : head?.chainId),
+      /** The time of the call for the head, by our clock: its middle. */
+      headAskedAtMs: head && headAskedAtMs,
+      sealedHeight: sealed?.height,
+      /** The median of the calls' times; `undefined` when none was served. */
+      latencyMs: times[Math.floor(times.length / 2)],
+    };
+  } finally {
+    node.close();
   }
 }
 

@@ -124,7 +124,7 @@ export function buildLine(
   );
 
   const requests = config.ediOnly ? undefined : new RequestPort();
-  const processor = new JobProcessor(config, { ...common, mcq, indexer, window, requests, onFatal });
+  const processor = new JobProcessor({ ...common, mcq, indexer, window, requests, onFatal });
 
   const { concurrency, timeoutMs, backoffMinMs, backoffMaxMs } = config.requester;
   const streamOptions = {

@@ -2,7 +2,12 @@ import { AccessNetwork } from '../../access/index.js';
 import type { AccessNetworkDependencies, OpenChannel, OpenNode } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { EndpointSlots, Window } from '../../collections/index.js';
-import { FinalityProver, FinalizationListener, HeadWitnesses, ProofBackfill } from '../../finality/index.js';
+import {
+  FinalityProver,
+  FinalizationListener,
+  followWitnesses,
+  ProofBackfill,
+} from '../../finality/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
 import { BlockHasher, readHeader } from '../../proof/index.js';
 import type { CertificateThread } from '../../proof/index.js';
@@ -206,13 +211,8 @@ export async function runIndexing(config: DaemonConfig, parts: IndexingParts, on
   untilStopped('account index', buildAccounts(config, parts, published));
   untilStopped('handshakes', network.run(signal));
   lifecycle.supervise(listener.run(signal));
-  const witnesses = new HeadWitnesses({
-    nodes: network,
-    clock: parts.clock,
-    source: () => listener.source(),
-    onHead: (head) => listener.tell(head),
-  });
-  lifecycle.supervise(witnesses.run(signal));
+  const heads = { source: () => listener.source(), onHead: listener.tell.bind(listener) };
+  lifecycle.supervise(followWitnesses({ nodes: network, clock: parts.clock, ...heads }, signal));
   const identified = network.waits.whenIdentified(signal);
   if (parts.prover !== undefined)
     untilStopped('proofs of finality', proveFinality(parts, parts.prover, identified));

@@ -12,8 +12,7 @@ import { EXECUTION_DATA, methodOf, usedMethod } from './BodyStream.js';
 import type { BodyStream, StreamSources } from './BodyStream.js';
 import { judgeStreamEnd, StreamFault } from './StreamFault.js';
 import type { StreamEnd } from './StreamFault.js';
-import { StreamMonitor } from './StreamMonitor.js';
-import { StreamState } from './StreamState.js';
+import { SLACK_HEIGHTS, StreamState } from './StreamState.js';
 import type { ExecutionDataStatus } from './StreamState.js';
 
 export interface ExecutionDataIndexerOptions {
@@ -53,10 +52,8 @@ const DEFAULTS = {
   freshMs: 1_000,
 } as const;
 
-/** Durable heights the stream may be behind the watermark before it is reopened above it. */
-const SKIP_AHEAD_HEIGHTS = 32;
-/** A new stream that delivers nothing is abandoned sooner than one that has delivered, at most twice in a row. */
-const OPENING_SILENCE = { ms: 4_000, times: 2 };
+/** How many streams in a row may be abandoned sooner because nothing ever came. */
+const BRIEF_STREAMS = 2;
 /** After this many consecutive failures a new head no longer shortens the pause. */
 const SHORT_PAUSES = 2;
 /** Shortest pause that a new head can end. */
@@ -149,7 +146,6 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     } catch (error) {
       if (!wasAborted(error, signal)) throw error;
     } finally {
-      this.#state.closed();
       this.#state.node = undefined;
       this.#state.enter('off');
     }
@@ -187,7 +183,6 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     this.#verified = 0;
     const height = state.next;
     const end = await this.#follow(node, signal);
-    state.closed();
     const pauseMs = this.#onStreamEnd({ node, method, height }, end);
     if (pauseMs > 0) await this.#pause(pauseMs, end, signal);
   }
@@ -269,22 +264,16 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
    */
   async #follow(node: AccessNode, signal: AbortSignal): Promise<StreamEnd> {
     const { clock } = this.#dependencies;
-    const { silenceMs, stream } = this.#options;
+    const { stream } = this.#options;
     const state = this.#state;
-    const isShort = this.#attempts.failures < OPENING_SILENCE.times;
     const reader = new StreamReader<BlockExecutionData>({
       open: (ended) => stream.open(node, state.next, { signal: ended }),
       onLateError: (error) => (this.#lateError ??= { error }),
       clock,
       signal,
     });
-    const watch = new StreamMonitor({
-      silenceMs,
-      openingSilenceMs: isShort ? Math.min(OPENING_SILENCE.ms, silenceMs) : silenceMs,
-      paceSlackHeights: SKIP_AHEAD_HEIGHTS,
-      due: stream.words.due,
-      clock,
-      position: () => ({ next: state.next, due: this.#dependencies.dueHeight() }),
+    state.opened({
+      isBrief: this.#attempts.failures < BRIEF_STREAMS,
       look: () => {
         // The stream has been open for a whole check interval: the node has the feed.
         if (state.now === 'unavailable') state.enter('connecting');
@@ -292,8 +281,6 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
       },
       onFault: (fault) => reader.cancel(fault),
     });
-    state.watch = watch;
-    watch.start();
     let justPaused = false;
     // The first message takes as long as the stream to open, which says nothing of its pace.
     let isOpen = false;
@@ -302,14 +289,14 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
         justPaused = false;
         // Checked without yielding before the read: another stream may just have used up the budget.
         while (!this.#hasRoom()) {
-          await this.#waitForRoom(watch, signal);
+          await this.#waitForRoom(signal);
           justPaused = true;
         }
-        const wasDue = watch.pulling();
+        const wasDue = state.pulling();
         const readAtMs = clock.monotonic();
         const read = await reader.read();
-        watch.pulled();
-        // The monitor reports silence.
+        state.pulled();
+        // The state reports silence.
         if (read === 'silent' || read.done === true)
           throw new StreamFault('ended', 'the node ended the stream');
         const message = read.value;
@@ -332,20 +319,16 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
         ? { ...end, fault: undefined }
         : end;
     } finally {
-      watch.stop();
-      state.watch = undefined;
+      state.closed();
       reader.cancel(new StreamFault('ended', 'the stream was closed'));
     }
   }
 
-  async #waitForRoom(watch: StreamMonitor, signal: AbortSignal): Promise<void> {
-    const { window } = this.#dependencies;
+  async #waitForRoom(signal: AbortSignal): Promise<void> {
     this.#state.waiting(true);
-    do await window.changed(signal);
+    do await this.#dependencies.window.changed(signal);
     while (!this.#hasRoom());
     this.#state.waiting(false);
-    this.#state.alive();
-    watch.paused();
   }
 
   /** Durable heights are read only to be skipped; others need their block and room for their bytes. */
@@ -401,7 +384,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
 
   #behind(): StreamFault | undefined {
     const behind = this.#dependencies.window.latestIndexedHeight() + 1 - this.#state.next;
-    if (behind <= SKIP_AHEAD_HEIGHTS) return undefined;
+    if (behind <= SLACK_HEIGHTS) return undefined;
     return new StreamFault('skip_ahead', `the stream is ${behind} heights behind the watermark`);
   }
 

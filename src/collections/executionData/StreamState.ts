@@ -1,17 +1,25 @@
 import { NodeTroubles, SILENT_AFTER_MS } from '../../access/index.js';
 import type { AccessMethod, AccessNode, NodeTrouble } from '../../access/index.js';
 import { RunningAverage } from '../../runtime/index.js';
-import type { Clock } from '../../runtime/index.js';
+import type { Clock, Timer } from '../../runtime/index.js';
 import type { BlockWindow } from '../heights/Window.js';
 import type { ExecutionDataForecast } from '../ports.js';
 import type { BodyStream, StreamWords } from './BodyStream.js';
+import { StreamFault } from './StreamFault.js';
 import type { StreamEnd } from './StreamFault.js';
-import type { StreamMonitor } from './StreamMonitor.js';
 
 /** How long to believe the lowest height that a node named: its operator may add history. */
 const PRUNED_MS = 600_000;
 /** A head that has not moved for this long is reported as the cause. */
 const HEAD_STILL_MS = 10_000;
+/** A new stream that delivers nothing is abandoned sooner than one that has delivered. */
+const OPENING_SILENCE_MS = 4_000;
+/** A stream that is further behind at the end of this time than at its start is too slow … */
+const PACE_SPAN_MS = 30_000;
+/** … unless it is at most this many heights behind: it is reopened above more durable ones than this, too. */
+export const SLACK_HEIGHTS = 32;
+/** Checks per silence: a fault goes unnoticed for at most a quarter of the silence. */
+const LOOKS_PER_SILENCE = 4;
 
 /** The state of a stream of blocks' collections. */
 export type ExecutionDataState =
@@ -27,20 +35,7 @@ export type ExecutionDataState =
   | 'unavailable';
 
 /** A snapshot of the stream. */
-export interface ExecutionDataStatus {
-  readonly state: ExecutionDataState;
-  readonly stateAgeMs: number;
-  readonly node: string | undefined;
-  readonly nextHeight: number;
-  /** The height of the last message; `undefined` before the first. */
-  readonly lastHeight: number | undefined;
-  /** Time since the last message of any stream. */
-  readonly lastMessageAgeMs: number | undefined;
-  /** What ended the last stream; cleared by the next message. */
-  readonly lastError: string | undefined;
-  /** How long it has waited for the next height to be due; `undefined` when not waiting. */
-  readonly earlyMs: number | undefined;
-}
+export type ExecutionDataStatus = Readonly<ReturnType<StreamState['status']>>;
 
 /** A node that does not offer the stream, or not for heights that low. */
 interface Lack {
@@ -55,6 +50,8 @@ interface Lack {
 
 interface Parts {
   readonly stream: BodyStream;
+  /** How long due data may be missing. */
+  readonly silenceMs: number;
   /** Most heights ahead of the stream that may be expected from it. */
   readonly lookaheadHeights: number;
   /** How long after its last sign of life a stream is still expected to deliver. */
@@ -65,10 +62,30 @@ interface Parts {
   readonly clock: Clock;
 }
 
+/** The stream that is open. */
+interface OpenStream {
+  /** How long its first message may be missing, if that is due when the stream is opened. */
+  readonly openingSilenceMs: number;
+  readonly look: () => StreamFault | undefined;
+  readonly onFault: (fault: StreamFault) => void;
+  timer: Timer;
+  /** Since when the next message has been read for; `undefined` while we do not read. */
+  pullingSinceMs: number | undefined;
+  /** Since when it has been read for and due. */
+  dueSinceMs: number | undefined;
+  /** The message that was due when the stream was opened has not arrived. */
+  isOpening: boolean | undefined;
+  /** How far behind it was at the start of the present span. */
+  span: { readonly atMs: number; readonly lag: number } | undefined;
+}
+
 /**
- * The state of a stream: where it is, at which node, since when; what it will deliver by its last sign of life and its
- * pace; and why the next height is missing: which nodes do not have or offer it, and what the others answered. Bounded by
- * the number of nodes.
+ * The state of a stream: where it is, at which node, since when; whether it delivers what is due, not merely whether it is
+ * open; what it will deliver by its last sign of life and its pace; and why the next height is missing: which nodes do not
+ * have or offer it, and what the others answered. Bounded by the number of nodes.
+ *
+ * Heights up to the sealed or finalized head are due. A quiet chain is not a fault, nor is a stream that we do not read.
+ * One timer; two comparisons per message. (A stream slower than block production looks alive: subsquid/squid-sdk PR 549.)
  */
 export class StreamState implements ExecutionDataForecast {
   /** The next height. When a stream is about to be opened, it is above the watermark. */
@@ -76,8 +93,6 @@ export class StreamState implements ExecutionDataForecast {
   /** The node that is followed or opened, and the call. */
   node: AccessNode | undefined;
   method: AccessMethod;
-  /** Watches the stream that is open. */
-  watch: StreamMonitor | undefined;
   /** What ended the last stream; cleared by the next message. */
   lastError: string | undefined;
   readonly #parts: Parts;
@@ -87,6 +102,7 @@ export class StreamState implements ExecutionDataForecast {
   /** The state to return to when waiting ends. */
   #resumed: ExecutionDataState = 'connecting';
   #lastMessage: { readonly height: number; readonly atMs: number } | undefined;
+  #open: OpenStream | undefined;
   #aliveAtMs: number | undefined;
   /** Milliseconds per height while data was due. */
   readonly #heightMs = new RunningAverage({ weight: 1 / 16 });
@@ -114,9 +130,13 @@ export class StreamState implements ExecutionDataForecast {
     this.#sinceMs = this.#parts.clock.monotonic();
   }
 
+  /** We do not read for a while: ground lost meanwhile is not the stream's fault. */
   waiting(isWaiting: boolean): void {
     if (isWaiting) this.#resumed = this.#now;
     this.enter(isWaiting ? 'waiting_window' : this.#resumed);
+    if (isWaiting) return;
+    this.alive();
+    if (this.#open !== undefined) this.#open.span = undefined;
   }
 
   /** The next height arrived from this node. */
@@ -135,8 +155,53 @@ export class StreamState implements ExecutionDataForecast {
     this.#aliveAtMs = this.#parts.clock.monotonic();
   }
 
+  /**
+   * A stream is opened, and watched until it is closed. `isBrief`: with less patience for its first message. `look` is
+   * called at every check, and may return a fault of its own.
+   */
+  opened({ isBrief, ...parts }: Pick<OpenStream, 'look' | 'onFault'> & { readonly isBrief: boolean }): void {
+    const { silenceMs } = this.#parts;
+    const openingSilenceMs = isBrief ? Math.min(OPENING_SILENCE_MS, silenceMs) : silenceMs;
+    const lookMs = Math.ceil(openingSilenceMs / LOOKS_PER_SILENCE);
+    const lookLater = (): Timer => this.#parts.clock.setTimer(lookMs, look);
+    const look = (): void => {
+      open.timer = lookLater();
+      const fault = this.#silence(open) ?? this.#slowness(open) ?? open.look();
+      if (fault !== undefined) open.onFault(fault);
+    };
+    const open: OpenStream = {
+      ...parts,
+      openingSilenceMs,
+      timer: lookLater(),
+      pullingSinceMs: undefined,
+      dueSinceMs: undefined,
+      isOpening: undefined,
+      span: undefined,
+    };
+    this.#open = open;
+  }
+
   closed(): void {
+    this.#open?.timer.cancel();
+    this.#open = undefined;
     this.#aliveAtMs = undefined;
+  }
+
+  /** A read begins. True when the next height is due. */
+  pulling(): boolean {
+    const isDue = this.#isDue();
+    if (this.#open === undefined) return isDue;
+    const nowMs = this.#parts.clock.monotonic();
+    this.#open.pullingSinceMs = nowMs;
+    this.#open.dueSinceMs = isDue ? nowMs : undefined;
+    this.#open.isOpening ??= isDue;
+    return isDue;
+  }
+
+  pulled(): void {
+    if (this.#open === undefined) return;
+    this.#open.pullingSinceMs = this.#open.dueSinceMs = undefined;
+    this.#open.isOpening = false;
   }
 
   /** One height, due when it was requested, took this long until it was handed in. */
@@ -189,18 +254,22 @@ export class StreamState implements ExecutionDataForecast {
     this.#sentence ??= `no ${source} serves the next height`;
   }
 
-  status(): ExecutionDataStatus {
+  status() {
     const nowMs = this.#parts.clock.monotonic();
     const message = this.#lastMessage;
-    const earlySinceMs = this.watch?.earlySinceMs;
+    const earlySinceMs = this.#isDue() ? undefined : this.#open?.pullingSinceMs;
     return {
       state: this.#now,
       stateAgeMs: nowMs - this.#sinceMs,
       node: this.node?.name,
       nextHeight: this.#missing(),
+      /** The height of the last message; `undefined` before the first. */
       lastHeight: message?.height,
-      lastMessageAgeMs: message === undefined ? undefined : nowMs - message.atMs,
+      /** Time since the last message of any stream. */
+      lastMessageAgeMs: message && nowMs - message.atMs,
+      /** What ended the last stream; cleared by the next message. */
       lastError: this.lastError,
+      /** How long it has waited for the next height to be due; `undefined` when not waiting. */
       earlyMs: earlySinceMs === undefined ? undefined : nowMs - earlySinceMs,
     };
   }
@@ -215,7 +284,7 @@ export class StreamState implements ExecutionDataForecast {
     );
     if (this.#failedAt === missing) troubles.push(...this.#failures.all());
     const node = this.node?.name;
-    const sinceMs = this.watch?.dueSinceMs;
+    const sinceMs = this.#isDue() ? this.#open?.dueSinceMs : undefined;
     const isSilent = sinceMs !== undefined && this.#parts.clock.monotonic() - sinceMs >= SILENT_AFTER_MS;
     if (isSilent && node !== undefined && !troubles.some((trouble) => trouble.node === node)) {
       const said = `${method} at ${node}: nothing yet for height ${missing}, which is ${this.#words.due}`;
@@ -240,6 +309,39 @@ export class StreamState implements ExecutionDataForecast {
       return `waiting for height ${missing} to be ${due} for ${Math.floor(earlyMs / 1_000)} s: ${current}`;
     }
     return this.#now === 'unavailable' ? `no ${source} offers ${data}${fix}` : undefined;
+  }
+
+  #isDue(): boolean {
+    return (this.#parts.dueHeight() ?? -Infinity) >= this.next;
+  }
+
+  #silence(open: OpenStream): StreamFault | undefined {
+    if (open.pullingSinceMs === undefined || !this.#isDue()) {
+      open.dueSinceMs = undefined;
+      return undefined;
+    }
+    const nowMs = this.#parts.clock.monotonic();
+    open.dueSinceMs ??= nowMs;
+    const { due } = this.#words;
+    const isOpening = open.isOpening === true;
+    if (nowMs - open.dueSinceMs < (isOpening ? open.openingSilenceMs : this.#parts.silenceMs))
+      return undefined;
+    return isOpening
+      ? new StreamFault('absent', `nothing came, although the height is ${due}`)
+      : new StreamFault('silent', `the stream stalled below the ${due} head`);
+  }
+
+  #slowness(open: OpenStream): StreamFault | undefined {
+    const lag = (this.#parts.dueHeight() ?? -1) + 1 - this.next;
+    const nowMs = this.#parts.clock.monotonic();
+    const { span } = open;
+    if (open.pullingSinceMs === undefined || lag <= SLACK_HEIGHTS) open.span = undefined;
+    else if (span === undefined) open.span = { atMs: nowMs, lag };
+    else if (nowMs - span.atMs >= PACE_SPAN_MS) {
+      open.span = undefined;
+      if (lag > span.lag) return new StreamFault('lagging', 'the stream is slower than the chain grows');
+    }
+    return undefined;
   }
 
   /** The next height that is not durable. */

@@ -7,8 +7,6 @@ import type { HeightRecord } from './HeightRecord.js';
 /** After this many denials over this time, a denial no longer means that the node is just late. */
 const LASTING = { denials: 3, ms: 2_000 };
 
-const NO_FAILURES: RequestTrail['failures'] = new Map();
-
 /** How one node failed to deliver one collection, and what follows for the next call. */
 export interface NodeRecord extends NodeFailures {
   /** The ways that failed. */
@@ -37,7 +35,7 @@ export interface Call {
 }
 
 /** One collection id that heights lack, or for which a call is still under way: an entry of the one index by id. */
-export class WantedCollection {
+export class WantedCollection implements RequestTrail {
   readonly id: Identifier;
   /** The heights that lack it, ascending; it is requested for the first. */
   readonly heights: HeightRecord[] = [];
@@ -79,6 +77,14 @@ export class WantedCollection {
 
   get tries(): Attempts {
     return (this.#tries ??= new Attempts());
+  }
+
+  get isUnderWay(): boolean {
+    return this.call !== undefined;
+  }
+
+  get askedAtMs(): number | undefined {
+    return this.isUnderWay ? this.sentAtMs : undefined;
   }
 
   get isWanted(): boolean {
@@ -140,22 +146,6 @@ export class WantedCollection {
     if (this.notFound < LASTING.denials) return undefined;
     if (nowMs - (this.firstAskedAtMs ?? nowMs) < LASTING.ms) return undefined;
     return this.failures?.get(node)?.deniedBy;
-  }
-
-  trail(): RequestTrail {
-    const isUnderWay = this.call !== undefined;
-    const { attempts, lastNode, lastError, lastAskedAt, notFound, failures = NO_FAILURES } = this;
-    return {
-      attempts,
-      lastNode,
-      lastError,
-      lastAskedAt,
-      notFound,
-      isUnderWay,
-      failures,
-      askedAtMs: isUnderWay ? this.sentAtMs : undefined,
-      lastMethod: this.lastWay,
-    };
   }
 
   /** False when the height does not lack it (any more). */

@@ -180,7 +180,7 @@ export class CollectionRequester implements CollectionRequests {
 
   trail(id: Identifier): RequestTrail | undefined {
     const wanted = this.#mcq.wanted(id);
-    return wanted?.isWanted === true ? wanted.trail() : undefined;
+    return wanted?.isWanted === true ? wanted : undefined;
   }
 
   heldBack(height: number): readonly HeldBackNode[] {

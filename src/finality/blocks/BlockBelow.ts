@@ -1,7 +1,7 @@
-import type { AccessNodes, NodeTroubles } from '../../access/index.js';
+import type { AccessNodes, NodeTroubles, UpstreamError } from '../../access/index.js';
 import { Pause } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import type { BlockPoll } from '../forks/BlockPoll.js';
+import { askForBlock } from '../forks/askForBlock.js';
 import type { BlockLink } from '../forks/LinkedBlocks.js';
 import { BLOCK_CALL } from '../ports.js';
 
@@ -9,10 +9,12 @@ import { BLOCK_CALL } from '../ports.js';
 const ROUNDS_BEFORE_ABSENT = 3;
 const ROUND_EVERY_MS = 1_000;
 
-interface Dependencies {
+interface Parts {
+  readonly height: number;
+  /** The block above the range is indexed, and refutes a chain that is none of ours. */
+  readonly isEndKnown: boolean;
   readonly nodes: AccessNodes;
-  /** Records in `troubles` why a node does not answer. */
-  readonly poll: BlockPoll;
+  /** Why nodes do not answer. */
   readonly troubles: NodeTroubles;
   readonly clock: Clock;
 }
@@ -22,34 +24,21 @@ interface Dependencies {
  * range names a wrong parent. Asks the nodes until one gives it, or all say that they do not have it.
  */
 export class BlockBelow {
-  readonly height: number;
-  readonly #isEndKnown: boolean;
-  readonly #deps: Dependencies;
+  readonly #parts: Parts;
   readonly #pause: Pause;
-  #block: BlockLink | undefined;
-  #isSought = true;
-  #disputedSinceMs: number | undefined;
-
-  /** `isEndKnown`: the block above the range is indexed, and refutes a chain that is none of ours. */
-  constructor(height: number, isEndKnown: boolean, dependencies: Dependencies) {
-    this.height = height;
-    this.#isEndKnown = isEndKnown;
-    this.#deps = dependencies;
-    this.#pause = new Pause(dependencies);
-  }
-
   /** `undefined` during the search, and when no node has the block. */
-  get block(): BlockLink | undefined {
-    return this.#block;
-  }
-
-  get isSought(): boolean {
-    return this.#isSought;
-  }
-
+  block: BlockLink | undefined;
+  isSought = true;
   /** Monotonic milliseconds since when as many nodes give one block as another; `undefined` while they do not. */
-  get disputedSinceMs(): number | undefined {
-    return this.#disputedSinceMs;
+  disputedSinceMs: number | undefined;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    this.#pause = new Pause(parts);
+  }
+
+  get height(): number {
+    return this.#parts.height;
   }
 
   /** A node answers again: ends the current pause. */
@@ -63,30 +52,31 @@ export class BlockBelow {
    * Expected errors: the signal's abort reason.
    */
   async find(signal: AbortSignal): Promise<void> {
-    const { clock, nodes, poll, troubles } = this.#deps;
+    const { clock, height, isEndKnown, nodes, troubles } = this.#parts;
+    const onFailure = (error: UpstreamError): void => troubles.failed(error);
     for (let absences = 0; absences < ROUNDS_BEFORE_ABSENT;) {
-      const { answers } = await poll.ask(this.height, signal);
+      const { answers } = await askForBlock(nodes, height, signal, { onFailure });
       const most = mostGiven(answers.map(({ block }) => block));
-      if (most !== undefined && (most.isMost || this.#isEndKnown)) {
-        this.#block = most.block;
+      if (most !== undefined && (most.isMost || isEndKnown)) {
+        this.block = most.block;
         break;
       }
-      this.#disputedSinceMs = most && (this.#disputedSinceMs ?? clock.monotonic());
+      this.disputedSinceMs = most && (this.disputedSinceMs ?? clock.monotonic());
       if (most !== undefined) {
         for (const { node } of answers)
-          troubles.note(node.name, BLOCK_CALL, 'invalid', `gives another block ${this.height} than others`);
+          troubles.note(node.name, BLOCK_CALL, 'invalid', `gives another block ${height} than others`);
         await this.#pause.sleep(ROUND_EVERY_MS, signal);
         continue;
       }
-      const [node] = nodes.forHeight(this.height, BLOCK_CALL);
+      const [node] = nodes.forHeight(height, BLOCK_CALL);
       const isFailing = troubles.all().some(({ kind }) => kind !== 'denied');
       if (node !== undefined && troubles.all().length === 0)
-        troubles.note(node.name, BLOCK_CALL, 'invalid', `gives no finalized block ${this.height}`);
+        troubles.note(node.name, BLOCK_CALL, 'invalid', `gives no finalized block ${height}`);
       else if (!isFailing) absences += 1;
       await this.#pause.sleep(ROUND_EVERY_MS, signal);
     }
-    this.#isSought = false;
-    this.#disputedSinceMs = undefined;
+    this.isSought = false;
+    this.disputedSinceMs = undefined;
     troubles.clear();
   }
 }

@@ -14,7 +14,8 @@ import { WorkSignal } from '../../jobqueue/index.js';
 import type { Logger } from '../../observability/index.js';
 import { Pause } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import type { Answer } from '../forks/BlockPoll.js';
+import { serves } from '../forks/askForBlock.js';
+import type { Answer } from '../forks/askForBlock.js';
 import type { ForkResolver } from '../forks/ForkResolver.js';
 import type { LinkedBlocks } from '../forks/LinkedBlocks.js';
 import { BLOCK_STREAM } from '../ports.js';
@@ -26,6 +27,8 @@ import type { FinalityMetrics } from '../ports.js';
  */
 const UNSERVED_LOOKS_BEFORE_TOLD = 5;
 
+/** Blocks requested at once from a node without streams. */
+const PARALLEL_READS = 8;
 /** Consecutive blocks after which a stream counts as working: one that breaks after each block does not. */
 const BLOCKS_BEFORE_CONFIRMED = 3;
 
@@ -51,8 +54,6 @@ const NO_FAULT: ReadonlySet<UpstreamErrorKind> = new Set([
 ]);
 
 interface Parts {
-  /** Blocks requested at once from a node without streams. */
-  readonly parallelReads: number;
   readonly nodes: AccessNodes;
   readonly linked: LinkedBlocks;
   readonly chooser: NodeChooser;
@@ -74,9 +75,8 @@ type ReadEnding =
   | { readonly kind: 'ended'; readonly delivered: number }
   | { readonly kind: 'silent' }
   | { readonly kind: 'failed'; readonly error: UpstreamError; readonly pausedMs: number }
-  | { readonly kind: 'orphaned' | 'wrong_height'; readonly block: FinalizedBlock }
-  /** It does not link. */
-  | { readonly kind: 'mismatch'; readonly block: FinalizedBlock };
+  /** `mismatch`: it does not link. */
+  | { readonly kind: 'orphaned' | 'wrong_height' | 'mismatch'; readonly block: FinalizedBlock };
 
 /**
  * Reads blocks in ascending order, from one node at a time, by stream or by parallel calls, and pauses by not pulling
@@ -147,12 +147,7 @@ export class BlockReader {
       return this.#pause.sleep(this.#chooser.pauseMs(), signal);
     }
     this.#unservedLooks = 0;
-    const ending = await this.#readFrom(way, signal);
-    const pauseMs =
-      ending.kind === 'mismatch'
-        ? await this.#resolve({ ...way, block: ending.block }, signal)
-        : this.#ended(way, ending);
-    await this.#pause.sleep(pauseMs, signal);
+    await this.#pause.sleep(await this.#ended(way, await this.#readFrom(way, signal), signal), signal);
   }
 
   #unserved(): void {
@@ -192,7 +187,8 @@ export class BlockReader {
           pausedMs = clock.monotonic() - pausedAtMs;
         }
         // The nodes of the next spork may serve the next height, or the watermark may have passed what was read.
-        if (this.#linked.next !== height + 1 || !this.#serves(node, height + 1)) return { kind: 'moved' };
+        if (this.#linked.next !== height + 1 || !serves(this.#parts.nodes, node, height + 1))
+          return { kind: 'moved' };
         // The node was found to lie meanwhile, or its stream must make way.
         if (this.#chooser.isStream(way) && !this.#mayStream(node)) return { kind: 'moved' };
         if (this.#isOutdone(way)) return { kind: 'moved' };
@@ -209,16 +205,11 @@ export class BlockReader {
     const start = this.#linked.next;
     if (this.#chooser.isStream(way)) return way.node.subscribeBlocks(start, { signal });
     return pollBlocks(way.node, start, {
-      parallelReads: this.#parts.parallelReads,
       timeoutMs: this.#chooser.patienceMs('call'),
       upperBound: () => this.#parts.upperBound(),
       mayStream: () => this.#mayStream(way.node),
       signal,
     });
-  }
-
-  #serves(node: AccessNode, height: number): boolean {
-    return this.#parts.nodes.forHeight(height).some((other) => other.name === node.name);
   }
 
   /** True when the node was set aside meanwhile, and there is one that was not. */
@@ -268,7 +259,7 @@ export class BlockReader {
   }
 
   /** Returns the pause before the next reading. */
-  #ended(way: Way, ending: Exclude<ReadEnding, { kind: 'mismatch' }>): number {
+  async #ended(way: Way, ending: ReadEnding, signal: AbortSignal): Promise<number> {
     const streams = this.#chooser.isStream(way);
     switch (ending.kind) {
       case 'moved':
@@ -287,6 +278,8 @@ export class BlockReader {
       case 'failed':
         if (streams) this.#countReopened(ending.error.kind);
         return this.#failed(way, ending.error, ending.pausedMs);
+      case 'mismatch':
+        return this.#resolve({ ...way, block: ending.block }, signal);
       case 'orphaned':
       case 'wrong_height':
         this.#parts.metrics.invalidBlocks.inc({ endpoint: way.node.name, reason: ending.kind });
@@ -353,7 +346,6 @@ async function* pollBlocks(
   node: AccessNode,
   startHeight: number,
   options: {
-    readonly parallelReads: number;
     /** Deadline of one call. */
     readonly timeoutMs: number;
     readonly upperBound: () => number;
@@ -368,7 +360,7 @@ async function* pollBlocks(
     for (let height = startHeight; ; height += 1) {
       if (options.mayStream()) return;
       const highest = Math.max(height, options.upperBound());
-      while (asked.length < options.parallelReads && nextToAsk <= highest) {
+      while (asked.length < PARALLEL_READS && nextToAsk <= highest) {
         const answer = node.getBlockByHeight(nextToAsk, {
           signal: options.signal,
           timeoutMs: options.timeoutMs,

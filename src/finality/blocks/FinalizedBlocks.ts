@@ -6,10 +6,10 @@ import { EdgeLog } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
 import { runTogether } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
-import { BlockPoll } from '../forks/BlockPoll.js';
-import type { Answer, StoredBlockReader } from '../forks/BlockPoll.js';
+import { askForBlock } from '../forks/askForBlock.js';
+import type { Answer } from '../forks/askForBlock.js';
 import { ForkResolver } from '../forks/ForkResolver.js';
-import type { ChainTrouble, ParentMismatch } from '../forks/ForkResolver.js';
+import type { ChainTrouble, ParentMismatch, StoredBlockReader } from '../forks/ForkResolver.js';
 import { LinkedBlocks } from '../forks/LinkedBlocks.js';
 import type { RootParent, Watermark } from '../forks/LinkedBlocks.js';
 import { TipCheck } from '../forks/TipCheck.js';
@@ -33,11 +33,9 @@ export interface FinalizedBlocksOptions {
   readonly asksFor?: { readonly below: boolean; readonly above: boolean } | undefined;
   /** The lowest height of the store, for the `rewind` advice. Default: the one above the watermark at construction. */
   readonly firstHeight?: number | undefined;
-  /** Blocks requested at once from a node without streams. Default 8. */
-  readonly parallelReads?: number;
-  /** Delay before a failed source is replaced. Defaults 250 and 10,000. */
-  readonly backoffMinMs?: number;
-  readonly backoffMaxMs?: number;
+  /** Delay before a failed source is replaced. */
+  readonly backoffMinMs: number;
+  readonly backoffMaxMs: number;
 }
 
 export interface FinalizedBlocksDependencies {
@@ -47,8 +45,8 @@ export interface FinalizedBlocksDependencies {
   readonly heights: LinkedHeights;
   /** The finalized head. */
   readonly head: () => number;
-  /** The last report of a head at this height (see `TipCheck`). Default: none. */
-  readonly reportedHead?: (height: number, besides?: string) => ReportedHead | undefined;
+  /** The last report of a head at this height, from any node, or from any but this one. */
+  readonly reportedHead: (height: number, besides?: string) => ReportedHead | undefined;
   /** The highest height that may be worked on now. */
   readonly upperBound: () => number;
   /** Notified whenever a height became available: wakes the consumer. */
@@ -93,7 +91,6 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   readonly #deps: FinalizedBlocksDependencies;
   readonly #linked: LinkedBlocks;
   readonly #resolver: ForkResolver;
-  readonly #poll: BlockPoll;
   readonly #tipCheck: TipCheck;
   readonly #below: BlockBelow | undefined;
   readonly #window: number;
@@ -126,7 +123,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     const chooser = new NodeChooser({
       stream: BLOCK_STREAM,
       call: BLOCK_CALL,
-      pauses: { minMs: options.backoffMinMs ?? 250, maxMs: options.backoffMaxMs ?? 10_000 },
+      pauses: { minMs: options.backoffMinMs, maxMs: options.backoffMaxMs },
       clock,
       nodes,
       random,
@@ -134,8 +131,6 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
       onBack: (node) => edge.back({ node }, 'block stream is back'),
     });
     this.#chooser = chooser;
-    const { troubles } = chooser;
-    const poll = new BlockPoll({ nodes, storedBlock, onFailure: (error) => troubles.failed(error) });
     this.#resolver = new ForkResolver({
       firstHeight: options.firstHeight ?? watermark.latestIndexedHeight() + 1,
       hasSporks: sporkRoots.length > 0,
@@ -144,16 +139,15 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
       clock,
       logger,
       chooser,
-      poll,
+      storedBlock,
       linked: this.#linked,
     });
-    this.#poll = new BlockPoll({ nodes });
     if (asksFor?.below === true) {
       const height = watermark.latestIndexedHeight();
-      this.#below = new BlockBelow(height, !asksFor.above, { nodes, poll, troubles, clock });
+      const { troubles } = chooser;
+      this.#below = new BlockBelow({ height, isEndKnown: !asksFor.above, nodes, troubles, clock });
     }
     this.#reader = new BlockReader({
-      parallelReads: options.parallelReads ?? 8,
       nodes,
       clock,
       logger,
@@ -168,8 +162,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     this.#tipCheck = new TipCheck({
       nodes,
       clock,
-      poll: this.#poll,
-      reportedHead: dependencies.reportedHead ?? (() => undefined),
+      reportedHead: dependencies.reportedHead,
       isLast: ({ height, id }) => this.#linked.next === height + 1 && this.blockAt(height)?.id === id,
       onTrue: () => dependencies.signal.notify(),
       onFalse: (lie) => this.#takeBack(lie),
@@ -216,7 +209,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
 
   /** Asks every node that serves the height for its block. Expected errors: the signal's abort reason. */
   async ask(height: number, signal: AbortSignal): Promise<readonly Answer[]> {
-    return (await this.#poll.ask(height, signal)).answers;
+    return (await askForBlock(this.#deps.nodes, height, signal)).answers;
   }
 
   /** The job of a height above the watermark once it is linked and confirmed by its child (see `head`). O(1). */

@@ -1,15 +1,24 @@
-import type { AccessNode, AccessNodes, NodeChooser } from '../../access/index.js';
-import type { Identifier } from '../../flow/index.js';
+import { UpstreamError } from '../../access/index.js';
+import type { AccessNodes, NodeChooser } from '../../access/index.js';
+import type { FinalizedBlock, Identifier } from '../../flow/index.js';
 import type { Logger } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { BLOCK_CALL } from '../ports.js';
-import type { Answer, BlockPoll } from './BlockPoll.js';
+import { askForBlock, askNode, nodesToAsk, serves } from './askForBlock.js';
+import type { Answer } from './askForBlock.js';
 import type { LinkedBlocks, Watermark } from './LinkedBlocks.js';
 
 /** How often the nodes are asked again while none confirms the latest stored block. */
 const MISMATCH_RETRY_MS = 10_000;
 /** After this many rounds a mismatch is certain even if some nodes do not answer. */
 const CERTAIN_AFTER_ROUNDS = 2;
+/** Most heights checked to find the last stored block that the nodes still confirm. */
+const MAX_CONFIRMATIONS = 48;
+
+/** Reads the id of a stored block; `undefined` when the store has none at this height. */
+export type StoredBlockReader = (
+  height: number,
+) => { readonly id: Identifier } | undefined | Promise<{ readonly id: Identifier } | undefined>;
 
 /** Why a block is refused; also the label of `invalid_blocks_total`. */
 type RefusalReason = 'orphaned' | 'wrong_height' | 'parent_mismatch' | 'not_vouched';
@@ -51,8 +60,8 @@ interface Parts {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly chooser: NodeChooser;
-  /** Records in the chooser's troubles why a node does not answer. */
-  readonly poll: BlockPoll;
+  /** For the `rewind` advice; without it the advice is one height below the watermark. */
+  readonly storedBlock?: StoredBlockReader | undefined;
 }
 
 /**
@@ -99,7 +108,7 @@ export class ForkResolver {
     const height = refused.block.height;
     // A node whose stream does not match may give another block in a single call.
     const known = refused.method === BLOCK_CALL ? [refused] : [];
-    const { answers: asked, complete } = await this.#parts.poll.ask(height, signal, known);
+    const { answers: asked, complete } = await this.#ask(height, signal, known);
     // The watermark may have moved while the nodes were asked: a block that no longer links is simply read again.
     if (this.#parts.linked.next !== height) return { kind: 'retry', avoid: [], pauseMs: 0 };
 
@@ -159,14 +168,16 @@ export class ForkResolver {
   ): Promise<Resolution> {
     const below = refused.block.height - 1;
     // The agreed block cannot be ours: none of these answers links to ours.
-    const agreed = await this.#parts.poll.agreedParent(answers, signal);
+    const agreed = await this.#agreedParent(answers, signal);
     const held = this.#parts.linked.at(below);
     const blockSource = held?.blockSource;
     if (blockSource === undefined || held === undefined || this.#parts.linked.next !== below + 1)
       return { kind: 'retry', avoid: [], pauseMs: 0 };
     if (agreed === undefined) {
       // Between two sporks no node has both blocks: either source may have lied.
-      return this.#serves(refused.node, below) ? this.#distrust(refused) : this.#askAnother(refused);
+      return serves(this.#parts.nodes, refused.node, below)
+        ? this.#distrust(refused)
+        : this.#askAnother(refused);
     }
 
     const { block } = held;
@@ -178,8 +189,32 @@ export class ForkResolver {
     return { kind: 'retry', avoid: [lie], pauseMs: 0 };
   }
 
-  #serves(node: AccessNode, height: number): boolean {
-    return this.#parts.nodes.forHeight(height).some(({ name }) => name === node.name);
+  /** Every node's block; records in the chooser's troubles why one does not answer. */
+  #ask(height: number, signal: AbortSignal, known: readonly Answer[] = []): ReturnType<typeof askForBlock> {
+    const { chooser, nodes } = this.#parts;
+    const onFailure = (error: UpstreamError): void => chooser.troubles.failed(error);
+    return askForBlock(nodes, height, signal, { known, onFailure });
+  }
+
+  /**
+   * The block on which the nodes agree below `upper`, which are answers for one height. A node counts only if its two
+   * answers fit together: one whose upper block is not a child of its lower block contradicts itself. A node that does not
+   * serve the upper height (its spork ends here) counts when any answer there is a child of its block. Resolves with
+   * `undefined` when no node counts, or when they do not all name the same block.
+   */
+  async #agreedParent(upper: readonly Answer[], signal: AbortSignal): Promise<FinalizedBlock | undefined> {
+    const height = upper[0]?.block.height;
+    if (height === undefined) return undefined;
+    const { answers } = await this.#ask(height - 1, signal);
+    const serving = new Set(this.#parts.nodes.forHeight(height).map(({ name }) => name));
+    const consistent = answers.filter(({ node, block }) =>
+      upper.some(
+        (above) =>
+          above.block.parentId === block.id && (above.node.name === node.name || !serving.has(node.name)),
+      ),
+    );
+    const first = consistent[0]?.block;
+    return consistent.every(({ block }) => block.id === first?.id) ? first : undefined;
   }
 
   #distrust(refused: Answer): Resolution {
@@ -226,9 +261,7 @@ export class ForkResolver {
   async #recordMismatch({ block }: Answer, signal: AbortSignal): Promise<void> {
     const latest = this.#parts.watermark.latestBlock();
     if (latest === undefined || this.#mismatch?.blockId === block.id) return;
-    const lowest = this.#parts.firstHeight;
-    const confirmed = await this.#parts.poll.highestConfirmed(latest.height, lowest, signal);
-    const target = confirmed ?? latest.height - 1;
+    const target = (await this.#highestConfirmed(latest.height, signal)) ?? latest.height - 1;
     this.#mismatch = {
       code: 'parent_mismatch',
       height: block.height,
@@ -247,6 +280,62 @@ export class ForkResolver {
       { height, fix: `${what}: ${fix}` },
       'no access node confirms the latest stored block',
     );
+  }
+
+  /**
+   * The highest stored height below the watermark whose block the nodes still have; `undefined` when it cannot be found
+   * within the bound. A spork discards the topmost blocks, so the search doubles its steps downward, then halves the last
+   * one. Heights that nobody serves any more (those of the spork before the nodes' own) only move the search upwards: their
+   * last block is confirmed as the parent of the first one that is served.
+   */
+  async #highestConfirmed(watermark: number, signal: AbortSignal): Promise<number | undefined> {
+    const mute = new Set<string>();
+    let refused = watermark;
+    let below: number | undefined;
+    let confirmed: number | undefined;
+    for (let step = 1, asked = 0; asked < MAX_CONFIRMATIONS; asked += 1) {
+      const height =
+        below === undefined
+          ? Math.max(this.#parts.firstHeight, watermark - step)
+          : Math.floor((below + refused) / 2);
+      if (height >= refused || height === below) return confirmed;
+      const verdict = await this.#confirms(height, signal, mute);
+      if (verdict === false) {
+        refused = height;
+        step *= 2;
+      } else {
+        below = height;
+        if (verdict === true) confirmed = height;
+      }
+    }
+    return confirmed;
+  }
+
+  /** `undefined` when the height is not stored, or no node has it or the one above it. */
+  async #confirms(height: number, signal: AbortSignal, mute: Set<string>): Promise<boolean | undefined> {
+    const stored = await this.#parts.storedBlock?.(height);
+    if (stored === undefined) return undefined;
+    const own = await this.#anyBlock(height, signal, mute);
+    if (own !== undefined) return own.id === stored.id;
+    const child = await this.#anyBlock(height + 1, signal, mute);
+    return child === undefined ? undefined : child.parentId === stored.id;
+  }
+
+  /** The block of the best node that has one. `mute`: nodes that did not answer in time, and are not asked again. */
+  async #anyBlock(
+    height: number,
+    signal: AbortSignal,
+    mute: Set<string>,
+  ): Promise<FinalizedBlock | undefined> {
+    const { nodes } = this.#parts;
+    for (const node of nodesToAsk(nodes, height)) {
+      if (mute.has(node.name)) continue;
+      const answer = await askNode(nodes, node, height, signal);
+      if (answer instanceof UpstreamError) {
+        if (answer.kind === 'deadline') mute.add(node.name);
+      } else if (answer !== undefined) return answer.block;
+    }
+    return undefined;
   }
 
   #causeAndFix(target: number): string {

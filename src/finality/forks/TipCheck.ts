@@ -4,7 +4,8 @@ import type { FinalizedBlock } from '../../flow/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
 import { childOf, isAbort, Pause, sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import type { Answer, BlockPoll } from './BlockPoll.js';
+import { askForBlock } from './askForBlock.js';
+import type { Answer } from './askForBlock.js';
 import { BLOCK_CALL } from '../ports.js';
 import type { ReportedHead } from '../ports.js';
 
@@ -19,11 +20,10 @@ const WITNESSES_AGAINST = 2;
 /** Pause before asking the nodes again for a block on which they disagree. */
 const AGAIN_MS = 2_000;
 
-export interface TipCheckDependencies {
+interface Parts {
   readonly nodes: AccessNodes;
-  readonly poll: BlockPoll;
   readonly clock: Clock;
-  /** The last report of a head at this height, from any node, or from any but this one. */
+  /** See `FinalizedBlocksDependencies`. */
   readonly reportedHead: (height: number, besides?: string) => ReportedHead | undefined;
   /** True while no block has followed or replaced this one. */
   readonly isLast: (block: FinalizedBlock) => boolean;
@@ -52,7 +52,7 @@ type Verdict = 'true' | 'false' | 'not_yet' | 'doubtful';
  * one call at a time, and one to each node when they disagree.
  */
 export class TipCheck {
-  readonly #deps: TipCheckDependencies;
+  readonly #deps: Parts;
   readonly #begun = new WorkSignal();
   readonly #pause: Pause;
   /** Nodes that did not have the previous block in time: the check does not wait for them again. */
@@ -61,9 +61,9 @@ export class TipCheck {
   /** Ends the questions about the check in hand. */
   #asking = new AbortController();
 
-  constructor(dependencies: TipCheckDependencies) {
-    this.#deps = dependencies;
-    this.#pause = new Pause(dependencies);
+  constructor(parts: Parts) {
+    this.#deps = parts;
+    this.#pause = new Pause(parts);
   }
 
   /** Runs until the signal aborts. Expected errors: its abort reason. */
@@ -171,7 +171,7 @@ export class TipCheck {
       if ((said.block.id === block.id) === isFinalized) return 'true';
       if (isFinalized) known.push({ node: witness, method: BLOCK_CALL, block: said.block });
     }
-    const { answers, complete } = await this.#deps.poll.ask(block.height, signal, known);
+    const { answers, complete } = await askForBlock(this.#deps.nodes, block.height, signal, { known });
     const ids = new Set(answers.map((answer) => answer.block.id));
     if (ids.size !== 1) return 'doubtful';
     if (ids.has(block.id)) return complete ? 'true' : 'doubtful';

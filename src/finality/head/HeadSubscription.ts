@@ -30,13 +30,6 @@ const GRACE_MS = 2_000;
 /** Delay before a stream is reopened. */
 const REOPEN_PAUSES = { minMs: 250, maxMs: 10_000 };
 
-/** Why to replace a source. */
-interface Lag {
-  readonly what: string;
-  /** It never reached a height that a poll has seen. */
-  readonly isMiss: boolean;
-}
-
 /** The node that is being followed, by stream or by polling, and what it has delivered. */
 interface HeadSource extends Way {
   readonly reader: StreamReader<ReportedHead>;
@@ -275,17 +268,16 @@ export class HeadSubscription {
   #judge(source: HeadSource): void {
     const lag = this.#lagOf(source);
     if (lag === undefined) return;
-    const what = lag.isMiss ? `its ${this.#stream} head ${lag.what}` : lag.what;
     source.isStale = true;
-    this.#blame(source, 'unreachable', `${source.method} at ${source.node.name}: ${what}`);
+    this.#blame(source, 'unreachable', `${source.method} at ${source.node.name}: ${lag}`);
     source.reader.cancel();
-    if (!lag.isMiss) return;
+    if (source.owed === undefined) return;
     this.#misses += 1;
     if (this.#misses >= MAX_MISSES) this.#believe(-1);
   }
 
-  /** `undefined` while the source keeps up with the polled height. */
-  #lagOf(source: HeadSource): Lag | undefined {
+  /** Why to replace the source; `undefined` while it keeps up with the polled height. */
+  #lagOf(source: HeadSource): string | undefined {
     const nowMs = this.#deps.clock.monotonic();
     if (this.#polledHeight > source.height) source.owed ??= { height: this.#polledHeight, sinceMs: nowMs };
     const silentMs = nowMs - source.deliveredAtMs;
@@ -293,12 +285,12 @@ export class HeadSubscription {
       // Every stream begins with a head, even if no poll has seen a higher one.
       if (source.height >= 0 || !this.#chooser.isStream(source)) return undefined;
       if (silentMs < this.#chooser.patienceMs('stream')) return undefined;
-      return { what: `no head for ${Math.round(silentMs / 1_000)} s`, isMiss: false };
+      return `no head for ${Math.round(silentMs / 1_000)} s`;
     }
     const owedMs = nowMs - source.owed.sinceMs;
     const isSilent = silentMs >= STREAM_SILENT_MS && owedMs >= GRACE_MS;
     if (!isSilent && owedMs < STREAM_SILENT_MS) return undefined;
-    return { what: `stood at ${source.height} while ${source.owed.height} was known`, isMiss: true };
+    return `its ${this.#stream} head stood at ${source.height} while ${source.owed.height} was known`;
   }
 
   /** The source delivered nothing, or too little: counts this against the call, and reports it. */

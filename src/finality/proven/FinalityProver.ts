@@ -22,7 +22,7 @@ import type { Clock, Timer } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
 import type { BlockHead, IndexStore } from '../../storage/index.js';
 import { AGAIN_MS, FinalityAnchor, NotProvenError } from './FinalityAnchor.js';
-import type { Anchor, KnownEpochs, LinkedHeights, NamedBlock } from './FinalityAnchor.js';
+import type { KnownEpochs, LinkedHeights, NamedBlock } from './FinalityAnchor.js';
 
 /** Less than the time between two blocks, so it delays nothing at the tip; while catching up, it bounds the work. */
 const PACE_MS = 500;
@@ -60,23 +60,6 @@ export interface FinalityProverDependencies {
   readonly metrics: Pick<Metrics, 'quorumCertificates'>;
 }
 
-/** What finality rests on, and how far it is proven. */
-export interface FinalityStatus {
-  readonly anchor: Anchor | undefined;
-  /** All below follow by hash. */
-  readonly provenHeight: number | undefined;
-  /** Who signed the last valid certificate, or signs at the anchor. */
-  readonly committee:
-    { readonly epoch: number; readonly members: number; readonly weight: number } | undefined;
-  /** `height` and `view` are those of the block that it is for: the child of the proven one. */
-  readonly latestCertificate: Proven['certificate'] | undefined;
-  /** Why nothing more is proven; `undefined` while all is that can be. */
-  readonly reason: string | undefined;
-  /** The newest certificate is invalid: what is stored above `rewindTo` may be of a chain that nobody signed. */
-  readonly failed:
-    { readonly height: number; readonly rewindTo: number; readonly reason: string } | undefined;
-}
-
 type Proven = Extract<Awaited<ReturnType<typeof provenFinal>>, { kind: 'final' }>;
 
 /**
@@ -92,7 +75,8 @@ export class FinalityProver {
   /** The highest block that was proven final, also in an earlier spork; `undefined` once the store was rewound below. */
   #final: BlockHead | undefined;
   #sealedHeight: number | undefined;
-  #failed: FinalityStatus['failed'];
+  /** The newest certificate is invalid: what is stored above `rewindTo` may be of a chain that nobody signed. */
+  #failed: { readonly height: number; readonly rewindTo: number; readonly reason: string } | undefined;
   #onProven: () => void = () => undefined;
   #signers: Committee | undefined;
   #reason: string | undefined = NOTHING_YET;
@@ -119,18 +103,23 @@ export class FinalityProver {
     });
   }
 
-  status(): FinalityStatus {
+  /** What finality rests on, and how far it is proven. */
+  status() {
     const { anchor, known } = this.#anchor;
     const committee = this.#signers ?? known?.state.current.committee;
     return {
       anchor,
+      /** All below follow by hash. */
       provenHeight: this.#proven?.height ?? (anchor?.kind === 'spork_table' ? anchor.height : undefined),
+      /** Who signed the last valid certificate, or signs at the anchor. */
       committee: committee && {
         epoch: committee.epoch,
         members: committee.members.length,
         weight: weightOf(committee),
       },
+      /** `height` and `view` are those of the block that it is for: the child of the proven one. */
       latestCertificate: this.#proven?.certificate,
+      /** Why nothing more is proven; `undefined` while all is that can be. */
       reason: this.#reason,
       failed: this.#failed,
     };

@@ -511,7 +511,7 @@ describe('nodes without GetFullCollectionByID', () => {
     await clock.settle();
     const trail = requests.trail(one.id);
     expect(trail).toMatchObject({ attempts: 1, isUnderWay: true });
-    expect(trail?.failures.get(a.name)).toMatchObject({ kind: 'rate_limited', method: 'GetTransaction' });
+    expect(trail?.failures?.get(a.name)).toMatchObject({ kind: 'rate_limited', method: 'GetTransaction' });
     for (const call of a.pending) honest(one)(call);
     await clock.settle();
     expect(sink.ids).toEqual([one.id]);

@@ -65,23 +65,20 @@ describe('JobProcessor', () => {
   it('registers what is missing before it asks, so that an answer within the call is taken', async () => {
     const m = meeting();
     m.store.auto = true;
-    const wired: JobProcessor = new JobProcessor(
-      { ediOnly: false },
-      {
-        ...m,
-        requests: {
-          request: (height) => {
-            for (const each of m.mcq.missingIds(height)) {
-              const collection = { ...received('', 'requester').collection, id: each };
-              wired.onCollection({ collection, source: 'requester', receivedAtMs: 0 });
-            }
-          },
-          cancel: noop,
+    const wired: JobProcessor = new JobProcessor({
+      ...m,
+      requests: {
+        request: (height) => {
+          for (const each of m.mcq.missingIds(height)) {
+            const collection = { ...received('', 'requester').collection, id: each };
+            wired.onCollection({ collection, source: 'requester', receivedAtMs: 0 });
+          }
         },
-        logger: silent,
-        onFatal: (error) => m.fatal.push(error),
+        cancel: noop,
       },
-    );
+      logger: silent,
+      onFatal: (error) => m.fatal.push(error),
+    });
     let done = 0;
     wired.run({ id: '1', height: 1, block: block(1, ['a', 'b']) }, () => (done += 1));
     await settle();
@@ -286,16 +283,6 @@ describe('JobProcessor', () => {
     expect(() => processor.run({ id: '2', height: 2, block: block(3, []) }, noop)).toThrow('carries');
   });
 
-  it('needs somebody to ask unless it is told not to', () => {
-    const m = meeting({ ediOnly: true });
-    const logger = silent;
-    const { mcq, indexer, window, clock, metrics } = m;
-    expect(
-      () =>
-        new JobProcessor({ ediOnly: false }, { mcq, indexer, window, clock, metrics, logger, onFatal: noop }),
-    ).toThrow('needs `requests`');
-  });
-
   it('names the lowest missing height, its age and its ids', () => {
     const m = meeting();
     expect(m.explainer.oldestMissing()).toBeUndefined();
@@ -381,7 +368,7 @@ describe('JobProcessor', () => {
       })
       .set(id('c'), {
         ...{ ...trail, lastNode: 'z:9000', isUnderWay: true, askedAtMs: 1_000, failures: new Map() },
-        lastMethod: 'GetCollectionByID',
+        lastWay: 'GetCollectionByID',
       });
     m.requests.heldBackNodes = [{ node: 'y:9000', untilMs: 5_000 }];
     m.trouble.executionData = 'no feed';

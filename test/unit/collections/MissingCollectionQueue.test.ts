@@ -109,25 +109,6 @@ describe('MissingCollectionQueue', () => {
     expect(decisions).toEqual(['unsolicited', 'duplicate', 'duplicate']);
   });
 
-  it('finds the lowest incomplete height whatever the order of completion', () => {
-    const mcq = queue();
-    expect(mcq.lowest()).toBeUndefined();
-    for (const height of [2, 3, 4, 1]) {
-      mcq.enqueueMissingCollections(block(height, [`c${height}`]), 0, nothing);
-    }
-    expect(mcq.lowest()).toBe(1);
-    mcq.onReceivedCollection(received('c2', 'requester'));
-    expect(mcq.lowest()).toBe(1);
-    mcq.onReceivedCollection(received('c1', 'requester'));
-    expect(mcq.lowest()).toBe(3);
-    mcq.onReceivedCollection(received('c3', 'requester'));
-    mcq.onReceivedCollection(received('c4', 'requester'));
-    expect(mcq.lowest()).toBeUndefined();
-    for (const height of [1, 2, 3, 4]) mcq.onIndexedForBlock(mcq.get(height)!);
-    mcq.enqueueMissingCollections(block(900, ['x']), 0, nothing);
-    expect(mcq.lowest()).toBe(900);
-  });
-
   it('passes over heights that are not here, and holds nothing up while it is empty', () => {
     const window = windowOf(Infinity, { heights: 4 });
     const mcq = new MissingCollectionQueue(window);

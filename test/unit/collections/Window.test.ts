@@ -105,26 +105,6 @@ describe('Window', () => {
     expect(window.bytesInHand).toBe(8);
   });
 
-  it('ends at the watermark plus K, or at the head when that is lower', async () => {
-    const { window, head, run, store } = meeting({ windowHeights: 8 });
-    store.auto = true;
-    expect(window.upperBound()).toBe(8);
-    run(block(1, []));
-    await settle();
-    expect([window.upperBound(), window.isIndexed(1), window.blockAt(1)]).toEqual([9, true, undefined]);
-    head.height = 4;
-    expect(window.upperBound()).toBe(4);
-  });
-
-  it('admits bytes within the budget, and the lowest missing height always', () => {
-    const { window, run, edi } = meeting({ limitBytes: 10 });
-    run(block(1, ['a']));
-    run(block(2, ['b']));
-    run(block(3, ['c']));
-    edi(2, ['b']);
-    expect([window.admits(3, 1), window.admits(1, 1_000_000)]).toEqual([false, true]);
-  });
-
   it('wakes those who wait at a new block, a delivery, a durable commit and a new head', async () => {
     const { window, run, answer, store } = meeting();
     let woken = 0;

@@ -48,14 +48,10 @@ async function line(options: { head: number; windowHeights: number; namesAt: (he
     heldBack: () => [],
   };
   const fatal: unknown[] = [];
-  const processor: JobProcessor = new JobProcessor(
-    { ediOnly: false },
-    {
-      ...{ mcq, indexer, window, requests, clock, metrics },
-      logger: silent,
-      onFatal: (error) => fatal.push(error),
-    },
-  );
+  const processor: JobProcessor = new JobProcessor({
+    ...{ mcq, indexer, window, requests, clock, metrics, logger: silent },
+    onFatal: (error) => fatal.push(error),
+  });
   const consumer = new JobConsumer<BlockJob<FinalizedBlock>>(
     { maxProcessing: windowHeights, maxSearchAhead: windowHeights },
     {

@@ -266,19 +266,11 @@ export function meeting(options: MeetingOptions = {}) {
   };
   const fatal: unknown[] = [];
   const trouble = { executionData: undefined as string | undefined };
-  const processor = new JobProcessor(
-    { ediOnly: options.ediOnly ?? false },
-    {
-      mcq,
-      indexer,
-      window,
-      ...(options.ediOnly === true ? {} : { requests }),
-      clock,
-      metrics,
-      logger: silent,
-      onFatal: (error) => fatal.push(error),
-    },
-  );
+  const processor = new JobProcessor({
+    ...{ mcq, indexer, window, clock, metrics, logger: silent },
+    ...(options.ediOnly === true ? {} : { requests }),
+    onFatal: (error) => fatal.push(error),
+  });
 
   const explainer = new HeightExplainer({
     ...{ mcq, window, clock },

@@ -205,7 +205,7 @@ describe('another way', () => {
     requests.request(1, [one.id]);
     await clock.advance(4_000);
     expect(nodes.reportedMethods.slice(0, 3)).toEqual([FULL, FULL, LIGHT]);
-    const [failures] = [...requests.trail(one.id)!.failures.values()];
+    const [failures] = [...requests.trail(one.id)!.failures!.values()];
     expect(failures).toMatchObject({ kind: 'refused', sinceMs: 0, count: nodes.reported.length });
   });
 
@@ -258,7 +258,7 @@ describe('a silent call', () => {
     await clock.advance(500);
     requests.request(HEAD, [one.id]);
     expect(requests.trail(one.id)).toMatchObject({
-      ...{ isUnderWay: true, askedAtMs: 500, lastNode: 'a:9000', lastMethod: FULL },
+      ...{ isUnderWay: true, askedAtMs: 500, lastNode: 'a:9000', lastWay: FULL },
     });
     await clock.advance(4_001);
     expect(requests.trail(one.id)).toMatchObject({ isUnderWay: false, askedAtMs: undefined });

@@ -100,7 +100,7 @@ export class Reading {
 
   constructor(
     world: World,
-    options: FinalizedBlocksOptions & {
+    options: Omit<FinalizedBlocksOptions, 'backoffMinMs' | 'backoffMaxMs'> & {
       readonly watermark?: number;
       readonly empty?: boolean;
       readonly head?: number;
@@ -109,24 +109,29 @@ export class Reading {
     },
   ) {
     this.world = world;
-    const { watermark = 100, empty = false, head = 0, storedBlock, reportedHead, ...others } = options;
+    const { watermark = 100, empty = false, head = 0, storedBlock, ...others } = options;
+    const { reportedHead = () => undefined } = options;
     this.watermark = watermark;
     this.latest = empty ? undefined : world.chain.block(watermark);
     this.head = head;
     const durable = { latestIndexedHeight: () => this.watermark, latestBlock: () => this.latest };
     this.heights = windowOf({ ...durable, hasHeight: () => false });
     const { window: windowHeights, stopHeight = Infinity } = options;
-    this.blocks = new FinalizedBlocks(others, {
-      ...{ ...world.common(), watermark: durable, heights: this.heights, signal: this.signal },
-      head: () => this.head,
-      upperBound: () => Math.min(this.watermark + windowHeights, this.head, stopHeight),
-      onReplaced: (block, blockSource) => {
-        this.replaced.push({ height: block.height, id: block.id });
-        this.heights.at(block.height)!.replaceBlock(block, blockSource);
+    const pauses = { backoffMinMs: 250, backoffMaxMs: 10_000 };
+    this.blocks = new FinalizedBlocks(
+      { ...others, ...pauses },
+      {
+        ...{ ...world.common(), watermark: durable, heights: this.heights, signal: this.signal },
+        reportedHead,
+        head: () => this.head,
+        upperBound: () => Math.min(this.watermark + windowHeights, this.head, stopHeight),
+        onReplaced: (block, blockSource) => {
+          this.replaced.push({ height: block.height, id: block.id });
+          this.heights.at(block.height)!.replaceBlock(block, blockSource);
+        },
+        ...(storedBlock === undefined ? {} : { storedBlock }),
       },
-      ...(storedBlock === undefined ? {} : { storedBlock }),
-      ...(reportedHead === undefined ? {} : { reportedHead }),
-    });
+    );
     world.run(this.blocks);
   }
 

@@ -558,10 +558,10 @@ describe('FinalizedBlocks', () => {
 
     it('reads block by block, several at once, where the node has no stream', async () => {
       const world = oldNode('old');
-      const reading = new Reading(world, { window: 20, parallelReads: 4 });
+      const reading = new Reading(world, { window: 20 });
       await reading.moveHead(1_000);
       expect(reading.linked()).toEqual(range(101, 120));
-      expect(world.node('old').mostCallsUnderWay).toBe(4);
+      expect(world.node('old').mostCallsUnderWay).toBe(8);
       expect(world.node('old').calls.map(({ height }) => height)).toEqual(range(101, 120));
       await reading.makeDurable(101);
       expect(reading.linked()).toEqual(range(102, 121));
@@ -607,7 +607,7 @@ describe('FinalizedBlocks', () => {
     it('reads what is missing again after a failure, and nothing twice that it holds', async () => {
       const world = oldNode('old');
       world.node('old').odd.set(103, 'internal');
-      const reading = new Reading(world, { window: 6, parallelReads: 2 });
+      const reading = new Reading(world, { window: 6 });
       await reading.moveHead(200);
       expect(reading.linked()).toEqual([101, 102]);
       world.node('old').odd.clear();

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { HeadWitnesses } from '../../../src/finality/index.js';
+import { followWitnesses } from '../../../src/finality/index.js';
 import type { ReportedHead } from '../../../src/finality/ports.js';
 import { World } from './bench.js';
 
@@ -7,19 +7,16 @@ import { World } from './bench.js';
 function witnessing(world: World, source: string | undefined) {
   const told: ReportedHead[] = [];
   const state = { source };
-  world.run(
-    new HeadWitnesses({
-      ...{ nodes: world.nodes, clock: world.clock, source: () => state.source },
-      onHead: (head) => told.push(head),
-    }),
-  );
+  const { clock, nodes } = world;
+  const parts = { nodes, clock, source: () => state.source, onHead: (head: ReportedHead) => told.push(head) };
+  world.run({ run: (signal) => followWitnesses(parts, signal) });
   return { told, state };
 }
 
 const openAt = (world: World): string[] =>
   world.nodes.all.filter(({ openStreams }) => openStreams > 0).map(({ name }) => name);
 
-describe('HeadWitnesses', () => {
+describe('witnesses of the head', () => {
   it('follows two nodes beside the source, and tells what they report', async () => {
     const world = new World('a', 'b', 'c', 'd');
     world.advance(100, 100);

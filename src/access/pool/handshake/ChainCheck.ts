@@ -13,21 +13,6 @@ const HEAD_FRESH_MS = 10_000;
 /** A head this far below the last stored block is not just a late answer. */
 const HEAD_FAR_BELOW_HEIGHTS = 20;
 
-/** Every access node that answers serves another chain than the stored one. */
-export interface ChainReplaced {
-  /** One or two sentences for the operator: what was found, and what to do. */
-  readonly message: string;
-  /** Monotonic milliseconds since when no node of our chain answers. */
-  readonly sinceMs: number;
-  readonly nodes: readonly string[];
-}
-
-/** The highest head that nodes of our chain report, and the last stored block. */
-export interface HeadBelow {
-  readonly head: number;
-  readonly watermark: number;
-}
-
 interface Dependencies {
   readonly clock: Clock;
   readonly logger: Logger;
@@ -83,21 +68,23 @@ export class ChainCheck {
   }
 
   /** Set while every configured access node that answers serves another chain than the stored one. */
-  chainReplaced(): ChainReplaced | undefined {
+  chainReplaced() {
     const named = this.#pool.named();
     // The last answer of a node that is silent says nothing about what it will serve when it is back.
     const answering = named.filter(({ outage }) => !outage);
     const foreign = foreignOf(answering);
     if (foreign.length === 0 || named.some(isUsable)) return undefined;
     return {
+      /** One or two sentences for the operator: what was found, and what to do. */
       message: foreignMessage(foreign, this.#deps.expectation()),
+      /** Monotonic milliseconds since when no node of our chain answers. */
       sinceMs: Math.max(...foreign.map(({ sinceMs }) => sinceMs)),
       nodes: foreign.map(({ name }) => name),
     };
   }
 
-  /** Set while every head that nodes of our chain reported recently is far below the last stored block. */
-  headBelow(): HeadBelow | undefined {
+  /** The highest head, while every one that nodes of our chain reported recently is far below the last stored block. */
+  headBelow(): { readonly head: number; readonly watermark: number } | undefined {
     const watermark = this.#deps.expectation().watermark?.height;
     const sinceMs = this.#deps.clock.monotonic() - HEAD_FRESH_MS;
     const told = this.#pool

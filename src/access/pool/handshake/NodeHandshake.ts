@@ -174,21 +174,25 @@ export class NodeHandshake {
 
   /** Resolves once the condition holds, or when the time is over. */
   async #changedUntil(condition: () => boolean, limitMs: number, signal: AbortSignal): Promise<void> {
-    const limit = childOf(signal);
-    const timer = this.#clock.setTimer(limitMs, () => limit.abort());
-    try {
-      while (!condition() && !limit.signal.aborted) await this.#changed(limit.signal);
-    } catch (error) {
-      if (signal.aborted || !limit.signal.aborted) throw error;
-    } finally {
-      timer.cancel();
-      limit.abort();
+    const endsAtMs = this.#clock.monotonic() + limitMs;
+    while (!condition()) {
+      const leftMs = endsAtMs - this.#clock.monotonic();
+      if (leftMs <= 0) break;
+      await this.#changed(signal, leftMs);
     }
     if (signal.aborted) throw abortReason(signal);
   }
 
-  #changed(signal: AbortSignal): Promise<void> {
-    return unlessAborted(signal, (resolve) => this.#watchers.add(resolve));
+  /** Resolves after the next handshake, or when the time is over. */
+  #changed(signal: AbortSignal, limitMs?: number): Promise<void> {
+    return unlessAborted(signal, (resolve) => {
+      const leave = this.#watchers.add(resolve);
+      const timer = limitMs === undefined ? undefined : this.#clock.setTimer(limitMs, resolve);
+      return () => {
+        leave();
+        timer?.cancel();
+      };
+    });
   }
 
   async #identifyForever(member: PoolMember, signal: AbortSignal): Promise<void> {

@@ -1,5 +1,5 @@
-import { childOf } from '../../../runtime/index.js';
 import type { Clock } from '../../../runtime/index.js';
+import { isExpectedEnd, StreamReader } from '../../transport/streams/StreamReader.js';
 import { namedRoot } from '../../transport/upstreamErrors.js';
 import type {
   AccessMethod,
@@ -202,25 +202,24 @@ async function askZero(
   signal: AbortSignal,
   { timeoutMs, clock, onAsked }: Inquiry,
 ): Promise<'there' | UpstreamError> {
-  const limit = childOf(signal);
-  const timer = clock.setTimer(timeoutMs, () => limit.abort());
+  onAsked('GetBlockByHeight');
+  const call = outcomeOf(node.getBlockByHeight(0, { signal, timeoutMs })).then((answer) =>
+    answer instanceof UpstreamError && !HAS_BLOCK.has(answer.kind) ? answer : 'there',
+  );
+  const early = call.then((answer) => (tellsRoot(answer) ? answer : undefined));
+  const isReported = await Promise.race([early, settledSoon(call, clock)]);
+  if (isReported !== undefined) return isReported;
+  const blocks = new StreamReader({
+    open: (ended) => node.subscribeBlocks(0, { signal: ended }),
+    signal,
+    clock,
+    limitMs: timeoutMs,
+  });
   try {
-    onAsked('GetBlockByHeight');
-    const call = outcomeOf(node.getBlockByHeight(0, { signal, timeoutMs })).then((answer) =>
-      answer instanceof UpstreamError && !HAS_BLOCK.has(answer.kind) ? answer : 'there',
-    );
-    const early = call.then((answer) => (tellsRoot(answer) ? answer : undefined));
-    const isReported = await Promise.race([early, settledSoon(call, clock)]);
-    if (isReported !== undefined) return isReported;
-    const streamed = streamZero(node, limit.signal).catch((error: unknown) => {
-      if (signal.aborted || !limit.signal.aborted) throw error;
-      return undefined;
-    });
-    const first = await Promise.race([early, streamed]);
-    return first ?? (await streamed) ?? (await call);
+    const streamed = streamedZero(blocks);
+    return (await Promise.race([early, streamed])) ?? (await streamed) ?? (await call);
   } finally {
-    timer.cancel();
-    limit.abort();
+    blocks.cancel();
   }
 }
 
@@ -229,17 +228,15 @@ function tellsRoot(answer: 'there' | UpstreamError): boolean {
 }
 
 /** The answer of the block stream about block 0; `undefined` if it does not help. */
-async function streamZero(
-  node: AccessNode,
-  signal: AbortSignal,
+async function streamedZero(
+  blocks: StreamReader<ReceivedBlock>,
 ): Promise<'there' | UpstreamError | undefined> {
   try {
-    for await (const { block } of node.subscribeBlocks(0, { signal }))
-      return block.height === 0 ? 'there' : undefined;
-    return undefined;
+    const read = await blocks.read();
+    return read !== 'silent' && read.done !== true && read.value.block.height === 0 ? 'there' : undefined;
   } catch (error) {
-    if (!(error instanceof UpstreamError)) throw error;
-    return error.kind === 'below_root' ? error : undefined;
+    if (!isExpectedEnd(error)) throw error;
+    return error instanceof UpstreamError && error.kind === 'below_root' ? error : undefined;
   }
 }
 
