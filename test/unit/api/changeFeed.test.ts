@@ -4,9 +4,11 @@ import { ApiError, ChangeFeed } from '../../../src/api/index.js';
 import { MAX_FOLLOWERS, SEND_LIMIT_MS } from '../../../src/api/feed/ChangeFeed.js';
 import type { IndexedRange } from '../../../src/api/index.js';
 import type { FeedEvent, StartPoint } from '../../../src/api/feed/following.js';
+import type { Identifier } from '../../../src/flow/index.js';
 import { createReaderMetrics } from '../../../src/observability/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import type { BlockEntry } from '../../../src/storage/index.js';
+import { feedOver } from '../../support/feed.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { branchAbove, idOf, smallChain, transactionWith } from '../../support/smallChain.js';
 import { VirtualClock } from '../../support/virtualClock.js';
@@ -206,96 +208,58 @@ describe('where heights are missing below the live range', () => {
 });
 
 describe('where a stream begins', () => {
-  it('may be a height that is not indexed yet, up to the one behind the head', async () => {
-    const world = await World.with(10);
-    expect(await world.feed.cursorAt({ height: FIRST })).toEqual({ next: FIRST, rewind: undefined });
-    expect(await world.feed.cursorAt({ height: 110 })).toEqual({ next: 110, rewind: undefined });
-    expect(await refusal(world.feed.cursorAt({ height: 111 }))).toMatchObject({ reason: 'not_yet_indexed' });
-    world.head = 115;
-    expect(await world.feed.cursorAt({ height: 116 })).toMatchObject({ next: 116 });
-    expect(await refusal(world.feed.cursorAt({ height: 117 }))).toMatchObject({ reason: 'not_yet_indexed' });
-    expect(await refusal(world.feed.cursorAt({ height: 99 }))).toMatchObject({
-      reason: 'below_first_indexed',
-    });
+  const seen = (height: number, blockId: Identifier | undefined = idOf(`block ${height}`)) => ({
+    lastSeen: { height, blockId },
   });
+  const heightAlone = (height: number) => ({ lastSeen: { height, blockId: undefined } });
+  const at = (next: number) => ({ next, rewind: undefined, last: undefined });
+  const behind = (height: number) => ({ ...at(height + 1), last: { height, id: idOf(`block ${height}`) } });
+  const rewound = (height: number, blockId: Identifier | undefined) => ({
+    next: height + 1,
+    rewind: { kind: 'rewind', height, blockId },
+    last: blockId && { height, id: blockId },
+  });
+  const refused = (reason: string) => ({ reason });
+  const idAt = (height: number): Identifier => chain[height - FIRST]!.block.id;
+  const below = chain[0]!.block.parentId;
+  const lie = idOf('a lie');
 
-  it('may be a block, the latest sealed one, or what comes next', async () => {
-    const world = await World.with(10);
-    expect(await world.feed.cursorAt({ blockId: chain[4]!.block.id })).toMatchObject({ next: 104 });
-    expect(await refusal(world.feed.cursorAt({ blockId: chain[10]!.block.id }))).toMatchObject({
-      reason: 'unknown_id',
-    });
-    expect(await refusal(world.feed.cursorAt('sealed'))).toMatchObject({ reason: 'not_yet_indexed' });
-    world.sealed = 107;
-    expect(await world.feed.cursorAt('sealed')).toMatchObject({ next: 107 });
-    world.sealed = 200;
-    expect(await world.feed.cursorAt('sealed')).toMatchObject({ next: 109 });
-    expect(await world.feed.cursorAt('next')).toMatchObject({ next: 110 });
+  it.each<[what: string, world: object, point: StartPoint, expected: object]>([
+    ['the first height', {}, { height: FIRST }, at(FIRST)],
+    ['a height below it', {}, { height: 99 }, refused('below_first_indexed')],
+    ['the one that is indexed next', {}, { height: 110 }, at(110)],
+    ['one above it', {}, { height: 111 }, refused('not_yet_indexed')],
+    ['one above it, behind the head', { head: 115 }, { height: 116 }, at(116)],
+    ['one further above the head', { head: 115 }, { height: 117 }, refused('not_yet_indexed')],
+    ['a block', {}, { blockId: idAt(104) }, at(104)],
+    ['an unknown block', {}, { blockId: idAt(110) }, refused('unknown_id')],
+    ['the sealed head, which is unknown', {}, 'sealed', refused('not_yet_indexed')],
+    ['the sealed head', { sealed: 107 }, 'sealed', at(107)],
+    ['the sealed head, above what is indexed', { sealed: 200 }, 'sealed', at(109)],
+    ['what comes next', {}, 'next', at(110)],
+    ['what comes next, in an empty store', { blocks: 0 }, 'next', at(FIRST)],
+    ['behind a block that is indexed', {}, seen(104), behind(104)],
+    ['behind the newest block', {}, seen(109), behind(109)],
+    ['behind the block below the first one', {}, seen(99), at(100)],
+    ['behind a height', {}, heightAlone(104), at(105)],
+    ['behind a block above the watermark', {}, seen(110), rewound(109, idAt(109))],
+    ['behind a block far above it', {}, seen(5000), rewound(109, idAt(109))],
+    ['behind a height above it', {}, heightAlone(110), rewound(109, idAt(109))],
+    ['behind another block than is indexed', {}, seen(104, lie), rewound(103, idAt(103))],
+    // Below the first height, the parent of the first block is all that is known.
+    ['behind another block than the first one', {}, seen(100, lie), rewound(99, below)],
+    ['behind a block, in an empty store', { blocks: 0 }, seen(104), rewound(99, undefined)],
+    ['where heights between would be passed over', {}, seen(98), refused('below_first_indexed')],
+  ])('%s', async (_what, { blocks = 10, ...heads }: { blocks?: number }, point, expected) => {
+    const world = Object.assign(await World.with(blocks), heads);
+    expect(await refusal(world.feed.cursorAt(point))).toMatchObject(expected);
   });
 
   it('is refused while nothing is known', async () => {
     const none = { firstIndexed: null, latestIndexed: null, head: null, sealed: null };
-    const { feed } = await World.with(0);
     const store = await MemoryIndexStore.startingAt(FIRST);
-    const early = new ChangeFeed({
-      ...{ reader: store, status: { range: () => none }, clock: new VirtualClock() },
-      metrics: createReaderMetrics(),
-    });
+    const early = feedOver({ reader: store, status: { range: () => none } });
     expect(await refusal(early.cursorAt('next'))).toMatchObject({ reason: 'not_yet_indexed' });
-    expect(await feed.cursorAt('next')).toMatchObject({ next: FIRST });
-  });
-
-  describe('behind what was seen last', () => {
-    const seen = (height: number, blockId = idOf(`block ${height}`)) => ({ lastSeen: { height, blockId } });
-
-    it('is the next height where that block is indexed', async () => {
-      const world = await World.with(10);
-      const has = (height: number) => ({ height, id: idOf(`block ${height}`) });
-      expect(await world.feed.cursorAt(seen(104))).toEqual({ next: 105, rewind: undefined, last: has(104) });
-      expect(await world.feed.cursorAt(seen(109))).toEqual({ next: 110, rewind: undefined, last: has(109) });
-      expect(await world.feed.cursorAt(seen(99))).toEqual({ next: 100, rewind: undefined });
-      const { lastSeen } = seen(104);
-      const heightAlone = { lastSeen: { ...lastSeen, blockId: undefined } };
-      expect(await world.feed.cursorAt(heightAlone)).toEqual({ next: 105, rewind: undefined });
-    });
-
-    it('is the watermark, told as a rewind, for what lies above it', async () => {
-      const world = await World.with(10);
-      const rewind = { kind: 'rewind', height: 109, blockId: chain[9]!.block.id };
-      const last = { height: 109, id: rewind.blockId };
-      expect(await world.feed.cursorAt(seen(110))).toEqual({ next: 110, rewind, last });
-      expect(await world.feed.cursorAt(seen(5000))).toEqual({ next: 110, rewind, last });
-      const { lastSeen } = seen(110);
-      expect(await world.feed.cursorAt({ lastSeen: { ...lastSeen, blockId: undefined } })).toEqual({
-        ...{ next: 110, rewind, last },
-      });
-    });
-
-    it('is one below, told as a rewind, where another block is indexed', async () => {
-      const world = await World.with(10);
-      expect(await world.feed.cursorAt(seen(104, idOf('a lie')))).toMatchObject({
-        next: 104,
-        rewind: { kind: 'rewind', height: 103, blockId: chain[3]!.block.id },
-      });
-      // Below the first height, the parent of the first block is all that is known.
-      expect(await world.feed.cursorAt(seen(100, idOf('a lie')))).toMatchObject({
-        next: 100,
-        rewind: { kind: 'rewind', height: 99, blockId: chain[0]!.block.parentId },
-      });
-    });
-
-    it('can be before everything', async () => {
-      const world = await World.with(0);
-      expect(await world.feed.cursorAt(seen(104))).toEqual({
-        next: 100,
-        rewind: { kind: 'rewind', height: 99, blockId: undefined },
-      });
-    });
-
-    it('is refused where heights between would be passed over', async () => {
-      const world = await World.with(10);
-      expect(await refusal(world.feed.cursorAt(seen(98)))).toMatchObject({ reason: 'below_first_indexed' });
-    });
   });
 });
 
