@@ -91,8 +91,9 @@ describe('a mirror', () => {
     const asNode = startArguments({ address: source.grpcAddress }, scratchDirectory(), ...from);
     const told = await startDaemonHere(asNode);
     await eventually(async () => {
-      const { waitingFor } = await told.status();
-      return waitingFor?.message.includes('an indexer names it as --peer as well') === true || undefined;
+      const { reasons } = await told.status();
+      // At once, not after the minute in which nodes may name their spork.
+      return JSON.stringify(reasons).includes('an indexer names it as --peer as well') || undefined;
     });
     await stopAll(told);
     const both = await startDaemonHere([...asNode, '--peer', source.grpcAddress]);

@@ -82,8 +82,8 @@ export class NodeHandshake {
   readonly #answeringListeners = new Listeners();
   /** Told after every handshake, whatever its result. */
   readonly #watchers = new Listeners();
-  /** A new store waits for the root of the live spork. */
-  #wantsRoot = false;
+  /** What a new store waits for: the root of the live spork, which is asked for more often, or the spork of its first height. */
+  #wanted: 'root' | 'spork' | undefined;
 
   constructor(dependencies: Dependencies) {
     this.#dependencies = dependencies;
@@ -148,22 +148,26 @@ export class NodeHandshake {
   /** Resolves once the spork of a height is known; when no configured node can name it any more; or after a minute. */
   async whenSporkTold(height: number, signal: AbortSignal): Promise<void> {
     const isDecided = (): boolean => this.#pool.sporkAt(height) !== undefined || this.#open().length === 0;
-    await this.#changedUntil(isDecided, TROUBLED_ROOT_WAIT_MS, signal);
     const mayTell = (): boolean => this.#open().some(({ identity }) => identity?.rootTrouble === undefined);
-    await this.#changedUntil(() => isDecided() || !mayTell(), ROOT_WAIT_MS - TROUBLED_ROOT_WAIT_MS, signal);
+    await this.#whileWanted('spork', async () => {
+      await this.#changedUntil(isDecided, TROUBLED_ROOT_WAIT_MS, signal);
+      await this.#changedUntil(() => isDecided() || !mayTell(), ROOT_WAIT_MS - TROUBLED_ROOT_WAIT_MS, signal);
+    });
   }
 
-  /**
-   * Resolves once the root of the live spork is known, or no node can name it any more; or after a minute. Meanwhile the
-   * members' troubles show what the nodes answer instead.
-   */
+  /** Resolves once the root of the live spork is known, or no node can name it any more; or after a minute. */
   async whenRootTold(signal: AbortSignal): Promise<void> {
     const isDecided = (): boolean => this.#pool.liveRoot() !== undefined || this.#open().length === 0;
-    this.#wantsRoot = true;
+    await this.#whileWanted('root', () => this.#changedUntil(isDecided, ROOT_WAIT_MS, signal));
+  }
+
+  /** Meanwhile the members' troubles show what they answer in place of the root. */
+  async #whileWanted(wanted: 'root' | 'spork', wait: () => Promise<void>): Promise<void> {
+    this.#wanted = wanted;
     try {
-      await this.#changedUntil(isDecided, ROOT_WAIT_MS, signal);
+      await wait();
     } finally {
-      this.#wantsRoot = false;
+      this.#wanted = undefined;
     }
   }
 
@@ -253,8 +257,9 @@ export class NodeHandshake {
     const isWitness = isMirrored || this.#pool.verifier.isWitness(member);
     const usualMs = !isUsable(member) ? FOREIGN_AGAIN_MS : isWitness ? WITNESS_EVERY_MS : IDENTIFY_EVERY_MS;
     const isTroubled = member.identity?.rootTrouble !== undefined;
-    if (opens === 0 || !(isTroubled || this.#wantsRoot || opens <= ROOT_ASKED_AGAIN)) return usualMs;
-    return backoffMs(this.#wantsRoot ? WANTED_ROOT_RETRY : ROOT_RETRY, opens - 1, random);
+    const isWanted = this.#wanted === 'root';
+    if (opens === 0 || !(isTroubled || isWanted || opens <= ROOT_ASKED_AGAIN)) return usualMs;
+    return backoffMs(isWanted ? WANTED_ROOT_RETRY : ROOT_RETRY, opens - 1, random);
   }
 
   /** A successful handshake clears only handshake failures; the node's other calls may go on failing. */
@@ -264,7 +269,8 @@ export class NodeHandshake {
     const before = member.beginning?.height === lowestHeight ? member.beginning : undefined;
     const { count, sinceMs } = before ?? { count: 0, sinceMs: nowMs };
     member.beginning = { height: lowestHeight, count: count + 1, sinceMs };
-    const rootTrouble = identity.rootTrouble ?? (this.#wantsRoot ? identity.rootRefusal : undefined);
+    const rootTrouble =
+      identity.rootTrouble ?? (this.#wanted === undefined ? undefined : identity.rootRefusal);
     member.outage = false;
     if (head !== undefined) noteHead(member, head, nowMs);
     if (rootTrouble === undefined) member.troubles.clear();
