@@ -130,6 +130,9 @@ it('loads only for those who use it what few use, and nothing for its version', 
     expect(Object.keys(dependencies)).toContain(name);
     expect(ofDaemon).not.toContain(name);
   }
+  // A document is checked sooner than a store or a server is loaded.
+  const checkPart = built.find((name) => /^parts.checkProof-/.test(name)) ?? '';
+  expect(packagesOf(join(dist, checkPart))).toEqual(['convict']);
   expect(packagesOf(join(dist, 'main.js'))).toEqual([]);
   expect(packagesOf(join(dist, 'jobqueue.js'))).toEqual([]);
 });
