@@ -1,10 +1,9 @@
 import { parseEndpoint, proxyFor } from '../access/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import { formatSize } from '../observability/index.js';
-import type { Logger } from '../observability/index.js';
 import { maskedEndpoint } from '../runtime/index.js';
 import type { IndexStore } from '../storage/index.js';
-import type { DiskWatch } from './health/watches/DiskWatch.js';
+import type { DaemonParts } from './health/DaemonState.js';
 import { hostAndPort } from './lifecycle/daemonRecord.js';
 import type { DaemonRecord } from './lifecycle/daemonRecord.js';
 
@@ -14,11 +13,8 @@ import type { DaemonRecord } from './lifecycle/daemonRecord.js';
  */
 export function tellPlan(
   config: DaemonConfig,
-  parts: {
+  parts: Pick<DaemonParts, 'diskWatch' | 'logger' | 'store'> & {
     readonly addresses: Pick<DaemonRecord, 'api' | 'grpc' | 'metrics'>;
-    readonly diskWatch: DiskWatch | undefined;
-    readonly store: IndexStore;
-    readonly logger: Logger;
     readonly print: (text: string) => void;
   },
 ): void {

@@ -23,14 +23,7 @@ export type {
   StoreMeta,
   TransactionPlace,
 } from './port/stored.js';
-export type {
-  FoundDamage,
-  IndexReader,
-  IndexStore,
-  SharedStore,
-  ShownIndex,
-  WriteRoom,
-} from './port/IndexStore.js';
+export type { FoundDamage, IndexReader, IndexStore, ShownIndex, WriteRoom } from './port/IndexStore.js';
 export { LevelIndexStore } from './leveldb/LevelIndexStore.js';
 export { openLevelReplica } from './leveldb/reading/levelReader.js';
 export { holdsData, logBytes, makeDirectory } from './leveldb/directory/storeDirectory.js';

@@ -29,7 +29,7 @@ if (isRewindCommand) {
     openStore,
     openChannel: steppedChannel(steps),
     createLogger: steppedLogger(steps),
-    startReader: readersOfSources(),
+    startReader: readersOfSources,
     startCertificates: certificatesOfSources,
   };
   process.exitCode = exitCodeOf(await runDaemon(config, host, ports));

@@ -89,7 +89,7 @@ async function served(startReader: StartReader, change: Partial<ReaderSources> =
 
 describe.each([
   ['on this thread', readersHere],
-  ['on a thread of their own', readersOfSources()],
+  ['on a thread of their own', readersOfSources],
 ])('readers %s', (_name, startReader) => {
   it('see each height as soon as it is durable, and never one above it', async () => {
     const { commit, probe, store, url } = await served(startReader);

@@ -1,7 +1,8 @@
 import { MessageChannel, receiveMessageOnPort, Worker } from 'node:worker_threads';
 import { serveReaders } from '../../src/app/threads/serveReaders.js';
 import type { FromReader } from '../../src/app/threads/messages.js';
-import type { ReaderHandle, StartReader } from '../../src/app/threads/startWorker.js';
+import { handleOf } from '../../src/app/threads/startWorker.js';
+import type { StartReader } from '../../src/app/threads/startWorker.js';
 import { systemClock } from '../../src/runtime/index.js';
 
 /** Readers on the thread of the test, for many daemons in one process. What ends them ends only them. */
@@ -35,25 +36,11 @@ export const readersHere: StartReader = (options) => {
 };
 
 /** Readers on a thread of their own, which runs the sources. */
-export function readersOfSources(): StartReader {
-  return (options) => {
-    const program = new URL('../../src/app/threads/readerEntry.ts', import.meta.url);
-    const worker = new Worker(new URL('sourceWorker.mjs', import.meta.url), {
+export const readersOfSources: StartReader = (options) =>
+  handleOf(
+    new Worker(new URL('sourceWorker.mjs', import.meta.url), {
       workerData: options,
-      argv: [program.href],
+      argv: [new URL('../../src/app/threads/readerEntry.ts', import.meta.url).href],
       execArgv: [],
-    });
-    return handleOf(worker);
-  };
-}
-
-function handleOf(worker: Worker): ReaderHandle {
-  let uncaught: unknown;
-  worker.on('error', (error) => (uncaught = error));
-  return {
-    post: (message) => worker.postMessage(message),
-    onMessage: (listener) => void worker.on('message', (message: FromReader) => listener(message)),
-    onEnd: (listener) => void worker.once('exit', () => listener(uncaught)),
-    terminate: () => void worker.terminate(),
-  };
-}
+    }),
+  );

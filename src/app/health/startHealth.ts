@@ -10,7 +10,6 @@ import {
 import type { ProgressState } from '../../observability/index.js';
 import { sleep } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
-import type { SharedStore } from '../../storage/index.js';
 import { storePathOf } from '../lifecycle/daemonRecord.js';
 import type { IndexingParts } from '../line/runIndexing.js';
 import { BackfillWatch } from './watches/BackfillWatch.js';
@@ -22,7 +21,7 @@ import { LeaderWatch } from './watches/LeaderWatch.js';
 
 /** How often the size of a database is measured: the server stats all of its files. */
 const WEIGH_EVERY_MS = 5 * 60_000;
-/** The same, while the size is unknown. */
+/** The same, while the database is away. */
 const WEIGH_AGAIN_MS = 5_000;
 
 /**
@@ -38,9 +37,15 @@ export function watchStorage(
     let bytes: number | undefined;
     const weigh = async (): Promise<void> => {
       for (;;) {
-        const measured = await sizeOf(shared);
-        bytes = measured ?? bytes;
-        await sleep(clock, measured === undefined ? WEIGH_AGAIN_MS : WEIGH_EVERY_MS, lifecycle.signal);
+        let pauseMs = WEIGH_EVERY_MS;
+        try {
+          bytes = await shared.sizeBytes();
+        } catch (error) {
+          if (!(error instanceof StorageError)) throw error;
+          // The database is away: the last size stays.
+          pauseMs = WEIGH_AGAIN_MS;
+        }
+        await sleep(clock, pauseMs, lifecycle.signal);
       }
     };
     lifecycle.supervise(weigh());
@@ -49,16 +54,6 @@ export function watchStorage(
   const diskWatch = new DiskWatch({ path: storePathOf(dataDir), minFreeBytes: disk.minFreeBytes }, { clock });
   lifecycle.supervise(diskWatch.run(lifecycle.signal));
   return { diskWatch, storeBytes: () => diskWatch.storeBytes() };
-}
-
-/** `undefined` while the database is away: then the last size stays. */
-async function sizeOf(store: SharedStore): Promise<number | undefined> {
-  try {
-    return await store.sizeBytes();
-  } catch (error) {
-    if (!(error instanceof StorageError)) throw error;
-    return undefined;
-  }
 }
 
 /** Begins to watch the progress. The caller starts the monitor once the servers run. */

@@ -10,8 +10,7 @@ import {
   sleep,
 } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { descriptorShares, fewestDescriptors, isEnough, plentyOfDescriptors } from './descriptorShares.js';
-import type { DescriptorShares } from './descriptorShares.js';
+import { descriptorShares, fewestDescriptors, plentyOfDescriptors } from './descriptorShares.js';
 
 const LOOK_EVERY_MS = 1_000;
 /** With fewer left, whatever is opened next may fail: the shares leave more. */
@@ -50,7 +49,7 @@ export class Descriptors {
     this.#tell();
   }
 
-  get shares(): DescriptorShares {
+  get shares(): ReturnType<typeof descriptorShares> {
     return descriptorShares(this.#config, this.#limit);
   }
 
@@ -129,8 +128,8 @@ export class Descriptors {
 
   /** One line if the ports get less than was asked for. */
   #tell(): void {
-    if (isEnough(this.#config, this.#limit)) return;
-    const { perPort } = this.shares;
+    const { isEnough, perPort } = this.shares;
+    if (isEnough) return;
     const advice = `raise the limit to ${plentyOfDescriptors(this.#config)}: ${howToRaise(this.#config)}`;
     this.#logger.warn(
       { files: this.#limit, connectionsPerPort: perPort, advice },

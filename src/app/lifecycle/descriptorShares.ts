@@ -35,18 +35,6 @@ const TABLES_SHARE = 1 / 8;
 /** With fewer descriptors, all are for other things. */
 const TABLES_FROM = 1_024;
 
-/** How many file descriptors each part of the daemon may use. */
-export interface DescriptorShares {
-  /** The most connections of callers to each port of the read API. */
-  readonly perPort: number;
-  /** The same for the port of metrics and probes. */
-  readonly metrics: number;
-  /** The most connections to the node of `api.forwardRest`. */
-  readonly forwarded: number;
-  /** LevelDB's own option, which counts tables that it maps too. */
-  readonly maxOpenFiles: number;
-}
-
 type Using = Pick<DaemonConfig, 'accessNodes' | 'api' | 'backfill' | 'edi' | 'peers' | 'roles' | 'store'>;
 
 /** The fewest file descriptors with which the daemon works. */
@@ -58,17 +46,12 @@ export function fewestDescriptors(config: Using): number {
 /** The fewest with which each port may have `api.maxConnections`. */
 export function plentyOfDescriptors(config: Using): number {
   let limit = TABLES_FROM;
-  while (!isEnough(config, limit)) limit *= 2;
+  while (!descriptorShares(config, limit).isEnough) limit *= 2;
   return limit;
 }
 
-/** True if each port may have `api.maxConnections`. */
-export function isEnough(config: Using, limit: number): boolean {
-  return readPorts(config) === 0 || descriptorShares(config, limit).perPort === config.api.maxConnections;
-}
-
-/** Shares `limit` file descriptors out: first the daemon itself, then its ports. */
-export function descriptorShares(config: Using, limit: number): DescriptorShares {
+/** How many of `limit` file descriptors each part of the daemon may use: first the daemon itself, then its ports. */
+export function descriptorShares(config: Using, limit: number) {
   const { forwardRest, maxConnections } = config.api;
   const isLevel = config.store === undefined;
   const tables =
@@ -78,9 +61,21 @@ export function descriptorShares(config: Using, limit: number): DescriptorShares
     Math.min(most, Math.max(LEAST_PER_PORT, Math.floor(left * part)));
   const metrics = share(METRICS_SHARE, MOST_FOR_METRICS);
   const forwarded = forwardRest === undefined ? 0 : share(FORWARDED_SHARE, MOST_FORWARDED);
-  const each = Math.floor((left - metrics - forwarded) / Math.max(1, readPorts(config)));
+  const ports = readPorts(config);
+  const each = Math.floor((left - metrics - forwarded) / Math.max(1, ports));
   const perPort = Math.min(maxConnections, Math.max(LEAST_PER_PORT, each));
-  return { perPort, metrics, forwarded, maxOpenFiles: MAPPED_TABLES + NOT_TABLES + tables };
+  return {
+    /** The most connections of callers to each port of the read API. */
+    perPort,
+    /** That is `api.maxConnections`. */
+    isEnough: ports === 0 || perPort === maxConnections,
+    /** The same for the port of metrics and probes. */
+    metrics,
+    /** The most connections to the node of `api.forwardRest`. */
+    forwarded,
+    /** LevelDB's own option, which counts tables that it maps too. */
+    maxOpenFiles: MAPPED_TABLES + NOT_TABLES + tables,
+  };
 }
 
 /** What the daemon needs for itself. */

@@ -37,6 +37,10 @@ export const startWorker: StartReader = (options) => {
     workerData: options,
     resourceLimits: { maxOldGenerationSizeMb: MAX_READER_HEAP_MIB },
   });
+  return handleOf(worker);
+};
+
+export function handleOf(worker: Worker): ReaderHandle {
   let uncaught: unknown;
   worker.on('error', (error) => (uncaught = error));
   return {
@@ -45,7 +49,7 @@ export const startWorker: StartReader = (options) => {
     onEnd: (listener) => worker.once('exit', () => listener(uncaught)),
     terminate: () => void worker.terminate(),
   };
-};
+}
 
 /** Starts the thread that verifies certificates. */
 export const startCertificates = (): CertificatePort =>

@@ -8,7 +8,6 @@ import type {
   FillOrder,
   RunningRange,
   SharedQueue,
-  WorkSource,
 } from '../../../ranges/index.js';
 import { every, Listeners, messageOf, OperatorError, wasAborted } from '../../../runtime/index.js';
 import { rangesInWords, sharedRangesOf } from '../../../storage/index.js';
@@ -31,9 +30,7 @@ type BackfillParts = HistoryParts & { readonly queue?: SharedQueue | undefined }
 export class Backfill {
   readonly #config: DaemonConfig;
   readonly #parts: BackfillParts;
-  readonly #local: LocalWorkSource | undefined;
-  readonly #shared: BossWorkSource | undefined;
-  readonly #source: WorkSource;
+  readonly #source: LocalWorkSource | BossWorkSource;
   readonly #runner: RangeRunner<HistoryLine>;
   readonly #begun = new WorkSignal();
   readonly #published = new Listeners();
@@ -54,13 +51,10 @@ export class Backfill {
     this.#parts = parts;
     const chain = { borders: () => network.heights.sporkRoots(), served: () => servedBy(network) };
     const book = sharedRangesOf(store);
-    if (queue !== undefined && book !== undefined) {
-      this.#shared = queue.source({ maxRangeHeights }, { book, chain });
-      this.#source = this.#shared;
-    } else {
-      this.#local = new LocalWorkSource({ maxRangeHeights }, { store, chain, clock, random, logger });
-      this.#source = this.#local;
-    }
+    this.#source =
+      queue !== undefined && book !== undefined
+        ? queue.source({ maxRangeHeights }, { book, chain })
+        : new LocalWorkSource({ maxRangeHeights }, { store, chain, clock, random, logger });
     this.#runner = new RangeRunner(config.backfill, {
       source: this.#source,
       onPublished: (range) => {
@@ -77,7 +71,7 @@ export class Backfill {
     });
   }
 
-  get source(): Pick<WorkSource, 'pause' | 'resume' | 'cancel' | 'redrive'> {
+  get source(): Pick<LocalWorkSource, 'pause' | 'resume' | 'cancel' | 'redrive'> {
     return this.#source;
   }
 
@@ -105,13 +99,14 @@ export class Backfill {
   notify(): void {
     this.#begun.notify();
     // Only its first block matters: plans lie below it.
-    if (this.#parts.store.ranges.plans().length > 0) this.#local?.notify();
+    if (this.#parts.store.ranges.plans().length > 0 && 'notify' in this.#source) this.#source.notify();
   }
 
   /** Takes no more ranges; `run` resolves when the running ones are done. False: none runs. */
   finish(): boolean {
-    this.#shared?.drain();
-    return this.#shared !== undefined && this.running().length > 0;
+    if (!('drain' in this.#source)) return false;
+    this.#source.drain();
+    return this.running().length > 0;
   }
 
   /** Calls back when more history can be read. The callback must not throw. */
