@@ -4,7 +4,8 @@ import type { Identifier } from '../flow/index.js';
 import type { Clock } from '../runtime/index.js';
 import type { Window } from './heights/Window.js';
 import type { MissingCollectionQueue } from './heights/MissingCollectionQueue.js';
-import type { CollectionRequests, RequestTrail } from './ports.js';
+import type { RequestTrail } from './heights/WantedCollection.js';
+import type { CollectionRequester } from './requester/CollectionRequester.js';
 
 /** The state of a height, and what was tried for what it lacks. */
 export interface HeightExplanation {
@@ -41,7 +42,7 @@ interface Parts {
   readonly mcq: MissingCollectionQueue;
   readonly window: Window;
   /** Absent with `ediOnly`. */
-  readonly requests?: CollectionRequests | undefined;
+  readonly requests?: Pick<CollectionRequester, 'trail' | 'heldBack'> | undefined;
   /** Why no execution data arrives, in one sentence; `undefined` while all is well. */
   readonly executionDataReason: () => string | undefined;
   /** Why no peer delivers anything; `undefined` while all is well. */

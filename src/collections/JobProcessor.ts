@@ -9,14 +9,15 @@ import type { HeightRecord } from './heights/HeightRecord.js';
 import type { MissingCollectionQueue } from './heights/MissingCollectionQueue.js';
 import type { Window } from './heights/Window.js';
 import type { BlockCollectionIndexer } from './indexer/BlockCollectionIndexer.js';
-import type { CollectionRequests, CollectionSink, ReceivedCollection } from './ports.js';
+import type { CollectionSink, ReceivedCollection } from './ports.js';
+import type { CollectionRequester } from './requester/CollectionRequester.js';
 
 interface Dependencies {
   readonly mcq: MissingCollectionQueue;
   readonly indexer: Pick<BlockCollectionIndexer, 'confirm' | 'isIndexed' | 'onReceivedCollectionsForBlock'>;
   readonly window: Window;
   /** Absent with `ediOnly`: no collection is requested, and execution data alone completes heights. */
-  readonly requests?: Pick<CollectionRequests, 'request' | 'cancel'> | undefined;
+  readonly requests?: Pick<CollectionRequester, 'request' | 'cancel'> | undefined;
   readonly clock: Clock;
   readonly metrics: Pick<
     Metrics,

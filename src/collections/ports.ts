@@ -1,5 +1,5 @@
 import type { AccessMethod, TroubleKind } from '../access/index.js';
-import type { Identifier, VerifiedCollection } from '../flow/index.js';
+import type { VerifiedCollection } from '../flow/index.js';
 
 /** Where a collection came from; a label of metrics. */
 export type Source = 'requester' | 'edi' | 'peer';
@@ -15,42 +15,11 @@ export interface ReceivedCollection {
 /** How a collection is requested: whole, or the light one followed by its transactions. */
 export type CollectionWay = 'GetFullCollectionByID' | 'GetCollectionByID';
 
-/** Requests what the queue reports as missing. */
-export interface CollectionRequests {
-  /** Requests what this height lacks. An id is never requested twice. */
-  request(height: number): void;
-  /** The height no longer lacks these: cancels calls for ids that no other height lacks. */
-  cancel(height: number, ids: readonly Identifier[]): void;
-  /** What was tried for an id that is still wanted; `undefined` if it is unknown. */
-  trail(id: Identifier): RequestTrail | undefined;
-  /** Nodes whose rate limit delays calls for this height, and until when. */
-  heldBack(height: number): readonly HeldBackNode[];
-}
-
 /** A node that is not asked because its rate limit is used up. */
 export interface HeldBackNode {
   readonly node: string;
   /** Monotonic milliseconds. */
   readonly untilMs: number;
-}
-
-/** The history of one wanted id, for "why is it not here". It changes with what is tried. */
-export interface RequestTrail {
-  readonly attempts: number;
-  readonly lastNode: string | undefined;
-  readonly lastError: string | undefined;
-  /** Wall-clock milliseconds of the last call. */
-  readonly lastAskedAt?: number | undefined;
-  /** Attempts answered with "no such collection" or "not yet". */
-  readonly notFound: number;
-  /** A call for it is under way. */
-  readonly isUnderWay: boolean;
-  /** Monotonic milliseconds at which the current call was sent; `undefined` while none is under way. */
-  readonly askedAtMs?: number | undefined;
-  /** The last call. */
-  readonly lastWay?: CollectionWay | undefined;
-  /** Nodes that failed to deliver it, by name, in order of their first failure. */
-  readonly failures: ReadonlyMap<string, NodeFailures> | undefined;
 }
 
 /** How often and how one node failed to deliver one collection. */

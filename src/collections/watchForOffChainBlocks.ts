@@ -4,7 +4,7 @@ import { doublingMs, sleep, wasAborted } from '../runtime/index.js';
 import type { Clock } from '../runtime/index.js';
 import { OffChainBlockError } from './heights/OffChainBlockError.js';
 import type { MissingCollectionQueue } from './heights/MissingCollectionQueue.js';
-import type { CollectionRequests } from './ports.js';
+import type { CollectionRequester } from './requester/CollectionRequester.js';
 
 const LOOK_MS = 1_000;
 /** Younger heights may just be early: collections arrive after their block, and execution data later still. */
@@ -37,7 +37,7 @@ export async function watchForOffChainBlocks(
   }: {
     readonly mcq: MissingCollectionQueue;
     /** Absent with `ediOnly`. */
-    readonly requests?: Pick<CollectionRequests, 'trail'> | undefined;
+    readonly requests?: Pick<CollectionRequester, 'trail'> | undefined;
     /** Every node's block of a height. Expected errors: the signal's abort reason. */
     readonly ask: (height: number, signal: AbortSignal) => Promise<readonly BlockAnswer[]>;
     readonly clock: Clock;

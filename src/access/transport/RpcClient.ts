@@ -98,7 +98,6 @@ export class RpcClient {
   readonly #scarcity: StreamQuota;
   readonly #options: RpcClientOptions;
   readonly #dependencies: RpcClientDependencies;
-  readonly #clock: Clock;
   readonly #metrics: AccessMetrics;
   readonly #events: NodeEvents;
   readonly #openChannel: () => Channel;
@@ -121,7 +120,6 @@ export class RpcClient {
     this.#options = options;
     this.#dependencies = dependencies;
     this.name = options.endpoint.name;
-    this.#clock = clock;
     this.healthRecord = dependencies.healthRecord;
     this.#metrics = dependencies.metrics;
     this.#events = events;
@@ -186,11 +184,11 @@ export class RpcClient {
     this.#metrics.upstreamRequests.inc({ endpoint: this.name, method });
     const channel = this.#breaking.get(method)?.channel ?? this.#shared;
     const { generation } = channel;
-    const startedMs = this.#clock.monotonic();
+    const startedMs = this.#dependencies.clock.monotonic();
     this.#calls += 1;
     try {
       const message = await channel.unary(this.#pathOf(method), request, { timeoutMs, signal });
-      const elapsedMs = this.#clock.monotonic() - startedMs;
+      const elapsedMs = this.#dependencies.clock.monotonic() - startedMs;
       this.#metrics.upstreamLatency.observe({ endpoint: this.name, method }, elapsedMs / 1_000);
       this.healthRecord.answeredIn(elapsedMs);
       if (limiter.succeeded(permit)) this.healthRecord.succeeded(method);
@@ -342,7 +340,13 @@ export class RpcClient {
         this.#metrics.upstreamRequests.inc({ endpoint: this.name, method });
         const call = this.#openStream(this.#pathOf(method), question.request, sink);
         if (rank === 'needed') return call;
-        return this.#yielding(call, rank, () => sink.onEnd({ code: status.OK, details: '' }));
+        // It may have to make way, until it is cancelled, as every call is in the end.
+        const over = this.#scarcity.yielding(() => sink.onEnd({ code: status.OK, details: '' }), rank);
+        const cancel = (): void => {
+          over();
+          call.cancel();
+        };
+        return { read: () => call.read(), cancel };
       },
       decode: (message) => {
         try {
@@ -363,21 +367,9 @@ export class RpcClient {
     };
   }
 
-  /** Remembers the call as one that may have to make way, until it is cancelled, as every call is in the end. */
-  #yielding(call: StreamCall, rank: Exclude<StreamRank, 'needed'>, end: () => void): StreamCall {
-    const over = this.#scarcity.yielding(end, rank);
-    return {
-      read: () => call.read(),
-      cancel: () => {
-        over();
-        call.cancel();
-      },
-    };
-  }
-
   /** False while the method counts as unsupported by the node. */
   #knows(method: AccessMethod): boolean {
-    return this.#clock.monotonic() >= (this.#unsupportedUntilMs.get(method) ?? -Infinity);
+    return this.#dependencies.clock.monotonic() >= (this.#unsupportedUntilMs.get(method) ?? -Infinity);
   }
 
   /** The error for the caller: statuses and malformed bytes become typed; bugs and aborts stay unchanged. */
@@ -409,7 +401,7 @@ export class RpcClient {
   #count({ kind, lowestHeight, message, method }: UpstreamError): void {
     this.#metrics.upstreamErrors.inc({ endpoint: this.name, method, kind });
     if (kind === 'unimplemented')
-      this.#unsupportedUntilMs.set(method, this.#clock.monotonic() + UNSUPPORTED_MS);
+      this.#unsupportedUntilMs.set(method, this.#dependencies.clock.monotonic() + UNSUPPORTED_MS);
     // The first height of a stream says nothing about the node's other calls.
     const isOfNode = lowestHeight !== undefined && namedRoot(message)?.of !== 'stream';
     if (kind === 'below_root' && isOfNode) this.#events.onLowestHeight?.(lowestHeight);

@@ -84,13 +84,6 @@ const LOWEST_HEIGHT = 1;
 const TURN_BYTES = 256 * 1024;
 const MESSAGE_WEIGHT_BYTES = 2 * 1024;
 
-/** A stream that was opened: by which call, and at which height. */
-interface OpenedStream {
-  readonly node: AccessNode;
-  readonly method: AccessMethod;
-  readonly height: number;
-}
-
 /**
  * EDI: follows the execution-data stream, or that of a peer, from just above the watermark, checks each block's
  * collections against its guarantees, and hands in whole blocks. It holds at most one message and reads the next one
@@ -183,7 +176,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     this.#verified = 0;
     const height = state.next;
     const end = await this.#follow(node, signal);
-    const pauseMs = this.#onStreamEnd({ node, method, height }, end);
+    const pauseMs = this.#onStreamEnd(node, method, end, state.next === height);
     if (pauseMs > 0) await this.#pause(pauseMs, end, signal);
   }
 
@@ -241,12 +234,8 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
       timer.cancel();
       over.abort();
     }
-    this.#skipDurable();
-  }
-
-  /** Skips durable heights: a stream that failed at one of them is reopened above it. */
-  #skipDurable(): void {
-    while (this.#dependencies.window.isIndexed(this.#state.next)) this.#state.next += 1;
+    // A stream that failed at a height that is durable by now is reopened above it.
+    while (window.isIndexed(this.#state.next)) this.#state.next += 1;
   }
 
   /** Waits until there is a height to open a stream at, and moves there. Expected errors: the abort reason. */
@@ -410,8 +399,8 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     state.enter('streaming');
   }
 
-  /** Blames the node, if it is to blame. Returns the pause before the next stream. */
-  #onStreamEnd({ node, method: opened, height }: OpenedStream, end: StreamEnd): number {
+  /** Blames the node, if it is to blame. `isFruitless`: nothing came. Returns the pause before the next stream. */
+  #onStreamEnd(node: AccessNode, opened: AccessMethod, end: StreamEnd, isFruitless: boolean): number {
     const { clock, metrics, random, window } = this.#dependencies;
     const { backoffMinMs: minMs, backoffMaxMs, probeMs, stream } = this.#options;
     this.#state.lastError = end.text;
@@ -426,7 +415,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     metrics.streamReopens.inc({ stream: stream.label, reason: end.reason });
     this.#state.ended(node, method, end);
     const isLie = end.contradicts !== undefined && window.isCertain(next, end.contradicts);
-    const fault = isLie ? 'lied' : (end.fault ?? this.#faultOf(node, end, next, next === height));
+    const fault = isLie ? 'lied' : (end.fault ?? this.#faultOf(node, end, isFruitless));
     this.#reporter.report(node, method, { ...end, fault }, next, { reason: end.reason });
     if (this.#state.lacksUntilMs(node) > clock.monotonic()) return 0;
     this.#warnOfRefusal(node, end);
@@ -450,12 +439,8 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
    * faults of the call when it keeps withholding the same due height, so that the other call is tried. A refusal for lack
    * of streams counts too: the other call may have free ones.
    */
-  #faultOf(
-    node: AccessNode,
-    { kind }: StreamEnd,
-    height: number,
-    isFruitless: boolean,
-  ): NodeFault | undefined {
+  #faultOf(node: AccessNode, { kind }: StreamEnd, isFruitless: boolean): NodeFault | undefined {
+    const height = this.#state.next;
     const isSame = this.#fruitless.node === node.name && this.#fruitless.height === height;
     const count = isFruitless ? (isSame ? this.#fruitless.count : 0) + 1 : 0;
     this.#fruitless = { node: node.name, height, count };

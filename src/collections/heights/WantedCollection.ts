@@ -1,6 +1,6 @@
 import { Attempts } from '../../access/index.js';
 import type { Identifier } from '../../flow/index.js';
-import type { CollectionWay, NodeFailures, RequestTrail } from '../ports.js';
+import type { CollectionWay, NodeFailures } from '../ports.js';
 import type { Fault } from '../FaultReporter.js';
 import type { HeightRecord } from './HeightRecord.js';
 
@@ -34,8 +34,16 @@ export interface Call {
   isAnswered: boolean;
 }
 
+/** The history of one wanted id, for "why is it not here". It changes with what is tried. */
+export interface RequestTrail
+  extends
+    Pick<WantedCollection, 'attempts' | 'lastNode' | 'lastError' | 'notFound' | 'isUnderWay'>,
+    Partial<Pick<WantedCollection, 'lastAskedAt' | 'lastWay' | 'askedAtMs'>> {
+  readonly failures: ReadonlyMap<string, NodeFailures> | undefined;
+}
+
 /** One collection id that heights lack, or for which a call is still under way: an entry of the one index by id. */
-export class WantedCollection implements RequestTrail {
+export class WantedCollection {
   readonly id: Identifier;
   /** The heights that lack it, ascending; it is requested for the first. */
   readonly heights: HeightRecord[] = [];
@@ -79,10 +87,12 @@ export class WantedCollection implements RequestTrail {
     return (this.#tries ??= new Attempts());
   }
 
+  /** A call for it is under way. */
   get isUnderWay(): boolean {
     return this.call !== undefined;
   }
 
+  /** Monotonic milliseconds at which the current call was sent; `undefined` while none is under way. */
   get askedAtMs(): number | undefined {
     return this.isUnderWay ? this.sentAtMs : undefined;
   }

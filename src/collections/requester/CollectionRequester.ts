@@ -12,17 +12,10 @@ import { EndpointSlots } from './EndpointSlots.js';
 import type { SlotUse } from './EndpointSlots.js';
 import { fetchCollection } from './fetchCollection.js';
 import type { FetchOptions } from './fetchCollection.js';
-import type {
-  CollectionRequests,
-  CollectionSink,
-  CollectionWay,
-  ExecutionDataForecast,
-  HeldBackNode,
-  RequestTrail,
-} from '../ports.js';
+import type { CollectionSink, CollectionWay, ExecutionDataForecast, HeldBackNode } from '../ports.js';
 import { RequestOrder } from './RequestOrder.js';
 import { faultIn, FaultReporter } from '../FaultReporter.js';
-import type { WantedCollection } from '../heights/WantedCollection.js';
+import type { RequestTrail, WantedCollection } from '../heights/WantedCollection.js';
 import type { BlockWindow } from '../heights/Window.js';
 
 export interface CollectionRequesterOptions {
@@ -120,7 +113,7 @@ interface Answer extends Question {
  * Bounds: calls by `concurrency` per node and `workersPerHeight` per height; answers that passed their slot on by
  * `concurrency`; remembered ids by the window; one timer for pauses and one for answers; one wait for the window.
  */
-export class CollectionRequester implements CollectionRequests {
+export class CollectionRequester {
   readonly #options: CollectionRequesterOptions;
   readonly #dependencies: CollectionRequesterDependencies;
   readonly #mcq: MissingCollectionQueue;
@@ -157,6 +150,7 @@ export class CollectionRequester implements CollectionRequests {
     this.#leaveSlots = slots.onFreed(options.isHistory === true ? 'history' : 'live', () => this.#pump());
   }
 
+  /** Requests what this height lacks. An id is never requested twice. */
   request(height: number): void {
     const record = this.#mcq.get(height);
     if (this.#stopping.signal.aborted || record === undefined) return;
@@ -166,6 +160,7 @@ export class CollectionRequester implements CollectionRequests {
     this.#pump();
   }
 
+  /** The height no longer lacks these: cancels calls for ids that no other height lacks. */
   cancel(height: number, ids: readonly Identifier[]): void {
     const record = this.#mcq.get(height);
     if (record?.status !== 'collecting' && record !== undefined) this.#order.waitNoMore(record);
@@ -178,11 +173,13 @@ export class CollectionRequester implements CollectionRequests {
     this.#pump();
   }
 
+  /** What was tried for an id that is still wanted; `undefined` if it is unknown. */
   trail(id: Identifier): RequestTrail | undefined {
     const wanted = this.#mcq.wanted(id);
     return wanted?.isWanted === true ? wanted : undefined;
   }
 
+  /** Nodes whose rate limit delays calls for this height, and until when. */
   heldBack(height: number): readonly HeldBackNode[] {
     return this.#nodes.heldBack(height);
   }

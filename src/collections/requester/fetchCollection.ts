@@ -21,13 +21,13 @@ export interface FetchOptions {
   readonly signal: AbortSignal;
 }
 
-export interface FetchDependencies {
+interface FetchDependencies {
   /** Called for each collection call as it is sent: full or light, not for the transactions behind a light one. */
-  onCall(way: CollectionWay): void;
+  readonly onCall: (way: CollectionWay) => void;
   /** The rate limit refused a transaction, which is requested again. */
-  onRefused(error: UpstreamError): void;
+  readonly onRefused: (error: UpstreamError) => void;
   /** Takes a further slot of the endpoint if one is free now. Returns its release. */
-  tryAcquireSlot(): (() => void) | undefined;
+  readonly tryAcquireSlot: () => (() => void) | undefined;
 }
 
 /**
@@ -65,19 +65,30 @@ async function fetchTransactions(
   ids: readonly Identifier[],
   node: AccessNode,
   options: FetchOptions,
-  { onRefused, ...slots }: Pick<FetchDependencies, 'tryAcquireSlot' | 'onRefused'>,
+  { onRefused, tryAcquireSlot }: FetchDependencies,
 ): Promise<readonly Uint8Array[]> {
   const child = childOf(options.signal);
   const bodies = new Array<Uint8Array>(ids.length);
   const queue = ids.entries();
   let failure: { readonly error: unknown } | undefined;
+  /** Repeats a call that the rate limit refused, a few times, unless the node refuses all such calls. */
+  const ask = async (id: Identifier): Promise<Uint8Array> => {
+    for (let refusals = 0; ; refusals += 1) {
+      try {
+        return await node.getTransaction(id, { signal: child.signal, timeoutMs: options.timeoutMs });
+      } catch (error) {
+        const isRefused = error instanceof UpstreamError && error.kind === 'rate_limited';
+        const isUnhealthy = node.healthOf('GetTransaction') !== 'healthy';
+        if (!isRefused || isUnhealthy || refusals >= MAX_RATE_LIMITED) throw error;
+        onRefused(error);
+      }
+    }
+  };
   const work = async (): Promise<void> => {
     for (const [place, id] of queue) {
       if (child.signal.aborted) return;
       try {
-        const { timeoutMs } = options;
-        const ask = () => node.getTransaction(id, { signal: child.signal, timeoutMs });
-        bodies[place] = await retryRefused(ask, { node, onRefused });
+        bodies[place] = await ask(id);
       } catch (error) {
         failure ??= { error };
         child.abort(new AbortError('another transaction of the collection failed'));
@@ -88,7 +99,7 @@ async function fetchTransactions(
 
   const workers = [work()];
   while (workers.length < Math.min(MAX_PARALLEL_TRANSACTIONS, ids.length)) {
-    const release = slots.tryAcquireSlot();
+    const release = tryAcquireSlot();
     if (release === undefined) break;
     workers.push(work().finally(release));
   }
@@ -97,21 +108,4 @@ async function fetchTransactions(
   if (options.signal.aborted) throw abortReason(options.signal);
   if (failure !== undefined) throw failure.error;
   return bodies;
-}
-
-/** Retries a call that the rate limit refused, a few times, unless the node refuses all such calls. */
-async function retryRefused<T>(
-  call: () => Promise<T>,
-  { node, onRefused }: { readonly node: AccessNode } & Pick<FetchDependencies, 'onRefused'>,
-): Promise<T> {
-  for (let refusals = 0; ; refusals += 1) {
-    try {
-      return await call();
-    } catch (error) {
-      const isRefused = error instanceof UpstreamError && error.kind === 'rate_limited';
-      const isUnhealthy = node.healthOf('GetTransaction') !== 'healthy';
-      if (!isRefused || isUnhealthy || refusals >= MAX_RATE_LIMITED) throw error;
-      onRefused(error);
-    }
-  }
 }

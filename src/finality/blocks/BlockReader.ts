@@ -282,9 +282,7 @@ export class BlockReader {
         return this.#resolve({ ...way, block: ending.block }, signal);
       case 'orphaned':
       case 'wrong_height':
-        this.#parts.metrics.invalidBlocks.inc({ endpoint: way.node.name, reason: ending.kind });
-        this.#parts.resolver.refuse({ ...way, block: ending.block }, ending.kind, this.#linked.next);
-        this.#chooser.failed(way, `a block was refused: ${ending.kind}`);
+        this.#parts.resolver.drop({ ...way, block: ending.block }, ending.kind, this.#linked.next);
         return this.#chooser.pauseMs();
     }
   }

@@ -141,6 +141,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
       chooser,
       storedBlock,
       linked: this.#linked,
+      metrics: dependencies.metrics,
     });
     if (asksFor?.below === true) {
       const height = watermark.latestIndexedHeight();
@@ -286,10 +287,8 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
    */
   #takeBack(lie: Answer): void {
     const { node, block } = lie;
-    this.#deps.metrics.invalidBlocks.inc({ endpoint: node.name, reason: 'orphaned' });
     this.#linked.takeBack(block.height);
-    this.#resolver.refuse(lie, 'orphaned', block.height);
-    this.#chooser.failed(lie, 'a block was refused: orphaned');
+    this.#resolver.drop(lie, 'orphaned', block.height);
     this.#chooser.callInstead(node.name, FORGER_POLLED_MS);
     this.#reader.notify();
   }

@@ -4,6 +4,7 @@ import type { FinalizedBlock, Identifier } from '../../flow/index.js';
 import type { Logger } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { BLOCK_CALL } from '../ports.js';
+import type { FinalityMetrics } from '../ports.js';
 import { askForBlock, askNode, nodesToAsk, serves } from './askForBlock.js';
 import type { Answer } from './askForBlock.js';
 import type { LinkedBlocks, Watermark } from './LinkedBlocks.js';
@@ -59,6 +60,7 @@ interface Parts {
   readonly watermark: Watermark;
   readonly clock: Clock;
   readonly logger: Logger;
+  readonly metrics: Pick<FinalityMetrics, 'invalidBlocks'>;
   readonly chooser: NodeChooser;
   /** For the `rewind` advice; without it the advice is one height below the watermark. */
   readonly storedBlock?: StoredBlockReader | undefined;
@@ -115,7 +117,7 @@ export class ForkResolver {
     const isAnswered = asked.some(({ node }) => node.name === refused.node.name);
     const given = isAnswered ? asked : [refused, ...asked];
     const answers = given.filter(({ block }) => this.#parts.linked.isAcceptable(block));
-    for (const answer of given) if (!answers.includes(answer)) this.refuse(answer, 'not_vouched', height);
+    for (const answer of given) if (!answers.includes(answer)) this.#refuse(answer, 'not_vouched', height);
     const [first = refused] = this.#parts.linked.isAcceptable(refused.block) ? [refused] : answers;
     if (answers.length === 0) return this.#awaitEnd(refused, complete);
     const linking = answers.find(({ block }) => this.#parts.linked.links(block));
@@ -138,7 +140,7 @@ export class ForkResolver {
    * A refused block counts against its node, is named as the cause of the delay, and is logged once until a block is
    * accepted. `awaited`: the height that was requested.
    */
-  refuse(answer: Answer, reason: RefusalReason, awaited: number): void {
+  #refuse(answer: Answer, reason: RefusalReason, awaited: number): void {
     const { node, method, block } = answer;
     this.#name(answer, reason, awaited);
     this.#parts.nodes.report(
@@ -153,6 +155,13 @@ export class ForkResolver {
     if (this.#logged.has(key)) this.#parts.logger.debug(fields, 'a block was refused');
     else this.#parts.logger.warn(fields, 'a block was refused');
     this.#logged.add(key);
+  }
+
+  /** The same for a block that is refused whatever others have; it is counted, and its node asked after the others. */
+  drop(answer: Answer, reason: 'orphaned' | 'wrong_height', awaited: number): void {
+    this.#parts.metrics.invalidBlocks.inc({ endpoint: answer.node.name, reason });
+    this.#refuse(answer, reason, awaited);
+    this.#parts.chooser.failed(answer, `a block was refused: ${reason}`);
   }
 
   /** Names the cause of the delay without reporting a node: our own blocks may be wrong. */
@@ -227,7 +236,7 @@ export class ForkResolver {
   }
 
   #report(answer: Answer): void {
-    this.refuse(answer, 'parent_mismatch', answer.block.height);
+    this.#refuse(answer, 'parent_mismatch', answer.block.height);
   }
 
   /** No node that answers has the block that the spork table confirms: waits for it, and accepts no other. */

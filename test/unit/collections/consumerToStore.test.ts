@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import type { CollectionRequests } from '../../../src/collections/ports.js';
 import {
   BlockCollectionIndexer,
   JobProcessor,
@@ -29,8 +28,8 @@ async function line(options: { head: number; windowHeights: number; namesAt: (he
   let highestAsked = 0;
   const random = seededRandom(7);
   /** Answers each id once, after a few turns of the event loop, so that heights complete out of order. */
-  const requests: CollectionRequests = {
-    request: (height) => {
+  const requests = {
+    request: (height: number) => {
       highestAsked = Math.max(highestAsked, height - store.latestIndexedHeight());
       for (const each of mcq.missingIds(height)) {
         void (async () => {
@@ -44,8 +43,6 @@ async function line(options: { head: number; windowHeights: number; namesAt: (he
       }
     },
     cancel: () => undefined,
-    trail: () => undefined,
-    heldBack: () => [],
   };
   const fatal: unknown[] = [];
   const processor: JobProcessor = new JobProcessor({

@@ -1,7 +1,8 @@
 import { accountsOff } from '../../support/accountsOff.js';
 import { neverDamaged, noRanges } from '../../support/noRanges.js';
 import type { Source } from '../../../src/collections/index.js';
-import type { HeldBackNode, ReceivedCollection, RequestTrail } from '../../../src/collections/ports.js';
+import type { RequestTrail } from '../../../src/collections/heights/WantedCollection.js';
+import type { HeldBackNode, ReceivedCollection } from '../../../src/collections/ports.js';
 import {
   BlockCollectionIndexer,
   HeightExplainer,
