@@ -1,5 +1,6 @@
 import { TLSSocket } from 'node:tls';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { WebSocket } from 'ws';
 import type { Credentials } from '../guard/TokenGuard.js';
 import { places } from '../limits/places.js';
 import { ListeningServer } from '../server/ListeningServer.js';
@@ -16,7 +17,7 @@ import { refusalOf, refusedByRouter, RETRY_AFTER_SECONDS } from './refusals.js';
 import { beginStream, entityTag, ResponseWriter } from './responses.js';
 import { costOf, JSON_TYPE } from './types.js';
 import type { HttpResponse, HttpRoute, StreamingResponse, WebSocketRoute } from './types.js';
-import { addWebSocket, takeUpgrades } from './upgrades.js';
+import { takeUpgrades } from './upgrades.js';
 
 /** Concurrent requests, including those that wait. */
 const MAX_REQUESTS = 1_024;
@@ -234,7 +235,8 @@ export class HttpServer extends ListeningServer {
   }
 
   #addWebSocket(route: WebSocketRoute): void {
-    addWebSocket(this.#app, route, (socket, request) => {
+    const { path } = route;
+    const accept = (socket: WebSocket, request: FastifyRequest): void => {
       const address = request.socket.remoteAddress;
       try {
         route.accept(socket, request.raw, {
@@ -247,6 +249,16 @@ export class HttpServer extends ListeningServer {
         this.explain(error);
         socket.terminate();
       }
+    };
+    this.#app.route({
+      method: 'GET',
+      url: path,
+      onRequest: (request, _reply, done) => {
+        const message = `${path} speaks WebSocket: open it with a client that does (ws://…)`;
+        done(request.ws ? undefined : new ApiError(400, 'bad_request', message));
+      },
+      handler: () => undefined,
+      wsHandler: accept,
     });
   }
 

@@ -1,13 +1,5 @@
-import type { ServerOptions } from 'node:http';
-import { createServer } from 'node:https';
 import fastify from 'fastify';
-import type {
-  FastifyError,
-  FastifyInstance,
-  FastifyReply,
-  FastifyRequest,
-  FastifyServerFactory,
-} from 'fastify';
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { tlsOptions } from '../guard/tls.js';
 import type { TlsIdentity } from '../guard/tls.js';
 import { refuseClient } from './refusals.js';
@@ -45,21 +37,17 @@ export function fastifyServer(
   refuse: (error: FastifyError, request: FastifyRequest, reply: FastifyReply) => void,
 ): FastifyInstance {
   const { tls, requestTimeoutMs = REQUEST_TIMEOUT_MS, connectionTimeoutMs = CONNECTION_TIMEOUT_MS } = options;
-  const { keepAliveMs = KEEP_ALIVE_MS } = options;
   const limits = {
     maxHeaderSize: MAX_HEADER_BYTES,
     headersTimeout: requestTimeoutMs,
     connectionsCheckingInterval: LATE_REQUESTS_EVERY_MS,
   };
-  const timeouts = { requestTimeout: requestTimeoutMs, keepAliveTimeout: keepAliveMs };
   return fastify({
     logger: false,
     schemaController: { compilersFactory: NO_COMPILERS },
-    http: limits,
-    ...(tls === undefined
-      ? {}
-      : { serverFactory: tlsServer(tls, { ...limits, ...timeouts, connectionTimeoutMs }) }),
-    ...timeouts,
+    ...(tls === undefined ? { http: limits } : { https: { ...limits, ...tlsOptions(tls) } }),
+    requestTimeout: requestTimeoutMs,
+    keepAliveTimeout: options.keepAliveMs ?? KEEP_ALIVE_MS,
     connectionTimeout: connectionTimeoutMs,
     forceCloseConnections: 'idle',
     return503OnClosing: false,
@@ -68,16 +56,4 @@ export function fastifyServer(
     frameworkErrors: refuse,
     clientErrorHandler: refuseClient,
   });
-}
-
-/** Creates the TLS server that Fastify uses instead of its own. */
-function tlsServer(
-  identity: TlsIdentity,
-  limits: ServerOptions & { readonly connectionTimeoutMs: number },
-): FastifyServerFactory {
-  return (handler) => {
-    const server = createServer({ ...limits, ...tlsOptions(identity) }, handler);
-    server.setTimeout(limits.connectionTimeoutMs);
-    return server;
-  };
 }

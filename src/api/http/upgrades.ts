@@ -3,9 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { Server as TlsServer } from 'node:tls';
 import websocket from '@fastify/websocket';
-import type { FastifyInstance, FastifyRequest } from 'fastify';
-import type { WebSocket } from 'ws';
-import { ApiError } from '../view/ApiError.js';
+import type { FastifyInstance } from 'fastify';
 import type { WebSocketRoute } from './types.js';
 
 /** Headers that request another protocol, also as they are named in Connection. */
@@ -49,29 +47,6 @@ export function takeUpgrades(app: FastifyInstance, route: WebSocketRoute): void 
       done();
     },
   });
-}
-
-/** Adds the route itself. Call after the hooks that apply to it are added. */
-export function addWebSocket(
-  app: FastifyInstance,
-  route: WebSocketRoute,
-  accept: (socket: WebSocket, request: FastifyRequest) => void,
-): void {
-  app.route({
-    method: 'GET',
-    url: route.path,
-    onRequest: (request, _reply, done) => done(request.ws ? undefined : upgradeRequired(route.path)),
-    handler: () => undefined,
-    wsHandler: accept,
-  });
-}
-
-function upgradeRequired(path: string): ApiError {
-  return new ApiError(
-    400,
-    'bad_request',
-    `${path} speaks WebSocket: open it with a client that does (ws://…)`,
-  );
 }
 
 /** Hands the connection to the server again, with the request minus its upgrade. */

@@ -71,23 +71,28 @@ describe('the API server', () => {
       ]);
     });
 
-    it('answers lists in the order asked for, each height once', async () => {
-      expect(heightsOf((await get('/v1/blocks?height=103,101,103')).body)).toEqual([103, 101]);
-      expect(heightsOf((await get('/v1/blocks?height=103&height=101')).body)).toEqual([103, 101]);
+    // Lists in the order asked for, each height once; ranges with both ends, and words as ends.
+    it.each([
+      ['height=103,101,103', [103, 101]],
+      ['height=103&height=101', [103, 101]],
+      ['start_height=100&end_height=102', [100, 101, 102]],
+      ['start_height=sealed&end_height=latest', [155, 156, 157, 158, 159]],
+      ['start_height=sealed&end_height=final', [155, 156, 157, 158, 159]],
+      ['start_height=100&end_height=149', chain.slice(0, 50).map(({ block }) => block.height)],
+      // The newest that it has, and the newest of those that is sealed.
+      ['height=final', [LATEST]],
+      ['height=latest', [LATEST]],
+      ['height=sealed', [SEALED]],
+    ])('answers %s', async (query, heights) => {
+      const { body } = await get(`/v1/blocks?${query}`);
+      expect(heightsOf(body)).toEqual(heights);
+      const status = (height: number) => (height <= SEALED ? 'BLOCK_SEALED' : 'BLOCK_FINALIZED');
+      expect(body).toMatchObject(heights.map((height) => ({ block_status: status(height) })));
     });
 
-    it('answers ranges, both ends included, and words as ends', async () => {
-      expect(heightsOf((await get('/v1/blocks?start_height=100&end_height=102')).body)).toEqual([
-        100, 101, 102,
-      ]);
-      expect((await get('/v1/blocks?start_height=sealed&end_height=latest')).body).toEqual(
-        (await get('/v1/blocks?start_height=sealed&end_height=final')).body,
-      );
-      expect(heightsOf((await get('/v1/blocks?start_height=sealed&end_height=final')).body)).toEqual([
-        155, 156, 157, 158, 159,
-      ]);
-      const most = await get('/v1/blocks?start_height=100&end_height=149');
-      expect(heightsOf(most.body)).toHaveLength(50);
+    it('has no sealed block above those that it has', async () => {
+      served.range = { ...served.range, sealed: HEAD };
+      expect(heightsOf((await get('/v1/blocks?height=sealed')).body)).toEqual([LATEST]);
     });
 
     it('says which blocks are proven, and with finality=proven has no others', async () => {
@@ -114,18 +119,6 @@ describe('the API server', () => {
       ]);
       served.range = { ...served.range, proven: { from: 0, to: -1 } };
       expect((await get('/v1/blocks?height=final&finality=proven')).status).toBe(404);
-    });
-
-    it('takes final for the newest that it has, sealed for the newest of those that is sealed', async () => {
-      const final = await get('/v1/blocks?height=final');
-      expect(heightsOf(final.body)).toEqual([LATEST]);
-      expect(final.body).toMatchObject([{ block_status: 'BLOCK_FINALIZED' }]);
-      expect((await get('/v1/blocks?height=latest')).body).toEqual(final.body);
-      const sealed = await get('/v1/blocks?height=sealed');
-      expect(heightsOf(sealed.body)).toEqual([SEALED]);
-      expect(sealed.body).toMatchObject([{ block_status: 'BLOCK_SEALED' }]);
-      served.range = { ...served.range, sealed: HEAD };
-      expect(heightsOf((await get('/v1/blocks?height=sealed')).body)).toEqual([LATEST]);
     });
 
     it.each([

@@ -47,23 +47,11 @@ class Forwarded {
     });
   }
 
-  static to(...nodes: readonly RawNode[]): Promise<Forwarded> {
-    return Forwarded.counted(nodes);
-  }
-
-  static counted(nodes: readonly RawNode[], metrics?: ReaderMetrics): Promise<Forwarded> {
-    return Forwarded.#over(nodes, { metrics });
-  }
-
-  static guarded(nodes: readonly RawNode[], secrets: ApiSecrets): Promise<Forwarded> {
-    return Forwarded.#over(nodes, { secrets });
-  }
-
-  static async #over(
-    nodes: readonly RawNode[],
-    parts: { readonly metrics?: ReaderMetrics | undefined; readonly secrets?: ApiSecrets },
+  static async to(
+    nodes: RawNode | readonly RawNode[],
+    parts: { readonly metrics?: ReaderMetrics; readonly secrets?: ApiSecrets } = {},
   ): Promise<Forwarded> {
-    const network = await networkOf(nodes);
+    const network = await networkOf([nodes].flat());
     const { address } = await servedOverGrpc(chain, { forwarder: forwarderTo(network), ...parts });
     return new Forwarded(address);
   }
@@ -154,7 +142,7 @@ describe('a forwarded call', () => {
       answer(call, request);
     };
     const node = await RawNode.start({ [SCRIPT]: note, [EVENTS]: note });
-    const to = await Forwarded.guarded([node], secrets);
+    const to = await Forwarded.to(node, { secrets });
     expect((await error(to.call(SCRIPT, Buffer.from([1])))).code).toBe(status.UNAUTHENTICATED);
     expect((await endOf(to.stream(EVENTS, Buffer.from([1])))).code).toBe(status.UNAUTHENTICATED);
     expect(node.calls).toEqual([]);
@@ -342,7 +330,7 @@ describe('with several nodes', () => {
     const nodes: RawNode[] = [];
     nodes.push(await RawNode.start(handlers(() => nodes[0]!)));
     nodes.push(await RawNode.start(handlers(() => nodes[1]!)));
-    const to = await Forwarded.to(...nodes);
+    const to = await Forwarded.to(nodes);
     for (const path of [SCRIPT, SEND]) {
       // Whichever is asked first, that one breaks.
       toBreak = undefined;
@@ -463,7 +451,7 @@ describe('what is forwarded is counted', () => {
       [`${API}/GetEventsForBlockIDs`]: (call) => open.push(call),
     });
     const metrics = createReaderMetrics();
-    const to = await Forwarded.counted([node], metrics);
+    const to = await Forwarded.to(node, { metrics });
     const scrape = async (): Promise<ScrapedMetrics> => new ScrapedMetrics(await metrics.registry.metrics());
     const underWay = (kind: 'call' | 'stream', count: number): Promise<true> =>
       eventually(async () => {

@@ -31,7 +31,7 @@ export function Figures({ status }: { readonly status: Status }): VNode {
           ['Proven final', ...proven(status)],
         ]}
       />
-      <Waiting status={status} />
+      {waiting(status)}
     </section>
   );
 }
@@ -85,11 +85,7 @@ function proven({ proof: { anchor, mode, provenHeight, reason } }: Status): [str
 }
 
 /** What the lowest height waits for that is late, and why. */
-function Waiting({
-  status: { oldestMissing, reasons, waitingFor },
-}: {
-  readonly status: Status;
-}): VNode | null {
+function waiting({ oldestMissing, reasons, waitingFor }: Status): VNode | null {
   const late = oldestMissing ?? waitingFor;
   if (late === null || late.ageSeconds < LATE_SECONDS) return null;
   // The top of the page already has the reasons why the daemon is not ready.

@@ -1,15 +1,12 @@
 import type { ComponentChildren, VNode } from 'preact';
 import { useId } from 'preact/hooks';
 
-interface PanelProps {
-  readonly title: string;
-  /** The current state in one sentence, beside the title. */
-  readonly summary: string;
-  readonly children: ComponentChildren;
-}
-
-/** A part of the page, with a heading. */
-export function Panel({ title, summary, children }: PanelProps): VNode {
+/** A part of the page, with a heading. `summary`: the current state in one sentence, beside the title. */
+export function Panel({
+  title,
+  summary,
+  children,
+}: Readonly<{ title: string; summary: string; children: ComponentChildren }>): VNode {
   const id = useId();
   return (
     <section class="panel" aria-labelledby={id}>
@@ -22,13 +19,10 @@ export function Panel({ title, summary, children }: PanelProps): VNode {
   );
 }
 
-interface FactsProps {
-  readonly look?: string;
-  readonly items: readonly (readonly [name: string, value: ComponentChildren, note?: ComponentChildren])[];
-}
+type Fact = readonly [name: string, value: ComponentChildren, note?: ComponentChildren];
 
 /** A list of names with values and notes. */
-export function Facts({ look = 'facts', items }: FactsProps): VNode {
+export function Facts({ look = 'facts', items }: { look?: string; items: readonly Fact[] }): VNode {
   return (
     <dl class={look}>
       {items.map(([name, value, note]) => (
