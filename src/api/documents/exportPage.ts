@@ -9,7 +9,7 @@ import { transactionBody, transactionBodySchema } from '../json/transaction.js';
 import { base64, rfc3339 } from '../json/scalars.js';
 import { rangeWith } from '../view/indexedRange.js';
 import type { IndexedRange } from '../view/indexedRange.js';
-import { countedCollections } from './changeDocuments.js';
+import { countedCollections } from './lookupDocument.js';
 
 /** One JSON value per line. */
 export const NDJSON_TYPE = 'application/x-ndjson';

@@ -1,4 +1,4 @@
-import type { CollectionPlace, IndexReader, TransactionPlace } from '../../storage/index.js';
+import type { CollectionPlace, IndexReader, StoredBlock, TransactionPlace } from '../../storage/index.js';
 import { IndexView } from '../view/IndexView.js';
 import { headTerm, parseBlockKey, parseId } from '../view/queryParameters.js';
 import { blockBody, blockBodyFields } from '../json/block.js';
@@ -6,7 +6,6 @@ import { collectionBody, collectionBodySchema } from '../json/collection.js';
 import { transactionBody, transactionBodySchema } from '../json/transaction.js';
 import * as t from '../schema.js';
 import type { IndexedRange } from '../view/indexedRange.js';
-import { countCollections, countedCollections } from './changeDocuments.js';
 
 /** What can be looked up. */
 export const lookupKinds = ['block', 'collection', 'transaction'] as const;
@@ -14,6 +13,21 @@ export type LookupKind = (typeof lookupKinds)[number];
 
 /** Maximum positions that one document lists. */
 export const MAX_PLACES = 100;
+
+/** The collections of a block, in the order of its guarantees. */
+export const countedCollections = t.arrayOf(
+  t.object({ collection_id: t.identifier, transaction_count: t.count }),
+);
+
+export function countCollections({
+  block,
+  transactionCounts,
+}: StoredBlock): t.Described<typeof countedCollections> {
+  return block.collectionIds.map((id, index) => ({
+    collection_id: id,
+    transaction_count: transactionCounts[index] ?? 0,
+  }));
+}
 
 /** A block, in the shape of Flow's REST, with the transaction count of each collection. */
 const blockSchema = t.named(

@@ -2,7 +2,6 @@ import { serviceMethods } from '../../flow/index.js';
 import type { FlowService } from '../../flow/index.js';
 import { ApiError } from '../view/ApiError.js';
 import { accessCalls } from './calls/accessCalls.js';
-import { accountCalls } from './calls/accountCalls.js';
 import type { ServedCall, ServedCalls, StreamCall, UnaryCall } from './calls/calls.js';
 import { feedCalls } from './calls/feedCalls.js';
 import type { GrpcApiServerDependencies, GrpcApiServerOptions } from './GrpcApiServer.js';
@@ -45,7 +44,7 @@ export function servedCalls(
     // Those that are served take their places.
     ...unserved(options.accessNodes, dependencies.forwarder !== undefined),
     ...entries(ACCESS_API, calls.access, unary),
-    ...entries(INDEX_API, { ...calls.index, ...accountCalls(dependencies) }, unary),
+    ...entries(INDEX_API, calls.index, unary),
     ...entries(ACCESS_API, streams.access, stream),
     ...entries(INDEX_API, streams.index, stream),
     ...health.calls,

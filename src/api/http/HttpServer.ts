@@ -14,7 +14,7 @@ import type { RestForwarding } from './forwarding/RestForwarding.js';
 import { HttpConnections } from './HttpConnections.js';
 import { linksBelow, prefixOf, rootFrom } from './prefix.js';
 import { refusalOf, refusedByRouter, RETRY_AFTER_SECONDS } from './refusals.js';
-import { beginStream, entityTag, ResponseWriter } from './responses.js';
+import { beginStream, entityTag, ResponseWriter } from './ResponseWriter.js';
 import { costOf, JSON_TYPE } from './types.js';
 import type { HttpResponse, HttpRoute, StreamingResponse, WebSocketRoute } from './types.js';
 import { takeUpgrades } from './upgrades.js';

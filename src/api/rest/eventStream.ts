@@ -1,10 +1,12 @@
-import { parseIdentifier } from '../../flow/index.js';
+import { decodeBlock, parseIdentifier } from '../../flow/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { every, quoted } from '../../runtime/index.js';
-import { heightDocument } from '../documents/changeDocuments.js';
+import { countCollections, countedCollections } from '../documents/lookupDocument.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
-import type { FeedEvent, StartPoint } from '../feed/following.js';
+import type { FeedEvent, HeightEvent, StartPoint } from '../feed/following.js';
 import type { HttpRequest, StreamedBody, StreamingResponse } from '../http/types.js';
+import { rfc3339 } from '../json/scalars.js';
+import * as t from '../schema.js';
 import { ApiError, invalidArgument } from '../view/ApiError.js';
 import { list, parseHeight, wantsProven } from '../view/queryParameters.js';
 
@@ -13,6 +15,29 @@ const KEEP_ALIVE_MS = 15_000;
 const KEEP_ALIVE = ': still here\n\n';
 /** Delay after which a client reconnects by itself. */
 const RETRY_MS = 1_000;
+
+/** The data of a `height` event: a height became readable. */
+export const heightSchema = t.named(
+  'IndexedHeight',
+  t.object({
+    height: t.count,
+    block_id: t.identifier,
+    parent_id: t.identifier,
+    timestamp: t.time,
+    collections: countedCollections,
+    sealed: t.note('Known to be sealed when this was sent.', t.flag),
+    proven: t.note('Known to be proven final when this was sent.', t.flag),
+  }),
+);
+
+/** The data of a `rewind` event. */
+export const rewindSchema = t.named(
+  'Rewind',
+  t.object({
+    height: t.note('Discard everything above.', t.count),
+    block_id: t.note('The block indexed at this height; null where none is known.', t.orNull(t.identifier)),
+  }),
+);
 
 /** Serves `/events`, the change feed as server-sent events. Expected errors: ApiError (invalid_argument), and those of `ChangeFeed.cursorAt`. */
 export async function eventStream(
@@ -102,4 +127,17 @@ function eventText(event: FeedEvent): string {
   const { height, block_id: blockId } = document;
   const id = blockId === null ? String(height) : `${height}-${blockId}`;
   return `id: ${id}\nevent: ${event.kind}\ndata: ${JSON.stringify(document)}\n\n`;
+}
+
+function heightDocument({ stored, isSealed, isProven }: HeightEvent): t.Described<typeof heightSchema> {
+  const { block } = stored;
+  return {
+    height: block.height,
+    block_id: block.id,
+    parent_id: block.parentId,
+    timestamp: rfc3339(decodeBlock(block.encoded).timestamp),
+    collections: countCollections(stored),
+    sealed: isSealed,
+    proven: isProven,
+  };
 }

@@ -10,9 +10,10 @@ import type { ForwardCounter, ForwardedOutcome } from '../limits/counters.js';
 import { ApiError } from '../view/ApiError.js';
 import { blockTopics, parseBlockArguments } from './blockTopics.js';
 import type { BlockTopic } from './blockTopics.js';
-import { parseMessage, readNodeMessage, RefusedMessage } from './messages.js';
+import { parseMessage, readNodeMessage } from './messages.js';
 import type { ClientMessage } from './messages.js';
 import { nodeSocket } from './nodeSocket.js';
+import { RefusedMessage } from './RefusedMessage.js';
 
 /** Subscriptions per connection, as on access nodes. */
 const MAX_SUBSCRIPTIONS = 20;

@@ -1,10 +1,11 @@
 import { quoted } from '../../runtime/index.js';
+import { RefusedMessage } from './RefusedMessage.js';
 
 /** The longest subscription id that a client may choose, as on access nodes. */
 const MAX_ID_LENGTH = 20;
 
 const actions = ['subscribe', 'unsubscribe', 'list_subscriptions'] as const;
-type Action = (typeof actions)[number];
+export type Action = (typeof actions)[number];
 
 /** A subscription's arguments, as received. */
 export type Arguments = Readonly<Record<string, unknown>>;
@@ -19,22 +20,6 @@ export type ClientMessage =
     }
   | { readonly action: 'unsubscribe'; readonly id: string }
   | { readonly action: 'list_subscriptions' };
-
-/** A refusal in the protocol's form: the connection continues. */
-export class RefusedMessage extends Error {
-  override readonly name = 'RefusedMessage';
-  /** An HTTP status. */
-  readonly code: number;
-  readonly action: Action | undefined;
-  readonly id: string | undefined;
-
-  constructor(code: number, message: string, action?: Action, id?: string) {
-    super(message);
-    this.code = code;
-    this.action = action;
-    this.id = id;
-  }
-}
 
 /** Reads one text frame. Expected errors: RefusedMessage (400). */
 export function parseMessage(text: string): ClientMessage {

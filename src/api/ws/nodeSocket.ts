@@ -6,7 +6,7 @@ import type { Clock } from '../../runtime/index.js';
 import { idleTimeout } from '../http/forwarding/idleTimeout.js';
 import { requestHeaders } from '../http/forwarding/RestForwarding.js';
 import type { RestNode } from '../http/forwarding/RestForwarding.js';
-import { RefusedMessage } from './messages.js';
+import { RefusedMessage } from './RefusedMessage.js';
 
 /** For the connection to the node, handshake included. */
 const CONNECT_TIMEOUT_MS = 5_000;

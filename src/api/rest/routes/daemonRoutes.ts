@@ -7,7 +7,6 @@ import {
   DEFAULT_PAGE_ITEMS,
   MAX_PAGE_ITEMS,
 } from '../../documents/accountTransactions.js';
-import { heightSchema, rewindSchema } from '../../documents/changeDocuments.js';
 import { explainDocument } from '../../documents/explainDocument.js';
 import { explainSchema } from '../../documents/explanation.js';
 import {
@@ -30,7 +29,7 @@ import type { ReadableIndex } from '../../view/IndexView.js';
 import { single, wantsProven } from '../../view/queryParameters.js';
 import { statusSchema } from '../../view/statusDocument.js';
 import type { StatusSource } from '../../view/statusDocument.js';
-import { eventStream } from '../eventStream.js';
+import { eventStream, heightSchema, rewindSchema } from '../eventStream.js';
 
 export interface DaemonRoutesDependencies {
   readonly reader: ReadableIndex;

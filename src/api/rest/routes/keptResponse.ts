@@ -1,4 +1,4 @@
-import { entityTag } from '../../http/responses.js';
+import { entityTag } from '../../http/ResponseWriter.js';
 import type { HttpResponse } from '../../http/types.js';
 import { parseSelect } from '../../view/queryParameters.js';
 import type { Query } from '../../view/queryParameters.js';
