@@ -16,18 +16,7 @@ const FAILURES_PER_SILENCE = 2;
 const REST = { minMs: 10_000, maxMs: 120_000 };
 
 /** Why a call, or a node, is not healthy. */
-export interface CallRecord {
-  readonly state: 'failing' | 'set_aside';
-  readonly fault: NodeFault;
-  /** Consecutive faults. */
-  readonly count: number;
-  /** The message of the node, or what was wrong with its answer. */
-  readonly said: string;
-  /** Monotonic milliseconds of the first of these faults. */
-  readonly sinceMs: number;
-  /** Monotonic milliseconds at which it is healthy again, unless it fails meanwhile. */
-  readonly untilMs: number;
-}
+export type CallRecord = Readonly<NonNullable<CallHealth['record']>>;
 
 /**
  * The record of one call to a node, or of the node as a whole. Time is evaluated when read; there are no timers.
@@ -43,7 +32,15 @@ export class CallHealth {
   #restsUntilMs = -Infinity;
   #failedAtMs = -Infinity;
   #row:
-    | { readonly fault: NodeFault; readonly count: number; readonly said: string; readonly sinceMs: number }
+    | {
+        readonly fault: NodeFault;
+        /** Consecutive faults. */
+        readonly count: number;
+        /** The message of the node, or what was wrong with its answer. */
+        readonly said: string;
+        /** Monotonic milliseconds of the first of these faults. */
+        readonly sinceMs: number;
+      }
     | undefined;
 
   constructor(dependencies: { readonly clock: Clock }) {
@@ -57,9 +54,10 @@ export class CallHealth {
   }
 
   /** Why it is not healthy; `undefined` while it is. */
-  get record(): CallRecord | undefined {
+  get record() {
     const { state } = this;
     if (state === 'healthy' || this.#row === undefined) return undefined;
+    /** Monotonic milliseconds at which it is healthy again, unless it fails meanwhile. */
     const untilMs = state === 'set_aside' ? this.#penaltyUntilMs : this.#failingUntilMs;
     return { state, ...this.#row, untilMs };
   }

@@ -4,8 +4,7 @@ import type { Clock } from '../../runtime/index.js';
 import { abortReason, asError } from '../../runtime/index.js';
 import { CallFailure, RpcChannel } from './channel/RpcChannel.js';
 import { proxyFor, wordsOf } from './channel/proxy.js';
-import type { Channel, OpenChannel, StreamCall, StreamSink } from './channel/RpcChannel.js';
-import type { Endpoint } from './endpoint.js';
+import type { Channel, ChannelOptions, OpenChannel, StreamCall, StreamSink } from './channel/RpcChannel.js';
 import type { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import { MethodLimiter } from './limits/MethodLimiter.js';
 import type { CallLimit } from './limits/MethodLimiter.js';
@@ -43,14 +42,11 @@ const MAX_WAITING_FORWARDED_CALLS = 256;
 /** A method that a node does not support is not tried again for this long: the node may be upgraded meanwhile. */
 const UNSUPPORTED_MS = 300_000;
 
-export interface RpcClientOptions {
-  readonly endpoint: Endpoint;
+export interface RpcClientOptions extends ChannelOptions {
   /** Unary calls per second and method; 0 = no limit. */
   readonly ratePerSecond: number;
-  readonly maxMessageBytes: number;
   /** Default deadline of a unary call, counted from when it is sent. */
   readonly timeoutMs: number;
-  readonly userAgent: string;
 }
 
 export interface RpcClientDependencies {

@@ -37,16 +37,18 @@ interface Dependencies {
 const TURN_BYTES = 128 * 1024;
 
 /** The heights of one durable batch while it is assembled. */
-interface Group {
-  readonly commits: Commit[];
-  bytes: number;
-  /** Heights with collections. */
-  filled: number;
-  /** The record of the one spork that may begin in it. */
-  spork: SporkRecord | undefined;
-}
+type Group = ReturnType<typeof newGroup>;
 
-const newGroup = (): Group => ({ commits: [], bytes: 0, filled: 0, spork: undefined });
+function newGroup() {
+  return {
+    commits: [] as Commit[],
+    bytes: 0,
+    /** Heights with collections. */
+    filled: 0,
+    /** The record of the one spork that may begin in it. */
+    spork: undefined as SporkRecord | undefined,
+  };
+}
 
 function newCommit(record: HeightRecord, collections: readonly VerifiedCollection[]): Commit {
   let bytes = 0;

@@ -4,6 +4,7 @@ import {
   OffChainBlockError,
   ParentLinkError,
 } from '../../../src/collections/index.js';
+import type { BlockCollectionIndexerOptions } from '../../../src/collections/indexer/BlockCollectionIndexer.js';
 import type { Identifier } from '../../../src/flow/index.js';
 import { createMetrics } from '../../../src/observability/index.js';
 import { AbortError } from '../../../src/runtime/index.js';
@@ -11,40 +12,21 @@ import type { SporkRecord, WriteRoom } from '../../../src/storage/index.js';
 import { block, collection, HandClock, HandStore, id, settle, silent } from './meetingHarness.js';
 import { windowOf } from '../../support/windowOf.js';
 
-interface Options {
+interface Options extends Partial<BlockCollectionIndexerOptions> {
   readonly windowHeights?: number;
-  readonly groupMaxHeights?: number;
-  readonly groupMaxEmptyHeights?: number;
-  readonly groupMaxBytes?: number;
   readonly store?: HandStore;
   readonly sporkFor?: (height: number) => SporkRecord | undefined;
   readonly rootParentAt?: (height: number) => Identifier | undefined;
   readonly room?: WriteRoom;
 }
 
-function indexing(options: Options = {}) {
-  const store = options.store ?? new HandStore();
+function indexing({ store = new HandStore(), windowHeights = 100, ...options }: Options = {}) {
   const clock = new HandClock();
   const metrics = createMetrics({ version: 'test', node: 'test' });
-  const window = windowOf(store, { heights: options.windowHeights ?? 100 });
+  const window = windowOf(store, { heights: windowHeights });
   const indexer = new BlockCollectionIndexer(
-    {
-      groupMaxHeights: options.groupMaxHeights ?? 100,
-      groupMaxBytes: options.groupMaxBytes ?? 1e6,
-      ...(options.groupMaxEmptyHeights === undefined
-        ? {}
-        : { groupMaxEmptyHeights: options.groupMaxEmptyHeights }),
-    },
-    {
-      store,
-      window,
-      clock,
-      metrics,
-      logger: silent,
-      sporkFor: options.sporkFor ?? (() => undefined),
-      rootParentAt: options.rootParentAt ?? (() => undefined),
-      room: options.room,
-    },
+    { groupMaxHeights: 100, groupMaxBytes: 1e6, ...options },
+    { store, window, clock, metrics, logger: silent, ...options },
   );
   const put = (height: number, names: readonly string[] = [], bytes = 10): Promise<boolean> =>
     indexer.onReceivedCollectionsForBlock(

@@ -2,12 +2,10 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Identifier } from '../../../src/flow/index.js';
 import { seededRandom } from '../../../src/runtime/random.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 import {
   FakeNode,
   FakeNodes,
-  FakeWindow,
   HeightsRequester,
   KeepingSink,
   makeCollection,
@@ -172,22 +170,9 @@ describe('whatever happens to calls and wishes', () => {
             model.came();
           };
           const requester = new HeightsRequester(
+            { concurrency, workersPerHeight, backoffMinMs: MIN_MS, backoffMaxMs: MAX_MS },
             {
-              concurrency,
-              workersPerHeight,
-              timeoutMs: 10_000,
-              backoffMinMs: MIN_MS,
-              backoffMaxMs: MAX_MS,
-              holdBackMs: 0,
-            },
-            {
-              nodes: pool,
-              sink,
-              window: new FakeWindow(0, 1_000),
-              clock,
-              random: seededRandom(seed),
-              logger: new RecordingLogger(),
-              metrics: METRICS,
+              ...{ nodes: pool, sink, clock, random: seededRandom(seed), metrics: METRICS },
               onFatal: (error) => void fatal.push(error),
             },
           );

@@ -7,24 +7,17 @@ import { RecordingLogger } from '../../support/recordingLogger.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 import {
   counted,
+  failing,
   FakeNode,
   FakeNodes,
   FakeWindow,
   HeightsRequester,
+  honestOf,
   KeepingSink,
   makeCollection,
   makeMetrics,
 } from './sourceHarness.js';
-import type { FakeCall, MadeCollection } from './sourceHarness.js';
-
-const OPTIONS: CollectionRequesterOptions = {
-  concurrency: 4,
-  workersPerHeight: 8,
-  timeoutMs: 10_000,
-  backoffMinMs: 250,
-  backoffMaxMs: 10_000,
-  holdBackMs: 500,
-};
+import type { MadeCollection } from './sourceHarness.js';
 
 let clock: VirtualClock;
 let sink: KeepingSink;
@@ -56,37 +49,22 @@ function requester(
   } = {},
 ): HeightsRequester {
   return new HeightsRequester(
-    { ...OPTIONS, ...options },
+    { holdBackMs: 500, ...options },
     {
       nodes: more.nodes ?? new FakeNodes(a),
       sink,
       window,
       forecast: more.expects === undefined ? undefined : { expects: more.expects },
       clock,
-      random: more.random ?? { next: () => 0 },
-      slots: more.slots,
-      logger,
-      metrics,
+      ...(more.random === undefined ? {} : { random: more.random }),
+      ...{ slots: more.slots, logger, metrics },
       onFatal: (error) => void fatal.push(error),
     },
   );
 }
 
 /** Answers every call as a good node would. */
-function honest(...collections: readonly MadeCollection[]): (call: FakeCall) => void {
-  return (call) => {
-    for (const { id, transactions, transactionIds } of collections) {
-      if (call.id === id) call.answer(call.method === 'GetCollectionByID' ? transactionIds : transactions);
-      const place = transactionIds.indexOf(call.id);
-      if (place !== -1) call.answer(transactions[place]);
-    }
-  };
-}
-
-const failing =
-  (kind: Parameters<FakeCall['fail']>[0]) =>
-  (call: FakeCall): void =>
-    call.fail(kind);
+const honest = (...collections: readonly MadeCollection[]) => honestOf(collections);
 
 const many = (count: number, name = 'c'): MadeCollection[] =>
   Array.from({ length: count }, (_, place) => makeCollection(`${name} ${place}`));
@@ -115,7 +93,7 @@ describe('asking', () => {
     const requests = requester({ concurrency: 4 });
     requests.request(1, idsOf(many(6)));
     expect(a.pending).toHaveLength(4);
-    expect(a.calls.every((call) => (call.timeoutMs ?? Infinity) <= OPTIONS.timeoutMs)).toBe(true);
+    expect(a.calls.every((call) => (call.timeoutMs ?? Infinity) <= 10_000)).toBe(true);
     expect(requests.inFlight()).toBe(4);
   });
 

@@ -1,16 +1,16 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { RecordingLogger } from '../../support/recordingLogger.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 import {
+  failing,
   FakeNode,
   FakeWindow,
   HeightsRequester,
+  honestOf,
   KeepingSink,
   makeCollection,
-  makeMetrics,
   RecordedNodes,
 } from './sourceHarness.js';
-import type { FakeCall, MadeCollection } from './sourceHarness.js';
+import type { MadeCollection } from './sourceHarness.js';
 
 let clock: VirtualClock;
 let sink: KeepingSink;
@@ -34,30 +34,11 @@ beforeEach(() => {
 });
 
 function asking(...list: readonly FakeNode[]): HeightsRequester {
-  return new HeightsRequester(
-    {
-      ...{ concurrency: 32, workersPerHeight: 32, timeoutMs: 10_000 },
-      ...{ backoffMinMs: 250, backoffMaxMs: 10_000, holdBackMs: 0 },
-    },
-    {
-      ...{ nodes: new RecordedNodes(clock, ...list), sink, window, clock, random: { next: () => 0 } },
-      ...{ logger: new RecordingLogger(), metrics: makeMetrics() },
-      onFatal: (error) => {
-        throw error;
-      },
-    },
-  );
+  const nodes = new RecordedNodes(clock, ...list);
+  return new HeightsRequester({ concurrency: 32, workersPerHeight: 32 }, { nodes, sink, window, clock });
 }
 
-function honest(call: FakeCall): void {
-  const collection = made.find(({ id }) => id === call.id);
-  if (collection !== undefined) call.answer(collection.transactions);
-}
-
-const failing =
-  (kind: Parameters<FakeCall['fail']>[0]) =>
-  (call: FakeCall): void =>
-    call.fail(kind);
+const honest = honestOf(made);
 
 /** Into the middle of a pause of 10 s. */
 async function intoAPause(node: FakeNode): Promise<void> {

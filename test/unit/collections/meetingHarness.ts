@@ -9,6 +9,7 @@ import {
   JobProcessor,
   MissingCollectionQueue,
 } from '../../../src/collections/index.js';
+import type { BlockCollectionIndexerOptions } from '../../../src/collections/indexer/BlockCollectionIndexer.js';
 import type { FinalizedBlock, Identifier, VerifiedCollection } from '../../../src/flow/index.js';
 import { createMetrics, type Logger } from '../../../src/observability/index.js';
 import type { Clock, Timer } from '../../../src/runtime/index.js';
@@ -197,40 +198,24 @@ export async function settle(): Promise<void> {
   await new Promise((resolve) => setImmediate(resolve));
 }
 
-export interface MeetingOptions {
+export interface MeetingOptions extends Partial<BlockCollectionIndexerOptions> {
   readonly windowHeights?: number;
   readonly ediOnly?: boolean;
   readonly limitBytes?: number;
-  readonly groupMaxHeights?: number;
-  readonly groupMaxBytes?: number;
   readonly sporkFor?: (height: number) => SporkRecord | undefined;
   readonly store?: HandStore;
 }
 
 /** Everything between the job consumer and the store, wired as the daemon wires it. */
-export function meeting(options: MeetingOptions = {}) {
+export function meeting({ store = new HandStore(), windowHeights = 8, ...options }: MeetingOptions = {}) {
   const clock = new HandClock();
-  const store = options.store ?? new HandStore();
   const metrics = createMetrics({ version: 'test', node: 'test' });
   const head = { height: 1_000_000 };
-  const window = windowOf(store, {
-    heights: options.windowHeights ?? 8,
-    limitBytes: options.limitBytes ?? 1000,
-    head: () => head.height,
-  });
+  const { limitBytes = 1000 } = options;
+  const window = windowOf(store, { heights: windowHeights, limitBytes, head: () => head.height });
   const indexer = new BlockCollectionIndexer(
-    {
-      groupMaxHeights: options.groupMaxHeights ?? 100,
-      groupMaxBytes: options.groupMaxBytes ?? 1e6,
-    },
-    {
-      store,
-      window,
-      clock,
-      metrics,
-      logger: silent,
-      ...(options.sporkFor === undefined ? {} : { sporkFor: options.sporkFor }),
-    },
+    { groupMaxHeights: 100, groupMaxBytes: 1e6, ...options },
+    { store, window, clock, metrics, logger: silent, ...options },
   );
   const mcq = new MissingCollectionQueue(window);
 

@@ -1,7 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { Identifier } from '../../../src/flow/index.js';
 import { seededRandom } from '../../../src/runtime/random.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 import {
   FakeNode,
@@ -9,7 +8,6 @@ import {
   HeightsRequester,
   KeepingSink,
   makeCollection,
-  makeMetrics,
   RecordedNodes,
 } from './sourceHarness.js';
 import type { FakeCall, MadeCollection } from './sourceHarness.js';
@@ -45,20 +43,8 @@ function serve(call: FakeCall): void {
 }
 
 function asking(...list: readonly FakeNode[]): HeightsRequester {
-  const requests = new HeightsRequester(
-    {
-      ...{ concurrency: 32, workersPerHeight: 32, timeoutMs: 10_000 },
-      ...{ backoffMinMs: 250, backoffMaxMs: 10_000, holdBackMs: 0 },
-    },
-    {
-      ...{ nodes: new RecordedNodes(clock, ...list), sink, window, clock, random: { next: () => 0 } },
-      ...{ logger: new RecordingLogger(), metrics: makeMetrics() },
-      onFatal: (error) => {
-        throw error;
-      },
-    },
-  );
-  return requests;
+  const nodes = new RecordedNodes(clock, ...list);
+  return new HeightsRequester({ concurrency: 32, workersPerHeight: 32 }, { nodes, sink, window, clock });
 }
 
 /** A new block with one collection that each node has so long afterwards. */

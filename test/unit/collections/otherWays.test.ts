@@ -1,14 +1,13 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { UpstreamErrorKind } from '../../../src/access/index.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 import {
+  failing,
   FakeNode,
   FakeWindow,
   HeightsRequester,
+  honestOf,
   KeepingSink,
   makeCollection,
-  makeMetrics,
   RecordedNodes,
   upstream,
 } from './sourceHarness.js';
@@ -48,17 +47,8 @@ function asking(
     return node;
   });
   nodes = new RecordedNodes(clock, ...list);
-  const requests = new HeightsRequester(
-    {
-      ...{ concurrency: 4, workersPerHeight: 8, timeoutMs: options.timeoutMs ?? 10_000 },
-      ...{ backoffMinMs: 250, backoffMaxMs: 10_000, holdBackMs: 0 },
-    },
-    {
-      ...{ nodes, sink, window, clock, random: { next: () => 0 }, logger: new RecordingLogger() },
-      metrics: makeMetrics(),
-      onFatal: (error) => void fatal.push(error),
-    },
-  );
+  const onFatal = (error: unknown): void => void fatal.push(error);
+  const requests = new HeightsRequester(options, { nodes, sink, window, clock, onFatal });
   const calls = (): FakeCall[] =>
     list.flatMap((node) => node.calls).sort((one, other) => one.atMs - other.atMs);
   return { requests, calls };
@@ -67,19 +57,9 @@ function asking(
 const made: MadeCollection[] = Array.from({ length: 60 }, (_, place) => makeCollection(`other way ${place}`));
 const [one, two, three] = made as [MadeCollection, MadeCollection, MadeCollection];
 
-function honest(call: FakeCall): void {
-  for (const { id, transactions, transactionIds } of made) {
-    if (call.id === id) call.answer(call.method === LIGHT ? transactionIds : transactions);
-    const place = transactionIds.indexOf(call.id);
-    if (place !== -1) call.answer(transactions[place]);
-  }
-}
+const honest = honestOf(made);
 
 type Fault = (call: FakeCall) => void;
-const failing =
-  (kind: UpstreamErrorKind): Fault =>
-  (call) =>
-    call.fail(kind);
 const FAULTS: readonly (readonly [string, Fault])[] = [
   ...(
     [

@@ -30,6 +30,7 @@ import { createMetrics } from '../../../src/observability/index.js';
 import type { Metrics } from '../../../src/observability/index.js';
 import { abortReason } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
 import { windowOf } from '../../support/windowOf.js';
 
 /** A collection that really hashes to its id. */
@@ -495,22 +496,35 @@ export class HeightsRequester extends CollectionRequester {
   /** Calls may outlive the height that they were sent for, which may come again here. */
   readonly #requests = new Map<number, HeightRecord['requests']>();
 
+  /** What a test leaves out is as in most of them: every pause the shortest, nothing held back, no bug expected. */
   constructor(
-    options: CollectionRequesterOptions,
-    dependencies: Omit<CollectionRequesterDependencies, 'mcq'>,
+    options: Partial<CollectionRequesterOptions>,
+    {
+      sink = new KeepingSink(),
+      ...dependencies
+    }: Pick<CollectionRequesterDependencies, 'nodes' | 'clock'> & Partial<CollectionRequesterDependencies>,
   ) {
     const mcq = new MissingCollectionQueue(windowOf(Infinity, { heights: 10_000 }));
-    super(options, {
-      ...dependencies,
-      mcq,
-      sink: {
-        onCollection: (received) => {
-          const { completed } = mcq.onReceivedCollection(received);
-          dependencies.sink.onCollection(received);
-          for (const { height, block } of completed) this.#complete(height, block.collectionIds);
+    const pauses = { timeoutMs: 10_000, backoffMinMs: 250, backoffMaxMs: 10_000, holdBackMs: 0 };
+    super(
+      { concurrency: 4, workersPerHeight: 8, ...pauses, ...options },
+      {
+        ...{ window: new FakeWindow(0, 1_000), random: { next: () => 0 } },
+        ...{ logger: new RecordingLogger(), metrics: makeMetrics() },
+        onFatal: (error) => {
+          throw error;
+        },
+        ...dependencies,
+        mcq,
+        sink: {
+          onCollection: (received) => {
+            const { completed } = mcq.onReceivedCollection(received);
+            sink.onCollection(received);
+            for (const { height, block } of completed) this.#complete(height, block.collectionIds);
+          },
         },
       },
-    });
+    );
     this.#mcq = mcq;
     onTestFinished(() => this.stop());
   }
@@ -563,4 +577,19 @@ export async function counted(
   return values
     .filter((entry) => Object.entries(labels).every(([name, value]) => entry.labels[name] === value))
     .reduce((sum, entry) => sum + entry.value, 0);
+}
+
+/** Answers for these collections as a good node would. */
+export function honestOf(collections: readonly MadeCollection[]): (call: FakeCall) => void {
+  return (call) => {
+    for (const { id, transactions, transactionIds } of collections) {
+      if (call.id === id) call.answer(call.method === 'GetCollectionByID' ? transactionIds : transactions);
+      const place = transactionIds.indexOf(call.id);
+      if (place !== -1) call.answer(transactions[place]);
+    }
+  };
+}
+
+export function failing(kind: Parameters<FakeCall['fail']>[0]): (call: FakeCall) => void {
+  return (call) => call.fail(kind);
 }

@@ -20,21 +20,10 @@ const DRAIN_AFTER_MS = 1_000;
 /** Longest text of one message of the gRPC library. */
 const MAX_TEXT_CHARACTERS = 500;
 
-/** One transport connection to a node. It connects when first used, and again after it was lost. */
-export interface Connection {
-  readonly client: Client;
-  readonly channel: ChannelInterface;
-  /**
-   * True when one more call may be cancelled, which is counted. Since the rapid-reset attacks on HTTP/2 (CVE-2023-44487),
-   * servers and proxies close connections on which streams are reset too fast (Node.js: 1,000 at once, 33 per second), and
-   * every call on them is lost. A call beyond that is left to run out, and nobody waits for it.
-   */
-  readonly mayCancel: () => boolean;
-  /** A stream was opened: `end` ends it when the node shuts down. Returns a function to call when it is over. */
-  readonly streams: (end: () => void) => () => void;
-}
+/** One transport connection to a node. */
+export type Connection = Readonly<ReturnType<typeof openConnection>>;
 
-/** A separate connection to one node. */
+/** A separate connection to one node. It connects when first used, and again after it was lost. */
 export function openConnection(
   options: {
     readonly endpoint: Endpoint;
@@ -44,7 +33,7 @@ export function openConnection(
     readonly windowBytes: number;
   },
   clock: Clock,
-): Connection {
+) {
   const { endpoint, maxMessageBytes, userAgent, windowBytes } = options;
   const clientOptions: ClientOptions = {
     'grpc.max_receive_message_length': maxMessageBytes,
@@ -79,7 +68,12 @@ function tlsCredentials(): ChannelCredentials {
   }
 }
 
-function cancelBudget(clock: Clock): Connection['mayCancel'] {
+/**
+ * Tells whether one more call may be cancelled, and counts it. Since the rapid-reset attacks on HTTP/2 (CVE-2023-44487),
+ * servers and proxies close connections on which streams are reset too fast (Node.js: 1,000 at once, 33 per second), and
+ * every call on them is lost. A call beyond that is left to run out, and nobody waits for it.
+ */
+function cancelBudget(clock: Clock): () => boolean {
   let left = CANCELS.burst;
   let refilledAtMs = clock.monotonic();
   return () => {
@@ -94,9 +88,10 @@ function cancelBudget(clock: Clock): Connection['mayCancel'] {
 
 /**
  * A node that shuts down gracefully sends GOAWAY and waits for open calls. Streams would delay it for ever, so this ends
- * them. grpc-js reports a GOAWAY only as a connection that is no longer ready, while the calls on it continue.
+ * them. grpc-js reports a GOAWAY only as a connection that is no longer ready, while the calls on it continue. The result is
+ * called when a stream was opened, with what ends it, and returns a function to call when it is over.
  */
-function drainWatch(channel: ChannelInterface, clock: Clock): Connection['streams'] {
+function drainWatch(channel: ChannelInterface, clock: Clock): (end: () => void) => () => void {
   const open = new Set<() => void>();
   let isWatching = false;
   const drain = (streams: readonly (() => void)[]): void => {

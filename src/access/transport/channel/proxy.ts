@@ -9,29 +9,26 @@ const LOOPBACK = /^(?:localhost|127\.\d+\.\d+\.\d+|::1)$/;
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** The proxy through which a node is reached. */
-export interface Proxy {
-  readonly variable: string;
-  /** As the variable names it, without credentials. */
-  readonly address: string;
-  /** False for a proxy that the gRPC library cannot use: then the node is called directly. */
-  readonly isUsed: boolean;
-}
+type Proxy = Readonly<NonNullable<ReturnType<typeof proxyFor>>>;
 
 /**
  * The proxy of the environment for a node. `undefined`: none is set, or `no_proxy` names the node in any of the usual
  * forms (`*`, a name, the end of a name, an address, a network, with or without a port), or the node is on this machine:
  * a proxy that is meant for the outside cannot reach it.
  */
-export function proxyFor(
-  { host, port }: Endpoint,
-  environment: Environment = process.env,
-): Proxy | undefined {
+export function proxyFor({ host, port }: Endpoint, environment: Environment = process.env) {
   const variable = VARIABLES.find((name) => (environment[name] ?? '') !== '');
   if (variable === undefined || LOOPBACK.test(host)) return undefined;
   const excepted = environment['no_grpc_proxy'] || environment['no_proxy'] || environment['NO_PROXY'] || '';
   if (excepted.split(/[\s,]+/).some((entry) => names(entry.toLowerCase(), host, port))) return undefined;
   const address = environment[variable] ?? '';
-  return { variable, address: maskedEndpoint(address), isUsed: /^http:\/\//i.test(address) };
+  return {
+    variable,
+    /** As the variable names it, without credentials. */
+    address: maskedEndpoint(address),
+    /** False for a proxy that the gRPC library cannot use: then the node is called directly. */
+    isUsed: /^http:\/\//i.test(address),
+  };
 }
 
 /** True when an entry of `no_proxy` names the host. */

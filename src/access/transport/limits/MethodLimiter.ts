@@ -23,16 +23,7 @@ const BURST_SECONDS = 0.1;
 const SECOND_MS = 1_000;
 
 /** The present limit on the calls of a method to a node. */
-export interface CallLimit {
-  /** Calls per second that may be sent now; `undefined` = unlimited. */
-  readonly ratePerSecond: number | undefined;
-  /** The node's answers hold the rate down. */
-  readonly isLearned: boolean;
-  /** Milliseconds for which a rate limit that the node answered holds every call back; 0 = none does. */
-  readonly pauseMs: number;
-  /** Callers that wait. */
-  readonly waiting: number;
-}
+export type CallLimit = Readonly<NonNullable<MethodLimiter['limit']>>;
 
 /** Admits one call; handed back with its outcome. */
 export interface Permit {
@@ -129,12 +120,20 @@ export class MethodLimiter {
   }
 
   /** `undefined` while nothing limits the calls. */
-  get limit(): CallLimit | undefined {
+  get limit() {
     const { ratePerSecond } = this;
     const pauseMs = Math.max(0, this.#pausedUntilMs - this.#clock.monotonic());
     if (ratePerSecond === undefined && pauseMs === 0) return undefined;
     const waiting = this.#waitingBefore('history');
-    return { ratePerSecond, isLearned: this.#adaptedRate !== undefined, pauseMs, waiting };
+    return {
+      ratePerSecond,
+      /** The node's answers hold the rate down. */
+      isLearned: this.#adaptedRate !== undefined,
+      /** Milliseconds for which a rate limit that the node answered holds every call back; 0 = none does. */
+      pauseMs,
+      /** Callers that wait. */
+      waiting,
+    };
   }
 
   /** True when no further caller of the rank may wait. */
