@@ -36,8 +36,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'the watermark is told before the batch is durable',
     file: 'storage/leveldb/writing/CommitQueue.ts',
-    of: '      await this.write(() => batch.write());',
-    instead: '      this.#book = after;\n      await this.write(() => batch.write());',
+    of: '      await this.#write(() => batch.write());',
+    instead: '      this.#book = after;\n      await this.#write(() => batch.write());',
   },
   {
     name: 'a change that is refused leaves its blocks in the write that others share',
@@ -52,8 +52,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'of several changes that share a write only the last one counts',
     file: 'storage/leveldb/writing/CommitQueue.ts',
-    of: 'const changed = await waiting.change(after, headAt);',
-    instead: 'const changed = await waiting.change(before, headAt);',
+    of: 'const changed = await waiting.change?.(after, headAt);',
+    instead: 'const changed = await waiting.change?.(before, headAt);',
   },
   {
     name: 'blocks above the watermark are forgotten by a restart',
@@ -79,8 +79,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     of: '    if ([...staged.entries].every((entry) => carried.has(entry))) {',
     instead: '    if (carried.size >= 0) {',
     heldBy: {
-      file: 'unit/storage/commit.test.ts',
-      test: 'is carried by the batch that names it, and stored by no other',
+      file: 'unit/storage/levelStore.test.ts',
+      test: 'carries what was staged, and stores nothing else of it',
     },
   },
   {
@@ -634,8 +634,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     instead: '',
     // In the simulation as in the daemon, the line has asked the nodes about its borders before.
     heldBy: {
-      file: 'unit/storage/ranges.test.ts',
-      test: 'that does not link to its neighbour is not written, and can be dropped and filled anew',
+      file: 'unit/storage/levelStore.test.ts',
+      test: 'that do not link to the block %s them are refused, and nothing is written',
     },
   },
   {

@@ -172,7 +172,7 @@ export class LevelIndexStore extends BookReader implements IndexStore {
     const accounts = hasAccounts ? [{ from: meta.firstHeight, to: OPEN_END }] : undefined;
     const live = { ...emptyLine(meta.firstHeight), meta };
     const book = settled({ live, accounts, published: [], plans: [], open: [], unproven: [] });
-    await this.#queue.alone(async () => {
+    await this.#queue.alone('live', async () => {
       using batch = this.#database.batch();
       putChanges(undefined, book, batch);
       await batch.write();
@@ -268,7 +268,7 @@ export class LevelIndexStore extends BookReader implements IndexStore {
     queue.discardStaged();
     await queue.record('live', (book) => ({ after: { ...book, open: book.open.map(withoutEntries) } }));
     let forgotten = 0;
-    await queue.alone(async () => {
+    await queue.alone('live', async () => {
       const { live, ...book } = queue.initialised();
       const { entries, meta } = await forgetAccounts(this.#database, live.meta);
       await this.#database.compact(prefixRange(Prefix.account));
@@ -306,7 +306,7 @@ export class LevelIndexStore extends BookReader implements IndexStore {
     if (after.live.meta.firstHeight !== live.meta.firstHeight) this.#ranges.endRuns();
     const startedAtMs = clock.monotonic();
     queue.discardStaged();
-    await queue.alone(async () => {
+    await queue.alone('live', async () => {
       // A range that touches the live one may have been published meanwhile.
       const before = queue.initialised();
       const after = await rewindStore(this.#database, before, height, {

@@ -15,7 +15,6 @@ const chain = makeChain(
   100,
   Array.from({ length: 10 }, (_, index) => (index % 2 === 0 ? [seededCollection(`c${index}`, 2)] : [])),
 );
-const at = (height: number): BlockEntry => chain[height - 100]!;
 
 describe('a batch', () => {
   const { open, freshPath } = useStores();
@@ -79,25 +78,6 @@ describe('what is staged', () => {
       ),
       { numRuns: 12 },
     );
-  });
-
-  it('is carried by the batch that names it, and stored by no other', async () => {
-    const path = await freshPath();
-    const store = await open(path);
-    await store.initialise(metaFrom(100));
-    store.stage(at(100));
-    store.stage(at(101));
-    expect(store.hasHeight(100)).toBe(false);
-    await store.commit({ blocks: [at(101), at(100)], latestIndexedHeight: 101 });
-    store.stage(at(102));
-    await store.commit({ blocks: [at(103)], latestIndexedHeight: 101 });
-    store.stage(at(102));
-    await store.close();
-    const again = await open(path);
-    expect(again.blocksAboveWatermark().map(({ height }) => height)).toEqual([103]);
-    expect(await again.collection(at(102).collections[0]!.id)).toBeUndefined();
-    await again.commit({ blocks: [at(102)], latestIndexedHeight: 103 });
-    expect(await digestOf(again)).toBe(await digestOf(await filled(chain.slice(0, 4))));
   });
 });
 

@@ -152,7 +152,7 @@ export async function removeRange(range: HeightRange, queue: CommitQueue): Promi
   const bounds = { from: open.record.keep + 1, to: range.to };
   await removeBlocks(database, bounds, {
     coverage: book.accounts,
-    write: (batch) => queue.inTurn('range', () => queue.write(() => batch.write())),
+    write: (batch) => queue.alone('range', () => batch.write()),
   });
   await queue.record('range', (now) => {
     const left = openAt(now, range);

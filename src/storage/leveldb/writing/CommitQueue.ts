@@ -42,13 +42,14 @@ interface Staged {
   readonly entries: Set<BlockEntry>;
 }
 
-/** A change that waits for the write that carries it. */
-interface WaitingChange {
-  readonly change: Change;
+/** What waits for its turn: a change, which shares a write with others, or a write of its own. */
+interface Waiting {
+  readonly change?: Change;
+  readonly action?: () => Promise<void>;
   readonly blocks: readonly BlockEntry[];
   /** Has some of the blocks. */
   readonly staged: Staged | undefined;
-  /** Call it when the change is durable. */
+  /** Call it when everything is durable. */
   readonly resolve: () => void;
   /** With the error of the change, or that of the write. */
   readonly reject: (error: unknown) => void;
@@ -73,18 +74,16 @@ export class CommitQueue {
   readonly #parts: CommitQueueParts;
   readonly #entryWriter = new BlockEntryWriter();
   #book: StoreBook | undefined;
-  /** Waiting to be written: the change of the live range, and those of others in order of arrival, at most one per range. */
-  #live: WaitingChange | undefined;
-  #ranges: WaitingChange[] = [];
+  /** Waiting for their turn: that of the live range, and those of others in order of arrival, at most one per range. */
+  #live: Waiting | undefined;
+  readonly #ranges: Waiting[] = [];
+  /** That of the live range until it is over. */
+  #busy: Waiting | undefined;
   /** The beginning of the next commit of the live range. */
   #staged: Staged | undefined;
-  /** The turn under way. */
-  #turn: Promise<unknown> | undefined;
-  /** The live range has its turn, or waits for it. */
-  #isLiveBusy = false;
-  /** Waiting for a turn: the live range, and the others in order of arrival, at most one per range. */
-  #waitingLive: (() => void) | undefined;
-  readonly #waiting: (() => void)[] = [];
+  /** The turns of all that wait, one after the other. */
+  #turns: Promise<void> | undefined;
+  #isTurning = false;
   /** The failed write: what is on disk is unknown until the next open, so nothing is written on top of it. */
   #failure: { readonly error: unknown } | undefined;
   #closed = false;
@@ -127,52 +126,21 @@ export class CommitQueue {
 
   /**
    * Writes the blocks and the book that `change` returns, together with other changes, as soon as a write can carry
-   * them; then the new book counts. Rejects with the error of `change`, and then nothing of it is written, and like
-   * `write`.
+   * them; then the new book counts. Rejects with the error of `change`, and then nothing of it is written, and after a
+   * write that failed.
    */
-  async record(line: Line, change: Change, blocks: readonly BlockEntry[] = []): Promise<void> {
+  record(line: Line, change: Change, blocks: readonly BlockEntry[] = []): Promise<void> {
     const staged = line === 'live' ? this.#takeStaged(blocks) : undefined;
-    let turn: Promise<void> | undefined;
-    const done = new Promise<void>((resolve, reject) => {
-      const waiting = { change, blocks, staged, resolve, reject };
-      if (line === 'live') this.#live = waiting;
-      else this.#ranges.push(waiting);
-      // The turn of another range may write it first.
-      turn = this.inTurn(line, () => this.#writeNext()).catch((error: unknown) => {
-        if (this.#live === waiting) this.#live = undefined;
-        this.#ranges = this.#ranges.filter((each) => each !== waiting);
-        staged?.batch[Symbol.dispose]();
-        reject(asError(error));
-      });
-    });
-    done.catch(() => undefined);
-    if (line === 'live') await turn;
-    await done;
+    return this.#inTurn(line, { change, blocks, staged });
   }
 
-  /**
-   * Waits for the line's turn and runs an action while no other line writes. The live range goes first. Rejects with
-   * the error of the action.
-   */
-  async inTurn<T>(line: Line, action: () => Promise<T>): Promise<T> {
-    if (line === 'live') this.assertIdle();
-    this.#isLiveBusy ||= line === 'live';
-    try {
-      while (this.#turn !== undefined) await this.#wait(line);
-      assert(!this.#closed, 'the store is closed');
-      this.assertSound();
-      const turn = action();
-      this.#turn = turn;
-      return await turn;
-    } finally {
-      if (line === 'live') this.#isLiveBusy = false;
-      this.#turn = undefined;
-      this.#callNext();
-    }
+  /** Runs one write, of any length, as a turn of the line. Rejects with its error, and after a write that failed. */
+  alone(line: Line, action: () => Promise<void>): Promise<void> {
+    return this.#inTurn(line, { action, blocks: [], staged: undefined });
   }
 
-  /** Runs a write, within a turn. Rejects with its error, and from then on always with that error. */
-  async write(action: () => Promise<void>): Promise<void> {
+  /** Runs a write. Rejects with its error, and from then on always with that error. */
+  async #write(action: () => Promise<void>): Promise<void> {
     this.assertSound();
     try {
       await action();
@@ -182,20 +150,15 @@ export class CommitQueue {
     }
   }
 
-  /** Runs one write, of any length, as a turn of the live range. Rejects like `write`. */
-  alone(action: () => Promise<void>): Promise<void> {
-    return this.inTurn('live', () => this.write(action));
-  }
-
-  /** Runs a write beside others, which must not touch the same entries. Rejects like `write`. */
+  /** Runs a write beside others, which must not touch the same entries. Rejects with its error, and after a write that failed. */
   async beside(action: () => Promise<void>): Promise<void> {
     assert(!this.#closed, 'the store is closed');
-    await this.write(action);
+    await this.#write(action);
   }
 
   /** Throws while a write of the live range is under way, and after `end`. */
   assertIdle(): void {
-    assert(!this.#isLiveBusy, 'a write is already under way');
+    assert(this.#busy === undefined, 'a write is already under way');
     assert(!this.#closed, 'the store is closed');
   }
 
@@ -208,29 +171,65 @@ export class CommitQueue {
   async end(): Promise<void> {
     this.#closed = true;
     this.discardStaged();
-    // Its caller gets the error; here it only has to finish.
-    await this.#turn?.catch(() => undefined);
+    await this.#turns;
   }
 
-  /** Call it within a turn. Does not reject: the waiting changes do. */
-  async #writeNext(): Promise<void> {
-    const group = this.#takeGroup();
-    try {
-      await this.#writeGroup(group);
-    } catch (error) {
-      for (const { reject } of group) reject(error);
-    } finally {
-      for (const { staged } of group) staged?.batch[Symbol.dispose]();
+  #inTurn(line: Line, what: Pick<Waiting, 'change' | 'action' | 'blocks' | 'staged'>): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const over = (): void => {
+        if (this.#busy === waiting) this.#busy = undefined;
+      };
+      const waiting: Waiting = {
+        ...what,
+        resolve: () => {
+          over();
+          resolve();
+        },
+        reject: (error) => {
+          over();
+          reject(asError(error));
+        },
+      };
+      if (line === 'range') this.#ranges.push(waiting);
+      else {
+        this.assertIdle();
+        this.#live = waiting;
+        this.#busy = waiting;
+      }
+      if (!this.#isTurning) this.#turns = this.#takeTurns();
+    });
+  }
+
+  /** Does not reject: those that wait do. */
+  async #takeTurns(): Promise<void> {
+    this.#isTurning = true;
+    while (this.#live !== undefined || this.#ranges.length > 0) {
+      const group = this.#takeGroup();
+      try {
+        assert(!this.#closed, 'the store is closed');
+        this.assertSound();
+        const [first] = group;
+        await (first?.action === undefined ? this.#writeGroup(group) : this.#write(first.action));
+        for (const { resolve } of group) resolve();
+      } catch (error) {
+        for (const { reject } of group) reject(error);
+      } finally {
+        for (const { staged } of group) staged?.batch[Symbol.dispose]();
+      }
     }
+    // At once: whoever comes from here on begins the next turns.
+    this.#isTurning = false;
   }
 
-  #takeGroup(): readonly WaitingChange[] {
+  /** A write of its own, or changes: that of the live range, and of others until they are enough for one write. */
+  #takeGroup(): readonly Waiting[] {
     const group = this.#live === undefined ? [] : [this.#live];
     this.#live = undefined;
-    for (let bytes = 0; bytes < WRITE_FULL_BYTES;) {
-      const next = this.#ranges.shift();
-      if (next === undefined) break;
+    for (let bytes = 0; bytes < WRITE_FULL_BYTES && group.at(-1)?.action === undefined;) {
+      const [next] = this.#ranges;
+      if (next === undefined || (next.action !== undefined && group.length > 0)) break;
       group.push(next);
+      this.#ranges.shift();
       for (const { collections } of next.blocks)
         for (const { encoded } of collections) bytes += encoded.length;
     }
@@ -238,17 +237,16 @@ export class CommitQueue {
   }
 
   /** Applies the changes in order. One that throws is rejected, and nothing of it is written. */
-  async #writeGroup(group: readonly WaitingChange[]): Promise<void> {
-    if (group.length === 0) return;
+  async #writeGroup(group: readonly Waiting[]): Promise<void> {
     const before = this.initialised();
     const heads = new Map<number, BlockHead>();
     const headAt: HeadAt = async (height) => heads.get(height) ?? readHead(this.database, height);
-    const accepted: WaitingChange[] = [];
+    const accepted: Waiting[] = [];
     const changes: Changed[] = [];
     let after = before;
     for (const waiting of group) {
       try {
-        const changed = await waiting.change(after, headAt);
+        const changed = await waiting.change?.(after, headAt);
         accepted.push(waiting);
         if (changed === undefined) continue;
         after = changed.after;
@@ -264,10 +262,9 @@ export class CommitQueue {
       for (const { blocks, staged } of accepted) await this.#fill(batch, blocks, staged?.entries);
       putChanges(before, after, batch);
       for (const { putAlso } of changes) putAlso?.(batch);
-      await this.write(() => batch.write());
+      await this.#write(() => batch.write());
       this.replace(after);
     }
-    for (const { resolve } of accepted) resolve();
   }
 
   /** Puts the entries of these blocks into a batch, but for those that are there, and yields to the event loop now and then. */
@@ -287,19 +284,6 @@ export class CommitQueue {
       this.#put(entry, put);
       for (const { encoded } of entry.collections) turnBytes += encoded.byteLength;
     }
-  }
-
-  #wait(line: Line): Promise<void> {
-    return new Promise((resolve) => {
-      if (line === 'live') this.#waitingLive = resolve;
-      else this.#waiting.push(resolve);
-    });
-  }
-
-  #callNext(): void {
-    const next = this.#waitingLive ?? this.#waiting.shift();
-    this.#waitingLive = undefined;
-    next?.();
   }
 
   #put(entry: BlockEntry, put: Put): void {
