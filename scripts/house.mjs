@@ -148,23 +148,23 @@ export function isFile(name) {
 
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
-  'src/access': 6_219,
-  'src/api': 11_286,
-  'src/app': 8_896,
+  'src/access': 6_044,
+  'src/api': 10_921,
+  'src/app': 8_408,
   'src/cli': 5_057,
-  'src/collections': 4_546,
+  'src/collections': 4_427,
   'src/config': 1_114,
   'src/devnet': 4_906,
-  'src/finality': 3_165,
+  'src/finality': 3_100,
   'src/flow': 3_021,
   'src/jobqueue': 809,
-  'src/observability': 1_684,
+  'src/observability': 1_619,
   'src/proof': 2_200,
   'src/ranges': 2_733,
   'src/runtime': 1_185,
-  'src/storage': 12_461,
+  'src/storage': 12_240,
   'src/main.ts': 258,
-  test: 86_690,
+  test: 86_341,
 };
 
 const packageHomes = {
