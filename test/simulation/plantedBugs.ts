@@ -414,7 +414,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'finality: the signatures of a certificate are not verified',
     file: 'proof/certificates/verifyCertificate.ts',
-    of: "  if (!bls.verifySignatures(message, expected, signatures, context))\n    return invalid('the signatures do not hold');\n",
+    of: "  if (!bls.verifySignatures(message, expected, signatures, context))\n    return { valid: false, reason: 'the signatures do not hold' };\n",
     instead: '  bls.verifySignatures(message, expected, signatures, context);\n',
     heldBy: {
       file: 'unit/proof/certificates.test.ts',
