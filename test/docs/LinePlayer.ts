@@ -23,14 +23,16 @@ const checked = (reason: string): Outcome => ({ kind: 'checked', reason });
 
 /** Flags that say where the reader's own things are, and take a value. */
 const places = ['--network', '--data-dir', '--access-node', '--edi-node', '--config', '--start-height'];
-/** Commands that want a store which no daemon uses. */
-/** The command that wants none at all. */
+/** The command that wants no store at all. */
 const RESTORE = 'restore';
+/** Commands that want a store which no daemon uses. */
 const atRest = ['verify', 'repair', 'rewind', 'forget'];
 /** Programs that change nothing. */
 const harmless =
   'flow-collection-indexer node python3 jq sort uniq head tail base64 sha256sum grep cat wc'.split(' ');
 const ENDLESS = ['--watch', '--follow'];
+/** The code of a shell whose program was ended by SIGPIPE. */
+const READER_GONE = 141;
 
 /** Runs the lines of one page, in order: what one leaves in FILE another may read. */
 export class LinePlayer {
@@ -197,9 +199,11 @@ export class LinePlayer {
       `set -e -o pipefail; ${fill(text, this.#values)}`,
     ].join('\n');
     return new Promise((resolve) => {
-      execFile('bash', ['-c', script], { cwd: root, maxBuffer: 2 ** 26 }, (error, _, stderr) =>
-        resolve(error === null ? ran : { kind: 'failed', what: `${error.message}${stderr}` }),
-      );
+      execFile('bash', ['-c', script], { cwd: root, maxBuffer: 2 ** 26 }, (error, _, stderr) => {
+        // Whoever writes to `head` may be told that it has gone: a matter of chance, and nobody minds.
+        const isRead = error === null || error.code === READER_GONE;
+        resolve(isRead ? ran : { kind: 'failed', what: `${error.message}${stderr}` });
+      });
     });
   }
 }
