@@ -11,8 +11,6 @@ import type { HeightWorkSource, PlannedHeight, WorkMoment } from '../view/height
 
 /** Height and block of the lowest place of something, as far as known. */
 type Place = Pick<ExplainDocument, 'kind' | 'height' | 'blockId'>;
-/** What the summary is made of. */
-type Facts = Omit<ExplainDocument, 'summary'>;
 
 /** Below all heights there is no work. */
 const NO_HEIGHT = -1;
@@ -33,10 +31,11 @@ export async function explainDocument(
   const at = height === null ? undefined : daemon?.work;
   const stage = height === null ? 'unknown_id' : stageOf(height, moment);
   const isIndexed = stage === 'indexed';
-  const facts: Facts = {
+  const facts: ExplainDocument = {
     key,
     kind,
     stage,
+    summary: '',
     height,
     blockId: blockId ?? moment.durableId ?? at?.blockId ?? null,
     firstIndexed: range.firstIndexed,
@@ -49,8 +48,7 @@ export async function explainDocument(
     sources: at?.sources ?? null,
     reasons: isIndexed ? [] : (daemon?.reasons ?? []),
   };
-  // The summary stands with the stage that it describes.
-  return Object.assign({ key, kind, stage, summary: summaryOf(facts, moment) }, facts);
+  return { ...facts, summary: summaryOf(facts, moment) };
 }
 
 function stageOf(height: number, { range, durableId, daemon, history }: WorkMoment): ExplainStage {
@@ -154,7 +152,7 @@ async function placeInIndex(reader: IndexReader, id: Identifier): Promise<Place 
 }
 
 /** Describes a stage in one or two sentences. */
-function summaryOf(facts: Facts, { range, daemon, history: planned }: WorkMoment): string {
+function summaryOf(facts: ExplainDocument, { range, daemon, history: planned }: WorkMoment): string {
   const { stage, coverage, firstIndexed, head, latestIndexed: latest } = facts;
   const window = daemon?.work;
   const what = nameOf(facts);
@@ -211,7 +209,7 @@ function history(planned: PlannedHeight | undefined, what: string): string {
   return `${is}: ${where}${waitingFor === null ? '' : `; ${waitingFor.message}`}.`;
 }
 
-function nameOf({ kind, height, key }: Facts): string {
+function nameOf({ kind, height, key }: ExplainDocument): string {
   switch (kind) {
     case 'height':
     case 'unknown':
@@ -225,7 +223,7 @@ function nameOf({ kind, height, key }: Facts): string {
   }
 }
 
-function fetching({ kind, key, work, height, holdingUp }: Facts, what: string): string {
+function fetching({ kind, key, work, height, holdingUp }: ExplainDocument, what: string): string {
   const own = holdingUp !== null && holdingUp.height === height ? `; ${holdingUp.message}` : '';
   const missing = work?.missing ?? 0;
   const lacks = `${missing} of ${work?.collections ?? 0} collections missing`;
@@ -236,18 +234,21 @@ function fetching({ kind, key, work, height, holdingUp }: Facts, what: string): 
     : `${what} has arrived and waits for the others of its block: ${lacks}.`;
 }
 
-function gap({ holdingUp, latestIndexed }: Facts): string {
+function gap({ holdingUp, latestIndexed }: ExplainDocument): string {
   if (holdingUp !== null) return `Height ${holdingUp.height} comes first: ${holdingUp.message}.`;
   return latestIndexed === null
     ? 'Nothing can be read yet.'
     : `Everything through ${latestIndexed} can be read.`;
 }
 
-function heldUp({ holdingUp }: Facts): string {
+function heldUp({ holdingUp }: ExplainDocument): string {
   return holdingUp === null ? '' : `: ${holdingUp.message}`;
 }
 
-function unknown({ coverage, latestIndexed }: Facts, { awaitsProof: unproven = [] }: IndexedRange): string {
+function unknown(
+  { coverage, latestIndexed }: ExplainDocument,
+  { awaitsProof: unproven = [] }: IndexedRange,
+): string {
   const heights = coverage.map(({ from, to }) => `${from} to ${to}`).join(', ');
   const where =
     latestIndexed === null

@@ -49,7 +49,9 @@ export async function openStoreToIndex(
   const { chainId, dataDir, index, store: url } = config;
   const options = { chainId, accounts: index.accounts };
   const level: Parameters<OpenStore>[0] = {
-    ...{ ...options, path: storePathOf(dataDir), isShared: true },
+    ...options,
+    path: storePathOf(dataDir),
+    isShared: true,
     tuning: { maxOpenFiles: descriptors.shares.maxOpenFiles },
     descriptors: {
       waits: (why) => descriptors.storeWaits(why),

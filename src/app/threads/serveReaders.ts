@@ -58,7 +58,11 @@ export function serveReaders(
     const api = apiServer(
       { ...config, ...settings, chainId, version },
       {
-        ...{ ...common, feed, reader: replica, status: link, work: link },
+        ...common,
+        feed,
+        reader: replica,
+        status: link,
+        work: link,
         forwardingOff: () => link.forwardingOff(),
         restMetadata: () => metadataFor(restName),
       },
@@ -170,7 +174,10 @@ function linkedLogger(level: LogLevel, post: (message: FromReader) => void) {
       post({ kind: 'log', level: itsLevel, fields: errorFields(fields), message });
     };
   return {
-    ...{ debug: as('debug'), info: as('info'), warn: as('warn'), error: as('error') },
+    debug: as('debug'),
+    info: as('info'),
+    warn: as('warn'),
+    error: as('error'),
     setLevel: (next: LogLevel): void => void (least = levels.indexOf(next)),
     /** The other thread answered: it has taken everything sent before. */
     taken: (): void => {
