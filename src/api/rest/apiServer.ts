@@ -1,6 +1,5 @@
 import type { ConnectionMetrics } from '../../observability/index.js';
 import { quoted } from '../../runtime/index.js';
-import { TokenGuard } from '../guard/TokenGuard.js';
 import { HttpServer } from '../http/HttpServer.js';
 import type { HttpServerOptions } from '../http/HttpServer.js';
 import { RestForwarding } from '../http/forwarding/RestForwarding.js';
@@ -48,9 +47,8 @@ export function apiServer(options: ApiServerOptions, dependencies: ApiServerDepe
   const restNode =
     forwardRest === undefined ? undefined : { to: forwardRest, metadata: restMetadata, maxSockets };
   const fileOf = pageFiles();
-  const guard = new TokenGuard(options);
   const document = () =>
-    openApiDocument(routes, { version, needsToken: (route) => guard.covers(costOf(route)) });
+    openApiDocument(routes, { version, needsToken: (route) => server.guard.covers(costOf(route)) });
   const routes: readonly Route[] = [
     ...flowRoutes(options, dependencies),
     ...daemonRoutes(dependencies),
@@ -86,13 +84,14 @@ export function apiServer(options: ApiServerOptions, dependencies: ApiServerDepe
       }),
     },
   ];
-  return new HttpServer('api', options, {
+  const server = new HttpServer('api', options, {
     ...dependencies,
     routes: [...routes, ...pages],
     forwarding: restNode && new RestForwarding(restNode, dependencies),
     webSocket: new WebSockets({ restNode }, dependencies),
     unknownPath: (path) => unknownPath(path, routes),
   });
+  return server;
 }
 
 /** First segment under `/v1` of Flow's routes that need more than an index has, and what they need. */

@@ -11,11 +11,16 @@ import { apiServerOver } from '../../support/servedChain.js';
 const TOKEN = 'a-token-of-this-test-0123';
 const ID = '0'.repeat(64);
 
-async function apiOf(tokensFor: ApiSecrets['tokensFor']): Promise<string> {
+/** `isReadAgain`: its secrets were others when it began. */
+async function apiOf(tokensFor: ApiSecrets['tokensFor'], isReadAgain = false): Promise<string> {
   const range = { firstIndexed: 1, latestIndexed: 0, head: null, sealed: null };
   const secrets = { tls: undefined, tokens: [digestOf(TOKEN)], tokensFor };
-  const { server, failures } = apiServerOver(new MemoryIndexStore(), () => range, { secrets });
+  const others = { ...secrets, tokensFor: tokensFor === 'everything' ? 'expensive' : 'everything' } as const;
+  const { server, failures } = apiServerOver(new MemoryIndexStore(), () => range, {
+    secrets: isReadAgain ? others : secrets,
+  });
   await server.start();
+  server.secure(secrets);
   atEnd(async () => {
     await server.close();
     expect(failures).toEqual([]);
@@ -42,8 +47,11 @@ interface Document {
 }
 
 describe.each(['everything', 'expensive'] as const)('with tokens for %s', (tokensFor) => {
-  it('each route asks for one where the page and the OpenAPI document say so', async () => {
-    const url = await apiOf(tokensFor);
+  it.each([
+    ['', false],
+    [', also once they were read again', true],
+  ])('each route asks for one where the page and the OpenAPI document say so%s', async (_, isReadAgain) => {
+    const url = await apiOf(tokensFor, isReadAgain);
     const told = toldBy(tokensFor);
     const { paths } = (await getJson(`${url}/openapi.json`)).body as Document;
     expect([...told.keys()]).toEqual(expect.arrayContaining(Object.keys(paths)));
