@@ -93,7 +93,9 @@ describe('a mirror', () => {
     await eventually(async () => {
       const { reasons } = await told.status();
       // At once, not after the minute in which nodes may name their spork.
-      return JSON.stringify(reasons).includes('an indexer names it as --peer as well') || undefined;
+      return (
+        JSON.stringify(reasons).includes('to feed an indexer, name this one as its --peer too') || undefined
+      );
     });
     await stopAll(told);
     const both = await startDaemonHere([...asNode, '--peer', source.grpcAddress]);

@@ -126,7 +126,7 @@ export function headerMessage(
 export function refuseFullBlock(isRequested: boolean): void {
   if (!isRequested) return;
   const message =
-    'full_block_response is not served: this index keeps no seals, receipts and results; leave it out, ask an access node, or have the daemon forward such calls (api.forward); an indexer names it as --peer as well';
+    'full_block_response is not served: this index keeps no seals, receipts and results; leave it out, ask an access node, or have the daemon forward such calls (api.forward); to feed an indexer, name this one as its --peer too';
   throw new ApiError(404, 'not_served', message);
 }
 
