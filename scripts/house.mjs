@@ -159,7 +159,7 @@ export const maxLines = {
   'src/runtime': 1_185,
   'src/storage': 12_240,
   'src/main.ts': 258,
-  test: 86_353,
+  test: 86_355,
 };
 
 const packageHomes = {
