@@ -1,5 +1,4 @@
 export { BlockCollectionIndexer } from './indexer/BlockCollectionIndexer.js';
-export { ParentLinkError } from './indexer/BlockCollectionIndexer.js';
 export { CollectionRequester, DEFAULT_HOLD_BACK_MS } from './requester/CollectionRequester.js';
 export { EndpointSlots } from './requester/EndpointSlots.js';
 export { watchForOffChainBlocks } from './watchForOffChainBlocks.js';

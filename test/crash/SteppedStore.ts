@@ -1,5 +1,6 @@
 import type { FinalizedBlock, Identifier } from '../../src/flow/index.js';
-import type { BlockEntry, CommitBatch, HeightRange, IndexStore, StoreMeta } from '../../src/storage/index.js';
+import type { BlockEntry, HeightRange, IndexStore, StoreMeta } from '../../src/storage/index.js';
+import type { CommitBatch } from '../../src/storage/port/RangeStore.js';
 import { testify } from './Steps.js';
 import type { Operation, Steps } from './Steps.js';
 

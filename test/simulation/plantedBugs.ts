@@ -28,20 +28,20 @@ export function planted(source: string, { file, instead, name, of }: PlantedBug)
 export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'progress is written before the data, in a batch of its own',
-    file: 'storage/leveldb/writing/CommitQueue.ts',
+    file: 'storage/leveldb/writing/BookWriter.ts',
     of: '      putChanges(before, after, batch);',
     instead:
       '      const first = this.database.batch();\n      putChanges(before, after, first);\n      await first.write();',
   },
   {
     name: 'the watermark is told before the batch is durable',
-    file: 'storage/leveldb/writing/CommitQueue.ts',
+    file: 'storage/leveldb/writing/BookWriter.ts',
     of: '      await this.#write(() => batch.write());',
     instead: '      this.#book = after;\n      await this.#write(() => batch.write());',
   },
   {
     name: 'a change that is refused leaves its blocks in the write that others share',
-    file: 'storage/leveldb/writing/CommitQueue.ts',
+    file: 'storage/leveldb/writing/BookWriter.ts',
     of: 'for (const { blocks, staged } of accepted) await',
     instead: 'for (const { blocks, staged } of group) await',
     heldBy: {
@@ -51,7 +51,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'of several changes that share a write only the last one counts',
-    file: 'storage/leveldb/writing/CommitQueue.ts',
+    file: 'storage/leveldb/writing/BookWriter.ts',
     of: 'const changed = await waiting.change?.(after, headAt);',
     instead: 'const changed = await waiting.change?.(before, headAt);',
   },
@@ -69,13 +69,13 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'what was staged is left out of the batch',
-    file: 'storage/leveldb/writing/CommitQueue.ts',
+    file: 'storage/leveldb/writing/BookWriter.ts',
     of: 'accepted.find(({ staged }) => staged !== undefined)?.staged?.batch ?? this.database.batch();',
     instead: 'this.database.batch();',
   },
   {
     name: 'what was staged is committed though the next batch does not carry it',
-    file: 'storage/leveldb/writing/CommitQueue.ts',
+    file: 'storage/leveldb/writing/BookWriter.ts',
     of: '    if ([...staged.entries].every((entry) => carried.has(entry))) {',
     instead: '    if (carried.size >= 0) {',
     heldBy: {
@@ -85,33 +85,33 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'what joined the next batch is left there when no other block follows',
-    file: 'collections/indexer/BlockCollectionIndexer.ts',
-    of: 'while (this.#waiting.length > 0 || this.#hasNext || this.#mayPass())',
+    file: 'storage/CommitQueue.ts',
+    of: 'while (this.#waiting.length > 0 || this.#next.length > 0 || this.#mayPass())',
     instead: 'while (this.#waiting.length > 0 || this.#mayPass())',
   },
   {
     name: 'a block that does not fit into the next batch is forgotten',
-    file: 'collections/indexer/BlockCollectionIndexer.ts',
+    file: 'storage/CommitQueue.ts',
     of: '    const joined = this.#waiting.splice(0, count);',
-    instead: '    const joined = this.#waiting.splice(0, this.#isFull ? count + 1 : count).slice(0, count);',
+    instead: '    const joined = this.#waiting.splice(0, isFull() ? count + 1 : count).slice(0, count);',
   },
   {
     name: 'what an earlier process left above a gap counts before the chain has borne it out',
-    file: 'collections/indexer/BlockCollectionIndexer.ts',
-    of: '        this.#unconfirmed.add(head.height);\n',
-    instead: '',
+    file: 'storage/CommitQueue.ts',
+    of: 'return this.#store.hasHeight(height) && !this.#doubted.has(height);',
+    instead: 'return this.#store.hasHeight(height);',
   },
   {
     name: 'a batch has room for a second spork, whose record is lost',
-    file: 'collections/indexer/BlockCollectionIndexer.ts',
-    of: '    return this.#next.spork === undefined || this.#newSporkAt(block) === undefined;',
-    instead: '    return true;',
+    file: 'storage/CommitQueue.ts',
+    of: '      if (size.spork !== undefined && spork !== undefined) break;\n',
+    instead: '',
   },
   {
     name: 'the root of a spork is written without the record of the spork',
-    file: 'collections/indexer/BlockCollectionIndexer.ts',
-    of: 'const spork = group.spork ?? this.#lateSporkAt(latestIndexedHeight);',
-    instead: 'const spork = this.#lateSporkAt(latestIndexedHeight);',
+    file: 'storage/CommitQueue.ts',
+    of: 'const spork = begun ?? lateSporkAt(latestIndexedHeight);',
+    instead: 'const spork = lateSporkAt(latestIndexedHeight);',
   },
   {
     name: 'a spork that the table lacks is believed from a single node, whatever the others do',
@@ -212,7 +212,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'wake-up lost: the reader of blocks is not told that the window moved',
     file: 'collections/indexer/BlockCollectionIndexer.ts',
-    of: '    this.#window.moved();\n',
+    of: '        window.moved();\n',
     instead: '',
   },
   {
@@ -545,15 +545,15 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'watermark jumps over a gap',
-    file: 'collections/indexer/BlockCollectionIndexer.ts',
-    of: '    while (this.#isCommitting(height + 1) || this.#isConfirmed(height + 1)) height += 1;',
+    file: 'storage/CommitQueue.ts',
+    of: '    while (writing.has(height + 1) || this.#isConfirmed(height + 1)) height += 1;',
     instead: '    height = Math.max(height, ...this.#writing.map(({ block }) => block.height));',
   },
   {
     name: 'watermark does not pass over what is durable above a gap',
-    file: 'collections/indexer/BlockCollectionIndexer.ts',
-    of: 'while (this.#isCommitting(height + 1) || this.#isConfirmed(height + 1)) height += 1;',
-    instead: 'while (this.#isCommitting(height + 1)) height += 1;',
+    file: 'storage/CommitQueue.ts',
+    of: 'while (writing.has(height + 1) || this.#isConfirmed(height + 1)) height += 1;',
+    instead: 'while (writing.has(height + 1)) height += 1;',
   },
   {
     name: 'cancelled request not released',
@@ -803,7 +803,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'not given back: the batch of a write that failed',
-    file: 'storage/leveldb/writing/CommitQueue.ts',
+    file: 'storage/leveldb/writing/BookWriter.ts',
     of: 'using batch =',
     instead: 'const batch =',
     heldBy: {

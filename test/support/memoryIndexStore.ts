@@ -4,7 +4,6 @@ import type {
   BlockHead,
   CollectionPlace,
   CommitteeEvidence,
-  CommitBatch,
   HeightRange,
   IndexStore,
   StoredBlock,
@@ -14,6 +13,7 @@ import type {
   TransactionPlace,
   WholeBlock,
 } from '../../src/storage/index.js';
+import type { CommitBatch } from '../../src/storage/port/RangeStore.js';
 import type { AccountIndex } from '../../src/storage/port/AccountIndex.js';
 import { everyTransactionOf } from './accountChain.js';
 import { accountsOff } from './accountsOff.js';

@@ -8,7 +8,6 @@ import {
   JobProcessor,
   MissingCollectionQueue,
   OffChainBlockError,
-  ParentLinkError,
   PEER,
   watchForOffChainBlocks,
 } from '../../collections/index.js';
@@ -21,6 +20,7 @@ import { ComponentConsumer, WorkSignal } from '../../jobqueue/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
 import { AbortError, wasAborted } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
+import { ParentLinkError } from '../../storage/index.js';
 import type { RangeStore, WriteRoom } from '../../storage/index.js';
 import { rootParentsOf, soundBlock } from '../lifecycle/knownBlocks.js';
 
@@ -256,11 +256,10 @@ export function buildLine(
     for (const stop of listening) stop();
     if (!signal.aborted) scope.abort(new AbortError('the indexing line ends'));
     await requester?.stop();
-    indexer.stop();
-    await indexer.idle();
+    const isSound = await indexer.stop();
     // A complete range is published, and no longer written to.
     const isPublished = isHistory && store.latestIndexedHeight() === config.stopHeight;
-    if (!isPublished) await indexer.recordLateSpork();
+    if (isSound && !isPublished) await indexer.recordLateSpork();
     await Promise.allSettled(running);
   };
   const sources = { requester, edi, peer };

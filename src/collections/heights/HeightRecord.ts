@@ -29,10 +29,7 @@ const PROMISES: Readonly<
   linked: ['has a block', () => true],
   collecting: ['lacks a collection', ({ missingCount }) => missingCount > 0],
   complete: ['lacks nothing', ({ missingCount }) => missingCount === 0],
-  committing: [
-    'has as many collections as guarantees',
-    ({ block, commit }) => commit?.collections.length === block.collectionIds.length,
-  ],
+  committing: ['lacks nothing', ({ missingCount }) => missingCount === 0],
   durable: ['lacks nothing', ({ missingCount }) => missingCount === 0],
 };
 
@@ -48,17 +45,6 @@ export interface HeightRequests {
   held: boolean;
   /** Set by the first hold: no hold of this height lasts longer. */
   holdEndsAtMs: number | undefined;
-}
-
-/** A complete height that waits for its durable batch. */
-export interface Commit {
-  readonly record: HeightRecord;
-  readonly block: FinalizedBlock;
-  readonly collections: readonly VerifiedCollection[];
-  readonly bytes: number;
-  readonly promise: Promise<boolean>;
-  resolve(written: boolean): void;
-  reject(error: Error): void;
 }
 
 /**
@@ -91,8 +77,8 @@ export class HeightRecord implements BlockJob<FinalizedBlock> {
   bytes = 0;
   /** `undefined` until first requested. */
   requests: HeightRequests | undefined;
-  /** Set when it is handed to the indexer. */
-  commit: Commit | undefined;
+  /** Set when it is handed to the indexer: whether that made it durable. */
+  commit: Promise<boolean> | undefined;
 
   constructor(block: FinalizedBlock, blockSource?: BlockSource) {
     this.blockSource = blockSource;

@@ -24,21 +24,21 @@ import {
   SCHEMA_VERSION,
 } from '../records/schema.js';
 import { corruptRecord, isCorruption, unlessDamaged } from '../StorageError.js';
-import type { Changed, CommitQueue } from './writing/CommitQueue.js';
+import type { Changed, BookWriter } from './writing/BookWriter.js';
 
 /** Of a store without blocks, which gets the index with its first one. */
 const NOTHING: AccountCoverage = { from: 0, to: -1, missingHeights: 0 };
 
 /** The account index of an open store (docs/architecture.md, "The account index"); what it covers is in the book. */
 export class LevelAccountIndex implements AccountIndex {
-  readonly #queue: CommitQueue;
+  readonly #queue: BookWriter;
   readonly #tell: RecordReader['tell'];
   readonly #isWanted: boolean;
   #step: Promise<void> | undefined;
   #isOver = false;
 
   /** `isWanted`: a store without blocks gets the index with its first one. `tell`: see `RecordReader`. */
-  constructor(isWanted: boolean, queue: CommitQueue, tell: RecordReader['tell']) {
+  constructor(isWanted: boolean, queue: BookWriter, tell: RecordReader['tell']) {
     this.#isWanted = isWanted;
     this.#queue = queue;
     this.#tell = tell;

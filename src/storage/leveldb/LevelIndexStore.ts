@@ -34,8 +34,8 @@ import { LevelRangeBook } from './ranges/LevelRangeBook.js';
 import { checkStored } from './reading/checkHeights.js';
 import { levelSource } from './reading/levelReader.js';
 import { rewindStore } from './removal/rewind.js';
-import { CommitQueue } from './writing/CommitQueue.js';
-import type { Change, Changed } from './writing/CommitQueue.js';
+import { BookWriter } from './writing/BookWriter.js';
+import type { Change, Changed } from './writing/BookWriter.js';
 
 /** `path`: the store's own directory; created, readable by its owner only, when it does not exist. */
 export interface LevelIndexStoreOptions extends LoadOptions {
@@ -62,7 +62,7 @@ export interface LevelIndexStoreDependencies {
  */
 export class LevelIndexStore extends BookReader implements IndexStore {
   readonly #database: Database;
-  readonly #queue: CommitQueue;
+  readonly #queue: BookWriter;
   readonly #accounts: LevelAccountIndex;
   readonly #ranges: LevelRangeBook;
   readonly #dependencies: LevelIndexStoreDependencies;
@@ -80,7 +80,7 @@ export class LevelIndexStore extends BookReader implements IndexStore {
     super(levelSource(database));
     this.#database = database;
     this.#dependencies = dependencies;
-    this.#queue = new CommitQueue(book, {
+    this.#queue = new BookWriter(book, {
       clock: dependencies.clock,
       database,
       onChanged: () => this.#note?.changed(),

@@ -260,7 +260,7 @@ export function commitSuite({ name, use }: StoreKind): void {
         [
           'a block that is no child of the one below',
           (store) => store.commit({ blocks: [makeBlock(102, ZERO_ID, [])], latestIndexedHeight: 102 }),
-          /not a child/,
+          /block 102 names the parent/,
         ],
         [
           'collections that are not the guaranteed ones',
@@ -286,7 +286,7 @@ export function commitSuite({ name, use }: StoreKind): void {
             const block = { ...at(102).block, id: ZERO_ID };
             return store.commit({ blocks: [{ ...at(102), block }, at(103)], latestIndexedHeight: 103 });
           },
-          /103 is not a child/,
+          /block 103 names the parent/,
         ],
         [
           'a spork below the one that the watermark is in',

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { MissingCollectionQueue } from '../../../src/collections/index.js';
 import { HeightRecord, NEXT_STATUSES } from '../../../src/collections/heights/HeightRecord.js';
 import type { HeightStatus } from '../../../src/collections/heights/HeightRecord.js';
-import { block, collection, received } from './meetingHarness.js';
+import { block, received } from './meetingHarness.js';
 import { windowOf } from '../../support/windowOf.js';
 
 const STATUSES = Object.keys(NEXT_STATUSES) as HeightStatus[];
@@ -11,13 +11,7 @@ const status = fc.constantFrom(...STATUSES);
 
 /** One that fulfils what every status promises. */
 function whole(): HeightRecord {
-  const record = new HeightRecord(block(1, ['a']));
-  const never = new Promise<boolean>(() => undefined);
-  record.commit = {
-    ...{ record, block: record.block, collections: [collection('a')], bytes: 10, promise: never },
-    ...{ resolve: () => undefined, reject: () => undefined },
-  };
-  return record;
+  return new HeightRecord(block(1, ['a']));
 }
 
 /** A height collects as long as it lacks something, and no longer. */
@@ -66,8 +60,8 @@ describe('the life of a height', () => {
   it('is committed only with all of its collections', () => {
     const record = whole();
     record.moveTo('complete');
-    record.commit = undefined;
-    expect(() => record.moveTo('committing')).toThrow('as many collections');
+    record.missingCount = 1;
+    expect(() => record.moveTo('committing')).toThrow('not one that');
   });
 
   it('keeps its block from the moment it is complete', () => {
@@ -110,15 +104,8 @@ describe('the window of heights', () => {
             mcq.enqueueMissingCollections(record.block, 0, () => undefined);
           else if (one.do === 'unlink') heights.unlink(one.height);
           else if (one.do === 'come') mcq.onReceivedCollection(received(one.name, 'edi'));
-          else if (one.do === 'commit' && record?.status === 'complete') {
-            record.commit = {
-              ...whole().commit!,
-              record,
-              block: record.block,
-              collections: record.collections(),
-            };
-            heights.move(record, 'committing');
-          } else if (one.do === 'durable' && record?.status === 'committing') {
+          else if (one.do === 'commit' && record?.status === 'complete') heights.move(record, 'committing');
+          else if (one.do === 'durable' && record?.status === 'committing') {
             heights.move(record, 'durable');
             durable.add(one.height);
           } else if (one.do === 'pass') {

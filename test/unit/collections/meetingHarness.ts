@@ -9,18 +9,19 @@ import {
   JobProcessor,
   MissingCollectionQueue,
 } from '../../../src/collections/index.js';
-import type { BlockCollectionIndexerOptions } from '../../../src/collections/indexer/BlockCollectionIndexer.js';
 import type { FinalizedBlock, Identifier, VerifiedCollection } from '../../../src/flow/index.js';
 import { createMetrics, type Logger } from '../../../src/observability/index.js';
 import type { Clock, Timer } from '../../../src/runtime/index.js';
 import type {
   BlockEntry,
   BlockHead,
-  CommitBatch,
+  CommitQueueOptions,
   IndexStore,
   SporkRecord,
   StoreMeta,
 } from '../../../src/storage/index.js';
+import type { CommitBatch } from '../../../src/storage/port/RangeStore.js';
+import { applyCommit } from '../../../src/storage/records/book/applyCommit.js';
 import { windowOf } from '../../support/windowOf.js';
 
 /** A readable name as an identifier. */
@@ -92,7 +93,8 @@ export class HandStore implements IndexStore {
   auto = false;
   #latest: number;
   #meta: StoreMeta;
-  #pending: { batch: CommitBatch; resolve: () => void; reject: (error: Error) => void } | undefined;
+  #pending:
+    { batch: CommitBatch; meta: StoreMeta; resolve: () => void; reject: (error: Error) => void } | undefined;
 
   constructor(firstHeight = 1, sporks: readonly SporkRecord[] = []) {
     this.#latest = firstHeight - 1;
@@ -110,15 +112,19 @@ export class HandStore implements IndexStore {
     this.staged.add(entry);
   }
 
-  commit(batch: CommitBatch): Promise<void> {
+  async commit(batch: CommitBatch): Promise<void> {
     if (this.#pending !== undefined) throw new Error('two commits at once');
     for (const entry of this.staged) {
       if (batch.blocks.includes(entry) || this.hasHeight(entry.block.height)) continue;
       throw new Error(`height ${entry.block.height} was staged and is not in the next commit`);
     }
     this.staged.clear();
+    const above = new Map(this.blocksAboveWatermark().map((head) => [head.height, head]));
+    const [latestIndexedHeight, latestBlock] = [this.#latest, this.latestBlock()];
+    const before = { meta: this.#meta, latestIndexedHeight, latestBlock, above, damaged: false };
+    const { meta } = applyCommit(before, batch);
     return new Promise((resolve, reject) => {
-      this.#pending = { batch, resolve, reject };
+      this.#pending = { batch, meta, resolve, reject };
       if (this.auto) queueMicrotask(() => this.finish());
     });
   }
@@ -126,18 +132,9 @@ export class HandStore implements IndexStore {
   finish(): void {
     const pending = this.#pending!;
     this.#pending = undefined;
-    for (const entry of pending.batch.blocks) {
-      if (this.hasHeight(entry.block.height)) throw new Error(`height ${entry.block.height} written twice`);
-      this.written.set(entry.block.height, entry);
-    }
-    if (pending.batch.latestIndexedHeight < this.#latest) throw new Error('watermark went down');
+    for (const entry of pending.batch.blocks) this.written.set(entry.block.height, entry);
     this.#latest = pending.batch.latestIndexedHeight;
-    for (let height = this.#meta.firstHeight; height <= this.#latest; height += 1) {
-      if (!this.written.has(height)) throw new Error(`watermark passed ${height}, which is not there`);
-    }
-    if (pending.batch.spork !== undefined) {
-      this.#meta = { ...this.#meta, sporks: [...this.#meta.sporks, pending.batch.spork] };
-    }
+    this.#meta = pending.meta;
     this.batches.push(pending.batch);
     pending.resolve();
   }
@@ -198,7 +195,7 @@ export async function settle(): Promise<void> {
   await new Promise((resolve) => setImmediate(resolve));
 }
 
-export interface MeetingOptions extends Partial<BlockCollectionIndexerOptions> {
+export interface MeetingOptions extends Partial<CommitQueueOptions> {
   readonly windowHeights?: number;
   readonly ediOnly?: boolean;
   readonly limitBytes?: number;

@@ -90,7 +90,7 @@ describe('a spork', () => {
     const rootParentId = makeChain(300, [[]])[0]!.block.id;
     const root = makeBlock(102, rootParentId, []);
     const unconfirmed = { blocks: [root], latestIndexedHeight: 102 };
-    await expect(store.commit(unconfirmed)).rejects.toThrow('not a child of the stored block');
+    await expect(store.commit(unconfirmed)).rejects.toThrow('one of them is not on the finalized chain');
     const spork = { rootHeight: 102, sporkId: 'bb', rootParentId };
     await store.commit({ ...unconfirmed, spork });
     await store.close();

@@ -18,18 +18,18 @@ import type { OpenState, StoreBook, StoreState } from '../../records/book/StoreB
 import { RangeReader } from '../../records/reading/RangeReader.js';
 import type { RecordReader } from '../../records/reading/RecordReader.js';
 import { removeBlocks } from '../removal/rewind.js';
-import type { Change, HeadAt } from '../writing/CommitQueue.js';
-import type { CommitQueue } from '../writing/CommitQueue.js';
+import type { Change, HeadAt } from '../writing/BookWriter.js';
+import type { BookWriter } from '../writing/BookWriter.js';
 
 /** The parts of a store that its ranges use. */
 export interface RangeParts {
-  readonly queue: CommitQueue;
+  readonly queue: BookWriter;
   readonly reader: RecordReader;
 }
 
 /** One run of an open range. */
 export class LevelRangeStore extends RangeReader implements RangeStore {
-  readonly #queue: CommitQueue;
+  readonly #queue: BookWriter;
   /** The last known state of a range that was published, or that another run has taken over. */
   #last: StoreState | undefined;
   #isOver = false;
@@ -144,7 +144,7 @@ export class LevelRangeStore extends RangeReader implements RangeStore {
 }
 
 /** Removes the blocks that an open range's record marks for removal, and the range itself if marked. */
-export async function removeRange(range: HeightRange, queue: CommitQueue): Promise<void> {
+export async function removeRange(range: HeightRange, queue: BookWriter): Promise<void> {
   const { database } = queue;
   const book = queue.initialised();
   const open = openAt(book, range);

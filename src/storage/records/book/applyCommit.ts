@@ -1,5 +1,6 @@
 import { ok as assert } from 'node:assert/strict';
 import { BorderError } from '../../port/BorderError.js';
+import { ParentLinkError } from '../../port/ParentLinkError.js';
 import type { BlockEntry, CommitBatch } from '../../port/RangeStore.js';
 import type { BlockHead, HeightRange, SporkRecord, StoreMeta } from '../../port/stored.js';
 import { contains } from '../heightRanges.js';
@@ -9,7 +10,7 @@ import type { StoreState } from './StoreBook.js';
 
 /**
  * The state after a commit. The assertions check the batch before it becomes durable. A failed one is a bug and stops the
- * process.
+ * process. Expected errors: `ParentLinkError`.
  */
 export function applyCommit(state: StoreState, batch: CommitBatch): StoreState {
   const { latestIndexedHeight: latest } = state;
@@ -55,10 +56,7 @@ function checkCollections({ block, collections }: BlockEntry): void {
 
 function checkLink(parent: BlockHead | undefined, child: BlockHead | undefined, meta: StoreMeta): void {
   if (parent === undefined || child === undefined) return;
-  assert(
-    links(parent, child, meta),
-    `the block of height ${child.height} is not a child of the stored block of height ${parent.height}`,
-  );
+  if (!links(parent, child, meta)) throw new ParentLinkError(child, parent);
 }
 
 /** False: neither is the lower block the parent of the one above it, nor does the spork table name another. */

@@ -55,7 +55,7 @@ interface Waiting {
   readonly reject: (error: unknown) => void;
 }
 
-interface CommitQueueParts {
+interface BookWriterParts {
   readonly clock: Clock;
   readonly database: Database;
   /** A new book is durable. */
@@ -66,12 +66,12 @@ interface CommitQueueParts {
 type Line = 'live' | 'range';
 
 /**
- * Owns the durable book of an open store, and writes its changes: one at a time, and nothing after a failed write. Group
- * commit: while one write is under way, further changes, of whatever range, join the next one.
+ * Owns the durable book of an open store, and writes its changes: one at a time, and nothing after a failed write. While one
+ * write is under way, further changes, of whatever range, join the next one.
  */
-export class CommitQueue {
+export class BookWriter {
   readonly database: Database;
-  readonly #parts: CommitQueueParts;
+  readonly #parts: BookWriterParts;
   readonly #entryWriter = new BlockEntryWriter();
   #book: StoreBook | undefined;
   /** Waiting for their turn: that of the live range, and those of others in order of arrival, at most one per range. */
@@ -88,7 +88,7 @@ export class CommitQueue {
   #failure: { readonly error: unknown } | undefined;
   #closed = false;
 
-  constructor(book: StoreBook | undefined, parts: CommitQueueParts) {
+  constructor(book: StoreBook | undefined, parts: BookWriterParts) {
     this.#book = book;
     this.#parts = parts;
     this.database = parts.database;

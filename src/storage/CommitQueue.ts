@@ -1,0 +1,293 @@
+import { AbortError, asError, sleep } from '../runtime/index.js';
+import type { Clock } from '../runtime/index.js';
+import type { WriteRoom } from './port/IndexStore.js';
+import { ParentLinkError } from './port/ParentLinkError.js';
+import type { BlockEntry, CommitBatch, RangeStore } from './port/RangeStore.js';
+import type { BlockHead, SporkRecord } from './port/stored.js';
+
+export interface CommitQueueOptions {
+  /** Most heights with collections in one durable batch. */
+  readonly groupMaxHeights: number;
+  /** Most heights in one durable batch, those without collections included. Default: `groupMaxHeights`. */
+  readonly groupMaxEmptyHeights?: number;
+  /** Most collection bytes in one durable batch; a single larger block has a batch of its own. */
+  readonly groupMaxBytes: number;
+}
+
+/** A block to be written, and the record of the spork that begins with it. */
+interface QueuedBlock extends BlockEntry {
+  readonly spork: SporkRecord | undefined;
+}
+
+/** Blocks that become durable, or are durable, together; ascending. */
+interface Group {
+  readonly blocks: readonly BlockEntry[];
+  /** Of their collections. */
+  readonly bytes: number;
+}
+
+interface Waiting extends QueuedBlock {
+  readonly bytes: number;
+  readonly resolve: (written: boolean) => void;
+  readonly reject: (error: Error) => void;
+}
+
+/** Bytes staged before yielding to the event loop. */
+const TURN_BYTES = 128 * 1024;
+
+/**
+ * Writes the blocks of one run of heights: the only writer. Blocks above a gap are written at once; the watermark passes
+ * over them in the batch that closes the gap. Those of an earlier process count only once they are confirmed.
+ *
+ * Group commit: while a durable batch is being written, every block that is handed in joins the next one, lowest heights
+ * first: a slow disk makes larger groups, not longer queues. The next batch's entries are prepared meanwhile
+ * (`RangeStore.stage`), so that the disk does not wait for them.
+ */
+export class CommitQueue {
+  readonly #store: RangeStore;
+  readonly #options: CommitQueueOptions;
+  readonly #deps: ConstructorParameters<typeof CommitQueue>[2];
+  /** Durable above the watermark since before, and not confirmed yet. */
+  readonly #doubted: Map<number, BlockHead>;
+  /** Aborted when no further batch may be written. */
+  readonly #stopped = new AbortController();
+  /** Handed in, and not in the next batch yet: at most one window of heights. */
+  #waiting: Waiting[] = [];
+  /** The next batch, while it is put together. */
+  #next: Waiting[] = [];
+  /** The rest of the next batch is staged in a later turn of the event loop. */
+  #isStaging = false;
+  /** The batch that is being written. */
+  #writing: readonly Waiting[] = [];
+  #startedAtMs: number | undefined;
+  #running: Promise<void> | undefined;
+  /** Why it takes no more blocks: it was stopped, or the store failed. */
+  #refusal: Error | undefined;
+
+  constructor(
+    store: RangeStore,
+    options: CommitQueueOptions,
+    dependencies: {
+      readonly clock: Clock;
+      /** While there is no room, no batch begins. Default: there is always room. */
+      readonly room?: WriteRoom | undefined;
+      /** The record of the spork of a height, if the store lacks it though its root is durable. */
+      readonly lateSporkAt: (height: number) => SporkRecord | undefined;
+      readonly onBegun: (group: Group) => void;
+      /** Called before anybody learns that its block is durable; the watermark may have moved. */
+      readonly onDurable: (group: Group & { readonly durationMs: number }) => void;
+    },
+  ) {
+    this.#store = store;
+    this.#options = options;
+    this.#deps = dependencies;
+    this.#doubted = new Map(store.blocksAboveWatermark().map((head) => [head.height, head]));
+  }
+
+  /** Monotonic milliseconds at which the current batch was handed to the store; `undefined` when none is. */
+  startedAtMs(): number | undefined {
+    return this.#startedAtMs;
+  }
+
+  /**
+   * Resolves when the block is durable: with false if it was already when its turn came. Rejects with AbortError after
+   * `stop`, with `StorageError` when the store fails, with `ParentLinkError`: then everything above the watermark has been
+   * deleted, so that a restart begins with a clean chain. Hand in each height once.
+   */
+  write(block: QueuedBlock): Promise<boolean> {
+    if (this.#refusal !== undefined) return Promise.reject(this.#refusal);
+    return new Promise((resolve, reject) => {
+      let bytes = 0;
+      for (const { encoded } of block.collections) bytes += encoded.byteLength;
+      this.#waiting.push({ ...block, bytes, resolve, reject });
+      if (this.#startedAtMs !== undefined) this.#stage();
+      void this.#write();
+    });
+  }
+
+  /** The block of a height that is durable and waits for `confirm`. */
+  doubtedAt(height: number): BlockHead | undefined {
+    return this.#doubted.get(height);
+  }
+
+  /**
+   * The chain has this block at a durable height. Resolves once the watermark has passed it, if only this confirmation was
+   * missing; `undefined` when there is nothing to wait for. Rejects like `write`.
+   */
+  confirm(height: number): Promise<void> | undefined {
+    if (!this.#doubted.delete(height) || height !== this.#store.latestIndexedHeight() + 1) return undefined;
+    return this.#write().then(() => {
+      if (this.#refusal !== undefined && this.#store.latestIndexedHeight() < height) throw this.#refusal;
+    });
+  }
+
+  /**
+   * Finishes the current batch and writes no other: waiting and later callers get an AbortError. Resolves when the batch is
+   * over: with false if the store has failed.
+   */
+  async stop(): Promise<boolean> {
+    const stopped = new AbortError('the indexer has stopped');
+    this.#refuse(stopped);
+    await this.#running;
+    return this.#refusal === stopped;
+  }
+
+  /** Writes until nothing waits and the watermark cannot pass any further. */
+  #write(): Promise<void> {
+    this.#running ??= this.#writeGroups();
+    return this.#running;
+  }
+
+  async #writeGroups(): Promise<void> {
+    // Blocks that are handed in during one turn of the event loop share the first batch.
+    await Promise.resolve();
+    try {
+      while (this.#waiting.length > 0 || this.#next.length > 0 || this.#mayPass()) {
+        const room = this.#deps.room?.whenRoom(this.#stopped.signal);
+        if (room !== undefined) await room;
+        this.#takeGroup();
+        if (this.#writing.length > 0 || this.#mayPass()) await this.#commit(this.#writing);
+        // Blocks that arrive at this moment join the batch: half as many batches, and a tenth more heights per second
+        // (docs/performance.md). A block that finds the writer idle is written at once.
+        if (this.#next.length > 0) await sleep(this.#deps.clock, 0);
+      }
+    } catch (error) {
+      const failure = await this.#afterRewind(error);
+      for (const { reject } of this.#writing) reject(failure);
+      this.#refuse(failure);
+    }
+    this.#writing = [];
+    this.#running = undefined;
+  }
+
+  /** While a batch is being written, moves what fits into the next one, and has the store prepare it, a little at a time. */
+  #stage(): void {
+    if (this.#isStaging) return;
+    const joined = this.#join(TURN_BYTES);
+    for (const each of joined) this.#store.stage(each);
+    if (sizeOf(joined).bytes < TURN_BYTES) return;
+    this.#isStaging = true;
+    this.#deps.clock.setTimer(0, () => {
+      this.#isStaging = false;
+      // If no batch is being written, they are in one already, or rejected.
+      if (this.#startedAtMs !== undefined) this.#stage();
+    });
+  }
+
+  /** Moves the lowest that wait into the next batch, while they fit, until they have `maxBytes`. */
+  #join(maxBytes: number): readonly Waiting[] {
+    const { groupMaxBytes, groupMaxHeights, groupMaxEmptyHeights = groupMaxHeights } = this.#options;
+    const size = sizeOf(this.#next);
+    const isFull = (): boolean =>
+      size.filled >= groupMaxHeights || size.heights >= groupMaxEmptyHeights || size.bytes >= groupMaxBytes;
+    if (this.#waiting.length === 0 || isFull()) return [];
+    this.#waiting = this.#waiting.filter((each) => !this.#isDurable(each)).sort(byHeight);
+    const before = size.bytes;
+    let count = 0;
+    for (const { bytes, collections, spork } of this.#waiting) {
+      if (size.bytes - before >= maxBytes) break;
+      if (size.heights > 0 && (isFull() || size.bytes + bytes > groupMaxBytes)) break;
+      // A batch has one spork record.
+      if (size.spork !== undefined && spork !== undefined) break;
+      count += 1;
+      size.heights += 1;
+      size.bytes += bytes;
+      if (collections.length > 0) size.filled += 1;
+      size.spork ??= spork;
+    }
+    const joined = this.#waiting.splice(0, count);
+    this.#next.push(...joined);
+    return joined;
+  }
+
+  /** Begins the next batch, with all that fits. Empty when every height turned out to be durable. */
+  #takeGroup(): void {
+    this.#next = this.#next.filter((each) => !this.#isDurable(each));
+    this.#join(Infinity);
+    this.#writing = this.#next.sort(byHeight);
+    this.#next = [];
+    this.#deps.onBegun({ blocks: this.#writing, bytes: sizeOf(this.#writing).bytes });
+  }
+
+  /** Checks again, now that it is the height's turn, whether it is durable already. */
+  #isDurable({ block: { height }, resolve }: Waiting): boolean {
+    const isDurable = height <= this.#store.latestIndexedHeight() || this.#store.hasHeight(height);
+    if (isDurable) resolve(false);
+    return isDurable;
+  }
+
+  async #commit(blocks: readonly Waiting[]): Promise<void> {
+    const { clock, lateSporkAt, onDurable } = this.#deps;
+    const latestIndexedHeight = this.#newWatermark();
+    const { bytes, spork: begun } = sizeOf(blocks);
+    const spork = begun ?? lateSporkAt(latestIndexedHeight);
+    const batch: CommitBatch = { blocks, latestIndexedHeight, ...(spork === undefined ? {} : { spork }) };
+    const startedMs = clock.monotonic();
+    this.#startedAtMs = startedMs;
+    const committed = this.#store.commit(batch);
+    this.#stage();
+    await committed.finally(() => (this.#startedAtMs = undefined));
+    if (this.#store.latestIndexedHeight() !== latestIndexedHeight) {
+      throw new Error(`the store's watermark is not the ${latestIndexedHeight} that was committed`);
+    }
+    onDurable({ blocks, bytes, durationMs: clock.monotonic() - startedMs });
+    this.#writing = [];
+    for (const { resolve } of blocks) resolve(true);
+  }
+
+  /** The end of the unbroken run, from the watermark, of heights that are in this batch or durable and confirmed. */
+  #newWatermark(): number {
+    const writing = new Set(this.#writing.map(({ block }) => block.height));
+    let height = this.#store.latestIndexedHeight();
+    while (writing.has(height + 1) || this.#isConfirmed(height + 1)) height += 1;
+    return height;
+  }
+
+  /** The watermark may move without any block being written. */
+  #mayPass(): boolean {
+    return this.#refusal === undefined && this.#isConfirmed(this.#store.latestIndexedHeight() + 1);
+  }
+
+  /** True for a durable height that the watermark may pass. */
+  #isConfirmed(height: number): boolean {
+    return this.#store.hasHeight(height) && !this.#doubted.has(height);
+  }
+
+  /**
+   * The error, after blocks that do not link have been deleted: those above the watermark are not part of the index yet,
+   * and can be fetched again.
+   */
+  async #afterRewind(error: unknown): Promise<Error> {
+    try {
+      if (error instanceof ParentLinkError && this.#store.blocksAboveWatermark().length > 0) {
+        await this.#store.rewind(this.#store.latestIndexedHeight());
+      }
+    } catch (cause) {
+      return asError(cause);
+    }
+    return asError(error);
+  }
+
+  #refuse(refusal: Error): void {
+    this.#refusal ??= refusal;
+    this.#stopped.abort();
+    const dropped = [...this.#next, ...this.#waiting];
+    this.#waiting = [];
+    this.#next = [];
+    for (const { reject } of dropped) reject(this.#refusal);
+  }
+}
+
+function sizeOf(group: readonly Waiting[]) {
+  return {
+    heights: group.length,
+    bytes: group.reduce((sum, { bytes }) => sum + bytes, 0),
+    /** Heights with collections. */
+    filled: group.filter(({ collections }) => collections.length > 0).length,
+    spork: group.find(({ spork }) => spork !== undefined)?.spork,
+  };
+}
+
+function byHeight(left: Waiting, right: Waiting): number {
+  return left.block.height - right.block.height;
+}
