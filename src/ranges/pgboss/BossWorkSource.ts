@@ -1,11 +1,10 @@
 import { Pause } from '../../runtime/index.js';
-import type { Clock, Random } from '../../runtime/index.js';
 import { DatabaseFault, StorageError } from '../../storage/index.js';
 import type { BackfillPlan, HeightRange, RangeFacts } from '../../storage/index.js';
 import { backfillState } from '../plans.js';
 import type { BackfillState, RangeJob, WantedPlan, WorkerState, WorkSource } from '../ports.js';
 import { liveOf, planVersions, SharedPlans } from './SharedPlans.js';
-import type { SharedPlansOptions, SharedWork } from './SharedPlans.js';
+import type { SharedWork } from './SharedPlans.js';
 import { TakenJobs } from './TakenJobs.js';
 import { readWorkers } from './WorkerRegistry.js';
 import type { WorkerRegistry } from './WorkerRegistry.js';
@@ -15,22 +14,16 @@ const POLL_EVERY_MS = 1_000;
 /** How often to look for queues without a plan and plans without a queue. */
 const MAINTAIN_EVERY_MS = 10_000;
 
-interface BossWorkSourceDependencies extends SharedWork {
-  /** This process among the workers; `undefined` for a command, which takes no work. */
-  readonly registry: WorkerRegistry | undefined;
-  readonly clock: Clock;
-  readonly random: Random;
-}
-
 /**
  * The work source of many machines. Plans are rows of the store; their ranges are jobs of pg-boss, created in the transaction
  * of the plan and completed in the transaction that publishes the range. A lost range is found when its part of the plan is
  * checked, and planned again.
  */
 export class BossWorkSource implements WorkSource {
-  readonly #deps: BossWorkSourceDependencies;
+  readonly #parts: SharedWork;
+  /** This process among the workers; `undefined` for a command, which takes no work. */
+  readonly #registry: WorkerRegistry | undefined;
   readonly #plans: SharedPlans;
-  readonly #workVersion: number;
   /** `undefined` for a command. */
   readonly #taken: TakenJobs | undefined;
   #facts: RangeFacts = { coverage: [], open: [], plans: [] };
@@ -44,27 +37,26 @@ export class BossWorkSource implements WorkSource {
   /** Of `next`, until there may be work. */
   readonly #pause: Pause;
 
-  constructor(options: SharedPlansOptions, dependencies: BossWorkSourceDependencies) {
-    const { boss, registry } = dependencies;
-    this.#deps = dependencies;
-    this.#pause = new Pause(dependencies);
-    this.#workVersion = options.workVersion;
-    this.#plans = new SharedPlans(options, dependencies);
-    const parts = { ...dependencies, plans: this.#plans, onOver: () => this.#pause.wake() };
-    this.#taken = registry && new TakenJobs({ ...parts, registry });
-    this.#polling = boss.database.watch<never>(() => this.#poll(), POLL_EVERY_MS, this.#closing.signal);
+  constructor(parts: SharedWork, registry: WorkerRegistry | undefined) {
+    this.#parts = parts;
+    this.#registry = registry;
+    this.#pause = new Pause(parts);
+    this.#plans = new SharedPlans(parts);
+    const onOver = (): void => this.#pause.wake();
+    this.#taken = registry && new TakenJobs({ ...parts, registry, plans: this.#plans, onOver });
+    this.#polling = parts.boss.database.watch<never>(() => this.#poll(), POLL_EVERY_MS, this.#closing.signal);
   }
 
   /** Reads the current state of the database. Expected errors: `StorageError`. */
   refresh(): Promise<void> {
-    return this.#deps.boss.database.persist(() => this.#read());
+    return this.#parts.boss.database.persist(() => this.#read());
   }
 
   async #read(): Promise<void> {
-    const { boss, registry } = this.#deps;
+    const { boss, book } = this.#parts;
     const versions = await planVersions(boss);
-    if (registry === undefined) this.#others = await readWorkers(boss.database);
-    this.#facts = await this.#deps.book.read();
+    if (this.#registry === undefined) this.#others = await readWorkers(boss.database);
+    this.#facts = await book.read();
     this.#versions = versions;
     this.#pause.wake();
   }
@@ -72,7 +64,7 @@ export class BossWorkSource implements WorkSource {
   /** Gives out no more work: `next` resolves with `undefined`. */
   drain(): void {
     this.#isDraining = true;
-    this.#deps.registry?.setStopping();
+    this.#registry?.setStopping();
     this.#pause.wake();
   }
 
@@ -98,7 +90,7 @@ export class BossWorkSource implements WorkSource {
   async plan(wanted: WantedPlan): Promise<BackfillPlan> {
     const plan = await this.#plans.add(wanted);
     const { id, from, to, order } = plan;
-    this.#deps.logger.info({ plan: id, from, to, order }, 'backfill planned');
+    this.#parts.logger.info({ plan: id, from, to, order }, 'backfill planned');
     await this.refresh();
     return plan;
   }
@@ -121,7 +113,7 @@ export class BossWorkSource implements WorkSource {
     for (const plan of gone) {
       for (const version of this.#versions.get(plan.id) ?? [])
         await this.#plans.removeQueue(plan.id, version);
-      this.#deps.logger.info({ plan: plan.id }, 'backfill cancelled');
+      this.#parts.logger.info({ plan: plan.id }, 'backfill cancelled');
     }
   }
 
@@ -132,7 +124,7 @@ export class BossWorkSource implements WorkSource {
   }
 
   status(): BackfillState {
-    const { book, chain } = this.#deps;
+    const { book, chain } = this.#parts;
     const workers = this.#workers();
     const busy = new Set(
       workers.filter(({ isAlive }) => isAlive).flatMap(({ busyWith }) => busyWith.map(({ from }) => from)),
@@ -150,7 +142,7 @@ export class BossWorkSource implements WorkSource {
   }
 
   #workers(): readonly WorkerState[] {
-    return this.#deps.registry?.workers() ?? this.#others;
+    return this.#registry?.workers() ?? this.#others;
   }
 
   #untakenVersion(plan: number): number | undefined {
@@ -169,7 +161,7 @@ export class BossWorkSource implements WorkSource {
     // Readers wait for damaged heights.
     const urgentFirst = [...plans].sort((a, b) => Number(b.heals === true) - Number(a.heals === true));
     const ours = urgentFirst.filter(
-      ({ id, isPaused }) => !isPaused && this.#versions.get(id)?.includes(this.#workVersion) === true,
+      ({ id, isPaused }) => !isPaused && this.#versions.get(id)?.includes(this.#parts.workVersion) === true,
     );
     return this.#taken.next(ours, coverage);
   }
@@ -180,7 +172,8 @@ export class BossWorkSource implements WorkSource {
   }
 
   async #poll(): Promise<undefined> {
-    const { clock, registry } = this.#deps;
+    const { clock } = this.#parts;
+    const registry = this.#registry;
     await this.#read();
     // Not awaited: polling must not stop while a line ends.
     void this.#taken?.giveBackUnwanted(this.#facts.plans);

@@ -1,4 +1,5 @@
 import type { Logger } from '../../observability/index.js';
+import type { Clock, Random } from '../../runtime/index.js';
 import { overlap } from '../../storage/index.js';
 import type { BackfillPlan, HeightRange, RangeFacts, Session, SharedRangeBook } from '../../storage/index.js';
 import { cutAll, lacking } from '../planner.js';
@@ -22,7 +23,14 @@ export interface PlanJob extends HeightRange {
   readonly kind: 'range' | 'part';
 }
 
-export interface SharedPlansOptions {
+/** What the parts of the work source of a process share. */
+export interface SharedWork {
+  readonly boss: Boss;
+  readonly book: SharedRangeBook;
+  readonly chain: ServedHeights;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
   /** The version of work that this process does. */
   readonly workVersion: number;
   /** Default: the maximum of the store. */
@@ -31,25 +39,15 @@ export interface SharedPlansOptions {
   readonly maxPartRanges?: number | undefined;
 }
 
-/** What the parts of the work source of a process share. */
-export interface SharedWork {
-  readonly boss: Boss;
-  readonly book: SharedRangeBook;
-  readonly chain: ServedHeights;
-  readonly logger: Logger;
-}
-
 /**
  * The plans of a store that many machines fill: each change is one transaction, with the jobs that belong to it. Each plan and
  * version of the work has a queue of its own. So a paused plan can be skipped, a cancelled plan loses its queue, and a worker
  * finds only work that it can do. Expected errors of all: `StorageError`; OperatorError `usage`.
  */
 export class SharedPlans {
-  readonly #options: SharedPlansOptions;
   readonly #parts: SharedWork;
 
-  constructor(options: SharedPlansOptions, parts: SharedWork) {
-    this.#options = options;
+  constructor(parts: SharedWork) {
     this.#parts = parts;
   }
 
@@ -101,7 +99,7 @@ export class SharedPlans {
     });
   }
 
-  #nameOf(plan: number, version = this.#options.workVersion): string {
+  #nameOf(plan: number, version = this.#parts.workVersion): string {
     return `plan-${plan}.v${version}`;
   }
 
@@ -114,8 +112,7 @@ export class SharedPlans {
    * the work when no live worker does that version.
    */
   async maintain(workers: readonly WorkerState[]): Promise<void> {
-    const { boss, book } = this.#parts;
-    const { workVersion } = this.#options;
+    const { boss, book, workVersion } = this.#parts;
     const { plans } = await book.read();
     const byPlan = await planVersions(boss);
     const alive = workers.filter(({ isAlive }) => isAlive);
@@ -163,11 +160,11 @@ export class SharedPlans {
     const cut = cutAll(lacking([interval], [...coverage, ...begun]), {
       order: plan.order,
       borders: bordersOf(this.#parts.chain),
-      maxHeights: this.#options.maxRangeHeights,
+      maxHeights: this.#parts.maxRangeHeights,
     });
     // Open ranges continue with their own bounds.
     const ranges = [...begun.map(({ from, to }) => ({ from, to })), ...cut];
-    const { maxPartRanges = MAX_PART_RANGES } = this.#options;
+    const { maxPartRanges = MAX_PART_RANGES } = this.#parts;
     for (let at = 0; at < ranges.length; at += maxPartRanges) {
       await this.#addPart(session, plan, ranges.slice(at, at + maxPartRanges));
     }

@@ -1,12 +1,11 @@
 import type { Logger } from '../../observability/index.js';
 import { programVersion } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
-import type { SharedRangeBook } from '../../storage/index.js';
-import type { KillMode, Leadership, ServedHeights, WorkerState } from '../ports.js';
+import type { KillMode, Leadership, WorkerState } from '../ports.js';
 import { Boss } from './Boss.js';
 import { BossWorkSource } from './BossWorkSource.js';
 import { planVersions } from './SharedPlans.js';
-import type { SharedPlansOptions } from './SharedPlans.js';
+import type { SharedWork } from './SharedPlans.js';
 import { killWorkers, LIVE_QUEUE, readWorkers, WorkerRegistry } from './WorkerRegistry.js';
 
 /** Raised when ranges are filled in or stored differently than before: see docs/scale-out.md, upgrading. */
@@ -34,30 +33,22 @@ interface SharedQueueDependencies {
 
 /** What the processes of one database share besides the store: the queue of ranges, the list of workers, and the leadership. */
 export class SharedQueue {
-  readonly #options: SharedQueueOptions;
-  readonly #deps: SharedQueueDependencies;
+  readonly #parts: Omit<SharedWork, 'book' | 'chain'>;
   readonly #boss: Boss;
   readonly #registry: WorkerRegistry | undefined;
   readonly #sources = new Set<BossWorkSource>();
 
-  private constructor(
-    options: SharedQueueOptions,
-    dependencies: SharedQueueDependencies,
-    { boss, registry }: { readonly boss: Boss; readonly registry: WorkerRegistry | undefined },
-  ) {
-    this.#options = options;
-    this.#deps = dependencies;
-    this.#boss = boss;
+  private constructor(parts: Omit<SharedWork, 'book' | 'chain'>, registry: WorkerRegistry | undefined) {
+    this.#parts = parts;
+    this.#boss = parts.boss;
     this.#registry = registry;
   }
 
   /** Open the store first: its tables must exist. Expected errors: `StorageError`; OperatorError `configuration`. */
   static async open(
-    options: SharedQueueOptions,
-    dependencies: SharedQueueDependencies,
+    { patienceMs, roles, url, waitMs = 0, workVersion = WORK_VERSION }: SharedQueueOptions,
+    { clock, random, logger, onKill = () => undefined }: SharedQueueDependencies,
   ): Promise<SharedQueue> {
-    const { patienceMs, roles, url, waitMs = 0, workVersion = WORK_VERSION } = options;
-    const { clock, logger, onKill = () => undefined } = dependencies;
     const isWorker = roles.length > 0;
     const boss = await Boss.prepare({ url, patienceMs, supervise: isWorker }, { clock, logger });
     try {
@@ -73,7 +64,7 @@ export class SharedQueue {
         await registry?.join();
       }, clock.monotonic() + waitMs);
       registry?.start();
-      return new SharedQueue(options, dependencies, { boss, registry });
+      return new SharedQueue({ boss, clock, random, logger, workVersion }, registry);
     } catch (error) {
       await boss.close();
       throw error;
@@ -117,14 +108,10 @@ export class SharedQueue {
 
   /** A work source, which polls the database until the queue is closed. */
   source(
-    options: Pick<SharedPlansOptions, 'maxRangeHeights' | 'maxPartRanges'>,
-    { book, chain }: { readonly book: SharedRangeBook; readonly chain: ServedHeights },
+    options: Pick<SharedWork, 'maxRangeHeights' | 'maxPartRanges'>,
+    { book, chain }: Pick<SharedWork, 'book' | 'chain'>,
   ): BossWorkSource {
-    const { workVersion = WORK_VERSION } = this.#options;
-    const source = new BossWorkSource(
-      { ...options, workVersion },
-      { ...this.#deps, boss: this.#boss, registry: this.#registry, book, chain },
-    );
+    const source = new BossWorkSource({ ...this.#parts, ...options, book, chain }, this.#registry);
     this.#sources.add(source);
     return source;
   }

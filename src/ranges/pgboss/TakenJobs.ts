@@ -1,5 +1,4 @@
 import { AbortError, backoffMs } from '../../runtime/index.js';
-import type { Random } from '../../runtime/index.js';
 import { joined, overlap, RangeTakenError, StorageError } from '../../storage/index.js';
 import type { BackfillPlan, HeightRange, RangeStore, Session } from '../../storage/index.js';
 import { common, lacking } from '../planner.js';
@@ -19,7 +18,6 @@ const LATER_MS = 10_000;
 interface TakenJobsParts extends SharedWork {
   readonly registry: WorkerRegistry;
   readonly plans: SharedPlans;
-  readonly random: Random;
   /** Called when a range is done, failed or given back. Must not throw. */
   readonly onOver: () => void;
 }
@@ -121,17 +119,17 @@ export class TakenJobs {
   async #begin(plan: BackfillPlan, claim: Claim<PlanJob>): Promise<RangeJob | undefined> {
     const { data } = claim;
     if (data.kind === 'range') this.#turns.took(data, this.#parts.chain.borders());
+    let begun: RangeJob | undefined;
     try {
       if (data.kind === 'part') await this.#checkPart(plan, claim);
-      else if (await this.#isRunnable(claim)) return await this.#run(plan, claim);
+      else if (await this.#isRunnable(claim)) begun = await this.#run(plan, claim);
     } catch (error) {
-      await this.#end(claim);
       // The job is lost, or the database is away: then the claim times out.
       if (!(error instanceof StorageError)) throw error;
-      return undefined;
+    } finally {
+      if (begun === undefined) await this.#end(claim);
     }
-    await this.#end(claim);
-    return undefined;
+    return begun;
   }
 
   /** Plans the heights again that a part still lacks after its ranges. */
@@ -181,7 +179,6 @@ export class TakenJobs {
     } catch (error) {
       if (!(error instanceof RangeTakenError)) throw error;
       await boss.database.transaction((session) => claim.giveBack(session, LATER_MS));
-      await this.#end(claim);
       return undefined;
     }
     const run = { plan: plan.id, range, store, claim, controller };

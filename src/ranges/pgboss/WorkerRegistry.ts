@@ -39,7 +39,7 @@ interface WorkerDependencies {
 
 /** A worker as it was last seen. */
 interface Seen {
-  readonly beat: string;
+  readonly beat: number;
   readonly sinceMs: number;
 }
 
@@ -283,7 +283,7 @@ export class WorkerRegistry implements Leadership {
     const there = new Set(rows.map(({ id }) => id));
     for (const id of this.#seen.keys()) if (!there.has(id)) this.#seen.delete(id);
     this.#workers = rows.map(stateOf);
-    this.#busy = new Map(rows.map((row) => [row.id, heldOf(row)]));
+    this.#busy = new Map(rows.map(({ id, held }) => [id, held]));
   }
 
   /** Gives back the jobs of silent workers, and deletes old rows. */
@@ -314,18 +314,9 @@ export class WorkerRegistry implements Leadership {
   }
 }
 
-interface Row {
-  readonly id: string;
-  readonly host: string;
-  readonly pid: number;
-  readonly version: string;
-  readonly work_version: number;
-  readonly roles: string;
-  readonly state: WorkerState['state'];
-  readonly busy: string;
-  readonly started_at: Date;
-  readonly beat: string;
-  readonly age_ms: number;
+interface Row extends Omit<WorkerState, 'busyWith' | 'leads' | 'kill'> {
+  readonly held: readonly Held[];
+  readonly beat: number;
   readonly kill: KillMode | null;
 }
 
@@ -345,20 +336,18 @@ export async function killWorkers(session: Session, ids: readonly string[], mode
 
 async function readRows(session: Session): Promise<readonly Row[]> {
   const { rows } = await session.query<Row>({
-    text: `SELECT id, host, pid, version, work_version, roles, state, busy, started_at, beat,
-        (extract(epoch FROM now() - beat_at) * 1000)::double precision AS age_ms, kill
-      FROM flow_store.worker ORDER BY started_at, id`,
+    text: `SELECT id, host, pid, version, work_version AS "workVersion", string_to_array(roles, ',') AS roles, state,
+        started_at AS "startedAt", busy::json AS held, beat, kill, greatest(0, round(age_ms))::bigint AS "beatAgeMs",
+        state <> 'stopped' AND age_ms < ${DEAD_AFTER_MS} AS "isAlive"
+      FROM flow_store.worker, LATERAL (SELECT extract(epoch FROM now() - beat_at) * 1000 AS age_ms) AS age
+      ORDER BY started_at, id`,
   });
   return rows;
 }
 
-function heldOf({ busy }: Pick<Row, 'busy'>): readonly Held[] {
-  return JSON.parse(busy) as Held[];
-}
-
 /** The jobs of workers that do not count as dead. */
 async function heldByLiving(session: Session): Promise<readonly Held[]> {
-  return (await readRows(session)).filter((row) => row.age_ms < DEAD_AFTER_MS).flatMap(heldOf);
+  return (await readRows(session)).filter(({ isAlive }) => isAlive).flatMap(({ held }) => held);
 }
 
 /** Empty for a job that is not a range. */
@@ -366,21 +355,7 @@ function heightsOf({ from, to }: Held): readonly HeightRange[] {
   return from === undefined || to === undefined ? [] : [{ from, to }];
 }
 
-function stateOf(row: Row): WorkerState {
-  const held = heldOf(row);
-  return {
-    id: row.id,
-    host: row.host,
-    pid: row.pid,
-    version: row.version,
-    workVersion: row.work_version,
-    roles: row.roles.split(','),
-    state: row.state,
-    startedAt: row.started_at,
-    isAlive: row.state !== 'stopped' && row.age_ms < DEAD_AFTER_MS,
-    busyWith: held.flatMap(heightsOf),
-    leads: held.some(({ queue }) => queue === LIVE_QUEUE),
-    beatAgeMs: Math.max(0, Math.round(row.age_ms)),
-    kill: row.kill ?? undefined,
-  };
+function stateOf({ beat: _beat, held, kill, ...row }: Row): WorkerState {
+  const leads = held.some(({ queue }) => queue === LIVE_QUEUE);
+  return { ...row, busyWith: held.flatMap(heightsOf), leads, kill: kill ?? undefined };
 }
