@@ -65,6 +65,13 @@ export class DatabaseFault extends StorageError {
   }
 }
 
+/** Another process fills in the range now, or its plan was cancelled. This run has written nothing since. */
+export class RangeLostError extends StorageError {
+  constructor(place: string) {
+    super('locked', `Another process fills in this range of the store at ${place} now.`);
+  }
+}
+
 const MEND =
   'Check the disk. Run "verify" to see which heights are lost, then "repair --yes" to keep all others ' +
   '(the daemon fetches the lost ones again), or restore the data directory from a copy.';

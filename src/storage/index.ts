@@ -7,7 +7,6 @@ export { BorderError } from './port/BorderError.js';
 export { ParentLinkError } from './port/ParentLinkError.js';
 export { CommitQueue } from './CommitQueue.js';
 export type { CommitQueueOptions } from './CommitQueue.js';
-export { RangeLostError } from './port/RangeLostError.js';
 export { RangeTakenError } from './port/RangeTakenError.js';
 export { MAX_OPEN_RANGES, MAX_PLANS, MAX_RANGE_HEIGHTS } from './port/RangeBook.js';
 export type { AccountPage, AccountTransaction } from './port/AccountIndex.js';
@@ -42,6 +41,7 @@ export {
   DatabaseFault,
   hasCode,
   isCorruption,
+  RangeLostError,
   StorageError,
   storageErrorFrom,
   unlessDamaged,

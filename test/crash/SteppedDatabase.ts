@@ -1,6 +1,6 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { openLevelDatabase } from '../../src/storage/leveldb/directory/LevelDatabase.js';
+import { LevelDatabase } from '../../src/storage/leveldb/directory/LevelDatabase.js';
 import type { Database } from '../../src/storage/index.js';
 import type { OpenDatabase } from '../../src/storage/leveldb/directory/LevelDatabase.js';
 import type { WriteBatch } from '../../src/storage/records/Database.js';
@@ -92,7 +92,7 @@ export function newestLog(path: string): { readonly file: string; readonly bytes
 export function steppedDatabase(steps: Steps, isRewindCommand: boolean): OpenDatabase {
   return async (path, tuning, options) => {
     steps.take('open.called');
-    const opening = openLevelDatabase(path, tuning, options);
+    const opening = LevelDatabase.open(path, tuning, options);
     steps.take('open.under-way');
     const database = await opening;
     steps.take('open.recovered');

@@ -604,13 +604,13 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'a range of history is published before its last height is there',
-    file: 'storage/leveldb/ranges/LevelRangeStore.ts',
+    file: 'storage/leveldb/ranges/LevelRangeBook.ts',
     of: '        const isWhole = state.latestIndexedHeight === to;',
     instead: '        const isWhole = state.latestIndexedHeight >= to - 1;',
   },
   {
     name: 'coverage of history is written without the last blocks of its range',
-    file: 'storage/leveldb/ranges/LevelRangeStore.ts',
+    file: 'storage/leveldb/ranges/LevelRangeBook.ts',
     of: "await queue.record('range', change, batch.blocks);",
     instead:
       "await queue.record('range', change, batch.latestIndexedHeight === this.range.to ? [] : batch.blocks);",
@@ -624,8 +624,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a restart forgets how far a range of history is',
     file: 'storage/records/book/bookRecords.ts',
-    of: 'if (!records.has(record)) put(heightKey',
-    instead: 'if (!records.has(record) && record.next === record.from) put(heightKey',
+    of: 'if (!records.has(record)) batch.put(',
+    instead: 'if (!records.has(record) && record.next === record.from) batch.put(',
   },
   {
     name: 'a border of a range of history is not checked',

@@ -1,11 +1,19 @@
-import { accountsOf, splitCollection } from '../../flow/index.js';
+import { accountsOf, splitCollection, toIdentifier, transactionId } from '../../flow/index.js';
 import type { BlockEntry } from '../port/RangeStore.js';
 import { putPointers } from '../records/blocks/BlockEntryWriter.js';
 import type { Put } from '../records/blocks/BlockEntryWriter.js';
 import { seal } from '../records/coding/seal.js';
 import { encodeAccountValue } from '../records/coding/blockRecord.js';
-import type { Entry } from '../records/Database.js';
+import type { Entry, Database } from '../records/Database.js';
 import { accountKey } from '../records/schema.js';
+import type { Address } from '../../flow/index.js';
+import type { AccountCoverage, AccountPage, AccountQuery, AccountTransaction } from '../port/AccountIndex.js';
+import type { TransactionPlace } from '../port/stored.js';
+import { openAccountEntry } from '../records/blocks/openPointers.js';
+import { readSlice } from '../records/blocks/readBlocks.js';
+import type { AccountValue } from '../records/coding/blockRecord.js';
+import type { AccountKey, KeyRange } from '../records/schema.js';
+import { corruptRecord } from '../StorageError.js';
 
 /** A collection whose transactions are located, as in `VerifiedCollection`. */
 export interface LocatedCollection {
@@ -49,4 +57,89 @@ export function entriesOf(entry: BlockEntry, withAccounts: boolean): Entry[] {
   putPointers(entry, put);
   if (withAccounts) putAccounts(entry.block.height, entry.collections, put);
   return entries;
+}
+
+/** Entries of other roles that one page skips at most; then the caller has to ask again. */
+const MAX_EXAMINED = 2_000;
+/** Entries read at once. */
+const READ_AT_ONCE = 256;
+
+/**
+ * One page of an account's transactions: a forward scan over neighbouring keys, plus the block of each hit. Expected
+ * errors: `StorageError`.
+ */
+export async function readAccountPage(
+  database: Database,
+  query: AccountQuery,
+  { coverage, firstHeight }: { readonly coverage: AccountCoverage; readonly firstHeight: number },
+): Promise<AccountPage> {
+  const top = { height: coverage.to + 1, collectionIndex: 0, transactionIndex: 0 };
+  const bottom = { height: coverage.from, collectionIndex: 0, transactionIndex: 0 };
+  const before = query.before === undefined ? top : lower(query.before, top);
+  const { found, next } = await scan(database, query, { before, bottom });
+  const transactions: AccountTransaction[] = [];
+  for (const entry of found) transactions.push(await follow(database, entry));
+  if (next !== undefined) return { transactions, next, coverage };
+  // The scan reached the end of the coverage. There may be more below it, not indexed yet.
+  const isEnd = coverage.from <= firstHeight;
+  return { transactions, next: isEnd ? undefined : lower(before, bottom), coverage };
+}
+
+type FoundEntry = AccountKey & AccountValue;
+
+async function scan(
+  database: Database,
+  { address, limit, roles }: AccountQuery,
+  { before, bottom }: { readonly before: TransactionPlace; readonly bottom: TransactionPlace },
+): Promise<{ readonly found: readonly FoundEntry[]; readonly next: TransactionPlace | undefined }> {
+  const found: FoundEntry[] = [];
+  let examined = 0;
+  let last = before;
+  for (;;) {
+    const entries = await database.first(below(address, last, bottom), Math.min(READ_AT_ONCE, limit + 1));
+    for (const entry of entries) {
+      const opened = openAccountEntry(entry);
+      if ((opened.roles & roles) !== 0) {
+        if (found.length === limit) return { found, next: last };
+        found.push(opened);
+      } else if (examined >= MAX_EXAMINED) return { found, next: last };
+      examined += 1;
+      last = placeOf(opened);
+    }
+    if (entries.length === 0) return { found, next: undefined };
+  }
+}
+
+/** The keys of an account from below one place down to another, the latter included. */
+function below(address: Address, before: TransactionPlace, bottom: TransactionPlace): KeyRange {
+  return { gte: keyAfter({ address, ...before }), lt: keyAfter({ address, ...bottom }) };
+}
+
+function keyAfter(key: AccountKey): Buffer {
+  return Buffer.concat([accountKey(key), Buffer.of(0)]);
+}
+
+async function follow(database: Database, entry: FoundEntry): Promise<AccountTransaction> {
+  const { height, collectionIndex, roles } = entry;
+  const found = await readSlice(database, height, entry);
+  const block = found?.read.block;
+  const collectionId = block?.collectionIds[collectionIndex];
+  if (found === undefined || block === undefined || collectionId === undefined) {
+    throw corruptRecord('entry of the account index', height, 'there is no such block or collection');
+  }
+  const id = toIdentifier(transactionId(found.encoded));
+  return { id, place: placeOf(entry), blockId: block.id, collectionId, roles };
+}
+
+function placeOf({ height, collectionIndex, transactionIndex }: TransactionPlace): TransactionPlace {
+  return { height, collectionIndex, transactionIndex };
+}
+
+/** The lower of two places. */
+function lower(left: TransactionPlace, right: TransactionPlace): TransactionPlace {
+  const difference =
+    left.height - right.height ||
+    left.collectionIndex - right.collectionIndex ||
+    left.transactionIndex - right.transactionIndex;
+  return difference <= 0 ? left : right;
 }

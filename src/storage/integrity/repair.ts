@@ -2,16 +2,38 @@ import { rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { copyFiles } from '../files/copyFiles.js';
 import { exists, syncDirectory } from '../files/synced.js';
-import { LevelDatabase } from '../leveldb/directory/LevelDatabase.js';
+import { LevelDatabase, withDatabase } from '../leveldb/directory/LevelDatabase.js';
 import { assertUnused, defaultTuning, repairLevel } from '../leveldb/directory/openLevel.js';
 import { damagedPathOf, prepareDirectory } from '../leveldb/directory/storeDirectory.js';
 import { readingOn } from '../leveldb/reading/readingOn.js';
 import type { HeightRanges } from '../records/heightRanges.js';
-import { isCorruption, storageErrorFrom } from '../StorageError.js';
-import { beyondRepair, forgetDamage } from './forgetDamage.js';
+import { isCorruption, storageErrorFrom, StorageError, unlessDamaged } from '../StorageError.js';
 import type { VerifyReport } from '../verify/DamageList.js';
 import { verifyStore } from './verify/verifyStore.js';
 import type { VerifyDependencies } from './verify/verifyStore.js';
+import { putAccounts } from '../accounts/accountEntries.js';
+import { withSoundAccounts } from '../leveldb/LevelAccountIndex.js';
+import { sweepOutside } from '../leveldb/removal/rewind.js';
+import type { StoreMeta } from '../port/stored.js';
+import { readSoundEntry } from '../records/blocks/assembleBlock.js';
+import { isDamagedEvidence, readEvidence } from '../records/blocks/committeeEvidence.js';
+import { putPointers } from '../records/blocks/BlockEntryWriter.js';
+import type { Put } from '../records/blocks/BlockEntryWriter.js';
+import { emptyLine } from '../records/book/changeBook.js';
+import { keeps, repairedBook } from '../records/book/repairedBook.js';
+import {
+  coverageOf,
+  putChanges,
+  readOne,
+  readRanges,
+  readUnproven,
+  single,
+} from '../records/book/bookRecords.js';
+import { coverageOfBook } from '../records/book/StoreBook.js';
+import type { StoreBook } from '../records/book/StoreBook.js';
+import type { Database } from '../records/Database.js';
+import { contains, joined, without } from '../records/heightRanges.js';
+import { heightRange, parseBlockKey, Prefix, prefixRange } from '../records/schema.js';
 
 export interface RepairOptions {
   readonly path: string;
@@ -151,4 +173,93 @@ async function undoInterrupted(path: string, copy: string): Promise<void> {
     else await rename(damaged, path);
   }
   await rm(copy, { recursive: true, force: true });
+}
+
+/**
+ * Removes every damaged height from a copy of the store at `path`, and everything that does not belong there, and adds
+ * plans for the holes. Expected errors: `StorageError`, `corrupt` when nothing can be kept.
+ */
+function forgetDamage(copy: string, path: string, found: VerifyReport) {
+  return withDatabase(copy, async (opened) => {
+    const database = readingOn(opened, () => undefined);
+    const stored = await unlessDamaged(() => readOne(database, single.meta));
+    if (stored === undefined) throw beyondRepair(path, 'its meta record is lost');
+    const meta = await withSoundAccounts(database, stored);
+    const before = await bookOf(database, meta, found.latestIndexedHeight);
+    const lost = await lostHeights(database, found);
+    const { book, holes } = repairedBook(before, lost);
+    const { latestIndexedHeight } = book.live;
+    using batch = database.batch();
+    const { rewind, published, plans, unproven } = single;
+    for (const { key } of [rewind, published, plans, unproven]) batch.del(key);
+    for await (const keys of database.keyPages(prefixRange(Prefix.open)))
+      for (const key of keys) batch.del(key);
+    // Nodes are asked again.
+    for (const entry of await readEvidence(database)) if (await isDamagedEvidence(entry)) batch.del(entry[0]);
+    putChanges(undefined, book, batch);
+    await batch.write();
+    const damaged = joined([...found.damagedHeights, ...lost]);
+    await sweepOutside(
+      database,
+      (height, prefix) =>
+        keeps(before, book, height) &&
+        !contains(prefix === Prefix.block || prefix === Prefix.body ? lost : damaged, height),
+    );
+    const entered = book.open.filter(({ record }) => record.hasAccounts).map(({ record }) => record);
+    const withAccounts = book.accounts === undefined ? [] : joined([...book.accounts, ...entered]);
+    await restorePointers(database, without(damaged, lost), withAccounts);
+    const { firstHeight } = before.live.meta;
+    return { firstHeight, keptThrough: latestIndexedHeight, kept: coverageOfBook(book), holes };
+  });
+}
+
+/** Rebuilds every pointer to the blocks of these heights. */
+async function restorePointers(database: Database, heights: HeightRanges, accounts: HeightRanges) {
+  for (const { from, to } of heights) {
+    for await (const keys of database.keyPages(heightRange(Prefix.block, from, to))) {
+      for (const key of keys) {
+        const height = parseBlockKey(key);
+        const entry =
+          height === undefined ? undefined : await unlessDamaged(() => readSoundEntry(database, height));
+        if (entry === undefined || height === undefined) continue;
+        using batch = database.batch();
+        const put: Put = (pointer, value) => batch.put(pointer, value);
+        putPointers(entry, put);
+        if (contains(accounts, height)) putAccounts(height, entry.collections, put);
+        await batch.write();
+      }
+    }
+  }
+}
+
+/** Without the progress record nobody knows which of the blocks above a gap counted: all of them are lost. */
+async function lostHeights(database: Database, found: VerifyReport): Promise<HeightRanges> {
+  const progress = await unlessDamaged(() => readOne(database, single.progress));
+  const { latestIndexedHeight = -1, lostHeights: lost } = found;
+  if (progress !== undefined) return lost;
+  return [{ from: lost[0]?.from ?? latestIndexedHeight + 1, to: Number.MAX_SAFE_INTEGER }];
+}
+
+/** The book of a damaged store, from its readable records alone: no block is read. */
+async function bookOf(database: Database, meta: StoreMeta, watermark?: number): Promise<StoreBook> {
+  const { firstHeight } = meta;
+  const latestIndexedHeight = Math.max(watermark ?? -1, firstHeight - 1);
+  const { published, plans, open } = await readRanges(database, firstHeight, unlessDamaged);
+  return {
+    live: { ...emptyLine(0), latestIndexedHeight, meta },
+    accounts: await coverageOf(database, meta),
+    published,
+    plans,
+    open: open.map((record) => ({ record, line: emptyLine(record.from) })),
+    unproven: (await unlessDamaged(() => readUnproven(database))) ?? [{ from: 0, to: latestIndexedHeight }],
+  };
+}
+
+function beyondRepair(path: string, what: string): StorageError {
+  return new StorageError(
+    'corrupt',
+    `The store at ${path} cannot be repaired: ${what}. Restore the data directory from a copy, or move it away and ` +
+      'start again with the same --start-height: everything is fetched again. Check the disk as well.',
+    { damage: what },
+  );
 }

@@ -5,7 +5,7 @@ import { exists } from '../files/synced.js';
 import { withDatabase } from '../leveldb/directory/LevelDatabase.js';
 import type { BackfillPlan } from '../port/RangeBook.js';
 import type { HeightRange, StoreMeta } from '../port/stored.js';
-import { readMeta, readPlans, readProgress, readPublished } from '../records/book/bookRecords.js';
+import { readOne, single } from '../records/book/bookRecords.js';
 import type { Database } from '../records/Database.js';
 import { hasCode, storageErrorFrom, unlessDamaged } from '../StorageError.js';
 
@@ -41,13 +41,13 @@ export async function surveyStore(path: string): Promise<StoreSurvey | undefined
 }
 
 async function readSurvey(database: Database): Promise<Pick<StoreSurvey, 'meta' | 'coverage' | 'plans'>> {
-  const meta = await unlessDamaged(() => readMeta(database));
-  const latest = await unlessDamaged(() => readProgress(database));
-  const published = (await unlessDamaged(() => readPublished(database))) ?? [];
+  const meta = await unlessDamaged(() => readOne(database, single.meta));
+  const latest = await unlessDamaged(() => readOne(database, single.progress));
+  const published = (await unlessDamaged(() => readOne(database, single.published))) ?? [];
   const isFilled = meta !== undefined && latest !== undefined && latest >= meta.firstHeight;
   return {
     meta,
-    plans: (await unlessDamaged(() => readPlans(database))) ?? [],
+    plans: (await unlessDamaged(() => readOne(database, single.plans))) ?? [],
     coverage: isFilled ? [...published, { from: meta.firstHeight, to: latest }] : published,
   };
 }

@@ -1,23 +1,18 @@
 import { ok as assert } from 'node:assert/strict';
 import { WireError } from '../../flow/index.js';
-import { locate, putAccounts } from '../accounts/accountEntries.js';
+import { locate, putAccounts, readAccountPage } from '../accounts/accountEntries.js';
 import type { LocatedCollection } from '../accounts/accountEntries.js';
-import { readAccountPage } from '../accounts/accountPages.js';
 import type { AccountCoverage, AccountIndex, AccountPage, AccountQuery } from '../port/AccountIndex.js';
 import type { HeightRange, StoreMeta } from '../port/stored.js';
 import { heightsOf, isLive, missingBelow, OPEN_END } from '../records/accountCoverage.js';
 import { readWhole } from '../records/blocks/readBlocks.js';
 import type { ReadBlock } from '../records/blocks/readBlocks.js';
-import { readCoverage, sealCoverage } from '../records/book/bookRecords.js';
-import { encodeMeta } from '../records/coding/jsonRecords.js';
-import { seal } from '../records/coding/seal.js';
+import { readOne, sealOne, single } from '../records/book/bookRecords.js';
 import type { Database, Entry } from '../records/Database.js';
 import { joined } from '../records/heightRanges.js';
 import type { RecordReader } from '../records/reading/RecordReader.js';
 import {
   agreesOnAccounts,
-  COVERAGE_KEY,
-  META_KEY,
   Prefix,
   prefixRange,
   RANGES_SCHEMA_VERSION,
@@ -148,7 +143,7 @@ function collectionsOf({ block, shapes }: ReadBlock, body: Buffer): LocatedColle
  */
 export async function forgetAccounts(database: Database, meta: StoreMeta) {
   using first = database.batch();
-  first.put(...sealCoverage([]));
+  first.put(...sealOne(single.coverage, []));
   await first.write();
   let entries = 0;
   for await (const keys of database.keyPages(prefixRange(Prefix.account))) {
@@ -160,8 +155,8 @@ export async function forgetAccounts(database: Database, meta: StoreMeta) {
   const isOld = meta.schemaVersion < RANGES_SCHEMA_VERSION;
   const without = { ...meta, schemaVersion: isOld ? SCHEMA_VERSION : meta.schemaVersion };
   using last = database.batch();
-  last.del(COVERAGE_KEY);
-  last.put(META_KEY, seal(META_KEY, encodeMeta(without)));
+  last.del(single.coverage.key);
+  last.put(...sealOne(single.meta, without));
   await last.write();
   return { meta: without, entries };
 }
@@ -171,7 +166,7 @@ export async function forgetAccounts(database: Database, meta: StoreMeta) {
  * first; the daemon rebuilds it from what is stored. For `repair`. Expected errors: `StorageError`.
  */
 export async function withSoundAccounts(database: Database, meta: StoreMeta): Promise<StoreMeta> {
-  const coverage = await unlessDamaged(async () => ({ is: await readCoverage(database) }));
+  const coverage = await unlessDamaged(async () => ({ is: await readOne(database, single.coverage) }));
   if (coverage !== undefined && agreesOnAccounts(meta, coverage.is !== undefined)) return meta;
   return (await forgetAccounts(database, meta)).meta;
 }

@@ -7,12 +7,12 @@ import type { CheckedHeights, IndexStore } from '../port/IndexStore.js';
 import type { RangeBook } from '../port/RangeBook.js';
 import type { BlockEntry, CommitBatch } from '../port/RangeStore.js';
 import type { CommitteeEvidence, HeightRange, StoreMeta } from '../port/stored.js';
-import { OPEN_END } from '../records/accountCoverage.js';
+import { OPEN_END, closed, opened } from '../records/accountCoverage.js';
 import { proofChecker } from '../records/blocks/assembleBlock.js';
 import { sealEvidence } from '../records/blocks/committeeEvidence.js';
 import { provenRecord } from '../records/blocks/readBlocks.js';
 import { applyCommit } from '../records/book/applyCommit.js';
-import { putChanges } from '../records/book/bookRecords.js';
+import { putChanges, loadBook, readOne, single } from '../records/book/bookRecords.js';
 import { emptyLine, settled, withoutEntries, withProofs } from '../records/book/changeBook.js';
 import { healedBook, rewoundBook } from '../records/book/repairedBook.js';
 import { coverageOfBook, isCovered, unprovenOf } from '../records/book/StoreBook.js';
@@ -22,20 +22,21 @@ import { rangesInWords, without } from '../records/heightRanges.js';
 import { BookReader } from '../records/reading/BookReader.js';
 import { blockKey, Prefix, prefixRange, SCHEMA_VERSION } from '../records/schema.js';
 import { CoverageNote } from './directory/CoverageNote.js';
-import { openLevelDatabase } from './directory/LevelDatabase.js';
+import { LevelDatabase } from './directory/LevelDatabase.js';
 import type { OpenDatabase } from './directory/LevelDatabase.js';
 import { defaultTuning } from './directory/openLevel.js';
 import type { DescriptorWait, LevelTuning } from './directory/openLevel.js';
 import { droppedAtOpen, holdsData, prepareDirectory } from './directory/storeDirectory.js';
 import { forgetAccounts, LevelAccountIndex } from './LevelAccountIndex.js';
-import { loadStore } from './loadStore.js';
-import type { LoadOptions } from './loadStore.js';
 import { LevelRangeBook } from './ranges/LevelRangeBook.js';
 import { checkStored } from './reading/checkHeights.js';
 import { levelSource } from './reading/levelReader.js';
-import { rewindStore } from './removal/rewind.js';
+import { rewindStore, finishInterrupted } from './removal/rewind.js';
 import { BookWriter } from './writing/BookWriter.js';
 import type { Change, Changed } from './writing/BookWriter.js';
+import { isDeepStrictEqual } from 'node:util';
+import { checkMeta } from '../records/book/checkMeta.js';
+import { StorageError } from '../StorageError.js';
 
 /** `path`: the store's own directory; created, readable by its owner only, when it does not exist. */
 export interface LevelIndexStoreOptions extends LoadOptions {
@@ -100,7 +101,8 @@ export class LevelIndexStore extends BookReader implements IndexStore {
     dependencies: LevelIndexStoreDependencies,
   ): Promise<LevelIndexStore> {
     const { path, create = true, descriptors, isShared = false, tuning } = options;
-    const { logger, openDatabase = openLevelDatabase } = dependencies;
+    const openLevel: OpenDatabase = (...opening) => LevelDatabase.open(...opening);
+    const { logger, openDatabase = openLevel } = dependencies;
     await prepareDirectory(path, create);
     const isNew = !(await holdsData(path));
     const database = await openDatabase(
@@ -150,7 +152,9 @@ export class LevelIndexStore extends BookReader implements IndexStore {
       },
       'store opened',
     );
-    return new LevelIndexStore(database, book, accounts, dependencies);
+    const store = new LevelIndexStore(database, book, accounts, dependencies);
+    await store.#ranges.finishRemovals(logger);
+    return store;
   }
 
   get accounts(): AccountIndex {
@@ -240,13 +244,8 @@ export class LevelIndexStore extends BookReader implements IndexStore {
   }
 
   async commit(batch: CommitBatch): Promise<void> {
-    this.#queue.assertIdle();
-    this.#queue.assertSound();
-    const before = this.#queue.initialised();
-    const expected = applyCommit(before.live, batch);
     const change = (book: StoreBook) => {
-      // The live range may have grown downwards meanwhile: a range that touches it was published.
-      const live = book.live === before.live ? expected : applyCommit(book.live, batch);
+      const live = applyCommit(book.live, batch);
       return { after: withProofs(book, { ...book, live }, batch.blocks) };
     };
     await this.#queue.record('live', change, batch.blocks);
@@ -338,4 +337,66 @@ export class LevelIndexStore extends BookReader implements IndexStore {
     await this.#note?.end();
     await this.#database.close();
   }
+}
+
+export interface LoadOptions {
+  readonly path: string;
+  /** A store of another chain is refused. */
+  readonly chainId: string;
+  /**
+   * Default false. True: the store opens in spite of a damaged block at or above the watermark, so that a rewind can
+   * remove it. Only `rewind` may be called then.
+   */
+  readonly forRewind?: boolean;
+  /** Whether the account index is kept. Default: unchanged, for commands that index nothing. */
+  readonly accounts?: boolean;
+}
+
+/**
+ * Checks that this program may use the store, and reads its records. Finishes an interrupted rewind, and switches the account
+ * index on or off if requested. Expected errors: `StorageError`; `OperatorError` (`foreign`, `configuration`).
+ */
+async function loadStore(
+  database: Database,
+  { accounts, forRewind = false, ...where }: LoadOptions,
+  logger: Logger,
+): Promise<StoreBook | undefined> {
+  const meta = await readOne(database, single.meta);
+  if (meta === undefined) {
+    await checkEmpty(database, where.path);
+    return undefined;
+  }
+  checkMeta(meta, where);
+  await finishInterrupted(database, meta, logger);
+  const book = await loadBook(database, meta, forRewind);
+  return accounts === undefined ? book : switchAccounts(database, book, accounts);
+}
+
+/**
+ * Switches the account index on or off, durably, before any block is committed: blocks committed without their entries
+ * must never count as covered.
+ */
+async function switchAccounts(database: Database, book: StoreBook, isOn: boolean): Promise<StoreBook> {
+  const { above, latestIndexedHeight } = book.live;
+  const highest = Math.max(latestIndexedHeight, ...above.keys());
+  const before = book.accounts;
+  const accounts = isOn ? opened(before ?? [], highest + 1) : before && closed(before, latestIndexedHeight);
+  if (accounts === undefined || (before !== undefined && isDeepStrictEqual(accounts, before))) return book;
+  const open = isOn ? book.open : book.open.map(withoutEntries);
+  const after = settled({ ...book, open, accounts });
+  using batch = database.batch();
+  putChanges(book, after, batch);
+  await batch.write();
+  return after;
+}
+
+/** A database with entries but no meta record is not ours. Expected errors: `StorageError`. */
+async function checkEmpty(database: Database, path: string): Promise<void> {
+  const [entry] = await database.first({}, 1);
+  if (entry === undefined) return;
+  throw new StorageError(
+    'not_a_store',
+    `${path} holds a LevelDB database without our meta record: it belongs to another program, or its meta record is ` +
+      'lost. Choose another directory, or restore this one from a copy.',
+  );
 }

@@ -8,9 +8,6 @@ export class BorderError extends Error {
   override readonly name = 'BorderError';
   /** The upper of the two blocks. */
   readonly height: number;
-  /** The parent that the upper block names, and the block that is stored below it. */
-  readonly parentId: string;
-  readonly lowerId: string;
 
   constructor(upper: Pick<BlockHead, 'height' | 'parentId'>, lower: Pick<BlockHead, 'id'>) {
     super(
@@ -18,7 +15,5 @@ export class BorderError extends Error {
         'the range does not link to its neighbour',
     );
     this.height = upper.height;
-    this.parentId = upper.parentId;
-    this.lowerId = lower.id;
   }
 }

@@ -18,21 +18,19 @@ import { databasePlace } from './connection/databasePlace.js';
 import { PostgresDatabase } from './connection/PostgresDatabase.js';
 import type { PostgresDatabaseDependencies } from './connection/PostgresDatabase.js';
 import type { Session, WriteSession } from './connection/Session.js';
-import type { RangeParts } from './ranges/PostgresRange.js';
+import type { RangeParts } from './ranges/PostgresRangeBook.js';
 import { PostgresRangeBook } from './ranges/PostgresRangeBook.js';
-import { readAccountPage } from './reading/accountPage.js';
+import { readAccountPage, postgresSource } from './reading/postgresReader.js';
 import { loadStore, readMark, readSizeBytes, readStore } from './reading/loadStore.js';
 import type { Loaded, LoadOptions, StoreMark } from './reading/loadStore.js';
-import { postgresSource } from './reading/postgresReader.js';
-import { Partitions } from './tables/Partitions.js';
-import { prepareDatabase } from './tables/prepareDatabase.js';
-import { writeSporks } from './tables/readState.js';
+import { partitionMaker, prepareDatabase } from './tables/prepareDatabase.js';
+import { writeSporks } from './tables/bookRows.js';
 import { Scripts } from './tables/Scripts.js';
 import { checkStored } from './verify/verifyPostgres.js';
 import { BlockLine } from './writing/BlockLine.js';
-import { forgetAbove, healRows } from './writing/changeRows.js';
+import type { LineParts } from './writing/BlockLine.js';
+import { forgetAbove, healRows, addProofs, parseHeights } from './writing/changeRows.js';
 import { Fence } from './writing/Fence.js';
-import { addProofs, parseHeights } from './writing/unprovenRows.js';
 
 /** How often to look for changes of other processes, each time with one small query. */
 const LOOK_EVERY_MS = 300;
@@ -72,7 +70,7 @@ export class PostgresIndexStore extends BookReader implements IndexStore, Shared
   readonly #changes = new Listeners();
   readonly #options: PostgresIndexStoreOptions;
   readonly #deps: PostgresDatabaseDependencies;
-  readonly #parts: { readonly partitions: Partitions; readonly scripts: Scripts };
+  readonly #parts: Pick<LineParts, 'makePartitions' | 'scripts'>;
   readonly #holds: ReturnType<typeof proofChecker>;
   /** What this process knows, and has written, of the store. */
   #book: StoreBook | undefined;
@@ -107,7 +105,7 @@ export class PostgresIndexStore extends BookReader implements IndexStore, Shared
     this.#database = database;
     this.#options = options;
     this.#deps = dependencies;
-    this.#parts = { partitions: new Partitions({ database }), scripts: new Scripts() };
+    this.#parts = { makePartitions: partitionMaker(database), scripts: new Scripts() };
     this.#holds = proofChecker(options.chainId);
     this.#unproven = parseHeights(loaded.unproven);
     this.ranges = new PostgresRangeBook({

@@ -95,14 +95,6 @@ const ID_BYTES = 32;
 const HEIGHT_BYTES = 8;
 const INDEX_BYTES = 4;
 
-export const META_KEY = Buffer.of(Prefix.meta);
-export const PROGRESS_KEY = Buffer.of(Prefix.progress);
-export const REWIND_KEY = Buffer.of(Prefix.rewind);
-export const COVERAGE_KEY = Buffer.of(Prefix.coverage);
-export const PUBLISHED_KEY = Buffer.of(Prefix.published);
-export const PLANS_KEY = Buffer.of(Prefix.plans);
-export const UNPROVEN_KEY = Buffer.of(Prefix.unproven);
-
 const HEIGHT_KEY_BYTES = 1 + HEIGHT_BYTES;
 const BODY_KEY_BYTES = HEIGHT_KEY_BYTES + INDEX_BYTES;
 export const BLOCK_ID_KEY_BYTES = 1 + ID_BYTES + HEIGHT_BYTES;

@@ -1,6 +1,6 @@
 import type { FoundDamage } from '../port/IndexStore.js';
 import type { HeightRange } from '../port/stored.js';
-import { contains, joined, within, withinGap } from '../records/heightRanges.js';
+import { atMost, contains, joined, within } from '../records/heightRanges.js';
 import type { HeightRanges } from '../records/heightRanges.js';
 import { isCorruption, unlessDamaged } from '../StorageError.js';
 
@@ -152,10 +152,7 @@ class DamagedHeights {
     if (last !== undefined && range.from >= last.from && range.to <= last.to) return;
     this.#ranges.push(range);
     if (this.#ranges.length < 2 * MAX_DAMAGED_RUNS) return;
-    this.#ranges = joined(this.#ranges);
-    for (let gap = 2; this.#ranges.length > MAX_DAMAGED_RUNS; gap *= 2) {
-      this.#ranges = withinGap(this.#ranges, gap);
-    }
+    this.#ranges = atMost(MAX_DAMAGED_RUNS, joined(this.#ranges));
   }
 
   ranges(): HeightRanges {

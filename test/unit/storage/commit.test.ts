@@ -1,14 +1,11 @@
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { silentLogger } from '../../../src/observability/index.js';
 import { systemClock } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import { verifyStore } from '../../../src/storage/index.js';
-import type { BlockEntry } from '../../../src/storage/index.js';
 import { makeBlock, makeChain, seededCollection } from '../../support/storeBlocks.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { metaFrom, TEST_CHAIN, useStores } from '../../support/storeDirectory.js';
-import { digestOf } from '../../support/storeDigest.js';
 
 /** Ten blocks from height 100, every other one with a collection. */
 const chain = makeChain(
@@ -47,40 +44,6 @@ describe('a batch', () => {
   });
 });
 
-describe('what is staged', () => {
-  const { open, freshPath, filled } = useStores();
-
-  it('makes no difference to what is stored, whatever of it the next batch carries, also beside a write', async () => {
-    const expected = await digestOf(await filled(chain));
-    await fc.assert(
-      fc.asyncProperty(
-        fc.array(
-          fc.record({ stages: fc.array(fc.nat({ max: 9 }), { maxLength: 6 }), rewinds: fc.boolean() }),
-          {
-            minLength: 10,
-            maxLength: 10,
-          },
-        ),
-        async (steps) => {
-          const store = await open(await freshPath());
-          await store.initialise(metaFrom(100));
-          for (const [index, { stages, rewinds }] of steps.entries()) {
-            const entry = chain[index]!;
-            const committed = store.commit({ blocks: [entry], latestIndexedHeight: entry.block.height });
-            for (const staged of stages) store.stage(chain[staged]!);
-            await committed;
-            if (rewinds) await store.rewind(entry.block.height);
-          }
-          expect(await digestOf(store)).toBe(expected);
-          expect(store.latestIndexedHeight()).toBe(109);
-          await store.close();
-        },
-      ),
-      { numRuns: 12 },
-    );
-  });
-});
-
 describe('a spork', () => {
   const { open, freshPath, filled } = useStores();
 
@@ -102,43 +65,6 @@ describe('a spork', () => {
 
 describe('the stored bytes', () => {
   const { open, freshPath } = useStores();
-
-  /** The store after the chain was committed in these groups; the watermark follows as far as it can. */
-  const digestAfter = async (groups: readonly (readonly BlockEntry[])[]): Promise<string> => {
-    const store = await open(await freshPath(), { chainId: TEST_CHAIN });
-    await store.initialise(metaFrom(100));
-    const durable = new Set<number>();
-    let latestIndexedHeight = 99;
-    for (const blocks of groups) {
-      for (const { block } of blocks) durable.add(block.height);
-      while (durable.has(latestIndexedHeight + 1)) latestIndexedHeight += 1;
-      await store.commit({ blocks, latestIndexedHeight });
-    }
-    expect(store.latestIndexedHeight()).toBe(109);
-    const digest = await digestOf(store);
-    await store.close();
-    return digest;
-  };
-
-  it('are the same in whatever order and groups the blocks were committed', async () => {
-    const reference = await digestAfter([chain]);
-    await fc.assert(
-      fc.asyncProperty(
-        fc.shuffledSubarray(chain, { minLength: chain.length }),
-        fc.array(fc.integer({ min: 1, max: 4 }), { minLength: 10, maxLength: 10 }),
-        async (order, sizes) => {
-          const groups: BlockEntry[][] = [];
-          for (let next = 0; next < order.length;) {
-            const size = sizes[groups.length % sizes.length]!;
-            groups.push(order.slice(next, next + size));
-            next += size;
-          }
-          expect(await digestAfter(groups)).toBe(reference);
-        },
-      ),
-      { numRuns: 6 },
-    );
-  });
 
   it('come out in key order', async () => {
     const store = await open(await freshPath());

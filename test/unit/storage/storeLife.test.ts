@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { systemClock } from '../../../src/runtime/index.js';
 import { LevelIndexStore, StorageError } from '../../../src/storage/index.js';
 import { defaultTuning } from '../../../src/storage/leveldb/directory/openLevel.js';
-import { openLevelDatabase } from '../../../src/storage/leveldb/directory/LevelDatabase.js';
+import { LevelDatabase } from '../../../src/storage/leveldb/directory/LevelDatabase.js';
 import type { Database } from '../../../src/storage/index.js';
 import { MemoryDatabase } from '../../support/memoryDatabase.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
@@ -27,7 +27,7 @@ async function openOver(path: string, replace: (database: Database) => Partial<D
       logger: new RecordingLogger(),
       clock: systemClock,
       openDatabase: async (...args) => {
-        const database = await openLevelDatabase(...args);
+        const database = await LevelDatabase.open(...args);
         const replaced = replace(database);
         return new Proxy(database, {
           get: (target, name) => {
@@ -159,7 +159,7 @@ describe('batches', () => {
   });
 
   it('of LevelDB are lent once, and take nothing when they are over', async () => {
-    const database = await openLevelDatabase(await freshPath(), defaultTuning, { create: true });
+    const database = await LevelDatabase.open(await freshPath(), defaultTuning, { create: true });
     const key = Buffer.from('key');
     const batch = database.batch();
     batch.put(key, key);
@@ -178,7 +178,7 @@ describe('batches', () => {
 
   // LevelDB's lock is taken on the calling thread, and a write keeps it while it creates a file on a disk that hangs.
   it('of LevelDB are over before any read begins', async () => {
-    const database = await openLevelDatabase(await freshPath(), defaultTuning, { create: true });
+    const database = await LevelDatabase.open(await freshPath(), defaultTuning, { create: true });
     const key = Buffer.from('key');
     const pageOf = async (pages: AsyncGenerator<unknown[]>) => (await pages.next()).value as unknown[];
     const reads: readonly (() => Promise<unknown>)[] = [

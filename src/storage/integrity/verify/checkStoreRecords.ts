@@ -5,35 +5,20 @@ import { covers } from '../../records/accountCoverage.js';
 import type { Coverage } from '../../records/accountCoverage.js';
 import { openEvidence, readEvidence } from '../../records/blocks/committeeEvidence.js';
 import { checkMeta } from '../../records/book/checkMeta.js';
-import {
-  readCoverage,
-  readMeta,
-  readProgress,
-  readRanges,
-  readUnproven,
-} from '../../records/book/bookRecords.js';
+import { readOne, readRanges, readUnproven, sealOne, single } from '../../records/book/bookRecords.js';
 import type { Reading } from '../../records/book/bookRecords.js';
 import { MAX_BLOCKS_ABOVE_WATERMARK } from '../../records/book/StoreBook.js';
-import { encodeMeta } from '../../records/coding/jsonRecords.js';
-import { seal } from '../../records/coding/seal.js';
 import type { Database } from '../../records/Database.js';
 import { joined } from '../../records/heightRanges.js';
 import {
   agreesOnAccounts,
-  COVERAGE_KEY,
   heightRange,
-  META_KEY,
   parseBlockKey,
-  PLANS_KEY,
   POINTER_PREFIXES,
   Prefix,
   prefixRange,
-  PROGRESS_KEY,
   PROOFS_SCHEMA_VERSION,
-  PUBLISHED_KEY,
   RANGES_SCHEMA_VERSION,
-  REWIND_KEY,
-  UNPROVEN_KEY,
 } from '../../records/schema.js';
 import type { KeyRange } from '../../records/schema.js';
 import { extentOf } from '../../verify/checkHeights.js';
@@ -67,20 +52,20 @@ export async function checkStoreRecords(
 ): Promise<LevelExtent | undefined> {
   const sound: Reading = (read) => damages.unlessIn('store_record', read);
   const wrong = (message: string): void => damages.add('store_record', undefined, message);
-  const isThere = async (key: Buffer): Promise<boolean | undefined> =>
-    (await sound(() => database.hasMany([key])))?.[0];
-  const meta = await sound(() => readMeta(database));
+  const isThere = async (name: keyof typeof single): Promise<boolean | undefined> =>
+    (await sound(() => database.hasMany([single[name].key])))?.[0];
+  const meta = await sound(() => readOne(database, single.meta));
   if (meta !== undefined) {
     checkMeta(meta, where);
     for (const message of await metaFaults(database, meta, sound)) wrong(message);
     await sound(() => finishInterrupted(database, meta, logger));
   }
-  const progress = await sound(() => readProgress(database));
+  const progress = await sound(() => readOne(database, single.progress));
   const [anything] = (await sound(() => database.first({}, 1))) ?? [];
   if (anything === undefined && damages.count === 0) return undefined;
 
-  if ((await isThere(META_KEY)) === false) wrong('meta record: it is missing');
-  if ((await isThere(PROGRESS_KEY)) === false) wrong('progress record: it is missing');
+  if ((await isThere('meta')) === false) wrong('meta record: it is missing');
+  if ((await isThere('progress')) === false) wrong('progress record: it is missing');
   const highestIn = (range: KeyRange) =>
     sound(async () => {
       const key = await database.lastKey(range);
@@ -95,8 +80,8 @@ export async function checkStoreRecords(
   const latestIndexedHeight = progress ?? (await highestIn(blocks)) ?? firstHeight - 1;
   if (latestIndexedHeight < firstHeight - 1) wrong('progress record: it lies below the first height');
 
-  const stored = await sound(() => readCoverage(database));
-  const hasAccounts = (await isThere(COVERAGE_KEY)) === true;
+  const stored = await sound(() => readOne(database, single.coverage));
+  const hasAccounts = (await isThere('coverage')) === true;
   const agrees = meta === undefined || agreesOnAccounts(meta, hasAccounts);
   if (!agrees) wrong('record of the account index: it does not go with the meta record');
   const claimed = hasAccounts ? (stored ?? 'unknown') : undefined;
@@ -123,8 +108,9 @@ export async function checkStoreRecords(
 }
 
 async function metaFaults(database: Database, meta: StoreMeta, sound: Reading): Promise<readonly string[]> {
-  const stored = await sound(async () => ({ value: await database.get(META_KEY) }));
-  const isCanonical = stored?.value?.equals(seal(META_KEY, encodeMeta(meta))) !== false;
+  const [key, canonical] = sealOne(single.meta, meta);
+  const stored = await sound(async () => ({ value: await database.get(key) }));
+  const isCanonical = stored?.value?.equals(canonical) !== false;
   const roots = meta.sporks.map(({ rootHeight }) => rootHeight);
   const ascend = roots.every((root, index) => root > (roots[index - 1] ?? -1));
   return [
@@ -135,7 +121,7 @@ async function metaFaults(database: Database, meta: StoreMeta, sound: Reading): 
 
 /** Looks for keys outside the key space: between the known prefixes, and next to the single records. */
 export async function checkUnknownKeys(database: Database, damages: DamageList): Promise<void> {
-  const singles = [META_KEY, PROGRESS_KEY, REWIND_KEY, COVERAGE_KEY, PUBLISHED_KEY, PLANS_KEY, UNPROVEN_KEY];
+  const singles = Object.values(single).map((record) => record.key);
   const prefixes = [
     Prefix.open,
     Prefix.evidence,

@@ -325,9 +325,6 @@ function rest({ gte, lt }: Partial<KeyRange>, after: Buffer | undefined) {
 /** How the database of a directory is opened. Expected errors: `StorageError`. */
 export type OpenDatabase = (path: string, tuning: LevelTuning, options: OpenOptions) => Promise<Database>;
 
-export const openLevelDatabase: OpenDatabase = (path, tuning, options) =>
-  LevelDatabase.open(path, tuning, options);
-
 /** Does something with a database that is there, and closes it. Expected errors: `StorageError`; those of `action`. */
 export async function withDatabase<T>(path: string, action: (database: Database) => Promise<T>): Promise<T> {
   const database = await LevelDatabase.open(path, defaultTuning, { create: false });

@@ -1,11 +1,28 @@
 import { ok as assert } from 'node:assert/strict';
+import type { Logger } from '../../../observability/index.js';
 import type { BackfillPlan, OpenRange, RangeBook, RangeChange } from '../../port/RangeBook.js';
-import type { RangeStore } from '../../port/RangeStore.js';
-import type { HeightRange } from '../../port/stored.js';
-import { newRange, openAt, settled, withOpen, withRangeChange } from '../../records/book/changeBook.js';
-import { openRangesOf } from '../../records/book/StoreBook.js';
-import { LevelRangeStore, removeRange } from './LevelRangeStore.js';
-import type { RangeParts } from './LevelRangeStore.js';
+import type { RangeStore, CommitBatch } from '../../port/RangeStore.js';
+import type { HeightRange, BlockHead } from '../../port/stored.js';
+import {
+  newRange,
+  openAt,
+  settled,
+  withOpen,
+  withRangeChange,
+  openAfter,
+  stateOfOpen,
+  withoutOpen,
+  withProofs,
+  withPublished,
+} from '../../records/book/changeBook.js';
+import { openRangesOf, coverageOfBook, hasHeight, isCovered } from '../../records/book/StoreBook.js';
+import { applyCommit, checkBorders } from '../../records/book/applyCommit.js';
+import { readHead } from '../../records/blocks/readBlocks.js';
+import type { OpenState, StoreBook, StoreState } from '../../records/book/StoreBook.js';
+import { RangeReader } from '../../records/reading/RangeReader.js';
+import type { RecordReader } from '../../records/reading/RecordReader.js';
+import { removeBlocks } from '../removal/rewind.js';
+import type { Change, HeadAt, BookWriter } from '../writing/BookWriter.js';
 
 /** The plans and the open ranges of an open store. */
 export class LevelRangeBook implements RangeBook {
@@ -45,9 +62,21 @@ export class LevelRangeBook implements RangeBook {
       if (open !== undefined) return undefined;
       return { after: settled(withOpen(book, newRange(book, range))) };
     });
-    const run = await LevelRangeStore.of(range, this.#parts);
+    const isBordered = isCovered(queue.initialised(), range.from - 1);
+    const below = isBordered ? await readHead(queue.database, range.from - 1) : undefined;
+    const run = new LevelRangeStore(range, below, this.#parts);
     this.#runs.set(range.from, run);
     return run;
+  }
+
+  /** Finishes removals that an earlier process began. Expected errors: `StorageError`. */
+  async finishRemovals(logger: Logger): Promise<void> {
+    const { queue } = this.#parts;
+    for (const { record } of queue.book()?.open ?? []) {
+      const { from, to, keep } = record;
+      if (keep !== undefined) logger.info({ from, to }, 'finishing the removal of a range');
+      await removeRange(record, queue);
+    }
   }
 
   release(run: RangeStore): void {
@@ -63,4 +92,137 @@ export class LevelRangeBook implements RangeBook {
     this.#runs.get(from)?.end();
     this.#runs.delete(from);
   }
+}
+
+/** The parts of a store that its ranges use. */
+interface RangeParts {
+  readonly queue: BookWriter;
+  readonly reader: RecordReader;
+}
+
+/** One run of an open range. */
+class LevelRangeStore extends RangeReader implements RangeStore {
+  readonly #queue: BookWriter;
+  /** The last known state of a range that was published, or that another run has taken over. */
+  #last: StoreState | undefined;
+  #isOver = false;
+  #isBusy = false;
+
+  /** `below`: the covered block below the range, if there is one. */
+  constructor(range: HeightRange, below: BlockHead | undefined, { queue, reader }: RangeParts) {
+    super(range, below, reader);
+    this.#queue = queue;
+  }
+
+  stage(): void {
+    // Nothing is prepared in advance: history can wait.
+  }
+
+  commit(batch: CommitBatch): Promise<void> {
+    return this.#alone(async () => {
+      const queue = this.#queue;
+      const change: Change = async (book, headAt) => {
+        const open = this.#openIn(book);
+        const state = applyCommit(stateOfOpen(book, open), batch);
+        const { from, to } = this.range;
+        const highest = Math.max(state.latestIndexedHeight, ...state.above.keys());
+        assert(highest <= to, `height ${highest} is above the range, which ends at ${to}`);
+        const isWhole = state.latestIndexedHeight === to;
+        const isAtBorder = batch.blocks.some(({ block: { height } }) => height === from || height === to);
+        // Again when the range is complete: a neighbour may have been published meanwhile.
+        if (isAtBorder || isWhole) await this.#checkBorders(book, state, batch, headAt);
+        const next = openAfter(book, open, state);
+        if (isWhole) this.#last = state;
+        const after = isWhole ? withPublished(book, next) : withOpen(book, next);
+        return { after: withProofs(book, after, batch.blocks) };
+      };
+      await queue.record('range', change, batch.blocks);
+    });
+  }
+
+  rewind(height: number): Promise<void> {
+    return this.#alone(async () => {
+      const queue = this.#queue;
+      const { from } = this.range;
+      assert(Number.isSafeInteger(height) && height >= from - 1, `the range begins at height ${from}`);
+      const { above, latestIndexedHeight } = this.state();
+      const highest = Math.max(latestIndexedHeight, ...above.keys());
+      if (highest <= height) return;
+      const watermark = Math.min(latestIndexedHeight, height);
+      const latestBlock = watermark < from ? undefined : await readHead(queue.database, watermark);
+      await queue.record('range', (book) => {
+        const open = this.#openIn(book);
+        const record = { ...open.record, next: watermark + 1, keep: height };
+        const kept = new Map([...open.line.above].filter(([each]) => each <= height));
+        const line = { latestIndexedHeight: watermark, latestBlock, above: kept, damaged: false };
+        return { after: withOpen(book, { record, line }) };
+      });
+      await removeRange(this.range, queue);
+    });
+  }
+
+  /** The run is over: its range is dropped, or another run takes over. */
+  end(): void {
+    assert(!this.#isBusy, 'a write of this range is under way');
+    this.#last = this.state();
+    this.#isOver = true;
+  }
+
+  state(): StoreState {
+    const book = this.#queue.initialised();
+    const open = this.#isOver ? undefined : openAt(book, this.range);
+    const state = open === undefined ? this.#last : stateOfOpen(book, open);
+    assert(state !== undefined, 'the range is not open');
+    return state;
+  }
+
+  #openIn(book: StoreBook): OpenState {
+    const open = openAt(book, this.range);
+    assert(open !== undefined && !this.#isOver, 'the run of this range is over');
+    return open;
+  }
+
+  /** `state`: with the blocks of the batch. */
+  #checkBorders(book: StoreBook, state: StoreState, { blocks }: CommitBatch, headAt: HeadAt): Promise<void> {
+    const { from, to } = this.range;
+    const known = async (height: number): Promise<BlockHead | undefined> => {
+      const added = blocks.find(({ block }) => block.height === height)?.block;
+      const isOwn = height >= from && height <= to;
+      return added ?? (isOwn && !hasHeight(state, height) ? undefined : headAt(height));
+    };
+    const borders = { sporks: state.meta.sporks, coverage: coverageOfBook(book) };
+    return checkBorders(this.range, borders, async (height) => [
+      await known(height),
+      await known(height + 1),
+    ]);
+  }
+
+  async #alone(action: () => Promise<void>): Promise<void> {
+    assert(!this.#isBusy, 'a write of this range is already under way');
+    this.#isBusy = true;
+    try {
+      await action();
+    } finally {
+      this.#isBusy = false;
+    }
+  }
+}
+
+/** Removes the blocks that an open range's record marks for removal, and the range itself if marked. */
+async function removeRange(range: HeightRange, queue: BookWriter): Promise<void> {
+  const { database } = queue;
+  const book = queue.initialised();
+  const open = openAt(book, range);
+  if (open?.record.keep === undefined) return;
+  const bounds = { from: open.record.keep + 1, to: range.to };
+  await removeBlocks(database, bounds, {
+    coverage: book.accounts,
+    write: (batch) => queue.alone('range', () => batch.write()),
+  });
+  await queue.record('range', (now) => {
+    const left = openAt(now, range);
+    if (left === undefined) return undefined;
+    if (left.record.isDropped) return { after: settled(withoutOpen(now, range.from)) };
+    return { after: withOpen(now, { ...left, record: { ...left.record, keep: undefined } }) };
+  });
 }

@@ -1,6 +1,6 @@
 import { identifierBytes } from '../../../flow/index.js';
 import type { EndGate } from '../../../runtime/index.js';
-import { readAccountPage } from '../../accounts/accountPages.js';
+import { readAccountPage } from '../../accounts/accountEntries.js';
 import { readEvidence } from '../../records/blocks/committeeEvidence.js';
 import { openPointer } from '../../records/blocks/openPointers.js';
 import type { ReadPlace } from '../../records/blocks/openPointers.js';
@@ -9,7 +9,7 @@ import { contains } from '../../records/heightRanges.js';
 import type { PointersOf, RecordSource } from '../../records/reading/RecordReader.js';
 import { Replica } from '../../records/reading/Replica.js';
 import { idKey, idRange } from '../../records/schema.js';
-import { openLevelDatabase } from '../directory/LevelDatabase.js';
+import { LevelDatabase } from '../directory/LevelDatabase.js';
 import { defaultTuning } from '../directory/openLevel.js';
 
 /** The thread that opened the database first caches its blocks. */
@@ -26,7 +26,7 @@ export function levelSource(database: Database): RecordSource {
  */
 export async function openLevelReplica(path: string, gate?: EndGate): Promise<Replica> {
   const tuning = { ...defaultTuning, cacheBytes: NO_CACHE_BYTES };
-  return levelReplica(await openLevelDatabase(path, tuning, { create: false, isShared: true, gate }));
+  return levelReplica(await LevelDatabase.open(path, tuning, { create: false, isShared: true, gate }));
 }
 
 /** Like `openLevelReplica`, over a database that is open already, which is closed with it. For the simulation. */

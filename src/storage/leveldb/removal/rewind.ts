@@ -15,22 +15,16 @@ import {
   coverageOf,
   loadBook,
   putChanges,
-  readOpenRecords,
-  readRewind,
-  sealCoverage,
+  readOne,
+  sealOne,
+  single,
 } from '../../records/book/bookRecords.js';
-import { encodeRewind } from '../../records/coding/heightRecords.js';
 import type { RewindIntent } from '../../records/coding/heightRecords.js';
-import { encodeOpenRecord } from '../../records/coding/jsonRecords.js';
-import { seal } from '../../records/coding/seal.js';
 import { contains, overlap, without } from '../../records/heightRanges.js';
 import {
   POINTER_PREFIXES,
   Prefix,
-  RANGES_SCHEMA_VERSION,
-  REWIND_KEY,
   blockKey,
-  heightKey,
   heightRange,
   parseAccountKey,
   parseBlockKey,
@@ -64,7 +58,7 @@ export async function rewindStore(
   const covered = isWithinLive ? undefined : without(durableHeights(before), [{ from: 0, to: target }]);
   const intent = { target, remaining, watermarkBefore, sweep, covered };
   using batch = database.batch();
-  batch.put(REWIND_KEY, seal(REWIND_KEY, encodeRewind(intent)));
+  batch.put(...sealOne(single.rewind, intent));
   putChanges(before, after, batch);
   await batch.write();
   onBegun({ ...before, accounts: accounts && rewound(accounts, target) });
@@ -99,7 +93,7 @@ async function finishRewind(
       remaining = next;
     }
     intent = { ...intent, remaining, sweep };
-    batch.put(REWIND_KEY, seal(REWIND_KEY, encodeRewind(intent)));
+    batch.put(...sealOne(single.rewind, intent));
     await batch.write();
     logger.debug({ remaining, target }, 'rewinding');
   }
@@ -108,10 +102,10 @@ async function finishRewind(
     await sweepOutside(database, (height) => height <= target);
   }
   using batch = database.batch();
-  batch.del(REWIND_KEY);
+  batch.del(single.rewind.key);
   const above = heightRange(Prefix.evidence, target + 1, Number.MAX_SAFE_INTEGER);
   for await (const keys of database.keyPages(above)) for (const key of keys) batch.del(key);
-  if (coverage !== undefined) batch.put(...sealCoverage(rewound(coverage, target)));
+  if (coverage !== undefined) batch.put(...sealOne(single.coverage, rewound(coverage, target)));
   await batch.write();
 }
 
@@ -212,25 +206,10 @@ function heightOf(key: Buffer): number | undefined {
   );
 }
 
-/** Finishes a removal that an earlier process began. Expected errors: `StorageError`. */
+/** Finishes a rewind that an earlier process began. Expected errors: `StorageError`. */
 export async function finishInterrupted(database: Database, meta: StoreMeta, logger: Logger): Promise<void> {
-  const rewind = await readRewind(database);
-  if (rewind !== undefined) {
-    logger.info({ height: rewind.target, from: rewind.remaining }, 'finishing an interrupted rewind');
-    await finishRewind(database, rewind, { logger, coverage: await coverageOf(database, meta) });
-  }
-  if (meta.schemaVersion < RANGES_SCHEMA_VERSION) return;
-  for (const record of await readOpenRecords(database)) {
-    const { from, to, keep, isDropped } = record;
-    if (keep === undefined) continue;
-    logger.info({ from, to }, 'finishing the removal of a range');
-    const coverage = await coverageOf(database, meta);
-    const write = (batch: WriteBatch): Promise<void> => batch.write();
-    await removeBlocks(database, { from: keep + 1, to }, { coverage, write });
-    using batch = database.batch();
-    const key = heightKey(Prefix.open, from);
-    if (isDropped) batch.del(key);
-    else batch.put(key, seal(key, encodeOpenRecord({ ...record, keep: undefined })));
-    await batch.write();
-  }
+  const rewind = await readOne(database, single.rewind);
+  if (rewind === undefined) return;
+  logger.info({ height: rewind.target, from: rewind.remaining }, 'finishing an interrupted rewind');
+  await finishRewind(database, rewind, { logger, coverage: await coverageOf(database, meta) });
 }

@@ -46,6 +46,7 @@ interface Staged {
 interface Waiting {
   readonly change?: Change;
   readonly action?: () => Promise<void>;
+  readonly isLive: boolean;
   readonly blocks: readonly BlockEntry[];
   /** Has some of the blocks. */
   readonly staged: Staged | undefined;
@@ -74,11 +75,9 @@ export class BookWriter {
   readonly #parts: BookWriterParts;
   readonly #entryWriter = new BlockEntryWriter();
   #book: StoreBook | undefined;
-  /** Waiting for their turn: that of the live range, and those of others in order of arrival, at most one per range. */
-  #live: Waiting | undefined;
-  readonly #ranges: Waiting[] = [];
-  /** That of the live range until it is over. */
-  #busy: Waiting | undefined;
+  /** In the order of their turns: that of the live range, and those of others as they came, at most one per range. */
+  readonly #waiting: Waiting[] = [];
+  #isLiveBusy = false;
   /** The beginning of the next commit of the live range. */
   #staged: Staged | undefined;
   /** The turns of all that wait, one after the other. */
@@ -129,9 +128,10 @@ export class BookWriter {
    * them; then the new book counts. Rejects with the error of `change`, and then nothing of it is written, and after a
    * write that failed.
    */
-  record(line: Line, change: Change, blocks: readonly BlockEntry[] = []): Promise<void> {
+  async record(line: Line, change: Change, blocks: readonly BlockEntry[] = []): Promise<void> {
+    if (line === 'live') this.assertIdle();
     const staged = line === 'live' ? this.#takeStaged(blocks) : undefined;
-    return this.#inTurn(line, { change, blocks, staged });
+    await this.#inTurn(line, { change, blocks, staged });
   }
 
   /** Runs one write, of any length, as a turn of the line. Rejects with its error, and after a write that failed. */
@@ -141,7 +141,7 @@ export class BookWriter {
 
   /** Runs a write. Rejects with its error, and from then on always with that error. */
   async #write(action: () => Promise<void>): Promise<void> {
-    this.assertSound();
+    this.#assertSound();
     try {
       await action();
     } catch (error) {
@@ -158,12 +158,12 @@ export class BookWriter {
 
   /** Throws while a write of the live range is under way, and after `end`. */
   assertIdle(): void {
-    assert(this.#busy === undefined, 'a write is already under way');
+    assert(!this.#isLiveBusy, 'a write is already under way');
     assert(!this.#closed, 'the store is closed');
   }
 
   /** Throws the error of the write that failed. */
-  assertSound(): void {
+  #assertSound(): void {
     if (this.#failure !== undefined) throw this.#failure.error;
   }
 
@@ -174,40 +174,30 @@ export class BookWriter {
     await this.#turns;
   }
 
-  #inTurn(line: Line, what: Pick<Waiting, 'change' | 'action' | 'blocks' | 'staged'>): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const over = (): void => {
-        if (this.#busy === waiting) this.#busy = undefined;
-      };
-      const waiting: Waiting = {
-        ...what,
-        resolve: () => {
-          over();
-          resolve();
-        },
-        reject: (error) => {
-          over();
-          reject(asError(error));
-        },
-      };
-      if (line === 'range') this.#ranges.push(waiting);
-      else {
-        this.assertIdle();
-        this.#live = waiting;
-        this.#busy = waiting;
-      }
-      if (!this.#isTurning) this.#turns = this.#takeTurns();
-    });
+  async #inTurn(line: Line, what: Pick<Waiting, 'change' | 'action' | 'blocks' | 'staged'>): Promise<void> {
+    const isLive = line === 'live';
+    if (isLive) this.assertIdle();
+    this.#isLiveBusy ||= isLive;
+    try {
+      await new Promise<void>((resolve, reject) => {
+        const waiting = { ...what, isLive, resolve, reject: (error: unknown) => reject(asError(error)) };
+        if (isLive) this.#waiting.unshift(waiting);
+        else this.#waiting.push(waiting);
+        if (!this.#isTurning) this.#turns = this.#takeTurns();
+      });
+    } finally {
+      if (isLive) this.#isLiveBusy = false;
+    }
   }
 
   /** Does not reject: those that wait do. */
   async #takeTurns(): Promise<void> {
     this.#isTurning = true;
-    while (this.#live !== undefined || this.#ranges.length > 0) {
+    while (this.#waiting.length > 0) {
       const group = this.#takeGroup();
       try {
         assert(!this.#closed, 'the store is closed');
-        this.assertSound();
+        this.#assertSound();
         const [first] = group;
         await (first?.action === undefined ? this.#writeGroup(group) : this.#write(first.action));
         for (const { resolve } of group) resolve();
@@ -223,13 +213,13 @@ export class BookWriter {
 
   /** A write of its own, or changes: that of the live range, and of others until they are enough for one write. */
   #takeGroup(): readonly Waiting[] {
-    const group = this.#live === undefined ? [] : [this.#live];
-    this.#live = undefined;
+    const group: Waiting[] = [];
     for (let bytes = 0; bytes < WRITE_FULL_BYTES && group.at(-1)?.action === undefined;) {
-      const [next] = this.#ranges;
+      const [next] = this.#waiting;
       if (next === undefined || (next.action !== undefined && group.length > 0)) break;
       group.push(next);
-      this.#ranges.shift();
+      this.#waiting.shift();
+      if (next.isLive) continue;
       for (const { collections } of next.blocks)
         for (const { encoded } of collections) bytes += encoded.length;
     }

@@ -5,8 +5,7 @@ import { contains } from '../../records/heightRanges.js';
 import { corruptRecord, isCorruption } from '../../StorageError.js';
 import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
-import { bookOf } from '../tables/bookRows.js';
-import { readHeads, readRanges, readSporks } from '../tables/readState.js';
+import { bookOf, readHeads, readRanges, readSporks } from '../tables/bookRows.js';
 import { postgresValues } from './postgresReader.js';
 
 /** What the store holds. */

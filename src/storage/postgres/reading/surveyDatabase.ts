@@ -1,54 +1,14 @@
 import { silentLogger } from '../../../observability/index.js';
 import type { Clock } from '../../../runtime/index.js';
-import type { BackfillPlan } from '../../port/RangeBook.js';
-import type { HeightRange, SporkRecord } from '../../port/stored.js';
 import { databasePlace } from '../connection/databasePlace.js';
 import { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
-import { readCoverage, readPlans, readSporks } from '../tables/readState.js';
+import { readCoverage, readPlans, readSporks } from '../tables/bookRows.js';
 import { OLDEST_SERVER, POSTGRES_SCHEMA_VERSION } from '../tables/schema.js';
 import { readSizeBytes } from './loadStore.js';
 
-/** What a server says of itself. */
-interface ServerFacts {
-  readonly version: string;
-  readonly isTooOld: boolean;
-  readonly oldestVersion: number;
-  readonly user: string;
-  /** It accepts no writes. */
-  readonly isReplica: boolean;
-  /** Server settings with which a power loss may lose committed data. */
-  readonly unsafe: readonly string[];
-  /** The user may create schemas, which is necessary in a database without our tables. */
-  readonly mayCreate: boolean;
-  readonly connections: { readonly used: number; readonly max: number };
-}
-
 /** What `doctor` learns about a database, in one read-only transaction. */
-export interface DatabaseSurvey extends ServerFacts {
-  /** Without credentials. */
-  readonly place: string;
-  /** The protocol, such as `TLSv1.3`; `undefined` for an unencrypted connection. */
-  readonly tls: string | undefined;
-  /** `undefined`: it has no tables of ours. */
-  readonly store: DatabaseStore | undefined;
-  /** The version of pg-boss' tables; `undefined`: there are none, or they may not be read. */
-  readonly jobsVersion: number | undefined;
-  /** Of one query. */
-  readonly roundTripMs: number;
-}
-
-export interface DatabaseStore {
-  readonly schemaVersion: number;
-  readonly isTooNew: boolean;
-  readonly chainId: string;
-  readonly mayWrite: boolean;
-  /** The live range last. */
-  readonly coverage: readonly HeightRange[];
-  readonly sporks: readonly SporkRecord[];
-  readonly plans: readonly BackfillPlan[];
-  readonly bytes: number;
-}
+export type DatabaseSurvey = Awaited<ReturnType<typeof survey>>;
 
 const SERVER = `SELECT current_setting('server_version') AS version,
   current_setting('server_version_num')::integer < ${OLDEST_SERVER * 10_000} AS "isTooOld", ${OLDEST_SERVER} AS "oldestVersion",
@@ -60,7 +20,20 @@ const SERVER = `SELECT current_setting('server_version') AS version,
   json_build_object('max', current_setting('max_connections')::integer, 'used',
     (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')) AS connections`;
 
-interface ServerRow extends ServerFacts {
+/** What a server says of itself. */
+interface ServerRow {
+  readonly version: string;
+  readonly isTooOld: boolean;
+  readonly oldestVersion: number;
+  readonly user: string;
+  /** It accepts no writes. */
+  readonly isReplica: boolean;
+  /** Server settings with which a power loss may lose committed data. */
+  readonly unsafe: readonly string[];
+  /** The user may create schemas, which is necessary in a database without our tables. */
+  readonly mayCreate: boolean;
+  readonly connections: { readonly used: number; readonly max: number };
+  /** The protocol, such as `TLSv1.3`; `null` for an unencrypted connection. */
   readonly tls: string | null;
   readonly hasStore: boolean;
   readonly hasJobs: boolean;
@@ -84,10 +57,7 @@ export async function surveyDatabase(
   }
 }
 
-async function survey(
-  session: Session,
-  { clock, place }: { readonly clock: Clock; readonly place: string },
-): Promise<DatabaseSurvey> {
+async function survey(session: Session, { clock, place }: { readonly clock: Clock; readonly place: string }) {
   const { rows } = await session.query<ServerRow>({ text: SERVER });
   const askedAtMs = clock.monotonic();
   await session.query({ text: 'SELECT 1' });
@@ -96,12 +66,20 @@ async function survey(
   if (server === undefined) throw new Error('the server returned no row about itself');
   const { hasJobs, hasStore, tls, ...facts } = server;
   const store = hasStore ? await surveyTables(session) : undefined;
+  // Of pg-boss' tables; `undefined`: there are none, or they may not be read.
   const jobsVersion = hasJobs ? await readJobsVersion(session) : undefined;
   return { ...facts, place, store, jobsVersion, roundTripMs, tls: tls ?? undefined };
 }
 
-async function surveyTables(session: Session): Promise<DatabaseStore | undefined> {
-  const { rows } = await session.query<Pick<DatabaseStore, 'schemaVersion' | 'chainId' | 'mayWrite'>>({
+interface StoreRow {
+  readonly schemaVersion: number;
+  readonly chainId: string;
+  readonly mayWrite: boolean;
+}
+
+/** `undefined`: they are not filled yet. */
+async function surveyTables(session: Session) {
+  const { rows } = await session.query<StoreRow>({
     text: `SELECT schema_version AS "schemaVersion", chain_id AS "chainId",
       has_table_privilege('flow_store.store', 'INSERT, UPDATE, DELETE') AS "mayWrite" FROM flow_store.store`,
   });
@@ -111,6 +89,7 @@ async function surveyTables(session: Session): Promise<DatabaseStore | undefined
   const common = { ...row, isTooNew, bytes: await readSizeBytes(session) };
   // The tables of a newer version may mean something else.
   if (isTooNew) return { ...common, coverage: [], sporks: [], plans: [] };
+  // The live range last.
   const coverage = (await readCoverage(session)).filter(({ from, to }) => to >= from);
   return { ...common, coverage, sporks: await readSporks(session), plans: await readPlans(session) };
 }

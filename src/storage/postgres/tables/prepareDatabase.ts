@@ -5,7 +5,16 @@ import { heightKey, Prefix } from '../../records/schema.js';
 import { DatabaseFault, StorageError } from '../../StorageError.js';
 import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
-import { OLDEST_SERVER, POSTGRES_SCHEMA_VERSION, PROOF_STATEMENTS, SCHEMA_STATEMENTS } from './schema.js';
+import { lockStore } from './bookRows.js';
+import {
+  DATA_TABLES,
+  OLDEST_SERVER,
+  partitionOf,
+  partitionStatements,
+  POSTGRES_SCHEMA_VERSION,
+  PROOF_STATEMENTS,
+  SCHEMA_STATEMENTS,
+} from './schema.js';
 
 /** `unique_violation`, `duplicate_schema`, `duplicate_table`: another process creates the tables at this moment. */
 const CREATED_MEANWHILE: readonly unknown[] = ['23505', '42P06', '42P07'];
@@ -84,7 +93,7 @@ async function checkServer(database: PostgresDatabase): Promise<void> {
   );
 }
 
-export async function hasTable(session: Session, table: string): Promise<boolean> {
+async function hasTable(session: Session, table: string): Promise<boolean> {
   const { rows } = await session.query<{ found: boolean }>({
     text: `SELECT to_regclass('flow_store.${table}') IS NOT NULL AS found`,
   });
@@ -122,4 +131,31 @@ export async function readEvidence(session: Session): Promise<Entry[]> {
     text: 'SELECT height, record FROM flow_store.evidence ORDER BY height',
   });
   return rows.map(({ height, record }) => [heightKey(Prefix.evidence, height), record]);
+}
+
+/** Creates the partitions of the data tables before the first height of each is written. Expected errors: `StorageError`. */
+export function partitionMaker(database: PostgresDatabase): (heights: readonly number[]) => Promise<void> {
+  const known = new Set<number>();
+  return async (heights) => {
+    for (const partition of new Set(heights.map(partitionOf))) {
+      if (known.has(partition)) continue;
+      await database.persist(() => makePartition(database, partition));
+      known.add(partition);
+    }
+  };
+}
+
+function makePartition(database: PostgresDatabase, partition: number): Promise<void> {
+  return database.transaction(async (session) => {
+    // One process at a time creates partitions.
+    await lockStore(session);
+    const { rows } = await session.query<{ table: string }>({
+      text: `SELECT wanted AS table FROM unnest($1::text[]) AS wanted WHERE NOT EXISTS (SELECT FROM pg_class
+        WHERE oid = to_regclass('flow_store.' || wanted || '_' || $2) AND relispartition)`,
+      values: [DATA_TABLES, String(partition)],
+    });
+    if (rows.length === 0) return;
+    const statements = rows.flatMap(({ table }) => partitionStatements(table, partition));
+    await session.query({ text: statements.join(';\n') });
+  });
 }

@@ -15,7 +15,7 @@ import { databasePlace } from '../connection/databasePlace.js';
 import { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { PostgresDatabaseDependencies } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
-import { readCoverage, readHeads, readOpenRanges, readSporks, readStored } from '../tables/readState.js';
+import { readCoverage, readHeads, readOpenRanges, readSporks, readStored } from '../tables/bookRows.js';
 import { prepareDatabase, readEvidence } from '../tables/prepareDatabase.js';
 import { isCovered } from '../tables/schema.js';
 import {

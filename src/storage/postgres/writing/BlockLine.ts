@@ -5,15 +5,14 @@ import { applyCommit } from '../../records/book/applyCommit.js';
 import type { StoreState } from '../../records/book/StoreBook.js';
 import type { Session, WriteSession } from '../connection/Session.js';
 import { BlockRows } from '../tables/BlockRows.js';
-import type { Partitions } from '../tables/Partitions.js';
 import type { Scripts } from '../tables/Scripts.js';
 import type { Fence } from './Fence.js';
-import { noteProofs } from './unprovenRows.js';
+import { noteProofs } from './changeRows.js';
 
 /** What a line writes with; the lines of a store share partitions and scripts. */
 export interface LineParts {
   readonly fence: () => Pick<Fence, 'write'>;
-  readonly partitions: Partitions;
+  readonly makePartitions: (heights: readonly number[]) => Promise<void>;
   readonly scripts: Scripts;
   /** What is durable of the run, and the sporks known so far. */
   readonly state: () => StoreState;
@@ -62,13 +61,13 @@ export class BlockLine {
   /** Rejects as `RangeStore.commit`. */
   async commit<T>(batch: CommitBatch, { write, isGone }: Progress<T>): Promise<T> {
     this.#assertIdle();
-    const { fence, onDurable, partitions, state } = this.#parts;
+    const { fence, makePartitions, onDurable, state } = this.#parts;
     const next = applyCommit(state(), batch);
     const rows = this.#takeRows(batch.blocks);
     const steps = rows.steps();
     const blocks = batch.blocks.map(({ block }) => block);
     const result = await this.alone(async () => {
-      await partitions.make(blocks.map(({ height }) => height));
+      await makePartitions(blocks.map(({ height }) => height));
       return fence().write(async (session) => {
         for (const step of steps) session.later(step);
         noteProofs(session, blocks, { hasProofs: this.#hasProofs });

@@ -1,5 +1,4 @@
-import { RangeLostError } from '../../port/RangeLostError.js';
-import { StorageError } from '../../StorageError.js';
+import { RangeLostError, StorageError } from '../../StorageError.js';
 import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session, Step, WriteSession } from '../connection/Session.js';
 

@@ -11,13 +11,23 @@ import type { RepairedBook } from '../../records/book/repairedBook.js';
 import { joined } from '../../records/heightRanges.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
 import { parseHeightKey, Prefix } from '../../records/schema.js';
-import type { Session, WriteSession } from '../connection/Session.js';
-import { BlockRows } from '../tables/BlockRows.js';
-import { deleteBlocks, readBook, writeBook } from '../tables/bookRows.js';
+import type { Session, WriteSession, Step } from '../connection/Session.js';
+import { BlockRows, microsecondsOf } from '../tables/BlockRows.js';
+import {
+  deleteBlocks,
+  readBook,
+  writeBook,
+  lockStore,
+  readCoverage,
+  readHeads,
+  readStored,
+} from '../tables/bookRows.js';
 import { readEvidence } from '../tables/prepareDatabase.js';
-import { lockStore, readCoverage, readHeads, readStored } from '../tables/readState.js';
 import { Scripts } from '../tables/Scripts.js';
-import { isCovered } from '../tables/schema.js';
+import { isCovered, POSTGRES_SCHEMA_VERSION } from '../tables/schema.js';
+import { decodeBlock } from '../../../flow/index.js';
+import type { FinalizedBlock } from '../../../flow/index.js';
+import { provenRecord } from '../../records/blocks/readBlocks.js';
 
 /** Takes a state of the store over: only the live range may grow before the transaction ends. */
 async function lockedBook(session: Session): Promise<StoreBook> {
@@ -149,4 +159,99 @@ export async function healRows(
   for (const { from, to } of healed.holes) await deleteBlocks(session, from, to);
   await writeBook(session, before, healed.book);
   return healed;
+}
+
+/** With more ranges, everything from the lowest to the highest height counts, until the proofs are found there. */
+const MAX_UNPROVEN_RANGES = 256;
+
+/** As in `flow_store.unproven`; `undefined`: no block has a proof. */
+export function parseHeights(text: string | null): readonly HeightRange[] | undefined {
+  return text === null
+    ? undefined
+    : [...text.matchAll(/\[(\d+),(\d+)\)/g)].map(([, from, to]) => ({
+        from: Number(from),
+        to: Number(to) - 1,
+      }));
+}
+
+function heightsOf(blocks: readonly FinalizedBlock[]): string {
+  const ranges = joined(blocks.map(({ height }) => ({ from: height, to: height })));
+  return `{${ranges.map(({ from, to }) => `[${from},${to + 1})`).join()}}`;
+}
+
+const RAISE_VERSION: Step = {
+  name: 'raise_version',
+  text: `UPDATE flow_store.store SET schema_version = ${POSTGRES_SCHEMA_VERSION} WHERE schema_version < ${POSTGRES_SCHEMA_VERSION}`,
+};
+
+/** Call it after the rows of the blocks were written. `hasProofs`: the store is known to have had one before. */
+export function noteProofs(
+  session: WriteSession,
+  blocks: readonly FinalizedBlock[],
+  { hasProofs }: { readonly hasProofs: boolean },
+): void {
+  const proven = blocks.filter(({ proof }) => proof !== undefined);
+  const unproven = blocks.filter(({ proof }) => proof === undefined);
+  if (proven.length > 0 && !hasProofs) {
+    session.later(RAISE_VERSION);
+    // The first proof of the store: nothing else that is durable has one.
+    session.later({
+      name: 'first_proof',
+      text: `UPDATE flow_store.unproven SET heights = coalesce((SELECT range_agg(durable) FROM (
+          SELECT int8range(from_height, to_height, '[]') FROM flow_store.coverage WHERE to_height >= from_height
+          UNION ALL SELECT int8range(height, height, '[]') FROM flow_store.block
+            WHERE height > (SELECT max(to_height) FROM flow_store.coverage)
+          UNION ALL SELECT int8range(height, height, '[]') FROM flow_store.open_range
+            JOIN flow_store.block ON height BETWEEN from_height AND to_height
+        ) AS every (durable)), '{}') - $1::int8multirange WHERE heights IS NULL`,
+      values: [heightsOf(proven)],
+    });
+  }
+  if (unproven.length > 0)
+    session.later({
+      name: 'note_unproven',
+      text: `UPDATE flow_store.unproven SET heights = CASE
+          WHEN (SELECT count(*) FROM unnest(heights + $1::int8multirange)) <= ${MAX_UNPROVEN_RANGES}
+          THEN heights + $1::int8multirange ELSE int8multirange(range_merge(heights + $1::int8multirange)) END
+        WHERE heights IS NOT NULL`,
+      values: [heightsOf(unproven)],
+    });
+}
+
+/** See `IndexStore.addProofs`. Resolves with the heights that are left, as text. */
+export async function addProofs(
+  session: WriteSession,
+  blocks: readonly FinalizedBlock[],
+): Promise<string | null> {
+  // The row of the store, blocks, unproven heights: in the order of other writers, none waits for another in a circle.
+  session.later(RAISE_VERSION);
+  const { rows } = await session.query<{ height: number; record: Buffer }>({
+    text: `SELECT height, record FROM flow_store.block data WHERE height = ANY($1) AND ${isCovered('height')}
+      ORDER BY height FOR UPDATE`,
+    values: [blocks.map(({ height }) => height)],
+  });
+  const stored = new Map(rows.map(({ height, record }) => [height, record]));
+  const proven: FinalizedBlock[] = [];
+  for (const block of blocks) {
+    const value = stored.get(block.height);
+    const record = value && provenRecord(value, block);
+    if (record === undefined) continue;
+    proven.push(block);
+    if (record === value) continue;
+    session.later({
+      name: 'add_proof',
+      text: `UPDATE flow_store.block SET record = $2::bytea,
+        time = timestamptz '2000-01-01 00:00:00+00' + $3::bigint * interval '1 microsecond' WHERE height = $1`,
+      values: [
+        ...[block.height, `\\x${record.toString('hex')}`],
+        String(microsecondsOf(decodeBlock(block.encoded).timestamp)),
+      ],
+    });
+  }
+  noteProofs(session, proven, { hasProofs: false });
+  const left = await session.query<{ heights: string | null }>({
+    text: 'UPDATE flow_store.unproven SET heights = heights - $1::int8multirange RETURNING heights::text AS heights',
+    values: [heightsOf(proven)],
+  });
+  return left.rows[0]?.heights ?? null;
 }

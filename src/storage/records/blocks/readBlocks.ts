@@ -154,7 +154,7 @@ function bodySlice(read: ReadBlock, slice: Slice, valueOf: (chunk: number) => Bu
 }
 
 /** Checks one chunk of a body (or the whole of a small one). Expected errors: `StorageError` (`corrupt`). */
-export function openBodyChunk(
+function openBodyChunk(
   key: Buffer,
   value: Buffer,
   height: number,

@@ -1,5 +1,4 @@
 import { corruptRecord, isCorruption } from '../../StorageError.js';
-import type { BackfillPlan } from '../../port/RangeBook.js';
 import type { BlockHead, StoreMeta } from '../../port/stored.js';
 import type { Database, Entry, WriteBatch } from '../Database.js';
 import type { Coverage } from '../accountCoverage.js';
@@ -10,8 +9,8 @@ import {
   decodeRewind,
   encodeCoverage,
   encodeProgress,
+  encodeRewind,
 } from '../coding/heightRecords.js';
-import type { RewindIntent } from '../coding/heightRecords.js';
 import {
   decodeMeta,
   decodeOpenRecord,
@@ -26,16 +25,9 @@ import { overlap } from '../heightRanges.js';
 import type { HeightRanges } from '../heightRanges.js';
 import {
   ACCOUNTS_SCHEMA_VERSION,
-  COVERAGE_KEY,
-  META_KEY,
-  PLANS_KEY,
-  PROGRESS_KEY,
   PROOFS_SCHEMA_VERSION,
-  PUBLISHED_KEY,
   Prefix,
   RANGES_SCHEMA_VERSION,
-  REWIND_KEY,
-  UNPROVEN_KEY,
   heightKey,
   heightRange,
   parseBlockKey,
@@ -46,30 +38,50 @@ import { MAX_BLOCKS_ABOVE_WATERMARK } from './StoreBook.js';
 import type { LineState, OpenState, StoreBook } from './StoreBook.js';
 import { settled } from './changeBook.js';
 
-export function readMeta(database: Database): Promise<StoreMeta | undefined> {
-  return readRecord(database, META_KEY, 'meta record', (payload) =>
-    decodeMeta(payload, PROOFS_SCHEMA_VERSION),
-  );
+/** A record that a store has once, or not at all. */
+interface Single<T> {
+  readonly key: Buffer;
+  /** In messages. */
+  readonly what: string;
+  readonly encode: (content: T) => Buffer;
+  readonly decode: (payload: Buffer) => T | undefined;
 }
 
-export function readProgress(database: Database): Promise<number | undefined> {
-  return readRecord(database, PROGRESS_KEY, 'progress record', decodeProgress);
+/** All of them: `schema.ts` tells what each is. */
+export const single = {
+  meta: one(Prefix.meta, 'meta record', encodeMeta, (each) => decodeMeta(each, PROOFS_SCHEMA_VERSION)),
+  progress: one(Prefix.progress, 'progress record', encodeProgress, decodeProgress),
+  rewind: one(Prefix.rewind, 'rewind record', encodeRewind, decodeRewind),
+  coverage: one(Prefix.coverage, 'record of the account index', encodeCoverage, decodeCoverage),
+  published: one(Prefix.published, 'record of the ranges', encodeCoverage, decodeCoverage),
+  plans: one(Prefix.plans, 'record of the plans', encodePlans, decodePlans),
+  unproven: one(Prefix.unproven, 'record of the unproven heights', encodeCoverage, decodeCoverage),
+};
+
+function one<T>(
+  prefix: number,
+  what: string,
+  encode: Single<T>['encode'],
+  decode: Single<T>['decode'],
+): Single<T> {
+  return { key: Buffer.of(prefix), what, encode, decode };
 }
 
-export function readRewind(database: Database): Promise<RewindIntent | undefined> {
-  return readRecord(database, REWIND_KEY, 'rewind record', decodeRewind);
+/** `undefined`: there is none. Expected errors: `StorageError` (`corrupt`). */
+export async function readOne<T>(
+  database: Database,
+  { key, what, decode }: Single<T>,
+): Promise<T | undefined> {
+  const value = await database.get(key);
+  return value && openValue({ what }, key, value, decode);
 }
 
-export async function readPublished(database: Database): Promise<HeightRanges> {
-  return (await readRecord(database, PUBLISHED_KEY, 'record of the ranges', decodeCoverage)) ?? [];
+export function sealOne<T>({ key, encode }: Single<T>, content: T): Entry {
+  return [key, seal(key, encode(content))];
 }
 
 export async function readUnproven(database: Database): Promise<HeightRanges> {
-  return (await readRecord(database, UNPROVEN_KEY, 'record of the unproven heights', decodeCoverage)) ?? [];
-}
-
-export async function readPlans(database: Database): Promise<readonly BackfillPlan[]> {
-  return (await readRecord(database, PLANS_KEY, 'record of the plans', decodePlans)) ?? [];
+  return (await readOne(database, single.unproven)) ?? [];
 }
 
 /** Reads what is sound: damage is noted, or ignored, and what it hides is `undefined`. */
@@ -90,13 +102,13 @@ export async function readOpenRecords(database: Database, sound = strictly): Pro
 
 /** The ranges below a live one, and the plans. Ranges that contradict each other are damage. */
 export async function readRanges(database: Database, firstHeight: number, sound = strictly) {
-  const published = (await sound(() => readPublished(database))) ?? [];
-  const plans = (await sound(() => readPlans(database))) ?? [];
+  const published = (await sound(() => readOne(database, single.published))) ?? [];
+  const plans = (await sound(() => readOne(database, single.plans))) ?? [];
   const open = await readOpenRecords(database, sound);
   const disorder = disorderOf(firstHeight, published, open);
   if (disorder === undefined) return { published, plans, open };
   await sound(() => {
-    throw corruptRecord('record of the ranges', undefined, disorder);
+    throw corruptRecord(single.published.what, undefined, disorder);
   });
   return { published: [], plans, open: [] };
 }
@@ -130,14 +142,9 @@ function openOpenRecord([key, value]: Entry): OpenRecord {
 
 const OPEN_RECORD = 'record of an open range';
 
-/** The coverage record of an account index. */
-export function sealCoverage(coverage: Coverage): Entry {
-  return [COVERAGE_KEY, seal(COVERAGE_KEY, encodeCoverage(coverage))];
-}
-
-/** The coverage record, whether or not the meta record claims an account index. */
-export function readCoverage(database: Database): Promise<Coverage | undefined> {
-  return readRecord(database, COVERAGE_KEY, COVERAGE_RECORD, decodeCoverage);
+export function sealOpen(record: OpenRecord): Entry {
+  const key = heightKey(Prefix.open, record.from);
+  return [key, seal(key, encodeOpenRecord(record))];
 }
 
 /**
@@ -146,23 +153,11 @@ export function readCoverage(database: Database): Promise<Coverage | undefined> 
  */
 export async function coverageOf(database: Database, meta: StoreMeta): Promise<Coverage | undefined> {
   if (meta.schemaVersion < ACCOUNTS_SCHEMA_VERSION) return undefined;
-  const coverage = await readCoverage(database);
+  const coverage = await readOne(database, single.coverage);
   if (coverage === undefined && meta.schemaVersion === ACCOUNTS_SCHEMA_VERSION) {
-    throw corruptRecord(COVERAGE_RECORD, undefined, 'it is missing');
+    throw corruptRecord(single.coverage.what, undefined, 'it is missing');
   }
   return coverage;
-}
-
-const COVERAGE_RECORD = 'record of the account index';
-
-async function readRecord<T>(
-  database: Database,
-  key: Buffer,
-  name: string,
-  decode: (payload: Buffer) => T | undefined,
-): Promise<T | undefined> {
-  const value = await database.get(key);
-  return value && openValue({ what: name }, key, value, decode);
 }
 
 /**
@@ -171,9 +166,13 @@ async function readRecord<T>(
  *
  * Expected errors: `StorageError` (`corrupt`).
  */
-export async function readLine(
+async function readLine(
   database: Database,
-  { firstHeight, latestIndexedHeight, to }: LineBounds,
+  {
+    firstHeight,
+    latestIndexedHeight,
+    to,
+  }: { readonly firstHeight: number; readonly latestIndexedHeight: number; readonly to: number },
   tolerateDamage: boolean,
 ): Promise<LineState> {
   let damaged = false;
@@ -210,35 +209,25 @@ export async function readLine(
   return { latestIndexedHeight, latestBlock, above, damaged };
 }
 
-/** The heights of a run. */
-export interface LineBounds {
-  readonly firstHeight: number;
-  readonly latestIndexedHeight: number;
-  /** The highest height that may be durable. */
-  readonly to: number;
-}
-
 /** Puts every record that changes with the book. `before` is `undefined` for a new store. */
 export function putChanges(before: StoreBook | undefined, after: StoreBook, batch: WriteBatch): void {
-  const { accounts, live, published, plans, open } = after;
-  const put = (key: Buffer, payload: Buffer): void => batch.put(key, seal(key, payload));
-  const putList = (key: Buffer, list: readonly unknown[], payload: Buffer): void => {
-    if (list.length > 0) put(key, payload);
-    else if (before !== undefined) batch.del(key);
+  const { accounts, live, published, plans, open, unproven } = after;
+  const put = <T>(record: Single<T>, content: T): void => batch.put(...sealOne(record, content));
+  const putList = <T extends readonly unknown[]>(record: Single<T>, list: T, old: T | undefined): void => {
+    if (list === old) return;
+    if (list.length > 0) put(record, list);
+    else if (before !== undefined) batch.del(record.key);
   };
-  if (live.meta !== before?.live.meta) put(META_KEY, encodeMeta(live.meta));
-  if (live.latestIndexedHeight !== before?.live.latestIndexedHeight) {
-    put(PROGRESS_KEY, encodeProgress(live.latestIndexedHeight));
-  }
-  if (published !== before?.published) putList(PUBLISHED_KEY, published, encodeCoverage(published));
-  if (plans !== before?.plans) putList(PLANS_KEY, plans, encodePlans(plans));
-  if (accounts !== undefined && accounts !== before?.accounts) batch.put(...sealCoverage(accounts));
-  const { unproven } = after;
-  if (unproven !== before?.unproven) putList(UNPROVEN_KEY, unproven, encodeCoverage(unproven));
+  if (live.meta !== before?.live.meta) put(single.meta, live.meta);
+  if (live.latestIndexedHeight !== before?.live.latestIndexedHeight)
+    put(single.progress, live.latestIndexedHeight);
+  putList(single.published, published, before?.published);
+  putList(single.plans, plans, before?.plans);
+  putList(single.unproven, unproven, before?.unproven);
+  if (accounts !== undefined && accounts !== before?.accounts) put(single.coverage, accounts);
   if (open === before?.open) return;
   const records = new Set(before?.open.map(({ record }) => record));
-  for (const { record } of open)
-    if (!records.has(record)) put(heightKey(Prefix.open, record.from), encodeOpenRecord(record));
+  for (const { record } of open) if (!records.has(record)) batch.put(...sealOpen(record));
   const left = new Set(open.map(({ record }) => record.from));
   for (const { from } of records) if (!left.has(from)) batch.del(heightKey(Prefix.open, from));
 }
@@ -249,7 +238,7 @@ export function putChanges(before: StoreBook | undefined, after: StoreBook, batc
  */
 export async function loadBook(database: Database, meta: StoreMeta, forRewind: boolean): Promise<StoreBook> {
   const { firstHeight, schemaVersion } = meta;
-  const latestIndexedHeight = await readProgress(database);
+  const latestIndexedHeight = await readOne(database, single.progress);
   if (latestIndexedHeight === undefined) throw corruptRecord('progress record', undefined, 'it is missing');
   if (latestIndexedHeight < firstHeight - 1) {
     throw corruptRecord('progress record', undefined, `it lies below the first height, ${firstHeight}`);
@@ -262,8 +251,9 @@ export async function loadBook(database: Database, meta: StoreMeta, forRewind: b
   const { published, plans, open: records } = await readRanges(database, firstHeight);
   const open: OpenState[] = [];
   for (const record of records) {
-    const { from: first, to, next } = record;
-    const run = { firstHeight: first, latestIndexedHeight: next - 1, to };
+    // What is above `keep` is yet to be removed.
+    const { from, next, keep = record.to } = record;
+    const run = { firstHeight: from, latestIndexedHeight: next - 1, to: keep };
     open.push({ record, line: await readLine(database, run, forRewind) });
   }
   const unproven = await readUnproven(database);

@@ -6,7 +6,7 @@ import { RangeTakenError } from '../../port/RangeTakenError.js';
 import type { HeightRange, SporkRecord } from '../../port/stored.js';
 import { isLive } from '../accountCoverage.js';
 import type { OpenRecord } from '../coding/jsonRecords.js';
-import { joined, overlap, without } from '../heightRanges.js';
+import { atMost, joined, overlap, without } from '../heightRanges.js';
 import type { HeightRanges } from '../heightRanges.js';
 import { PROOFS_SCHEMA_VERSION, schemaVersionOf } from '../schema.js';
 import { coverageOfBook, durableHeights } from './StoreBook.js';
@@ -71,7 +71,10 @@ export function withProofs(
   if (meta.schemaVersion === PROOFS_SCHEMA_VERSION) {
     const unproven = heightsWith(false);
     if (unproven.length === 0 && before.unproven.length === 0) return after;
-    return { ...after, unproven: few(without(joined([...before.unproven, ...unproven]), proven)) };
+    return {
+      ...after,
+      unproven: atMost(MAX_UNPROVEN_RANGES, without(joined([...before.unproven, ...unproven]), proven)),
+    };
   }
   if (proven.length === 0) return after;
   // The first proof in this store: nothing that is durable has any.
@@ -81,19 +84,11 @@ export function withProofs(
   );
   const old = [...durableHeights(before), ...above];
   const live = { ...after.live, meta: { ...meta, schemaVersion: PROOFS_SCHEMA_VERSION } };
-  return { ...after, live, unproven: few(without(joined([...old, ...heightsWith(false)]), proven)) };
-}
-
-function few(ranges: HeightRange[]): HeightRanges {
-  if (ranges.length <= MAX_UNPROVEN_RANGES) return ranges;
-  const gapAbove = (index: number): number =>
-    (ranges[index + 1]?.from ?? Number.MAX_SAFE_INTEGER) - (ranges[index]?.to ?? 0);
-  const narrowest = ranges.reduce(
-    (best, _range, index) => (gapAbove(index) < gapAbove(best) ? index : best),
-    0,
-  );
-  const bridge = { from: ranges[narrowest]?.to ?? 0, to: ranges[narrowest + 1]?.from ?? 0 };
-  return few(joined([...ranges, bridge]));
+  return {
+    ...after,
+    live,
+    unproven: atMost(MAX_UNPROVEN_RANGES, without(joined([...old, ...heightsWith(false)]), proven)),
+  };
 }
 
 /** The state of an open range as its line sees it. */

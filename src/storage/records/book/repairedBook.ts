@@ -2,16 +2,7 @@ import { OperatorError } from '../../../runtime/index.js';
 import { MAX_PLANS } from '../../port/RangeBook.js';
 import type { BackfillPlan } from '../../port/RangeBook.js';
 import type { HeightRange } from '../../port/stored.js';
-import {
-  contains,
-  joined,
-  rangeOf,
-  rangesInWords,
-  upTo,
-  within,
-  withinGap,
-  without,
-} from '../heightRanges.js';
+import { atMost, contains, joined, rangeOf, rangesInWords, upTo, within, without } from '../heightRanges.js';
 import type { HeightRanges } from '../heightRanges.js';
 import { rewound } from '../accountCoverage.js';
 import { coverageOfBook } from './StoreBook.js';
@@ -102,8 +93,7 @@ function withHoles(
   const healing = plans.filter(({ heals }) => heals === true);
   const isRoom = healing.length + holes.length <= MAX_PLANS;
   const kept = isRoom ? plans : plans.filter(({ heals }) => heals !== true);
-  let wanted = isRoom ? holes : joined([...healing, ...holes]);
-  for (let gap = 2; wanted.length > MAX_PLANS; gap *= 2) wanted = withinGap(wanted, gap);
+  const wanted = isRoom ? holes : atMost(MAX_PLANS, joined([...healing, ...holes]));
   const next = Math.max(plans.at(-1)?.id ?? 0, lastPlan) + 1;
   const added = wanted.map(({ from, to }, index) => ({
     id: next + index,
