@@ -568,9 +568,9 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a collection is given up after five failures',
     file: 'collections/requester/RequestOrder.ts',
-    of: '    this.#due.set(wanted, this.#pauseMs(wanted, node, failure, isUntried));',
+    of: '    this.#wait(wanted, this.#pauseMs(wanted, node, failure, isUntried));',
     instead:
-      '    if (wanted.attempts < 5) this.#due.set(wanted, this.#pauseMs(wanted, node, failure, isUntried));',
+      '    if (wanted.attempts < 5) this.#wait(wanted, this.#pauseMs(wanted, node, failure, isUntried));',
   },
   {
     name: 'execution data of another height is taken for the next',
@@ -695,7 +695,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     name: 'not given back: the slot of an answer that comes after the stop',
     file: 'collections/requester/CollectionRequester.ts',
     of: '    this.#over(wanted);\n    try {',
-    instead: "    if ('bodies' in fetched) return;\n    this.#over(wanted);\n    try {",
+    instead: '    if (bodies !== undefined) return;\n    this.#over(wanted);\n    try {',
     heldBy: {
       file: 'unit/collections/CollectionRequester.test.ts',
       test: 'are given back by an answer that comes after the stop',

@@ -93,8 +93,6 @@ interface Question {
 interface Answer extends Question {
   readonly bodies: readonly Uint8Array[];
   /** Monotonic milliseconds. */
-  readonly sentAtMs: number;
-  /** Monotonic milliseconds. */
   readonly receivedAtMs: number;
 }
 
@@ -204,10 +202,16 @@ export class CollectionRequester {
     await Promise.all(calls.map((call) => call.returned));
   }
 
+  /** No height wants the collection any more: a call under way is cancelled, and removes the entry when it returns. */
   #leave(wanted: WantedCollection): void {
     this.#order.waitNoMore(wanted);
     wanted.forget();
-    this.#cancel(wanted);
+    const { call } = wanted;
+    if (call === undefined) this.#mcq.letGo(wanted);
+    else if (!call.isAnswered && !call.controller.signal.aborted) {
+      this.#dependencies.metrics.requestsCancelled.inc();
+      call.controller.abort(new AbortError('the collection is no longer wanted'));
+    }
   }
 
   /** Never throws: whoever gives it a reason to send is not to blame for a bug in here, and must not swallow it. */
@@ -341,65 +345,42 @@ export class CollectionRequester {
     );
   }
 
-  /** No height wants the collection any more: a call under way is cancelled, and removes the entry when it returns. */
-  #cancel(wanted: WantedCollection): void {
-    const { metrics } = this.#dependencies;
-    const { call } = wanted;
-    if (call === undefined) this.#mcq.letGo(wanted);
-    else if (!call.isAnswered && !call.controller.signal.aborted) {
-      metrics.requestsCancelled.inc();
-      call.controller.abort(new AbortError('the collection is no longer wanted'));
-    }
-  }
-
-  async #call(question: Question, use: SlotUse, options: FetchOptions): Promise<void> {
-    const { wanted } = question;
-    const fetched = await this.#fetch(question, use, options);
-    if ('bodies' in fetched && !this.#stopping.signal.aborted) {
-      this.#paced(fetched.receivedAtMs - fetched.sentAtMs);
-      this.#queue(fetched);
-      return;
-    }
-    this.#over(wanted);
-    try {
-      if ('failure' in fetched) this.#failed(fetched.question, fetched.failure, options.signal.aborted);
-    } finally {
-      this.#pump();
-    }
-  }
-
-  /** The answer, or why there is none and what was asked last. */
-  async #fetch(
-    question: Question,
-    use: SlotUse,
-    options: FetchOptions,
-  ): Promise<Answer | { readonly failure: unknown; readonly question: Question }> {
+  async #call({ wanted, node, way }: Question, use: SlotUse, options: FetchOptions): Promise<void> {
     const { clock, metrics } = this.#dependencies;
-    const { wanted, node, way } = question;
-    const sentAtMs = clock.monotonic();
     let asked = way;
-    let answeredInMs: number | undefined;
+    let bodies: readonly Uint8Array[] | undefined;
+    let failure: { readonly error: unknown } | undefined;
     this.#nodes.sent(node, way);
     try {
-      const bodies = await fetchCollection(wanted.id, node, way, options, {
+      bodies = await fetchCollection(wanted.id, node, way, options, {
         onCall: (one) => {
           asked = one;
           metrics.collectionsRequested.inc();
         },
         // The call continues: `explain` can name the cause before it ends.
         onRefused: (error) => {
-          const failure = faultIn(error);
-          if (failure !== undefined) wanted.failed(node.name, way, failure);
+          const fault = faultIn(error);
+          if (fault !== undefined) wanted.failed(node.name, way, fault);
         },
         tryAcquireSlot: () => this.#slots.tryAcquire(node.name, use),
       });
-      const receivedAtMs = clock.monotonic();
-      answeredInMs = receivedAtMs - sentAtMs;
-      return { wanted, node, way: asked, bodies, sentAtMs, receivedAtMs };
     } catch (error) {
-      return { failure: error, question: { wanted, node, way: asked } };
+      failure = { error };
+    }
+    const question = { wanted, node, way: asked };
+    const receivedAtMs = clock.monotonic();
+    const answeredInMs = receivedAtMs - wanted.sentAtMs;
+    this.#nodes.returned(node, way, bodies && answeredInMs);
+    if (bodies !== undefined && !this.#stopping.signal.aborted) {
+      this.#paced(answeredInMs);
+      this.#queue({ ...question, bodies, receivedAtMs });
+      return;
+    }
+    this.#over(wanted);
+    try {
+      if (failure !== undefined) this.#failed(question, failure.error, options.signal.aborted);
     } finally {
-      this.#nodes.returned(node, way, answeredInMs);
+      this.#pump();
     }
   }
 
@@ -449,7 +430,7 @@ export class CollectionRequester {
     }
   }
 
-  #answered({ wanted, node, way, bodies, sentAtMs, receivedAtMs }: Answer): void {
+  #answered({ wanted, node, way, bodies, receivedAtMs }: Answer): void {
     const { metrics, sink } = this.#dependencies;
     let collection: VerifiedCollection;
     try {
@@ -458,7 +439,7 @@ export class CollectionRequester {
       this.#failed({ wanted, node, way }, error, false);
       return;
     }
-    this.#nodes.gave(wanted, node, way, sentAtMs);
+    this.#nodes.gave(wanted, node, way);
     this.#reporter.succeeded(node, way);
     this.#collectionBytes.observe(collection.encoded.byteLength);
     metrics.requestToReceive.observe((receivedAtMs - (wanted.firstAskedAtMs ?? receivedAtMs)) / 1000);
