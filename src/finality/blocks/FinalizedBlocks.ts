@@ -9,7 +9,7 @@ import type { Clock, Random } from '../../runtime/index.js';
 import { askForBlock } from '../forks/askForBlock.js';
 import type { Answer } from '../forks/askForBlock.js';
 import { ForkResolver } from '../forks/ForkResolver.js';
-import type { ChainTrouble, ParentMismatch, StoredBlockReader } from '../forks/ForkResolver.js';
+import type { ChainTrouble, StoredBlockReader } from '../forks/ForkResolver.js';
 import { LinkedBlocks } from '../forks/LinkedBlocks.js';
 import type { RootParent, Watermark } from '../forks/LinkedBlocks.js';
 import { TipCheck } from '../forks/TipCheck.js';
@@ -239,20 +239,15 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     return this.#linked.size;
   }
 
-  /** Set while every node that answers gives a block that does not link to the latest stored one. */
-  parentMismatch(): ParentMismatch | undefined {
-    return this.#resolver.parentMismatch();
+  /** Set while no node that answers gives a block that fits what is stored, or what the spork table confirms. */
+  chainTrouble(): ChainTrouble | undefined {
+    return this.#resolver.trouble();
   }
 
   /** Set while the nodes do not agree on the block below a range. */
   disputedBelow(): { readonly height: number; readonly sinceMs: number } | undefined {
     const sinceMs = this.#below?.disputedSinceMs;
     return this.#below && sinceMs !== undefined ? { height: this.#below.height, sinceMs } : undefined;
-  }
-
-  /** Set while every node that answers gives another last block of a spork than the spork table confirms. */
-  missingSporkEnd(): ChainTrouble | undefined {
-    return this.#resolver.missingEnd();
   }
 
   /** The highest height whose block may be read now; for a range also the child of its last block. */
