@@ -9,7 +9,6 @@ const LASTING = { denials: 3, ms: 2_000 };
 
 /** How one node failed to deliver one collection, and what follows for the next call. */
 export interface NodeRecord extends NodeFailures {
-  /** The ways that failed. */
   readonly ways: ReadonlySet<CollectionWay>;
   /** The node said that it has no such collection: not a failure of the node. */
   readonly isDenial: boolean;
@@ -21,14 +20,11 @@ export interface NodeRecord extends NodeFailures {
   readonly lackedMs: number;
 }
 
-/** One call under way. */
 export interface Call {
   /** The height for which it was sent, which may no longer want it. */
   readonly sentFor: HeightRecord;
   readonly controller: AbortController;
-  /** Releases its slot, once. */
   readonly release: () => void;
-  /** Settles with the call. */
   returned: Promise<void>;
   /** Too late to cancel. */
   isAnswered: boolean;
@@ -47,8 +43,6 @@ export class WantedCollection {
   readonly id: Identifier;
   /** The heights that lack it, ascending; it is requested for the first. */
   readonly heights: HeightRecord[] = [];
-  /** Its slot in each of their blocks. */
-  readonly slots: number[] = [];
 
   // The fields below belong to the requester.
 
@@ -61,19 +55,15 @@ export class WantedCollection {
   lastNode: string | undefined;
   lastWay: CollectionWay | undefined;
   lastError: string | undefined;
-  /** Monotonic milliseconds of the first call. */
   firstAskedAtMs: number | undefined;
   /** Wall-clock milliseconds of the last call. */
   lastAskedAt: number | undefined;
-  /** Monotonic milliseconds at which the last call was sent. */
   sentAtMs = 0;
-  /** Monotonic milliseconds at which the last call failed. */
   failedAtMs = 0;
   /** Monotonic milliseconds at which its block became known, if it was new then; `undefined` for older blocks. */
   newSinceMs: number | undefined;
   /** Attempts that came too early for a collection of a new block. */
   earlyAttempts = 0;
-  /** Calls that got no answer. */
   silences = 0;
   /** By node; `undefined` before the first failure. Bounded by the number of nodes. */
   failures: Map<string, NodeRecord> | undefined;
@@ -87,7 +77,6 @@ export class WantedCollection {
     return (this.#tries ??= new Attempts());
   }
 
-  /** A call for it is under way. */
   get isUnderWay(): boolean {
     return this.call !== undefined;
   }
@@ -105,11 +94,9 @@ export class WantedCollection {
     return this.heights.includes(record);
   }
 
-  add(record: HeightRecord, slot: number): void {
+  add(record: HeightRecord): void {
     const place = this.heights.findIndex(({ height }) => height > record.height);
-    const at = place === -1 ? this.heights.length : place;
-    this.heights.splice(at, 0, record);
-    this.slots.splice(at, 0, slot);
+    this.heights.splice(place === -1 ? this.heights.length : place, 0, record);
   }
 
   /**
@@ -163,7 +150,6 @@ export class WantedCollection {
     const at = this.heights.indexOf(record);
     if (at === -1) return false;
     this.heights.splice(at, 1);
-    this.slots.splice(at, 1);
     return true;
   }
 }

@@ -7,7 +7,7 @@ import { BLOCK_CALL } from '../ports.js';
 import type { FinalityMetrics } from '../ports.js';
 import { askForBlock, askNode, nodesToAsk, serves } from './askForBlock.js';
 import type { Answer } from './askForBlock.js';
-import type { LinkedBlocks, Watermark } from './LinkedBlocks.js';
+import type { BlockLink, LinkedBlocks } from './LinkedBlocks.js';
 
 /** How often the nodes are asked again while none confirms the latest stored block. */
 const MISMATCH_RETRY_MS = 10_000;
@@ -35,14 +35,12 @@ export interface ChainTrouble {
   readonly height: number;
   /** Monotonic milliseconds at which it first became certain. */
   readonly sinceMs: number;
-  /** What does not match. */
   readonly what: string;
   /** The cause, if known, and what to do: the rest of the sentence. */
   readonly fix: string;
 }
 
 export type Resolution =
-  /** This block links. */
   | { readonly kind: 'accept'; readonly answer: Answer }
   /** Read again after a pause, if possible from other nodes than these. */
   | { readonly kind: 'retry'; readonly avoid: readonly Answer[]; readonly pauseMs: number };
@@ -53,7 +51,8 @@ interface Parts {
   readonly hasSporks: boolean;
   readonly nodes: AccessNodes;
   readonly linked: LinkedBlocks;
-  readonly watermark: Watermark;
+  /** The block at the watermark. */
+  readonly latestBlock: () => BlockLink | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Pick<FinalityMetrics, 'invalidBlocks'>;
@@ -261,7 +260,7 @@ export class ForkResolver {
   /** Records the mismatch, with the height to rewind to. */
   async #recordMismatch({ block }: Answer, signal: AbortSignal): Promise<void> {
     const { id, height, parentId } = block;
-    const latest = this.#parts.watermark.latestBlock();
+    const latest = this.#parts.latestBlock();
     if (latest === undefined || this.#misfit === id) return;
     const target = (await this.#highestConfirmed(latest.height, signal)) ?? latest.height - 1;
     this.#misfit = id;

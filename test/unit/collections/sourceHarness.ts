@@ -535,7 +535,7 @@ export class HeightsRequester extends CollectionRequester {
     const known = this.#mcq.get(height);
     if (known !== undefined) {
       // What came once may be wanted again here.
-      known.received = [];
+      known.received = new Map();
       this.#mcq.replaceBlock(wanted);
     } else if (ids.length > 0) {
       const record = this.#mcq.enqueueMissingCollections(wanted, 0, () => undefined);
