@@ -559,7 +559,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     name: 'cancelled request not released',
     file: 'collections/requester/CollectionRequester.ts',
     of: '    this.#over(wanted);\n    try {',
-    instead: '    if (!options.signal.aborted) this.#over(wanted);\n    try {',
+    instead: '    if (!signal.aborted) this.#over(wanted);\n    try {',
     heldBy: {
       file: 'unit/collections/CollectionRequester.test.ts',
       test: 'frees the slot for the next height',

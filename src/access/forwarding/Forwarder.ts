@@ -1,6 +1,6 @@
 import { connectivityState, Metadata, status } from '@grpc/grpc-js';
 import type { ChannelInterface } from '@grpc/grpc-js';
-import { isAbort, unlessAborted } from '../../runtime/index.js';
+import { isAbort, orAborted } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { openConnection } from '../transport/channel/connection.js';
 import type { Connection } from '../transport/channel/connection.js';
@@ -169,11 +169,10 @@ class ForwardingNode {
    */
   async reach(clock: Clock, signal: AbortSignal): Promise<boolean> {
     this.#reaching ??= this.#reach(clock).finally(() => (this.#reaching = undefined));
-    const reaching = this.#reaching;
-    return unlessAborted<boolean>(signal, (resolve) => {
-      void reaching.then(resolve);
-      return () => undefined;
-    }).catch(() => false);
+    return orAborted(this.#reaching, signal).catch((error: unknown) => {
+      if (!signal.aborted) throw error;
+      return false;
+    });
   }
 
   async #reach(clock: Clock): Promise<boolean> {

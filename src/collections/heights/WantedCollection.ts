@@ -1,14 +1,24 @@
 import { Attempts } from '../../access/index.js';
+import type { AccessMethod, TroubleKind } from '../../access/index.js';
 import type { Identifier } from '../../flow/index.js';
-import type { CollectionWay, NodeFailures } from '../ports.js';
+import type { CollectionWay } from '../ports.js';
 import type { Fault } from '../FaultReporter.js';
 import type { HeightRecord } from './HeightRecord.js';
 
 /** After this many denials over this time, a denial no longer means that the node is just late. */
 const LASTING = { denials: 3, ms: 2_000 };
 
-/** How one node failed to deliver one collection, and what follows for the next call. */
-export interface NodeRecord extends NodeFailures {
+/** How often and how one node failed to deliver one collection, and what follows for the next call. */
+export interface NodeRecord {
+  readonly count: number;
+  /** The call that failed last, and how. */
+  readonly method: AccessMethod;
+  readonly kind: TroubleKind;
+  readonly lastError: string;
+  /** Wall-clock milliseconds of the call that failed last. */
+  readonly lastAt: number;
+  /** Monotonic milliseconds of the first failure. */
+  readonly sinceMs: number;
   readonly ways: ReadonlySet<CollectionWay>;
   /** The node said that it has no such collection: not a failure of the node. */
   readonly isDenial: boolean;
@@ -35,7 +45,9 @@ export interface RequestTrail
   extends
     Pick<WantedCollection, 'attempts' | 'lastNode' | 'lastError' | 'notFound' | 'isUnderWay'>,
     Partial<Pick<WantedCollection, 'lastAskedAt' | 'lastWay' | 'askedAtMs'>> {
-  readonly failures: ReadonlyMap<string, NodeFailures> | undefined;
+  readonly failures:
+    | ReadonlyMap<string, Pick<NodeRecord, 'count' | 'method' | 'kind' | 'lastError' | 'lastAt' | 'sinceMs'>>
+    | undefined;
 }
 
 /** One collection id that heights lack, or for which a call is still under way: an entry of the one index by id. */

@@ -1,8 +1,8 @@
 import { worseOf } from '../../access/index.js';
-import type { AccessNode, AccessNodes, Choice, NodeHealth } from '../../access/index.js';
-import type { Clock } from '../../runtime/index.js';
+import type { AccessNode, Choice, NodeHealth } from '../../access/index.js';
+import type { CollectionRequesterDependencies } from './CollectionRequester.js';
 import type { EndpointSlots, SlotUse } from './EndpointSlots.js';
-import type { CollectionWay, HeldBackNode } from '../ports.js';
+import type { CollectionWay } from '../ports.js';
 import type { WantedCollection } from '../heights/WantedCollection.js';
 
 const FULL = 'GetFullCollectionByID';
@@ -45,11 +45,7 @@ export type CollectionChoice =
   | { readonly node: AccessNode; readonly way: CollectionWay; readonly timeoutMs: number }
   | Extract<Choice, { node: undefined }>;
 
-interface Parts {
-  readonly nodes: Pick<AccessNodes, 'forHeight' | 'report'>;
-  readonly slots: EndpointSlots;
-  readonly clock: Clock;
-}
+type Parts = Pick<CollectionRequesterDependencies, 'nodes' | 'clock'> & { readonly slots: EndpointSlots };
 
 /** When a node got one collection, after its block was known: it lacked it at `lackedMs`, and had it by `hadMs`. */
 interface Arrival {
@@ -121,7 +117,13 @@ export class CollectionNodes {
     });
   }
 
-  heldBack(height: number): readonly HeldBackNode[] {
+  /** True where the node has only the other call by now. */
+  hasOther(node: AccessNode, way: CollectionWay): boolean {
+    return !node.supports(way) && waysOf(node).length > 0;
+  }
+
+  /** Nodes whose rate limit is used up, and until when (monotonic milliseconds). */
+  heldBack(height: number): readonly { readonly node: string; readonly untilMs: number }[] {
     const nowMs = this.#parts.clock.monotonic();
     return this.#serving(height).flatMap((node) => {
       const forMs = delayMs(node, this.#preferred(node));
@@ -231,12 +233,10 @@ export class CollectionNodes {
   }
 }
 
-/** The ways that a node accepts at present. */
 function waysOf(node: AccessNode): CollectionWay[] {
   return ([FULL, LIGHT] as const).filter((way) => node.supports(way));
 }
 
-/** The nodes worth waiting for now. */
 function quick(nodes: readonly AccessNode[], wanted: WantedCollection): readonly AccessNode[] {
   const { attempts, newSinceMs } = wanted;
   if (newSinceMs === undefined || attempts % ATTEMPTS_PER_SLOW_NODE === ATTEMPTS_PER_SLOW_NODE - 1)

@@ -11,8 +11,7 @@ import type { CollectionChoice } from './CollectionNodes.js';
 import { EndpointSlots } from './EndpointSlots.js';
 import type { SlotUse } from './EndpointSlots.js';
 import { fetchCollection } from './fetchCollection.js';
-import type { FetchOptions } from './fetchCollection.js';
-import type { CollectionSink, CollectionWay, ExecutionDataForecast, HeldBackNode } from '../ports.js';
+import type { CollectionSink, CollectionWay, ExecutionDataForecast } from '../ports.js';
 import { RequestOrder } from './RequestOrder.js';
 import { faultIn, FaultReporter } from '../FaultReporter.js';
 import type { RequestTrail, WantedCollection } from '../heights/WantedCollection.js';
@@ -38,7 +37,6 @@ export interface CollectionRequesterOptions {
 }
 
 export interface CollectionRequesterDependencies {
-  /** Where the heights and their collections are looked up. */
   readonly mcq: MissingCollectionQueue;
   readonly nodes: Pick<AccessNodes, 'forHeight' | 'succeeded' | 'report'>;
   /** Takes the collection into `mcq`. */
@@ -178,11 +176,10 @@ export class CollectionRequester {
   }
 
   /** Nodes whose rate limit delays calls for this height, and until when. */
-  heldBack(height: number): readonly HeldBackNode[] {
+  heldBack(height: number) {
     return this.#nodes.heldBack(height);
   }
 
-  /** Collection calls under way. */
   inFlight(): number {
     return this.#underWay;
   }
@@ -326,11 +323,12 @@ export class CollectionRequester {
     { node, way, timeoutMs }: CollectionChoice & { readonly node: AccessNode },
     use: SlotUse,
   ): void {
-    const { clock } = this.#dependencies;
+    const { clock, metrics } = this.#dependencies;
     const controller = new AbortController();
     const release = this.#slots.tryAcquire(node.name, use);
     if (release === undefined) throw new Error('a call was sent without a slot');
     const call = { sentFor, controller, release, returned: Promise.resolve(), isAnswered: false };
+    metrics.collectionsRequested.inc();
     this.#order.sent(wanted, call);
     this.#underWay += 1;
     wanted.attempts += 1;
@@ -339,24 +337,21 @@ export class CollectionRequester {
     wanted.sentAtMs = clock.monotonic();
     wanted.firstAskedAtMs ??= wanted.sentAtMs;
     wanted.lastAskedAt = clock.now();
-    const options = { signal: controller.signal, timeoutMs };
-    call.returned = this.#call({ wanted, node, way }, use, options).catch((error: unknown) =>
-      this.#dependencies.onFatal(error),
+    call.returned = this.#call({ wanted, node, way }, use, timeoutMs, controller.signal).catch(
+      (error: unknown) => this.#dependencies.onFatal(error),
     );
   }
 
-  async #call({ wanted, node, way }: Question, use: SlotUse, options: FetchOptions): Promise<void> {
-    const { clock, metrics } = this.#dependencies;
-    let asked = way;
+  async #call(question: Question, use: SlotUse, timeoutMs: number, signal: AbortSignal): Promise<void> {
+    const { wanted, node, way } = question;
+    const { clock } = this.#dependencies;
     let bodies: readonly Uint8Array[] | undefined;
     let failure: { readonly error: unknown } | undefined;
     this.#nodes.sent(node, way);
     try {
-      bodies = await fetchCollection(wanted.id, node, way, options, {
-        onCall: (one) => {
-          asked = one;
-          metrics.collectionsRequested.inc();
-        },
+      bodies = await fetchCollection(wanted.id, node, way, {
+        timeoutMs,
+        signal,
         // The call continues: `explain` can name the cause before it ends.
         onRefused: (error) => {
           const fault = faultIn(error);
@@ -367,7 +362,6 @@ export class CollectionRequester {
     } catch (error) {
       failure = { error };
     }
-    const question = { wanted, node, way: asked };
     const receivedAtMs = clock.monotonic();
     const answeredInMs = receivedAtMs - wanted.sentAtMs;
     this.#nodes.returned(node, way, bodies && answeredInMs);
@@ -378,13 +372,12 @@ export class CollectionRequester {
     }
     this.#over(wanted);
     try {
-      if (failure !== undefined) this.#failed(question, failure.error, options.signal.aborted);
+      if (failure !== undefined) this.#failed(question, failure.error, signal.aborted);
     } finally {
       this.#pump();
     }
   }
 
-  /** A call brought its collection. */
   #paced(callMs: number): void {
     this.#callMs.observe(callMs);
     const nowMs = this.#dependencies.clock.monotonic();
@@ -458,6 +451,11 @@ export class CollectionRequester {
       return;
     }
     if (failure === undefined || !wanted.isWanted) throw error;
+    // It is asked by the other call at once.
+    if (failure.reason === 'unimplemented' && this.#nodes.hasOther(node, way)) {
+      this.#order.makeAskable(wanted);
+      return;
+    }
     // Requesting a collection by its id is always a valid request.
     const isRefusal = failure.reason === 'invalid_argument' || failure.reason === 'failed_precondition';
     const fault = isRefusal ? 'failing' : failure.fault;

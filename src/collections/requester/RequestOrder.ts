@@ -1,10 +1,11 @@
 import type { AccessNode } from '../../access/index.js';
-import type { Clock, Random, Timer } from '../../runtime/index.js';
+import type { Timer } from '../../runtime/index.js';
 import { HeightRecord } from '../heights/HeightRecord.js';
 import type { HeightRequests } from '../heights/HeightRecord.js';
 import type { MissingCollectionQueue } from '../heights/MissingCollectionQueue.js';
 import type { Call, WantedCollection } from '../heights/WantedCollection.js';
 import type { Fault } from '../FaultReporter.js';
+import type { CollectionRequesterDependencies, CollectionRequesterOptions } from './CollectionRequester.js';
 
 /**
  * Pauses of a collection that was requested too early: the first, the growth of each next one, the longest, and their
@@ -19,19 +20,11 @@ const WAKE_AFTER_MS = 1_000;
 /** Collections that a node has yet to fetch, and that are requested again at once because of one event. */
 const MAX_AWAITED_WOKEN = 32;
 
-interface Parts {
-  /** Calls under way at once for one height. */
-  readonly workersPerHeight: number;
-  /** A pause doubles from here … */
-  readonly backoffMinMs: number;
-  /** … up to here. */
-  readonly backoffMaxMs: number;
-  readonly mcq: MissingCollectionQueue;
-  readonly clock: Clock;
-  readonly random: Random;
-  /** Something may be requested again. */
-  readonly onDue: () => void;
-}
+type Parts = Pick<CollectionRequesterOptions, 'workersPerHeight' | 'backoffMinMs' | 'backoffMaxMs'> &
+  Pick<CollectionRequesterDependencies, 'mcq' | 'clock' | 'random'> & {
+    /** Something may be requested again. */
+    readonly onDue: () => void;
+  };
 
 /**
  * What may be requested next, lowest height first: marks on the height records, and where to start looking. It knows how long an
@@ -63,7 +56,6 @@ export class RequestOrder {
     this.#mcq = parts.mcq;
   }
 
-  /** The latest head seen. */
   get headHeight(): number {
     return this.#headHeight;
   }
@@ -73,7 +65,6 @@ export class RequestOrder {
     return this.#failing.size > 0 || this.#awaitsFetched;
   }
 
-  /** The ids that a height lacks. */
   *wantedAt(height: number): Generator<WantedCollection> {
     for (const id of this.#mcq.missingIds(height)) {
       const wanted = this.#mcq.wanted(id);
@@ -160,7 +151,6 @@ export class RequestOrder {
     this.#arm(this.#lookAtMs);
   }
 
-  /** Nothing is due any more. */
   stop(): void {
     this.#due.clear();
     this.lookAgainIn(Infinity);
@@ -207,7 +197,6 @@ export class RequestOrder {
     if (isLooking || due.length > 0) this.#parts.onDue();
   }
 
-  /** A call is sent. */
   sent(wanted: WantedCollection, call: Call): void {
     if (wanted.call !== undefined) throw new Error('a collection was requested twice at once');
     wanted.call = call;
@@ -216,7 +205,6 @@ export class RequestOrder {
     requests.askable.delete(wanted);
   }
 
-  /** The call returned, whatever it brought. */
   returned(wanted: WantedCollection): void {
     const { call } = wanted;
     if (call === undefined) throw new Error('a call returned twice');

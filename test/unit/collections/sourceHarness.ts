@@ -286,6 +286,10 @@ export class FakeNode implements AccessNode {
   #call(method: UnaryMethod, id: Identifier, options?: CallOptions): Promise<unknown> {
     const call = new FakeCall(this.name, method, id, this.#nowMs(), options);
     this.calls.push(call);
+    // A node that does not know a call is not asked by it again, as the pool has it.
+    call.promise.catch((error: unknown) => {
+      if (error instanceof UpstreamError && error.kind === 'unimplemented') this.unsupported.add(method);
+    });
     if (!call.isSettled) this.onCall(call);
     return call.promise;
   }

@@ -62,7 +62,6 @@ export class MethodLimiter {
   #doublesBelow = 0;
   #pausedUntilMs = -Infinity;
   #pauses = 0;
-  /** How often the rate was cut. */
   #cuts = 0;
   #secondStartedMs: number;
   #sentThisSecond = 0;
@@ -131,7 +130,6 @@ export class MethodLimiter {
       isLearned: this.#adaptedRate !== undefined,
       /** Milliseconds for which a rate limit that the node answered holds every call back; 0 = none does. */
       pauseMs,
-      /** Callers that wait. */
       waiting,
     };
   }
