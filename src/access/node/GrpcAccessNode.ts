@@ -17,7 +17,6 @@ import type { BlockDecoder, BlockExecutionData, Identifier } from '../../flow/in
 import { RpcClient } from '../transport/RpcClient.js';
 import type {
   Decode,
-  MethodLimit,
   RpcClientDependencies,
   RpcClientOptions,
   StreamQuestion,
@@ -55,7 +54,7 @@ export interface PooledNode extends AccessNode, Candidate {
   /** Admits forwarded calls; see `ForwardingAdmission`. Absent likewise. */
   admit?(call: AdmittedCall, signal: AbortSignal): Promise<Admission | 'busy'>;
   /** The methods whose calls are limited now. Absent if the node is not reached by gRPC. */
-  limits?(): readonly MethodLimit[];
+  limits?(): ReturnType<RpcClient['limits']>;
   /** Further calls fail; calls under way end by their signals. */
   close(): void;
 }
@@ -238,7 +237,7 @@ export class GrpcAccessNode extends NodeCalls implements PooledNode {
     return this.#client.admit(call, signal);
   }
 
-  limits(): readonly MethodLimit[] {
+  limits(): ReturnType<RpcClient['limits']> {
     return this.#client.limits();
   }
 

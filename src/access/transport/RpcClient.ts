@@ -7,7 +7,6 @@ import { proxyFor, wordsOf } from './channel/proxy.js';
 import type { Channel, ChannelOptions, OpenChannel, StreamCall, StreamSink } from './channel/RpcChannel.js';
 import type { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import { MethodLimiter } from './limits/MethodLimiter.js';
-import type { CallLimit } from './limits/MethodLimiter.js';
 import { MessageStream, StreamQuota } from './streams/MessageStream.js';
 import type { StreamRank, StreamSource } from './streams/MessageStream.js';
 import { pathOf } from './methodPaths.js';
@@ -73,10 +72,6 @@ export interface StreamQuestion<T> {
   readonly decode: Decode<T>;
 }
 
-export interface MethodLimit extends CallLimit {
-  readonly method: UnaryMethod;
-}
-
 /**
  * All calls and streams to one node: paces calls per method, counts them, types their errors and records their outcome in
  * the node's health record. When the node grants few streams, dispensable ones end to make way.
@@ -133,7 +128,7 @@ export class RpcClient {
   }
 
   /** The methods whose calls are limited now, by us or by rate limits that the node answered. */
-  limits(): readonly MethodLimit[] {
+  limits() {
     return unaryMethods.flatMap((method) => {
       const limit = this.#limiters.get(method)?.limit;
       return limit === undefined ? [] : [{ method, ...limit }];

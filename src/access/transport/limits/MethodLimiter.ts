@@ -22,9 +22,6 @@ const RELEASE_MULTIPLE = 2;
 const BURST_SECONDS = 0.1;
 const SECOND_MS = 1_000;
 
-/** The present limit on the calls of a method to a node. */
-export type CallLimit = Readonly<NonNullable<MethodLimiter['limit']>>;
-
 /** Admits one call; handed back with its outcome. */
 export interface Permit {
   /** Cuts of the rate before this call was sent: the answer to an older call says nothing about the present rate. */
