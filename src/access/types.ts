@@ -27,13 +27,11 @@ export const streamMethods = [
 ] as const;
 export type StreamMethod = (typeof streamMethods)[number];
 
-/** Every method that we call. */
 export type AccessMethod = UnaryMethod | StreamMethod;
 
 /** `history`: the call waits behind all others to the node, a stream makes way for all others: they use what is left. */
 export type Rank = 'live' | 'history';
 
-/** Options of one unary call. */
 export interface CallOptions {
   readonly signal?: AbortSignal;
   /** Default: the pool's `timeoutMs`. Every call has a deadline. */
@@ -42,14 +40,12 @@ export interface CallOptions {
   readonly rank?: Rank;
 }
 
-/** Options of a stream. */
 export interface StreamOptions {
   readonly signal: AbortSignal;
   /** Default: that of the node. */
   readonly rank?: Rank;
 }
 
-/** A block, and the node's status of it. */
 export interface ReceivedBlock {
   readonly block: FinalizedBlock;
   readonly status: BlockStatus;
@@ -66,13 +62,11 @@ export interface BlockHeader {
   readonly timestampMs: number | undefined;
 }
 
-/** One message of a digest stream. */
 export interface BlockDigest {
   readonly id: Identifier;
   readonly height: number;
 }
 
-/** What a node says about itself. */
 export interface NodeVersionInfo {
   readonly semver: string;
   /** Hex; empty when unknown. */
@@ -94,7 +88,6 @@ export interface ReceivedEvidence {
 /** `set_aside`: penalized, asked last; `unknown` (not identified yet) and `foreign` are not asked at all. */
 export type NodeHealth = (typeof endpointStates)[number];
 
-/** Who gave a block, and by which call. */
 export interface BlockSource {
   readonly name: string;
   readonly method: AccessMethod;
@@ -145,7 +138,7 @@ export interface AccessNode {
    */
   subscribeBlocks(startHeight: number, options: StreamOptions): AsyncIterable<ReceivedBlock>;
   subscribeBlockDigests(options: StreamOptions & { readonly sealed: boolean }): AsyncIterable<BlockDigest>;
-  /** Falls back to the deprecated `SubscribeExecutionData` on nodes that support only that one. */
+  /** By the deprecated `SubscribeExecutionData` while the node supports only that one. */
   subscribeExecutionData(startHeight: number, options: StreamOptions): AsyncIterable<BlockExecutionData>;
   /** The collections of each block, as another indexer has them stored. */
   subscribeIndexedBlocks(startHeight: number, options: StreamOptions): AsyncIterable<BlockExecutionData>;

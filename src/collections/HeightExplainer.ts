@@ -15,27 +15,25 @@ export interface HeightExplanation {
    * `queued`: within the window, its block is not known yet. `outside`: above the window.
    */
   readonly stage: 'indexed' | 'committing' | 'collecting' | 'queued' | 'outside';
-  readonly blockId?: Identifier;
+  readonly blockId?: Identifier | undefined;
   /** Since the height was handed out. */
   readonly ageMs?: number;
   readonly guarantees?: number;
   readonly missing: readonly MissingExplanation[];
   /** Why execution data does not deliver it. */
-  readonly executionData?: string;
+  readonly executionData?: string | undefined;
   /** Why no peer delivers it. */
-  readonly peer?: string;
+  readonly peer?: string | undefined;
   /** The node whose word the block's guarantees are on: nothing proves them. */
-  readonly reportedBy?: string;
+  readonly reportedBy?: string | undefined;
 }
 
-/** One missing id and what was tried for it. */
 export interface MissingExplanation {
   readonly id: Identifier;
   /** `undefined` when it was never asked for. */
   readonly trail: RequestTrail | undefined;
 }
 
-/** Why a height is not complete. */
 export type HeldUpHeight = Readonly<NonNullable<ReturnType<HeightExplainer['heldUpBy']>>>;
 
 interface Parts {
@@ -58,7 +56,6 @@ export class HeightExplainer {
     this.#deps = dependencies;
   }
 
-  /** The lowest height that lacks a collection. */
   oldestMissing() {
     const { clock, mcq } = this.#deps;
     const height = mcq.lowest();
@@ -70,9 +67,10 @@ export class HeightExplainer {
 
   /** Heights that have lacked a collection for longer than this, lowest first. They are still retried. */
   unresolvable(olderThanMs: number) {
-    const { clock, mcq } = this.#deps;
+    const { clock, mcq, window } = this.#deps;
     const nowMs = clock.monotonic();
-    return [...mcq.incomplete()]
+    return [...window.all()]
+      .filter(({ status }) => status === 'collecting')
       .map(({ height, queuedAtMs }) => ({ height, ageMs: nowMs - queuedAtMs }))
       .filter(({ ageMs }) => ageMs > olderThanMs)
       .sort((a, b) => a.height - b.height)
@@ -87,20 +85,17 @@ export class HeightExplainer {
       const waiting = height <= window.upperBound() ? 'queued' : 'outside';
       return { height, stage: window.isIndexed(height) ? 'indexed' : waiting, missing: [] };
     }
-    const executionData = this.#deps.executionDataReason();
-    const peer = this.#deps.peerReason();
+    const { block, blockSource } = queued;
     return {
       height,
       stage: queued.missingCount === 0 ? 'committing' : 'collecting',
-      blockId: queued.block.id,
+      blockId: block.id,
       ageMs: clock.monotonic() - queued.queuedAtMs,
-      guarantees: queued.block.collectionIds.length,
+      guarantees: block.collectionIds.length,
       missing: mcq.missingIds(height).map((id) => ({ id, trail: requests?.trail(id) })),
-      ...(executionData === undefined ? {} : { executionData }),
-      ...(peer === undefined ? {} : { peer }),
-      ...(queued.block.proof === undefined && queued.blockSource !== undefined
-        ? { reportedBy: queued.blockSource.name }
-        : {}),
+      executionData: this.#deps.executionDataReason(),
+      peer: this.#deps.peerReason(),
+      reportedBy: block.proof === undefined ? blockSource?.name : undefined,
     };
   }
 
@@ -122,7 +117,6 @@ export class HeightExplainer {
   }
 }
 
-/** How the nodes failed to deliver these collections. */
 function troublesOf(trails: readonly RequestTrail[], nowMs: number): readonly NodeTrouble[] {
   const troubles = new Map<string, NodeTrouble & { readonly lastAt: number }>();
   for (const { failures } of trails) {

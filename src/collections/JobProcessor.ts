@@ -43,17 +43,11 @@ interface Dependencies {
  */
 export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, CollectionSink {
   readonly #deps: Dependencies;
-  readonly #requests: Dependencies['requests'];
-  readonly #mcq: MissingCollectionQueue;
-  readonly #window: Window;
   #failed = false;
 
   constructor(dependencies: Dependencies) {
     this.#deps = dependencies;
-    this.#requests = dependencies.requests;
-    this.#mcq = dependencies.mcq;
-    this.#window = dependencies.window;
-    showZeros(this.#deps.metrics);
+    showZeros(dependencies.metrics);
   }
 
   /**
@@ -70,10 +64,10 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
       else passed.then(done, (error: unknown) => this.#fail(error));
       return;
     }
-    const bound = this.#window.limit();
+    const bound = this.#deps.window.limit();
     if (height > bound) throw new Error(`height ${height} is above the window, which ends at ${bound}`);
     // Register before requesting: an answer never arrives for an id that is not registered.
-    const queued = this.#mcq.enqueueMissingCollections(block, this.#deps.clock.monotonic(), done);
+    const queued = this.#deps.mcq.enqueueMissingCollections(block, this.#deps.clock.monotonic(), done);
     this.#collect(queued);
   }
 
@@ -83,13 +77,13 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
    * complete.
    */
   replace(block: FinalizedBlock, blockSource?: BlockSource): boolean {
-    const held = this.#mcq.known(block.height)?.block;
+    const held = this.#deps.window.at(block.height)?.block;
     if (held === undefined || isSameBlock(held, block)) return false;
-    const record = this.#mcq.replaceBlock(block, blockSource);
+    const record = this.#deps.mcq.replaceBlock(block, blockSource);
     if (record === undefined) return false;
     this.#deps.logger.info({ height: record.height }, 'block of a height was replaced');
     if (record.status === 'linked') return true;
-    this.#requests?.cancel(record.height, held.collectionIds);
+    this.#deps.requests?.cancel(record.height, held.collectionIds);
     this.#collect(record);
     return true;
   }
@@ -99,13 +93,13 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
    * is being written, or is already durable above the watermark.
    */
   onForked(block: FinalizedBlock, blockSource: BlockSource): void {
-    const held = this.#mcq.known(block.height)?.block;
+    const held = this.#deps.window.at(block.height)?.block;
     if (held === undefined || this.replace(block, blockSource)) return;
     this.#fail(new OffChainBlockError(block, held.id));
   }
 
   onCollection(received: ReceivedCollection): void {
-    const { decision, completed } = this.#mcq.onReceivedCollection(received);
+    const { decision, completed } = this.#deps.mcq.onReceivedCollection(received);
     if (decision === 'unsolicited') {
       this.#refuse(received, 1);
       return;
@@ -116,33 +110,33 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
       return;
     }
     for (const queued of completed) this.#complete(queued);
-    this.#window.notify();
+    this.#deps.window.notify();
   }
 
   onReceivedCollectionsForBlock(height: number, collections: readonly ReceivedCollection[]): void {
     const [first] = collections;
     if (first === undefined) return;
-    const queued = this.#mcq.get(height);
+    const queued = this.#deps.mcq.get(height);
     if (queued === undefined ? !this.#deps.indexer.isIndexed(height) : !matches(queued.block, collections)) {
       this.#refuse(first, collections.length);
       return;
     }
-    const taken = this.#mcq.onReceivedCollectionsForBlock(height, collections);
+    const taken = this.#deps.mcq.onReceivedCollectionsForBlock(height, collections);
     this.#deps.metrics.collectionsReceived.inc({ source: first.source }, collections.length);
     if (taken.length < collections.length) this.#countDuplicates(first, collections.length - taken.length);
     if (queued === undefined || taken.length === 0) return;
     this.#complete(queued);
-    this.#window.notify();
+    this.#deps.window.notify();
   }
 
   #collect(queued: HeightRecord): void {
     if (queued.missingCount === 0) this.#complete(queued);
-    else this.#requests?.request(queued.height);
-    this.#window.notify();
+    else this.#deps.requests?.request(queued.height);
+    this.#deps.window.notify();
   }
 
   #complete(queued: HeightRecord): void {
-    if (queued.source !== 'none') this.#requests?.cancel(queued.height, queued.block.collectionIds);
+    if (queued.source !== 'none') this.#deps.requests?.cancel(queued.height, queued.block.collectionIds);
     void this.#index(queued);
   }
 
@@ -154,8 +148,8 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
         queued.collections(),
       );
       if (written) this.#measure(queued, received);
-      this.#mcq.onIndexedForBlock(queued);
-      this.#window.notify();
+      this.#deps.mcq.onIndexedForBlock(queued);
+      this.#deps.window.notify();
       queued.done();
     } catch (error) {
       this.#fail(error);
@@ -171,11 +165,8 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
 
   #measure(queued: HeightRecord, received: HeightRecord['received']): void {
     const nowMs = this.#deps.clock.monotonic();
-    for (const each of received) {
-      if (each === undefined) continue;
-      const seconds = (nowMs - each.receivedAtMs) / 1000;
-      this.#deps.metrics.receiveToIndexed.observe({ source: each.source }, seconds);
-    }
+    for (const { receivedAtMs, source } of received.values())
+      this.#deps.metrics.receiveToIndexed.observe({ source }, (nowMs - receivedAtMs) / 1000);
     this.#deps.metrics.heightQueueToComplete.observe((nowMs - queued.queuedAtMs) / 1000);
     this.#deps.metrics.heightsCompleted.inc({ source: queued.source });
     this.#deps.logger.debug(

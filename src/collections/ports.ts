@@ -1,4 +1,3 @@
-import type { AccessMethod, TroubleKind } from '../access/index.js';
 import type { VerifiedCollection } from '../flow/index.js';
 
 /** Where a collection came from; a label of metrics. */
@@ -14,26 +13,6 @@ export interface ReceivedCollection {
 
 /** How a collection is requested: whole, or the light one followed by its transactions. */
 export type CollectionWay = 'GetFullCollectionByID' | 'GetCollectionByID';
-
-/** A node that is not asked because its rate limit is used up. */
-export interface HeldBackNode {
-  readonly node: string;
-  /** Monotonic milliseconds. */
-  readonly untilMs: number;
-}
-
-/** How often and how one node failed to deliver one collection. */
-export interface NodeFailures {
-  readonly count: number;
-  /** The call that failed last, and how. */
-  readonly method: AccessMethod;
-  readonly kind: TroubleKind;
-  readonly lastError: string;
-  /** Wall-clock milliseconds of the call that failed last. */
-  readonly lastAt: number;
-  /** Monotonic milliseconds of the first failure. */
-  readonly sinceMs: number;
-}
 
 /** What the requester needs to know about the streams, to hold requests back in their favour. */
 export interface ExecutionDataForecast {

@@ -16,7 +16,6 @@ const AGAIN = { minMs: 2_000, maxMs: 30_000 };
 /** How many other nodes it takes to refute a block whose source does not answer. */
 const WITNESSES_AGAINST = 2;
 
-/** A node's block of a height. */
 interface BlockAnswer {
   readonly node: AccessNode;
   readonly block: FinalizedBlock;

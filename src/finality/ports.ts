@@ -29,8 +29,18 @@ export interface LinkedHeight extends BlockJob<FinalizedBlock> {
   readonly blockSource: BlockSource | undefined;
 }
 
-/** The records of the window, as far as finality uses them. */
-export interface LinkedHeights {
+/** The window, as far as finality uses it: how far blocks are read, and where they are kept. */
+export interface ChainWindow {
+  /** K: no height above watermark + K is requested. */
+  readonly heights: number;
+  /** Nothing above it is requested. */
+  readonly stopHeight: number | undefined;
+  /** Every height up to it is durable; first height - 1 on an empty store. */
+  latestIndexedHeight(): number;
+  /** The chain's head, which may be above the stop height. */
+  finalizedHeight(): number | undefined;
+  /** The highest height that may be worked on now. */
+  upperBound(): number;
   at(height: number): LinkedHeight | undefined;
   /**
    * Adds a block that links. Returns the record of its height. If that holds another block, which was handed out, the

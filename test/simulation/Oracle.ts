@@ -398,7 +398,7 @@ export class Oracle implements CallObserver {
   #receivedBytes(line: IndexingLine, watermark: number): number {
     let bytes = 0;
     for (const { received } of this.#heightsInHand(line, watermark))
-      for (const each of received) bytes += each?.collection.encoded.byteLength ?? 0;
+      for (const { collection } of received.values()) bytes += collection.encoded.byteLength;
     return bytes;
   }
 

@@ -255,7 +255,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     name: 'restart from the watermark + 2',
     file: 'finality/forks/LinkedBlocks.ts',
     of: '    this.#next = this.#base + 1;',
-    instead: '    this.#next = this.#base + (this.#watermark.latestBlock() === undefined ? 1 : 2);',
+    instead: '    this.#next = this.#base + (this.#latestBlock() === undefined ? 1 : 2);',
   },
   {
     name: 'a window that is narrowed too far never lets a block become ready',
@@ -559,7 +559,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     name: 'cancelled request not released',
     file: 'collections/requester/CollectionRequester.ts',
     of: '    this.#over(wanted);\n    try {',
-    instead: '    if (!options.signal.aborted) this.#over(wanted);\n    try {',
+    instead: '    if (!signal.aborted) this.#over(wanted);\n    try {',
     heldBy: {
       file: 'unit/collections/CollectionRequester.test.ts',
       test: 'frees the slot for the next height',
@@ -568,9 +568,9 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a collection is given up after five failures',
     file: 'collections/requester/RequestOrder.ts',
-    of: '    this.#due.set(wanted, this.#pauseMs(wanted, node, failure, isUntried));',
+    of: '    this.#wait(wanted, this.#pauseMs(wanted, node, failure, isUntried));',
     instead:
-      '    if (wanted.attempts < 5) this.#due.set(wanted, this.#pauseMs(wanted, node, failure, isUntried));',
+      '    if (wanted.attempts < 5) this.#wait(wanted, this.#pauseMs(wanted, node, failure, isUntried));',
   },
   {
     name: 'execution data of another height is taken for the next',
@@ -663,8 +663,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'the last block of a range of history does not wait for its child',
     file: 'finality/blocks/FinalizedBlocks.ts',
-    of: 'return height === this.#stopHeight && (!this.#asksForAbove || this.#reader.isUnserved);',
-    instead: 'return height === this.#stopHeight;',
+    of: 'return height === stopHeight && (!this.#asksForAbove || this.#reader.isUnserved);',
+    instead: 'return height === stopHeight;',
     // One seed of thousands has a lone node lie at such a height.
     heldBy: {
       file: 'unit/finality/rangeEnds.test.ts',
@@ -674,8 +674,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'the first block of a range of history may name any parent',
     file: 'finality/blocks/FinalizedBlocks.ts',
-    of: 'dependencies.watermark.latestBlock() ?? this.#below?.block',
-    instead: 'dependencies.watermark.latestBlock()',
+    of: 'dependencies.latestBlock() ?? this.#below?.block',
+    instead: 'dependencies.latestBlock()',
     heldBy: {
       file: 'unit/finality/rangeEnds.test.ts',
       test: 'is read once the block below is known, and must name that as its parent',
@@ -695,7 +695,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     name: 'not given back: the slot of an answer that comes after the stop',
     file: 'collections/requester/CollectionRequester.ts',
     of: '    this.#over(wanted);\n    try {',
-    instead: "    if ('bodies' in fetched) return;\n    this.#over(wanted);\n    try {",
+    instead: '    if (bodies !== undefined) return;\n    this.#over(wanted);\n    try {',
     heldBy: {
       file: 'unit/collections/CollectionRequester.test.ts',
       test: 'are given back by an answer that comes after the stop',

@@ -1,6 +1,5 @@
 import { connectivityState, Metadata, status } from '@grpc/grpc-js';
-import type { ChannelInterface } from '@grpc/grpc-js';
-import { isAbort, unlessAborted } from '../../runtime/index.js';
+import { isAbort, orAborted } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { openConnection } from '../transport/channel/connection.js';
 import type { Connection } from '../transport/channel/connection.js';
@@ -121,7 +120,12 @@ export class Forwarder {
       const { metadataFor: metadataOf, metrics } = this.#parts;
       metrics.upstreamRequests.inc({ endpoint: endpoint.name, method: methodOf(request) });
       const sent = metadataOf?.(endpoint.name) ?? {};
-      const end = await node.send({ ...request, sent, admission }, sink, signal);
+      const sending = node.send({ ...request, sent, admission }, sink, signal);
+      // It fails where the channel was closed while the call waited to be admitted.
+      const end = await sending.catch((error: unknown) => {
+        admission.over('other');
+        throw error;
+      });
       if (end === 'ended') return 'ended';
       if (!isRepeatable) return 'lost';
     }
@@ -169,11 +173,10 @@ class ForwardingNode {
    */
   async reach(clock: Clock, signal: AbortSignal): Promise<boolean> {
     this.#reaching ??= this.#reach(clock).finally(() => (this.#reaching = undefined));
-    const reaching = this.#reaching;
-    return unlessAborted<boolean>(signal, (resolve) => {
-      void reaching.then(resolve);
-      return () => undefined;
-    }).catch(() => false);
+    return orAborted(this.#reaching, signal).catch((error: unknown) => {
+      if (!signal.aborted) throw error;
+      return false;
+    });
   }
 
   async #reach(clock: Clock): Promise<boolean> {
@@ -200,10 +203,10 @@ class ForwardingNode {
     sink: ForwarderSink,
     signal: AbortSignal,
   ): Promise<'ended' | 'lost'> {
-    const { admission, isStream, sent } = request;
+    const { admission, deadlineMs, isStream, path, sent } = request;
     const connection = (this.#connection ??= this.#open());
     return new Promise((resolve) => {
-      const call = createCall(connection, request);
+      const call = connection.channel.createCall(path, deadlineMs, null, null, null);
       let isAnswered = false;
       let isOver = false;
       const over = (end: AdmissionEnd): void => {
@@ -260,19 +263,6 @@ class ForwardingNode {
   close(): void {
     this.#closed = true;
     this.#connection?.client.close();
-  }
-}
-
-/** It throws for a channel that was closed while the call waited to be admitted. */
-function createCall(
-  { channel }: Connection,
-  { admission, path, deadlineMs }: ForwardedRequest & { readonly admission: Admission },
-): ReturnType<ChannelInterface['createCall']> {
-  try {
-    return channel.createCall(path, deadlineMs, null, null, null);
-  } catch (error) {
-    admission.over('other');
-    throw error;
   }
 }
 

@@ -7,22 +7,16 @@ import {
   decodeSubscribeBlocksResponse,
   decodeTransactionResponse,
   identifierBytes,
+  parseIdentifier,
+  RequestFields,
+  toIdentifier,
   WireError,
   WireWriter,
 } from '../../flow/index.js';
 import type { BlockDecoder, BlockExecutionData, Identifier } from '../../flow/index.js';
-import {
-  decodeBlockDigest,
-  decodeBlockHeader,
-  decodeCommitteeEvidence,
-  decodeNetworkParameters,
-  decodeNodeVersionInfo,
-  decodeProtocolStateSnapshot,
-} from '../transport/decodeResponses.js';
 import { RpcClient } from '../transport/RpcClient.js';
 import type {
   Decode,
-  MethodLimit,
   RpcClientDependencies,
   RpcClientOptions,
   StreamQuestion,
@@ -60,7 +54,7 @@ export interface PooledNode extends AccessNode, Candidate {
   /** Admits forwarded calls; see `ForwardingAdmission`. Absent likewise. */
   admit?(call: AdmittedCall, signal: AbortSignal): Promise<Admission | 'busy'>;
   /** The methods whose calls are limited now. Absent if the node is not reached by gRPC. */
-  limits?(): readonly MethodLimit[];
+  limits?(): ReturnType<RpcClient['limits']>;
   /** Further calls fail; calls under way end by their signals. */
   close(): void;
 }
@@ -176,16 +170,13 @@ class NodeCalls implements AccessNode {
 
   subscribeExecutionData(startHeight: number, options: StreamOptions): AsyncIterable<BlockExecutionData> {
     // CCF: the node passes events through instead of transcoding each of them, and we skip them anyway.
-    const request = numbers(startHeight, CCF);
     const decode = decodeExecutionDataResponse;
-    const ofDeprecated = new WireWriter().number(2, startHeight).number(3, CCF).finish();
-    const deprecated = { method: 'SubscribeExecutionData', request: ofDeprecated, decode } as const;
     const method = 'SubscribeExecutionDataFromStartBlockHeight';
-    const asksDeprecated = !this.supports(method) && this.supports(deprecated.method);
-    return this.#follow(
-      asksDeprecated ? deprecated : { method, request, decode, otherwise: deprecated },
-      options,
-    );
+    const deprecated = 'SubscribeExecutionData';
+    if (this.supports(method) || !this.supports(deprecated))
+      return this.#follow({ method, request: numbers(startHeight, CCF), decode }, options);
+    const request = new WireWriter().number(2, startHeight).number(3, CCF).finish();
+    return this.#follow({ method: deprecated, request, decode }, options);
   }
 
   async *subscribeIndexedBlocks(
@@ -246,7 +237,7 @@ export class GrpcAccessNode extends NodeCalls implements PooledNode {
     return this.#client.admit(call, signal);
   }
 
-  limits(): readonly MethodLimit[] {
+  limits(): ReturnType<RpcClient['limits']> {
     return this.#client.limits();
   }
 
@@ -264,4 +255,75 @@ function numbers(...values: readonly number[]): Buffer {
 
 function idRequest(id: Identifier): Buffer {
   return new WireWriter().bytes(1, identifierBytes(id)).finish();
+}
+
+/** Bounds the names of chains and versions, which are logged: real ones have a few dozen characters. */
+const MAX_TEXT_LENGTH = 256;
+
+function textOf(fields: RequestFields, field: number): string {
+  const text = fields.text(field);
+  if (text.length > MAX_TEXT_LENGTH) throw new WireError('a name is too long');
+  return text;
+}
+
+/** The message in field 1. */
+function partOf(message: Buffer, name: string): RequestFields {
+  const part = new RequestFields(message).message(1);
+  if (part === undefined) throw new WireError(`${name} is missing`);
+  return part;
+}
+
+/** Expected errors of all of these: `WireError`. */
+function decodeNetworkParameters(message: Buffer): { readonly chainId: string } {
+  return { chainId: textOf(new RequestFields(message), 1) };
+}
+
+function decodeNodeVersionInfo(message: Buffer): NodeVersionInfo {
+  const info = partOf(message, 'info');
+  return {
+    semver: textOf(info, 1),
+    sporkId: parseIdentifier(info.bytes(3).toString('hex')) ?? '',
+    sporkRootHeight: info.safeInteger(5),
+    nodeRootHeight: info.safeInteger(6),
+  };
+}
+
+function decodeBlockHeader(message: Buffer): BlockHeader {
+  const block = partOf(message, 'block');
+  return {
+    id: toIdentifier(block.bytes(1)),
+    parentId: toIdentifier(block.bytes(2)),
+    height: block.safeInteger(3),
+    chainId: textOf(block, 11),
+    timestampMs: timestampMs(block.message(4)),
+  };
+}
+
+function decodeProtocolStateSnapshot(message: Buffer): Uint8Array {
+  const snapshot = new RequestFields(message).bytes(1);
+  if (snapshot.length === 0) throw new WireError('the snapshot is empty');
+  return snapshot;
+}
+
+function decodeCommitteeEvidence(message: Buffer): ReceivedEvidence {
+  const fields = new RequestFields(message);
+  return {
+    height: fields.safeInteger(1),
+    id: toIdentifier(fields.bytes(2)),
+    protocolState: fields.bytes(3),
+    epochState: fields.bytes(4),
+    events: fields.all(5),
+  };
+}
+
+/** Whole seconds are enough. An invalid value counts as none: nothing stored depends on it. */
+function timestampMs(timestamp: RequestFields | undefined): number | undefined {
+  if (timestamp === undefined) return undefined;
+  const ms = Number(BigInt.asIntN(64, timestamp.number(1))) * 1_000;
+  return Number.isSafeInteger(ms) ? ms : undefined;
+}
+
+function decodeBlockDigest(message: Buffer): BlockDigest {
+  const digest = new RequestFields(message);
+  return { id: toIdentifier(digest.bytes(1)), height: digest.safeInteger(2) };
 }

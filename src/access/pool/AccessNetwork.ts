@@ -200,12 +200,10 @@ export class AccessNetwork implements AccessNodes {
     return this.#proofs?.status();
   }
 
-  /** Like `BlockProofs.sealedBy`. */
   sealedBy(id: Identifier): readonly Identifier[] {
     return this.#proofs?.sealedBy(id) ?? [];
   }
 
-  /** A snapshot of every node's state. */
   states(): readonly NodeState[] {
     return this.#pool.members.map(nodeState);
   }

@@ -28,7 +28,6 @@ const UNSERVED_ASKED_EVERY_MS = 5_000;
  */
 const BORDER_PATIENCE_MS = 600_000;
 
-/** Opens a node. */
 export type OpenNode = (
   endpoint: Endpoint,
   options: { readonly ratePerSecond: number; readonly isPeer: boolean },
@@ -79,7 +78,6 @@ export class NodePool {
   constructor(
     options: {
       readonly sporks: SporkTable;
-      /** The root of a spork that is not in the table. */
       readonly sporkRoot?: number | undefined;
       readonly ratePerSecond: number;
       readonly accessNodes: readonly string[];
@@ -96,7 +94,6 @@ export class NodePool {
     this.verifier = new SporkVerifier({ known, clock, members: () => this.#heard, expectation });
   }
 
-  /** True when the network has had sporks. */
   get hasSporks(): boolean {
     return this.#sporks.length > 0;
   }

@@ -119,7 +119,6 @@ function lowestOf({ identity, refusedBelow }: PoolMember): number | undefined {
 /** What is known about one node, for metrics and the status page. */
 export type NodeState = Readonly<ReturnType<typeof nodeState>>;
 
-/** A snapshot. */
 export function nodeState(member: PoolMember) {
   const { node, origin, roles, identity, range, foreign, trouble } = member;
   return {
@@ -128,19 +127,14 @@ export function nodeState(member: PoolMember) {
     /** `peer`: an indexer that feeds us, and nothing else. */
     origin: isHeard(member) ? origin : ('peer' as const),
     executionData: roles.executionData,
-    /** Average latency of its answered calls; `undefined` before the first. */
     latencyMs: node.healthRecord.averageLatencyMs,
     callsInFlight: node.inFlight,
     /** Empty when unknown. */
     semver: identity?.semver ?? '',
     lowestHeight: range.lowest,
-    /** Why a foreign node is foreign. */
     foreign: foreign?.reason,
-    /** Why its handshake fails; `undefined` while it succeeds. */
     trouble,
-    /** Why the node as a whole is not healthy; `undefined` while it is. */
     record: node.healthRecord.record,
-    /** Its calls that are not healthy, and why. */
     calls: node.healthRecord.callRecords(),
     /** Its calls that are limited now, by us or by rate limits that it answered. */
     limits: node.limits?.() ?? [],

@@ -133,7 +133,6 @@ export class NodeChooser {
     this.#callsUntilMs.set(node, this.#parts.clock.monotonic() + durationMs);
   }
 
-  /** The way is asked. */
   asked({ node, method }: Way): void {
     this.troubles.asked(node.name, method);
   }

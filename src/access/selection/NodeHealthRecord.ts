@@ -34,7 +34,6 @@ export class CallHealth {
   #row:
     | {
         readonly fault: NodeFault;
-        /** Consecutive faults. */
         readonly count: number;
         /** The message of the node, or what was wrong with its answer. */
         readonly said: string;
@@ -147,7 +146,6 @@ export class NodeHealthRecord {
     return this.identity === 'usable' ? this.#whole.state : this.identity;
   }
 
-  /** The worse of the node's health and that of the call. */
   healthOf(method: AccessMethod | undefined): NodeHealth {
     const whole = this.health;
     const call = method === undefined ? undefined : this.#calls.get(method)?.state;
@@ -200,7 +198,6 @@ export class NodeHealthRecord {
     return this.#whole.record;
   }
 
-  /** The calls that are not healthy, and why. */
   callRecords(): readonly (CallRecord & { readonly method: AccessMethod })[] {
     return [...this.#calls].flatMap(([method, { record }]) =>
       record === undefined ? [] : { method, ...record },
@@ -220,7 +217,6 @@ export class NodeHealthRecord {
 /** What decides the order of asking. */
 export interface Candidate {
   readonly healthRecord: NodeHealthRecord;
-  /** Calls under way. */
   readonly inFlight: number;
   /** True while a rate limit that the node answered delays its calls. */
   readonly heldBack: boolean;

@@ -76,7 +76,6 @@ export class NodeTroubles {
     this.#open.set(node, { method, askedAtMs: this.#clock.monotonic() });
   }
 
-  /** A call failed. */
   failed(error: UpstreamError): void {
     this.note(error.node, error.method, troubleOf(error.kind), error.message);
   }
@@ -151,7 +150,6 @@ const JUDGEMENTS: Readonly<Record<UpstreamErrorKind, readonly [TroubleKind, Node
   unauthenticated: ['refused', 'failing'],
 };
 
-/** The kind of trouble of a failed call. */
 export function troubleOf(kind: UpstreamErrorKind): TroubleKind {
   return JUDGEMENTS[kind][0];
 }

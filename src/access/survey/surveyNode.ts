@@ -1,12 +1,13 @@
 import { decodeBlockMessage, decodeProvableBlock } from '../../flow/index.js';
 import type { FinalizedBlock } from '../../flow/index.js';
 import { createMetrics } from '../../observability/index.js';
-import { isAbort, programVersion } from '../../runtime/index.js';
+import { programVersion } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { GrpcAccessNode } from '../node/GrpcAccessNode.js';
 import { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import type { Endpoint } from '../transport/endpoint.js';
 import type { CallCredentials } from '../transport/ports.js';
+import { StreamReader } from '../transport/streams/StreamReader.js';
 import type { AccessMethod } from '../types.js';
 import { UpstreamError } from '../UpstreamError.js';
 import type { UpstreamErrorKind } from '../UpstreamError.js';
@@ -96,24 +97,19 @@ export async function surveyNode(options: Options, dependencies: { readonly cloc
     method: AccessMethod,
     open: (signal: AbortSignal) => AsyncIterable<unknown>,
   ): Promise<void> => {
-    const limit = new AbortController();
-    const timer = clock.setTimer(timeoutMs, () => limit.abort());
     const beganAtMs = clock.monotonic();
+    const { signal } = new AbortController();
+    const messages = new StreamReader({ open, signal, clock, limitMs: timeoutMs });
     try {
-      let outcome: CallSurvey['outcome'] = 'quiet';
-      for await (const _message of open(limit.signal)) {
-        outcome = 'served';
-        break;
-      }
-      note(method, outcome, outcome === 'quiet' ? 'the node ended the stream' : undefined, beganAtMs);
+      const read = await messages.read();
+      if (read === 'silent') note(method, 'quiet', 'it sent nothing in time', beganAtMs);
+      else if (read.done === true) note(method, 'quiet', 'the node ended the stream', beganAtMs);
+      else note(method, 'served', undefined, beganAtMs);
     } catch (error) {
-      if (error instanceof UpstreamError) note(method, error.kind, error.message, beganAtMs);
-      else if (limit.signal.aborted || isAbort(error))
-        note(method, 'quiet', 'it sent nothing in time', beganAtMs);
-      else throw error;
+      if (!(error instanceof UpstreamError)) throw error;
+      note(method, error.kind, error.message, beganAtMs);
     } finally {
-      timer.cancel();
-      limit.abort();
+      messages.cancel();
     }
   };
   const blockWithCollections = async (head: number): Promise<FinalizedBlock | undefined> => {
@@ -139,7 +135,7 @@ export async function surveyNode(options: Options, dependencies: { readonly cloc
       follow('SubscribeBlocksFromStartHeight', (signal) => node.subscribeBlocks(head, { signal })),
       options.asksExecutionData &&
         follow('SubscribeExecutionDataFromStartBlockHeight', (signal) =>
-          node.subscribeExecutionData(sealed, { signal }),
+          executionDataOf(node, sealed, signal),
         ),
     ]);
   };
@@ -184,6 +180,21 @@ export async function surveyNode(options: Options, dependencies: { readonly cloc
     };
   } finally {
     node.close();
+  }
+}
+
+/** A node that does not know the call is asked by the one before it. */
+async function* executionDataOf(
+  node: GrpcAccessNode,
+  height: number,
+  signal: AbortSignal,
+): AsyncGenerator<unknown, void> {
+  try {
+    yield* node.subscribeExecutionData(height, { signal });
+  } catch (error) {
+    const isUnknown = error instanceof UpstreamError && error.kind === 'unimplemented';
+    if (!isUnknown || !node.supports('SubscribeExecutionData')) throw error;
+    yield* node.subscribeExecutionData(height, { signal });
   }
 }
 

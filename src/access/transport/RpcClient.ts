@@ -7,7 +7,6 @@ import { proxyFor, wordsOf } from './channel/proxy.js';
 import type { Channel, ChannelOptions, OpenChannel, StreamCall, StreamSink } from './channel/RpcChannel.js';
 import type { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import { MethodLimiter } from './limits/MethodLimiter.js';
-import type { CallLimit } from './limits/MethodLimiter.js';
 import { MessageStream, StreamQuota } from './streams/MessageStream.js';
 import type { StreamRank, StreamSource } from './streams/MessageStream.js';
 import { pathOf } from './methodPaths.js';
@@ -67,17 +66,10 @@ export interface RpcClientDependencies {
 /** Reads an answer. Expected errors: `WireError`, and those of a block that is not taken. */
 export type Decode<T> = (message: Buffer) => T;
 
-/** One stream to open: method, request, decoder, and the fallback for a node that does not support the method. */
 export interface StreamQuestion<T> {
   readonly method: StreamMethod;
   readonly request: Buffer;
   readonly decode: Decode<T>;
-  readonly otherwise?: StreamQuestion<T>;
-}
-
-/** The limit of one method. */
-export interface MethodLimit extends CallLimit {
-  readonly method: UnaryMethod;
 }
 
 /**
@@ -105,9 +97,8 @@ export class RpcClient {
   /** Consecutive new connections on which nothing was answered either. */
   #reconnects = 0;
   #isClosed = false;
-  readonly #limiters = new Map<UnaryMethod, MethodLimiter>();
-  /** Of methods that we do not call ourselves. Bounded: the forwarded methods are a fixed list. */
-  readonly #forwardedLimiters = new Map<string, MethodLimiter>();
+  /** Also of methods that we do not call ourselves. Bounded: the forwarded methods are a fixed list. */
+  readonly #limiters = new Map<string, MethodLimiter>();
   readonly #unsupportedUntilMs = new Map<AccessMethod, number>();
   #calls = 0;
 
@@ -127,22 +118,21 @@ export class RpcClient {
     this.#shared = this.#openChannel();
   }
 
-  /** Unary calls under way. */
   get inFlight(): number {
     return this.#calls;
   }
 
   /** True while a rate limit that the node answered holds any method back. */
   get heldBack(): boolean {
-    for (const limiter of this.#limiters.values()) if (limiter.heldBack) return true;
-    return false;
+    return unaryMethods.some((method) => this.#limiters.get(method)?.heldBack === true);
   }
 
   /** The methods whose calls are limited now, by us or by rate limits that the node answered. */
-  limits(): readonly MethodLimit[] {
-    return [...this.#limiters].flatMap(([method, { limit }]) =>
-      limit === undefined ? [] : [{ method, ...limit }],
-    );
+  limits() {
+    return unaryMethods.flatMap((method) => {
+      const limit = this.#limiters.get(method)?.limit;
+      return limit === undefined ? [] : [{ method, ...limit }];
+    });
   }
 
   supports(method: AccessMethod, rank: Rank): boolean {
@@ -156,7 +146,6 @@ export class RpcClient {
     return this.#limiter(method).delayMs(rank);
   }
 
-  /** The node reported its latest finalized block. */
   reportedHead(height: number): void {
     this.#events.onHead?.(height);
   }
@@ -236,11 +225,7 @@ export class RpcClient {
    */
   async admit({ method, isStream }: AdmittedCall, signal: AbortSignal): Promise<Admission | 'busy'> {
     if (isStream) return this.#admitStream();
-    const own = unaryMethods.find((each) => each === method);
-    const limiter =
-      own === undefined
-        ? this.#limiterIn(this.#forwardedLimiters, method, MAX_WAITING_FORWARDED_CALLS)
-        : this.#limiter(own);
+    const limiter = this.#limiter(method);
     if (limiter.isFull('forwarded')) return 'busy';
     const permit = await limiter.acquire(signal, 'forwarded');
     if (signal.aborted) throw abortReason(signal);
@@ -309,16 +294,14 @@ export class RpcClient {
     return pathOf(method, this.#dependencies.isProvable === true);
   }
 
-  #limiter(method: UnaryMethod): MethodLimiter {
-    return this.#limiterIn(this.#limiters, method, MAX_WAITING_CALLS);
-  }
-
-  #limiterIn<M>(limiters: Map<M, MethodLimiter>, method: M, maxWaiting: number): MethodLimiter {
-    let limiter = limiters.get(method);
+  #limiter(method: string): MethodLimiter {
+    let limiter = this.#limiters.get(method);
     if (limiter === undefined) {
       const { ratePerSecond } = this.#options;
+      const isOwn = unaryMethods.some((own) => own === method);
+      const maxWaiting = isOwn ? MAX_WAITING_CALLS : MAX_WAITING_FORWARDED_CALLS;
       limiter = new MethodLimiter({ ratePerSecond, maxWaiting }, this.#dependencies);
-      limiters.set(method, limiter);
+      this.#limiters.set(method, limiter);
     }
     return limiter;
   }
@@ -330,7 +313,7 @@ export class RpcClient {
   }
 
   #source<T>(question: StreamQuestion<T>, rank: StreamRank): StreamSource<T> {
-    const { method, otherwise } = question;
+    const { method } = question;
     return {
       open: (sink) => {
         this.#metrics.upstreamRequests.inc({ endpoint: this.name, method });
@@ -359,7 +342,6 @@ export class RpcClient {
         if (failure.kind === 'rate_limited') this.#scarcity.refused(rank);
         return failure;
       },
-      ...(otherwise === undefined ? {} : { fallback: () => this.#source(otherwise, rank) }),
     };
   }
 
@@ -405,7 +387,6 @@ export class RpcClient {
   }
 }
 
-/** A stream that fails at once. */
 function failing<T>(error: Error): AsyncIterable<T> {
   return { [Symbol.asyncIterator]: () => ({ next: () => Promise.reject(error) }) };
 }

@@ -11,7 +11,6 @@ export interface CallCredentials {
   readonly fix: () => string;
 }
 
-/** The metrics of this room. */
 export type AccessMetrics = Pick<
   Metrics,
   | 'upstreamRequests'
@@ -26,7 +25,6 @@ export type AccessMetrics = Pick<
 export interface NodeEvents {
   /** The node refused a height as below its lowest one. */
   onLowestHeight?(height: number): void;
-  /** The node reported its latest finalized block. */
   onHead?(height: number): void;
   /** A call could not reach the node, or its connection broke. */
   onOutage?(): void;
@@ -34,7 +32,6 @@ export interface NodeEvents {
   onReconnect?(): void;
 }
 
-/** A call to forward to one node. */
 export interface AdmittedCall {
   readonly method: string;
   readonly isStream: boolean;
@@ -43,7 +40,6 @@ export interface AdmittedCall {
 /** How a forwarded call ended, as far as it concerns the node's rate limit. */
 export type AdmissionEnd = 'answered' | 'rate_limited' | 'other';
 
-/** A call that may be sent. */
 export interface Admission {
   /** Call it once, when the call is over. */
   over(end: AdmissionEnd): void;
@@ -51,7 +47,6 @@ export interface Admission {
   onMakeWay(end: () => void): void;
 }
 
-/** Why a call may not be sent. */
 export type NotAdmitted =
   /** Too many wait, or streams are scarce. */
   | 'busy'

@@ -3,7 +3,6 @@ import { UpstreamError } from '../UpstreamError.js';
 import type { AccessMethod } from '../types.js';
 import type { UpstreamErrorKind } from '../UpstreamError.js';
 
-/** The gRPC status of a call. */
 export interface CallStatus {
   readonly code: status;
   readonly details: string;
@@ -157,19 +156,18 @@ export function kindOfStatus({ code, details }: CallStatus): UpstreamErrorKind {
   }
 }
 
-/** What is known about a node besides its answer. */
-export interface KnownCauses {
-  /** What to do if the node refuses our credentials, or requires some. */
-  readonly fix?: string | undefined;
-  /** What to say if the node is not reached. */
-  readonly proxy?: string | undefined;
-}
-
-/** The typed error of a call that ended with this status. */
 export function upstreamError(
   callStatus: CallStatus,
   where: { readonly node: string; readonly method: AccessMethod },
-  { fix, proxy }: KnownCauses = {},
+  {
+    fix,
+    proxy,
+  }: {
+    /** What to do if the node refuses our credentials, or requires some. */
+    readonly fix?: string | undefined;
+    /** What to say if the node is not reached. */
+    readonly proxy?: string | undefined;
+  } = {},
 ): UpstreamError {
   const { code } = callStatus;
   const details = callStatus.details.slice(0, MAX_DETAILS_LENGTH);

@@ -138,8 +138,10 @@ export class Diagnosis {
     const head = this.#parts.listener.finalizedHeight();
     if (head === undefined) return [];
     const { blocks } = this.#daemon.line ?? {};
-    const mismatch = this.#misfit(blocks?.parentMismatch());
-    const unconfirmed = this.#misfit(blocks?.missingSporkEnd()) ?? this.#undecidedSpork();
+    const chain = blocks?.chainTrouble();
+    const isMismatch = chain?.code === 'parent_mismatch';
+    const mismatch = isMismatch ? this.#misfit(chain) : undefined;
+    const unconfirmed = (isMismatch ? undefined : this.#misfit(chain)) ?? this.#undecidedSpork();
     return [
       this.#startHeightAhead(head),
       this.#behind(),

@@ -38,7 +38,7 @@ function cellOf(line: IndexingLine, from: number, to: number, nowMs: number): Wi
   let missing = 0;
   let oldestMs: number | undefined;
   for (let height = from; height <= to; height += 1) {
-    const record = line.mcq.known(height);
+    const record = line.window.at(height);
     const withoutRecord: WindowState = line.indexer.isIndexed(height) ? 'durable' : 'waiting';
     least = Math.min(least, windowStates.indexOf(record?.status ?? withoutRecord));
     if (record?.isInHand !== true) continue;

@@ -178,8 +178,6 @@ export function buildLine(
   const workSignal = new WorkSignal();
   const blocks = new FinalizedBlocks(
     {
-      window: config.window,
-      stopHeight: config.stopHeight,
       firstHeight: store.meta()?.firstHeight,
       backoffMinMs,
       backoffMaxMs,
@@ -189,13 +187,10 @@ export function buildLine(
     },
     {
       ...common,
-      heights: window,
+      window,
       signal: workSignal,
-      watermark: store,
-      // The chain's head, which may be above the stop height.
-      head: () => listener.finalizedHeight() ?? 0,
+      latestBlock: () => store.latestBlock(),
       reportedHead: (height, besides) => listener.reportedHead(height, besides),
-      upperBound: () => window.upperBound(),
       onReplaced: (block, source) => processor.onForked(block, source),
       storedBlock: (height) => soundBlock(store, height),
     },

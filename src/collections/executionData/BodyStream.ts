@@ -2,7 +2,6 @@ import type { AccessMethod, AccessNode, AccessNodes, StreamOptions } from '../..
 import type { BlockExecutionData } from '../../flow/index.js';
 import type { Source } from '../ports.js';
 
-/** The nodes of both streams. */
 export type StreamSources = Pick<AccessNodes, 'forExecutionData' | 'peers' | 'whyNoPeer'>;
 
 /** The words for a stream in messages: its name, who gives it, what it delivers, and which heights are due. */
@@ -77,9 +76,4 @@ export const PEER: BodyStream = {
 /** The call to use with a node: the fallback while the node does not support the other one, or that is resting. */
 export function methodOf({ method, fallback }: BodyStream, node: AccessNode): AccessMethod {
   return fallback !== undefined && !node.supports(method) && node.supports(fallback) ? fallback : method;
-}
-
-/** The call that was used in the end: a node that does not support the first was asked by the fallback at once. */
-export function usedMethod(stream: BodyStream, node: AccessNode, opened: AccessMethod): AccessMethod {
-  return opened === stream.method ? methodOf(stream, node) : opened;
 }

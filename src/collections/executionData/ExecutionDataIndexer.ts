@@ -8,7 +8,7 @@ import type { Clock, Random } from '../../runtime/index.js';
 import type { BlockWindow } from '../heights/Window.js';
 import type { CollectionSink, ExecutionDataForecast } from '../ports.js';
 import { FaultReporter } from '../FaultReporter.js';
-import { EXECUTION_DATA, methodOf, usedMethod } from './BodyStream.js';
+import { EXECUTION_DATA, methodOf } from './BodyStream.js';
 import type { BodyStream, StreamSources } from './BodyStream.js';
 import { judgeStreamEnd, StreamFault } from './StreamFault.js';
 import type { StreamEnd } from './StreamFault.js';
@@ -44,7 +44,6 @@ export interface ExecutionDataIndexerDependencies {
   readonly metrics: Pick<Metrics, 'invalidCollections' | 'executionDataSkipped' | 'streamReopens'>;
 }
 
-/** Defaults. */
 const DEFAULTS = {
   stream: EXECUTION_DATA,
   probeMs: 60_000,
@@ -118,12 +117,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     this.#options = { ...DEFAULTS, ...options };
     this.#dependencies = dependencies;
     const { stream } = this.#options;
-    this.#state = new StreamState({
-      ...this.#options,
-      window: dependencies.window,
-      clock: dependencies.clock,
-      dueHeight: () => dependencies.dueHeight(),
-    });
+    this.#state = new StreamState({ ...this.#options, ...dependencies });
     this.#reporter = new FaultReporter(stream.source, dependencies);
   }
 
@@ -391,8 +385,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     if (isVerified) {
       this.#attempts.succeeded();
       this.#verified += 1;
-      if (this.#verified >= HEIGHTS_BEFORE_CONFIRMED)
-        this.#reporter.succeeded(node, usedMethod(this.#options.stream, node, state.method));
+      if (this.#verified >= HEIGHTS_BEFORE_CONFIRMED) this.#reporter.succeeded(node, state.method);
     }
     if (state.now === 'streaming') return;
     this.#dependencies.logger.info(fields, `${this.#options.stream.words.stream} is delivering`);
@@ -403,15 +396,18 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
   #onStreamEnd(node: AccessNode, opened: AccessMethod, end: StreamEnd, isFruitless: boolean): number {
     const { clock, metrics, random, window } = this.#dependencies;
     const { backoffMinMs: minMs, backoffMaxMs, probeMs, stream } = this.#options;
-    this.#state.lastError = end.text;
     if (end.reason === 'unimplemented') {
-      // A missing fallback says nothing about the call itself.
-      if (opened !== stream.fallback) this.#state.offersNone(node, end.said, probeMs);
+      // The other call may be there, and is opened at once.
+      const other = methodOf(stream, node);
+      if (other !== opened && node.supports(other)) return 0;
+      this.#state.lastError = end.text;
+      this.#state.offersNone(node, end.said, probeMs);
       return 0;
     }
+    this.#state.lastError = end.text;
     this.#state.enter('connecting');
     const next = this.#state.next;
-    const method = end.method ?? usedMethod(stream, node, opened);
+    const method = end.method ?? opened;
     metrics.streamReopens.inc({ stream: stream.label, reason: end.reason });
     this.#state.ended(node, method, end);
     const isLie = end.contradicts !== undefined && window.isCertain(next, end.contradicts);

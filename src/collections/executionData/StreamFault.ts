@@ -9,7 +9,6 @@ import type { Fault } from '../FaultReporter.js';
  * stream, and the data is available).
  */
 const REASONS = {
-  /** The node ended it. */
   ended: { fault: undefined, kind: 'refused' },
   /** Due data does not arrive. */
   silent: { fault: 'stale', kind: 'unreachable' },
@@ -40,7 +39,6 @@ export class StreamFault extends Error {
   }
 }
 
-/** How a stream ended. */
 export interface StreamEnd extends Pick<Fault, 'text' | 'refused' | 'fault' | 'method'> {
   /** The reason label of `stream_reopens_total`. */
   readonly reason: Fault['reason'] | StreamFaultReason;

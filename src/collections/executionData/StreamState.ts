@@ -1,10 +1,13 @@
 import { NodeTroubles, SILENT_AFTER_MS } from '../../access/index.js';
 import type { AccessMethod, AccessNode, NodeTrouble } from '../../access/index.js';
 import { RunningAverage } from '../../runtime/index.js';
-import type { Clock, Timer } from '../../runtime/index.js';
-import type { BlockWindow } from '../heights/Window.js';
+import type { Timer } from '../../runtime/index.js';
 import type { ExecutionDataForecast } from '../ports.js';
-import type { BodyStream, StreamWords } from './BodyStream.js';
+import type { StreamWords } from './BodyStream.js';
+import type {
+  ExecutionDataIndexerDependencies,
+  ExecutionDataIndexerOptions,
+} from './ExecutionDataIndexer.js';
 import { StreamFault } from './StreamFault.js';
 import type { StreamEnd } from './StreamFault.js';
 
@@ -21,7 +24,6 @@ export const SLACK_HEIGHTS = 32;
 /** Checks per silence: a fault goes unnoticed for at most a quarter of the silence. */
 const LOOKS_PER_SILENCE = 4;
 
-/** The state of a stream of blocks' collections. */
 export type ExecutionDataState =
   /** Not running. */
   | 'off'
@@ -34,7 +36,6 @@ export type ExecutionDataState =
   /** Nobody offers the stream, or not for the next height. */
   | 'unavailable';
 
-/** A snapshot of the stream. */
 export type ExecutionDataStatus = Readonly<ReturnType<StreamState['status']>>;
 
 /** A node that does not offer the stream, or not for heights that low. */
@@ -44,25 +45,15 @@ interface Lack {
   /** The lowest height that the node has. */
   readonly below: number;
   readonly said: string;
-  /** Attempts without success. */
   readonly count: number;
 }
 
-interface Parts {
-  readonly stream: BodyStream;
-  /** How long due data may be missing. */
-  readonly silenceMs: number;
-  /** Most heights ahead of the stream that may be expected from it. */
-  readonly lookaheadHeights: number;
-  /** How long after its last sign of life a stream is still expected to deliver. */
-  readonly freshMs: number;
-  readonly window: Pick<BlockWindow, 'latestIndexedHeight'>;
-  /** The highest height that the stream should have; `undefined` while unknown. */
-  readonly dueHeight: () => number | undefined;
-  readonly clock: Clock;
-}
+type Parts = Pick<
+  Required<ExecutionDataIndexerOptions>,
+  'stream' | 'silenceMs' | 'lookaheadHeights' | 'freshMs'
+> &
+  Pick<ExecutionDataIndexerDependencies, 'window' | 'dueHeight' | 'clock'>;
 
-/** The stream that is open. */
 interface OpenStream {
   /** How long its first message may be missing, if that is due when the stream is opened. */
   readonly openingSilenceMs: number;
@@ -211,9 +202,10 @@ export class StreamState implements ExecutionDataForecast {
 
   /** A stream that we pause does not go stale. */
   expects(height: number, withinMs: number): boolean {
-    const { clock, dueHeight, freshMs, lookaheadHeights } = this.#parts;
+    const { clock, freshMs, lookaheadHeights } = this.#parts;
     const ahead = height - this.next;
-    if (height > (dueHeight() ?? -Infinity) || ahead < 0 || ahead >= lookaheadHeights) return false;
+    if (height > (this.#parts.dueHeight() ?? -Infinity) || ahead < 0 || ahead >= lookaheadHeights)
+      return false;
     if (this.#aliveAtMs === undefined) return false;
     const isPausedByUs = this.#now === 'waiting_window';
     if (!isPausedByUs && clock.monotonic() - this.#aliveAtMs > freshMs) return false;
@@ -232,7 +224,6 @@ export class StreamState implements ExecutionDataForecast {
     this.#lack(node, Infinity, `${node.name} does not offer ${this.#words.data}: ${words}`, forMs);
   }
 
-  /** A stream ended at the next height. */
   ended(node: AccessNode, method: AccessMethod, end: StreamEnd): void {
     if (this.next !== this.#failedAt) this.#failures.clear();
     this.#failedAt = this.next;
@@ -274,7 +265,6 @@ export class StreamState implements ExecutionDataForecast {
     };
   }
 
-  /** Per node: why the next height is missing; empty while we wait for room, or for the height to be due. */
   troubles(): readonly NodeTrouble[] {
     if (this.#now === 'off') return [];
     const { method } = this;
@@ -293,7 +283,6 @@ export class StreamState implements ExecutionDataForecast {
     return troubles;
   }
 
-  /** Why nothing arrives, in one sentence; `undefined` while all is well. */
   trouble(): string | undefined {
     const { data, due, fix, source, stream } = this.#words;
     if (this.#now === 'off') return `the ${stream} is not followed`;

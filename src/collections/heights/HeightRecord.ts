@@ -11,7 +11,6 @@ import type { WantedCollection } from './WantedCollection.js';
  */
 export type HeightStatus = 'linked' | 'collecting' | 'complete' | 'committing' | 'durable';
 
-/** All allowed transitions of a height. */
 export const NEXT_STATUSES: Readonly<Record<HeightStatus, readonly HeightStatus[]>> = {
   // An earlier process may have made it durable; a block may come with its collections, or have none.
   linked: ['collecting', 'complete', 'durable'],
@@ -36,11 +35,9 @@ const PROMISES: Readonly<
 /** Which source gave the last missing collection of a height; `none` for a block without collections. */
 type CompletionSource = Source | 'none';
 
-/** What the requester knows about a height. */
 export interface HeightRequests {
   /** Collections that may be requested now, oldest first; each is listed at its lowest height only. */
   readonly askable: Set<WantedCollection>;
-  /** Calls under way for the height. */
   workers: number;
   held: boolean;
   /** Set by the first hold: no hold of this height lasts longer. */
@@ -62,20 +59,14 @@ export class HeightRecord implements BlockJob<FinalizedBlock> {
   queuedAtMs = 0;
   /** The job's completion callback, to be called when the height is durable. */
   done: () => void = notHandedOut;
-  /**
-   * One slot per guarantee, in guarantee order. A slot is empty while its collection is missing. For an id that the
-   * block lists more than once, only the first slot is ever filled.
-   */
-  received: (ReceivedCollection | undefined)[] = [];
+  /** What has arrived, by id: a block may list an id more than once. */
+  received = new Map<Identifier, ReceivedCollection>();
   /** Distinct ids that are still missing. */
   missingCount = 0;
-  /** The block lists an id more than once. */
-  repeats = false;
   /** Source of the latest collection; once the height is complete, of the last missing one. */
   source: CompletionSource = 'none';
   /** Bytes received; `Window.count` keeps it. */
   bytes = 0;
-  /** `undefined` until first requested. */
   requests: HeightRequests | undefined;
   /** Set when it is handed to the indexer: whether that made it durable. */
   commit: Promise<boolean> | undefined;
@@ -86,7 +77,6 @@ export class HeightRecord implements BlockJob<FinalizedBlock> {
     this.#block = block;
   }
 
-  /** The id of the job. */
   get id(): string {
     return String(this.height);
   }
@@ -118,7 +108,6 @@ export class HeightRecord implements BlockJob<FinalizedBlock> {
     return this.#status === 'linked' || this.#status === 'collecting';
   }
 
-  /** Replaces the block. */
   replaceBlock(block: FinalizedBlock, blockSource: BlockSource | undefined): void {
     if (!this.mayBeReplaced || block.height !== this.height)
       throw new Error(`height ${this.height} is ${this.#status}: its block stays`);
@@ -129,22 +118,11 @@ export class HeightRecord implements BlockJob<FinalizedBlock> {
   /** All collections in guarantee order, repeated ids repeated. Throws while one is missing. */
   collections(): VerifiedCollection[] {
     if (this.missingCount > 0) throw new Error(`height ${this.height} still lacks collections`);
-    const collections: VerifiedCollection[] = [];
-    const repeated = this.repeats ? this.receivedById() : undefined;
-    for (const [slot, id] of this.#block.collectionIds.entries()) {
-      const received = this.received[slot] ?? repeated?.get(id);
-      if (received === undefined) throw new Error(`complete height ${this.height} has an empty slot ${slot}`);
-      collections.push(received.collection);
-    }
-    return collections;
-  }
-
-  receivedById(): Map<Identifier, ReceivedCollection> {
-    const byId = new Map<Identifier, ReceivedCollection>();
-    for (const received of this.received) {
-      if (received !== undefined) byId.set(received.collection.id, received);
-    }
-    return byId;
+    return this.#block.collectionIds.map((id) => {
+      const received = this.received.get(id);
+      if (received === undefined) throw new Error(`complete height ${this.height} lacks ${id}`);
+      return received.collection;
+    });
   }
 }
 

@@ -5,7 +5,6 @@ import type { HeightRecord } from './HeightRecord.js';
 import { WantedCollection } from './WantedCollection.js';
 import type { Window } from './Window.js';
 
-/** The result of one delivered collection. */
 interface Receipt {
   /** `duplicate`: received or indexed before. `unsolicited`: no height of the window ever wanted it. */
   readonly decision: 'taken' | 'duplicate' | 'unsolicited';
@@ -48,12 +47,10 @@ export class MissingCollectionQueue {
     return this.#window.inHand;
   }
 
-  /** Heights that lack at least one collection. */
   get incompleteHeights(): number {
     return this.#window.collecting;
   }
 
-  /** Distinct ids that are missing. */
   get missingCollections(): number {
     return this.#missingCollections;
   }
@@ -62,11 +59,6 @@ export class MissingCollectionQueue {
   get(height: number): HeightRecord | undefined {
     const record = this.#window.at(height);
     return record?.isInHand === true ? record : undefined;
-  }
-
-  /** The record of a height whose block is known, handed out or not. */
-  known(height: number): HeightRecord | undefined {
-    return this.#window.at(height);
   }
 
   /** The entry of an id that some height lacks, or for which a call is under way. */
@@ -98,14 +90,6 @@ export class MissingCollectionQueue {
     return lowest && { kind: lowest.block.id === id ? 'block' : 'collection', height: lowest.height };
   }
 
-  /** Every height that lacks a collection, in no particular order. */
-  *incomplete(): Generator<HeightRecord> {
-    for (const record of this.#window.all()) {
-      if (record.status === 'collecting') yield record;
-    }
-  }
-
-  /** The lowest height that lacks a collection. */
   lowest(): number | undefined {
     return this.#window.lowestCollecting()?.height;
   }
@@ -114,10 +98,7 @@ export class MissingCollectionQueue {
   missingIds(height: number): Identifier[] {
     const record = this.get(height);
     if (record === undefined || record.missingCount === 0) return [];
-    const ids = record.block.collectionIds;
-    if (!record.repeats) return ids.filter((_, slot) => record.received[slot] === undefined);
-    const received = record.receivedById();
-    return [...new Set(ids)].filter((id) => !received.has(id));
+    return [...new Set(record.block.collectionIds)].filter((id) => !record.received.has(id));
   }
 
   /**
@@ -152,7 +133,7 @@ export class MissingCollectionQueue {
       return record;
     }
     for (const id of record.block.collectionIds) this.#remove(id, record);
-    const carried = record.receivedById();
+    const carried = record.received;
     this.#window.count(record, -record.bytes);
     record.replaceBlock(block, blockSource);
     this.#register(record, carried);
@@ -166,10 +147,7 @@ export class MissingCollectionQueue {
     const wanted = this.#wanted.get(id);
     if (wanted?.isWanted !== true) return this.#knows(id) ? DUPLICATE : UNSOLICITED;
     const takers = wanted.heights.splice(0);
-    for (const [at, slot] of wanted.slots.splice(0).entries()) {
-      const record = takers[at];
-      if (record !== undefined) this.#take(record, slot, received);
-    }
+    for (const record of takers) this.#take(record, received);
     this.#missingCollections -= 1;
     this.#dropIfIdle(wanted);
     return { decision: 'taken', takers, completed: takers.filter(({ missingCount }) => missingCount === 0) };
@@ -177,7 +155,7 @@ export class MissingCollectionQueue {
 
   /**
    * All collections of one block, in guarantee order, for this height alone: other heights keep wanting the ids that
-   * they lack. Returns the slots that were still missing. The caller has compared the ids.
+   * they lack. Returns those that were still missing. The caller has compared the ids.
    */
   onReceivedCollectionsForBlock(
     height: number,
@@ -186,9 +164,9 @@ export class MissingCollectionQueue {
     const record = this.get(height);
     if (record === undefined || record.missingCount === 0) return [];
     const taken: ReceivedCollection[] = [];
-    for (const [slot, received] of collections.entries()) {
+    for (const received of collections) {
       if (!this.#remove(received.collection.id, record)) continue;
-      this.#take(record, slot, received);
+      this.#take(record, received);
       taken.push(received);
     }
     return taken;
@@ -209,18 +187,13 @@ export class MissingCollectionQueue {
   /** Registers the ids of a record's block that are not in `carried`. */
   #register(record: HeightRecord, carried?: ReadonlyMap<Identifier, ReceivedCollection>): void {
     const { collectionIds } = record.block;
-    record.received = new Array<ReceivedCollection | undefined>(collectionIds.length).fill(undefined);
+    record.received = new Map();
     record.missingCount = 0;
-    record.repeats = false;
     if (collectionIds.length === 0) record.source = 'none';
-    for (const [slot, id] of collectionIds.entries()) {
+    for (const id of collectionIds) {
       const received = carried?.get(id);
       if (received !== undefined) {
-        if (collectionIds.indexOf(id) !== slot) record.repeats = true;
-        else {
-          record.received[slot] = received;
-          this.#window.count(record, received.collection.encoded.byteLength);
-        }
+        this.#keep(record, received);
         continue;
       }
       let wanted = this.#wanted.get(id);
@@ -228,21 +201,24 @@ export class MissingCollectionQueue {
         wanted = new WantedCollection(id);
         this.#wanted.set(id, wanted);
       }
-      if (wanted.isWantedBy(record)) {
-        record.repeats = true;
-        continue;
-      }
+      if (wanted.isWantedBy(record)) continue;
       if (!wanted.isWanted) this.#missingCollections += 1;
-      wanted.add(record, slot);
+      wanted.add(record);
       record.missingCount += 1;
     }
   }
 
-  #take(record: HeightRecord, slot: number, received: ReceivedCollection): void {
-    record.received[slot] = received;
+  #keep(record: HeightRecord, received: ReceivedCollection): void {
+    const { id, encoded } = received.collection;
+    if (record.received.has(id)) return;
+    record.received.set(id, received);
+    this.#window.count(record, encoded.byteLength);
+  }
+
+  #take(record: HeightRecord, received: ReceivedCollection): void {
+    this.#keep(record, received);
     record.missingCount -= 1;
     record.source = received.source;
-    this.#window.count(record, received.collection.encoded.byteLength);
     if (record.missingCount === 0) this.#window.move(record, 'complete');
   }
 

@@ -1,15 +1,24 @@
 import { Attempts } from '../../access/index.js';
+import type { AccessMethod, TroubleKind } from '../../access/index.js';
 import type { Identifier } from '../../flow/index.js';
-import type { CollectionWay, NodeFailures } from '../ports.js';
+import type { CollectionWay } from '../ports.js';
 import type { Fault } from '../FaultReporter.js';
 import type { HeightRecord } from './HeightRecord.js';
 
 /** After this many denials over this time, a denial no longer means that the node is just late. */
 const LASTING = { denials: 3, ms: 2_000 };
 
-/** How one node failed to deliver one collection, and what follows for the next call. */
-export interface NodeRecord extends NodeFailures {
-  /** The ways that failed. */
+/** How often and how one node failed to deliver one collection, and what follows for the next call. */
+export interface NodeRecord {
+  readonly count: number;
+  /** The call that failed last, and how. */
+  readonly method: AccessMethod;
+  readonly kind: TroubleKind;
+  readonly lastError: string;
+  /** Wall-clock milliseconds of the call that failed last. */
+  readonly lastAt: number;
+  /** Monotonic milliseconds of the first failure. */
+  readonly sinceMs: number;
   readonly ways: ReadonlySet<CollectionWay>;
   /** The node said that it has no such collection: not a failure of the node. */
   readonly isDenial: boolean;
@@ -21,14 +30,11 @@ export interface NodeRecord extends NodeFailures {
   readonly lackedMs: number;
 }
 
-/** One call under way. */
 export interface Call {
   /** The height for which it was sent, which may no longer want it. */
   readonly sentFor: HeightRecord;
   readonly controller: AbortController;
-  /** Releases its slot, once. */
   readonly release: () => void;
-  /** Settles with the call. */
   returned: Promise<void>;
   /** Too late to cancel. */
   isAnswered: boolean;
@@ -39,7 +45,9 @@ export interface RequestTrail
   extends
     Pick<WantedCollection, 'attempts' | 'lastNode' | 'lastError' | 'notFound' | 'isUnderWay'>,
     Partial<Pick<WantedCollection, 'lastAskedAt' | 'lastWay' | 'askedAtMs'>> {
-  readonly failures: ReadonlyMap<string, NodeFailures> | undefined;
+  readonly failures:
+    | ReadonlyMap<string, Pick<NodeRecord, 'count' | 'method' | 'kind' | 'lastError' | 'lastAt' | 'sinceMs'>>
+    | undefined;
 }
 
 /** One collection id that heights lack, or for which a call is still under way: an entry of the one index by id. */
@@ -47,8 +55,6 @@ export class WantedCollection {
   readonly id: Identifier;
   /** The heights that lack it, ascending; it is requested for the first. */
   readonly heights: HeightRecord[] = [];
-  /** Its slot in each of their blocks. */
-  readonly slots: number[] = [];
 
   // The fields below belong to the requester.
 
@@ -61,19 +67,15 @@ export class WantedCollection {
   lastNode: string | undefined;
   lastWay: CollectionWay | undefined;
   lastError: string | undefined;
-  /** Monotonic milliseconds of the first call. */
   firstAskedAtMs: number | undefined;
   /** Wall-clock milliseconds of the last call. */
   lastAskedAt: number | undefined;
-  /** Monotonic milliseconds at which the last call was sent. */
   sentAtMs = 0;
-  /** Monotonic milliseconds at which the last call failed. */
   failedAtMs = 0;
   /** Monotonic milliseconds at which its block became known, if it was new then; `undefined` for older blocks. */
   newSinceMs: number | undefined;
   /** Attempts that came too early for a collection of a new block. */
   earlyAttempts = 0;
-  /** Calls that got no answer. */
   silences = 0;
   /** By node; `undefined` before the first failure. Bounded by the number of nodes. */
   failures: Map<string, NodeRecord> | undefined;
@@ -87,7 +89,6 @@ export class WantedCollection {
     return (this.#tries ??= new Attempts());
   }
 
-  /** A call for it is under way. */
   get isUnderWay(): boolean {
     return this.call !== undefined;
   }
@@ -105,11 +106,9 @@ export class WantedCollection {
     return this.heights.includes(record);
   }
 
-  add(record: HeightRecord, slot: number): void {
+  add(record: HeightRecord): void {
     const place = this.heights.findIndex(({ height }) => height > record.height);
-    const at = place === -1 ? this.heights.length : place;
-    this.heights.splice(at, 0, record);
-    this.slots.splice(at, 0, slot);
+    this.heights.splice(place === -1 ? this.heights.length : place, 0, record);
   }
 
   /**
@@ -163,7 +162,6 @@ export class WantedCollection {
     const at = this.heights.indexOf(record);
     if (at === -1) return false;
     this.heights.splice(at, 1);
-    this.slots.splice(at, 1);
     return true;
   }
 }

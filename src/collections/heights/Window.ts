@@ -40,7 +40,7 @@ export class Window {
   /** K. */
   readonly heights: number;
   readonly limitBytes: number;
-  readonly #stopHeight: number | undefined;
+  readonly stopHeight: number | undefined;
   readonly #dependencies: WindowDependencies;
   readonly #listeners = new Listeners();
   readonly #waiters = new Set<() => void>();
@@ -56,9 +56,11 @@ export class Window {
   #passed: number;
 
   constructor(options: WindowOptions, dependencies: WindowDependencies) {
+    if (!Number.isSafeInteger(options.heights) || options.heights < 1)
+      throw new RangeError(`a window has at least one height, not ${options.heights}`);
     this.heights = options.heights;
     this.limitBytes = options.limitBytes;
-    this.#stopHeight = options.stopHeight;
+    this.stopHeight = options.stopHeight;
     this.#dependencies = dependencies;
     this.#passed = this.latestIndexedHeight();
   }
@@ -73,10 +75,14 @@ export class Window {
     return height <= this.latestIndexedHeight() || this.#dependencies.store.hasHeight(height);
   }
 
+  finalizedHeight(): number | undefined {
+    return this.#dependencies.finalizedHeight();
+  }
+
   /** The finalized head, or the stop height if lower; `undefined` until the head is known. */
   target(): number | undefined {
-    const head = this.#dependencies.finalizedHeight();
-    return head === undefined ? undefined : Math.min(head, this.#stopHeight ?? head);
+    const head = this.finalizedHeight();
+    return head === undefined ? undefined : Math.min(head, this.stopHeight ?? head);
   }
 
   /** `target`, for those who count from 0. */
@@ -241,7 +247,7 @@ export class Window {
     if (status !== 'durable') return;
     if (wasInHand) this.#inHand -= 1;
     this.count(record, -record.bytes);
-    record.received = [];
+    record.received = new Map();
     record.commit = undefined;
     if (height <= this.latestIndexedHeight()) this.#records.delete(height);
   }

@@ -1,9 +1,8 @@
 import { worseOf } from '../../access/index.js';
-import type { AccessNode, AccessNodes, Choice, NodeHealth } from '../../access/index.js';
-import type { Clock } from '../../runtime/index.js';
-import { ArrivalTimes } from './ArrivalTimes.js';
+import type { AccessNode, Choice, NodeHealth } from '../../access/index.js';
+import type { CollectionRequesterDependencies } from './CollectionRequester.js';
 import type { EndpointSlots, SlotUse } from './EndpointSlots.js';
-import type { CollectionWay, HeldBackNode } from '../ports.js';
+import type { CollectionWay } from '../ports.js';
 import type { WantedCollection } from '../heights/WantedCollection.js';
 
 const FULL = 'GetFullCollectionByID';
@@ -26,33 +25,56 @@ const ATTEMPTS_PER_SLOW_NODE = 8;
 /** A shorter delay is ordinary pacing by a rate limit; a longer one is reported. */
 const HELD_BACK_MS = 100;
 
+/** How many recent blocks a node's arrival times are learned from. */
+const BLOCKS = 100;
+/** Most samples, however many collections those blocks have. */
+const MAX_SAMPLES = 512;
+/** With fewer samples, collections are requested at once. */
+const MIN_SAMPLES = 5;
+/** A collection that was not there in time is assumed to take twice that time plus this. */
+const GUESS_MS = 50;
+/** The share of collections that should be there when they are first requested. */
+const SHARE = 0.55;
+/** What took longer was an outage, or was requested late: it says nothing about how long the next will take. */
+const USUAL_MAX_MS = 2_000;
+/** Bisection steps: finer than a tenth of a millisecond is pointless. */
+const HALVINGS = 20;
+
 /** Which node to ask, by which call, and for how long; or how long until one may be asked. */
 export type CollectionChoice =
   | { readonly node: AccessNode; readonly way: CollectionWay; readonly timeoutMs: number }
   | Extract<Choice, { node: undefined }>;
 
-interface Parts {
-  readonly nodes: Pick<AccessNodes, 'forHeight' | 'report'>;
-  readonly slots: EndpointSlots;
-  readonly clock: Clock;
+type Parts = Pick<CollectionRequesterDependencies, 'nodes' | 'clock'> & { readonly slots: EndpointSlots };
+
+/** When a node got one collection, after its block was known: it lacked it at `lackedMs`, and had it by `hadMs`. */
+interface Arrival {
+  readonly height: number;
+  readonly lackedMs: number;
+  readonly hadMs: number;
 }
 
-/** One node's record: the ways that failed since they last worked, and the calls under way. */
-interface WaysOfNode {
+/** One node that was ever asked. */
+interface AskedNode {
+  /** The ways that failed since they last worked. */
   readonly doubted: Set<CollectionWay>;
-  readonly underWay: Record<CollectionWay, number>;
+  /** Calls for full collections under way. */
+  fullCalls: number;
+  /** A node has a new block before it has its collections: how long it took, oldest first. */
+  readonly arrivals: Arrival[];
+  /** How long after a block is known it is best to ask for its collections; `undefined` until measured again. */
+  usualMs: number | undefined;
 }
 
 /**
  * Chooses the node and the call for each collection, and waits until the node is likely to have it. Prefers the full
  * collection; `supports` says when that call is resting. A way that failed is retried with a single call at a time while
- * the other way works. Two counts and two flags per node that was ever asked, beside its arrival times.
+ * the other way works. Bounded by the number of nodes, and MAX_SAMPLES for each.
  */
 export class CollectionNodes {
   readonly #timeoutMs: number;
   readonly #parts: Parts;
-  readonly #ways = new Map<string, WaysOfNode>();
-  readonly #arrivals = new ArrivalTimes();
+  readonly #asked = new Map<string, AskedNode>();
   #slowestMs = 0;
 
   /** `timeoutMs`: the deadline of a call that has no alternative. */
@@ -84,7 +106,7 @@ export class CollectionNodes {
   /** How long after a new block is known the fastest node usually has its collections. */
   untilFirstHasMs(height: number): number {
     const nodes = this.#serving(height);
-    return nodes.length === 0 ? 0 : Math.min(...nodes.map(({ name }) => this.#arrivals.usualMs(name)));
+    return nodes.length === 0 ? 0 : Math.min(...nodes.map(({ name }) => this.#usualMs(name)));
   }
 
   /** True while some node has not been asked by every call it supports. */
@@ -95,7 +117,13 @@ export class CollectionNodes {
     });
   }
 
-  heldBack(height: number): readonly HeldBackNode[] {
+  /** True where the node has only the other call by now. */
+  hasOther(node: AccessNode, way: CollectionWay): boolean {
+    return !node.supports(way) && waysOf(node).length > 0;
+  }
+
+  /** Nodes whose rate limit is used up, and until when (monotonic milliseconds). */
+  heldBack(height: number): readonly { readonly node: string; readonly untilMs: number }[] {
     const nowMs = this.#parts.clock.monotonic();
     return this.#serving(height).flatMap((node) => {
       const forMs = delayMs(node, this.#preferred(node));
@@ -104,44 +132,58 @@ export class CollectionNodes {
   }
 
   sent(node: AccessNode, way: CollectionWay): void {
-    this.#waysOf(node.name).underWay[way] += 1;
+    if (way === FULL) this.#askedNode(node.name).fullCalls += 1;
   }
 
   /** `answeredInMs`: how long the call took; `undefined` if it failed. */
   returned(node: AccessNode, way: CollectionWay, answeredInMs: number | undefined): void {
-    this.#waysOf(node.name).underWay[way] -= 1;
+    if (way === FULL) this.#askedNode(node.name).fullCalls -= 1;
     if (answeredInMs !== undefined) this.#slowestMs = Math.max(answeredInMs, this.#slowestMs * SLOWEST_FADES);
   }
 
   failed(node: AccessNode, way: CollectionWay): void {
-    this.#waysOf(node.name).doubted.add(way);
+    this.#askedNode(node.name).doubted.add(way);
   }
 
   /** The node delivered the collection, and it was verified. */
-  gave(wanted: WantedCollection, node: AccessNode, way: CollectionWay, sentAtMs: number): void {
+  gave(wanted: WantedCollection, node: AccessNode, way: CollectionWay): void {
     const denial = wanted.lastingDenial(node.name, this.#parts.clock.monotonic());
     if (denial !== undefined && denial !== way) {
       this.failed(node, denial);
       const detail = `${denial} denies a collection that ${way} gives`;
       this.#parts.nodes.report(node, 'failing', detail, denial);
     }
-    this.#ways.get(node.name)?.doubted.delete(way);
-    this.#learn(wanted, node, sentAtMs);
+    this.#asked.get(node.name)?.doubted.delete(way);
+    this.#learn(wanted, node);
   }
 
   /** Learns that this node had a collection of a new block when it was asked, and that others did not. */
-  #learn(wanted: WantedCollection, node: AccessNode, sentAtMs: number): void {
-    const { failures, newSinceMs } = wanted;
-    const [record] = wanted.heights;
+  #learn({ failures, heights, newSinceMs, sentAtMs }: WantedCollection, node: AccessNode): void {
+    const [record] = heights;
     if (newSinceMs === undefined || record === undefined) return;
     const { height } = record;
     const lackedMs = failures?.get(node.name)?.lackedMs ?? 0;
-    this.#arrivals.came(node.name, { height, lackedMs, hadMs: sentAtMs - newSinceMs });
-    for (const [name, failure] of failures ?? []) {
-      if (name !== node.name && failure.isDenial) {
-        this.#arrivals.lacked(name, { height, lackedMs: failure.lackedMs });
-      }
+    this.#came(node.name, { height, lackedMs, hadMs: sentAtMs - newSinceMs });
+    for (const [name, other] of failures ?? []) {
+      if (name === node.name || !other.isDenial) continue;
+      this.#came(name, { height, lackedMs: other.lackedMs, hadMs: 2 * other.lackedMs + GUESS_MS });
     }
+  }
+
+  #came(name: string, arrival: Arrival): void {
+    if (arrival.hadMs > USUAL_MAX_MS) return;
+    const node = this.#askedNode(name);
+    const { arrivals } = node;
+    node.usualMs = undefined;
+    arrivals.push(arrival);
+    const tooOld = arrival.height - BLOCKS;
+    while (arrivals.length > MAX_SAMPLES || (arrivals[0]?.height ?? Infinity) <= tooOld) arrivals.shift();
+  }
+
+  /** How long after a block is known this node usually has its collections; 0 while unknown. */
+  #usualMs(name: string): number {
+    const node = this.#asked.get(name);
+    return node === undefined ? 0 : (node.usualMs ??= usualTimeIn(node.arrivals));
   }
 
   /** Nodes that support one of the calls; if none does, all of them: they may have been upgraded. */
@@ -164,10 +206,8 @@ export class CollectionNodes {
 
   /** The full call failed recently, one such call is testing whether it works again, and the light one works. */
   #isBeingTried(name: string): boolean {
-    const ways = this.#ways.get(name);
-    return (
-      ways !== undefined && ways.doubted.has(FULL) && !ways.doubted.has(LIGHT) && ways.underWay[FULL] > 0
-    );
+    const node = this.#asked.get(name);
+    return node !== undefined && node.fullCalls > 0 && node.doubted.has(FULL) && !node.doubted.has(LIGHT);
   }
 
   /** How long a call may take. `others`: other ways and nodes that may still answer for this collection. */
@@ -176,29 +216,27 @@ export class CollectionNodes {
     return Math.min(this.#timeoutMs, Math.max(PATIENCE_MS, PATIENCE_MULTIPLE * this.#slowestMs));
   }
 
-  #waysOf(name: string): WaysOfNode {
-    let ways = this.#ways.get(name);
-    if (ways === undefined) {
-      ways = { doubted: new Set(), underWay: { [FULL]: 0, [LIGHT]: 0 } };
-      this.#ways.set(name, ways);
+  #askedNode(name: string): AskedNode {
+    let node = this.#asked.get(name);
+    if (node === undefined) {
+      node = { doubted: new Set(), fullCalls: 0, arrivals: [], usualMs: undefined };
+      this.#asked.set(name, node);
     }
-    return ways;
+    return node;
   }
 
   /** How long until this node usually has the collections of a new block; 0 once it was asked. */
   #untilDueMs({ name }: AccessNode, { newSinceMs, failures }: WantedCollection): number {
     if (newSinceMs === undefined || failures?.has(name) === true) return 0;
-    const dueAtMs = newSinceMs + this.#arrivals.usualMs(name);
+    const dueAtMs = newSinceMs + this.#usualMs(name);
     return Math.max(0, dueAtMs - this.#parts.clock.monotonic());
   }
 }
 
-/** The ways that a node accepts at present. */
 function waysOf(node: AccessNode): CollectionWay[] {
   return ([FULL, LIGHT] as const).filter((way) => node.supports(way));
 }
 
-/** The nodes worth waiting for now. */
 function quick(nodes: readonly AccessNode[], wanted: WantedCollection): readonly AccessNode[] {
   const { attempts, newSinceMs } = wanted;
   if (newSinceMs === undefined || attempts % ATTEMPTS_PER_SLOW_NODE === ATTEMPTS_PER_SLOW_NODE - 1)
@@ -227,4 +265,25 @@ function delayMs(node: AccessNode, way: CollectionWay): number {
 function countWays(node: AccessNode, { failures }: WantedCollection): number {
   const failed = failures?.get(node.name)?.ways;
   return failed === undefined ? waysOf(node).length : new Set([...waysOf(node), ...failed]).size;
+}
+
+/**
+ * The time by which SHARE of the collections had arrived. The exact arrival is unknown, only the two requests around it:
+ * every moment between them counts as equally likely. So a node that was asked too late is asked earlier next time.
+ */
+function usualTimeIn(arrivals: readonly Arrival[]): number {
+  if (arrivals.length < MIN_SAMPLES) return 0;
+  const shareBy = (atMs: number, { lackedMs, hadMs }: Arrival): number => {
+    if (hadMs <= atMs) return 1;
+    return lackedMs < atMs ? (atMs - lackedMs) / (hadMs - lackedMs) : 0;
+  };
+  let low = 0;
+  let high = Math.max(...arrivals.map(({ hadMs }) => hadMs));
+  for (let halving = 0; halving < HALVINGS; halving += 1) {
+    const middle = (low + high) / 2;
+    const arrived = arrivals.reduce((sum, arrival) => sum + shareBy(middle, arrival), 0);
+    if (arrived < SHARE * arrivals.length) low = middle;
+    else high = middle;
+  }
+  return high;
 }

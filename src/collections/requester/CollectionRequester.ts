@@ -11,8 +11,7 @@ import type { CollectionChoice } from './CollectionNodes.js';
 import { EndpointSlots } from './EndpointSlots.js';
 import type { SlotUse } from './EndpointSlots.js';
 import { fetchCollection } from './fetchCollection.js';
-import type { FetchOptions } from './fetchCollection.js';
-import type { CollectionSink, CollectionWay, ExecutionDataForecast, HeldBackNode } from '../ports.js';
+import type { CollectionSink, CollectionWay, ExecutionDataForecast } from '../ports.js';
 import { RequestOrder } from './RequestOrder.js';
 import { faultIn, FaultReporter } from '../FaultReporter.js';
 import type { RequestTrail, WantedCollection } from '../heights/WantedCollection.js';
@@ -38,7 +37,6 @@ export interface CollectionRequesterOptions {
 }
 
 export interface CollectionRequesterDependencies {
-  /** Where the heights and their collections are looked up. */
   readonly mcq: MissingCollectionQueue;
   readonly nodes: Pick<AccessNodes, 'forHeight' | 'succeeded' | 'report'>;
   /** Takes the collection into `mcq`. */
@@ -92,8 +90,6 @@ interface Question {
 /** A collection as a node sent it, not verified yet. */
 interface Answer extends Question {
   readonly bodies: readonly Uint8Array[];
-  /** Monotonic milliseconds. */
-  readonly sentAtMs: number;
   /** Monotonic milliseconds. */
   readonly receivedAtMs: number;
 }
@@ -180,11 +176,10 @@ export class CollectionRequester {
   }
 
   /** Nodes whose rate limit delays calls for this height, and until when. */
-  heldBack(height: number): readonly HeldBackNode[] {
+  heldBack(height: number) {
     return this.#nodes.heldBack(height);
   }
 
-  /** Collection calls under way. */
   inFlight(): number {
     return this.#underWay;
   }
@@ -204,10 +199,16 @@ export class CollectionRequester {
     await Promise.all(calls.map((call) => call.returned));
   }
 
+  /** No height wants the collection any more: a call under way is cancelled, and removes the entry when it returns. */
   #leave(wanted: WantedCollection): void {
     this.#order.waitNoMore(wanted);
     wanted.forget();
-    this.#cancel(wanted);
+    const { call } = wanted;
+    if (call === undefined) this.#mcq.letGo(wanted);
+    else if (!call.isAnswered && !call.controller.signal.aborted) {
+      this.#dependencies.metrics.requestsCancelled.inc();
+      call.controller.abort(new AbortError('the collection is no longer wanted'));
+    }
   }
 
   /** Never throws: whoever gives it a reason to send is not to blame for a bug in here, and must not swallow it. */
@@ -322,11 +323,12 @@ export class CollectionRequester {
     { node, way, timeoutMs }: CollectionChoice & { readonly node: AccessNode },
     use: SlotUse,
   ): void {
-    const { clock } = this.#dependencies;
+    const { clock, metrics } = this.#dependencies;
     const controller = new AbortController();
     const release = this.#slots.tryAcquire(node.name, use);
     if (release === undefined) throw new Error('a call was sent without a slot');
     const call = { sentFor, controller, release, returned: Promise.resolve(), isAnswered: false };
+    metrics.collectionsRequested.inc();
     this.#order.sent(wanted, call);
     this.#underWay += 1;
     wanted.attempts += 1;
@@ -335,75 +337,47 @@ export class CollectionRequester {
     wanted.sentAtMs = clock.monotonic();
     wanted.firstAskedAtMs ??= wanted.sentAtMs;
     wanted.lastAskedAt = clock.now();
-    const options = { signal: controller.signal, timeoutMs };
-    call.returned = this.#call({ wanted, node, way }, use, options).catch((error: unknown) =>
-      this.#dependencies.onFatal(error),
+    call.returned = this.#call({ wanted, node, way }, use, timeoutMs, controller.signal).catch(
+      (error: unknown) => this.#dependencies.onFatal(error),
     );
   }
 
-  /** No height wants the collection any more: a call under way is cancelled, and removes the entry when it returns. */
-  #cancel(wanted: WantedCollection): void {
-    const { metrics } = this.#dependencies;
-    const { call } = wanted;
-    if (call === undefined) this.#mcq.letGo(wanted);
-    else if (!call.isAnswered && !call.controller.signal.aborted) {
-      metrics.requestsCancelled.inc();
-      call.controller.abort(new AbortError('the collection is no longer wanted'));
+  async #call(question: Question, use: SlotUse, timeoutMs: number, signal: AbortSignal): Promise<void> {
+    const { wanted, node, way } = question;
+    const { clock } = this.#dependencies;
+    let bodies: readonly Uint8Array[] | undefined;
+    let failure: { readonly error: unknown } | undefined;
+    this.#nodes.sent(node, way);
+    try {
+      bodies = await fetchCollection(wanted.id, node, way, {
+        timeoutMs,
+        signal,
+        // The call continues: `explain` can name the cause before it ends.
+        onRefused: (error) => {
+          const fault = faultIn(error);
+          if (fault !== undefined) wanted.failed(node.name, way, fault);
+        },
+        tryAcquireSlot: () => this.#slots.tryAcquire(node.name, use),
+      });
+    } catch (error) {
+      failure = { error };
     }
-  }
-
-  async #call(question: Question, use: SlotUse, options: FetchOptions): Promise<void> {
-    const { wanted } = question;
-    const fetched = await this.#fetch(question, use, options);
-    if ('bodies' in fetched && !this.#stopping.signal.aborted) {
-      this.#paced(fetched.receivedAtMs - fetched.sentAtMs);
-      this.#queue(fetched);
+    const receivedAtMs = clock.monotonic();
+    const answeredInMs = receivedAtMs - wanted.sentAtMs;
+    this.#nodes.returned(node, way, bodies && answeredInMs);
+    if (bodies !== undefined && !this.#stopping.signal.aborted) {
+      this.#paced(answeredInMs);
+      this.#queue({ ...question, bodies, receivedAtMs });
       return;
     }
     this.#over(wanted);
     try {
-      if ('failure' in fetched) this.#failed(fetched.question, fetched.failure, options.signal.aborted);
+      if (failure !== undefined) this.#failed(question, failure.error, signal.aborted);
     } finally {
       this.#pump();
     }
   }
 
-  /** The answer, or why there is none and what was asked last. */
-  async #fetch(
-    question: Question,
-    use: SlotUse,
-    options: FetchOptions,
-  ): Promise<Answer | { readonly failure: unknown; readonly question: Question }> {
-    const { clock, metrics } = this.#dependencies;
-    const { wanted, node, way } = question;
-    const sentAtMs = clock.monotonic();
-    let asked = way;
-    let answeredInMs: number | undefined;
-    this.#nodes.sent(node, way);
-    try {
-      const bodies = await fetchCollection(wanted.id, node, way, options, {
-        onCall: (one) => {
-          asked = one;
-          metrics.collectionsRequested.inc();
-        },
-        // The call continues: `explain` can name the cause before it ends.
-        onRefused: (error) => {
-          const failure = faultIn(error);
-          if (failure !== undefined) wanted.failed(node.name, way, failure);
-        },
-        tryAcquireSlot: () => this.#slots.tryAcquire(node.name, use),
-      });
-      const receivedAtMs = clock.monotonic();
-      answeredInMs = receivedAtMs - sentAtMs;
-      return { wanted, node, way: asked, bodies, sentAtMs, receivedAtMs };
-    } catch (error) {
-      return { failure: error, question: { wanted, node, way: asked } };
-    } finally {
-      this.#nodes.returned(node, way, answeredInMs);
-    }
-  }
-
-  /** A call brought its collection. */
   #paced(callMs: number): void {
     this.#callMs.observe(callMs);
     const nowMs = this.#dependencies.clock.monotonic();
@@ -449,7 +423,7 @@ export class CollectionRequester {
     }
   }
 
-  #answered({ wanted, node, way, bodies, sentAtMs, receivedAtMs }: Answer): void {
+  #answered({ wanted, node, way, bodies, receivedAtMs }: Answer): void {
     const { metrics, sink } = this.#dependencies;
     let collection: VerifiedCollection;
     try {
@@ -458,7 +432,7 @@ export class CollectionRequester {
       this.#failed({ wanted, node, way }, error, false);
       return;
     }
-    this.#nodes.gave(wanted, node, way, sentAtMs);
+    this.#nodes.gave(wanted, node, way);
     this.#reporter.succeeded(node, way);
     this.#collectionBytes.observe(collection.encoded.byteLength);
     metrics.requestToReceive.observe((receivedAtMs - (wanted.firstAskedAtMs ?? receivedAtMs)) / 1000);
@@ -477,6 +451,11 @@ export class CollectionRequester {
       return;
     }
     if (failure === undefined || !wanted.isWanted) throw error;
+    // It is asked by the other call at once.
+    if (failure.reason === 'unimplemented' && this.#nodes.hasOther(node, way)) {
+      this.#order.makeAskable(wanted);
+      return;
+    }
     // Requesting a collection by its id is always a valid request.
     const isRefusal = failure.reason === 'invalid_argument' || failure.reason === 'failed_precondition';
     const fault = isRefusal ? 'failing' : failure.fault;

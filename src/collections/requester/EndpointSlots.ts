@@ -54,7 +54,6 @@ export class EndpointSlots {
     return isFree;
   }
 
-  /** Slots in use, of all endpoints. */
   get inUse(): number {
     return [...this.#taken.values()].reduce(
       (sum, { lowest, other, history }) => sum + lowest + other + history,

@@ -1,11 +1,11 @@
 import type { AccessNode } from '../../access/index.js';
-import type { Clock, Random } from '../../runtime/index.js';
+import type { Timer } from '../../runtime/index.js';
 import { HeightRecord } from '../heights/HeightRecord.js';
 import type { HeightRequests } from '../heights/HeightRecord.js';
 import type { MissingCollectionQueue } from '../heights/MissingCollectionQueue.js';
 import type { Call, WantedCollection } from '../heights/WantedCollection.js';
 import type { Fault } from '../FaultReporter.js';
-import { TimerQueue } from './TimerQueue.js';
+import type { CollectionRequesterDependencies, CollectionRequesterOptions } from './CollectionRequester.js';
 
 /**
  * Pauses of a collection that was requested too early: the first, the growth of each next one, the longest, and their
@@ -20,24 +20,19 @@ const WAKE_AFTER_MS = 1_000;
 /** Collections that a node has yet to fetch, and that are requested again at once because of one event. */
 const MAX_AWAITED_WOKEN = 32;
 
-interface Parts {
-  /** Calls under way at once for one height. */
-  readonly workersPerHeight: number;
-  /** A pause doubles from here … */
-  readonly backoffMinMs: number;
-  /** … up to here. */
-  readonly backoffMaxMs: number;
-  readonly mcq: MissingCollectionQueue;
-  readonly clock: Clock;
-  readonly random: Random;
-  /** Something may be requested again. */
-  readonly onDue: () => void;
-}
+type Parts = Pick<CollectionRequesterOptions, 'workersPerHeight' | 'backoffMinMs' | 'backoffMaxMs'> &
+  Pick<CollectionRequesterDependencies, 'mcq' | 'clock' | 'random'> & {
+    /** Something may be requested again. */
+    readonly onDue: () => void;
+  };
 
 /**
  * What may be requested next, lowest height first: marks on the height records, and where to start looking. It knows how long an
  * id pauses after a failed attempt, and what ends the pause early: signs that an outage is over. An early
  * end allows one attempt; every further failure lengthens the next pause as usual.
+ *
+ * All waits share one timer of the clock. One that ended early may leave an idle wake-up behind; when the timer fires, it
+ * looks at every wait: the window bounds them.
  */
 export class RequestOrder {
   readonly #parts: Parts;
@@ -45,8 +40,11 @@ export class RequestOrder {
   /** No height below it may request now, and none above `#highest`. */
   #lowest = 0;
   #highest = -1;
-  /** Ids that pause before their next attempt and heights that are held back, by the end of the wait. */
-  readonly #due: TimerQueue<WantedCollection | HeightRecord>;
+  /** Ids that pause before their next attempt and heights that are held back: monotonic milliseconds of the end. */
+  readonly #due = new Map<WantedCollection | HeightRecord, number>();
+  /** When to look again, whatever waits. */
+  #lookAtMs = Infinity;
+  #timer: { readonly timer: Timer; readonly atMs: number } | undefined;
   /** Nodes whose latest result was a failure. Bounded by the number of nodes. */
   readonly #failing = new Set<string>();
   /** The lowest height pauses for collections that their node is expected to fetch. */
@@ -56,16 +54,8 @@ export class RequestOrder {
   constructor(parts: Parts) {
     this.#parts = parts;
     this.#mcq = parts.mcq;
-    this.#due = new TimerQueue(parts.clock, (keys) => {
-      for (const key of keys) {
-        if (key instanceof HeightRecord) this.#release(key);
-        else this.makeAskable(key);
-      }
-      parts.onDue();
-    });
   }
 
-  /** The latest head seen. */
   get headHeight(): number {
     return this.#headHeight;
   }
@@ -75,7 +65,6 @@ export class RequestOrder {
     return this.#failing.size > 0 || this.#awaitsFetched;
   }
 
-  /** The ids that a height lacks. */
   *wantedAt(height: number): Generator<WantedCollection> {
     for (const id of this.#mcq.missingIds(height)) {
       const wanted = this.#mcq.wanted(id);
@@ -130,13 +119,8 @@ export class RequestOrder {
     const endsAtMs = (requests.holdEndsAtMs ??= nowMs + mostMs);
     if (endsAtMs <= nowMs) return false;
     requests.held = true;
-    this.#due.set(record, Math.min(endsAtMs - nowMs, lookMs));
+    this.#wait(record, Math.min(endsAtMs - nowMs, lookMs));
     return true;
-  }
-
-  #release(record: HeightRecord): void {
-    if (record.requests !== undefined) record.requests.held = false;
-    this.#refresh(record);
   }
 
   /** The id may be requested (again); no call for it is under way. */
@@ -150,25 +134,69 @@ export class RequestOrder {
   /** The id may not be requested for so long. */
   pause(wanted: WantedCollection, delayMs: number): void {
     wanted.heights[0]?.requests?.askable.delete(wanted);
-    this.#due.set(wanted, delayMs);
+    this.#wait(wanted, delayMs);
   }
 
   /** What is waited for is not wanted any more. */
   waitNoMore(key: WantedCollection | HeightRecord): void {
-    this.#due.delete(key);
+    if (this.#due.delete(key)) this.#arm(Infinity);
   }
 
-  /** `onDue` is called after so long, whatever waits; Infinity: not any more. */
+  /**
+   * `onDue` is called after so long, whatever waits; Infinity: not any more. Whole milliseconds: a delay below the clock's
+   * resolution would be due at once, again and again.
+   */
   lookAgainIn(delayMs: number): void {
-    this.#due.lookAgainIn(delayMs);
+    this.#lookAtMs = this.#parts.clock.monotonic() + Math.ceil(delayMs);
+    this.#arm(this.#lookAtMs);
   }
 
-  /** Nothing is due any more. */
   stop(): void {
     this.#due.clear();
+    this.lookAgainIn(Infinity);
   }
 
-  /** A call is sent. */
+  #wait(key: WantedCollection | HeightRecord, delayMs: number): void {
+    const atMs = this.#parts.clock.monotonic() + delayMs;
+    this.#due.set(key, atMs);
+    this.#arm(atMs);
+  }
+
+  /** Sees to it that the timer fires at the latest then, and not at all while nothing waits. */
+  #arm(atMs: number): void {
+    const isIdle = this.#due.size === 0 && this.#lookAtMs === Infinity;
+    if (!isIdle && atMs >= (this.#timer?.atMs ?? Infinity)) return;
+    this.#timer?.timer.cancel();
+    this.#timer = undefined;
+    if (isIdle || atMs === Infinity) return;
+    const { clock } = this.#parts;
+    const delayMs = Math.max(0, Math.ceil(atMs - clock.monotonic()));
+    this.#timer = { timer: clock.setTimer(delayMs, () => this.#onTimer()), atMs };
+  }
+
+  #onTimer(): void {
+    this.#timer = undefined;
+    const nowMs = this.#parts.clock.monotonic();
+    const isLooking = this.#lookAtMs <= nowMs;
+    if (isLooking) this.#lookAtMs = Infinity;
+    const due: [key: WantedCollection | HeightRecord, atMs: number][] = [];
+    let nextAtMs = this.#lookAtMs;
+    for (const [key, atMs] of this.#due) {
+      if (atMs <= nowMs) due.push([key, atMs]);
+      else nextAtMs = Math.min(nextAtMs, atMs);
+    }
+    for (const [key] of due) this.#due.delete(key);
+    this.#arm(nextAtMs);
+    for (const [key] of due.sort(([, a], [, b]) => a - b)) {
+      if (!(key instanceof HeightRecord)) this.makeAskable(key);
+      else {
+        requestsOf(key).held = false;
+        this.#refresh(key);
+      }
+    }
+    if (isLooking || due.length > 0) this.#parts.onDue();
+  }
+
   sent(wanted: WantedCollection, call: Call): void {
     if (wanted.call !== undefined) throw new Error('a collection was requested twice at once');
     wanted.call = call;
@@ -177,7 +205,6 @@ export class RequestOrder {
     requests.askable.delete(wanted);
   }
 
-  /** The call returned, whatever it brought. */
   returned(wanted: WantedCollection): void {
     const { call } = wanted;
     if (call === undefined) throw new Error('a call returned twice');
@@ -189,7 +216,7 @@ export class RequestOrder {
   /** The attempt failed, and the id pauses. `isUntried`: some node was not asked in every way. */
   failed(wanted: WantedCollection, node: AccessNode, failure: Fault, isUntried: boolean): void {
     wanted.failedAtMs = this.#parts.clock.monotonic();
-    this.#due.set(wanted, this.#pauseMs(wanted, node, failure, isUntried));
+    this.#wait(wanted, this.#pauseMs(wanted, node, failure, isUntried));
     if (failure.kind !== 'denied' && failure.kind !== 'rate_limited') this.#failing.add(node.name);
     if (isAwaited(wanted)) this.#awaitsFetched = true;
   }
@@ -233,8 +260,11 @@ export class RequestOrder {
       .sort((a, b) => heightOf(a) - heightOf(b) || a.failedAtMs - b.failedAtMs)
       .slice(0, MAX_AWAITED_WOKEN);
     this.#wake(awaited);
-    const nowMs = this.#parts.clock.monotonic();
-    for (const wanted of awaited) this.#due.hasten(wanted, wanted.failedAtMs + WAKE_AFTER_MS - nowMs);
+    for (const wanted of awaited) {
+      const atMs = wanted.failedAtMs + WAKE_AFTER_MS;
+      if ((this.#due.get(wanted) ?? -Infinity) > atMs)
+        this.#wait(wanted, atMs - this.#parts.clock.monotonic());
+    }
     return awaited.length > 0;
   }
 
@@ -267,12 +297,12 @@ export class RequestOrder {
     several: Iterable<WantedCollection>,
     condition: (wanted: WantedCollection) => boolean = () => true,
   ): void {
-    if (this.#due.isEmpty) return;
+    if (this.#due.size === 0) return;
     const failedByMs = this.#parts.clock.monotonic() - WAKE_AFTER_MS;
     for (const wanted of several) {
       if (wanted.attempts === 0 || wanted.failedAtMs > failedByMs) continue;
       if (!this.#due.has(wanted) || !condition(wanted)) continue;
-      this.#due.delete(wanted);
+      this.waitNoMore(wanted);
       this.makeAskable(wanted);
     }
   }

@@ -15,15 +15,9 @@ const MAX_PARALLEL_TRANSACTIONS = 8;
 const MAX_RATE_LIMITED = 5;
 
 export interface FetchOptions {
-  /** Deadline of each call. */
+  /** Of each call. */
   readonly timeoutMs: number;
-  /** Cancels the call under way. */
   readonly signal: AbortSignal;
-}
-
-interface FetchDependencies {
-  /** Called for each collection call as it is sent: full or light, not for the transactions behind a light one. */
-  readonly onCall: (way: CollectionWay) => void;
   /** The rate limit refused a transaction, which is requested again. */
   readonly onRefused: (error: UpstreamError) => void;
   /** Takes a further slot of the endpoint if one is free now. Returns its release. */
@@ -31,9 +25,8 @@ interface FetchDependencies {
 }
 
 /**
- * One attempt to get a collection's transactions from one node, as wire bytes in order. Uses `GetFullCollectionByID`, or,
- * if `way` says so or the node does not support that call, the light collection and then each transaction from the same
- * node. The caller holds one slot of the endpoint throughout. Only the list of a light collection is verified here,
+ * One attempt to get a collection's transactions from one node, as wire bytes in order: by `GetFullCollectionByID`, or by the
+ * light collection and then each transaction from the same node. The caller holds one slot of the endpoint throughout. Only the list of a light collection is verified here,
  * before its transactions are fetched. Expected errors: UpstreamError; InvalidCollectionError; the signal's abort reason.
  */
 export async function fetchCollection(
@@ -41,33 +34,22 @@ export async function fetchCollection(
   node: AccessNode,
   way: CollectionWay,
   options: FetchOptions,
-  dependencies: FetchDependencies,
 ): Promise<readonly Uint8Array[]> {
-  if (way === 'GetFullCollectionByID') {
-    dependencies.onCall(way);
-    try {
-      return await node.getFullCollection(id, options);
-    } catch (error) {
-      if (!(error instanceof UpstreamError) || error.kind !== 'unimplemented') throw error;
-    }
-    if (options.signal.aborted) throw abortReason(options.signal);
-  }
-  dependencies.onCall('GetCollectionByID');
+  if (way === 'GetFullCollectionByID') return await node.getFullCollection(id, options);
   const transactionIds = await node.getCollectionTransactionIds(id, options);
   if (collectionIdOf(Buffer.concat(transactionIds.map(identifierBytes))) !== id) {
     throw new InvalidCollectionError('id_mismatch', 'the light collection does not hash to the id asked for');
   }
-  return await fetchTransactions(transactionIds, node, options, dependencies);
+  return await fetchTransactions(transactionIds, node, options);
 }
 
 /** All or nothing: the first failure, rate limits aside, cancels the others, and is thrown once all have returned. */
 async function fetchTransactions(
   ids: readonly Identifier[],
   node: AccessNode,
-  options: FetchOptions,
-  { onRefused, tryAcquireSlot }: FetchDependencies,
+  { onRefused, signal, timeoutMs, tryAcquireSlot }: FetchOptions,
 ): Promise<readonly Uint8Array[]> {
-  const child = childOf(options.signal);
+  const child = childOf(signal);
   const bodies = new Array<Uint8Array>(ids.length);
   const queue = ids.entries();
   let failure: { readonly error: unknown } | undefined;
@@ -75,7 +57,7 @@ async function fetchTransactions(
   const ask = async (id: Identifier): Promise<Uint8Array> => {
     for (let refusals = 0; ; refusals += 1) {
       try {
-        return await node.getTransaction(id, { signal: child.signal, timeoutMs: options.timeoutMs });
+        return await node.getTransaction(id, { signal: child.signal, timeoutMs });
       } catch (error) {
         const isRefused = error instanceof UpstreamError && error.kind === 'rate_limited';
         const isUnhealthy = node.healthOf('GetTransaction') !== 'healthy';
@@ -105,7 +87,7 @@ async function fetchTransactions(
   }
   await Promise.all(workers);
   child.abort();
-  if (options.signal.aborted) throw abortReason(options.signal);
+  if (signal.aborted) throw abortReason(signal);
   if (failure !== undefined) throw failure.error;
   return bodies;
 }

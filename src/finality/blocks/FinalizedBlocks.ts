@@ -9,20 +9,16 @@ import type { Clock, Random } from '../../runtime/index.js';
 import { askForBlock } from '../forks/askForBlock.js';
 import type { Answer } from '../forks/askForBlock.js';
 import { ForkResolver } from '../forks/ForkResolver.js';
-import type { ChainTrouble, ParentMismatch, StoredBlockReader } from '../forks/ForkResolver.js';
+import type { ChainTrouble, StoredBlockReader } from '../forks/ForkResolver.js';
 import { LinkedBlocks } from '../forks/LinkedBlocks.js';
-import type { RootParent, Watermark } from '../forks/LinkedBlocks.js';
+import type { BlockLink, RootParent } from '../forks/LinkedBlocks.js';
 import { TipCheck } from '../forks/TipCheck.js';
 import { BLOCK_CALL, BLOCK_STREAM } from '../ports.js';
-import type { FinalityMetrics, LinkedHeights, ReportedHead } from '../ports.js';
+import type { ChainWindow, FinalityMetrics, ReportedHead } from '../ports.js';
 import { BlockBelow } from './BlockBelow.js';
 import { BlockReader } from './BlockReader.js';
 
 export interface FinalizedBlocksOptions {
-  /** K: no height above watermark + K is requested. */
-  readonly window: number;
-  /** Nothing above it is requested. */
-  readonly stopHeight?: number | undefined;
   /**
    * A height that the chain is known to have reached, whatever head is reported. Lagging nodes report a low head at
    * first, and a block far below the tip must not count as the tip. Default: none.
@@ -40,15 +36,11 @@ export interface FinalizedBlocksOptions {
 
 export interface FinalizedBlocksDependencies {
   readonly nodes: AccessNodes;
-  readonly watermark: Watermark;
-  /** Where linked blocks are kept. */
-  readonly heights: LinkedHeights;
-  /** The finalized head. */
-  readonly head: () => number;
+  readonly window: ChainWindow;
+  /** The block at the watermark; `undefined` on an empty store. */
+  readonly latestBlock: () => BlockLink | undefined;
   /** The last report of a head at this height, from any node, or from any but this one. */
   readonly reportedHead: (height: number, besides?: string) => ReportedHead | undefined;
-  /** The highest height that may be worked on now. */
-  readonly upperBound: () => number;
   /** Notified whenever a height became available: wakes the consumer. */
   readonly signal: Notifiable;
   readonly clock: Clock;
@@ -93,8 +85,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   readonly #resolver: ForkResolver;
   readonly #tipCheck: TipCheck;
   readonly #below: BlockBelow | undefined;
-  readonly #window: number;
-  readonly #stopHeight: number;
+  readonly #window: ChainWindow;
   readonly #reachedHeight: number;
   readonly #asksForAbove: boolean;
   #handedOutTo: number;
@@ -102,23 +93,18 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   readonly #reader: BlockReader;
 
   constructor(options: FinalizedBlocksOptions, dependencies: FinalizedBlocksDependencies) {
-    const { asksFor, sporkRoots = [], window } = options;
-    if (!Number.isSafeInteger(window) || window < 1)
-      throw new RangeError(`window must be a positive integer, not ${window}`);
+    const { asksFor, sporkRoots = [] } = options;
+    const { window, nodes, clock, random, logger, storedBlock } = dependencies;
     this.#window = window;
-    this.#stopHeight = options.stopHeight ?? Number.MAX_SAFE_INTEGER;
     // A spork in the table has started.
     const begun = sporkRoots.map(({ rootHeight }) => rootHeight + TIP_HEIGHTS);
     this.#reachedHeight = Math.max(options.reachedHeight ?? 0, ...begun);
     this.#asksForAbove = asksFor?.above === true;
     this.#deps = dependencies;
-    this.#handedOutTo = dependencies.watermark.latestIndexedHeight();
-    const { heights, nodes, clock, random, logger, storedBlock } = dependencies;
-    const watermark: Watermark = {
-      latestIndexedHeight: () => dependencies.watermark.latestIndexedHeight(),
-      latestBlock: () => dependencies.watermark.latestBlock() ?? this.#below?.block,
-    };
-    this.#linked = new LinkedBlocks({ sporkRoots }, { watermark, heights });
+    const height = window.latestIndexedHeight();
+    this.#handedOutTo = height;
+    const latestBlock = () => dependencies.latestBlock() ?? this.#below?.block;
+    this.#linked = new LinkedBlocks(sporkRoots, { window, latestBlock });
     const edge = new EdgeLog({ clock, logger });
     const chooser = new NodeChooser({
       stream: BLOCK_STREAM,
@@ -132,10 +118,10 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     });
     this.#chooser = chooser;
     this.#resolver = new ForkResolver({
-      firstHeight: options.firstHeight ?? watermark.latestIndexedHeight() + 1,
+      firstHeight: options.firstHeight ?? height + 1,
       hasSporks: sporkRoots.length > 0,
       nodes,
-      watermark,
+      latestBlock,
       clock,
       logger,
       chooser,
@@ -144,7 +130,6 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
       metrics: dependencies.metrics,
     });
     if (asksFor?.below === true) {
-      const height = watermark.latestIndexedHeight();
       const { troubles } = chooser;
       this.#below = new BlockBelow({ height, isEndKnown: !asksFor.above, nodes, troubles, clock });
     }
@@ -224,8 +209,8 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   head(): number {
     const linked = this.#linked.next - 1;
     const isTip = this.#isTip(linked) && !this.#tipCheck.holds();
-    if (isTip || this.#window === 1 || this.#linked.confirmedAt(linked) !== undefined)
-      return Math.min(linked, this.#stopHeight);
+    if (isTip || this.#window.heights === 1 || this.#linked.confirmedAt(linked) !== undefined)
+      return Math.min(linked, this.#window.stopHeight ?? linked);
     return Math.min(linked, Math.max(this.#handedOutTo, linked - 1));
   }
 
@@ -239,9 +224,9 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     return this.#linked.size;
   }
 
-  /** Set while every node that answers gives a block that does not link to the latest stored one. */
-  parentMismatch(): ParentMismatch | undefined {
-    return this.#resolver.parentMismatch();
+  /** Set while no node that answers gives a block that fits what is stored, or what the spork table confirms. */
+  chainTrouble(): ChainTrouble | undefined {
+    return this.#resolver.trouble();
   }
 
   /** Set while the nodes do not agree on the block below a range. */
@@ -250,23 +235,20 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     return this.#below && sinceMs !== undefined ? { height: this.#below.height, sinceMs } : undefined;
   }
 
-  /** Set while every node that answers gives another last block of a spork than the spork table confirms. */
-  missingSporkEnd(): ChainTrouble | undefined {
-    return this.#resolver.missingEnd();
-  }
-
   /** The highest height whose block may be read now; for a range also the child of its last block. */
   #toRead(): number {
-    const bound = this.#deps.upperBound();
-    if (!this.#asksForAbove || bound < this.#stopHeight) return bound;
-    return Math.min(bound + 1, this.#deps.watermark.latestIndexedHeight() + this.#window);
+    const { heights, stopHeight = Infinity } = this.#window;
+    const bound = this.#window.upperBound();
+    if (!this.#asksForAbove || bound < stopHeight) return bound;
+    return Math.min(bound + 1, this.#window.latestIndexedHeight() + heights);
   }
 
   /** True for a height whose child may be unknown for long, or may not be requested. */
   #isTip(height: number): boolean {
-    const tip = Math.max(this.#deps.head(), this.#reachedHeight);
-    if (height >= tip - TIP_HEIGHTS || height > this.#stopHeight) return true;
-    return height === this.#stopHeight && (!this.#asksForAbove || this.#reader.isUnserved);
+    const { stopHeight = Infinity } = this.#window;
+    const tip = Math.max(this.#window.finalizedHeight() ?? 0, this.#reachedHeight);
+    if (height >= tip - TIP_HEIGHTS || height > stopHeight) return true;
+    return height === stopHeight && (!this.#asksForAbove || this.#reader.isUnserved);
   }
 
   #append({ node, method, block }: Answer): void {

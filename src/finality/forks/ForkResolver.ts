@@ -7,7 +7,7 @@ import { BLOCK_CALL } from '../ports.js';
 import type { FinalityMetrics } from '../ports.js';
 import { askForBlock, askNode, nodesToAsk, serves } from './askForBlock.js';
 import type { Answer } from './askForBlock.js';
-import type { LinkedBlocks, Watermark } from './LinkedBlocks.js';
+import type { BlockLink, LinkedBlocks } from './LinkedBlocks.js';
 
 /** How often the nodes are asked again while none confirms the latest stored block. */
 const MISMATCH_RETRY_MS = 10_000;
@@ -26,27 +26,21 @@ type RefusalReason = 'orphaned' | 'wrong_height' | 'parent_mismatch' | 'not_vouc
 
 /** Indexing is stuck because of the chain itself, not because of connections or a bug. */
 export interface ChainTrouble {
+  /**
+   * `parent_mismatch`: the nodes' block above the watermark does not link to the latest stored block, and no node has one that
+   * does. `not_vouched`: every node that answers has another last block of a spork than the spork table confirms.
+   */
   readonly code: 'parent_mismatch' | 'not_vouched';
   /** The height at which no block is accepted. */
   readonly height: number;
   /** Monotonic milliseconds at which it first became certain. */
   readonly sinceMs: number;
-  /** What does not match. */
   readonly what: string;
   /** The cause, if known, and what to do: the rest of the sentence. */
   readonly fix: string;
 }
 
-/** The nodes' block above the watermark does not link to the latest stored block, and no node has one that does. */
-export interface ParentMismatch extends ChainTrouble {
-  /** The latest stored block. */
-  readonly expectedParentId: Identifier;
-  readonly blockId: Identifier;
-  readonly givenParentId: Identifier;
-}
-
 export type Resolution =
-  /** This block links. */
   | { readonly kind: 'accept'; readonly answer: Answer }
   /** Read again after a pause, if possible from other nodes than these. */
   | { readonly kind: 'retry'; readonly avoid: readonly Answer[]; readonly pauseMs: number };
@@ -57,7 +51,8 @@ interface Parts {
   readonly hasSporks: boolean;
   readonly nodes: AccessNodes;
   readonly linked: LinkedBlocks;
-  readonly watermark: Watermark;
+  /** The block at the watermark. */
+  readonly latestBlock: () => BlockLink | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Pick<FinalityMetrics, 'invalidBlocks'>;
@@ -75,34 +70,32 @@ export class ForkResolver {
   readonly #parts: Parts;
   /** Refusals since a block was accepted. Bounded by the nodes that are asked for one height. */
   readonly #logged = new Set<string>();
-  #mismatch: ParentMismatch | undefined;
-  #missingEnd: ChainTrouble | undefined;
+  #trouble: ChainTrouble | undefined;
+  /** The block that does not link to the latest stored one. */
+  #misfit: Identifier | undefined;
   #rounds = 0;
 
   constructor(parts: Parts) {
     this.#parts = parts;
   }
 
-  parentMismatch(): ParentMismatch | undefined {
-    return this.#mismatch;
+  trouble(): ChainTrouble | undefined {
+    return this.#trouble;
   }
 
-  /** Set while every node that answers has another last block of a spork than the spork table confirms. */
-  missingEnd(): ChainTrouble | undefined {
-    return this.#missingEnd;
-  }
-
-  /** A block was linked: any mismatch at the watermark is over. */
+  /** A block was linked: any trouble is over. */
   linkedAgain(): void {
     this.#rounds = 0;
     if (this.#logged.size > 0) this.#logged.clear();
-    if (this.#missingEnd !== undefined) {
-      this.#parts.logger.info({ height: this.#missingEnd.height }, 'the last block of the spork is found');
-      this.#missingEnd = undefined;
-    }
-    if (this.#mismatch === undefined) return;
-    this.#parts.logger.info({ height: this.#mismatch.height }, 'the latest stored block is confirmed again');
-    this.#mismatch = undefined;
+    if (this.#trouble === undefined) return;
+    const { code, height } = this.#trouble;
+    this.#parts.logger.info(
+      { height },
+      code === 'not_vouched'
+        ? 'the last block of the spork is found'
+        : 'the latest stored block is confirmed again',
+    );
+    this.#trouble = this.#misfit = undefined;
   }
 
   /** Asks every node about the height of a block that does not link. Expected errors: the signal's abort reason. */
@@ -243,23 +236,21 @@ export class ForkResolver {
   #awaitEnd(refused: Answer, complete: boolean): Resolution {
     const { height } = refused.block;
     this.#rounds += 1;
-    if (this.#missingEnd === undefined && (complete || this.#rounds >= CERTAIN_AFTER_ROUNDS)) {
+    const isKnown = this.#trouble?.code === 'not_vouched';
+    if (!isKnown && (complete || this.#rounds >= CERTAIN_AFTER_ROUNDS)) {
       const root = height + 1;
-      this.#missingEnd = {
-        code: 'not_vouched',
-        height,
-        sinceMs: this.#parts.clock.monotonic(),
-        what:
-          `No access node has block ${this.#parts.linked.confirmedAt(height) ?? ''} at height ${height}, which the spork table names as ` +
-          `the parent of the root block at height ${root}`,
-        fix:
-          `the nodes that answer have another block there. Name an access node that has it (--access-node). If the ` +
-          `parent of the root is known not to be the block below it, set "rootParentIsBelow": false for the root in ` +
-          `config/sporks.json.`,
-      };
-      const { what, fix } = this.#missingEnd;
-      this.#parts.logger.error(
-        { height, fix: `${what}: ${fix}` },
+      this.#isStuck(
+        {
+          code: 'not_vouched',
+          height,
+          what:
+            `No access node has block ${this.#parts.linked.confirmedAt(height) ?? ''} at height ${height}, which the spork table names as ` +
+            `the parent of the root block at height ${root}`,
+          fix:
+            `the nodes that answer have another block there. Name an access node that has it (--access-node). If the ` +
+            `parent of the root is known not to be the block below it, set "rootParentIsBelow": false for the root in ` +
+            `config/sporks.json.`,
+        },
         'no access node has the last block of the spork',
       );
     }
@@ -268,27 +259,29 @@ export class ForkResolver {
 
   /** Records the mismatch, with the height to rewind to. */
   async #recordMismatch({ block }: Answer, signal: AbortSignal): Promise<void> {
-    const latest = this.#parts.watermark.latestBlock();
-    if (latest === undefined || this.#mismatch?.blockId === block.id) return;
+    const { id, height, parentId } = block;
+    const latest = this.#parts.latestBlock();
+    if (latest === undefined || this.#misfit === id) return;
     const target = (await this.#highestConfirmed(latest.height, signal)) ?? latest.height - 1;
-    this.#mismatch = {
-      code: 'parent_mismatch',
-      height: block.height,
-      expectedParentId: latest.id,
-      blockId: block.id,
-      givenParentId: block.parentId,
-      sinceMs: this.#parts.clock.monotonic(),
-      what:
-        `Block ${block.id} at height ${block.height} names ${block.parentId} as its parent, not ${latest.id}, which is ` +
-        `stored at height ${latest.height}`,
-      fix: this.#causeAndFix(target),
-    };
-    const { height, what, fix } = this.#mismatch;
+    this.#misfit = id;
     // The one message with ids above the debug level: the operator must see which blocks a rewind would delete.
-    this.#parts.logger.error(
-      { height, fix: `${what}: ${fix}` },
+    this.#isStuck(
+      {
+        code: 'parent_mismatch',
+        height,
+        what:
+          `Block ${id} at height ${height} names ${parentId} as its parent, not ${latest.id}, which is ` +
+          `stored at height ${latest.height}`,
+        fix: this.#causeAndFix(target),
+      },
       'no access node confirms the latest stored block',
     );
+  }
+
+  #isStuck(trouble: Omit<ChainTrouble, 'sinceMs'>, message: string): void {
+    const { height, what, fix } = trouble;
+    this.#trouble = { ...trouble, sinceMs: this.#parts.clock.monotonic() };
+    this.#parts.logger.error({ height, fix: `${what}: ${fix}` }, message);
   }
 
   /**

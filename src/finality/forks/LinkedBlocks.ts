@@ -1,21 +1,12 @@
 import type { BlockSource } from '../../access/index.js';
 import { isSameBlock } from '../../flow/index.js';
 import type { FinalizedBlock, Identifier } from '../../flow/index.js';
-import type { LinkedHeight, LinkedHeights } from '../ports.js';
+import type { ChainWindow, LinkedHeight } from '../ports.js';
 
-/** A block without its body. */
 export interface BlockLink {
   readonly height: number;
   readonly id: Identifier;
   readonly parentId: Identifier;
-}
-
-/** The indexer's watermark: the end of the durable chain. */
-export interface Watermark {
-  /** Every height up to it is durable; first height - 1 on an empty store. */
-  latestIndexedHeight(): number;
-  /** The block at the watermark; `undefined` on an empty store, whose first block has no parent to check. */
-  latestBlock(): BlockLink | undefined;
 }
 
 /** A spork whose root block names a parent of its own. */
@@ -31,27 +22,31 @@ export interface RootParent {
  * themselves are in the records of the heights.
  */
 export class LinkedBlocks {
-  readonly #watermark: Watermark;
   readonly #rootParents: ReadonlyMap<number, Identifier>;
   /** By height: the only block that is accepted there. */
   readonly #confirmed: ReadonlyMap<number, Identifier>;
-  readonly #heights: LinkedHeights;
+  readonly #window: ChainWindow;
+  readonly #latestBlock: () => BlockLink | undefined;
   #base: number;
   #next: number;
 
   constructor(
-    options: { readonly sporkRoots: readonly RootParent[] },
-    dependencies: { readonly watermark: Watermark; readonly heights: LinkedHeights },
+    sporkRoots: readonly RootParent[],
+    parts: {
+      readonly window: ChainWindow;
+      /** The block at the watermark; `undefined` on an empty store, whose first block has no parent to check. */
+      readonly latestBlock: () => BlockLink | undefined;
+    },
   ) {
-    this.#heights = dependencies.heights;
-    this.#watermark = dependencies.watermark;
-    this.#rootParents = new Map(options.sporkRoots.map((root) => [root.rootHeight, root.rootParentId]));
+    this.#window = parts.window;
+    this.#latestBlock = parts.latestBlock;
+    this.#rootParents = new Map(sporkRoots.map((root) => [root.rootHeight, root.rootParentId]));
     this.#confirmed = new Map(
-      options.sporkRoots
+      sporkRoots
         .filter(({ rootParentIsBelow = true }) => rootParentIsBelow)
         .map(({ rootHeight, rootParentId }) => [rootHeight - 1, rootParentId]),
     );
-    this.#base = this.#watermark.latestIndexedHeight();
+    this.#base = this.#window.latestIndexedHeight();
     this.#next = this.#base + 1;
   }
 
@@ -64,9 +59,8 @@ export class LinkedBlocks {
     return this.#next - 1 - this.#base;
   }
 
-  /** The record of a linked height. */
   at(height: number): LinkedHeight | undefined {
-    return height > this.#base && height < this.#next ? this.#heights.at(height) : undefined;
+    return height > this.#base && height < this.#next ? this.#window.at(height) : undefined;
   }
 
   /** The block that the next one must name as its parent; `undefined` when the next one is the first of a store. */
@@ -74,7 +68,7 @@ export class LinkedBlocks {
     this.prune();
     const held = this.at(this.#next - 1);
     if (held !== undefined) return held.block;
-    const latest = this.#watermark.latestBlock();
+    const latest = this.#latestBlock();
     if (latest !== undefined && latest.height !== this.#next - 1)
       throw new Error(`the block at the watermark is ${latest.height}, not ${this.#next - 1}`);
     return latest;
@@ -107,12 +101,12 @@ export class LinkedBlocks {
   append(block: FinalizedBlock, blockSource: BlockSource): boolean {
     if (!this.links(block)) throw new Error(`block ${block.height} does not link`);
     this.#next = block.height + 1;
-    return isSameBlock(this.#heights.link(block, blockSource).block, block);
+    return isSameBlock(this.#window.link(block, blockSource).block, block);
   }
 
   /** Removes every block from `height` on. */
   takeBack(height: number): void {
-    for (let above = height; above < this.#next; above += 1) this.#heights.unlink(above);
+    for (let above = height; above < this.#next; above += 1) this.#window.unlink(above);
     this.#next = Math.min(this.#next, height);
   }
 
@@ -121,12 +115,11 @@ export class LinkedBlocks {
    * had made durable), removes all of them.
    */
   prune(): void {
-    const watermark = this.#watermark.latestIndexedHeight();
+    const watermark = this.#window.latestIndexedHeight();
     if (watermark <= this.#base) return;
     this.#base = watermark;
     this.#next = Math.max(this.#next, watermark + 1);
     const above = this.at(watermark + 1)?.block;
-    if (above !== undefined && !this.#follows(above, this.#watermark.latestBlock()))
-      this.takeBack(watermark + 1);
+    if (above !== undefined && !this.#follows(above, this.#latestBlock())) this.takeBack(watermark + 1);
   }
 }

@@ -1,9 +1,9 @@
-import type { AccessNodes, NodeTrouble } from '../../access/index.js';
-import type { Logger } from '../../observability/index.js';
+import type { NodeTrouble } from '../../access/index.js';
 import { Listeners, runTogether, unlessAborted } from '../../runtime/index.js';
-import type { Clock, Random } from '../../runtime/index.js';
+import type { Clock } from '../../runtime/index.js';
 import { HeadSubscription } from './HeadSubscription.js';
-import type { FinalityMetrics, ReportedHead } from '../ports.js';
+import type { HeadDependencies } from './HeadSubscription.js';
+import type { ReportedHead } from '../ports.js';
 
 /** Heads remembered with their ids: more than there are blocks at the tip. */
 const TOLD_HEADS = 16;
@@ -27,13 +27,7 @@ export class FinalizationListener {
   #advancedAtMs: number | undefined;
   #sealedAdvancedAtMs: number | undefined;
 
-  constructor(dependencies: {
-    readonly nodes: AccessNodes;
-    readonly clock: Clock;
-    readonly random: Random;
-    readonly logger: Logger;
-    readonly metrics: Pick<FinalityMetrics, 'streamReopens'>;
-  }) {
+  constructor(dependencies: Omit<HeadDependencies, 'onAnswerAgain' | 'onHead'>) {
     this.#clock = dependencies.clock;
     const parts = { ...dependencies, onAnswerAgain: () => this.#answerListeners.tell() };
     this.#finalized = new HeadSubscription('finalized', { ...parts, onHead: (head) => this.tell(head) });
@@ -64,7 +58,6 @@ export class FinalizationListener {
     return this.#sealed.troubles();
   }
 
-  /** The latest finalized height; `undefined` until one is known. */
   finalizedHeight(): number | undefined {
     return this.#finalizedHeight;
   }
@@ -79,7 +72,6 @@ export class FinalizationListener {
     return this.#finalized.source();
   }
 
-  /** A node reported a finalized head. */
   tell(head: ReportedHead): void {
     this.#remember(head);
     this.#onFinalized(head.height);
@@ -91,7 +83,6 @@ export class FinalizationListener {
     return this.#toldListeners.add(callback);
   }
 
-  /** The latest sealed height; `undefined` until one is known. */
   sealedHeight(): number | undefined {
     return this.#sealedHeight;
   }

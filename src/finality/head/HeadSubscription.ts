@@ -42,7 +42,7 @@ interface HeadSource extends Way {
   owed: { readonly height: number; readonly sinceMs: number } | undefined;
 }
 
-interface Dependencies {
+export interface HeadDependencies {
   readonly nodes: AccessNodes;
   readonly clock: Clock;
   readonly random: Random;
@@ -61,7 +61,7 @@ interface Dependencies {
  */
 export class HeadSubscription {
   readonly #stream: 'finalized' | 'sealed';
-  readonly #deps: Dependencies;
+  readonly #deps: HeadDependencies;
   readonly #pause: Pause;
   readonly #chooser: NodeChooser;
   /** The highest height that a poll reported; -1: none is believed. */
@@ -77,7 +77,7 @@ export class HeadSubscription {
   #lostBy: AccessMethod | undefined;
   readonly #edge: EdgeLog;
 
-  constructor(stream: 'finalized' | 'sealed', dependencies: Dependencies) {
+  constructor(stream: 'finalized' | 'sealed', dependencies: HeadDependencies) {
     this.#stream = stream;
     this.#deps = dependencies;
     this.#edge = new EdgeLog(dependencies);
@@ -94,7 +94,6 @@ export class HeadSubscription {
     return this.#chooser.troubles.all();
   }
 
-  /** The node that the head is taken from now. */
   source(): string | undefined {
     return this.#source?.node.name;
   }

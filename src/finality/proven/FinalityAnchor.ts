@@ -41,7 +41,6 @@ export interface Anchor {
 /** What the configuration says of a block. */
 export type NamedBlock = Anchor & { readonly kind: Exclude<Anchor['kind'], 'first_use'> };
 
-/** In messages. */
 export const NAMED_BY: Readonly<Record<NamedBlock['kind'], string>> = {
   checkpoint: 'proof.checkpoint',
   spork_root: 'the spork table, as the root of a spork,',

@@ -25,6 +25,7 @@ const misfit: ChainTrouble = {
   ...{ code: 'parent_mismatch', height: 1001, sinceMs: 0 },
   ...{ what: 'it does not link', fix: 'rewind to 990' },
 };
+const missingEnd: ChainTrouble = { ...misfit, code: 'not_vouched' };
 const undecidedSpork = { awaited: ['b:1'], rootHeight: 1001, tellers: ['a:1'] };
 const lacking = { height: 990, ids: ['a', 'b', 'c', 'd'].map(idOf), ageMs: 61_000 };
 
@@ -42,8 +43,7 @@ interface Facts {
 interface Wrong {
   readonly chainReplaced: { readonly message: string };
   readonly headBelow: { readonly head: number; readonly watermark: number };
-  readonly parentMismatch: ChainTrouble;
-  readonly missingSporkEnd: ChainTrouble;
+  readonly chainTrouble: ChainTrouble;
   readonly undecidedSpork: ReturnType<ServedHeights['undecidedSporkAt']>;
   readonly unresolvable: ReturnType<IndexingLine['explainer']['unresolvable']>;
   /** How far readers see, where they see only what is proven. */
@@ -81,8 +81,7 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0 } =
   const line = {
     blocks: {
       heldUpBy: block,
-      parentMismatch: () => state.wrong.parentMismatch,
-      missingSporkEnd: () => state.wrong.missingSporkEnd,
+      chainTrouble: () => state.wrong.chainTrouble,
     },
     explainer: {
       explain: () => ({ stage: state.facts.stage ?? 'queued' }),
@@ -484,7 +483,7 @@ describe('findings', () => {
     state.facts = { block: { height: 1_001, troubles: [], isUnserved: true } };
     state.wrong = {
       chainReplaced: { message: 'another chain' },
-      parentMismatch: misfit,
+      chainTrouble: misfit,
     };
     for (let second = 1; second < 60; second += 1)
       expect(await after(1_000), `after ${second} s`).toMatchObject([
@@ -560,8 +559,7 @@ describe('findings', () => {
       wrong: fc.record({
         chainReplaced: maybe({ message: 'another chain' }),
         headBelow: maybe({ head: 232, watermark: 540 }),
-        parentMismatch: maybe(misfit),
-        missingSporkEnd: maybe(misfit),
+        chainTrouble: fc.constantFrom(undefined, misfit, missingEnd),
         undecidedSpork: maybe(undecidedSpork),
         unresolvable: maybe([lacking]),
         ...{ leaderLost: maybe(told), readerDown: maybe(told) },
@@ -600,7 +598,7 @@ describe('findings', () => {
 describe('what has a code of its own', () => {
   it('is passed on, and not told twice', async () => {
     const { after, codes, diagnosis, state } = healthyDaemon({ head: 1010 });
-    state.wrong = { parentMismatch: misfit };
+    state.wrong = { chainTrouble: misfit };
     expect(await codes(20_000)).toEqual(['parent_mismatch']);
     state.head = 1000;
     state.wrong = { proofFailed: { height: 1000, reason: 'no quorum', rewindTo: 990 } };
@@ -612,7 +610,7 @@ describe('what has a code of its own', () => {
       },
     ]);
     state.head = 1010;
-    state.wrong = { missingSporkEnd: misfit };
+    state.wrong = { chainTrouble: missingEnd };
     expect(await codes(20_000)).toEqual(['not_vouched']);
     state.wrong = { undecidedSpork };
     expect(await codes(20_000)).toEqual(['upstream_unreachable']);

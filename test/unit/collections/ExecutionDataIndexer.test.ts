@@ -105,7 +105,7 @@ function handOut(from: number, to: number, collections = 2): void {
 /** Makes heights durable up to this one. */
 function index(to: number): void {
   window.change(() => {
-    window.indexed = to;
+    window.ends.indexed = to;
     for (const height of window.blocks.keys()) if (height <= to) window.blocks.delete(height);
   });
 }
@@ -115,6 +115,14 @@ function serves(to: number): (stream: FakeStream) => void {
   return (stream) => {
     for (let height = stream.startHeight; height <= to; height += 1) stream.push(dataOf(height));
   };
+}
+
+/** Blocks up to this height are handed out, and the stream is followed. */
+async function following(to: number, collections = 2): Promise<ExecutionDataIndexer> {
+  handOut(100, to, collections);
+  const indexer = start();
+  await clock.settle();
+  return indexer;
 }
 
 const deliveredHeights = (): number[] => sink.blocks.map(({ height }) => height);
@@ -137,10 +145,8 @@ describe('following the stream', () => {
   });
 
   it('begins just above the watermark and hands in whole blocks, the system chunk dropped', async () => {
-    handOut(100, 102);
     a.onStream = serves(102);
-    const indexer = start();
-    await clock.settle();
+    const indexer = await following(102);
     expect(opened(a)).toEqual([100]);
     expect(sink.blocks).toEqual(
       [100, 101, 102].map((height) => ({ height, ids: blockAt(height).block.collectionIds })),
@@ -181,12 +187,12 @@ describe('following the stream', () => {
   });
 
   it('waits for a head before it opens anything', async () => {
-    window.head = 99;
+    window.ends.head = 99;
     start();
     await clock.advance(60_000);
     expect(a.streams).toHaveLength(0);
     handOut(100, 100);
-    window.change(() => (window.head = 100));
+    window.change(() => (window.ends.head = 100));
     await clock.settle();
     expect(opened(a)).toEqual([100]);
   });
@@ -253,10 +259,8 @@ describe('lies', () => {
     ['block', 'wrong_block'],
   ] as const)('is a lie at once where our %s are certain', async (what, reason) => {
     nodes = new FakeNodes(a, b);
-    handOut(100, 102);
     window.certain = [what];
-    start();
-    await clock.settle();
+    await following(102);
     const lie = cases.find(([, , each]) => each === reason)?.[1];
     a.stream.push(dataOf(100), lie?.(dataOf(101)) ?? dataOf(101));
     await clock.settle();
@@ -265,10 +269,8 @@ describe('lies', () => {
 
   it.each(cases)('%s: refused, counted, held against the node, asked elsewhere', async (_, lie, reason) => {
     nodes = new FakeNodes(a, b);
-    handOut(100, 102);
     b.onStream = serves(102);
-    start();
-    await clock.settle();
+    await following(102);
     a.stream.push(dataOf(100), lie(dataOf(101)), dataOf(102));
     await clock.settle();
     expect(deliveredHeights()).toEqual([100]);
@@ -302,9 +304,7 @@ describe('lies', () => {
 
 describe('a stream that fails', () => {
   it('is opened again where it ended, when the node ends it', async () => {
-    handOut(100, 101);
-    start();
-    await clock.settle();
+    await following(101);
     a.stream.push(dataOf(100), 'end');
     await clock.advance(200);
     expect(opened(a)).toEqual([100, 101]);
@@ -357,9 +357,7 @@ describe('a stream that fails', () => {
   );
 
   it('is not held against a node that we kept waiting', async () => {
-    handOut(100, 100);
-    start();
-    await clock.settle();
+    await following(100);
     a.stream.push(dataOf(100), upstream('deadline', a.name, METHOD));
     await clock.advance(40_000);
     handOut(101, 101);
@@ -369,9 +367,7 @@ describe('a stream that fails', () => {
   });
 
   it('counts as refused data when a message cannot be read or is too large', async () => {
-    handOut(100, 100);
-    start();
-    await clock.settle();
+    await following(100);
     a.stream.push(upstream('malformed', a.name, METHOD));
     await clock.advance(200);
     a.stream.push(upstream('too_large', a.name, METHOD));
@@ -401,9 +397,7 @@ describe('a stream that fails', () => {
   });
 
   it('ends the run when it fails in a way that nobody expects', async () => {
-    handOut(100, 100);
-    start();
-    await clock.settle();
+    await following(100);
     const error = new TypeError('a bug');
     a.stream.push(error);
     await running;
@@ -414,10 +408,8 @@ describe('a stream that fails', () => {
 describe('a stream that stands still', () => {
   it('is opened again, elsewhere, when data is due', async () => {
     nodes = new FakeNodes(a, b);
-    handOut(100, 101);
     b.onStream = serves(101);
-    start();
-    await clock.settle();
+    await following(101);
     a.stream.push(dataOf(100));
     await clock.advance(9_999);
     expect(a.stream.isClosed).toBe(false);
@@ -462,14 +454,12 @@ describe('a stream that stands still', () => {
 
 describe('a stream that lags', () => {
   it('is opened again above the watermark when that is far ahead', async () => {
-    handOut(100, 100);
-    start();
-    await clock.settle();
-    window.indexed = 132;
+    await following(100);
+    window.ends.indexed = 132;
     a.stream.push(dataOf(100));
     await clock.settle();
     expect(a.streams).toHaveLength(1);
-    window.indexed = 134;
+    window.ends.indexed = 134;
     a.stream.push(dataOf(101));
     await clock.advance(200);
     expect(opened(a)).toEqual([100, 135]);
@@ -509,10 +499,8 @@ describe('a stream that lags', () => {
   });
 
   it('is left when the heights that follow are served by other nodes', async () => {
-    handOut(100, 101);
     sealed = 100;
-    start();
-    await clock.settle();
+    await following(101);
     a.stream.push(dataOf(100));
     await clock.settle();
     nodes.list = [b];
@@ -524,10 +512,8 @@ describe('a stream that lags', () => {
   });
 
   it('is left without report where its node goes on with blocks that the next spork discarded', async () => {
-    handOut(100, 102);
     sealed = 102;
-    start();
-    await clock.settle();
+    await following(102);
     a.stream.push(dataOf(100));
     await clock.settle();
     nodes.list = [b];
@@ -607,10 +593,8 @@ describe('nodes without execution data', () => {
 
 describe('what may be expected', () => {
   it('the next heights of a fresh stream, as far as they are sealed', async () => {
-    handOut(100, 101);
     sealed = 105;
-    const indexer = start();
-    await clock.settle();
+    const indexer = await following(101);
     a.stream.push(dataOf(100));
     await clock.settle();
     expect([99, 100, 101, 105, 106].map((height) => indexer.expects(height, WITHIN_MS))).toEqual([
@@ -667,7 +651,7 @@ describe('what may be expected', () => {
 describe('stopping', () => {
   it.each<readonly [string, () => unknown]>([
     ['while it reads', () => undefined],
-    ['while it waits for the window', () => (window.head = 99)],
+    ['while it waits for the window', () => (window.ends.head = 99)],
     ['while it pauses', () => (a.onStream = (stream) => stream.push('end'))],
     [
       'while no node has the feed',
@@ -675,9 +659,7 @@ describe('stopping', () => {
     ],
   ])('ends at once %s', async (_, arrange) => {
     arrange();
-    handOut(100, 100);
-    const indexer = start();
-    await clock.settle();
+    const indexer = await following(100);
     controller.abort(new AbortError());
     await running;
     expect(bug).toBeUndefined();
@@ -961,7 +943,7 @@ describe('a node that could not be reached', () => {
     await clock.advance(25_000);
     const before = a.streams.length;
     a.onStream = serves(100);
-    window.change(() => (window.head += 1));
+    window.change(() => (window.ends.head += 1));
     await clock.settle();
     expect(a.streams).toHaveLength(before + 1);
     expect(deliveredHeights()).toEqual([100]);

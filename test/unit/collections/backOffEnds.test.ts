@@ -52,7 +52,7 @@ describe('a pending back-off ends', () => {
     for (const [place, id] of ids.slice(0, 6).entries()) requests.request(1 + place, [id]);
     await intoAPause(a);
     a.onCall = honest;
-    window.change(() => (window.head += 1));
+    window.change(() => (window.ends.head += 1));
     await clock.settle();
     expect(new Set(sink.ids)).toEqual(new Set(ids.slice(0, 6)));
   });
@@ -62,7 +62,7 @@ describe('a pending back-off ends', () => {
     requests.request(998, [ids[0]!]);
     await intoAPause(a);
     a.onCall = honest;
-    window.head += 1;
+    window.ends.head += 1;
     requests.request(1_001, [ids[1]!]);
     await clock.settle();
     expect(sink.ids).toContain(ids[0]);
@@ -113,7 +113,7 @@ describe('no storm comes of it', () => {
     await intoAPause(a);
     const before = a.calls.length;
     for (let head = 0; head < 100; head += 1) {
-      window.change(() => (window.head += 1));
+      window.change(() => (window.ends.head += 1));
       await clock.advance(100);
     }
     const asked = a.calls.slice(before);
@@ -127,7 +127,7 @@ describe('no storm comes of it', () => {
     requests.request(1, ids.slice(0, 4));
     await intoAPause(a);
     const before = a.calls.length;
-    window.change(() => (window.head += 1));
+    window.change(() => (window.ends.head += 1));
     await clock.settle();
     expect(a.calls.slice(before).map(({ id }) => id)).toEqual(ids.slice(0, 4));
   });
@@ -138,7 +138,7 @@ describe('no storm comes of it', () => {
     await intoAPause(a);
     const before = a.calls.length;
     for (let head = 0; head < 90; head += 1) {
-      window.change(() => (window.head += 1));
+      window.change(() => (window.ends.head += 1));
       await clock.advance(100);
     }
     expect(a.calls.length - before).toBeLessThanOrEqual(1);

@@ -2,7 +2,7 @@ import { accountsOff } from '../../support/accountsOff.js';
 import { neverDamaged, noRanges } from '../../support/noRanges.js';
 import type { Source } from '../../../src/collections/index.js';
 import type { RequestTrail } from '../../../src/collections/heights/WantedCollection.js';
-import type { HeldBackNode, ReceivedCollection } from '../../../src/collections/ports.js';
+import type { ReceivedCollection } from '../../../src/collections/ports.js';
 import {
   BlockCollectionIndexer,
   HeightExplainer,
@@ -244,7 +244,7 @@ export function meeting({ store = new HandStore(), windowHeights = 8, ...options
       ],
     ]),
     trail: (each: Identifier) => requests.trails.get(each),
-    heldBackNodes: [] as HeldBackNode[],
+    heldBackNodes: [] as { readonly node: string; readonly untilMs: number }[],
     heldBack: () => requests.heldBackNodes,
   };
   const fatal: unknown[] = [];

@@ -49,12 +49,12 @@ function asking(...list: readonly FakeNode[]): HeightsRequester {
 
 /** A new block with one collection that each node has so long afterwards. */
 function newBlock(requests: HeightsRequester, lagsMs: Readonly<Record<string, number>>): MadeCollection {
-  window.head += 1;
-  const collection = makeCollection(`of ${window.head}`, 1);
+  window.ends.head += 1;
+  const collection = makeCollection(`of ${window.ends.head}`, 1);
   made.set(collection.id, collection);
   for (const [node, lagMs] of Object.entries(lagsMs))
     hasAtMs.set(`${node} ${collection.id}`, clock.monotonic() + lagMs);
-  requests.request(window.head, [collection.id]);
+  requests.request(window.ends.head, [collection.id]);
   return collection;
 }
 
@@ -164,7 +164,7 @@ describe('the collections of a new block', () => {
     const old = makeCollection('of long ago', 1);
     made.set(old.id, old);
     const before = a.calls.length;
-    requests.request(window.head - 3, [old.id]);
+    requests.request(window.ends.head - 3, [old.id]);
     expect(a.calls.slice(before).map(({ id }) => id)).toEqual([old.id]);
     const fresh = newBlock(requests, { 'a:9000': 150 });
     expect(a.calls.slice(before).map(({ id }) => id)).not.toContain(fresh.id);
@@ -192,7 +192,7 @@ describe('the collections of a new block', () => {
     const requests = asking(a);
     await follow(requests, 50, () => ({ 'a:9000': 150 }));
     newBlock(requests, { 'a:9000': 150 });
-    requests.cancel(window.head);
+    requests.cancel(window.ends.head);
     expect(clock.pendingTimers).toBe(0);
   });
 });

@@ -10,8 +10,7 @@ import type {
   UpstreamErrorKind,
 } from '../../../src/access/index.js';
 import type { CallOptions, UnaryMethod } from '../../../src/access/types.js';
-import { CollectionRequester, MissingCollectionQueue } from '../../../src/collections/index.js';
-import type { BlockWindow } from '../../../src/collections/heights/Window.js';
+import { CollectionRequester, MissingCollectionQueue, Window } from '../../../src/collections/index.js';
 import type {
   CollectionRequesterDependencies,
   CollectionRequesterOptions,
@@ -286,6 +285,10 @@ export class FakeNode implements AccessNode {
   #call(method: UnaryMethod, id: Identifier, options?: CallOptions): Promise<unknown> {
     const call = new FakeCall(this.name, method, id, this.#nowMs(), options);
     this.calls.push(call);
+    // A node that does not know a call is not asked by it again, as the pool has it.
+    call.promise.catch((error: unknown) => {
+      if (error instanceof UpstreamError && error.kind === 'unimplemented') this.unsupported.add(method);
+    });
     if (!call.isSettled) this.onCall(call);
     return call.promise;
   }
@@ -393,75 +396,53 @@ export class RecordedNodes extends FakeNodes {
   }
 }
 
-export class FakeWindow implements BlockWindow {
-  indexed: number;
-  head: number;
+export class FakeWindow extends Window {
   windowHeights = 10;
-  readonly durable = new Set<number>();
+  readonly durable: Set<number>;
   readonly blocks = new Map<number, FinalizedBlock>();
   /** What is certain about its blocks. */
   certain: readonly ('guarantees' | 'block')[] = [];
   admitting: (height: number, bytes: number) => boolean = () => true;
-  readonly #waiters = new Set<() => void>();
+  waiters = 0;
+  readonly ends: { indexed: number; head: number };
 
   constructor(indexed: number, head: number) {
-    this.indexed = indexed;
-    this.head = head;
+    const ends = { indexed, head };
+    const durable = new Set<number>();
+    const store = {
+      latestIndexedHeight: () => ends.indexed,
+      hasHeight: (height: number) => durable.has(height),
+    };
+    super({ heights: 10, limitBytes: Infinity }, { store, finalizedHeight: () => ends.head });
+    this.durable = durable;
+    this.ends = ends;
   }
 
-  get waiters(): number {
-    return this.#waiters.size;
+  override upperBound(): number {
+    return Math.min(this.ends.indexed + this.windowHeights, this.ends.head);
   }
 
-  latestIndexedHeight(): number {
-    return this.indexed;
-  }
-
-  upperBound(): number {
-    return Math.min(this.indexed + this.windowHeights, this.head);
-  }
-
-  headHeight(): number {
-    return this.head;
-  }
-
-  blockAt(height: number): FinalizedBlock | undefined {
+  override blockAt(height: number): FinalizedBlock | undefined {
     return this.blocks.get(height);
   }
 
-  isCertain(_height: number, of: 'guarantees' | 'block'): boolean {
+  override isCertain(_height: number, of: 'guarantees' | 'block'): boolean {
     return this.certain.includes(of);
   }
 
-  isIndexed(height: number): boolean {
-    return height <= this.indexed || this.durable.has(height);
-  }
-
-  admits(height: number, bytes: number): boolean {
+  override admits(height: number, bytes: number): boolean {
     return this.admitting(height, bytes);
   }
 
-  changed(signal: AbortSignal): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const onAbort = (): void => {
-        this.#waiters.delete(wake);
-        reject(abortReason(signal));
-      };
-      const wake = (): void => {
-        signal.removeEventListener('abort', onAbort);
-        resolve();
-      };
-      this.#waiters.add(wake);
-      signal.addEventListener('abort', onAbort, { once: true });
-    });
+  override async changed(signal: AbortSignal): Promise<void> {
+    this.waiters += 1;
+    await super.changed(signal).finally(() => (this.waiters -= 1));
   }
 
   /** Makes a change and tells. */
   change(how: () => void): void {
     how();
-    const waiters = [...this.#waiters];
-    this.#waiters.clear();
-    for (const wake of waiters) wake();
+    this.notify();
   }
 }
 
@@ -535,7 +516,7 @@ export class HeightsRequester extends CollectionRequester {
     const known = this.#mcq.get(height);
     if (known !== undefined) {
       // What came once may be wanted again here.
-      known.received = [];
+      known.received = new Map();
       this.#mcq.replaceBlock(wanted);
     } else if (ids.length > 0) {
       const record = this.#mcq.enqueueMissingCollections(wanted, 0, () => undefined);

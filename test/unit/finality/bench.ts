@@ -101,6 +101,9 @@ export class Reading {
   constructor(
     world: World,
     options: Omit<FinalizedBlocksOptions, 'backoffMinMs' | 'backoffMaxMs'> & {
+      /** K. */
+      readonly window: number;
+      readonly stopHeight?: number;
       readonly watermark?: number;
       readonly empty?: boolean;
       readonly head?: number;
@@ -109,22 +112,22 @@ export class Reading {
     },
   ) {
     this.world = world;
-    const { watermark = 100, empty = false, head = 0, storedBlock, ...others } = options;
+    const { window, stopHeight, watermark = 100, empty = false, head = 0, storedBlock, ...others } = options;
     const { reportedHead = () => undefined } = options;
     this.watermark = watermark;
     this.latest = empty ? undefined : world.chain.block(watermark);
     this.head = head;
-    const durable = { latestIndexedHeight: () => this.watermark, latestBlock: () => this.latest };
-    this.heights = windowOf({ ...durable, hasHeight: () => false });
-    const { window: windowHeights, stopHeight = Infinity } = options;
+    this.heights = windowOf(
+      { latestIndexedHeight: () => this.watermark, hasHeight: () => false },
+      { heights: window, stopHeight, head: () => this.head },
+    );
     const pauses = { backoffMinMs: 250, backoffMaxMs: 10_000 };
     this.blocks = new FinalizedBlocks(
       { ...others, ...pauses },
       {
-        ...{ ...world.common(), watermark: durable, heights: this.heights, signal: this.signal },
+        ...{ ...world.common(), window: this.heights, signal: this.signal },
+        latestBlock: () => this.latest,
         reportedHead,
-        head: () => this.head,
-        upperBound: () => Math.min(this.watermark + windowHeights, this.head, stopHeight),
         onReplaced: (block, blockSource) => {
           this.replaced.push({ height: block.height, id: block.id });
           this.heights.at(block.height)!.replaceBlock(block, blockSource);

@@ -49,7 +49,7 @@ describe('blocks that do not fit', () => {
     expect(world.invalidBlocks.counts).toEqual({ parent_mismatch: 1 });
     expect(world.nodes.faults()).toEqual(['liar lied']);
     expect(reading.replaced).toEqual([]);
-    expect(reading.blocks.parentMismatch()).toBeUndefined();
+    expect(reading.blocks.chainTrouble()).toBeUndefined();
   });
 
   it('never hands out a false block whose child it can wait for', async () => {
@@ -306,7 +306,7 @@ describe('blocks that do not fit', () => {
     await world.clock.advance(60_000);
     expect(reading.linked()).toEqual([101, 102]);
     expect(reading.replaced).toEqual([]);
-    expect(reading.blocks.parentMismatch()).toBeUndefined();
+    expect(reading.blocks.chainTrouble()).toBeUndefined();
     // At most one round per backoff delay.
     expect(world.invalidBlocks.counts['parent_mismatch']).toBeLessThan(16);
     world.node('a').odd.clear();
@@ -412,13 +412,11 @@ describe('blocks that do not fit', () => {
       const { world, reading, stored } = discarded(497);
       await reading.moveHead(600);
       await world.clock.advance(60_000);
-      const mismatch = reading.blocks.parentMismatch();
-      expect(mismatch).toMatchObject({
-        height: 501,
-        expectedParentId: stored.idAt(500),
-        blockId: world.chain.idAt(501),
-        givenParentId: world.chain.idAt(500),
-      });
+      const mismatch = reading.blocks.chainTrouble();
+      expect(mismatch).toMatchObject({ code: 'parent_mismatch', height: 501 });
+      expect(mismatch?.what).toBe(
+        `Block ${world.chain.idAt(501)} at height 501 names ${world.chain.idAt(500)} as its parent, not ${stored.idAt(500)}, which is stored at height 500`,
+      );
       expect(mismatch?.fix).toContain('flow-collection-indexer rewind --to 496 --yes');
       const errors = world.logger.records.filter(({ level }) => level === 'error');
       expect(errors.map(({ message }) => message)).toEqual([
@@ -438,7 +436,7 @@ describe('blocks that do not fit', () => {
     it.each([500, 499, 433, 100, 12])('finds the fork at %i in few steps', async (firstDiscarded) => {
       const { reading, asked } = discarded(firstDiscarded);
       await reading.moveHead(600);
-      expect(reading.blocks.parentMismatch()?.fix).toContain(`rewind --to ${firstDiscarded - 1} --yes`);
+      expect(reading.blocks.chainTrouble()?.fix).toContain(`rewind --to ${firstDiscarded - 1} --yes`);
       expect(asked.length).toBeLessThan(20);
       expect(Math.min(...asked)).toBeGreaterThanOrEqual(10);
     });
@@ -449,23 +447,23 @@ describe('blocks that do not fit', () => {
         const { world, reading } = discarded(root);
         for (const name of ['a', 'b']) world.node(name).root = root;
         await reading.moveHead(600);
-        expect(reading.blocks.parentMismatch()?.fix).toContain(`rewind --to ${root - 1} --yes`);
+        expect(reading.blocks.chainTrouble()?.fix).toContain(`rewind --to ${root - 1} --yes`);
       },
     );
 
     it('advises one height below when it cannot look', async () => {
       const { reading } = discarded(497, { reader: false });
       await reading.moveHead(600);
-      expect(reading.blocks.parentMismatch()?.fix).toContain('rewind --to 499 --yes');
+      expect(reading.blocks.chainTrouble()?.fix).toContain('rewind --to 499 --yes');
     });
 
     it('wants a second look before it calls it certain while a node does not answer', async () => {
       const { world, reading } = discarded(497, { down: true });
       await reading.moveHead(600);
       await world.clock.settle();
-      expect(reading.blocks.parentMismatch()).toBeUndefined();
+      expect(reading.blocks.chainTrouble()).toBeUndefined();
       await world.clock.advance(10_000);
-      expect(reading.blocks.parentMismatch()).toBeDefined();
+      expect(reading.blocks.chainTrouble()).toBeDefined();
     });
 
     it('is certain within ten seconds while a node does not answer at all', async () => {
@@ -483,13 +481,13 @@ describe('blocks that do not fit', () => {
         });
       await reading.moveHead(600);
       await world.clock.advance(10_000);
-      expect(reading.blocks.parentMismatch()).toMatchObject({ code: 'parent_mismatch', height: 501 });
+      expect(reading.blocks.chainTrouble()).toMatchObject({ code: 'parent_mismatch', height: 501 });
     });
 
     it('reports no spork on a network that has none', async () => {
       const { reading } = discarded(497);
       await reading.moveHead(600);
-      const { fix } = reading.blocks.parentMismatch()!;
+      const { fix } = reading.blocks.chainTrouble()!;
       expect(fix).not.toContain('spork');
       expect(fix).toContain('another chain, or another history of it');
       expect(fix).toContain('rewind --to 496 --yes');
@@ -508,16 +506,16 @@ describe('blocks that do not fit', () => {
       await reading.moveHead(105);
       await world.clock.advance(10_000);
       expect(reading.blocks.head()).toBe(105);
-      expect(reading.blocks.parentMismatch()).toBeUndefined();
+      expect(reading.blocks.chainTrouble()).toBeUndefined();
     });
 
     it('is over when a node confirms the block after all', async () => {
       const { world, reading, stored } = discarded(497);
       await reading.moveHead(600);
-      expect(reading.blocks.parentMismatch()).toBeDefined();
+      expect(reading.blocks.chainTrouble()).toBeDefined();
       world.node('b').chain = stored;
       await world.clock.advance(11_000);
-      expect(reading.blocks.parentMismatch()).toBeUndefined();
+      expect(reading.blocks.chainTrouble()).toBeUndefined();
       expect(reading.blocks.atIndex(501)?.block.id).toBe(stored.idAt(501));
       expect(world.logger.messages()).toContain('the latest stored block is confirmed again');
     });
@@ -529,7 +527,7 @@ describe('blocks that do not fit', () => {
       await reading.moveHead(105);
       await world.clock.advance(1_000);
       expect(reading.available()).toEqual(range(101, 105));
-      expect(reading.blocks.parentMismatch()).toBeUndefined();
+      expect(reading.blocks.chainTrouble()).toBeUndefined();
       expect(world.nodes.faults()).toEqual(['liar lied']);
     });
 
@@ -541,7 +539,7 @@ describe('blocks that do not fit', () => {
       await reading.makeDurable(102, stored.block(102));
       await world.clock.settle();
       expect(reading.available()).toEqual([]);
-      expect(reading.blocks.parentMismatch()?.expectedParentId).toBe(stored.idAt(102));
+      expect(reading.blocks.chainTrouble()?.what).toContain(`not ${stored.idAt(102)}`);
     });
   });
 
@@ -611,7 +609,7 @@ describe('blocks that do not fit', () => {
       expect(reading.blocks.atIndex(102)?.block.id).toBe(world.chain.idAt(102));
       expect(world.nodes.faults()).toEqual(['liar lied']);
       expect(world.invalidBlocks.counts).toEqual({ not_vouched: 1 });
-      expect(reading.blocks.missingSporkEnd()).toBeUndefined();
+      expect(reading.blocks.chainTrouble()).toBeUndefined();
     });
 
     it('waits for that block where nobody has it, and says so', async () => {
@@ -623,8 +621,8 @@ describe('blocks that do not fit', () => {
       await world.clock.advance(60_000);
       expect(reading.linked()).toEqual([101]);
       expect(new Set(world.nodes.faults())).toEqual(new Set(['old lied']));
-      expect(reading.blocks.missingSporkEnd()).toMatchObject({ code: 'not_vouched', height: 102 });
-      expect(reading.blocks.missingSporkEnd()?.what).toContain(
+      expect(reading.blocks.chainTrouble()).toMatchObject({ code: 'not_vouched', height: 102 });
+      expect(reading.blocks.chainTrouble()?.what).toContain(
         `has block ${world.chain.idAt(102)} at height 102`,
       );
       const errors = world.logger.records.filter(({ level }) => level === 'error');
@@ -634,7 +632,7 @@ describe('blocks that do not fit', () => {
       world.node('old').odd.clear();
       await world.clock.advance(20_000);
       expect(reading.available()).toEqual(range(101, 105));
-      expect(reading.blocks.missingSporkEnd()).toBeUndefined();
+      expect(reading.blocks.chainTrouble()).toBeUndefined();
     });
 
     it('goes by that block in a dispute about the one below it', async () => {

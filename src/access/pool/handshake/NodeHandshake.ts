@@ -248,7 +248,6 @@ export class NodeHandshake {
     if (isNews && isUsable(member)) this.#answeringListeners.tell();
   }
 
-  /** How long until the node is asked again. */
   #pauseMs(member: PoolMember, { failures, opens }: Unanswered): number {
     const { random } = this.#dependencies;
     if (failures > 0) return backoffMs(RETRY, failures - 1, random);

@@ -28,7 +28,6 @@ const NEXT_ASKED_AFTER_MS = 500;
 
 /** What else to ask in the handshake, and how long to wait. */
 export interface Inquiry {
-  /** Deadline of each call. */
   readonly timeoutMs: number;
   /** True when the node is known to have another block than ours: the highest common height has been searched already. */
   readonly isForeign: boolean;
@@ -158,22 +157,19 @@ async function askRoots(
   const sporkRoot = isSure ? info.sporkRootHeight : isSilent ? undefined : told(info.sporkRootHeight);
   const nodeRoot = isSilent ? undefined : told(info.nodeRootHeight);
   const rootTrouble = isSilent && info.kind !== 'unimplemented' ? info : undefined;
-  if (nodeRoot !== undefined && (inquiry.isIndexer || sporkRoot !== undefined)) {
-    const lowestHeight = inquiry.isIndexer ? nodeRoot : Math.max(sporkRoot ?? 0, nodeRoot);
-    const rootRefusal = undefined;
-    return { sporkRootHeight: sporkRoot, lowestHeight, isRootOpen: false, rootTrouble, rootRefusal };
-  }
+  const roots = { sporkRootHeight: sporkRoot, isRootOpen: false, rootTrouble, rootRefusal: undefined };
+  if (nodeRoot !== undefined && (inquiry.isIndexer || sporkRoot !== undefined))
+    return { ...roots, lowestHeight: inquiry.isIndexer ? nodeRoot : Math.max(sporkRoot ?? 0, nodeRoot) };
   const zero = await askZero(node, signal, inquiry);
   // The spork's id is missing: id and root are recorded once the node names the id.
   const isOpen = rootTrouble !== undefined;
   if (!(zero instanceof UpstreamError)) {
     const root = sporkRoot ?? 0;
     return {
+      ...roots,
       sporkRootHeight: isOpen ? undefined : root,
       lowestHeight: root,
       isRootOpen: isOpen,
-      rootTrouble,
-      rootRefusal: undefined,
     };
   }
   const root = namedRoot(zero.message);
@@ -206,7 +202,9 @@ async function askZero(
   const call = outcomeOf(node.getBlockByHeight(0, { signal, timeoutMs })).then((answer) =>
     answer instanceof UpstreamError && !HAS_BLOCK.has(answer.kind) ? answer : 'there',
   );
-  const early = call.then((answer) => (tellsRoot(answer) ? answer : undefined));
+  const early = call.then((answer) =>
+    answer === 'there' || answer.kind === 'below_root' ? answer : undefined,
+  );
   const isReported = await Promise.race([early, settledSoon(call, clock)]);
   if (isReported !== undefined) return isReported;
   const blocks = new StreamReader({
@@ -221,10 +219,6 @@ async function askZero(
   } finally {
     blocks.cancel();
   }
-}
-
-function tellsRoot(answer: 'there' | UpstreamError): boolean {
-  return answer === 'there' || answer.kind === 'below_root';
 }
 
 /** The answer of the block stream about block 0; `undefined` if it does not help. */
@@ -251,7 +245,6 @@ async function compareBlocks(
     readonly known: BlockName;
     readonly atWatermark: ReceivedBlock | UpstreamError | undefined;
     readonly headHeight: number | undefined;
-    /** See `Inquiry`. */
     readonly isForeign: boolean;
   },
   options: CallOptions,

@@ -20,15 +20,12 @@ export interface Expectation {
   readonly network: string;
   /** The sporks that the store has crossed. */
   readonly sporks: readonly SporkRoot[];
-  /** The last block of the store. */
   readonly watermark?: BlockName | undefined;
-  /** The first height of the store. */
   readonly firstHeight?: number | undefined;
   /** The block that the store has at a height. */
   readonly storedBlock?: (height: number) => Promise<{ readonly id: Identifier } | undefined>;
 }
 
-/** What a node says about itself. */
 export interface NodeIdentity {
   /** Empty when unknown. */
   readonly chainId: string;
@@ -143,7 +140,6 @@ function describe({ reason, expected, found, height = 0 }: Foreignness, network:
   }
 }
 
-/** What to do when all nodes are foreign. */
 function fixOf(found: readonly Foreignness[], firstHeight: number | undefined): string {
   if (found.some(({ reason }) => reason === 'chain'))
     return 'Name an --access-node of that network, or the --network that the node serves with a --data-dir of its own.';

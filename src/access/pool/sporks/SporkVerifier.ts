@@ -189,7 +189,6 @@ export class SporkVerifier {
     return undefined;
   }
 
-  /** The store has recorded it. */
   #isStored(claim: Claim): boolean {
     return this.#parts.expectation().sporks.some(({ rootHeight }) => rootHeight === claim.rootHeight);
   }

@@ -65,7 +65,6 @@ export function parseSporkTable(content: unknown, network: string, origin: strin
   return table;
 }
 
-/** The spork that holds a height, or `undefined` when the table has none. */
 export function sporkOf(table: SporkTable, height: number): Spork | undefined {
   return table.find(
     ({ rootHeight, endHeightExclusive }) =>

@@ -45,7 +45,7 @@ export interface ChannelOptions {
 /** Receives a stream, one message per `read()`. */
 export interface StreamSink {
   onMessage(message: Buffer): void;
-  /** Called once, last; code 0 when the node ended the stream without an error. */
+  /** The first one counts, and cancels the call; code 0 when the node ended the stream without an error. */
   onEnd(callStatus: CallStatus): void;
 }
 
@@ -79,14 +79,14 @@ export interface Channel {
   close(): void;
 }
 
-export interface ChannelDependencies {
-  readonly clock: Clock;
-  /** What each call carries, read for each call. Default: nothing. */
-  readonly metadata?: (() => NodeMetadata) | undefined;
-}
-
-/** Opens the channel to a node. */
-export type OpenChannel = (options: ChannelOptions, dependencies: ChannelDependencies) => Channel;
+export type OpenChannel = (
+  options: ChannelOptions,
+  dependencies: {
+    readonly clock: Clock;
+    /** What each call carries, read for each call. Default: nothing. */
+    readonly metadata?: (() => NodeMetadata) | undefined;
+  },
+) => Channel;
 
 /** One connection and the calls that are under way on it. */
 interface BusyConnection extends Connection {
@@ -110,7 +110,7 @@ export class RpcChannel implements Channel {
   #connection: BusyConnection;
   #closed = false;
 
-  constructor(options: ChannelOptions, dependencies: ChannelDependencies) {
+  constructor(options: ChannelOptions, dependencies: Parameters<OpenChannel>[1]) {
     this.#options = options;
     this.#clock = dependencies.clock;
     this.#metadata = dependencies.metadata ?? (() => NOTHING);
@@ -161,23 +161,14 @@ export class RpcChannel implements Channel {
 
   stream(path: string, request: Buffer, sink: StreamSink): StreamCall {
     const connection = this.#connection;
-    let isOver = false;
-    const finish = (callStatus: CallStatus): void => {
-      if (isOver) return;
-      isOver = true;
-      over();
-      sink.onEnd(callStatus);
-    };
     const call = this.#open(path, request, Infinity, {
-      onMessage: (message) => {
-        if (!isOver) sink.onMessage(message);
+      onMessage: (message) => sink.onMessage(message),
+      onEnd: (callStatus) => {
+        over();
+        sink.onEnd(callStatus);
       },
-      onEnd: finish,
     });
-    const over = connection.streams(() => {
-      finish(MADE_WAY);
-      call.cancel();
-    });
+    const over = connection.streams(() => sink.onEnd(MADE_WAY));
     return {
       read: () => call.read(),
       cancel: () => {

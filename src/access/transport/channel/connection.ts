@@ -20,7 +20,6 @@ const DRAIN_AFTER_MS = 1_000;
 /** Longest text of one message of the gRPC library. */
 const MAX_TEXT_CHARACTERS = 500;
 
-/** One transport connection to a node. */
 export type Connection = Readonly<ReturnType<typeof openConnection>>;
 
 /** A separate connection to one node. It connects when first used, and again after it was lost. */

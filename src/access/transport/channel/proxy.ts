@@ -8,7 +8,6 @@ const LOOPBACK = /^(?:localhost|127\.\d+\.\d+\.\d+|::1)$/;
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The proxy through which a node is reached. */
 type Proxy = Readonly<NonNullable<ReturnType<typeof proxyFor>>>;
 
 /**

@@ -22,9 +22,6 @@ const RELEASE_MULTIPLE = 2;
 const BURST_SECONDS = 0.1;
 const SECOND_MS = 1_000;
 
-/** The present limit on the calls of a method to a node. */
-export type CallLimit = Readonly<NonNullable<MethodLimiter['limit']>>;
-
 /** Admits one call; handed back with its outcome. */
 export interface Permit {
   /** Cuts of the rate before this call was sent: the answer to an older call says nothing about the present rate. */
@@ -62,7 +59,6 @@ export class MethodLimiter {
   #doublesBelow = 0;
   #pausedUntilMs = -Infinity;
   #pauses = 0;
-  /** How often the rate was cut. */
   #cuts = 0;
   #secondStartedMs: number;
   #sentThisSecond = 0;
@@ -131,7 +127,6 @@ export class MethodLimiter {
       isLearned: this.#adaptedRate !== undefined,
       /** Milliseconds for which a rate limit that the node answered holds every call back; 0 = none does. */
       pauseMs,
-      /** Callers that wait. */
       waiting,
     };
   }

@@ -11,8 +11,6 @@ export interface StreamSource<T> {
   decode(message: Buffer): T;
   /** Turns a status into the reader's error. */
   fail(callStatus: CallStatus): Error;
-  /** What to read instead when the node does not support the method. */
-  fallback?(): StreamSource<T> | undefined;
 }
 
 interface Reader<T> {
@@ -27,11 +25,10 @@ const DONE: IteratorReturnResult<undefined> = { done: true, value: undefined };
  * Not an async generator, for speed: one promise per message. The first `next()` opens the call.
  */
 export class MessageStream<T> implements AsyncIterableIterator<T, undefined> {
-  #source: StreamSource<T>;
+  readonly #source: StreamSource<T>;
   readonly #signal: AbortSignal;
   #call: StreamCall | undefined;
   #reader: Reader<T> | undefined;
-  #received = false;
   /** Set once the stream is over: what the next `next()` throws, if anything. */
   #end: { readonly error: Error | undefined } | undefined;
 
@@ -80,7 +77,8 @@ export class MessageStream<T> implements AsyncIterableIterator<T, undefined> {
           if (this.#call === call) this.#deliver(message);
         },
         onEnd: (callStatus) => {
-          if (this.#call === call) this.#ended(callStatus);
+          if (this.#call !== call) return;
+          this.#finish(callStatus.code === status.OK ? undefined : this.#source.fail(callStatus));
         },
       });
       this.#call = call;
@@ -97,7 +95,6 @@ export class MessageStream<T> implements AsyncIterableIterator<T, undefined> {
       this.#finish(new Error('the channel delivered a message that nobody asked for'));
       return;
     }
-    this.#received = true;
     let value: T;
     try {
       value = this.#source.decode(message);
@@ -107,25 +104,6 @@ export class MessageStream<T> implements AsyncIterableIterator<T, undefined> {
     }
     this.#reader = undefined;
     reader.resolve({ done: false, value });
-  }
-
-  #ended(callStatus: CallStatus): void {
-    if (callStatus.code === status.OK) {
-      this.#finish(undefined);
-      return;
-    }
-    const error = this.#source.fail(callStatus);
-    if (callStatus.code === status.UNIMPLEMENTED && !this.#received) {
-      const fallback = this.#source.fallback?.();
-      if (fallback !== undefined) {
-        // The call is over, and has to be told so like every other.
-        this.#call?.cancel();
-        this.#source = fallback;
-        this.#start();
-        return;
-      }
-    }
-    this.#finish(error);
   }
 
   #finish(error: Error | undefined): void {

@@ -145,7 +145,7 @@ function misfitOf(
   clock: Clock,
 ): { readonly reason: string; readonly startOver: boolean } | undefined {
   const disputed = blocks.disputedBelow();
-  const trouble = blocks.parentMismatch() ?? blocks.missingSporkEnd() ?? disputed;
+  const trouble = blocks.chainTrouble() ?? disputed;
   if (trouble === undefined || clock.monotonic() - trouble.sinceMs < MISFIT_FAILS_AFTER_MS) return undefined;
   const { height } = trouble;
   // The range above it may be indexed by then, and says which of them is right.
