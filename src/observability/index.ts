@@ -1,16 +1,18 @@
-export { blockRefusals, createMetrics, endpointStates } from './metrics/createMetrics.js';
+export { blockRefusals, createMetrics } from './metrics/createMetrics.js';
 export type { Metrics, ScrapedValues } from './metrics/createMetrics.js';
 export { createReaderMetrics } from './metrics/createReaderMetrics.js';
 export type { ReaderMetrics } from './metrics/createReaderMetrics.js';
 export type { ConnectionMetrics } from './metrics/metricMakers.js';
 export { mergedPage, MirroredMetrics } from './metrics/MirroredMetrics.js';
 export type { MetricsSnapshot } from './metrics/MirroredMetrics.js';
-export { createLogger, errorFields, silentLogger, withoutIds } from './logs/createLogger.js';
+export { createLogger, errorFields } from './logs/createLogger.js';
+export { silentLogger, withoutIds } from './logs/Logger.js';
+export type { Logger } from './logs/Logger.js';
 /** Loaded only for terminals: services write JSON. */
 export const loadPrettyLine = () => import('./logs/prettyLine.js');
-export type { Logger, LogLevel, ProgramLogger } from './logs/createLogger.js';
+export type { LogLevel, ProgramLogger } from './logs/createLogger.js';
 export { HealthMonitor } from './health/HealthMonitor.js';
-export { allReadinessCodes, consistent, readinessCodes } from './health/readiness.js';
+export { allReadinessCodes, consistent, endpointStates, readinessCodes } from './health/readiness.js';
 export type { Finding, Readiness, ReadinessCode, ReadinessReason } from './health/readiness.js';
 export { ProgressMeter } from './progress/ProgressMeter.js';
 export type { ProgressState } from './progress/ProgressMeter.js';

@@ -1,6 +1,6 @@
 import { ApiError } from '../../api/index.js';
 import type { IndexedRange } from '../../api/index.js';
-import { openStoreReadOnly } from '../../app/index.js';
+import { loadStores } from '../../app/index.js';
 import type { LoadedConfig } from '../../config/index.js';
 import { OperatorError } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
@@ -23,6 +23,7 @@ export async function documentFrom<T>(
     throw refusalOf(answer.status, answer.body).error;
   }
   if (namesDaemonAddress(loaded)) throw noDaemon(loaded);
+  const { openStoreReadOnly } = await loadStores();
   const store = await openStoreReadOnly(loaded.config);
   try {
     const firstIndexed = store.meta()?.firstHeight ?? null;

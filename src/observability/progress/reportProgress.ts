@@ -1,6 +1,6 @@
 import { every } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import type { Logger } from '../logs/createLogger.js';
+import type { Logger } from '../logs/Logger.js';
 import type { LiveTerminal } from './LiveTerminal.js';
 import type { ProgressMeter, ProgressState } from './ProgressMeter.js';
 import { formatDuration } from './format.js';
