@@ -11,13 +11,13 @@ export type { Logger } from './logs/Logger.js';
 /** Loaded only for terminals: services write JSON. */
 export const loadPrettyLine = () => import('./logs/prettyLine.js');
 export type { LogLevel, ProgramLogger } from './logs/createLogger.js';
-export { HealthMonitor } from './health/HealthMonitor.js';
+export { monitorHealth } from './health/monitorHealth.js';
 export { allReadinessCodes, consistent, endpointStates, readinessCodes } from './health/readiness.js';
 export type { Finding, Readiness, ReadinessCode, ReadinessReason } from './health/readiness.js';
-export { ProgressMeter } from './progress/ProgressMeter.js';
-export type { ProgressState } from './progress/ProgressMeter.js';
-export { LastHour, MAX_MINUTES, slowestUsual } from './progress/LastHour.js';
-export type { Minute, Stretch } from './progress/LastHour.js';
+export { measureProgress } from './progress/measureProgress.js';
+export type { ProgressState } from './progress/measureProgress.js';
+export { rememberHour, MAX_MINUTES, slowestUsual } from './progress/rememberHour.js';
+export type { Minute, Stretch } from './progress/rememberHour.js';
 export { renderProgressLine } from './progress/progressLine.js';
 export { reportProgress } from './progress/reportProgress.js';
 export { EdgeLog } from './health/EdgeLog.js';

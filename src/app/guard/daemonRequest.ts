@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { request } from 'node:http';
 import { isIP } from 'node:net';
 import { connect } from 'node:tls';
-import type { OwnAccess } from './SecretFiles.js';
+import type { OwnAccess } from './openSecretFiles.js';
 
 export interface PlainResponse {
   readonly status: number;

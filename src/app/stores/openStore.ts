@@ -52,7 +52,7 @@ export async function openStoreToIndex(
     ...options,
     path: storePathOf(dataDir),
     isShared: true,
-    tuning: { maxOpenFiles: descriptors.shares.maxOpenFiles },
+    tuning: { maxOpenFiles: descriptors.shares().maxOpenFiles },
     descriptors: {
       waits: (why) => descriptors.storeWaits(why),
       alone: (action) => (readers === undefined ? action() : readers.without(action)),

@@ -7,7 +7,7 @@ import { EndGate, OperatorError } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { loadPostgres, openLevelReplica } from '../../storage/index.js';
 import { restNode } from '../guard/nodeMetadata.js';
-import { IndexerLink } from './IndexerLink.js';
+import { linkIndexer } from './linkIndexer.js';
 import type { FromReader, OpenConnections, Port, ReaderData, ToReader } from './messages.js';
 
 /** Log records at most between two answers of the other thread; further ones are dropped. */
@@ -39,7 +39,7 @@ export function serveReaders(
   const post = (message: FromReader): void => port.postMessage(message);
   const logger = linkedLogger(options.settings.logLevel, post);
   onLogger?.(logger);
-  const link = new IndexerLink({ clock, post });
+  const link = linkIndexer({ clock, post });
   const metrics = createReaderMetrics();
   const common = { clock, logger, fail, metrics };
   let { settings } = options;
@@ -50,7 +50,7 @@ export function serveReaders(
       options.storeUrl === undefined
         ? await openLevelReplica(options.storePath, gate)
         : (await loadPostgres()).openPostgresReplica(options.storeUrl);
-    replica.show(link.moment.shown);
+    replica.show(link.moment().shown);
     replica.onDamage((damage) => post({ kind: 'damage', damage }));
     const metadataFor = (node: string): NodeMetadata => settings.nodeMetadata?.get(node) ?? {};
     const restName = config.forwardRest === undefined ? '' : restNode(config.forwardRest).name;

@@ -1,5 +1,5 @@
 import { formatCount, formatDuration, formatRate } from '../../observability/index.js';
-import { LiveTerminal, ProgressMeter } from '../../observability/index.js';
+import { LiveTerminal, measureProgress } from '../../observability/index.js';
 import { systemClock } from '../../runtime/index.js';
 import type { Terminal } from '../command.js';
 import { atMostEvery } from '../output/words.js';
@@ -38,7 +38,7 @@ export function exportProgress(
   let height: number | undefined;
   let end = 0;
   const source = { latestIndexedHeight: () => height, headHeight: () => end };
-  const meter = new ProgressMeter({ clock: systemClock, source });
+  const meter = measureProgress({ clock: systemClock, source });
   const isDue = atMostEvery(live === undefined ? LINE_INTERVAL_MS : LIVE_INTERVAL_MS);
   const show = (text: () => string): void => {
     if (!isDue()) return;

@@ -15,8 +15,8 @@ import type { FoundDaemon } from '../client/findDaemon.js';
 import { refusalOf } from '../client/documentFrom.js';
 import { ENDLESS } from './exportProgress.js';
 import type { ExportProgress } from './exportProgress.js';
-import { firstBlockOf } from './ExportTally.js';
-import type { BlockLine } from './ExportTally.js';
+import { firstBlockOf } from './tallyExport.js';
+import type { BlockLine } from './tallyExport.js';
 
 /** An older daemon ignores the query parameter `form`. */
 const OLDER_DAEMON = 'The daemon is an older version that cannot send stored blocks. Upgrade it first.';

@@ -2,7 +2,7 @@ import { every } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { Logger } from '../logs/Logger.js';
 import type { LiveTerminal } from './LiveTerminal.js';
-import type { ProgressMeter, ProgressState } from './ProgressMeter.js';
+import type { ProgressMeter, ProgressState } from './measureProgress.js';
 import { formatDuration } from './format.js';
 import { renderProgressLine } from './progressLine.js';
 
