@@ -120,18 +120,14 @@ export type ReaderThread = ReturnType<typeof keepReaderThread>;
  */
 export function keepReaderThread(
   wanted: ReaderOptions,
-  {
-    clock,
-    logger,
-    metrics,
-    start,
-  }: {
+  dependencies: {
     readonly start: StartReader;
     readonly clock: Clock;
     readonly logger: Logger;
     readonly metrics: Pick<Metrics, 'logLinesLost' | 'readersReplaced'>;
   },
 ) {
+  const { clock, logger, metrics, start } = dependencies;
   /** The metrics of all threads so far. */
   const reported = new MirroredMetrics();
   /** Woken by what the thread reports. */

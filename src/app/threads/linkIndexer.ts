@@ -44,13 +44,8 @@ interface AskedCall {
  * The reader thread's link to the indexing thread: its latest state, questions with a deadline, and the admission of
  * forwarded calls.
  */
-export function linkIndexer({
-  clock,
-  post,
-}: {
-  readonly clock: Clock;
-  readonly post: (message: FromReader) => void;
-}) {
+export function linkIndexer(thread: { readonly clock: Clock; readonly post: (message: FromReader) => void }) {
+  const { clock, post } = thread;
   const asked = new Map<number, (answer: Answer) => void>();
   /** Bounded by the limits on forwarded calls. */
   const calls = new Map<number, AskedCall>();

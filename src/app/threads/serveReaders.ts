@@ -19,12 +19,7 @@ export const MAX_RECORDS_UNDER_WAY = 1_000;
  */
 export function serveReaders(
   options: ReaderData,
-  {
-    clock,
-    fail,
-    onLogger,
-    port,
-  }: {
+  thread: {
     /** To the indexing thread. */
     readonly port: Port;
     readonly clock: Clock;
@@ -34,6 +29,7 @@ export function serveReaders(
     readonly onLogger?: (logger: Logger) => void;
   },
 ): Promise<void> {
+  const { clock, fail, onLogger, port } = thread;
   const { accessNodes, api: config, chainId, maxMessageBytes, userAgent, version } = options;
   const gate = EndGate.loaded(options.gate);
   const post = (message: FromReader): void => port.postMessage(message);

@@ -127,16 +127,13 @@ async function writePartition(
   heights: HeightRange,
   directory: ExportDirectory,
   shape: ExportShape,
-  {
-    at,
-    form,
-    source,
-  }: {
+  parts: {
     readonly source: ExportSource;
     readonly at: ExportProgress['at'];
     readonly form: PartitionForm;
   },
 ): Promise<Partition> {
+  const { at, form, source } = parts;
   const before = directory.manifest()?.partitions.findLast((partition) => partition.to < heights.from);
   let last = before && { height: before.to, id: before.last_block_id };
   let [blocks, transactions] = [0, 0];

@@ -17,16 +17,13 @@ const STOOD_STILL =
  * Tracks how long each reason for not being ready has lasted, and logs when it comes and goes. From `start()` on it
  * checks once a second, and logs a standstill of the process: delays that it causes are blamed on nothing else.
  */
-export function monitorHealth({
-  clock,
-  findings,
-  logger,
-}: {
+export function monitorHealth(dependencies: {
   readonly clock: Clock;
   /** Why the daemon is not ready now; at most one finding per code. Must not wait, or use store or network. */
   readonly findings: () => readonly Finding[];
   readonly logger?: Logger;
 }) {
+  const { clock, findings, logger } = dependencies;
   /** When each current reason arose, in monotonic milliseconds. */
   const since = new Map<ReadinessCode, number>();
   let lastFound: readonly Finding[] = [];

@@ -45,13 +45,8 @@ const MAX_SAMPLES = 120;
 export type ProgressMeter = ReturnType<typeof measureProgress>;
 
 /** Measures how fast the watermark moves and when it will reach the head. */
-export function measureProgress({
-  clock,
-  source,
-}: {
-  readonly clock: Clock;
-  readonly source: ProgressSource;
-}) {
+export function measureProgress(dependencies: { readonly clock: Clock; readonly source: ProgressSource }) {
+  const { clock, source } = dependencies;
   /** Oldest first; at most `MAX_SAMPLES` and one at each end. */
   const samples: Sample[] = [];
   let isFollowing = false;

@@ -43,13 +43,8 @@ export interface Stretch extends Pick<Totals, 'work' | 'nodes'> {
  * What the daemon has done in the last hour, minute by minute. It counts nothing itself: it samples the metrics every
  * two seconds, and keeps the samples from the start of each of the last 60 minutes and from the last half minute.
  */
-export function rememberHour({
-  clock,
-  metrics,
-}: {
-  readonly clock: Clock;
-  readonly metrics: CountedMetrics;
-}) {
+export function rememberHour(dependencies: { readonly clock: Clock; readonly metrics: CountedMetrics }) {
+  const { clock, metrics } = dependencies;
   /** At the beginning of each minute, the current one last. At most MAX_MINUTES + 1. */
   const begun: Totals[] = [];
   /** At most MAX_RECENT. */

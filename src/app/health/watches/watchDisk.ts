@@ -35,17 +35,14 @@ export function watchDisk(
     /** With less free, writing pauses; 0: it never does. */
     readonly minFreeBytes: number;
   },
-  {
-    clock,
-    look = diskOf,
-    weigh = weightOf,
-  }: {
+  dependencies: {
     readonly clock: Clock;
     /** How disk and store are measured. Default: by the file system. */
     readonly look?: typeof diskOf;
     readonly weigh?: typeof weightOf;
   },
 ) {
+  const { clock, look = diskOf, weigh = weightOf } = dependencies;
   const waiting = new Listeners();
   let { minFreeBytes } = options;
   let disk: DiskState | undefined;

@@ -18,17 +18,14 @@ export type HistoryPace = ReturnType<typeof paceHistory>;
  * The share of its slots and windows that history may use: all of them, but less while the event loop that it shares with
  * the live range is late. The share is halved again and again while the loop is late, and then rises in small steps.
  */
-export function paceHistory({
-  clock,
-  isBesideLive,
-  lateMs = (dueMs) => clock.monotonic() - dueMs,
-}: {
+export function paceHistory(dependencies: {
   /** True while history is filled in beside a live range that would suffer. */
   readonly isBesideLive: () => boolean;
   readonly clock: Clock;
   /** How late a sleep until `dueMs` (monotonic) ended. Default: by the clock. */
   readonly lateMs?: ((dueMs: number) => number) | undefined;
 }) {
+  const { clock, isBesideLive, lateMs = (dueMs) => clock.monotonic() - dueMs } = dependencies;
   const listeners = new Listeners();
   let share = 1;
   /** The mean delay, when the event loop was last too late. */
