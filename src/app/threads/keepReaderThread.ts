@@ -1,7 +1,7 @@
 import type { AdmissionEnd, ForwardingAdmission } from '../../access/index.js';
 import type { NamedHeight, StatusDocument, WorkMoment } from '../../api/index.js';
 import type { Identifier } from '../../flow/index.js';
-import { MirroredMetrics } from '../../observability/index.js';
+import { mirrorMetrics } from '../../observability/index.js';
 import type { Logger, Metrics, MetricsSnapshot } from '../../observability/index.js';
 import {
   AbortError,
@@ -129,7 +129,7 @@ export function keepReaderThread(
 ) {
   const { clock, logger, metrics, start } = dependencies;
   /** The metrics of all threads so far. */
-  const reported = new MirroredMetrics();
+  const reported = mirrorMetrics();
   /** Woken by what the thread reports. */
   const report = new Pause({ clock });
   let scraping: Promise<void> | undefined;

@@ -1,9 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Admission, ForwardingAdmission } from '../../../src/access/index.js';
-import { DOWN_AFTER_MS } from '../../../src/app/threads/keepReaderThread.js';
-import { HUNG_AFTER_MS, keepReaderThread } from '../../../src/app/threads/keepReaderThread.js';
-import { MAX_RECORDS_UNDER_WAY } from '../../../src/app/threads/serveReaders.js';
-import { serveReaders } from '../../../src/app/threads/serveReaders.js';
+import { DOWN_AFTER_MS, HUNG_AFTER_MS, keepReaderThread } from '../../../src/app/threads/keepReaderThread.js';
+import { MAX_RECORDS_UNDER_WAY, serveReaders } from '../../../src/app/threads/serveReaders.js';
 import type { FromReader, ReaderData, ToReader } from '../../../src/app/threads/messages.js';
 import type { ReaderHandle } from '../../../src/app/threads/startWorker.js';
 import type { ReaderSources } from '../../../src/app/threads/keepReaderThread.js';
