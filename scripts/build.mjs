@@ -30,11 +30,9 @@ const program = {
   sourcemap: 'linked',
   write: false,
 };
-const main = await build({
-  ...program,
-  entryPoints: { main: 'src/main.ts', jobqueue: 'src/jobqueue/index.ts' },
-});
-// On its own, so that each thread loads only what it uses: entries that share a build share its chunks.
+const main = await build({ ...program, entryPoints: { main: 'src/main.ts' } });
+// On their own, so that each thread loads only what it uses: entries that share a build share its chunks.
+const jobqueue = await build({ ...program, entryPoints: { jobqueue: 'src/jobqueue/index.ts' } });
 const readers = await build({ ...program, entryPoints: { readers: 'src/app/threads/readerEntry.ts' } });
 const certificates = await build({
   ...program,
@@ -53,7 +51,7 @@ const page = await build({
 });
 const script = page.outputFiles[0];
 replaceFiles([
-  ...[main, readers, certificates].flatMap(({ outputFiles }) =>
+  ...[main, jobqueue, readers, certificates].flatMap(({ outputFiles }) =>
     outputFiles.map(({ path, contents }) => [path, Buffer.from(contents)]),
   ),
   [script.path, Buffer.from(noticesOf(page.metafile) + script.text)],

@@ -106,7 +106,7 @@ const subFloors = {
   'api/http': [['forwarding'], ['ResponseWriter.ts'], ['refusals.ts'], ['types.ts']],
   'api/page': [['client']],
   'api/rest': [['routes'], ['eventStream.ts']],
-  'app/health': [['Diagnosis.ts'], ['DaemonState.ts'], ['watches'], ['heldUp.ts']],
+  'app/health': [['diagnose.ts'], ['DaemonState.ts'], ['watches'], ['heldUp.ts']],
   'app/line': [['history'], ['buildLine.ts']],
   'ranges/pgboss': [['TakenJobs.ts'], ['SharedPlans.ts', 'WorkerRegistry.ts'], ['Claim.ts'], ['Boss.ts']],
   'storage/integrity': [['verify']],

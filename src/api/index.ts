@@ -14,7 +14,6 @@ export type {
   BackfillStatus,
   EndpointStatus,
   StatusDocument,
-  StatusSource,
   WindowCell,
   WindowState,
 } from './view/statusDocument.js';
@@ -43,6 +42,5 @@ export type {
   PlannedHeight,
   WorkDocument,
   WorkMoment,
-  HeightWorkSource,
 } from './view/heightWork.js';
 export { isLoopback } from './server/ListeningServer.js';

@@ -18,49 +18,40 @@ export function tellPlan(
     readonly print: (text: string) => void;
   },
 ): void {
-  const { accessNodes, chainId, dataDir, edi, log, network, stopHeight } = config;
+  const { chainId, dataDir, edi, log, network, startHeight, stopHeight } = config;
   const { addresses, store } = parts;
-  const nodes = accessNodes.map(maskedEndpoint);
+  const nodes = config.accessNodes.map(maskedEndpoint);
   const peers = config.peers.map(maskedEndpoint);
   const feedNodes = edi.enabled ? edi.nodes.map(maskedEndpoint) : [];
   const proxy = proxyInWords(config);
   const meta = store.meta();
-  const continuesAt = meta === undefined ? undefined : store.latestIndexedHeight() + 1;
   const database = config.store === undefined ? undefined : maskedEndpoint(config.store);
   const freeBytes = parts.diskWatch?.disk()?.freeBytes;
+  if (log.format === 'json') {
+    const { firstHeight } = meta ?? {};
+    const heights =
+      firstHeight === undefined
+        ? { startHeight }
+        : { firstHeight, continuesAt: store.latestIndexedHeight() + 1 };
+    const from = { nodes, executionDataNodes: feedNodes, ...(peers.length === 0 ? {} : { peers }), proxy };
+    const place = { dataDir, store: database ?? 'leveldb', freeBytes };
+    const fields = { network, chainId, ...from, ...heights, stopHeight, ...place, roles: config.roles };
+    parts.logger.info({ ...fields, ...addresses }, 'about to index');
+    return;
+  }
+  if (log.level !== 'info' && log.level !== 'debug') return;
+  const all = nodes.length === 0 ? 'everything from them' : 'collections from them too';
+  const end = stopHeight === undefined ? ', then follows the chain' : `, through ${stopHeight}`;
   const lines = [
     `network  ${network} (${chainId})`,
     ...(nodes.length === 0 ? [] : [`nodes    ${some(nodes)}; ${feedInWords(config, nodes, feedNodes)}`]),
-    ...(peers.length === 0
-      ? []
-      : [
-          `peers    ${some(peers)}; ${nodes.length === 0 ? 'everything from them' : 'collections from them too'}`,
-        ]),
+    ...(peers.length === 0 ? [] : [`peers    ${some(peers)}; ${all}`]),
     ...(proxy === undefined ? [] : [`proxy    ${proxy}`]),
-    `heights  ${heightsInWords(config, store)}${stopHeight === undefined ? ', then follows the chain' : `, through ${stopHeight}`}`,
+    `heights  ${heightsInWords(config, store)}${end}`,
     `data     ${dataInWords(config, database, freeBytes)}`,
     `ports    ${portsInWords(addresses, config.api.tls.certificateFile !== undefined)}`,
   ];
-  const fields = {
-    network,
-    chainId,
-    nodes,
-    executionDataNodes: feedNodes,
-    ...(peers.length === 0 ? {} : { peers }),
-    ...(proxy === undefined ? {} : { proxy }),
-    ...(meta === undefined
-      ? { startHeight: config.startHeight }
-      : { firstHeight: meta.firstHeight, continuesAt }),
-    ...(stopHeight === undefined ? {} : { stopHeight }),
-    dataDir,
-    store: database ?? 'leveldb',
-    freeBytes,
-    roles: config.roles,
-    ...addresses,
-  };
-  if (log.format === 'json') parts.logger.info(fields, 'about to index');
-  else if (log.level === 'info' || log.level === 'debug')
-    parts.print(lines.map((line) => `${line}\n`).join(''));
+  parts.print(lines.map((line) => `${line}\n`).join(''));
 }
 
 /** Nodes named at most. */

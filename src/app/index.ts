@@ -4,16 +4,14 @@ export type { DaemonRecord } from './lifecycle/daemonRecord.js';
 export { readFingerprint } from './guard/certificate.js';
 export { daemonRequest } from './guard/daemonRequest.js';
 export type { PlainResponse } from './guard/daemonRequest.js';
-export type { OwnAccess } from './guard/SecretFiles.js';
+export type { OwnAccess } from './guard/openSecretFiles.js';
 export { readFirstToken } from './guard/tokens.js';
 export { announcedRuns } from './lifecycle/runRegistry.js';
 export { placeOfStore } from './line/startHeight.js';
-export { STOP_TIMEOUT_MS } from './lifecycle/Lifecycle.js';
+export { STOP_TIMEOUT_MS } from './lifecycle/openLifecycle.js';
 export type { BackfillCommand, BackfillOutcome } from './line/history/plans.js';
 export type { ControlAnswer } from './lifecycle/openControlSocket.js';
-export { backfillOf, commandStore, plannedHeightOf } from './stores/historyAtRest.js';
 export { forgetAccountsOf, repairStoreOf, verifyStoreOf } from './stores/upkeep.js';
-export { openStoreReadOnly } from './stores/openStore.js';
 export { rewindStore } from './stores/rewindStore.js';
 export { backupStoreOf, migrateStores, restoreInWords, restoreStoreOf } from './stores/copies.js';
 export type { RestoreProgress } from './stores/copies.js';
@@ -22,6 +20,9 @@ export { exitCodeOf, exitCodes, programVersion } from '../runtime/index.js';
 export type { Verdict } from './doctor/verdicts.js';
 export type { Port } from './threads/messages.js';
 export { finalBlock } from './threads/readableIndex.js';
+
+/** A store that no daemon has open: loaded, with LevelDB, where no daemon answers. */
+export const loadStores = () => import('./stores/index.js');
 
 /** What `doctor` looks at: loaded for that alone. */
 export const loadDoctor = () => import('./doctor/examine.js');

@@ -10,11 +10,11 @@ import { reloadWhenWanted } from './reloadWhenWanted.js';
 import type { Reloading } from './reloadWhenWanted.js';
 import { seedStore } from './stores/copies.js';
 import { tellPlan } from './firstContact.js';
-import { SecretFiles } from './guard/SecretFiles.js';
+import { openSecretFiles } from './guard/openSecretFiles.js';
 import type { DaemonParts } from './health/DaemonState.js';
 import { serviceStatus, startHealth, watchStorage } from './health/startHealth.js';
 import { storePathOf } from './lifecycle/daemonRecord.js';
-import { Descriptors } from './lifecycle/Descriptors.js';
+import { watchDescriptors } from './lifecycle/watchDescriptors.js';
 import { readShippedSporks } from './lifecycle/knownBlocks.js';
 import type { ServiceNotifier } from './lifecycle/openServiceNotifier.js';
 import { hasReachedStop, openUpstream, runIndexing, userAgent } from './line/runIndexing.js';
@@ -22,7 +22,8 @@ import { startServers } from './startServers.js';
 import { openQueueToWork, openReplicaToRead } from './stores/databases.js';
 import { openStoreToIndex } from './stores/openStore.js';
 import type { OpenStore } from './stores/openStore.js';
-import { ReaderThread } from './threads/ReaderThread.js';
+import { keepReaderThread } from './threads/keepReaderThread.js';
+import type { ReaderThread } from './threads/keepReaderThread.js';
 import { startCertificates, startWorker } from './threads/startWorker.js';
 import type { StartReader } from './threads/startWorker.js';
 
@@ -55,9 +56,9 @@ export async function indexAndServe(
   const common = { lifecycle, clock: systemClock, random: systemRandom, metrics, logger };
 
   const sporks = await readShippedSporks(config.network);
-  const descriptors = new Descriptors(config, common);
+  const descriptors = watchDescriptors(config, common);
   lifecycle.supervise(descriptors.run(lifecycle.signal));
-  const secretFiles = await SecretFiles.open(config, { ...common, sporks });
+  const secretFiles = await openSecretFiles(config, { ...common, sporks });
   lifecycle.supervise(secretFiles.run(lifecycle.signal));
   const { fromSnapshot } = config;
   if (fromSnapshot !== undefined) {
@@ -137,8 +138,8 @@ function startReaderThread(
     secrets: secretFiles.secrets(),
     nodeMetadata: forwards ? secretFiles.nodeMetadata() : new Map<string, NodeMetadata>(),
   });
-  const { forwarded: forwardSockets, perPort: maxConnections } = descriptors.shares;
-  const readers = new ReaderThread(
+  const { forwarded: forwardSockets, perPort: maxConnections } = descriptors.shares();
+  const readers = keepReaderThread(
     {
       accessNodes,
       api: { ...api, forwardSockets },
@@ -153,7 +154,7 @@ function startReaderThread(
     { ...common, start: ports.startReader ?? startWorker },
   );
   secretFiles.onChange(() => readers.change(secrets()));
-  descriptors.onChange(() => readers.change({ maxConnections: descriptors.shares.perPort }));
+  descriptors.onChange(() => readers.change({ maxConnections: descriptors.shares().perPort }));
   lifecycle.onClose('reader thread', () => readers.close());
   return readers;
 }

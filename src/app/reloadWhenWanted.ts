@@ -3,7 +3,7 @@ import type { LoadedConfig } from '../config/index.js';
 import type { ProgramLogger } from '../observability/index.js';
 import { OperatorError, withoutUrlPaths } from '../runtime/index.js';
 import type { DaemonParts } from './health/DaemonState.js';
-import type { Diagnosis } from './health/Diagnosis.js';
+import type { Diagnosis } from './health/diagnose.js';
 
 /** How the running daemon reloads its configuration. */
 export interface Reloading {

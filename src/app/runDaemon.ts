@@ -14,7 +14,7 @@ import type { ExitReason, Loss, Output } from '../runtime/index.js';
 import type { Reloading } from './reloadWhenWanted.js';
 import { indexAndServe } from './indexAndServe.js';
 import type { DaemonPorts } from './indexAndServe.js';
-import { Lifecycle } from './lifecycle/Lifecycle.js';
+import { openLifecycle } from './lifecycle/openLifecycle.js';
 import { openServiceNotifier } from './lifecycle/openServiceNotifier.js';
 
 /** What the daemon needs from its process. */
@@ -55,7 +55,7 @@ export async function runDaemon(
   for (const output of outputs) output.neverWait({ onLost });
   outputs[0]?.neverWait({ onLost, say: (loss) => logger.warn(lossFields(loss), 'log lines were lost') });
   redirectGrpcLog({ logger });
-  const lifecycle = new Lifecycle({ clock, logger });
+  const lifecycle = openLifecycle({ clock, logger });
   const print = (text: string): void => void (terminal ?? host.stdout).write(text);
   // In the pretty format, the message on standard error is enough.
   const tellEnd = (error: unknown): void => {

@@ -55,7 +55,7 @@ export async function startServers(config: DaemonConfig, parts: ServedParts) {
 async function startMetricsServer(config: DaemonConfig, parts: ServedParts): Promise<HttpServer> {
   const { clock, descriptors, health, lifecycle, logger, metrics, readers } = parts;
   const server = metricsServer(
-    { ...config.metrics, maxConnections: descriptors.shares.metrics },
+    { ...config.metrics, maxConnections: descriptors.shares().metrics },
     {
       clock,
       logger,
@@ -66,7 +66,7 @@ async function startMetricsServer(config: DaemonConfig, parts: ServedParts): Pro
     },
   );
   await server.start();
-  descriptors.onChange(() => server.setLimits({ maxConnections: descriptors.shares.metrics }));
+  descriptors.onChange(() => server.setLimits({ maxConnections: descriptors.shares().metrics }));
   descriptors.count(() => ({ metrics: server.connections, ...readers?.connections() }));
   lifecycle.onClose('metrics server', () => server.close());
   return server;

@@ -17,8 +17,4 @@ export { BlockHasher, payloadHash } from './ids/BlockHasher.js';
 export type { BlockForm } from './ids/forms.js';
 
 /** Verifies certificates. With the curve's package, which takes 50 ms to load. */
-export const loadCertificates = async () => ({
-  ...(await import('./certificates/bls.js')),
-  ...(await import('./certificates/verifyCertificate.js')),
-  ...(await import('./certificates/serveCertificates.js')),
-});
+export const loadCertificates = () => import('./certificates/index.js');

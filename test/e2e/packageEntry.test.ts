@@ -110,8 +110,7 @@ it('depends on all that it loads, and on nothing else', () => {
 });
 
 it('loads only for those who use it what few use, and nothing for its version', () => {
-  const startPart = built.find((name) => /^parts.start-/.test(name)) ?? '';
-  const ofDaemon = [join(dist, startPart), join(dist, 'readers.js')].flatMap((file) => packagesOf(file));
+  const ofDaemon = [partOf('start'), join(dist, 'readers.js')].flatMap((file) => packagesOf(file));
   expect(ofDaemon).toContain('@grpc/grpc-js');
   // Certificates are verified in a thread of their own, once there are any.
   const few = [
@@ -130,11 +129,30 @@ it('loads only for those who use it what few use, and nothing for its version', 
     expect(Object.keys(dependencies)).toContain(name);
     expect(ofDaemon).not.toContain(name);
   }
-  // A document is checked sooner than a store or a server is loaded.
-  const checkPart = built.find((name) => /^parts.checkProof-/.test(name)) ?? '';
-  expect(packagesOf(join(dist, checkPart))).toEqual(['convict']);
   expect(packagesOf(join(dist, 'main.js'))).toEqual([]);
   expect(packagesOf(join(dist, 'jobqueue.js'))).toEqual([]);
+});
+
+/** The file of a command. */
+function partOf(name: string): string {
+  return join(dist, built.find((file) => file.startsWith(join('parts', `${name}-`))) ?? name);
+}
+
+it.each([
+  { command: 'backfill, workers', part: 'backfill', packages: [] },
+  { command: 'check-proof', part: 'checkProof', packages: [] },
+  { command: 'completion', part: 'completion', packages: ['commander'] },
+  { command: 'config', part: 'config', packages: [] },
+  { command: 'doctor, before it looks', part: 'doctor', packages: [] },
+  { command: 'export', part: 'exportBlocks', packages: ['commander'] },
+  { command: 'get, explain', part: 'lookups', packages: [] },
+  { command: 'prove', part: 'prove', packages: [] },
+  { command: 'status', part: 'status', packages: [] },
+  { command: 'repair, rewind, forget', part: 'upkeep', packages: ['level'] },
+  { command: 'verify', part: 'verify', packages: ['level'] },
+  { command: 'backup, restore, migrate', part: 'copies', packages: ['level'] },
+])('loads no server, no client and no store that $command does without', ({ part, packages }) => {
+  expect(packagesOf(partOf(part))).toEqual([...packages, 'convict'].sort());
 });
 
 it('has an image of its own version, with a health check that tells a daemon that lives from one that does not', async () => {

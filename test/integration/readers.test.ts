@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { ReaderThread } from '../../src/app/threads/ReaderThread.js';
-import type { ReaderSources } from '../../src/app/threads/ReaderThread.js';
+import { keepReaderThread } from '../../src/app/threads/keepReaderThread.js';
+import type { ReaderSources } from '../../src/app/threads/keepReaderThread.js';
 import type { StartReader } from '../../src/app/threads/startWorker.js';
 import { createMetrics } from '../../src/observability/index.js';
 import { AbortError, systemClock } from '../../src/runtime/index.js';
@@ -34,7 +34,7 @@ async function served(startReader: StartReader, change: Partial<ReaderSources> =
   await store.initialise({
     ...{ schemaVersion: 1, chainId: 'flow-localnet', firstHeight: FIRST, createdBy: 'test', sporks: [] },
   });
-  const readers = new ReaderThread(
+  const readers = keepReaderThread(
     readerOptions({
       ...{ storePath: path, accessNodes: ['node:9000'], maxMessageBytes: 1024 * 1024 },
       api: { host: '127.0.0.1', port: 0, grpcPort: 0, forward, forwardRest: undefined },
@@ -161,7 +161,7 @@ describe('a reader thread', () => {
   });
 
   it('that is closed before it served says so', async () => {
-    const readers = new ReaderThread(readerOptions({ storePath: '/none' }), {
+    const readers = keepReaderThread(readerOptions({ storePath: '/none' }), {
       ...{ clock: systemClock, logger: new RecordingLogger(), start: readersHere },
       metrics: createMetrics({ version: '', node: '' }),
     });

@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { readdirSync } from 'node:fs';
 import { afterAll, describe, expect, it } from 'vitest';
-import { Lifecycle } from '../../src/app/lifecycle/Lifecycle.js';
+import { openLifecycle } from '../../src/app/lifecycle/openLifecycle.js';
 import { openUpstream, runIndexing } from '../../src/app/line/runIndexing.js';
 import { loadConfig } from '../../src/config/index.js';
 import { startDevnet } from '../../src/devnet/index.js';
@@ -63,7 +63,7 @@ describe('fifty lines, one after another, over the same nodes', { timeout: 300_0
       { isTerminal: false },
     );
     const logger = new RecordingLogger();
-    const lifecycle = new Lifecycle({ clock: systemClock, logger });
+    const lifecycle = openLifecycle({ clock: systemClock, logger });
     const store = await open(await freshPath());
     lifecycle.onClose('store', () => store.close());
     const upstream = openUpstream(config, {

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Backfill } from '../../src/app/line/history/Backfill.js';
+import type { Backfill } from '../../src/app/line/history/fillHistory.js';
 import type { IndexingLine } from '../../src/app/line/buildLine.js';
 import type { HeightRecord } from '../../src/collections/heights/HeightRecord.js';
 import type { DaemonConfig } from '../../src/config/index.js';

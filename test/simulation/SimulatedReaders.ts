@@ -1,4 +1,5 @@
-import { ReaderThread } from '../../src/app/threads/ReaderThread.js';
+import { keepReaderThread } from '../../src/app/threads/keepReaderThread.js';
+import type { ReaderThread } from '../../src/app/threads/keepReaderThread.js';
 import type { FromReader, ReaderData, ToReader } from '../../src/app/threads/messages.js';
 import type { ReaderHandle } from '../../src/app/threads/startWorker.js';
 import { silentLogger } from '../../src/observability/index.js';
@@ -92,7 +93,7 @@ export class SimulatedReaders {
     this.#database = dependencies.database;
     this.#durable = dependencies.durable;
     this.#fail = dependencies.fail;
-    this.#thread = new ReaderThread(
+    this.#thread = keepReaderThread(
       readerOptions({
         api: { host: '', port: 0, grpcPort: 'off', forward: false, forwardRest: undefined },
       }),

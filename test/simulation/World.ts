@@ -1,6 +1,7 @@
 import type { OpenChannel } from '../../src/access/index.js';
-import type { Backfill } from '../../src/app/line/history/Backfill.js';
-import { Lifecycle } from '../../src/app/lifecycle/Lifecycle.js';
+import type { Backfill } from '../../src/app/line/history/fillHistory.js';
+import { openLifecycle } from '../../src/app/lifecycle/openLifecycle.js';
+import type { Lifecycle } from '../../src/app/lifecycle/openLifecycle.js';
 import { openUpstream, runIndexing } from '../../src/app/line/runIndexing.js';
 import type { IndexingParts } from '../../src/app/line/runIndexing.js';
 import { readableIndex } from '../../src/app/threads/readableIndex.js';
@@ -270,7 +271,7 @@ export class World {
     this.#signals?.forget();
     const clock = new ProcessClock(this.#clock);
     const logger = this.#listeningLogger(() => (process.isAbandoned = true));
-    const lifecycle = new Lifecycle({ clock, logger });
+    const lifecycle = openLifecycle({ clock, logger });
     const noted = <T extends { readonly failure?: unknown }>(fate: T): T => {
       if (fate.failure !== undefined) process.hasDiskFailed = true;
       return fate;

@@ -1,6 +1,6 @@
 import { GrpcAccessNode } from '../../src/access/node/GrpcAccessNode.js';
 import type { OpenNode } from '../../src/access/index.js';
-import { Lifecycle } from '../../src/app/lifecycle/Lifecycle.js';
+import { openLifecycle } from '../../src/app/lifecycle/openLifecycle.js';
 import { openUpstream, runIndexing } from '../../src/app/line/runIndexing.js';
 import { Chain, collectionLagMs, DevnetNode, resolveNodeOptions } from '../../src/devnet/index.js';
 import { createMetrics, silentLogger } from '../../src/observability/index.js';
@@ -109,7 +109,7 @@ export async function followTip(nodes: readonly TipNode[], blocks: number): Prom
     ...{ clock, onStage: () => undefined, readFate: () => ({ takesMs: 0 }) },
     writeFate: () => ({ writtenMs: 0.5, syncedMs: 1, toldMs: 0 }),
   });
-  const lifecycle = new Lifecycle({ clock, logger: silentLogger });
+  const lifecycle = openLifecycle({ clock, logger: silentLogger });
   const store = await LevelIndexStore.over(
     database,
     { path: DISK_PATH, chainId: config.chainId, accounts: false },

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { request } from 'node:http';
 import { isIP } from 'node:net';
 import { connect } from 'node:tls';
-import type { OwnAccess } from './SecretFiles.js';
+import type { OwnAccess } from './openSecretFiles.js';
 
 export interface PlainResponse {
   readonly status: number;
@@ -30,17 +30,14 @@ export async function daemonRequest(
  */
 async function pinnedRequest(
   { hostname, pathname, port, search }: URL,
-  {
-    certificate,
-    headers,
-    signal,
-  }: {
+  how: {
     /** SHA-256, in the form of `X509Certificate`. */
     readonly certificate: string;
     readonly headers: Readonly<Record<string, string>>;
     readonly signal: AbortSignal;
   },
 ): Promise<PlainResponse> {
+  const { certificate, headers, signal } = how;
   const host = hostname.replace(/^\[(.*)\]$/, '$1');
   const socket = connect({
     host,

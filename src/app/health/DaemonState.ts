@@ -4,17 +4,17 @@ import type { LiveTerminal } from '../../observability/index.js';
 import type { SharedQueue } from '../../ranges/index.js';
 import type { Output } from '../../runtime/index.js';
 import type { IndexStore } from '../../storage/index.js';
-import type { SecretFiles } from '../guard/SecretFiles.js';
-import type { Descriptors } from '../lifecycle/Descriptors.js';
+import type { SecretFiles } from '../guard/openSecretFiles.js';
+import type { Descriptors } from '../lifecycle/watchDescriptors.js';
 import type { IndexingLine } from '../line/buildLine.js';
 import type { IndexingParts } from '../line/runIndexing.js';
 import { rangeOf, readableIndex } from '../threads/readableIndex.js';
-import type { ReaderThread } from '../threads/ReaderThread.js';
+import type { ReaderThread } from '../threads/keepReaderThread.js';
 import { lineHeldUp } from './heldUp.js';
 import type { HeldUp } from './heldUp.js';
-import type { BackfillWatch } from './watches/BackfillWatch.js';
-import type { DiskWatch } from './watches/DiskWatch.js';
-import type { LeaderWatch } from './watches/LeaderWatch.js';
+import type { BackfillWatch } from './watches/watchBackfill.js';
+import type { DiskWatch } from './watches/watchDisk.js';
+import type { LeaderWatch } from './watches/watchLeader.js';
 
 /** Everything that a daemon consists of. */
 export interface DaemonParts extends IndexingParts {

@@ -4,9 +4,9 @@ import { coverageOf, lastReadable } from '../../api/index.js';
 import type { EndpointStatus, StatusDocument } from '../../api/index.js';
 import type { ExecutionDataIndexer, ExecutionDataStatus } from '../../collections/index.js';
 import {
-  HealthMonitor,
-  LastHour,
-  ProgressMeter,
+  monitorHealth,
+  rememberHour,
+  measureProgress,
   readinessCodes,
   slowestUsual,
 } from '../../observability/index.js';
@@ -15,35 +15,29 @@ import { countHeights } from '../../ranges/index.js';
 import { programVersion } from '../../runtime/index.js';
 import { finalBlock } from '../threads/readableIndex.js';
 import { DaemonState } from './DaemonState.js';
-import { Diagnosis } from './Diagnosis.js';
+import { diagnose } from './diagnose.js';
 import { windowCells } from './windowCells.js';
 
 /** What the daemon says of itself, made from its parts on demand: `/status`, `/readyz`, the metrics and the log read it here. */
 export class DaemonStatus extends DaemonState {
-  readonly diagnosis = new Diagnosis(this);
-  readonly monitor: HealthMonitor;
-  readonly lastHour: LastHour;
-  readonly meter: ProgressMeter;
-  readonly #startedAtMs: number;
+  readonly diagnosis = diagnose(this);
+  readonly monitor = monitorHealth({ ...this.parts, findings: () => this.diagnosis.findings() });
+  readonly lastHour = rememberHour(this.parts);
+  readonly meter = measureProgress({
+    clock: this.parts.clock,
+    source: {
+      latestIndexedHeight: () => {
+        const { store } = this.parts;
+        return store.meta() === undefined ? undefined : store.latestIndexedHeight();
+      },
+      headHeight: () => (this.diagnosis.isHeadConfirmed() ? this.parts.window.target() : undefined),
+      heldUpBy: () => this.#heldUpCode(),
+    },
+  });
+  readonly #startedAtMs = this.parts.clock.monotonic();
   readonly #version = programVersion();
   /** Distinguishes this process from one that listens at its address later. */
   readonly instance = randomUUID();
-
-  constructor(...daemon: ConstructorParameters<typeof DaemonState>) {
-    super(...daemon);
-    const { clock, store, window } = this.parts;
-    this.#startedAtMs = clock.monotonic();
-    this.monitor = new HealthMonitor({ ...this.parts, findings: () => this.diagnosis.findings() });
-    this.lastHour = new LastHour(this.parts);
-    this.meter = new ProgressMeter({
-      clock,
-      source: {
-        latestIndexedHeight: () => (store.meta() === undefined ? undefined : store.latestIndexedHeight()),
-        headHeight: () => (this.diagnosis.isHeadConfirmed() ? window.target() : undefined),
-        heldUpBy: () => this.#heldUpCode(),
-      },
-    });
-  }
 
   /** Unknown while no node confirms the head. */
   lag(): number | undefined {
@@ -255,7 +249,7 @@ function seconds(milliseconds: number | undefined): number | null {
 }
 
 /** Current throughput, and the last hour by minute. */
-function activityReport(history: LastHour): Pick<StatusDocument, 'throughput' | 'lastHour'> {
+function activityReport(history: DaemonStatus['lastHour']): Pick<StatusDocument, 'throughput' | 'lastHour'> {
   const now = history.now();
   return {
     throughput: now === undefined ? null : throughputOf(now),
@@ -275,7 +269,7 @@ function activityReport(history: LastHour): Pick<StatusDocument, 'throughput' | 
 function throughputOf({
   seconds,
   work: { requester, edi, peer, commits },
-}: NonNullable<ReturnType<LastHour['now']>>): StatusDocument['throughput'] {
+}: NonNullable<ReturnType<DaemonStatus['lastHour']['now']>>): StatusDocument['throughput'] {
   const mean = (total: number): number | null => (commits.count === 0 ? null : total / commits.count);
   return {
     heightsPerSecond: commits.heights / seconds,

@@ -57,7 +57,7 @@ export function gaugesOf(status: DaemonStatus): ScrapedValues {
     },
     store_bytes: () => parts.storeBytes(),
     indexing_paused: () => Number(diskWatch?.pause() !== undefined),
-    disk_min_free_bytes: () => diskWatch?.minFreeBytes ?? 0,
+    disk_min_free_bytes: () => diskWatch?.minFreeBytes() ?? 0,
     disk_free_bytes: () => diskWatch?.disk()?.freeBytes,
   };
 }

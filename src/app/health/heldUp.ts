@@ -2,7 +2,7 @@ import type { NodeTrouble } from '../../access/index.js';
 import { formatDuration } from '../../observability/index.js';
 import type { ReadinessCode } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
-import type { Descriptors } from '../lifecycle/Descriptors.js';
+import type { Descriptors } from '../lifecycle/watchDescriptors.js';
 import type { IndexingLine } from '../line/buildLine.js';
 import type { IndexingParts } from '../line/runIndexing.js';
 

@@ -12,12 +12,12 @@ import { sleep } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
 import { storePathOf } from '../lifecycle/daemonRecord.js';
 import type { IndexingParts } from '../line/runIndexing.js';
-import { BackfillWatch } from './watches/BackfillWatch.js';
+import { watchBackfill } from './watches/watchBackfill.js';
 import type { DaemonParts } from './DaemonState.js';
 import { DaemonStatus } from './DaemonStatus.js';
-import { DiskWatch } from './watches/DiskWatch.js';
+import { watchDisk } from './watches/watchDisk.js';
 import { gaugesOf } from './gauges.js';
-import { LeaderWatch } from './watches/LeaderWatch.js';
+import { watchLeader } from './watches/watchLeader.js';
 
 /** How often the size of a database is measured: the server stats all of its files. */
 const WEIGH_EVERY_MS = 5 * 60_000;
@@ -51,7 +51,7 @@ export function watchStorage(
     lifecycle.supervise(weigh());
     return { diskWatch: undefined, storeBytes: () => bytes };
   }
-  const diskWatch = new DiskWatch({ path: storePathOf(dataDir), minFreeBytes: disk.minFreeBytes }, { clock });
+  const diskWatch = watchDisk({ path: storePathOf(dataDir), minFreeBytes: disk.minFreeBytes }, { clock });
   lifecycle.supervise(diskWatch.run(lifecycle.signal));
   return { diskWatch, storeBytes: () => diskWatch.storeBytes() };
 }
@@ -60,9 +60,9 @@ export function watchStorage(
 export function startHealth(config: DaemonConfig, parts: DaemonParts): DaemonStatus {
   const { lifecycle, metrics, window } = parts;
   const { signal } = lifecycle;
-  const backfillWatch = new BackfillWatch(config, parts);
+  const backfillWatch = watchBackfill(config, parts);
   lifecycle.supervise(backfillWatch.run(signal));
-  const health = new DaemonStatus(config, { ...parts, backfillWatch, leaderWatch: new LeaderWatch(parts) });
+  const health = new DaemonStatus(config, { ...parts, backfillWatch, leaderWatch: watchLeader(parts) });
   window.onMoved(() => health.diagnosis.noteProgress());
   lifecycle.supervise(health.lastHour.run(signal));
   metrics.bind(gaugesOf(health));

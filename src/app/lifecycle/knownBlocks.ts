@@ -34,7 +34,7 @@ export function rootParentsOf(sporks: SporkTable): RootParent[] {
   });
 }
 
-/** A stored block; `undefined` also for a damaged one, which is healed (`Healing`). Expected errors: `StorageError`. */
+/** A stored block; `undefined` also for a damaged one, which is healed (`heal`). Expected errors: `StorageError`. */
 export async function soundBlock(
   store: Pick<RangeStore, 'blockByHeight'>,
   height: number,

@@ -31,11 +31,7 @@ export type ControlAnswer =
  */
 export async function openControlSocket(
   dataDir: string,
-  {
-    fail,
-    logger,
-    obey,
-  }: {
+  dependencies: {
     /** Runs a command. Expected errors: OperatorError, which is returned to the caller. */
     readonly obey: (command: unknown) => Promise<unknown>;
     /** Called with every other error: the owner stops the process. */
@@ -43,6 +39,7 @@ export async function openControlSocket(
     readonly logger: Logger;
   },
 ): Promise<{ readonly path: string; readonly close: () => Promise<void> }> {
+  const { fail, logger, obey } = dependencies;
   const sockets = new Set<Socket>();
   const answer = async (line: string): Promise<ControlAnswer> => {
     try {

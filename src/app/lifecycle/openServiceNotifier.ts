@@ -49,13 +49,7 @@ export type ServiceNotifier = NonNullable<ReturnType<typeof openServiceNotifier>
  */
 export function openServiceNotifier(
   environment: Environment,
-  {
-    clock,
-    logger,
-    onBug,
-    signal,
-    startHelper = startNotifyHelper,
-  }: {
+  dependencies: {
     readonly clock: Clock;
     readonly logger: Logger;
     /** Aborted when the daemon stops. Signs of life continue until this is closed. */
@@ -64,6 +58,7 @@ export function openServiceNotifier(
     readonly startHelper?: typeof startNotifyHelper;
   },
 ) {
+  const { clock, logger, onBug, signal, startHelper = startNotifyHelper } = dependencies;
   const manager = serviceManagerOf(environment, process.pid);
   if (manager === undefined) return undefined;
   const { watchdogMs } = manager;

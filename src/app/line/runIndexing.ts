@@ -16,13 +16,15 @@ import type { Leadership, SharedQueue } from '../../ranges/index.js';
 import { programVersion } from '../../runtime/index.js';
 import { AccountIndexBuilder, unlessDamaged } from '../../storage/index.js';
 import type { IndexStore } from '../../storage/index.js';
-import type { Lifecycle } from '../lifecycle/Lifecycle.js';
-import { Healing } from './Healing.js';
-import { Backfill } from './history/Backfill.js';
-import { HistoryPace } from './history/HistoryPace.js';
+import type { Lifecycle } from '../lifecycle/openLifecycle.js';
+import { heal } from './heal.js';
+import type { Healing } from './heal.js';
+import { fillHistory } from './history/fillHistory.js';
+import type { Backfill } from './history/fillHistory.js';
+import { paceHistory } from './history/paceHistory.js';
 import type { HistoryParts } from './history/rangeLine.js';
-import { LiveIndexing } from './LiveIndexing.js';
-import type { OnLine } from './LiveIndexing.js';
+import { indexLive } from './indexLive.js';
+import type { OnLine } from './indexLive.js';
 import { namedBlocks, soundBlock } from '../lifecycle/knownBlocks.js';
 
 /** Everything that indexing needs, for the live line and the lines of other ranges. */
@@ -61,7 +63,7 @@ export function openUpstream(
     readonly openNode?: OpenNode | undefined;
     /** Heights of one range of history. Default: the most that the store takes. */
     readonly maxRangeHeights?: number | undefined;
-    /** How late the event loop is; see `HistoryPace`. */
+    /** How late the event loop is; see `paceHistory`. */
     readonly loopLateMs?: ((dueMs: number) => number) | undefined;
     /** Default: gRPC. */
     readonly openChannel?: OpenChannel | undefined;
@@ -116,7 +118,7 @@ export function openUpstream(
   const accountBuilder = new AccountIndexBuilder({ ...base, accounts: store.accounts });
   const isLiveHere = (): boolean =>
     config.roles.includes('live') && store.shared?.isLeading() !== false && !hasReachedStop(config, store);
-  const pace = new HistoryPace({
+  const pace = paceHistory({
     clock: base.clock,
     lateMs: loopLateMs,
     isBesideLive: () => backfill.running().length > 0 && isLiveHere(),
@@ -125,8 +127,8 @@ export function openUpstream(
   const slots = new EndpointSlots({ concurrency }, { historyShare: () => pace.share() });
   pace.onMore(() => slots.moreForHistory());
   const common = { ...base, network, listener, slots, pace };
-  const backfill: Backfill = new Backfill({ config, maxRangeHeights }, { ...common, queue });
-  const healing = new Healing({ ...common, window, queue });
+  const backfill: Backfill = fillHistory({ config, maxRangeHeights }, { ...common, queue });
+  const healing = heal({ ...common, window, queue });
   backfill.onDamage((damage) => healing.found(damage));
   const leadership = queue?.leadership() ?? soleLeadership;
   const prover = certificates && openProver(config, { ...common, certificates, window });
@@ -235,7 +237,7 @@ export async function runIndexing(config: DaemonConfig, parts: IndexingParts, on
     onLine(line);
     fill();
   };
-  const live = new LiveIndexing(config, parts, begun);
+  const live = indexLive(config, parts, begun);
   lifecycle.onClose('indexing line', () => live.close());
   // Another process may lead.
   if (store.shared !== undefined) begun(undefined);

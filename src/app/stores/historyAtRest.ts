@@ -8,7 +8,7 @@ import type { SharedQueue, WorkSource } from '../../ranges/index.js';
 import { systemClock, systemRandom } from '../../runtime/index.js';
 import { sharedRangesOf } from '../../storage/index.js';
 import type { IndexStore } from '../../storage/index.js';
-import { documentOf, plannedAt, rangeAtRest } from '../health/watches/BackfillWatch.js';
+import { documentOf, plannedAt, rangeAtRest } from '../health/watches/watchBackfill.js';
 import { readShippedSporks } from '../lifecycle/knownBlocks.js';
 import { heightsOf, obeyBackfill } from '../line/history/plans.js';
 import type { BackfillCommand, BackfillOutcome } from '../line/history/plans.js';

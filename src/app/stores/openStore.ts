@@ -35,24 +35,18 @@ const LOCK_LOOK_MS = 200;
  */
 export async function openStoreToIndex(
   config: DaemonConfig,
-  {
-    clock,
-    descriptors,
-    lifecycle,
-    logger,
-    openStore = openLevelStore,
-    readers,
-  }: Pick<DaemonParts, 'clock' | 'descriptors' | 'lifecycle' | 'logger' | 'readers'> & {
+  parts: Pick<DaemonParts, 'clock' | 'descriptors' | 'lifecycle' | 'logger' | 'readers'> & {
     readonly openStore: OpenStore | undefined;
   },
 ): Promise<IndexStore> {
+  const { clock, descriptors, lifecycle, logger, openStore = openLevelStore, readers } = parts;
   const { chainId, dataDir, index, store: url } = config;
   const options = { chainId, accounts: index.accounts };
   const level: Parameters<OpenStore>[0] = {
     ...options,
     path: storePathOf(dataDir),
     isShared: true,
-    tuning: { maxOpenFiles: descriptors.shares.maxOpenFiles },
+    tuning: { maxOpenFiles: descriptors.shares().maxOpenFiles },
     descriptors: {
       waits: (why) => descriptors.storeWaits(why),
       alone: (action) => (readers === undefined ? action() : readers.without(action)),

@@ -7,7 +7,7 @@ import { EndGate, OperatorError } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { loadPostgres, openLevelReplica } from '../../storage/index.js';
 import { restNode } from '../guard/nodeMetadata.js';
-import { IndexerLink } from './IndexerLink.js';
+import { linkIndexer } from './linkIndexer.js';
 import type { FromReader, OpenConnections, Port, ReaderData, ToReader } from './messages.js';
 
 /** Log records at most between two answers of the other thread; further ones are dropped. */
@@ -19,12 +19,7 @@ export const MAX_RECORDS_UNDER_WAY = 1_000;
  */
 export function serveReaders(
   options: ReaderData,
-  {
-    clock,
-    fail,
-    onLogger,
-    port,
-  }: {
+  thread: {
     /** To the indexing thread. */
     readonly port: Port;
     readonly clock: Clock;
@@ -34,12 +29,13 @@ export function serveReaders(
     readonly onLogger?: (logger: Logger) => void;
   },
 ): Promise<void> {
+  const { clock, fail, onLogger, port } = thread;
   const { accessNodes, api: config, chainId, maxMessageBytes, userAgent, version } = options;
   const gate = EndGate.loaded(options.gate);
   const post = (message: FromReader): void => port.postMessage(message);
   const logger = linkedLogger(options.settings.logLevel, post);
   onLogger?.(logger);
-  const link = new IndexerLink({ clock, post });
+  const link = linkIndexer({ clock, post });
   const metrics = createReaderMetrics();
   const common = { clock, logger, fail, metrics };
   let { settings } = options;
@@ -50,7 +46,7 @@ export function serveReaders(
       options.storeUrl === undefined
         ? await openLevelReplica(options.storePath, gate)
         : (await loadPostgres()).openPostgresReplica(options.storeUrl);
-    replica.show(link.moment.shown);
+    replica.show(link.moment().shown);
     replica.onDamage((damage) => post({ kind: 'damage', damage }));
     const metadataFor = (node: string): NodeMetadata => settings.nodeMetadata?.get(node) ?? {};
     const restName = config.forwardRest === undefined ? '' : restNode(config.forwardRest).name;

@@ -1,9 +1,8 @@
 import { ApiError } from '../../api/index.js';
 import type { IndexedRange } from '../../api/index.js';
-import { openStoreReadOnly } from '../../app/index.js';
+import { loadStores } from '../../app/index.js';
 import type { LoadedConfig } from '../../config/index.js';
 import { OperatorError } from '../../runtime/index.js';
-import type { ExitReason } from '../../runtime/index.js';
 import type { IndexStore } from '../../storage/index.js';
 
 import { askDaemon, namesDaemonAddress, noDaemon } from './findDaemon.js';
@@ -23,6 +22,7 @@ export async function documentFrom<T>(
     throw refusalOf(answer.status, answer.body).error;
   }
   if (namesDaemonAddress(loaded)) throw noDaemon(loaded);
+  const { openStoreReadOnly } = await loadStores();
   const store = await openStoreReadOnly(loaded.config);
   try {
     const firstIndexed = store.meta()?.firstHeight ?? null;
@@ -36,7 +36,7 @@ export async function documentFrom<T>(
   }
 }
 
-/** Why the daemon refuses, by the status and the JSON of its answer. */
+/** Why the daemon refuses, by the status and the JSON of its answer, and the exit code for it. */
 export function refusalOf(
   status: number,
   body: unknown,
@@ -45,24 +45,13 @@ export function refusalOf(
     readonly reason?: string;
     readonly message?: string;
   };
-  return { reason, error: refusal(status, message, reason) };
-}
-
-/** Translates a refusal of the daemon into an exit reason. */
-function refusal(status: number, message: string, reason?: string): OperatorError {
-  const exit: ExitReason =
-    reason === 'storage'
-      ? 'storage'
-      : status === 404 || reason === 'unproven'
-        ? 'not_found'
-        : status === 400
-          ? 'usage'
-          : 'no_daemon';
-  return new OperatorError(exit, message);
+  const byStatus = status === 404 ? 'not_found' : status === 400 ? 'usage' : 'no_daemon';
+  const exit = reason === 'storage' ? reason : reason === 'unproven' ? 'not_found' : byStatus;
+  return { reason, error: new OperatorError(exit, message) };
 }
 
 function translated(error: unknown): unknown {
-  return error instanceof ApiError ? refusal(error.code, error.message, error.reason) : error;
+  return error instanceof ApiError ? refusalOf(error.code, error).error : error;
 }
 
 /** Refuses malformed words before anyone is asked. Expected errors: OperatorError `usage`. */

@@ -150,29 +150,21 @@ interface DaemonAddress {
  * configuration file or the environment; `undefined` when none of them has one.
  */
 function daemonAddress(loaded: LoadedConfig): DaemonAddress | undefined {
-  const { host, port, tls } = loaded.config.api;
-  const named = namedAddress(loaded, urlOf(host, port, tls.certificateFile !== undefined));
-  if (namesDaemonAddress(loaded)) return named;
-  const record = recordOf(loaded.config);
+  const { config, origins } = loaded;
+  const record = namesDaemonAddress(loaded) ? undefined : recordOf(config);
   if (record !== undefined) {
     const { api, instance } = record;
     const isSecure = api?.certificate !== undefined;
     return api && { url: urlOf(api.host, api.port, isSecure), instance, access: () => api };
   }
-  // Otherwise only if the file or the environment says it.
-  const { origins } = loaded;
-  return origins['api.host'] === 'default' && origins['api.port'] === 'default' ? undefined : named;
-}
-
-/** An address that the operator gave. */
-function namedAddress({ config }: LoadedConfig, url: string): DaemonAddress {
-  const { tls, tokensFile } = config.api;
+  if (origins['api.host'] === 'default' && origins['api.port'] === 'default') return undefined;
+  const { host, port, tls, tokensFile } = config.api;
   const { certificateFile } = tls;
   const access = (): OwnAccess => ({
     ...(certificateFile === undefined ? {} : { certificate: readFingerprint(certificateFile) }),
     ...(tokensFile === undefined ? {} : { token: readFirstToken(tokensFile) }),
   });
-  return { url, instance: undefined, access };
+  return { url: urlOf(host, port, certificateFile !== undefined), instance: undefined, access };
 }
 
 /** The record in the data directory; `undefined` if that daemon uses another store than the one asked for. */

@@ -1,6 +1,6 @@
 import { connect } from 'node:net';
 import type { BackfillStatus, StatusDocument } from '../../api/index.js';
-import { backfillOf, commandStore, daemonRuns, killWorkersOf, workersOf } from '../../app/index.js';
+import { daemonRuns, killWorkersOf, loadStores, workersOf } from '../../app/index.js';
 import type { BackfillCommand, BackfillOutcome, ControlAnswer } from '../../app/index.js';
 import { readHeightsToFill } from '../../config/index.js';
 import type { LoadedConfig, ValuesOf } from '../../config/index.js';
@@ -88,6 +88,7 @@ async function statusOf(loaded: LoadedConfig): Promise<BackfillStatus> {
   const answer = await askDaemon(loaded, '/status');
   if (answer !== undefined) return (answer.body as StatusDocument).backfill;
   if (namesDaemonAddress(loaded)) throw noDaemon(loaded);
+  const { backfillOf } = await loadStores();
   return backfillOf(loaded.config);
 }
 
@@ -99,7 +100,9 @@ async function obeyed(loaded: LoadedConfig, command: BackfillCommand): Promise<B
         '--data-dir instead of --api-host and --api-port.',
     );
   const told = await commandDaemon(loaded, command);
-  return told === undefined ? commandStore(loaded.config, command) : (told as BackfillOutcome);
+  if (told !== undefined) return told as BackfillOutcome;
+  const { commandStore } = await loadStores();
+  return commandStore(loaded.config, command);
 }
 
 /** Expected errors: OperatorError. */

@@ -9,7 +9,7 @@ import {
   workOfStore,
 } from '../../api/index.js';
 import type { AccountRequest, IndexedRange, LookupKind } from '../../api/index.js';
-import { plannedHeightOf } from '../../app/index.js';
+import { loadStores } from '../../app/index.js';
 import { systemClock } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { IndexStore } from '../../storage/index.js';
@@ -79,7 +79,8 @@ export async function explain(invocation: Invocation, terminal: Terminal): Promi
   checked(() => parseExplainKey(key));
   const { json } = ownValuesOf(explainFlags, invocation);
   const loaded = await configOf(invocation, terminal);
-  const document = await documentFrom(loaded, `/explain/${encodeURIComponent(key)}`, (store, range) => {
+  const document = await documentFrom(loaded, `/explain/${encodeURIComponent(key)}`, async (store, range) => {
+    const { plannedHeightOf } = await loadStores();
     const planned = (height: number) => plannedHeightOf(store, height);
     return explainDocument(
       store,

@@ -1,4 +1,4 @@
-import { verifyStoreOf } from '../../app/index.js';
+import { restoreInWords, verifyStoreOf } from '../../app/index.js';
 import { formatCount } from '../../observability/index.js';
 import { rangesInWords } from '../../storage/index.js';
 import type { RangeReport, VerifyProgress, VerifyReport } from '../../storage/index.js';
@@ -19,25 +19,14 @@ const OTHER_CHAIN = 'index anew into another --data-dir, or correct what names t
 export async function verify(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
   const values = ownValuesOf(verifyFlags, invocation);
   const { config } = await configOf(invocation, terminal);
-  const report = await verifyStoreOf(
-    config,
-    { from: values.from ?? undefined, to: values.to ?? undefined },
-    { onProgress: progressPrinter(terminal), signal: terminal.signal },
-  );
+  const isDue = atMostEvery(PROGRESS_INTERVAL_MS);
+  const onProgress = (progress: VerifyProgress): void => {
+    if (isDue()) terminal.err(`${restoreInWords(progress)}\n`);
+  };
+  const range = { from: values.from ?? undefined, to: values.to ?? undefined };
+  const report = await verifyStoreOf(config, range, { onProgress, signal: terminal.signal });
   terminal.out(renderReport(report));
   return report.damageCount === 0 ? 'done' : 'damage';
-}
-
-function progressPrinter(terminal: Terminal): (progress: VerifyProgress) => void {
-  const isDue = atMostEvery(PROGRESS_INTERVAL_MS);
-  return (progress) => {
-    if (!isDue()) return;
-    const where =
-      progress.phase === 'blocks'
-        ? `height ${formatCount(progress.height)} of ${formatCount(progress.to)}`
-        : `pointers: ${formatCount(progress.pointers)} so far`;
-    terminal.err(`verifying ${where}\n`);
-  };
 }
 
 function renderReport(report: VerifyReport): string {

@@ -11,18 +11,11 @@ import type { TableColumns, TableName } from './columns.js';
 import { checkCompression } from './compression.js';
 import type { FormOptions } from './forms.js';
 
-/** How the files of a directory are written. */
-export interface DirectoryOptions extends FormOptions {
-  readonly partition: number;
-  readonly account: string | null;
-  readonly role: string | null;
-}
-
 /**
  * The options for a directory of files; `undefined` when the flags ask for plain lines of JSON. Expected errors:
  * OperatorError `usage`.
  */
-export function directoryOptions(flags: ExportFlags): DirectoryOptions | undefined {
+export function directoryOptions(flags: ExportFlags): FormOptions | undefined {
   const { account, columns, compress, format, output, partition, role, scripts } = flags;
   if (role !== null && account === null) throw wrongUse('--role needs an account. Add --account ADDRESS.');
   const asked = [
@@ -41,14 +34,18 @@ export function directoryOptions(flags: ExportFlags): DirectoryOptions | undefin
     account === null
       ? undefined
       : checked(() => parseAccountRequest({ address: account, role: role ?? '', limit: '', cursor: '' }));
+  const chosen = format === 'ndjson' && columns === null ? undefined : chooseColumns(flags);
   return {
-    format,
-    compression,
-    scripts,
-    role,
-    account: wanted?.address ?? null,
-    partition: partition ?? DEFAULT_PARTITION,
-    columns: format === 'ndjson' && columns === null ? undefined : chooseColumns(flags),
+    shape: {
+      file_format: format,
+      compression,
+      partition: partition ?? DEFAULT_PARTITION,
+      account: wanted?.address ?? null,
+      role,
+      scripts,
+      columns: chosen === undefined ? null : namesOf(chosen),
+    },
+    columns: chosen,
     wanted:
       wanted &&
       (({ wire }) =>
@@ -58,11 +55,16 @@ export function directoryOptions(flags: ExportFlags): DirectoryOptions | undefin
   };
 }
 
+function namesOf(columns: TableColumns): Readonly<Record<string, readonly string[]>> {
+  const all = tableNames.map((table) => [table, columns[table].map(({ name }) => name)] as const);
+  return Object.fromEntries(all.filter(([, names]) => names.length > 0));
+}
+
 /** The columns to write; none for a table that is not written. Expected errors: OperatorError `usage`. */
 function chooseColumns({ account, columns, scripts }: ExportFlags): TableColumns {
   const known = tableNames.flatMap((table) => tableColumns[table].map(({ name }) => `${table}.${name}`));
   const words = columns?.split(',').map((word) => word.trim());
-  const named = words && new Set(words.flatMap((word) => namesOf(word, known)));
+  const named = words && new Set(words.flatMap((word) => namesMeant(word, known)));
   // With an account only some transactions are exported: then the other tables are written only when they are named.
   const isChosen = (table: TableName, name: string): boolean =>
     named?.has(`${table}.${name}`) ?? (account === null || table === 'transactions');
@@ -81,7 +83,7 @@ function chooseColumns({ account, columns, scripts }: ExportFlags): TableColumns
 }
 
 /** `id` is a column of transactions, `blocks.id` one of another table, `blocks.*` all of that table. */
-function namesOf(word: string, known: readonly string[]): string[] {
+function namesMeant(word: string, known: readonly string[]): string[] {
   const name = word.includes('.') ? word : `transactions.${word}`;
   const found = name.endsWith('.*')
     ? known.filter((each) => each.startsWith(name.slice(0, -1)))

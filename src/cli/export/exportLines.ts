@@ -8,8 +8,10 @@ import { wrongUse } from '../command.js';
 import type { Terminal } from '../command.js';
 import { checkNotBeyond, checkSame, exportRange } from './exportSource.js';
 import type { ExportParts } from './exportSource.js';
-import { ExportTally, firstBlockOf, NotAnExportError } from './ExportTally.js';
-import { explained, lockFile } from './PartFile.js';
+import { NotAnExportError } from './NotAnExportError.js';
+import { firstBlockOf, tallyExport } from './tallyExport.js';
+import type { ExportTally } from './tallyExport.js';
+import { explained, lockFile } from './partFiles.js';
 
 /** Where the lines go. */
 interface ExportOutput {
@@ -41,7 +43,7 @@ export async function exportLines(
       : await fileOutput(flags.output, { ...parts, resume: flags.resume });
   try {
     const { tally } = output;
-    const { first, last } = tally.whole;
+    const { first, last } = tally.whole();
     const plan = { from: flags.from ?? first?.height ?? range.from, to: range.to };
     const file = named(flags.output ?? '');
     const origin = { ...source, from: plan.from };
@@ -51,7 +53,7 @@ export async function exportLines(
       checkNotBeyond(file, last.height, flags.to);
       await checkSame(last, source);
     }
-    if (tally.isClosed && last?.height === plan.to) {
+    if (tally.isClosed() && last?.height === plan.to) {
       if (tally.isClosedRightly(origin)) return `${file} is complete: ${phrase(tally)}.`;
       const message = `${file} does not match its closing line: it was changed after it was written. Export it again.`;
       throw new OperatorError('damage', message);
@@ -66,7 +68,8 @@ export async function exportLines(
   }
 }
 
-function phrase({ whole: { first, last, blocks, transactions } }: ExportTally): string {
+function phrase({ whole }: ExportTally): string {
+  const { first, last, blocks, transactions } = whole();
   if (first === undefined || last === undefined) return 'no block';
   const counts = `${formatCount(blocks)} blocks, ${formatCount(transactions)} transactions`;
   return `heights ${first.height} to ${last.height}: ${counts}`;
@@ -84,7 +87,7 @@ async function writeBlocks(
   { progress, signal, source }: ExportParts,
 ): Promise<boolean> {
   const { tally } = output;
-  const nextHeight = (): number => (tally.whole.last?.height ?? plan.from - 1) + 1;
+  const nextHeight = (): number => (tally.whole().last?.height ?? plan.from - 1) + 1;
   const ahead = (): Promise<Buffer> | undefined => {
     if (nextHeight() > plan.to) return undefined;
     const page = source.page({ from: nextHeight(), to: plan.to });
@@ -95,7 +98,7 @@ async function writeBlocks(
   try {
     for (let asked = ahead(); asked !== undefined;) {
       const lines = await asked;
-      const { last } = tally.whole;
+      const { last } = tally.whole();
       // The root block of a spork need not name the block below it as its parent.
       if (last !== undefined && firstBlockOf(lines).parentId !== last.id) await checkSame(last, source);
       tally.add(lines);
@@ -103,7 +106,7 @@ async function writeBlocks(
       const written = output.write(lines);
       // A reader that has stalled must not hold up the end; but with `follow` the closing line still has to be written.
       if (!(await (follow ? written : orAborted(written, signal)))) return false;
-      progress.at(nextHeight() - 1, plan.to, tally.whole.transactions);
+      progress.at(nextHeight() - 1, plan.to, tally.whole().transactions);
     }
   } catch (error) {
     if (!follow || !signal.aborted || !isAbort(error)) throw error;
@@ -113,7 +116,7 @@ async function writeBlocks(
 
 function standardOutput(terminal: Terminal): ExportOutput {
   return {
-    tally: new ExportTally(),
+    tally: tallyExport(),
     cutToWhole: () => Promise.resolve(),
     write: (bytes) => terminal.write(bytes),
     close: () => Promise.resolve(),
@@ -147,12 +150,12 @@ async function fileOutput(
     if (parts.resume && !about.isFile()) throw wrongUse(`${name} is not a regular file: leave --resume out.`);
     if (!parts.resume && about.isFile() && about.size > 0)
       throw wrongUse(`The file ${name} is not empty. Add --resume to continue it, or choose another one.`);
-    const tally = new ExportTally();
+    const tally = tallyExport();
     if (parts.resume) await explained(path, () => readAll(handle, tally, parts));
     return {
       tally,
       cutToWhole: async () => {
-        if (about.isFile()) await explained(path, () => handle.truncate(tally.whole.bytes));
+        if (about.isFile()) await explained(path, () => handle.truncate(tally.whole().bytes));
         tally.cutToWhole();
       },
       write: async (bytes) => {

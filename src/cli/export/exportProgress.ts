@@ -1,5 +1,5 @@
 import { formatCount, formatDuration, formatRate } from '../../observability/index.js';
-import { LiveTerminal, ProgressMeter } from '../../observability/index.js';
+import { LiveTerminal, measureProgress } from '../../observability/index.js';
 import { systemClock } from '../../runtime/index.js';
 import type { Terminal } from '../command.js';
 import { atMostEvery } from '../output/words.js';
@@ -12,23 +12,13 @@ const LINE_INTERVAL_MS = 10_000;
 /** Pause between updates of the live line. */
 const LIVE_INTERVAL_MS = 250;
 
-/** Shows progress on standard error. */
-export interface ExportProgress {
-  /** Everything up to this height is written. */
-  at(height: number, to: number, transactions: number): void;
-  /** This share of a resumed file has been read. */
-  scanned(share: number): void;
-  /** Whether the daemon answers; prints changes. */
-  answers(doesAnswer: boolean): void;
-  /** Removes the live line and prints a last message. */
-  end(text?: string): void;
-}
+export type ExportProgress = ReturnType<typeof exportProgress>;
 
-/** A live line if standard error is a terminal that shows nothing else, otherwise a line every ten seconds. */
+/** Shows progress on standard error: a live line if that is a terminal that shows nothing else, otherwise a line every ten seconds. */
 export function exportProgress(
   terminal: Terminal,
   { isQuiet, isAlone }: { readonly isQuiet: boolean; readonly isAlone: boolean },
-): ExportProgress {
+) {
   const stream = isAlone && !isQuiet ? terminal.errTerminal : undefined;
   const live = stream && new LiveTerminal({ stream });
   const say = (text: string): void => {
@@ -38,7 +28,7 @@ export function exportProgress(
   let height: number | undefined;
   let end = 0;
   const source = { latestIndexedHeight: () => height, headHeight: () => end };
-  const meter = new ProgressMeter({ clock: systemClock, source });
+  const meter = measureProgress({ clock: systemClock, source });
   const isDue = atMostEvery(live === undefined ? LINE_INTERVAL_MS : LIVE_INTERVAL_MS);
   const show = (text: () => string): void => {
     if (!isDue()) return;
@@ -47,7 +37,8 @@ export function exportProgress(
   };
   let isGone = false;
   return {
-    at: (reached, to, transactions) => {
+    /** Everything up to this height is written. */
+    at: (reached: number, to: number, transactions: number): void => {
       height = reached;
       end = to;
       const { ratePerSecond, etaSeconds } = meter.state();
@@ -58,13 +49,16 @@ export function exportProgress(
         return `exported height ${formatCount(reached)}${of}, ${counted}${left}`;
       });
     },
-    scanned: (share) => show(() => `reading what the file holds: ${(100 * share).toFixed(0)}%`),
-    answers: (doesAnswer) => {
+    /** This share of a resumed file has been read. */
+    scanned: (share: number): void => show(() => `reading what the file holds: ${(100 * share).toFixed(0)}%`),
+    /** Whether the daemon answers; prints changes. */
+    answers: (doesAnswer: boolean): void => {
       if (isGone === doesAnswer)
         say(doesAnswer ? 'The daemon answers again.' : 'The daemon does not answer; waiting for it.');
       isGone = !doesAnswer;
     },
-    end: (text) => {
+    /** Removes the live line and prints a last message. */
+    end: (text?: string): void => {
       live?.setLine(undefined);
       if (text !== undefined) say(text);
     },

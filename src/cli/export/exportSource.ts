@@ -1,6 +1,6 @@
 import { exportPage, MAX_PAGE_HEIGHTS, PAGE_BYTES } from '../../api/index.js';
 import type { ExportRange, StoredLine } from '../../api/index.js';
-import { openStoreReadOnly, placeOfStore } from '../../app/index.js';
+import { loadStores, placeOfStore } from '../../app/index.js';
 import type { LoadedConfig } from '../../config/index.js';
 import { decodeBlockMessage, VerificationMemory, WireError } from '../../flow/index.js';
 import type { FinalizedBlock } from '../../flow/index.js';
@@ -15,8 +15,8 @@ import type { FoundDaemon } from '../client/findDaemon.js';
 import { refusalOf } from '../client/documentFrom.js';
 import { ENDLESS } from './exportProgress.js';
 import type { ExportProgress } from './exportProgress.js';
-import { firstBlockOf } from './ExportTally.js';
-import type { BlockLine } from './ExportTally.js';
+import { firstBlockOf } from './tallyExport.js';
+import type { BlockLine } from './tallyExport.js';
 
 /** An older daemon ignores the query parameter `form`. */
 const OLDER_DAEMON = 'The daemon is an older version that cannot send stored blocks. Upgrade it first.';
@@ -155,6 +155,7 @@ function daemonSource(
 }
 
 async function storeSource({ config }: LoadedConfig, signal: AbortSignal): Promise<ExportSource> {
+  const { openStoreReadOnly } = await loadStores();
   const store = await openStoreReadOnly(config);
   const memory = new VerificationMemory();
   return {

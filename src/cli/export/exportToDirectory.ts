@@ -6,18 +6,16 @@ import type { BlockEntry, HeightRange } from '../../storage/index.js';
 import type { ExportFlags } from '../arguments/flags.js';
 import { wrongUse } from '../command.js';
 import { counted } from '../output/words.js';
-import { tableNames } from './columns.js';
 import { compressingStream } from './compression.js';
-import type { DirectoryOptions } from './directoryOptions.js';
-import { ExportDirectory, MAX_PARTITIONS } from './ExportDirectory.js';
-import type { ExportShape, Manifest, Partition } from './ExportDirectory.js';
+import { MAX_PARTITIONS, openExportDirectory } from './exportDirectory.js';
+import type { ExportDirectory, ExportShape, Manifest, Partition } from './exportDirectory.js';
 import { ENDLESS } from './exportProgress.js';
 import type { ExportProgress } from './exportProgress.js';
 import { checkNotBeyond, checkSame, exportRange } from './exportSource.js';
 import type { ExportParts, ExportSource } from './exportSource.js';
-import { PartFile } from './PartFile.js';
+import { beginPart } from './partFiles.js';
 import { formMaker } from './forms.js';
-import type { GrowingFile, PartitionForm } from './forms.js';
+import type { FormOptions, GrowingFile, PartitionForm } from './forms.js';
 import { BlockRow } from './TransactionRow.js';
 
 /** Digits of a height in a file's name, so that names sort by height. */
@@ -31,10 +29,10 @@ const HEIGHT_DIGITS = 12;
 export async function exportToDirectory(
   path: string,
   asked: ExportFlags,
-  options: DirectoryOptions,
+  options: FormOptions,
   parts: ExportParts,
 ): Promise<string> {
-  const directory = await ExportDirectory.open(path, asked);
+  const directory = await openExportDirectory(path, asked);
   try {
     return await writePartitions(directory, asked, options, parts);
   } finally {
@@ -45,15 +43,16 @@ export async function exportToDirectory(
 async function writePartitions(
   directory: ExportDirectory,
   asked: ExportFlags,
-  options: DirectoryOptions,
+  options: FormOptions,
   { progress, signal, source }: ExportParts,
 ): Promise<string> {
   const { program } = source;
   const name = named(directory.path);
-  const begun = directory.manifest;
+  const begun = directory.manifest();
   const range = await exportRange(source, { ...asked, from: asked.from ?? begun?.from ?? null });
-  const shape = shapeOf(range.from, options, source);
-  const span = Math.floor(range.to / options.partition) - Math.floor(range.from / options.partition);
+  const { partition: size } = options.shape;
+  const shape: ExportShape = { chain_id: source.chainId, from: range.from, ...options.shape };
+  const span = Math.floor(range.to / size) - Math.floor(range.from / size);
   if (range.to < ENDLESS && span >= MAX_PARTITIONS) throw tooMany();
   if (begun !== undefined) {
     if (begun.chain_id !== source.chainId) {
@@ -65,7 +64,7 @@ async function writePartitions(
     if (last !== undefined) await checkSame({ height: last.to, id: last.last_block_id }, source);
   }
   await directory.begin(shape, program);
-  const before = directory.manifest;
+  const before = directory.manifest();
   if (before !== undefined && before.partitions.length > 0 && before.to === range.to) {
     await directory.check(signal, (share) => progress.scanned(share));
     return `${name} is complete: ${phrase(before)}.`;
@@ -74,8 +73,9 @@ async function writePartitions(
   let transactions = 0;
   const at: ExportProgress['at'] = (height, _, some) => progress.at(height, range.to, transactions + some);
   try {
-    for (let heights; (heights = nextOf(directory, range, options)) !== undefined;) {
-      const partition = await writePartition(heights, directory, options, { source, at, form: makeForm() });
+    for (let heights; (heights = nextOf(directory.manifest(), range, size)) !== undefined;) {
+      const parts = { source, at, form: makeForm() };
+      const partition = await writePartition(heights, directory, shape, parts);
       await directory.add(partition, shape, program);
       transactions += partition.transactions;
       // A page that is being read notices the signal; between partitions this does.
@@ -84,45 +84,19 @@ async function writePartitions(
   } catch (error) {
     if (!asked.follow || !signal.aborted || !isAbort(error)) throw error;
   }
-  const { manifest } = directory;
+  const manifest = directory.manifest();
   const what = manifest === undefined ? 'nothing' : phrase(manifest);
   return `exported ${what} to ${name} from ${source.name}`;
 }
 
-function shapeOf(
-  from: number,
-  { format, compression, partition, account, role, scripts, columns }: DirectoryOptions,
-  { chainId }: ExportSource,
-): ExportShape {
-  const chosen = tableNames.filter((table) => (columns?.[table].length ?? 0) > 0);
-  return {
-    chain_id: chainId,
-    from,
-    file_format: format,
-    compression,
-    partition,
-    account,
-    role,
-    scripts,
-    columns:
-      columns === undefined
-        ? null
-        : Object.fromEntries(chosen.map((table) => [table, columns[table].map(({ name }) => name)])),
-  };
-}
-
 /** The next partition; a last one that can now be longer is written again from its beginning. */
-function nextOf(
-  { manifest }: ExportDirectory,
-  range: HeightRange,
-  { partition }: DirectoryOptions,
-): HeightRange | undefined {
+function nextOf(manifest: Manifest | undefined, range: HeightRange, size: number): HeightRange | undefined {
   const last = manifest?.partitions.at(-1);
-  const isWhole = last !== undefined && last.to === endOf(last.to, partition);
+  const isWhole = last !== undefined && last.to === endOf(last.to, size);
   const from = last === undefined ? range.from : isWhole ? last.to + 1 : last.from;
   if ((last?.to ?? -1) >= range.to) return undefined;
   if ((manifest?.partitions.length ?? 0) >= MAX_PARTITIONS) throw tooMany();
-  return { from, to: Math.min(range.to, endOf(from, partition)) };
+  return { from, to: Math.min(range.to, endOf(from, size)) };
 }
 
 /** The last height of the partition that a height is in. */
@@ -152,7 +126,7 @@ function phrase({ from, to, partitions, files }: Manifest): string {
 async function writePartition(
   heights: HeightRange,
   directory: ExportDirectory,
-  options: DirectoryOptions,
+  shape: ExportShape,
   parts: {
     readonly source: ExportSource;
     readonly at: ExportProgress['at'];
@@ -160,16 +134,20 @@ async function writePartition(
   },
 ): Promise<Partition> {
   const { at, form, source } = parts;
-  const before = directory.manifest?.partitions.findLast((partition) => partition.to < heights.from);
+  const before = directory.manifest()?.partitions.findLast((partition) => partition.to < heights.from);
   let last = before && { height: before.to, id: before.last_block_id };
   let [blocks, transactions] = [0, 0];
-  const files: { readonly file: GrowingFile; readonly path: string; readonly part: PartFile }[] = [];
+  const files: {
+    readonly file: GrowingFile;
+    readonly path: string;
+    readonly part: Awaited<ReturnType<typeof beginPart>>;
+  }[] = [];
   try {
     for (const file of form.files) {
-      const path = pathOf(file, heights, options);
+      const path = pathOf(file, heights, shape);
       // Parquet compresses its pages.
-      const stream = options.format === 'parquet' ? undefined : compressingStream(options.compression);
-      files.push({ file, path, part: await PartFile.create(join(directory.path, path), stream) });
+      const stream = shape.file_format === 'parquet' ? undefined : compressingStream(shape.compression);
+      files.push({ file, path, part: await beginPart(join(directory.path, path), stream) });
     }
     for (let asked = blocksFrom(source, heights); asked !== undefined;) {
       const entries = await asked;
@@ -195,7 +173,7 @@ async function writePartition(
     const finished: Partition['files'][number][] = [];
     for (const { file, part, path } of files) {
       await part.write(file.finish());
-      finished.push({ table: file.table, path, rows: file.rows, ...(await part.finish()) });
+      finished.push({ table: file.table, path, rows: file.rows(), ...(await part.finish()) });
     }
     for (const { part } of files) await part.publish();
     return { ...heights, last_block_id: last?.id ?? '', blocks, transactions, files: finished };
@@ -206,9 +184,9 @@ async function writePartition(
 }
 
 /** From the directory. A Parquet file is called the same, however its pages are compressed. */
-function pathOf({ table }: GrowingFile, { from, to }: HeightRange, options: DirectoryOptions): string {
+function pathOf({ table }: GrowingFile, { from, to }: HeightRange, shape: ExportShape): string {
   const [first, last] = [from, to].map((height) => String(height).padStart(HEIGHT_DIGITS, '0'));
-  const { compression, format } = options;
+  const { compression, file_format: format } = shape;
   const suffix = format === 'parquet' ? '' : { none: '', gzip: '.gz', zstd: '.zst' }[compression];
   return `${table}/${table}-${first}-${last}.${format}${suffix}`;
 }

@@ -1,7 +1,7 @@
 import { exportedBlock, exportedTransaction, lineOf } from '../../api/index.js';
-import type { Compression, FileFormat } from '../arguments/flags.js';
 import { cellForms, tableNames } from './columns.js';
 import type { Cell, Column, ColumnShape, Plain, TableColumns, TableName } from './columns.js';
+import type { AskedShape } from './exportDirectory.js';
 import { loadParquet } from './index.js';
 import { ScriptMemory, TransactionRow } from './TransactionRow.js';
 import type { BlockRow } from './TransactionRow.js';
@@ -10,7 +10,7 @@ import type { BlockRow } from './TransactionRow.js';
 export interface GrowingFile {
   readonly table: string;
   /** Rows so far. */
-  readonly rows: number;
+  rows(): number;
   /**
    * The bytes that are ready, once there are enough to be written; call it after every block. Nothing changes them
    * afterwards.
@@ -28,25 +28,35 @@ export interface PartitionForm {
 
 /** How blocks become files. */
 export interface FormOptions {
-  readonly format: FileFormat;
-  /** For Parquet's pages. Check it first. */
-  readonly compression: Compression;
+  /** Check the compression first. */
+  readonly shape: AskedShape;
   /** `undefined`: lines as `export` writes them without `--columns`. */
   readonly columns: TableColumns | undefined;
   /** Whether a transaction is wanted. `undefined`: every one is, and so are the lines of blocks. */
   readonly wanted: ((row: TransactionRow) => boolean) | undefined;
-  readonly scripts: boolean;
 }
 
 /** Loads what the format needs, and returns a function that begins the files of one partition. `program`: name and version. */
 export async function formMaker(options: FormOptions, program: string): Promise<() => PartitionForm> {
   const { columns } = options;
+  const { compression, file_format: format } = options.shape;
   if (columns === undefined) return () => lineForm(options);
-  const open = await opener(options, columns, program);
+  const parquet = format === 'parquet' ? await loadParquet() : undefined;
   const chosen = tableNames.filter((table) => columns[table].length > 0);
   return () => {
-    const openTable = open();
-    const opened = chosen.map((table) => ({ table, ...openTable(table) }));
+    // Lines of JSON are in one file for all tables.
+    const lines = textFile(LINES);
+    const open = (table: TableName): { readonly file: GrowingFile; readonly sink: Sink } => {
+      const shapes = columns[table];
+      if (format === 'ndjson') return { file: lines, sink: flatSink(lines, table, shapes) };
+      if (parquet === undefined) {
+        const file = textFile(table, `${shapes.map(({ name }) => name).join(',')}\n`);
+        return { file, sink: csvSink(file, shapes) };
+      }
+      const file = parquet.growParquet({ table, compression, program }, shapes);
+      return { file, sink: file.add };
+    };
+    const opened = chosen.map((table) => ({ table, ...open(table) }));
     const sinks = Object.fromEntries(opened.map(({ table, sink }) => [table, sink]));
     return {
       files: [...new Set(opened.map(({ file }) => file))],
@@ -55,82 +65,48 @@ export async function formMaker(options: FormOptions, program: string): Promise<
   };
 }
 
-/** Begins a partition; then the file of each table, which for lines of JSON is the same for all. */
-type Opener = () => (table: TableName) => { readonly file: GrowingFile; readonly sink: Sink };
-
-async function opener(
-  { compression, format }: FormOptions,
-  columns: TableColumns,
-  program: string,
-): Promise<Opener> {
-  switch (format) {
-    case 'ndjson':
-      return () => {
-        const file = new TextFile(LINES);
-        return (table) => ({ file, sink: flatSink(file, table, columns[table]) });
-      };
-    case 'csv':
-      return () => (table) => {
-        const file = new TextFile(table, `${columns[table].map(({ name }) => name).join(',')}\n`);
-        return { file, sink: csvSink(file, columns[table]) };
-      };
-    case 'parquet': {
-      const { ParquetFile } = await loadParquet();
-      return () => (table) => {
-        const file = new ParquetFile({ table, compression, program }, columns[table]);
-        return { file, sink: (cells) => file.add(cells) };
-      };
-    }
-  }
-}
-
 /** Text is handed on in pieces of about this length. */
 const PIECE_BYTES = 1024 * 1024;
 
 /** A file of text, a row at a time. */
-class TextFile implements GrowingFile {
-  readonly table: string;
-  rows = 0;
-  #pieces: string[] = [];
-  #characters = 0;
-
-  constructor(table: string, head = '') {
-    this.table = table;
-    this.#pieces.push(head);
-  }
-
-  addText(text: string): void {
-    this.#pieces.push(text);
-    this.#characters += text.length;
-    this.rows += 1;
-  }
-
-  take(): Uint8Array | undefined {
-    return this.#characters < PIECE_BYTES ? undefined : this.finish();
-  }
-
-  finish(): Uint8Array {
-    const text = this.#pieces.join('');
-    this.#pieces = [];
-    this.#characters = 0;
+function textFile(table: string, head = '') {
+  let pieces = [head];
+  let characters = 0;
+  let rows = 0;
+  const finish = (): Uint8Array => {
+    const text = pieces.join('');
+    pieces = [];
+    characters = 0;
     return Buffer.from(text);
-  }
+  };
+  return {
+    table,
+    rows: (): number => rows,
+    add: (text: string): void => {
+      pieces.push(text);
+      characters += text.length;
+      rows += 1;
+    },
+    take: (): Uint8Array | undefined => (characters < PIECE_BYTES ? undefined : finish()),
+    finish,
+  };
 }
+type TextFile = ReturnType<typeof textFile>;
 
 export const LINES = 'lines';
 
 /** The lines of `export`, with or without scripts, of all or some transactions. */
-function lineForm({ scripts, wanted }: FormOptions): PartitionForm {
-  const file = new TextFile(LINES);
+function lineForm({ shape: { scripts }, wanted }: FormOptions): PartitionForm {
+  const file = textFile(LINES);
   const memory = new ScriptMemory();
   const add = ({ entry, collections }: BlockRow): void => {
     const block = exportedBlock(entry);
-    if (wanted === undefined) file.addText(lineOf(block));
+    if (wanted === undefined) file.add(lineOf(block));
     for (const row of collections) {
       for (let index = 0; index < row.transactions; index += 1) {
         if (wanted?.(new TransactionRow(row, index, memory)) === false) continue;
         const line = exportedTransaction(entry, block, { collection: row.index, index });
-        file.addText(scripts ? lineOf(line) : withoutScript(line));
+        file.add(scripts ? lineOf(line) : withoutScript(line));
       }
     }
   };
@@ -186,7 +162,7 @@ function flatSink(file: TextFile, table: TableName, columns: readonly ColumnShap
     for (const [index, { key, plain }] of members.entries()) {
       line += key + JSON.stringify(plain(cells[index] ?? null));
     }
-    file.addText(`${line}}\n`);
+    file.add(`${line}}\n`);
   };
 }
 
@@ -201,7 +177,7 @@ function csvSink(file: TextFile, columns: readonly ColumnShape[]): Sink {
     for (const [index, plain] of fields.entries()) {
       line += (index === 0 ? '' : ',') + csvField(plain(cells[index] ?? null));
     }
-    file.addText(`${line}\n`);
+    file.add(`${line}\n`);
   };
 }
 

@@ -1,1 +1,1 @@
-export const loadParquet = () => import('./ParquetFile.js');
+export const loadParquet = () => import('./growParquet.js');

@@ -1,5 +1,5 @@
 import type { Clock } from '../../runtime/index.js';
-import type { Logger } from '../logs/createLogger.js';
+import type { Logger } from '../logs/Logger.js';
 
 /** A loss within this time after a warning is flapping, and is logged at debug. */
 const QUIET_MS = 60_000;

@@ -1,3 +1,6 @@
+/** The states of an access node. */
+export const endpointStates = ['unknown', 'healthy', 'failing', 'set_aside', 'foreign'] as const;
+
 /** Ordinary: part of a normal start, catch-up or stop. Trouble: something to look into. */
 type Severity = 'ordinary' | 'trouble';
 

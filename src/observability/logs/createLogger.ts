@@ -1,16 +1,6 @@
 import { pino, stdSerializers } from 'pino';
 import { withoutCredentials } from '../../runtime/index.js';
-
-/**
- * The logger that all rooms use: constant messages, data in fields. pino's logger fits. Warnings are logged when
- * something changes, not on each repetition; ids only at debug.
- */
-export interface Logger {
-  debug(fields: object, message: string): void;
-  info(fields: object, message: string): void;
-  warn(fields: object, message: string): void;
-  error(fields: object, message: string): void;
-}
+import type { Logger } from './Logger.js';
 
 /** The program's own logger. */
 export interface ProgramLogger extends Logger {
@@ -66,14 +56,6 @@ function written(value: unknown): unknown {
   return value instanceof Error ? stdSerializers.err(value) : value;
 }
 
-/** Ids are for the debug log. */
-const IDS = /\b[0-9a-f]{64}\b/gi;
-
-/** A message fit for the log at any level. */
-export function withoutIds(message: string): string {
-  return message.replace(IDS, '…');
-}
-
 /** Fields for the logger of another thread: errors are serialised. */
 export function errorFields(fields: object): object {
   return Object.fromEntries(
@@ -83,11 +65,3 @@ export function errorFields(fields: object): object {
     ]),
   );
 }
-
-/** Logs nothing. */
-export const silentLogger: Logger = {
-  debug: () => undefined,
-  info: () => undefined,
-  warn: () => undefined,
-  error: () => undefined,
-};

@@ -1,6 +1,6 @@
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import { connectionMetrics, latencyBuckets, metricMakers, PREFIX, upstreamRequests } from './metricMakers.js';
-import { allReadinessCodes } from '../health/readiness.js';
+import { allReadinessCodes, endpointStates } from '../health/readiness.js';
 
 /**
  * The metrics of prom-client that we do not use: gauges whose names end in `_total`, which Prometheus reserves for counters, and
@@ -8,9 +8,6 @@ import { allReadinessCodes } from '../health/readiness.js';
  * public API.
  */
 const UNUSED = /^nodejs_active_(?:handles|requests|\w+_total)/;
-
-/** The states of an access node. */
-export const endpointStates = ['unknown', 'healthy', 'failing', 'set_aside', 'foreign'] as const;
 
 /** Where a collection came from. */
 const collectionSources = ['requester', 'edi', 'peer'] as const;

@@ -2,7 +2,7 @@ import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { getHeapStatistics } from 'node:v8';
 import { Gauge, Registry } from 'prom-client';
 import { connectionMetrics, latencyBuckets, metricMakers, PREFIX, upstreamRequests } from './metricMakers.js';
-import type { MetricsSnapshot } from './MirroredMetrics.js';
+import type { MetricsSnapshot } from './mirrorMetrics.js';
 
 /** Each kind has its own limit on how many are forwarded at once. */
 const forwardedKinds = [

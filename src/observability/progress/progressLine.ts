@@ -1,5 +1,5 @@
 import { formatCount, formatDuration, formatRate } from './format.js';
-import type { ProgressState } from './ProgressMeter.js';
+import type { ProgressState } from './measureProgress.js';
 
 const MIN_BAR_COLUMNS = 10;
 const MAX_BAR_COLUMNS = 40;

@@ -1,8 +1,8 @@
 import { every } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import type { Logger } from '../logs/createLogger.js';
+import type { Logger } from '../logs/Logger.js';
 import type { LiveTerminal } from './LiveTerminal.js';
-import type { ProgressMeter, ProgressState } from './ProgressMeter.js';
+import type { ProgressMeter, ProgressState } from './measureProgress.js';
 import { formatDuration } from './format.js';
 import { renderProgressLine } from './progressLine.js';
 
@@ -17,18 +17,14 @@ const TURN_MS = 500;
  * Reports progress: on a terminal by a line rewritten in place, elsewhere by log lines, every 10 s while catching
  * up and every minute at the head. Both modes log when the head is reached and lost. Returns a function that ends it.
  */
-export function reportProgress({
-  clock,
-  logger,
-  meter,
-  terminal,
-}: {
+export function reportProgress(parts: {
   readonly clock: Clock;
   readonly meter: ProgressMeter;
   readonly logger: Logger;
   /** Where the live line is; absent: log lines. */
   readonly terminal: Pick<LiveTerminal, 'columns' | 'setLine'> | undefined;
 }): () => void {
+  const { clock, logger, meter, terminal } = parts;
   let mode: ProgressState['mode'] = 'waiting';
   let loggedAtMs = clock.monotonic();
 

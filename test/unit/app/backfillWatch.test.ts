@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import { BackfillWatch } from '../../../src/app/health/watches/BackfillWatch.js';
+import { watchBackfill } from '../../../src/app/health/watches/watchBackfill.js';
 import { AbortError } from '../../../src/runtime/index.js';
 import type { HeightRange } from '../../../src/storage/index.js';
 import { atEnd } from '../../support/cleanup.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
-type Parts = ConstructorParameters<typeof BackfillWatch>[1];
+type Parts = Parameters<typeof watchBackfill>[1];
 type State = ReturnType<Parts['backfill']['state']>;
 type Running = ReturnType<Parts['backfill']['running']>[number];
 
@@ -14,7 +14,7 @@ type Running = ReturnType<Parts['backfill']['running']>[number];
 class World {
   readonly clock = new VirtualClock();
   readonly logger = new RecordingLogger();
-  readonly watch: BackfillWatch;
+  readonly watch: ReturnType<typeof watchBackfill>;
   state: State = { plans: [], ranges: [], unserved: [], missingHeights: 0 };
   running: Running[] = [];
   coverage: HeightRange[] = [];
@@ -31,7 +31,7 @@ class World {
       descriptors: { trouble: () => undefined },
       diskWatch: { pause: () => undefined },
     };
-    this.watch = new BackfillWatch({ ediOnly: false }, parts as unknown as Parts);
+    this.watch = watchBackfill({ ediOnly: false }, parts as unknown as Parts);
   }
 
   /** Looks from now on. */
@@ -72,7 +72,7 @@ class World {
   }
 }
 
-describe('BackfillWatch', () => {
+describe('watchBackfill', () => {
   it('tells rate and time left, of each range and of all, and logs them every ten seconds', async () => {
     const world = new World();
     const lower = world.run({ from: 0, to: 999 });

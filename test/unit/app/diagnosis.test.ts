@@ -6,7 +6,7 @@ import type { ChainTrouble } from '../../../src/finality/index.js';
 import { lineHeldUp } from '../../../src/app/health/heldUp.js';
 import type { Surroundings } from '../../../src/app/health/heldUp.js';
 import type { DaemonState } from '../../../src/app/health/DaemonState.js';
-import { Diagnosis } from '../../../src/app/health/Diagnosis.js';
+import { diagnose } from '../../../src/app/health/diagnose.js';
 import type { IndexingLine } from '../../../src/app/line/buildLine.js';
 import { readinessCodes } from '../../../src/observability/index.js';
 import type { ReadinessCode } from '../../../src/observability/index.js';
@@ -154,7 +154,7 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0 } =
     },
     parts,
   };
-  const diagnosis = new Diagnosis(daemon as unknown as DaemonState);
+  const diagnosis = diagnose(daemon as unknown as DaemonState);
   /** Looks every second, as the health monitor does. */
   const after = async (milliseconds: number) => {
     for (let passed = 0; passed < milliseconds; passed += 1_000) {

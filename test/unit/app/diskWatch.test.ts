@@ -1,15 +1,15 @@
 import { statfsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { DiskWatch } from '../../../src/app/health/watches/DiskWatch.js';
+import { watchDisk } from '../../../src/app/health/watches/watchDisk.js';
 import { AbortError, sleep, systemClock } from '../../../src/runtime/index.js';
 import { atEnd } from '../../support/cleanup.js';
 import { eventually, scratchDirectory } from '../../support/program.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
-function watching(path: string, minFreeBytes = 0): DiskWatch {
+function watching(path: string, minFreeBytes = 0): ReturnType<typeof watchDisk> {
   const stop = new AbortController();
-  const watch = new DiskWatch({ path, minFreeBytes }, { clock: systemClock });
+  const watch = watchDisk({ path, minFreeBytes }, { clock: systemClock });
   const ended = watch.run(stop.signal).catch(() => undefined);
   atEnd(async () => {
     stop.abort(new AbortError('the test ends'));
@@ -18,7 +18,7 @@ function watching(path: string, minFreeBytes = 0): DiskWatch {
   return watch;
 }
 
-describe('DiskWatch', () => {
+describe('watchDisk', () => {
   it('knows nothing before it has looked, then the free space and the weight of the files', async () => {
     const path = scratchDirectory();
     for (let file = 0; file < 100; file += 1) writeFileSync(join(path, `${file}.ldb`), 'x'.repeat(file));
@@ -62,7 +62,7 @@ describe('DiskWatch', () => {
     const clock = new VirtualClock();
     const stop = new AbortController();
     const disk = { freeBytes: 1_000, sizeBytes: 10_000 };
-    const watch = new DiskWatch(
+    const watch = watchDisk(
       { path: scratchDirectory(), minFreeBytes: 100 },
       {
         ...{ clock, look: () => Promise.resolve({ ...disk }) },
@@ -92,7 +92,7 @@ describe('DiskWatch', () => {
     const clock = new VirtualClock();
     const stop = new AbortController();
     let weighed = 0;
-    const watch = new DiskWatch(
+    const watch = watchDisk(
       { path: scratchDirectory(), minFreeBytes: 0 },
       {
         ...{ clock, look: () => Promise.resolve(undefined) },

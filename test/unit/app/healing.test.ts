@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Healing } from '../../../src/app/line/Healing.js';
+import { heal } from '../../../src/app/line/heal.js';
 import { createMetrics } from '../../../src/observability/index.js';
 import type { FoundDamage, HeightRange } from '../../../src/storage/index.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
@@ -49,7 +49,7 @@ function setUp({ leads = true } = {}) {
     supervise: (work: Promise<unknown>) => void work.catch((error: unknown) => failures.push(error)),
   };
   const parts = { store, window, lifecycle, clock, logger, metrics };
-  const healing = new Healing(parts as unknown as ConstructorParameters<typeof Healing>[0]);
+  const healing = heal(parts as unknown as Parameters<typeof heal>[0]);
   const settle = async (): Promise<void> => {
     for (let turns = 0; turns < 20; turns += 1) await clock.turn();
   };

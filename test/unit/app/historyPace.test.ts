@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { HistoryPace } from '../../../src/app/line/history/HistoryPace.js';
+import { paceHistory } from '../../../src/app/line/history/paceHistory.js';
 import { AbortError } from '../../../src/runtime/index.js';
 import { atEnd } from '../../support/cleanup.js';
 import { VirtualClock } from '../../support/virtualClock.js';
@@ -8,7 +8,7 @@ import { VirtualClock } from '../../support/virtualClock.js';
 function running() {
   const clock = new VirtualClock();
   const at = { lateMs: 0, isBesideLive: true };
-  const pace = new HistoryPace({
+  const pace = paceHistory({
     clock,
     lateMs: () => at.lateMs,
     isBesideLive: () => at.isBesideLive,
@@ -76,7 +76,7 @@ describe('the pace of history', () => {
       monotonic: () => clock.monotonic(),
       setTimer: (delayMs: number, callback: () => void) => clock.setTimer(delayMs + late.ms, callback),
     };
-    const pace = new HistoryPace({ clock: slow, isBesideLive: () => true });
+    const pace = paceHistory({ clock: slow, isBesideLive: () => true });
     const stop = new AbortController();
     const ended = pace.run(stop.signal).catch(() => undefined);
     await clock.advance(1_000);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { IndexerLink, MAX_QUESTIONS, QUESTION_LIMIT_MS } from '../../../src/app/threads/IndexerLink.js';
+import { linkIndexer, MAX_QUESTIONS, QUESTION_LIMIT_MS } from '../../../src/app/threads/linkIndexer.js';
 import type { FromReader } from '../../../src/app/threads/messages.js';
 import { AbortError } from '../../../src/runtime/index.js';
 import { VirtualClock } from '../../support/virtualClock.js';
@@ -7,7 +7,7 @@ import { VirtualClock } from '../../support/virtualClock.js';
 function linked() {
   const clock = new VirtualClock();
   const posted: FromReader[] = [];
-  const link = new IndexerLink({ clock, post: (message) => posted.push(message) });
+  const link = linkIndexer({ clock, post: (message) => posted.push(message) });
   const stop = new AbortController();
   const asked = link.admit('node', { method: 'Some', isStream: true }, stop.signal);
   return { asked, clock, link, posted, stop };

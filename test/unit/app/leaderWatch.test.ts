@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { LeaderWatch } from '../../../src/app/health/watches/LeaderWatch.js';
+import { watchLeader } from '../../../src/app/health/watches/watchLeader.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
 function watched({ isShared = true } = {}) {
@@ -12,7 +12,7 @@ function watched({ isShared = true } = {}) {
   const shared = isShared ? { isLeading: () => state.leads } : undefined;
   const store = { shared, trouble: () => state.trouble };
   const parts = { clock, leadership: { leader: () => state.leader }, store };
-  const watch = new LeaderWatch(parts as unknown as ConstructorParameters<typeof LeaderWatch>[0]);
+  const watch = watchLeader(parts as unknown as Parameters<typeof watchLeader>[0]);
   /** Looks every second, as the health monitor does. */
   const after = async (seconds: number) => {
     for (let passed = 0; passed < seconds; passed += 1) {

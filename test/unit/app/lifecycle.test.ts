@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import { exitCodeOf, exitCodes, STOP_TIMEOUT_MS } from '../../../src/app/index.js';
-import { Lifecycle } from '../../../src/app/lifecycle/Lifecycle.js';
+import { openLifecycle } from '../../../src/app/lifecycle/openLifecycle.js';
 import { AbortError } from '../../../src/runtime/index.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { VirtualClock } from '../../support/virtualClock.js';
@@ -9,7 +9,7 @@ import { VirtualClock } from '../../support/virtualClock.js';
 function life() {
   const clock = new VirtualClock();
   const logger = new RecordingLogger();
-  return { clock, logger, lifecycle: new Lifecycle({ clock, logger }) };
+  return { clock, logger, lifecycle: openLifecycle({ clock, logger }) };
 }
 
 describe('closing', () => {

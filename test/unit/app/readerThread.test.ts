@@ -1,12 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import type { Admission, ForwardingAdmission } from '../../../src/access/index.js';
-import { DOWN_AFTER_MS } from '../../../src/app/threads/ReaderThread.js';
-import { HUNG_AFTER_MS, ReaderThread } from '../../../src/app/threads/ReaderThread.js';
-import { MAX_RECORDS_UNDER_WAY } from '../../../src/app/threads/serveReaders.js';
-import { serveReaders } from '../../../src/app/threads/serveReaders.js';
+import { DOWN_AFTER_MS, HUNG_AFTER_MS, keepReaderThread } from '../../../src/app/threads/keepReaderThread.js';
+import { MAX_RECORDS_UNDER_WAY, serveReaders } from '../../../src/app/threads/serveReaders.js';
 import type { FromReader, ReaderData, ToReader } from '../../../src/app/threads/messages.js';
 import type { ReaderHandle } from '../../../src/app/threads/startWorker.js';
-import type { ReaderSources } from '../../../src/app/threads/ReaderThread.js';
+import type { ReaderSources } from '../../../src/app/threads/keepReaderThread.js';
 import { createMetrics, createReaderMetrics, mergedPage } from '../../../src/observability/index.js';
 import { AbortError, EndGate, OperatorError, systemClock } from '../../../src/runtime/index.js';
 import { readerOptions } from '../../support/readerOptions.js';
@@ -71,7 +69,7 @@ function owner(admission: ForwardingAdmission = { admit: () => Promise.resolve('
   const metrics = createMetrics({ version: '', node: '' });
   const threads: FakeThread[] = [];
   const state = { height: 1, isReady: true };
-  const thread = new ReaderThread(readerOptions(), {
+  const thread = keepReaderThread(readerOptions(), {
     ...{ clock, logger, metrics },
     start: (options) => {
       const made = new FakeThread(options);

@@ -6,9 +6,9 @@ const MIB = 1024 * 1024;
 const ROWS = 40;
 
 it('gives its bytes away as row groups end, within a block too', async () => {
-  const { ParquetFile } = await loadParquet();
+  const { growParquet } = await loadParquet();
   const column = { name: 'body', type: 'binary', isNullable: false, isScattered: true } as const;
-  const file = new ParquetFile({ table: 'bodies', compression: 'none', program: 'a test' }, [column]);
+  const file = growParquet({ table: 'bodies', compression: 'none', program: 'a test' }, [column]);
   for (let row = 0; row < ROWS; row += 1) file.add([Buffer.alloc(MIB, row)]);
   const taken = file.take()?.length ?? 0;
   expect(taken).toBeGreaterThan(30 * MIB);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { HealthMonitor } from '../../../src/observability/index.js';
+import { monitorHealth } from '../../../src/observability/index.js';
 import type { Finding } from '../../../src/observability/index.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { VirtualClock } from '../../support/virtualClock.js';
@@ -11,7 +11,7 @@ function monitored() {
   const clock = new VirtualClock();
   const logger = new RecordingLogger();
   const state = { findings: [] as Finding[] };
-  const monitor = new HealthMonitor({ clock, logger, findings: () => state.findings });
+  const monitor = monitorHealth({ clock, logger, findings: () => state.findings });
   monitor.start();
   const logged = () => logger.records.splice(0).map(({ message, fields }) => [message, fields['code']]);
   return { clock, logger, logged, monitor, state };
@@ -81,7 +81,7 @@ describe('HealthMonitor', () => {
       setTimer: clock.setTimer.bind(clock),
     };
     let findings: Finding[] = [];
-    const monitor = new HealthMonitor({ clock: late, logger, findings: () => findings });
+    const monitor = monitorHealth({ clock: late, logger, findings: () => findings });
     monitor.start();
     await clock.advance(2_000);
     stoodStillMs = 41_000;

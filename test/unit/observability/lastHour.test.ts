@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createMetrics, LastHour, MAX_MINUTES, slowestUsual } from '../../../src/observability/index.js';
+import { createMetrics, rememberHour, MAX_MINUTES, slowestUsual } from '../../../src/observability/index.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
 const MINUTE_MS = 60_000;
@@ -9,7 +9,7 @@ const HALF_MINUTE_MS = 30_000;
 async function running() {
   const clock = new VirtualClock();
   const metrics = createMetrics({ version: '1', node: 'v20' });
-  const history = new LastHour({ clock, metrics });
+  const history = rememberHour({ clock, metrics });
   const scope = new AbortController();
   const ended = expect(history.run(scope.signal)).rejects.toThrow();
   await clock.settle();

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
   LiveTerminal,
-  ProgressMeter,
+  measureProgress,
   reportProgress,
   renderProgressLine,
 } from '../../../src/observability/index.js';
@@ -22,7 +22,7 @@ function meterOf(at: Progress, clock: VirtualClock) {
     headHeight: () => at.head,
     heldUpBy: () => at.heldUpBy,
   };
-  return new ProgressMeter({ clock, source });
+  return measureProgress({ clock, source });
 }
 
 describe('ProgressMeter', () => {

@@ -7,7 +7,7 @@ import type { Clock } from '../../../runtime/index.js';
 import { every, isAbort } from '../../../runtime/index.js';
 import { BorderError } from '../../../storage/index.js';
 import type { HeightRange, IndexStore } from '../../../storage/index.js';
-import type { HistoryPace } from './HistoryPace.js';
+import type { HistoryPace } from './paceHistory.js';
 import { buildLine } from '../buildLine.js';
 import type { ChainHead, IndexingLine, SharedParts } from '../buildLine.js';
 import { confirmRootAbove, rootParentsOf } from '../../lifecycle/knownBlocks.js';

@@ -11,83 +11,69 @@ const GROUP_ROWS = 50_000;
 const GROUP_BYTES = 32 * 1024 * 1024;
 const codecs = { none: 'UNCOMPRESSED', gzip: 'GZIP', zstd: 'ZSTD' } as const;
 
-/** A Parquet file, a row group at a time. */
-export class ParquetFile implements GrowingFile {
-  readonly table: string;
-  rows = 0;
-  readonly #columns: readonly ColumnShape[];
-  readonly #physical: readonly ((cell: Cell) => unknown)[];
-  readonly #bytes = new ByteWriter();
-  readonly #writer: ParquetWriter;
-  #cells: unknown[][];
-  #held = 0;
-  #heldBytes = 0;
+/** A Parquet file, a row group at a time. The compression is checked before; `program` has its name and version. */
+export function growParquet(
+  {
+    compression,
+    program,
+    table,
+  }: { readonly table: string; readonly compression: Compression; readonly program: string },
+  columns: readonly ColumnShape[],
+): GrowingFile & { readonly add: (cells: readonly Cell[]) => void } {
+  const codec = codecs[compression];
+  const compress = pageCompressor(compression);
+  const physical = columns.map(physicalOf);
+  const bytes = new ByteWriter();
+  const writer = new ParquetWriter({
+    writer: bytes,
+    schema: schemaOf(columns),
+    codec,
+    createdBy: program,
+    compressors: compress === undefined ? {} : { [codec]: compress },
+  });
+  let values: unknown[][] = columns.map(() => []);
+  let rows = 0;
+  let held = 0;
+  let heldBytes = 0;
 
-  constructor(
-    // The compression is checked before; `program` has its name and version.
-    {
-      compression,
-      program,
-      table,
-    }: { readonly table: string; readonly compression: Compression; readonly program: string },
-    columns: readonly ColumnShape[],
-  ) {
-    this.table = table;
-    const codec = codecs[compression];
-    const compress = pageCompressor(compression);
-    this.#columns = columns;
-    this.#physical = columns.map(physicalOf);
-    this.#cells = columns.map(() => []);
-    this.#writer = new ParquetWriter({
-      writer: this.#bytes,
-      schema: schemaOf(columns),
-      codec,
-      createdBy: program,
-      compressors: compress === undefined ? {} : { [codec]: compress },
-    });
-  }
-
-  add(cells: readonly Cell[]): void {
-    for (const [index, cell] of cells.entries()) {
-      this.#cells[index]?.push(this.#physical[index]?.(cell));
-      this.#heldBytes += sizeOf(cell);
-    }
-    this.#held += 1;
-    this.rows += 1;
-    if (this.#held >= GROUP_ROWS || this.#heldBytes >= GROUP_BYTES) this.#endGroup();
-  }
-
-  /** Returns the groups that have ended; rows of the current group stay. */
-  take(): Uint8Array | undefined {
-    return this.#bytes.index > 0 ? this.#drain() : undefined;
-  }
-
-  finish(): Uint8Array {
-    if (this.#held > 0) this.#endGroup();
-    void this.#writer.finish();
-    return this.#drain();
-  }
-
-  #endGroup(): void {
-    const columnData = this.#columns.map(({ name, type, isScattered }, index): ColumnSource => {
-      const source = { name, data: this.#cells[index] ?? [] };
+  const endGroup = (): void => {
+    const columnData = columns.map(({ name, type, isScattered }, index): ColumnSource => {
+      const source = { name, data: values[index] ?? [] };
       if (isScattered) return { ...source, encoding: 'PLAIN', statistics: false };
       // Nobody queries ranges of binary values or scripts.
       return { ...source, statistics: type !== 'binary' && name !== 'script' };
     });
     // Not asynchronous here: the bytes stay in memory.
-    void this.#writer.write({ columnData, rowGroupSize: this.#held });
-    this.#cells = this.#columns.map(() => []);
-    this.#held = 0;
-    this.#heldBytes = 0;
-  }
-
+    void writer.write({ columnData, rowGroupSize: held });
+    values = columns.map(() => []);
+    held = heldBytes = 0;
+  };
   /** A copy: the library reuses the buffer. */
-  #drain(): Uint8Array {
-    const bytes = this.#bytes.getBytes().slice();
-    this.#bytes.index = 0;
-    return bytes;
-  }
+  const drain = (): Uint8Array => {
+    const drained = bytes.getBytes().slice();
+    bytes.index = 0;
+    return drained;
+  };
+  return {
+    table,
+    rows: () => rows,
+    add: (cells) => {
+      for (const [index, cell] of cells.entries()) {
+        values[index]?.push(physical[index]?.(cell));
+        heldBytes += sizeOf(cell);
+      }
+      held += 1;
+      rows += 1;
+      if (held >= GROUP_ROWS || heldBytes >= GROUP_BYTES) endGroup();
+    },
+    /** Returns the groups that have ended; rows of the current group stay. */
+    take: () => (bytes.index > 0 ? drain() : undefined),
+    finish: () => {
+      if (held > 0) endGroup();
+      void writer.finish();
+      return drain();
+    },
+  };
 }
 
 /** Parquet's schema of a table: a root, then the columns, each followed by its children. */

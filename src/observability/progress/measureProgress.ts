@@ -42,26 +42,22 @@ const CATCH_UP_LAG = 100;
 /** How many samples are kept: the window is divided into as many slots. */
 const MAX_SAMPLES = 120;
 
-/** Measures how fast the watermark moves and when it will reach the head. */
-export class ProgressMeter {
-  readonly #clock: Clock;
-  readonly #source: ProgressSource;
-  /** Oldest first; at most `MAX_SAMPLES` and one at each end. */
-  readonly #samples: Sample[] = [];
-  #following = false;
-  /** The watermark at which this catch-up began. */
-  #base: number | undefined;
+export type ProgressMeter = ReturnType<typeof measureProgress>;
 
-  constructor(dependencies: { readonly clock: Clock; readonly source: ProgressSource }) {
-    this.#clock = dependencies.clock;
-    this.#source = dependencies.source;
-  }
+/** Measures how fast the watermark moves and when it will reach the head. */
+export function measureProgress(dependencies: { readonly clock: Clock; readonly source: ProgressSource }) {
+  const { clock, source } = dependencies;
+  /** Oldest first; at most `MAX_SAMPLES` and one at each end. */
+  const samples: Sample[] = [];
+  let isFollowing = false;
+  /** The watermark at which this catch-up began. */
+  let begunAt: number | undefined;
 
   /** Takes a sample and returns the current state. Rates are only right if this is called every few seconds. */
-  state(): ProgressState {
-    const latestIndexed = this.#source.latestIndexedHeight();
-    const head = this.#source.headHeight();
-    const heldUpBy = this.#source.heldUpBy?.();
+  const state = (): ProgressState => {
+    const latestIndexed = source.latestIndexedHeight();
+    const head = source.headHeight();
+    const heldUpBy = source.heldUpBy?.();
     if (latestIndexed === undefined || head === undefined) {
       return {
         mode: 'waiting',
@@ -74,16 +70,16 @@ export class ProgressMeter {
         fraction: 0,
       };
     }
-    const now = { atMs: this.#clock.monotonic(), indexed: latestIndexed, head };
-    const oldest = this.#keep(now);
+    const now = { atMs: clock.monotonic(), indexed: latestIndexed, head };
+    const oldest = keep(now);
     const seconds = (now.atMs - oldest.atMs) / 1000;
     const perSecond = (change: number): number => (seconds > 0 ? change / seconds : 0);
     const ratePerSecond = perSecond(now.indexed - oldest.indexed);
     const closingPerSecond = ratePerSecond - perSecond(now.head - oldest.head);
     const lag = Math.max(0, head - latestIndexed);
-    const base = this.#updateMode(lag, latestIndexed);
+    const base = updateMode(lag, latestIndexed);
     return {
-      mode: this.#following ? 'following' : 'catching_up',
+      mode: isFollowing ? 'following' : 'catching_up',
       latestIndexed,
       head,
       lag,
@@ -93,30 +89,32 @@ export class ProgressMeter {
         lag === 0 ? 0 : closingPerSecond > 0 && heldUpBy === undefined ? lag / closingPerSecond : undefined,
       fraction: head > base ? Math.min(1, (latestIndexed - base) / (head - base)) : 1,
     };
-  }
+  };
 
   /** Keeps the sample if it is a slot away from the last one. Returns the first sample of the window. */
-  #keep(now: Sample): Sample {
-    const last = this.#samples.at(-1);
+  const keep = (now: Sample): Sample => {
+    const last = samples.at(-1);
     if (last === undefined || now.atMs - last.atMs >= WINDOW_MS / MAX_SAMPLES) {
-      this.#samples.push(now);
+      samples.push(now);
     }
     // Keep the newest sample older than the window: the window begins there.
-    while ((this.#samples[1]?.atMs ?? Infinity) <= now.atMs - WINDOW_MS) this.#samples.shift();
-    return this.#samples[0] ?? now;
-  }
+    while ((samples[1]?.atMs ?? Infinity) <= now.atMs - WINDOW_MS) samples.shift();
+    return samples[0] ?? now;
+  };
 
   /**
    * Decides between catching up and following, and returns the watermark at which this catch-up began. The mode keeps
    * its value between the two thresholds, so that it does not flap at the tip.
    */
-  #updateMode(lag: number, indexed: number): number {
-    this.#base ??= indexed;
-    if (this.#following && lag > CATCH_UP_LAG) {
-      this.#following = false;
-      this.#base = indexed;
+  const updateMode = (lag: number, indexed: number): number => {
+    begunAt ??= indexed;
+    if (isFollowing && lag > CATCH_UP_LAG) {
+      isFollowing = false;
+      begunAt = indexed;
     }
-    if (lag <= FOLLOWING_LAG) this.#following = true;
-    return this.#base;
-  }
+    if (lag <= FOLLOWING_LAG) isFollowing = true;
+    return begunAt;
+  };
+
+  return { state };
 }

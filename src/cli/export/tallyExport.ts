@@ -1,9 +1,5 @@
 import { createHash } from 'node:crypto';
-
-/** Expected: the bytes are not an export. The message completes "it is not an export: ". */
-export class NotAnExportError extends Error {
-  override readonly name = 'NotAnExportError';
-}
+import { NotAnExportError } from './NotAnExportError.js';
 
 const NEWLINE = 0x0a;
 
@@ -82,49 +78,44 @@ interface Rest {
   closing?: string;
 }
 
+export type ExportTally = ReturnType<typeof tallyExport>;
+
 /**
  * Reads an export in pieces of any size. It counts and hashes whole blocks only, so a file that was cut anywhere
  * can be resumed after its last whole block. It holds at most one block.
  */
-export class ExportTally {
-  readonly #sha256 = createHash('sha256');
-  #whole: WholeBlocks = { blocks: 0, collections: 0, transactions: 0, bytes: 0 };
-  #rest: Rest = { lines: [], torn: [] };
-
-  get whole(): WholeBlocks {
-    return this.#whole;
-  }
-
-  get isClosed(): boolean {
-    return this.#rest.closing !== undefined;
-  }
+export function tallyExport() {
+  const sha256 = createHash('sha256');
+  let whole: WholeBlocks = { blocks: 0, collections: 0, transactions: 0, bytes: 0 };
+  let rest: Rest = { lines: [], torn: [] };
+  const isClosed = (): boolean => rest.closing !== undefined;
 
   /** Keeps `bytes`: do not reuse the buffer. Expected errors: NotAnExportError. */
-  add(bytes: Buffer): void {
+  const add = (bytes: Buffer): void => {
     let torn = bytes;
     if (bytes.includes(NEWLINE)) {
-      torn = Buffer.concat([...this.#rest.torn.splice(0), bytes]);
+      torn = Buffer.concat([...rest.torn.splice(0), bytes]);
       for (let end; (end = torn.indexOf(NEWLINE) + 1) > 0; torn = torn.subarray(end)) {
-        this.#addLine(torn.subarray(0, end));
+        addLine(torn.subarray(0, end));
       }
     }
-    if (torn.length > 0) this.#rest.torn.push(torn);
-    const [begun] = this.#rest.torn;
+    if (torn.length > 0) rest.torn.push(torn);
+    const [begun] = rest.torn;
     if (begun === undefined) return;
     const start = begun.toString('latin1', 0, LINE_START.length);
-    refuseIf(this.isClosed, 'more follows its closing line');
+    refuseIf(isClosed(), 'more follows its closing line');
     refuseIf(!LINE_START.startsWith(start), 'it has other lines than an export');
-    refuseIf(sizeOf(this.#rest.torn) > MAX_LINE_BYTES, 'a line is too long');
-  }
+    refuseIf(sizeOf(rest.torn) > MAX_LINE_BYTES, 'a line is too long');
+  };
 
   /** Drops what follows the last whole block: a torn line, an unfinished block, a closing line. */
-  cutToWhole(): void {
-    this.#rest = { lines: [], torn: [] };
-  }
+  const cutToWhole = (): void => {
+    rest = { lines: [], torn: [] };
+  };
 
   /** The line to write after the whole blocks, newline included. `to` is below `from` when there is no block. */
-  closingLine({ program, chainId, from }: ExportOrigin): string {
-    const { first, last, blocks, collections, transactions, bytes } = this.#whole;
+  const closingLine = ({ program, chainId, from }: ExportOrigin): string => {
+    const { first, last, blocks, collections, transactions, bytes } = whole;
     const line = {
       kind: 'end',
       format: FORMAT,
@@ -136,30 +127,30 @@ export class ExportTally {
       collections,
       transactions,
       bytes,
-      sha256: this.#sha256.copy().digest('hex'),
+      sha256: sha256.copy().digest('hex'),
     };
     return `${JSON.stringify(line)}\n`;
-  }
+  };
 
   /** Whether the closing line matches the lines above it, whichever version wrote it. */
-  isClosedRightly(origin: Pick<ExportOrigin, 'chainId' | 'from'>): boolean {
+  const isClosedRightly = (origin: Pick<ExportOrigin, 'chainId' | 'from'>): boolean => {
     const countsOf = (line: string): string =>
       JSON.stringify({ ...objectOf(line), format: undefined, program: undefined });
-    return countsOf(this.#rest.closing ?? '') === countsOf(this.closingLine({ ...origin, program: '' }));
-  }
+    return countsOf(rest.closing ?? '') === countsOf(closingLine({ ...origin, program: '' }));
+  };
 
-  #addLine(line: Buffer): void {
-    const { block, lines } = this.#rest;
-    const { last } = this.#whole;
+  const addLine = (line: Buffer): void => {
+    const { block, lines } = rest;
+    const { last } = whole;
     const missing = block === undefined ? 0 : 1 + block.transactions - lines.length;
-    refuseIf(this.isClosed, 'more follows its closing line');
+    refuseIf(isClosed(), 'more follows its closing line');
     switch (line.toString('latin1', 0, LINE_START.length + 1)) {
       case `${LINE_START}b`: {
         const next = blockLineOf(line);
         refuseIf(missing > 0, `height ${block?.height} lacks ${missing} lines`);
         const isNext = last === undefined || next.height === last.height + 1;
         refuseIf(!isNext, `height ${next.height} follows height ${last?.height}`);
-        this.#rest.block = next;
+        rest.block = next;
         break;
       }
       case `${LINE_START}t`:
@@ -167,22 +158,22 @@ export class ExportTally {
         break;
       case `${LINE_START}e`:
         refuseIf(missing > 0, 'it ends within a block');
-        this.#rest.closing = line.toString();
+        rest.closing = line.toString();
         return;
       default:
         refuseIf(true, 'it has other lines than an export');
     }
     lines.push(line);
-    this.#endBlock();
-  }
+    endBlock();
+  };
 
   /** Counts the block once all its lines are there. */
-  #endBlock(): void {
-    const { block, lines } = this.#rest;
+  const endBlock = (): void => {
+    const { block, lines } = rest;
     if (block === undefined || lines.length <= block.transactions) return;
-    for (const line of lines) this.#sha256.update(line);
-    const { first = block, blocks, collections, transactions, bytes } = this.#whole;
-    this.#whole = {
+    for (const line of lines) sha256.update(line);
+    const { first = block, blocks, collections, transactions, bytes } = whole;
+    whole = {
       first,
       last: block,
       blocks: blocks + 1,
@@ -190,8 +181,10 @@ export class ExportTally {
       transactions: transactions + block.transactions,
       bytes: bytes + sizeOf(lines),
     };
-    this.cutToWhole();
-  }
+    cutToWhole();
+  };
+
+  return { whole: (): WholeBlocks => whole, isClosed, add, cutToWhole, closingLine, isClosedRightly };
 }
 
 function sizeOf(pieces: readonly Buffer[]): number {

@@ -8,27 +8,23 @@ export type MetricsSnapshot = MetricObjectWithValues<MetricValue<string>>[];
  * The metrics that consecutive threads reported: the counts of ended threads are kept, and the current thread's
  * latest report is valid until the next one arrives.
  */
-export class MirroredMetrics {
+export function mirrorMetrics() {
   /** The sum over the threads that have ended: counters and histograms. */
-  #before: MetricsSnapshot | undefined;
-  #last: MetricsSnapshot | undefined;
-
-  update(snapshot: MetricsSnapshot): void {
-    this.#last = snapshot;
-  }
-
-  /** The thread has ended: its gauges are gone. */
-  ended(): void {
-    const counted = this.all().map((snapshot) => snapshot.filter(({ type }) => !isGauge(type)));
-    // The value goes straight back into prom-client, whose types do not describe it.
-    const sum = (): unknown => AggregatorRegistry.aggregate(counted).getMetricsAsArray();
-    this.#before = counted.length === 0 ? undefined : (sum() as MetricsSnapshot);
-    this.#last = undefined;
-  }
-
-  all(): readonly MetricsSnapshot[] {
-    return [this.#before, this.#last].filter((snapshot) => snapshot !== undefined);
-  }
+  let before: MetricsSnapshot | undefined;
+  let last: MetricsSnapshot | undefined;
+  const all = (): readonly MetricsSnapshot[] => [before, last].filter((snapshot) => snapshot !== undefined);
+  return {
+    all,
+    update: (snapshot: MetricsSnapshot): void => void (last = snapshot),
+    /** The thread has ended: its gauges are gone. */
+    ended: (): void => {
+      const counted = all().map((snapshot) => snapshot.filter(({ type }) => !isGauge(type)));
+      // The value goes straight back into prom-client, whose types do not describe it.
+      const sum = (): unknown => AggregatorRegistry.aggregate(counted).getMetricsAsArray();
+      before = counted.length === 0 ? undefined : (sum() as MetricsSnapshot);
+      last = undefined;
+    },
+  };
 }
 
 /** One page from a registry and the reports of others. */

@@ -13,7 +13,7 @@ const MAX_RECENT = RATE_WINDOW_MS / SAMPLE_MS + 1;
 /** The share of commits that are no slower than the usual ones. */
 const USUAL_SHARE = 0.95;
 
-/** The metrics that `LastHour` samples. */
+/** The metrics that are sampled. */
 type CountedMetrics = Pick<
   Metrics,
   | 'collectionsReceived'
@@ -43,56 +43,50 @@ export interface Stretch extends Pick<Totals, 'work' | 'nodes'> {
  * What the daemon has done in the last hour, minute by minute. It counts nothing itself: it samples the metrics every
  * two seconds, and keeps the samples from the start of each of the last 60 minutes and from the last half minute.
  */
-export class LastHour {
-  readonly #clock: Clock;
-  readonly #metrics: CountedMetrics;
+export function rememberHour(dependencies: { readonly clock: Clock; readonly metrics: CountedMetrics }) {
+  const { clock, metrics } = dependencies;
   /** At the beginning of each minute, the current one last. At most MAX_MINUTES + 1. */
-  readonly #minutes: Totals[] = [];
+  const begun: Totals[] = [];
   /** At most MAX_RECENT. */
-  readonly #recent: Totals[] = [];
-
-  constructor(dependencies: { readonly clock: Clock; readonly metrics: CountedMetrics }) {
-    this.#clock = dependencies.clock;
-    this.#metrics = dependencies.metrics;
-  }
+  const recent: Totals[] = [];
 
   /** Samples. Expected errors: the signal's abort reason. */
-  async run(signal: AbortSignal): Promise<void> {
+  const run = async (signal: AbortSignal): Promise<void> => {
     for (;;) {
-      this.#keep(await readTotals(this.#metrics, this.#clock.monotonic()));
-      await sleep(this.#clock, SAMPLE_MS, signal);
+      keep(await readTotals(metrics, clock.monotonic()));
+      await sleep(clock, SAMPLE_MS, signal);
     }
-  }
+  };
 
   /** Oldest first, the current minute last: 61 at most. */
-  minutes(): readonly Minute[] {
-    const latest = this.#recent.at(-1);
+  const minutes = (): readonly Minute[] => {
+    const latest = recent.at(-1);
     if (latest === undefined) return [];
-    const nowMs = this.#clock.monotonic();
-    return this.#minutes.map((begin, index) => ({
+    const nowMs = clock.monotonic();
+    return begun.map((begin, index) => ({
       ageSeconds: (nowMs - begin.atMs) / 1_000,
-      ...changeOf(begin.work, (this.#minutes[index + 1] ?? latest).work),
+      ...changeOf(begin.work, (begun[index + 1] ?? latest).work),
     }));
-  }
+  };
 
   /** The last half minute; `undefined` before the second sample. */
-  now(): Stretch | undefined {
-    return stretchOf(this.#recent);
-  }
+  const now = (): Stretch | undefined => stretchOf(recent);
 
   /** From the beginning of the oldest minute kept. */
-  hour(): Stretch | undefined {
-    const latest = this.#recent.at(-1);
-    return latest && stretchOf([this.#minutes[0] ?? latest, latest]);
-  }
+  const hour = (): Stretch | undefined => {
+    const latest = recent.at(-1);
+    return latest && stretchOf([begun[0] ?? latest, latest]);
+  };
 
-  #keep(totals: Totals): void {
-    this.#recent.push(totals);
-    while (this.#recent.length > MAX_RECENT) this.#recent.shift();
-    const began = this.#minutes.at(-1);
-    if (began === undefined || totals.atMs - began.atMs >= MINUTE_MS) this.#minutes.push(totals);
-    while (this.#minutes.length > MAX_MINUTES + 1) this.#minutes.shift();
-  }
+  const keep = (totals: Totals): void => {
+    recent.push(totals);
+    while (recent.length > MAX_RECENT) recent.shift();
+    const began = begun.at(-1);
+    if (began === undefined || totals.atMs - began.atMs >= MINUTE_MS) begun.push(totals);
+    while (begun.length > MAX_MINUTES + 1) begun.shift();
+  };
+
+  return { run, minutes, now, hour };
 }
 
 function stretchOf(samples: readonly Totals[]): Stretch | undefined {

@@ -50,84 +50,66 @@ export async function replaceFile(path: string, text: string): Promise<void> {
   await syncDirectory(dirname(path));
 }
 
-/** A file that gets its name once it is complete and on disk. Expected errors of every method: OperatorError `storage`. */
-export class PartFile {
-  readonly #path: string;
-  readonly #handle: FileHandle;
-  readonly #stream: Transform | undefined;
+/**
+ * Begins a file, replacing an unfinished one of the same name; it gets its name once it is complete and on disk. Everything written
+ * goes through `stream`. Expected errors, also of what it returns: OperatorError `storage`.
+ */
+export async function beginPart(path: string, stream: Transform | undefined) {
+  const handle = await explained(path, () => open(unfinishedName(path), 'w'));
   /** Output of the stream that is not written yet. */
-  readonly #compressed: Buffer[] = [];
-  readonly #sha256 = createHash('sha256');
+  const compressed: Buffer[] = [];
+  const sha256 = createHash('sha256');
   /** Compresses and writes the last piece while the caller makes the next one. */
-  #writing: Promise<void> = Promise.resolve();
-  #bytes = 0;
+  let writing: Promise<void> = Promise.resolve();
+  let written = 0;
+  stream?.on('data', (bytes: Buffer) => compressed.push(bytes));
 
-  private constructor(path: string, handle: FileHandle, stream: Transform | undefined) {
-    this.#path = path;
-    this.#handle = handle;
-    this.#stream = stream;
-    stream?.on('data', (bytes: Buffer) => this.#compressed.push(bytes));
-  }
-
-  /** Begins a file, replacing an unfinished one of the same name. Everything written goes through `stream`. */
-  static create(path: string, stream: Transform | undefined): Promise<PartFile> {
-    return explained(path, async () => new PartFile(path, await open(unfinishedName(path), 'w'), stream));
-  }
-
-  /** Takes bytes, which must not change any more. Resolves or rejects with the outcome of the previous write. */
-  async write(bytes: Uint8Array): Promise<void> {
-    await this.#writing;
-    this.#writing = this.#compress(bytes);
-    // The next call reports a failure.
-    this.#writing.catch(() => undefined);
-  }
-
-  /** Resolves when everything is on disk, under the unfinished name. */
-  async finish(): Promise<{ readonly bytes: number; readonly sha256: string }> {
-    await this.#writing;
-    const stream = this.#stream;
-    if (stream !== undefined) {
-      await new Promise<void>((resolve, reject) => {
-        stream.once('end', resolve).once('error', reject).end();
-      });
-      await this.#putCompressed();
-    }
-    await explained(this.#path, () => this.#handle.sync());
-    await this.#handle.close();
-    return { bytes: this.#bytes, sha256: this.#sha256.digest('hex') };
-  }
-
-  /** Gives a finished file its name. */
-  publish(): Promise<void> {
-    return explained(this.#path, () => rename(unfinishedName(this.#path), this.#path));
-  }
-
-  /** Removes the unfinished file, which may be finished already. */
-  async discard(): Promise<void> {
-    this.#stream?.destroy();
-    await this.#writing.catch(() => undefined);
-    await this.#handle.close();
-    await rm(unfinishedName(this.#path), { force: true });
-  }
-
-  async #compress(bytes: Uint8Array): Promise<void> {
-    const stream = this.#stream;
-    if (stream === undefined) return this.#put(bytes);
+  const put = async (bytes: Uint8Array): Promise<void> => {
+    sha256.update(bytes);
+    written += bytes.length;
+    await explained(path, () => handle.appendFile(bytes));
+  };
+  const putCompressed = async (): Promise<void> => {
+    for (const bytes of compressed.splice(0)) await put(bytes);
+  };
+  const compress = async (bytes: Uint8Array): Promise<void> => {
+    if (stream === undefined) return put(bytes);
     await new Promise<void>((resolve, reject) => {
       stream.write(bytes, (error) => (error ? reject(error) : resolve()));
     });
-    return this.#putCompressed();
-  }
-
-  async #putCompressed(): Promise<void> {
-    for (const bytes of this.#compressed.splice(0)) await this.#put(bytes);
-  }
-
-  async #put(bytes: Uint8Array): Promise<void> {
-    this.#sha256.update(bytes);
-    this.#bytes += bytes.length;
-    await explained(this.#path, () => this.#handle.appendFile(bytes));
-  }
+    return putCompressed();
+  };
+  return {
+    /** Takes bytes, which must not change any more. Resolves or rejects with the outcome of the previous write. */
+    write: async (bytes: Uint8Array): Promise<void> => {
+      await writing;
+      writing = compress(bytes);
+      // The next call reports a failure.
+      writing.catch(() => undefined);
+    },
+    /** Resolves when everything is on disk, under the unfinished name. */
+    finish: async (): Promise<{ readonly bytes: number; readonly sha256: string }> => {
+      await writing;
+      if (stream !== undefined) {
+        await new Promise<void>((resolve, reject) => {
+          stream.once('end', resolve).once('error', reject).end();
+        });
+        await putCompressed();
+      }
+      await explained(path, () => handle.sync());
+      await handle.close();
+      return { bytes: written, sha256: sha256.digest('hex') };
+    },
+    /** Gives a finished file its name. */
+    publish: (): Promise<void> => explained(path, () => rename(unfinishedName(path), path)),
+    /** Removes the unfinished file, which may be finished already. */
+    discard: async (): Promise<void> => {
+      stream?.destroy();
+      await writing.catch(() => undefined);
+      await handle.close();
+      await rm(unfinishedName(path), { force: true });
+    },
+  };
 }
 
 /** Turns a failure of `work` into an error that says what the operator can do. */

@@ -1,0 +1,254 @@
+import { randomBytes } from 'node:crypto';
+import { stat } from 'node:fs/promises';
+import type { CallCredentials, Endpoint, SporkTable } from '../../access/index.js';
+import { digestOf } from '../../api/index.js';
+import type { ApiSecrets } from '../../api/index.js';
+import type { DaemonConfig } from '../../config/index.js';
+import type { Logger, Metrics } from '../../observability/index.js';
+import { Listeners, OperatorError, Pause } from '../../runtime/index.js';
+import type { Clock } from '../../runtime/index.js';
+import { expiryOf, readCertificate } from './certificate.js';
+import type { Certificate } from './certificate.js';
+import { credentialsFor, knownNodes, readNodeMetadata } from './nodeMetadata.js';
+import type { MetadataByNode } from './nodeMetadata.js';
+import { readPeerToken, readTokens } from './tokens.js';
+import type { KnownToken } from './tokens.js';
+
+/** How often the files are checked; each check costs one stat. */
+const LOOK_EVERY_MS = 5_000;
+const OWN_TOKEN_BYTES = 32;
+/** For a process without the role `api`. */
+const NOTHING_SERVED = {
+  tls: { certificateFile: undefined, clientCaFile: undefined, keyFile: undefined },
+  tokensFile: undefined,
+} as const;
+
+interface Dependencies {
+  readonly logger: Logger;
+  readonly metrics: Pick<Metrics, 'certificateExpires' | 'secretReloads'>;
+}
+
+/** How a secret is read from files. */
+interface SecretSource<T> {
+  readonly kind: 'certificate' | 'tokens' | 'peer_token' | 'node_metadata';
+  readonly paths: readonly string[];
+  /** Expected errors: OperatorError. */
+  read(): T | Promise<T>;
+  /** Differs for every content; not secret. */
+  nameOf(value: T): string;
+  /** Log fields about a new content; not secret. */
+  describe(next: T, last: T): object;
+}
+
+/** How the commands of this machine reach a guarded API. */
+export interface OwnAccess {
+  /** SHA-256 of the certificate, in the form of `X509Certificate`. Absent: the port speaks plain text. */
+  readonly certificate?: string;
+  /** Valid for this run. Absent: none is needed. */
+  readonly token?: string;
+}
+
+export type SecretFiles = Awaited<ReturnType<typeof openSecretFiles>>;
+
+/**
+ * Certificate and tokens of the read API, the token for peers, and the metadata for nodes, from their files, for as long as
+ * the daemon runs. Expected errors: OperatorError `configuration`: what is wrong with which file.
+ */
+export async function openSecretFiles(
+  { access, accessNodes, api, edi, peers, peerTokenFile, roles }: DaemonConfig,
+  { clock, sporks, ...dependencies }: Dependencies & { readonly clock: Clock; readonly sporks: SporkTable },
+) {
+  const { logger, metrics } = dependencies;
+  const { tls, tokensFile } = roles.includes('api') ? api : NOTHING_SERVED;
+  const { certificateFile, clientCaFile, keyFile } = tls;
+  const { metadataFile } = access;
+  const nodes = metadataFile === undefined ? [] : knownNodes({ accessNodes, api, edi, peers }, sporks);
+  const watched = async <T>(
+    path: string | undefined,
+    source: (path: string) => SecretSource<T>,
+  ): Promise<WatchedSecret<T> | undefined> =>
+    path === undefined ? undefined : watchSecret(source(path), dependencies);
+
+  const certificate = await watched<Certificate>(certificateFile, (path) => ({
+    kind: 'certificate',
+    paths: [path, keyFile, clientCaFile].filter((each) => each !== undefined),
+    read: () => readCertificate({ certificateFile: path, clientCaFile, keyFile }),
+    nameOf: ({ identity }) => digestOf(JSON.stringify(identity)),
+    describe: ({ leaf }) => ({ expires: expiryOf(leaf).toISOString() }),
+  }));
+  const tokens = await watched<readonly KnownToken[]>(tokensFile, (path) => ({
+    kind: 'tokens',
+    paths: [path],
+    read: () => readTokens(path),
+    nameOf: (known) => known.map(({ digest }) => digest).join(),
+    describe: (next, last) => ({
+      tokens: next.length,
+      added: namesLeft(next, last),
+      removed: namesLeft(last, next),
+    }),
+  }));
+  const peerToken = await watched<string>(peerTokenFile, (path) => ({
+    kind: 'peer_token',
+    paths: [path],
+    read: () => readPeerToken(path),
+    nameOf: digestOf,
+    describe: () => ({}),
+  }));
+  const metadata = await watched<MetadataByNode>(metadataFile, (path) => ({
+    kind: 'node_metadata',
+    paths: [path],
+    read: () => readNodeMetadata(path, { access, nodes }),
+    nameOf: (byNode) => digestOf(JSON.stringify([...byNode])),
+    describe: (byNode) => ({ nodes: [...byNode.keys()] }),
+  }));
+
+  const isGuarded = tokens !== undefined || certificate?.value().identity.clientCa !== undefined;
+  /** For commands of users who may read the data directory. */
+  const ownToken = isGuarded ? randomBytes(OWN_TOKEN_BYTES).toString('base64url') : undefined;
+  const changed = new Listeners();
+  const pause = new Pause({ clock });
+  let isReloadWanted = false;
+  /** Nodes of the metadata file that the log has named as unknown. */
+  let toldUnknown = '';
+
+  /** What forwarded calls to each node carry. */
+  const nodeMetadata = (): MetadataByNode => metadata?.value() ?? new Map();
+  /** Every file is in use now as it is. */
+  const taken = (): void => {
+    const known = new Set(nodes.map(({ name }) => name));
+    const unknown = [...nodeMetadata().keys()].filter((name) => !known.has(name)).join();
+    if (unknown !== '' && unknown !== toldUnknown) {
+      const advice = 'compare them with accessNodes, edi.nodes, peers and api.forwardRest';
+      logger.warn({ nodes: unknown, advice }, 'access.metadataFile names nodes that are not called');
+    }
+    toldUnknown = unknown;
+    const leaf = certificate?.value().leaf;
+    if (leaf !== undefined) metrics.certificateExpires.set(expiryOf(leaf).getTime() / 1_000);
+  };
+  taken();
+
+  return {
+    nodeMetadata,
+    /** The current certificate and tokens of the ports. */
+    secrets: (): ApiSecrets => {
+      const digests = (tokens?.value() ?? []).map(({ digest }) => digest);
+      return {
+        tls: certificate?.value().identity,
+        tokens: ownToken === undefined ? undefined : [digestOf(ownToken), ...digests],
+        tokensFor: api.tokensFor,
+      };
+    },
+    /** What calls to a node carry. The token for peers is sent to peers only. */
+    credentialsFor: (endpoint: Endpoint, isPeer: boolean): CallCredentials =>
+      credentialsFor(endpoint, isPeer, {
+        metadata: () => metadata?.value(),
+        metadataFile,
+        peerToken: () => peerToken?.value(),
+      }),
+    ownAccess: (): OwnAccess => {
+      const fingerprint = certificate?.value().leaf.fingerprint256;
+      return {
+        ...(fingerprint === undefined ? {} : { certificate: fingerprint }),
+        ...(ownToken === undefined ? {} : { token: ownToken }),
+      };
+    },
+    onChange: (listener: () => void): void => void changed.add(listener),
+    /** Reads the files again soon, and logs each that cannot be used. */
+    reload: (): void => {
+      isReloadWanted = true;
+      pause.wake();
+    },
+    /** Expected errors: the signal's abort reason. */
+    run: async (signal: AbortSignal): Promise<void> => {
+      const files = [certificate, tokens, peerToken, metadata].filter((each) => each !== undefined);
+      while (files.length > 0) {
+        if (!isReloadWanted) await pause.sleep(LOOK_EVERY_MS, signal);
+        const isWanted = isReloadWanted;
+        isReloadWanted = false;
+        let hasChanged = false;
+        for (const each of files) hasChanged = (await each.look({ isWanted })) || hasChanged;
+        if (!hasChanged) continue;
+        taken();
+        changed.tell();
+      }
+    },
+  };
+}
+
+/** The names of the tokens that `others` lacks. */
+function namesLeft(tokens: readonly KnownToken[], others: readonly KnownToken[]): readonly string[] {
+  const gone = new Set(others.map(({ digest }) => digest));
+  return tokens.filter(({ digest }) => !gone.has(digest)).map(({ name }) => name);
+}
+
+interface WatchedSecret<T> {
+  value(): T;
+  /** Reads the files if they have changed or the operator asked for it. True: there is a new value. */
+  look(how: { readonly isWanted: boolean }): Promise<boolean>;
+}
+
+/**
+ * A secret that is read again when its files change. While they cannot be used, the previous content stays in use. Expected
+ * errors: OperatorError.
+ */
+async function watchSecret<T>(
+  source: SecretSource<T>,
+  { logger, metrics }: Dependencies,
+): Promise<WatchedSecret<T>> {
+  const { kind, paths } = source;
+  let stamp = await stampOf(paths);
+  let value: T = await source.read();
+  let isRefused = false;
+  /** The refusal that was logged last. */
+  let logged: string | undefined;
+  for (const outcome of ['changed', 'refused'] as const)
+    metrics.secretReloads.inc({ secret: kind, outcome }, 0);
+
+  /** Two files are replaced one after the other, so the first refusal may be half of a change and is not logged. */
+  const refuse = (why: string, isWanted: boolean): void => {
+    metrics.secretReloads.inc({ secret: kind, outcome: 'refused' });
+    if ((isRefused || isWanted) && logged !== why) {
+      logged = why;
+      const advice = 'fix the file; the daemon reads it again by itself';
+      logger.error({ secret: kind, why, advice }, 'a secret cannot be used: the one before stays in use');
+    }
+    isRefused = true;
+  };
+  return {
+    value: () => value,
+    look: async ({ isWanted }) => {
+      const newStamp = await stampOf(paths);
+      if (newStamp === stamp && !isWanted && !isRefused) return false;
+      let next: T;
+      try {
+        next = await source.read();
+      } catch (error) {
+        if (!(error instanceof OperatorError)) throw error;
+        refuse(error.message, isWanted);
+        return false;
+      }
+      const last = value;
+      stamp = newStamp;
+      isRefused = false;
+      logged = undefined;
+      if (source.nameOf(next) === source.nameOf(last)) return false;
+      value = next;
+      metrics.secretReloads.inc({ secret: kind, outcome: 'changed' });
+      logger.info({ secret: kind, ...source.describe(next, last) }, 'a secret has changed');
+      return true;
+    },
+  };
+}
+
+/** Changes with every change of the files. */
+async function stampOf(paths: readonly string[]): Promise<string> {
+  const stamps = paths.map(async (path) => {
+    try {
+      const { ino, mtimeMs, size } = await stat(path);
+      return `${ino} ${mtimeMs} ${size}`;
+    } catch {
+      return 'gone';
+    }
+  });
+  return (await Promise.all(stamps)).join();
+}

@@ -1,0 +1,208 @@
+import type { BackfillRangeStatus, BackfillStatus, PlannedHeight } from '../../../api/index.js';
+import type { DaemonConfig } from '../../../config/index.js';
+import { EdgeLog, formatDuration, measureProgress, withoutIds } from '../../../observability/index.js';
+import type { ProgressState } from '../../../observability/index.js';
+import type { BackfillState, RangePhase, RangeState, RunningRange } from '../../../ranges/index.js';
+import { sleep } from '../../../runtime/index.js';
+import type { HistoryLine } from '../../line/history/rangeLine.js';
+import type { IndexingParts } from '../../line/runIndexing.js';
+import { lineHeldUp } from '../heldUp.js';
+import type { HeldUp, Surroundings } from '../heldUp.js';
+
+/** How often the ranges are looked at. */
+const LOOK_EVERY_MS = 500;
+/** Pause between log lines about the progress of history. */
+const LOG_EVERY_MS = 10_000;
+/** A range that has not grown for this long is held up. */
+const HELD_UP_AFTER_MS = 5_000;
+
+/** A range that runs. */
+interface Watched {
+  readonly running: RunningRange<HistoryLine>;
+  readonly meter: ReturnType<typeof measureProgress>;
+  watermark: number;
+  sinceMs: number;
+}
+
+export type BackfillWatch = ReturnType<typeof watchBackfill>;
+
+/** Watches history: its progress, its rate, and what holds it up. */
+export function watchBackfill(
+  config: Pick<DaemonConfig, 'ediOnly'>,
+  parts: Surroundings & Pick<IndexingParts, 'backfill' | 'logger' | 'pace'>,
+) {
+  const { backfill, clock, logger, pace, store } = parts;
+  /** By first height. */
+  const watched = new Map<number, Watched>();
+  /** Heights that became durable since the start. */
+  let filled = 0;
+  const total = measureProgress({
+    clock,
+    source: {
+      latestIndexedHeight: () => filled,
+      headHeight: () => filled + backfill.state().missingHeights,
+    },
+  });
+  const edge = new EdgeLog(parts);
+  let isToldHeldUp = false;
+  let loggedAtMs = clock.monotonic();
+
+  const isStill = ({ sinceMs }: Watched): boolean => clock.monotonic() - sinceMs >= HELD_UP_AFTER_MS;
+  const causeOf = ({ running, watermark }: Watched): HeldUp =>
+    lineHeldUp(watermark + 1, running.line.indexing, parts, config);
+  /** True when it yields to the live range, and no fault is known. */
+  const isYielding = (range: Watched): boolean =>
+    pace.heldBack() !== undefined && causeOf(range).code === undefined;
+  /** Ranges that do not grow for another reason than yielding. */
+  const allHeldUp = (): readonly Watched[] =>
+    [...watched.values()].filter((range) => isStill(range) && !isYielding(range));
+
+  const waitingFor = (range: Watched): BackfillRangeStatus['waitingFor'] => {
+    if (!isStill(range)) return null;
+    const { height, message } = causeOf(range);
+    const yields = isYielding(range) ? pace.heldBack()?.message : undefined;
+    return {
+      height,
+      message: yields === undefined ? message : `${message}: ${yields}`,
+      ageSeconds: (clock.monotonic() - range.sinceMs) / 1_000,
+    };
+  };
+  const rangeStatus = (range: RangeState): BackfillRangeStatus => {
+    const known = watched.get(range.from);
+    const progress = known?.meter.state();
+    return {
+      ...rangeAtRest(range),
+      rate: progress?.ratePerSecond ?? 0,
+      eta: progress?.etaSeconds ?? null,
+      waitingFor: known === undefined ? null : waitingFor(known),
+    };
+  };
+
+  /** Updates which ranges run, and how far each has come. */
+  const update = (): void => {
+    const running = backfill.running();
+    for (const [from, { running: gone, watermark }] of watched) {
+      if (running.includes(gone)) continue;
+      watched.delete(from);
+      const { to } = gone.job.range;
+      if (store.coverage().some((range) => range.from <= to && to <= range.to)) filled += to - watermark;
+    }
+    for (const one of running) {
+      const { range, store: run } = one.job;
+      const watermark = run.latestIndexedHeight();
+      const known = watched.get(range.from);
+      if (known === undefined) {
+        const source = { latestIndexedHeight: () => run.latestIndexedHeight(), headHeight: () => range.to };
+        const meter = measureProgress({ clock, source });
+        watched.set(range.from, { running: one, meter, watermark, sinceMs: clock.monotonic() });
+      } else if (watermark > known.watermark) {
+        filled += watermark - known.watermark;
+        known.watermark = watermark;
+        known.sinceMs = clock.monotonic();
+      }
+    }
+  };
+  /** One warning for all ranges: they often have the same cause. */
+  const tellTrouble = (): void => {
+    const heldUp = allHeldUp();
+    const [first] = heldUp;
+    if ((first !== undefined) === isToldHeldUp) return;
+    isToldHeldUp = first !== undefined;
+    if (first === undefined) {
+      edge.back({}, 'history continues');
+      return;
+    }
+    const { from, to } = first.running.job.range;
+    const why = withoutIds(waitingFor(first)?.message ?? '');
+    edge.lost({ from, to, why, ranges: heldUp.length }, 'history is held up');
+  };
+  const tellProgress = ({ ratePerSecond, etaSeconds }: ProgressState): void => {
+    const nowMs = clock.monotonic();
+    if (nowMs - loggedAtMs < LOG_EVERY_MS) return;
+    loggedAtMs = nowMs;
+    if (watched.size === 0) return;
+    const fields = {
+      missingHeights: backfill.state().missingHeights,
+      ranges: watched.size,
+      rate: Math.round(ratePerSecond * 100) / 100,
+      eta: etaSeconds === undefined ? 'unknown' : formatDuration(etaSeconds),
+      heldBack: pace.heldBack()?.message,
+    };
+    logger.info(fields, 'filling in history');
+  };
+  return {
+    /** Looks at the ranges. Expected errors: the signal's abort reason. */
+    run: async (signal: AbortSignal): Promise<void> => {
+      for (;;) {
+        update();
+        for (const { meter } of watched.values()) meter.state();
+        const progress = total.state();
+        tellTrouble();
+        tellProgress(progress);
+        await sleep(clock, LOOK_EVERY_MS, signal);
+      }
+    },
+    status: (): BackfillStatus => {
+      const state = backfill.state();
+      const { ratePerSecond, etaSeconds } = total.state();
+      return {
+        ...documentOf(state, rangeStatus),
+        rate: ratePerSecond,
+        eta: state.missingHeights === 0 ? 0 : (etaSeconds ?? null),
+        heldBack: pace.heldBack() ?? null,
+      };
+    },
+    /** The plan to fill a height in, if there is one. */
+    plannedAt: (height: number): PlannedHeight | undefined =>
+      plannedAt(height, backfill.state(), rangeStatus),
+    /** How many ranges are in each phase, and of those that run, how many are held up. */
+    counts: (): { readonly phases: ReadonlyMap<RangePhase, number>; readonly heldUp: number } => {
+      const phases = new Map<RangePhase, number>();
+      for (const { phase } of backfill.state().ranges) phases.set(phase, (phases.get(phase) ?? 0) + 1);
+      return { phases, heldUp: allHeldUp().length };
+    },
+  };
+}
+
+/** The plans of a work source as a document; without rates where nothing runs. */
+export function documentOf(
+  state: BackfillState,
+  ofRange: (range: RangeState) => BackfillRangeStatus = rangeAtRest,
+): BackfillStatus {
+  return {
+    missingHeights: state.missingHeights,
+    rate: 0,
+    eta: state.missingHeights === 0 ? 0 : null,
+    heldBack: null,
+    plans: state.plans.map(({ id, from, to, order, isPaused, missingHeights, untakenVersion = null }) => ({
+      id,
+      from,
+      to,
+      order,
+      missingHeights,
+      untakenVersion,
+      state: isPaused ? 'paused' : 'active',
+    })),
+    ranges: state.ranges.map(ofRange),
+    unserved: state.unserved,
+  };
+}
+
+/** The plan to fill a height in, if there is one. */
+export function plannedAt(
+  height: number,
+  state: BackfillState,
+  ofRange: (range: RangeState) => BackfillRangeStatus,
+): PlannedHeight | undefined {
+  const plans = state.plans.filter(({ from, to }) => from <= height && height <= to);
+  const plan = plans.find(({ isPaused }) => !isPaused) ?? plans[0];
+  if (plan === undefined) return undefined;
+  const range = state.ranges.find(({ from, to }) => from <= height && height <= to);
+  return { plan: plan.id, isPaused: plan.isPaused, range: range === undefined ? null : ofRange(range) };
+}
+
+/** A range that no process fills now. */
+export function rangeAtRest({ from, to, next, phase, failures, reason }: RangeState): BackfillRangeStatus {
+  const none = { rate: 0, eta: null, waitingFor: null };
+  return { from, to, state: phase, next, failures, reason: reason ?? null, ...none };
+}

@@ -1,0 +1,135 @@
+import { opendir, stat, statfs } from 'node:fs/promises';
+import { join } from 'node:path';
+import { isAbort, Listeners, sleep, unlessAborted } from '../../../runtime/index.js';
+import type { Clock } from '../../../runtime/index.js';
+
+/** How often the free space is checked: the check is cheap, and a disk takes a hundred MiB a second. */
+const LOOK_MS = 1_000;
+/** The shortest pause between two measurements of the store's size. */
+const WEIGH_EVERY_MS = 5_000;
+/** A measurement that took t is followed by a pause of this many t: LevelDB keeps a file for every 2 to 4 MiB. */
+const REST_PER_WEIGHING = 20;
+/** Writing resumes at this multiple of the minimum, so that it does not stop again at once. */
+const RESUME_AT = 1.25;
+
+interface DiskState {
+  readonly freeBytes: number;
+  readonly sizeBytes: number;
+}
+
+const MIB = 1024 ** 2;
+
+export type DiskWatch = ReturnType<typeof watchDisk>;
+
+/**
+ * Free space of the disk that holds the store, and the size of the store, as measured last. It pauses writes before the disk
+ * is full: LevelDB needs space to compact, and a write that the disk refuses ends the daemon.
+ */
+export function watchDisk(
+  {
+    path,
+    ...options
+  }: {
+    /** The folder of the store. */
+    readonly path: string;
+    /** With less free, writing pauses; 0: it never does. */
+    readonly minFreeBytes: number;
+  },
+  dependencies: {
+    readonly clock: Clock;
+    /** How disk and store are measured. Default: by the file system. */
+    readonly look?: typeof diskOf;
+    readonly weigh?: typeof weightOf;
+  },
+) {
+  const { clock, look = diskOf, weigh = weightOf } = dependencies;
+  const waiting = new Listeners();
+  let { minFreeBytes } = options;
+  let disk: DiskState | undefined;
+  let storeBytes: number | undefined;
+  let isPaused = false;
+
+  const neededBytes = (): number => Math.ceil(minFreeBytes * RESUME_AT);
+  /** An unknown free space pauses nothing. */
+  const decide = (): void => {
+    isPaused = (disk?.freeBytes ?? Infinity) < (isPaused ? neededBytes() : minFreeBytes);
+    if (!isPaused) waiting.tell();
+  };
+  const lookOn = async (signal: AbortSignal): Promise<void> => {
+    for (;;) {
+      disk = await look(path);
+      decide();
+      await sleep(clock, LOOK_MS, signal);
+    }
+  };
+  /** On its own, since it may take minutes: a full disk is noticed meanwhile. */
+  const weighOn = async (signal: AbortSignal): Promise<void> => {
+    for (;;) {
+      const beganAtMs = clock.monotonic();
+      storeBytes = await weigh(path, signal);
+      const tookMs = clock.monotonic() - beganAtMs;
+      await sleep(clock, Math.max(WEIGH_EVERY_MS, REST_PER_WEIGHING * tookMs), signal);
+    }
+  };
+  return {
+    minFreeBytes: (): number => minFreeBytes,
+    /** Takes effect at once. */
+    setMinFreeBytes: (bytes: number): void => {
+      minFreeBytes = bytes;
+      decide();
+    },
+    /** Why nothing is written: how much is free, how much is needed, and what to do. `undefined` while writing is not paused. */
+    pause: (): { readonly message: string } | undefined => {
+      if (!isPaused) return undefined;
+      const free = Math.floor((disk?.freeBytes ?? 0) / MIB);
+      const message =
+        `indexing is paused: ${free} MiB are free on the disk of ${path}, and ${Math.ceil(neededBytes() / MIB)} MiB are needed ` +
+        'to resume; free some space, or lower disk.minFreeBytes';
+      return { message };
+    },
+    /** See `WriteRoom`. */
+    whenRoom: (signal: AbortSignal): Promise<void> | undefined => {
+      if (!isPaused || signal.aborted) return undefined;
+      // Whoever stops goes on as well.
+      return unlessAborted(signal, (proceed) => waiting.add(proceed)).catch(() => undefined);
+    },
+    /** `undefined` until checked, and if the file system does not say. */
+    disk: (): DiskState | undefined => disk,
+    /** As measured last; `undefined` until then. */
+    storeBytes: (): number | undefined => storeBytes,
+    /** Expected errors: the signal's abort reason. What cannot be measured stays unknown. */
+    run: async (signal: AbortSignal): Promise<void> => {
+      await Promise.all([lookOn(signal), weighOn(signal)]);
+    },
+  };
+}
+
+async function diskOf(path: string): Promise<DiskState | undefined> {
+  try {
+    const { bavail, blocks, bsize } = await statfs(path);
+    return { freeBytes: bavail * bsize, sizeBytes: blocks * bsize };
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * The sum of the sizes of its files, read one by one: the threads that do it also write the store. A file that LevelDB deletes
+ * meanwhile counts as 0.
+ */
+async function weightOf(path: string, signal: AbortSignal): Promise<number | undefined> {
+  try {
+    let bytes = 0;
+    for await (const { name } of await opendir(path)) {
+      signal.throwIfAborted();
+      bytes += await stat(join(path, name)).then(
+        ({ size }) => size,
+        () => 0,
+      );
+    }
+    return bytes;
+  } catch (error) {
+    if (isAbort(error)) throw error;
+    return undefined;
+  }
+}

@@ -1,0 +1,113 @@
+import { setMaxListeners } from 'node:events';
+import { AbortError, childOf, messageOf, whenAborted } from '../../runtime/index.js';
+import type { Clock, Timer } from '../../runtime/index.js';
+import type { Logger } from '../../observability/index.js';
+
+/**
+ * How long closing may take before the rest is abandoned. The process must end within 10 s of the signal; the remaining
+ * time is for its exit.
+ */
+export const STOP_TIMEOUT_MS = 8_000;
+/** More who wait for the end at once are a leak, of which Node.js warns. */
+const MAX_STOP_LISTENERS = 64;
+
+export type Lifecycle = ReturnType<typeof openLifecycle>;
+
+/**
+ * The life cycle of the daemon: one signal that says "stop taking work", one list of things to close (in reverse order
+ * of creation), and the first unexpected error, which ends everything (invariant 11).
+ */
+export function openLifecycle({ clock, logger }: { readonly clock: Clock; readonly logger: Logger }) {
+  const controller = new AbortController();
+  /** Aborted as soon as the daemon is to stop, for whatever reason. */
+  const signal: AbortSignal = controller.signal;
+  const closers: { readonly name: string; readonly close: () => void | Promise<void> }[] = [];
+  let failure: { readonly error: unknown } | undefined;
+  /** Monotonic milliseconds by which everything must be closed; set when the daemon is told to stop. */
+  let closedByMs = Infinity;
+  // Every part of the daemon listens, and so do the service manager's messages.
+  setMaxListeners(MAX_STOP_LISTENERS, signal);
+
+  /** Stops the daemon on request. Idempotent. */
+  const stop = (): void => {
+    if (signal.aborted) return;
+    closedByMs = clock.monotonic() + STOP_TIMEOUT_MS;
+    controller.abort(new AbortError('stopping'));
+  };
+
+  /** Stops the daemon because of an unexpected error; `outcome` throws the first one. */
+  const fail = (error: unknown): void => {
+    failure ??= { error };
+    stop();
+  };
+
+  /** Watches a loop that should only end when the daemon stops; its rejection is fatal. */
+  const supervise = (running: Promise<unknown>): void => {
+    running.catch((error: unknown) => {
+      if (!(error instanceof AbortError && signal.aborted)) fail(error);
+    });
+  };
+
+  /** Registers something to close; the last one registered is closed first. */
+  const onClose = (name: string, close: () => void | Promise<void>): void =>
+    void closers.push({ name, close });
+
+  /** Resolves when the daemon is to stop. */
+  const stopped = (): Promise<void> => whenAborted(signal);
+
+  /** The result of `work`, or `undefined` once the daemon is to stop. Leaves no listener behind. */
+  const unlessStopped = async <T>(work: Promise<T>): Promise<T | undefined> => {
+    const scope = childOf(signal);
+    try {
+      return await Promise.race([work, whenAborted(scope.signal).then(() => undefined)]);
+    } finally {
+      scope.abort();
+    }
+  };
+
+  /**
+   * Waits for work that ends when the daemon stops, but then no longer than closing may take. Its failure ends the
+   * daemon.
+   */
+  const waitFor = async (name: string, work: Promise<void>): Promise<void> => {
+    supervise(work);
+    const ended = work.catch(() => undefined);
+    await Promise.race([ended, stopped()]);
+    await withinLimit(name, ended);
+  };
+
+  /**
+   * Closes everything in reverse order within STOP_TIMEOUT_MS of the stop, then throws the first unexpected error if
+   * there was one. An error while closing is logged and does not keep the rest from closing; it is thrown when
+   * nothing else failed.
+   */
+  const close = async (): Promise<void> => {
+    stop();
+    for (const { name, close } of closers.splice(0).reverse()) {
+      try {
+        await withinLimit(name, Promise.resolve(close()));
+      } catch (error) {
+        logger.error({ part: name, error: messageOf(error) }, 'part failed to close');
+        failure ??= { error };
+      }
+    }
+    if (failure !== undefined) throw failure.error;
+  };
+
+  const withinLimit = async (name: string, work: Promise<void>): Promise<void> => {
+    let timer: Timer | undefined;
+    const timeout = new Promise<boolean>((resolve) => {
+      if (closedByMs === Infinity) return;
+      const leftMs = Math.max(0, closedByMs - clock.monotonic());
+      timer = clock.setTimer(leftMs, () => resolve(false));
+    });
+    try {
+      const finished = await Promise.race([work.then(() => true), timeout]);
+      if (!finished) logger.warn({ part: name, limitMs: STOP_TIMEOUT_MS }, 'part did not close in time');
+    } finally {
+      timer?.cancel();
+    }
+  };
+
+  return { signal, stop, fail, supervise, onClose, stopped, unlessStopped, waitFor, close };
+}

@@ -1,0 +1,172 @@
+import type { SharedQueue } from '../../ranges/index.js';
+import { Pause, sleep } from '../../runtime/index.js';
+import { joined } from '../../storage/index.js';
+import type { FoundDamage, HeightRange } from '../../storage/index.js';
+import type { IndexingParts } from './runIndexing.js';
+
+/** Damaged heights that wait to become holes; others are found again. */
+const MAX_WAITING = 4_096;
+/** Heights that are verified at once, and the least bytes that one counts as: an empty one costs time, too. */
+const STEP_HEIGHTS = 8;
+const LEAST_BYTES = 128;
+/** How long readers are told of heights that leave before these do: by then, what they do not find is healing. */
+const TELL_MS = 50;
+/** The shortest time between the beginnings of two passes, for small stores. */
+const MIN_PASS_MS = 3_600_000;
+/** How often a process that does not lead looks whether it does now. */
+const LOOK_EVERY_MS = 60_000;
+
+export type Healing = ReturnType<typeof heal>;
+
+/**
+ * Makes holes of damaged heights, which the backfill fills again: those that a read meets, and those that it finds itself,
+ * verifying the store over and over.
+ */
+export function heal(
+  parts: Pick<IndexingParts, 'clock' | 'lifecycle' | 'logger' | 'metrics' | 'store' | 'window'> & {
+    readonly queue?: Pick<SharedQueue, 'lastPlan'> | undefined;
+  },
+) {
+  const { clock, lifecycle, logger, metrics, queue, store, window } = parts;
+  /** What is wrong with each height that is not a hole yet. */
+  const waiting = new Map<number, string>();
+  let isAtWork = false;
+  let leaving: readonly HeightRange[] = [];
+  /** Damage was met at an unknown height: a pass is to begin at once. */
+  let isAnywhere = false;
+  const mustLook = (): boolean => isAnywhere;
+  const pause = new Pause(parts);
+  /** What reads or writes the store at this moment. */
+  const running = new Set<Promise<unknown>>();
+
+  const tracked = async (begin: () => Promise<void>): Promise<void> => {
+    const work = begin();
+    running.add(work);
+    try {
+      await work;
+    } finally {
+      running.delete(work);
+    }
+  };
+  const wait = ({ height, what }: FoundDamage): void => {
+    if (height === undefined || waiting.has(height) || waiting.size >= MAX_WAITING) return;
+    waiting.set(height, what);
+  };
+  /** The watermark cannot leave the index before the live range has grown above it. */
+  const mayLeave = (height: number): boolean => height < store.latestIndexedHeight();
+
+  const makeHoles = async (tellMs: number): Promise<void> => {
+    isAtWork = true;
+    try {
+      for (;;) {
+        const damaged = [...waiting].filter(([height]) => mayLeave(height));
+        if (damaged.length === 0) break;
+        const wanted = joined(damaged.map(([height]) => ({ from: height, to: height })));
+        leaving = wanted;
+        window.moved();
+        if (tellMs > 0) await sleep(clock, tellMs);
+        const holes = await store.heal(wanted, await queue?.lastPlan());
+        for (const [height, what] of damaged) {
+          waiting.delete(height);
+          if (!holes.some(({ from, to }) => height >= from && height <= to)) continue;
+          metrics.damagedHeights.inc();
+          logger.warn({ height, damage: what }, 'a stored height is damaged: it is fetched again');
+        }
+      }
+    } finally {
+      isAtWork = false;
+      leaving = [];
+    }
+    window.moved();
+  };
+  const work = (): void => {
+    if (isAtWork || ![...waiting.keys()].some(mayLeave)) return;
+    lifecycle.supervise(tracked(() => makeHoles(TELL_MS)));
+  };
+
+  /** Verifies all covered heights, newest first, a few at a time. */
+  const verify = async function* (signal: AbortSignal) {
+    let next = store.latestIndexedHeight();
+    for (;;) {
+      const below = next;
+      const range = store.coverage().findLast(({ from }) => from <= below);
+      if (range === undefined) return;
+      const to = Math.min(range.to, next);
+      const from = Math.max(range.from, to - STEP_HEIGHTS + 1);
+      const { bytes, damages } = await store.check({ from, to }, signal);
+      next = from - 1;
+      yield { bytes, cost: Math.max(bytes, LEAST_BYTES * (to - from + 1)), damages };
+    }
+  };
+  const pass = async (bytesPerSecond: number, signal: AbortSignal): Promise<void> => {
+    for await (const { bytes, cost, damages } of verify(signal)) {
+      for (const damage of damages) found(damage);
+      metrics.scrubbedBytes.inc(bytes);
+      await sleep(clock, bytesPerSecond === 0 ? 1 : (cost * 1_000) / bytesPerSecond, signal);
+    }
+  };
+  const scrub = async (bytesPerSecond: number, signal: AbortSignal): Promise<void> => {
+    for (;;) {
+      const startedAtMs = clock.monotonic();
+      // Of several processes, the one that leads verifies.
+      const isOurs = store.shared?.isLeading() !== false;
+      metrics.scrubRate.set(isOurs ? bytesPerSecond : 0);
+      if ((isOurs && bytesPerSecond > 0) || mustLook()) {
+        isAnywhere = false;
+        await pass(bytesPerSecond, signal);
+        metrics.lastScrub.set(Math.floor(clock.now() / 1_000));
+        logger.debug(
+          { seconds: Math.round((clock.monotonic() - startedAtMs) / 1_000) },
+          'all heights of the store are verified',
+        );
+      }
+      const passMs = isOurs ? MIN_PASS_MS : LOOK_EVERY_MS;
+      if (!mustLook()) await pause.sleep(passMs - (clock.monotonic() - startedAtMs), signal);
+    }
+  };
+
+  /** Does not throw, and may be told the same again. */
+  const found = ({ height, what }: FoundDamage): void => {
+    if (height === undefined) {
+      logger.debug({ damage: what }, 'damage at an unknown height: all of them are verified');
+      // A pass under way goes on: begun anew by every such read, none would ever reach the oldest heights.
+      isAnywhere = true;
+      pause.wake();
+      return;
+    }
+    wait({ height, what });
+    work();
+  };
+  store.onDamage(found);
+  // What was the watermark may be a hole now.
+  window.onMoved(work);
+  // The store closes next.
+  lifecycle.onClose('healing', async () => {
+    await Promise.allSettled(running);
+  });
+  return {
+    found,
+    /** Damaged heights that are about to become holes. */
+    leaving: (): readonly HeightRange[] => leaving,
+    /**
+     * Verifies the newest heights, of so many bytes, before anybody reads them: the process may have ended while they were
+     * written. Resolves when the damaged ones are holes. Expected errors: `StorageError`; the signal's abort reason.
+     */
+    checkNewest: (bytes: number, signal: AbortSignal): Promise<void> =>
+      tracked(async () => {
+        let seen = 0;
+        for await (const { cost, damages } of verify(signal)) {
+          for (const damage of damages) wait(damage);
+          seen += cost;
+          if (seen >= bytes) break;
+        }
+        if (waiting.size > 0) await makeHoles(0);
+      }),
+    /**
+     * Verifies all covered heights, newest first, over and over, at this pace; 0: only when damage was met at an unknown height. Rejects
+     * with the signal's abort reason; expected errors: `StorageError`.
+     */
+    scrub: (bytesPerSecond: number, signal: AbortSignal): Promise<void> =>
+      tracked(() => scrub(bytesPerSecond, signal)),
+  };
+}

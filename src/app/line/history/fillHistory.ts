@@ -1,0 +1,155 @@
+import type { AccessNetwork } from '../../../access/index.js';
+import type { DaemonConfig, HeightsToFill } from '../../../config/index.js';
+import { WorkSignal } from '../../../jobqueue/index.js';
+import { common, countHeights, LocalWorkSource, RangeRunner } from '../../../ranges/index.js';
+import type {
+  BackfillState,
+  BossWorkSource,
+  FillOrder,
+  RunningRange,
+  SharedQueue,
+} from '../../../ranges/index.js';
+import { every, Listeners, messageOf, OperatorError, wasAborted } from '../../../runtime/index.js';
+import { rangesInWords, sharedRangesOf } from '../../../storage/index.js';
+import type { BackfillPlan, FoundDamage, HeightRange } from '../../../storage/index.js';
+import { MAX_HEIGHT, readHeightsToFill } from '../../../config/index.js';
+import { heightsOf } from './plans.js';
+import { startRangeLine } from './rangeLine.js';
+import type { HistoryLine, HistoryParts } from './rangeLine.js';
+
+/**
+ * How often the nodes are asked again while no node serves some planned heights. It may never find one, so it should be cheap:
+ * each time costs every node one handshake.
+ */
+const UNSERVED_ASKED_EVERY_MS = 30_000;
+
+export type Backfill = ReturnType<typeof fillHistory>;
+
+/**
+ * Fills in history below the live range, while that follows the head. `maxRangeHeights`: heights of one range at most; default:
+ * as many as the store takes.
+ */
+export function fillHistory(
+  {
+    config,
+    maxRangeHeights,
+  }: { readonly config: DaemonConfig; readonly maxRangeHeights?: number | undefined },
+  parts: HistoryParts & {
+    /** Shared with other processes. Default: no other process has the store. */
+    readonly queue?: SharedQueue | undefined;
+  },
+) {
+  const { clock, logger, metrics, network, queue, random, store } = parts;
+  const begun = new WorkSignal();
+  const published = new Listeners();
+  let tellDamage: (damage: FoundDamage) => void = () => undefined;
+  /** The damaged heights of running ranges, by first height. */
+  const healing = new Map<number, readonly HeightRange[]>();
+  /** The plan of the configuration has been made, or was refused. */
+  let isPlanned = false;
+  const chain = { borders: () => network.heights.sporkRoots(), served: () => servedBy(network) };
+  const book = sharedRangesOf(store);
+  const source: LocalWorkSource | BossWorkSource =
+    queue !== undefined && book !== undefined
+      ? queue.source({ maxRangeHeights }, { book, chain })
+      : new LocalWorkSource({ maxRangeHeights }, { store, chain, clock, random, logger });
+  const runner = new RangeRunner<HistoryLine>(config.backfill, {
+    source,
+    onPublished: (range) => {
+      healed(range);
+      published.tell();
+    },
+    onDamage: (damage) => tellDamage(damage),
+    startLine: (job) => {
+      const damaged = common([job.range], store.healing());
+      if (damaged.length > 0) healing.set(job.range.from, damaged);
+      return startRangeLine(config, parts, job, { isUrgent: damaged.length > 0 });
+    },
+    logger,
+  });
+
+  const state = (): BackfillState => source.status();
+
+  const running = (): readonly RunningRange<HistoryLine>[] => runner.running();
+
+  /** True while something is planned and not paused. */
+  const hasWork = (): boolean => {
+    const isWanted = config.backfill.plan !== undefined && !isPlanned;
+    return isWanted || store.ranges.plans().some(({ isPaused }) => !isPaused);
+  };
+
+  /** Expected errors: OperatorError `usage`. */
+  const plan = async (wanted: HeightsToFill, order: FillOrder): Promise<BackfillPlan> =>
+    source.plan({ ...heightsOf(wanted, store, parts), order });
+
+  /** Call it when the live range has grown. */
+  const notify = (): void => {
+    begun.notify();
+    // Only its first block matters: plans lie below it.
+    if (store.ranges.plans().length > 0 && 'notify' in source) source.notify();
+  };
+
+  /** Takes no more ranges; `run` resolves when the running ones are done. False: none runs. */
+  const finish = (): boolean => {
+    if (!('drain' in source)) return false;
+    source.drain();
+    return running().length > 0;
+  };
+
+  /** Calls back when more history can be read. The callback must not throw. */
+  const onPublished = (callback: () => void): void => void published.add(callback);
+
+  /** Calls back when a range meets damage beside it. The callback must not throw. */
+  const onDamage = (callback: typeof tellDamage): void => void (tellDamage = callback);
+
+  /** Fills in the plans until `signal` aborts; then closes everything and resolves. Rejects as the line. */
+  const run = async (signal: AbortSignal): Promise<void> => {
+    try {
+      while (store.latestBlock() === undefined) await begun.wait(signal);
+      await planAsConfigured();
+      const asking = every(clock, UNSERVED_ASKED_EVERY_MS, () => {
+        if (hasWork() && state().unserved.length > 0) network.heights.askAgain();
+      });
+      try {
+        await runner.run(signal);
+      } finally {
+        asking.cancel();
+      }
+    } catch (error) {
+      if (!wasAborted(error, signal)) throw error;
+    }
+  };
+
+  /** Plans what the configuration asks for, once: after a restart it is planned, or filled in, already. */
+  const planAsConfigured = async (): Promise<void> => {
+    const wanted = config.backfill.plan;
+    if (wanted !== undefined) {
+      const heights = readHeightsToFill(wanted);
+      try {
+        if (heights !== undefined) await plan(heights, 'newest');
+      } catch (error) {
+        if (!(error instanceof OperatorError)) throw error;
+        logger.info({ why: messageOf(error) }, 'nothing is planned by backfill.plan');
+      }
+    }
+    isPlanned = true;
+    published.tell();
+  };
+
+  const healed = ({ from }: HeightRange): void => {
+    const heights = healing.get(from);
+    if (heights === undefined) return;
+    healing.delete(from);
+    metrics.healedHeights.inc(countHeights(heights));
+    logger.info({ heights: rangesInWords(heights) }, 'damaged heights are whole again');
+  };
+
+  return { source, state, running, hasWork, plan, notify, finish, onPublished, onDamage, run };
+}
+
+function servedBy(network: AccessNetwork): readonly HeightRange[] {
+  return network.heights.servedRanges().map(({ lowest = 0, endExclusive }) => ({
+    from: lowest,
+    to: endExclusive === undefined ? MAX_HEIGHT : endExclusive - 1,
+  }));
+}

@@ -1,0 +1,2 @@
+export { backfillOf, commandStore, plannedHeightOf } from './historyAtRest.js';
+export { openStoreReadOnly } from './openStore.js';

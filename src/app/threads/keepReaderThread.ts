@@ -1,0 +1,419 @@
+import type { AdmissionEnd, ForwardingAdmission } from '../../access/index.js';
+import type { NamedHeight, StatusDocument, WorkMoment } from '../../api/index.js';
+import type { Identifier } from '../../flow/index.js';
+import { mirrorMetrics } from '../../observability/index.js';
+import type { Logger, Metrics, MetricsSnapshot } from '../../observability/index.js';
+import {
+  AbortError,
+  asError,
+  doublingMs,
+  EndGate,
+  every,
+  isAbort,
+  messageOf,
+  OperatorError,
+  Pause,
+  sleep,
+} from '../../runtime/index.js';
+import type { Clock, Timer } from '../../runtime/index.js';
+import type { FoundDamage } from '../../storage/index.js';
+import type {
+  Answer,
+  FromReader,
+  IndexMoment,
+  OpenConnections,
+  Question,
+  ReaderAddresses,
+  ReaderOptions,
+  ReaderSettings,
+  Surroundings,
+} from './messages.js';
+import type { ReaderHandle, StartReader } from './startWorker.js';
+
+/** How often the thread is checked. The state and its surroundings are sent at least this often. */
+const LOOK_EVERY_MS = 500;
+/** After this time without an acknowledgement, readers count as not served. */
+export const DOWN_AFTER_MS = 3_000;
+/** After this long the thread is terminated and replaced. */
+export const HUNG_AFTER_MS = 8_000;
+/** The same for a thread that is not listening yet. */
+const START_LIMIT_MS = 30_000;
+/** A thread that ends is replaced at once; if its successor soon ends too, after this pause. */
+const RESTART_PAUSE = { minMs: 1_000, maxMs: 30_000 };
+/** A thread that has served for this long did not fail at its start. */
+const STABLE_AFTER_MS = 60_000;
+/** Time for a graceful stop; its servers take CLOSE_GRACE_MS (2 s) at most. */
+const STOP_GRACE_MS = 4_000;
+/** How long to wait for a moment at which the thread may be terminated. */
+const GATE_LIMIT_MS = 1_000;
+const GATE_LOOK_MS = 10;
+/** How long a scrape waits for the thread's metrics. */
+const SCRAPE_LIMIT_MS = 250;
+
+/** What the thread is sent and may ask. Everything is synchronous, except the admission of forwarded calls. */
+export interface ReaderSources {
+  readonly moment: () => IndexMoment;
+  readonly surroundings: () => Surroundings;
+  readonly status: () => StatusDocument;
+  readonly momentAt: (height: number) => WorkMoment;
+  readonly naming: (id: Identifier) => NamedHeight | undefined;
+  /** A read has met damage. Does not throw. */
+  readonly damaged: (damage: FoundDamage) => void;
+  readonly admission: ForwardingAdmission;
+}
+
+/** One thread, from its start to its end. */
+class Run {
+  readonly gate = EndGate.forThread();
+  readonly handle: ReaderHandle;
+  readonly ended: Promise<void>;
+  /** How each forwarded call ends that waits to be admitted or is under way. Bounded by the limits on forwarded calls. */
+  readonly calls = new Map<number, (end: AdmissionEnd) => void>();
+  /** A state was sent and is not acknowledged yet. */
+  awaitsAck = false;
+  /** Something has changed since that state. */
+  hasChanged = false;
+  /** Surroundings were sent since the last check. */
+  hasSurroundings = false;
+  /** How long an acknowledgement is overdue, as counted at each check; 0 when none is. */
+  silentMs = 0;
+  /** Monotonic; `undefined` until its servers listen. */
+  listensSinceMs: number | undefined;
+  /** As of the last acknowledgement; `undefined` while its servers do not listen. */
+  connections: OpenConnections | undefined;
+  /** Why it cannot serve, for the operator. */
+  refusal: string | undefined;
+  /** It hangs, and is terminated. */
+  isGivenUp = false;
+  stopping: Timer | undefined;
+
+  constructor(options: ReaderOptions, start: StartReader, onEnd: (error: unknown) => void) {
+    this.handle = start({ ...options, gate: this.gate.memory });
+    this.ended = new Promise((resolve) => {
+      this.handle.onEnd((error) => {
+        this.stopping?.cancel();
+        for (const id of [...this.calls.keys()]) this.over(id, 'other');
+        onEnd(error);
+        resolve();
+      });
+    });
+  }
+
+  get isServing(): boolean {
+    return this.listensSinceMs !== undefined && !this.isGivenUp;
+  }
+
+  /** A forwarded call is over, or no longer wants to be admitted. */
+  over(id: number, end: AdmissionEnd): void {
+    const finish = this.calls.get(id);
+    this.calls.delete(id);
+    finish?.(end);
+  }
+}
+
+export type ReaderThread = ReturnType<typeof keepReaderThread>;
+
+/**
+ * Keeps a reader thread running: sends it the state of the index, answers its questions, and replaces it on the same ports when
+ * it ends or hangs. Each state waits for the acknowledgement of the one before, which also serves as heartbeat. Indexing is not
+ * affected. The thread is started at once: it loads its modules and waits for `serve`.
+ */
+export function keepReaderThread(
+  wanted: ReaderOptions,
+  dependencies: {
+    readonly start: StartReader;
+    readonly clock: Clock;
+    readonly logger: Logger;
+    readonly metrics: Pick<Metrics, 'logLinesLost' | 'readersReplaced'>;
+  },
+) {
+  const { clock, logger, metrics, start } = dependencies;
+  /** The metrics of all threads so far. */
+  const reported = mirrorMetrics();
+  /** Woken by what the thread reports. */
+  const report = new Pause({ clock });
+  let scraping: Promise<void> | undefined;
+  let options = wanted;
+  let sources: ReaderSources | undefined;
+  let run: Run | undefined;
+  let looking: Timer | undefined;
+  let restart: Timer | undefined;
+  let lookedAtMs = 0;
+  /** Consecutive threads that ended soon after their start. */
+  let failures = 0;
+  /** Why the last thread ended. */
+  let cause: unknown;
+  let isClosing = false;
+  let closing: Promise<void> | undefined;
+  /** The successor of the thread must wait. */
+  let isHeldBack = false;
+  let serving:
+    | { readonly resolve: (addresses: ReaderAddresses) => void; readonly reject: (error: unknown) => void }
+    | undefined;
+
+  const begin = (): void => {
+    const begun = new Run(options, start, (error) => ended(begun, error));
+    begun.handle.onMessage((message) => receive(begun, message));
+    run = begun;
+    send(begun);
+  };
+
+  /** The first state starts its servers. */
+  const send = (to: Run): void => {
+    if (sources === undefined) return;
+    to.awaitsAck = true;
+    to.hasChanged = false;
+    const besides = to.hasSurroundings ? {} : { surroundings: sources.surroundings() };
+    to.hasSurroundings = true;
+    to.handle.post({ kind: 'state', moment: sources.moment(), ...besides });
+  };
+
+  const receive = (from: Run, message: FromReader): void => {
+    switch (message.kind) {
+      case 'ack':
+        from.connections = message.connections;
+        from.awaitsAck = false;
+        from.silentMs = 0;
+        if (from.hasChanged) send(from);
+        break;
+      case 'listening':
+        listening(from, message.addresses);
+        break;
+      case 'refused':
+        from.refusal = message.message;
+        serving?.reject(new OperatorError(message.exit, message.message));
+        break;
+      case 'ask':
+        // So that reads are at least as new as the status.
+        if (message.question.about === 'status') {
+          from.hasSurroundings = false;
+          send(from);
+        }
+        from.handle.post({ kind: 'answer', id: message.id, answer: answer(message.question) });
+        break;
+      case 'admit':
+        void admit(from, message);
+        break;
+      case 'over':
+        from.over(message.id, message.end);
+        break;
+      case 'damage':
+        sources?.damaged(message.damage);
+        break;
+      case 'metrics':
+        reported.update(message.metrics);
+        report.wake();
+        break;
+      case 'log':
+        logger[message.level](message.fields, message.message);
+        break;
+      case 'logLost':
+        metrics.logLinesLost.inc(message.records);
+        logger.warn({ records: message.records }, 'log records of the reader thread were dropped');
+        break;
+    }
+  };
+
+  const listening = (from: Run, addresses: ReaderAddresses): void => {
+    from.listensSinceMs = clock.monotonic();
+    // Its successor listens on the same ports.
+    const { api } = options;
+    const grpcPort = addresses.grpc?.port ?? api.grpcPort;
+    options = { ...options, api: { ...api, port: addresses.api.port, grpcPort } };
+    if (serving === undefined) logger.info(addresses, 'readers are served again');
+    serving?.resolve(addresses);
+    serving = undefined;
+    // So that some of its metrics are known if it never answers again.
+    from.handle.post({ kind: 'scrape' });
+  };
+
+  const answer = (question: Question): Answer => {
+    if (sources === undefined) throw new Error('the reader thread asked before it was sent any state');
+    switch (question.about) {
+      case 'status':
+        return sources.status();
+      case 'height':
+        return sources.momentAt(question.height);
+      case 'id':
+        return sources.naming(question.id);
+    }
+  };
+
+  /** Asks whether a call may be forwarded, and tells the thread. */
+  const admit = async (
+    { calls, handle }: Run,
+    { id, node, call }: Extract<FromReader, { readonly kind: 'admit' }>,
+  ): Promise<void> => {
+    const withdraw = new AbortController();
+    calls.set(id, () => withdraw.abort(new AbortError()));
+    try {
+      const outcome = (await sources?.admission.admit(node, call, withdraw.signal)) ?? 'gone';
+      if (typeof outcome === 'string') {
+        calls.delete(id);
+        handle.post({ kind: 'admission', id, outcome });
+      } else if (calls.has(id)) {
+        calls.set(id, (end) => outcome.over(end));
+        outcome.onMakeWay(() => handle.post({ kind: 'makeWay', id }));
+        handle.post({ kind: 'admission', id, outcome: 'admitted' });
+      } else {
+        // Cancelled while it was being admitted.
+        outcome.over('other');
+      }
+    } catch (error) {
+      if (!isAbort(error)) throw error;
+    }
+  };
+
+  /** The regular check: sends the state and its surroundings, or counts the silence. */
+  const look = (): void => {
+    const nowMs = clock.monotonic();
+    // A process that was suspended could receive nothing.
+    const passedMs = Math.min(nowMs - lookedAtMs, 2 * LOOK_EVERY_MS);
+    lookedAtMs = nowMs;
+    if (run === undefined || run.isGivenUp) return;
+    run.hasSurroundings = false;
+    if (run.awaitsAck) run.silentMs += passedMs;
+    else send(run);
+    if (run.silentMs === 0 && nowMs - (run.listensSinceMs ?? nowMs) >= STABLE_AFTER_MS) failures = 0;
+    const limitMs = run.isServing ? HUNG_AFTER_MS : START_LIMIT_MS;
+    if (run.silentMs < limitMs || isClosing) return;
+    cause = new Error(`no answer for ${limitMs / 1_000} s`);
+    run.isGivenUp = true;
+    void terminate(run);
+  };
+
+  /** Asks the thread to close its servers and end, terminates it if it does not, and resolves when it has ended. */
+  const stop = async (): Promise<void> => {
+    const stopped = run;
+    if (stopped === undefined) return;
+    if (stopped.silentMs >= DOWN_AFTER_MS && !stopped.gate.isLoading) void terminate(stopped);
+    else {
+      stopped.handle.post({ kind: 'stop' });
+      stopped.stopping ??= clock.setTimer(STOP_GRACE_MS, () => {
+        logger.warn({ limitMs: STOP_GRACE_MS }, 'the reader thread did not close in time');
+        void terminate(stopped);
+      });
+    }
+    await stopped.ended;
+  };
+
+  /** Waits for a safe moment: while the thread loads, and for a while if it is in a critical step. */
+  const terminate = async ({ gate, handle }: Run): Promise<void> => {
+    const endByMs = clock.monotonic() + GATE_LIMIT_MS;
+    while (!gate.close()) {
+      if (!gate.isLoading && clock.monotonic() >= endByMs) break;
+      await sleep(clock, GATE_LOOK_MS);
+    }
+    handle.terminate();
+  };
+
+  const ended = ({ isGivenUp, refusal }: Run, error: unknown): void => {
+    run = undefined;
+    // The next one counts from zero.
+    reported.ended();
+    report.wake();
+    if (isClosing) {
+      serving?.reject(new AbortError('stopping'));
+      return;
+    }
+    if (isHeldBack) return;
+    if (!isGivenUp) cause = refusal ?? error ?? 'it ended by itself';
+    if (serving !== undefined) {
+      // A thread that cannot start at all is the caller's problem.
+      serving.reject(asError(cause));
+      return;
+    }
+    if (sources === undefined) return;
+    const reason = isGivenUp ? 'hung' : 'died';
+    metrics.readersReplaced.inc({ reason });
+    const restartInMs = failures === 0 ? 0 : doublingMs(RESTART_PAUSE, failures - 1);
+    failures += 1;
+    const fields = { reason, detail: messageOf(cause), restartInMs };
+    logger.error(error === undefined ? fields : { ...fields, error }, 'the reader thread has ended');
+    restart = clock.setTimer(restartInMs, begin);
+  };
+
+  const end = async (): Promise<void> => {
+    isClosing = true;
+    restart?.cancel();
+    await stop();
+    looking?.cancel();
+  };
+  /** Call it when the index has changed. Cheap, and never throws. */
+  const notify = (): void => {
+    if (run?.awaitsAck === true) run.hasChanged = true;
+    else if (run !== undefined) send(run);
+  };
+
+  begin();
+  return {
+    notify,
+    /** Like `notify`, for the rest: readiness, and the nodes to forward to. */
+    notifyOfSurroundings: (): void => {
+      if (run !== undefined) run.hasSurroundings = false;
+      notify();
+    },
+    /**
+     * Resolves when the thread listens. Expected errors: OperatorError (an unusable address, and anything else that the
+     * operator must fix); AbortError when it is closed first.
+     */
+    serve: (given: ReaderSources): Promise<ReaderAddresses> => {
+      sources = given;
+      return new Promise((resolve, reject) => {
+        serving = { resolve, reject };
+        if (isClosing) reject(new AbortError('stopping'));
+        else if (run === undefined) reject(asError(cause));
+        else {
+          lookedAtMs = clock.monotonic();
+          looking = every(clock, LOOK_EVERY_MS, look);
+          send(run);
+        }
+      });
+    },
+    /** Changes this thread and every one that follows it. */
+    change: (change: Partial<ReaderSettings>): void => {
+      const settings = { ...options.settings, ...change };
+      options = { ...options, settings };
+      run?.handle.post({ kind: 'settings', settings });
+    },
+    /** Ends the thread, runs an action that needs what it holds, and starts another thread. */
+    without: async (action: () => Promise<void>): Promise<void> => {
+      restart?.cancel();
+      isHeldBack = true;
+      await stop();
+      cause = new Error('the store is opened again');
+      try {
+        await action();
+      } finally {
+        isHeldBack = false;
+        if (!isClosing) begin();
+      }
+    },
+    /** The connections of callers to each port; `undefined` while none are served. */
+    connections: (): OpenConnections | undefined => run?.connections,
+    /** Why readers are not served; `undefined` while they are, and before the first start. */
+    down: (): { readonly message: string } | undefined => {
+      if (serving !== undefined || isClosing || sources === undefined) return undefined;
+      if (!run?.isServing)
+        return { message: `the reader thread has ended (${messageOf(cause)}); a new one is starting` };
+      if (run.silentMs < DOWN_AFTER_MS) return undefined;
+      const seconds = Math.floor(run.silentMs / 1_000);
+      return {
+        message: `the reader thread has not answered for ${seconds} s; after ${HUNG_AFTER_MS / 1_000} s it is replaced`,
+      };
+    },
+    /** The totals of all threads so far. Asks the current one, once for all who ask at a time, with a short deadline. */
+    metrics: async (): Promise<readonly MetricsSnapshot[]> => {
+      if (run?.isServing) {
+        if (scraping === undefined) {
+          scraping = report.sleep(SCRAPE_LIMIT_MS).finally(() => (scraping = undefined));
+          run.handle.post({ kind: 'scrape' });
+        }
+        await scraping;
+      }
+      return reported.all();
+    },
+    /** Closes the servers and ends the thread; if it does not answer, it is terminated. Idempotent. */
+    close: (): Promise<void> => (closing ??= end()),
+  };
+}

@@ -1,0 +1,3 @@
+export * from './bls.js';
+export * from './verifyCertificate.js';
+export * from './serveCertificates.js';
