@@ -2,7 +2,7 @@ import { daemonSettings } from '../../src/config/index.js';
 import { describe, expect, it } from 'vitest';
 import { programVersion } from '../../src/app/index.js';
 import { ChainGenerator, oddKinds, profiles } from '../../src/devnet/index.js';
-import type { ChainOptions, DevnetHandle, DevnetOptions, FaultRule } from '../../src/devnet/index.js';
+import type { ChainOptions, DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
 import type { Identifier } from '../../src/flow/index.js';
 import { SCHEMA_VERSION } from '../../src/storage/index.js';
 import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
@@ -204,56 +204,4 @@ it('execution data alone follows a simulated node that was told to leave the sys
   const flags = ['--start-height', 'root', '--edi-only', '--stop-height', '150'];
   const daemon = await runDaemonHere(startArguments({ address }, scratchDirectory(), ...flags));
   expect(daemon).toMatchObject({ code: 0, stderr: '' });
-});
-
-describe('both together', () => {
-  it('with execution data leading: few collections are asked for', async () => {
-    const devnet = await nodeWith();
-    const dataDir = scratchDirectory();
-    const metrics = await indexAll(devnet, dataDir, ['--window', '64']);
-
-    // A few leave before the stream has shown its pace.
-    expect(completed(metrics).edi).toBeGreaterThan(withCollections.length * 0.75);
-    expect(collectionCalls(devnet)).toBeLessThan(distinctIds.size / 4);
-    expect(metrics.value('collection_requests_held_back_total')).toBeGreaterThan(0);
-    await expectTheStore(dataDir);
-  });
-
-  it('neck and neck: the winner of each height cancels what the other has under way', async () => {
-    // Nobody can tell who wins a race. So it begins where the requester runs alone, and ends where only execution data comes,
-    // while calls for the same heights are under way.
-    const [raceBegins, raceEnds] = [ROOT + 60, ROOT + 340];
-    const noExecutionData: FaultRule = {
-      method: 'SubscribeExecutionData*',
-      fault: 'execution_data_lag',
-      blocks: TOP,
-    };
-    const devnet = await nodeWith({ startHead: raceBegins, faults: [noExecutionData] });
-    const dataDir = scratchDirectory();
-    const flags = ['--window', '200', '--requester-timeout-ms', '600000'];
-    const daemon = await startDaemonHere(startArguments(devnet, dataDir, '--start-height', 'root', ...flags));
-    const alone = await daemon.reaches(raceBegins);
-    expect(alone.value('heights_completed_total', { source: 'requester' })).toBeGreaterThan(0);
-
-    devnet.node.setFaults([
-      { method: 'SubscribeExecutionData*', fault: 'latency', delayMs: 8 },
-      { method: 'GetFullCollectionByID', fault: 'latency', delayMs: 150, probability: 0.5 },
-    ]);
-    devnet.node.head.set(raceEnds);
-    await daemon.reaches(raceEnds);
-
-    const silent: FaultRule = { method: 'GetFullCollectionByID', fault: 'stall', fromHeight: raceEnds + 1 };
-    devnet.node.setFaults([silent, noExecutionData]);
-    devnet.node.head.set(TOP - 1);
-    await daemon.scrapeUntil((metrics) => metrics.value('collection_requests_in_flight') > 0);
-    devnet.node.setFaults([silent]);
-    devnet.node.head.set(TOP);
-    const metrics = await settles(daemon);
-
-    const { requester, edi } = completed(metrics);
-    expect(requester).toBeGreaterThan(0);
-    expect(edi).toBeGreaterThan(0);
-    expect(metrics.value('collection_requests_cancelled_total')).toBeGreaterThan(0);
-    await expectTheStore(dataDir);
-  });
 });
