@@ -149,7 +149,7 @@ it(
           expect(possible).toContain(answer);
         },
       ),
-      { numRuns: 200 },
+      { numRuns: 120 },
     );
   },
   TIMEOUT_MS,

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { IndexedRange } from '../../../src/api/index.js';
-import { decodeBlock, encodeTransaction } from '../../../src/flow/index.js';
+import { decodeBlock, encodeTransaction, serviceMethods } from '../../../src/flow/index.js';
 import type { Identifier, Transaction } from '../../../src/flow/index.js';
 import { StorageError } from '../../../src/storage/index.js';
 import { refusalOf } from '../../support/grpcProbe.js';
@@ -375,12 +375,26 @@ describe('GrpcApiServer', () => {
       });
     });
 
-    it('execution data is not served either', async () => {
-      const path = '/flow.executiondata.ExecutionDataAPI/GetExecutionDataByBlockID';
-      expect(await refusalOf(probe.raw(path, Buffer.alloc(0)))).toMatchObject({
-        code: 'UNIMPLEMENTED',
-        details: expect.stringContaining('does not keep execution data') as string,
-      });
+    it('nor is execution data, or a stream of what follows from it', async () => {
+      const data = 'flow.executiondata.ExecutionDataAPI';
+      const path = `/${data}/GetExecutionDataByBlockID`;
+      expect((await refusalOf(probe.raw(path, Buffer.alloc(0)))).details).toContain(
+        'does not keep execution data',
+      );
+      for (const other of [
+        ...serviceMethods(data).map((method) => `/${data}/${method}`),
+        ...[
+          'SendAndSubscribeTransactionStatuses',
+          'GetScheduledTransaction',
+          'GetScheduledTransactionResult',
+        ].map((method) => `/flow.access.AccessAPI/${method}`),
+        ...['GetExecutionReceiptsByBlockID', 'GetExecutionReceiptsByResultID'].map(
+          (method) => `/flow.access.AccessAPI/${method}`,
+        ),
+      ])
+        expect(await refusalOf(probe.raw(other, Buffer.alloc(0))), other).toMatchObject({
+          ...{ code: 'UNIMPLEMENTED', metadata: { reason: 'not_served' } },
+        });
     });
 
     it('a transaction larger than any request is refused in the same words', async () => {

@@ -19,7 +19,7 @@ import {
   verifyBlockCollections,
   WireError,
 } from '../../../src/flow/index.js';
-import { PlainClient } from '../../support/plainClient.js';
+import { GrpcProbe } from '../../support/grpcProbe.js';
 
 const HEAD = 300;
 const profile = { base: 'dense', odd: {} } as const;
@@ -29,9 +29,9 @@ afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close();
 });
 
-async function start(faults: readonly FaultRule[]): Promise<{ devnet: DevnetHandle; client: PlainClient }> {
+async function start(faults: readonly FaultRule[]): Promise<{ devnet: DevnetHandle; client: GrpcProbe }> {
   const devnet = await startDevnet({ startHead: HEAD, paused: true, profile, faults });
-  const client = new PlainClient(devnet.address, { 'grpc.max_receive_message_length': 4 * 1024 * 1024 });
+  const client = new GrpcProbe(devnet.address, { 'grpc.max_receive_message_length': 4 * 1024 * 1024 });
   closers.push(
     () => devnet.close(),
     () => client.close(),

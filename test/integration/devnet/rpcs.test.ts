@@ -6,13 +6,13 @@ import {
   startDevnet,
 } from '../../../src/devnet/index.js';
 import { identifierBytes } from '../../../src/flow/index.js';
-import { PlainClient } from '../../support/plainClient.js';
+import { GrpcProbe } from '../../support/grpcProbe.js';
 
 const ROOT = 1000;
 const HEAD = 1400;
 
 let devnet: DevnetHandle;
-let client: PlainClient;
+let client: GrpcProbe;
 /** A block with several collections, and transactions of every kind among its neighbours. */
 let block: GeneratedBlock;
 
@@ -26,7 +26,7 @@ beforeAll(async () => {
     paused: true,
     sealedLag: 5,
   });
-  client = new PlainClient(devnet.address);
+  client = new GrpcProbe(devnet.address);
   const heights = Array.from({ length: 300 }, (_, index) => ROOT + 20 + index);
   const found = heights
     .map((height) => devnet.chain.block(height))
@@ -161,7 +161,7 @@ it('plays an indexer where it is told to, and is none otherwise', async () => {
     paused: true,
     indexedBlocks: true,
   });
-  const plain = new PlainClient(indexer.address);
+  const plain = new GrpcProbe(indexer.address);
   const asked = plain.take('SubscribeIndexedBlocks', range, 2);
   indexer.node.head.advance(1);
   expect(await asked).toMatchObject(

@@ -2,7 +2,7 @@ import type { ClientReadableStream } from '@grpc/grpc-js';
 import { afterEach, describe, expect, it } from 'vitest';
 import { type DevnetHandle, type DevnetOptions, startDevnet } from '../../../src/devnet/index.js';
 import { identifierBytes } from '../../../src/flow/index.js';
-import { PlainClient } from '../../support/plainClient.js';
+import { GrpcProbe } from '../../support/grpcProbe.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
 const HEAD = 300;
@@ -15,9 +15,9 @@ afterEach(async () => {
 async function start(
   options: DevnetOptions = {},
   dependencies?: Parameters<typeof startDevnet>[1],
-): Promise<{ devnet: DevnetHandle; client: PlainClient }> {
+): Promise<{ devnet: DevnetHandle; client: GrpcProbe }> {
   const devnet = await startDevnet({ startHead: HEAD, paused: true, sealedLag: 5, ...options }, dependencies);
-  const client = new PlainClient(devnet.address);
+  const client = new GrpcProbe(devnet.address);
   closers.push(
     () => devnet.close(),
     () => client.close(),
@@ -96,7 +96,7 @@ describe('flow control', () => {
    * A stream whose reader takes one message and then no more, once the pipes between the two are full and nothing moves.
    * (A grpc-js client honours back-pressure from its first read on, not before.)
    */
-  async function clogged(devnet: DevnetHandle, client: PlainClient): Promise<Clogged> {
+  async function clogged(devnet: DevnetHandle, client: GrpcProbe): Promise<Clogged> {
     const call = client.stream('SubscribeExecutionDataFromStartBlockHeight', { start_block_height: 1 });
     call.on('error', () => undefined);
     closers.push(() => call.cancel());

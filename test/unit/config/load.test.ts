@@ -104,33 +104,6 @@ describe('precedence', () => {
     });
   });
 
-  it('reads lists from repeated flags, commas in the environment and arrays in a file', () => {
-    expect(load({ flags: { accessNodes: ['a:1', 'b:2'] } }).config.accessNodes).toEqual(['a:1', 'b:2']);
-    expect(load({ environment: { FCI_ACCESS_NODES: 'a:1, b:2' } }).config.accessNodes).toEqual([
-      'a:1',
-      'b:2',
-    ]);
-    expect(load({ file: { accessNodes: ['a:1', 'b:2'] } }).config.accessNodes).toEqual(['a:1', 'b:2']);
-  });
-
-  it('reads sizes with units and switches', () => {
-    const { config } = load({
-      flags: { maxInFlightBytes: ['64MiB'], 'edi.enabled': ['false'] },
-      environment: { FCI_ACCESS_MAX_MESSAGE_BYTES: '1GiB' },
-    });
-    expect(config.maxInFlightBytes).toBe(64 * 1024 * 1024);
-    expect(config.access.maxMessageBytes).toBe(1024 ** 3);
-    expect(config.edi.enabled).toBe(false);
-  });
-
-  it('reads a port, or the word that leaves it closed', () => {
-    expect(load({ flags: { 'api.grpcPort': ['off'] } }).config.api.grpcPort).toBe('off');
-    expect(load({ file: { api: { grpcPort: 0 } } }).config.api.grpcPort).toBe(0);
-    // Some editors begin a file with a byte order mark.
-    expect(load({ file: '\uFEFF{"window": 3}' }).config.window).toBe(3);
-    expect(load({ environment: { FCI_API_GRPC_PORT: '9000' } }).config.api.grpcPort).toBe(9000);
-  });
-
   it('reads the address that requests are forwarded to, which is a base and nothing else', () => {
     const forwardRest = (address: string): string | undefined =>
       load({ flags: { 'api.forwardRest': [address] } }).config.api.forwardRest;
