@@ -10,13 +10,7 @@ import { atEnd } from '../support/cleanup.js';
 import { eventually, scratchDirectory } from '../support/program.js';
 import { certificateOf, TestSecrets } from '../support/secretFiles.js';
 import { expectNoDamage } from '../support/provenStore.js';
-import {
-  devnetForTest,
-  runDaemonHere,
-  startArguments,
-  startDaemon,
-  startDaemonHere,
-} from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemon, startDaemonHere } from '../support/runningDaemon.js';
 import type { DaemonHere, RunningDaemon } from '../support/runningDaemon.js';
 import type { ScrapedMetrics } from '../support/scrapedMetrics.js';
 import { dumpStore, firstDifference } from '../support/storeDump.js';
@@ -287,12 +281,4 @@ describe('a peer that lies', () => {
     await eventually(async () => words.test((await peerOf(daemon)).reason ?? '') || undefined);
     await daemon.reaches(TOP);
   });
-});
-
-it('is not a source where execution data is to be the only one', async () => {
-  const devnet = await nodeWith();
-  const args = startArguments(devnet, scratchDirectory(), '--edi-only', '--peer', '127.0.0.1:7181');
-  const { code, stderr } = await runDaemonHere(args);
-  expect(code).toBe(78);
-  expect(stderr).toMatch(/ediOnly takes collections from the execution-data stream alone, but peers names/);
 });

@@ -82,7 +82,7 @@ export function descriptorFaults(files: readonly FileShape[]): readonly string[]
     file,
     ...typesOf(file.package ?? '', file.messageType, file.enumType),
   }));
-  const homes = new Map(
+  const homes = new Map<string, { readonly file: string; readonly type: number }>(
     all.flatMap(({ file, messages, enums }) => [
       ...messages.map(([name]) => [`.${name}`, { file: file.name, type: MESSAGE }] as const),
       ...enums.map((name) => [`.${name}`, { file: file.name, type: ENUM }] as const),

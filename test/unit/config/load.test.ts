@@ -233,6 +233,12 @@ describe('refusals', () => {
       /Remove --no-edi .* or drop --edi-only/,
     ],
     [
+      'ediOnly with a peer',
+      { flags: { ediOnly: ['true'], peers: ['indexer:7181'] } },
+      'configuration',
+      /ediOnly takes collections from the execution-data stream alone, but peers names/,
+    ],
+    [
       'proven finality without proofs',
       { flags: { 'proof.finality': ['proven'], 'proof.mode': ['off'] } },
       'configuration',

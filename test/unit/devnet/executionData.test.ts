@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Chain, ChainGenerator, profiles } from '../../../src/devnet/index.js';
-import { decodeExecutionDataResponse, decodeTransaction, transactionId } from '../../../src/flow/index.js';
+import { decodeTransaction, transactionId } from '../../../src/flow/index.js';
 import { loadMessages } from '../../support/flowWire.js';
 
 const profile = { odd: { ...profiles.mixed.odd, bigCollection: 0 }, trieUpdateBytes: 4096 };
@@ -42,15 +42,6 @@ describe('execution data', () => {
       expect(chunks).toHaveLength(chain.block(height).collections.length + 1);
       expect(chunks.at(-1)?.collection.transactions.length).toBeGreaterThanOrEqual(2);
     }
-  });
-
-  it('ends with the last guaranteed collection on a network without a system chunk', () => {
-    const bare = new Chain({ profile, rootHeight: 1000, systemChunk: false });
-    for (let height = 1000; height < 1060; height++) {
-      const { chunks } = decodeExecutionDataResponse(bare.executionData(height));
-      expect(chunks).toHaveLength(bare.block(height).collections.length);
-    }
-    expect(bare.generator.repeatedSystemTransactions.size).toBe(0);
   });
 
   it('is full of what an indexer skips, and all of it is well-formed', () => {
