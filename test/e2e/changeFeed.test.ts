@@ -145,7 +145,7 @@ it('clients that follow see every height once and in order, through restarts and
     await Promise.all(following);
   }
 
-  const daemon = await startDaemon(args);
+  const daemon = await startDaemonHere(args);
   const following = followers.map((follower) => follower.follow(daemon));
   await everyoneHas(top);
   for (const follower of followers) {
