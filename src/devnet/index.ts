@@ -1,6 +1,6 @@
 export { ChainGenerator } from './chain/ChainGenerator.js';
 export type { ChainOptions, GeneratedBlock, GeneratedCollection } from './chain/ChainGenerator.js';
-export { Chain, INDEXED_COLLECTIONS } from './chain/Chain.js';
+export { Chain } from './chain/Chain.js';
 export { collectionLagMs } from './node/collectionLag.js';
 export { DevnetNode } from './node/DevnetNode.js';
 export { parseFaults } from './faults/faultRules.js';

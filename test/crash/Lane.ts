@@ -13,7 +13,7 @@ import type { Failpoint } from './failpoints.js';
 import { demand, FIRST_HEIGHT, Judge, LAST_HEIGHT, Verdict } from './Judge.js';
 import type { Doubts, Found } from './Judge.js';
 import type { CrashPlan } from './Steps.js';
-import { newestLog } from './SteppedDatabase.js';
+import { newestLog } from './steppedDatabase.js';
 import type { Witness } from './Witness.js';
 
 /** No process takes longer: it hangs. */

@@ -5,8 +5,8 @@ import type { OpenStore } from '../../src/app/stores/openStore.js';
 import { createLogger } from '../../src/observability/index.js';
 import type { Logger } from '../../src/observability/index.js';
 import { defaultTuning } from '../../src/storage/leveldb/directory/openLevel.js';
-import { steppedDatabase } from './SteppedDatabase.js';
-import { SteppedStore } from './SteppedStore.js';
+import { steppedDatabase } from './steppedDatabase.js';
+import { stepped } from './steppedStore.js';
 import type { Steps } from './Steps.js';
 
 export function steppedStore(
@@ -21,7 +21,7 @@ export function steppedStore(
     );
     steps.operation = 'idle';
     steps.take('open.read');
-    return new SteppedStore(inner, steps, isRewindCommand);
+    return stepped(inner, steps, isRewindCommand);
   };
 }
 

@@ -21,8 +21,8 @@ import type { DaemonHere } from '../support/runningDaemon.js';
 import { dumpStore, firstDifference } from '../support/storeDump.js';
 
 const ROOT = 300;
-const MIDDLE = 420;
-const HEAD = 500;
+const MIDDLE = 370;
+const HEAD = 420;
 const chainOptions: ChainOptions = { seed: 11, rootHeight: ROOT, profile: 'mixed' };
 const chain: readonly BlockEntry[] = blocksOf(new ChainGenerator(chainOptions), ROOT, HEAD).map((block) => ({
   block: decodeBlockMessage(Buffer.from(block.encoded)),

@@ -1,10 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import type { DevnetHandle } from '../../src/devnet/index.js';
 import { scratchDirectory, startProgram } from '../support/program.js';
 import type { Program } from '../support/program.js';
-import { expectNoDamage, stopAndProve } from '../support/provenStore.js';
-import { devnetForTest, startArguments, startDaemon, startDaemonHere } from '../support/runningDaemon.js';
+import { expectNoDamage } from '../support/provenStore.js';
+import { startArguments, startDaemon } from '../support/runningDaemon.js';
 
 const MIB = 1024 * 1024;
 const WINDOW = 64;
@@ -52,49 +51,6 @@ describe('catching up', () => {
     },
   );
 
-  it('asks for no block above the indexed height and the window where blocks are polled', async () => {
-    const head = 450;
-    const devnet = await devnetForTest({
-      profile: 'mainnet',
-      startHead: head,
-      paused: true,
-      streams: false,
-      executionData: false,
-    });
-    // One height is withheld: the window stops above it, and so must all that is asked for.
-    let withheld = 300;
-    while (devnet.chain.block(withheld).collections.length === 0) withheld += 1;
-    devnet.node.setFaults([
-      {
-        method: 'GetFullCollectionByID',
-        fromHeight: withheld,
-        toHeight: withheld,
-        fault: 'error',
-        code: 'NOT_FOUND',
-      },
-    ]);
-    const dataDir = scratchDirectory();
-    const daemon = await startDaemonHere(
-      startArguments(devnet, dataDir, '--start-height', '0', '--window', String(WINDOW)),
-    );
-    const bound = withheld - 1 + WINDOW;
-    await daemon.scrapeUntil(
-      (metrics) =>
-        metrics.value('latest_indexed_height') === withheld - 1 &&
-        metrics.value('in_flight_heights') === 1 &&
-        metrics.value('collection_requests_in_flight') === 0,
-    );
-    expect(devnet.node.requests.highestHeightAsked('GetBlockByHeight')).toBe(bound);
-    expect(highestCollectionHeightAsked(devnet)).toBeLessThanOrEqual(bound);
-
-    devnet.node.setFaults([]);
-    await stopAndProve(daemon, dataDir, {
-      firstHeight: 0,
-      latestHeight: head,
-      chainAt: () => devnet.chain,
-    });
-  });
-
   it('costs no memory and no time to begin a hundred million heights behind the head', async () => {
     const devnet = startProgram([
       ...['devnet', '--port', '0', '--profile', 'mainnet', '--history', '100000000', '--no-hashed-ids'],
@@ -113,12 +69,3 @@ describe('catching up', () => {
     expect(await daemon.program.stop()).toBe(0);
   });
 });
-
-/** Of the collections asked for by id lately, the height of the highest; -1 while none was. */
-function highestCollectionHeightAsked({ node }: DevnetHandle): number {
-  return node.requests
-    .idsAsked('GetFullCollectionByID')
-    .slice(-4 * WINDOW)
-    .map((id) => node.chain.findCollection(Buffer.from(id, 'hex'))?.block.height ?? Infinity)
-    .reduce((highest, height) => Math.max(highest, height), -1);
-}

@@ -10,7 +10,6 @@ import { devnetForTest, startArguments, startDaemon, startDaemonHere } from '../
 import type { DaemonHere, RunningDaemon } from '../support/runningDaemon.js';
 
 const ROOT = 500;
-const INDEX_API = 'flow_collection_indexer.v1.IndexAPI';
 const chainOptions = { seed: 11, rootHeight: ROOT } as const;
 const chain = new ChainGenerator(chainOptions);
 
@@ -85,7 +84,7 @@ class HeightsFollower extends GrpcFollower {
       last === undefined
         ? { start_height: ROOT }
         : { last_seen: { height: last.height, block_id: Buffer.from(last.id, 'hex') } };
-    return ['SubscribeIndexedHeights', start, INDEX_API];
+    return ['SubscribeIndexedHeights', start];
   }
 
   protected take(message: Message): void {
@@ -146,7 +145,7 @@ it('clients that follow see every height once and in order, through restarts and
     await Promise.all(following);
   }
 
-  const daemon = await startDaemon(args);
+  const daemon = await startDaemonHere(args);
   const following = followers.map((follower) => follower.follow(daemon));
   await everyoneHas(top);
   for (const follower of followers) {

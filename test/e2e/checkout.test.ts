@@ -14,6 +14,7 @@ import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
 import { atEnd } from '../support/cleanup.js';
 import { scratchDirectory } from '../support/program.js';
+import { expectNoDamage } from '../support/provenStore.js';
 
 const run = promisify(execFile);
 const root = join(import.meta.dirname, '../..');
@@ -88,8 +89,13 @@ it('installs, builds and runs in any checkout: after an install for production, 
   leaveOutDevelopment(folder);
 
   const { stdout } = await npm(link, hostile, 'run', 'quickstart', '--', '--once', '--blocks', '20');
-  expect(stdout).toContain('Caught up: heights 0 to ');
+  const caughtUp = /Caught up: heights 0 to (\d+) are complete, verified and on disk\./.exec(stdout);
+  expect(Number(caughtUp?.[1])).toBeGreaterThanOrEqual(15);
+  for (const place of ['/status', '/v1/blocks?height=sealed&expand=payload', '/metrics', '/readyz'])
+    expect(stdout).toMatch(new RegExp(`http://127\\.0\\.0\\.1:\\d+${place.replace('?', '\\?')}\n`));
+  expect(stdout).toContain('node dist/main.js status --data-dir data/quickstart');
   expect(stdout).toMatch(/Everything is stopped\.\n$/);
+  await expectNoDamage(join(folder, 'data/quickstart'));
 
   // What is complete is not installed again; and scripts need no others that npm runs before them.
   const lockfile = join(folder, 'node_modules/.package-lock.json');

@@ -1,13 +1,11 @@
 import { once } from 'node:events';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { connect, createServer } from 'node:net';
-import type { AddressInfo } from 'node:net';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { programVersion } from '../../src/app/index.js';
 import { ChainGenerator } from '../../src/devnet/index.js';
 import type { ChainOptions, DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
-import { PROOFS_SCHEMA_VERSION } from '../../src/storage/records/schema.js';
 import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
 import { runCommand } from '../support/commandLine.js';
 import { runProgram, scratchDirectory, startProgram } from '../support/program.js';
@@ -19,7 +17,6 @@ import {
   startDaemonHere,
 } from '../support/runningDaemon.js';
 import { dumpStore, firstDifference, storeFlags, storePath } from '../support/storeDump.js';
-import { sealed, withRawDatabase } from '../support/storeDirectory.js';
 
 const ROOT = 100;
 const HEAD = 200;
@@ -146,23 +143,6 @@ describe('start', () => {
     expectRefusal(refused, 78, /stopHeight 150 is below the first height, 200/);
   });
 
-  it('refuses a store of another chain, and one that a newer version wrote', async () => {
-    const dataDir = await filledDirectory();
-    const other = await runProgram(['start', '--network', 'emulator', '--data-dir', dataDir]);
-    expectRefusal(other, 76, /belongs to chain flow-localnet, not to flow-emulator/);
-
-    await withRawDatabase(storePath(dataDir), async (database) => {
-      const key = Buffer.of(0x01);
-      const meta = { schemaVersion: PROOFS_SCHEMA_VERSION + 1, chainId: 'flow-localnet', new: 'things' };
-      await database.put(key, sealed(key, Buffer.from(JSON.stringify(meta))));
-    });
-    for (const run of [
-      runProgram(['start', ...storeFlags(dataDir)]),
-      verified(runCommand(['verify', ...storeFlags(dataDir)])),
-    ])
-      expectRefusal(await run, 78, /newer version.*Upgrade/);
-  });
-
   it('refuses a data directory in use; so do the commands that read or change the store', async () => {
     const devnet = await nodeWith();
     const dataDir = await filledDirectory();
@@ -196,15 +176,6 @@ describe('start', () => {
       /is not a store: it holds other files \(thesis\.txt\)/,
     );
     expect(readdirSync(storePath(dataDir))).toEqual(['thesis.txt']);
-  });
-
-  it.each(['api', 'metrics'])('refuses an %s port in use', async (server) => {
-    const occupied = createServer();
-    onTestFinished(() => void occupied.close());
-    await once(occupied.listen(0, '127.0.0.1'), 'listening');
-    const port = String((occupied.address() as AddressInfo).port);
-    const refused = await runStart(nowhere, scratchDirectory(), `--${server}-port`, port);
-    expectRefusal(refused, 78, new RegExp(`${port}.*in use.*--${server}-port`));
   });
 });
 

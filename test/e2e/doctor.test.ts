@@ -7,7 +7,7 @@ import type { Verdict } from '../../src/app/index.js';
 import { loadConfig } from '../../src/config/index.js';
 import { systemClock } from '../../src/runtime/index.js';
 import { runCommand } from '../support/commandLine.js';
-import { encrypted } from '../support/encryptedNode.js';
+import { HostedNode } from '../support/hostedNode.js';
 import { scratchDirectory } from '../support/program.js';
 import { relayedPeer } from '../support/relayedPeer.js';
 import {
@@ -124,7 +124,7 @@ describe('doctor', () => {
     ]);
 
     const devnet = await node();
-    const secret = `localhost:${await encrypted(devnet)}`;
+    const secret = (await HostedNode.before(devnet)).name;
     const plain = await examined(startArguments({ address: secret }, scratchDirectory()));
     expect(plain.saying('nodes', 'problem')).toContain(`write grpcs://${secret}`);
     const untrusted = await examined(startArguments({ address: `grpcs://${secret}` }, scratchDirectory()));

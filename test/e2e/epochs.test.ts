@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { StatusDocument } from '../../src/api/index.js';
-import type { DevnetHandle, DevnetOptions, FaultRule } from '../../src/devnet/index.js';
+import type { DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
 import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 import type { DaemonHere } from '../support/runningDaemon.js';
 import { eventually, scratchDirectory } from '../support/program.js';
@@ -21,11 +21,6 @@ function epochsForTest(options: DevnetOptions = {}): Promise<DevnetHandle> {
     ...options,
   });
 }
-
-const withholding: FaultRule = {
-  ...{ method: METHOD, fault: 'error', code: 'NOT_FOUND' },
-  ...{ fromHeight: BORDER - 2, toHeight: BORDER - 1 },
-};
 
 const proofOf = async (daemon: DaemonHere) => (await daemon.status()).proof;
 const proven = (daemon: DaemonHere, height: number) =>
@@ -103,31 +98,6 @@ describe('a daemon on a chain of epochs', () => {
       expect((await proofOf(daemon)).committee).toMatchObject({ epoch });
     }
     expect((await proofOf(daemon)).anchor).toMatchObject({ kind: 'checkpoint', height: 0, id });
-    expect(await daemon.program.stop()).toBe(0);
-  });
-
-  it('takes that committee neither where the state is withheld that names the true one, nor after a restart', async () => {
-    const forger = await epochsForTest({ forgedEpoch: 2, faults: [withholding] });
-    const dataDir = scratchDirectory();
-    for (let starts = 0; starts < 2; starts += 1) {
-      const daemon = await start(forger, dataDir);
-      await daemon.reaches(HEAD);
-      const reason = await reasonOf(daemon, 'who signs after view 1023 is not known');
-      expect(reason).toContain(`no access node gives the protocol state of block ${BORDER - 2}: `);
-      await proven(daemon, BORDER - 2);
-      expect((await proofOf(daemon)).anchor).toMatchObject({ kind: 'first_use', height: 0 });
-      expect(await daemon.program.stop()).toBe(0);
-    }
-  });
-
-  it('takes no forged state, and names the node that gives it', async () => {
-    const forged: FaultRule = { method: METHOD, fault: 'wrong_body', fromHeight: 1 };
-    const forger = await epochsForTest({ faults: [forged] });
-    const dataDir = scratchDirectory();
-    const daemon = await start(forger, dataDir);
-    const reason = await reasonOf(daemon, 'who signs after view');
-    expect(reason).toContain(forger.address);
-    expect(reason).toContain('does not have the id that it should have');
     expect(await daemon.program.stop()).toBe(0);
   });
 });

@@ -7,7 +7,7 @@ import { seededRandom } from '../../src/runtime/random.js';
 import { runCommand } from '../support/commandLine.js';
 import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
 import { eventually, scratchDirectory, startProgram } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 import { storeFlags } from '../support/storeDump.js';
 
 const FIRST = 100;
@@ -66,7 +66,7 @@ it('an export that is killed at any instant, and resumed, leaves what one in one
 it('a running daemon and its store give the same files; following, a partition is written once it is whole', async () => {
   const devnet = await devnetForTest({ ...options, startHead: 160, paused: true, sealedLag: 0 });
   const dataDir = scratchDirectory();
-  const daemon = await startDaemon(startArguments(devnet, dataDir, '--start-height', 'root'));
+  const daemon = await startDaemonHere(startArguments(devnet, dataDir, '--start-height', 'root'));
   await daemon.reaches(160);
   const [followed, atRest] = ['followed', 'at-rest'].map((name) => join(scratchDirectory(), name)) as [
     string,

@@ -72,18 +72,6 @@ describe('the servers', () => {
     expect(remark).toMatchObject({ level: 'debug', text: expect.stringContaining('of somebody') as string });
     expect(daemon.program.stderr).toBe('');
   });
-
-  it('answer an address no more often than they are told to; the metrics are not held back', async () => {
-    const node = await devnetForTest({ startHead: 3, paused: true });
-    const daemon = await startDaemonHere(
-      startArguments(node, scratchDirectory(), '--api-rate-per-second-per-address', '2'),
-    );
-    const answers = await Promise.all(Array.from({ length: 20 }, () => daemon.api('/status')));
-    const refused = answers.find(({ status }) => status === 429);
-    expect(refused?.headers.get('retry-after')).toBe('1');
-    const probes = await Promise.all(Array.from({ length: 20 }, () => daemon.health('/livez')));
-    expect(probes.map(({ status }) => status)).toEqual(Array.from({ length: 20 }, () => 200));
-  });
 });
 
 describe('credentials in an endpoint', () => {

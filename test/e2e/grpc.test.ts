@@ -6,7 +6,6 @@ import type { ChainOptions } from '../../src/devnet/index.js';
 import { blocksOf } from '../support/chainReference.js';
 import { GrpcProbe, refusalOf } from '../support/grpcProbe.js';
 import type { Message } from '../support/grpcProbe.js';
-import { PlainClient } from '../support/plainClient.js';
 import { eventually, scratchDirectory } from '../support/program.js';
 import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 
@@ -49,7 +48,7 @@ async function each<T>(all: readonly T[], compare: (one: T) => Promise<unknown>)
 
 /** The subscriptions, each from its beginning to the last block that it has to tell. */
 async function expectSameStreams(our: string, their: string): Promise<void> {
-  const clients = [our, their].map((address) => new PlainClient(address));
+  const clients = [our, their].map((address) => new GrpcProbe(address));
   onTestFinished(() => clients.forEach((client) => client.close()));
   const sealed = TOP - SEALED_LAG;
   const middle = blocks[20]!;

@@ -1,8 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { Client, credentials, status } from '@grpc/grpc-js';
+import { status } from '@grpc/grpc-js';
 import type { ServiceError } from '@grpc/grpc-js';
-import type { MethodDefinition, PackageDefinition } from '@grpc/proto-loader';
 import { expect, it } from 'vitest';
 import { decodeTransaction } from '../../src/flow/index.js';
 import { atEnd } from '../support/cleanup.js';
@@ -14,10 +13,8 @@ const page = readFileSync(new URL('../../docs/grpc.md', import.meta.url), 'utf8'
 const DOCUMENTED_ADDRESS = '127.0.0.1:7181';
 /** The height that the page asks for. */
 const ROOT = 158_000_000;
-const DEADLINE_MS = 60_000;
 
 type Message = Readonly<Record<string, unknown>>;
-type Method = MethodDefinition<object, object>;
 
 /** Every line of the page's shell blocks. */
 const shell = [...page.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block = '']) => block).join('');
@@ -45,89 +42,26 @@ function commandsOf(script: string): string[][] {
   return commands;
 }
 
-/** What grpcurl does of all that it can, for a server that it knows nothing of. */
-class Grpcurl {
-  readonly #client: Client;
-  readonly #reflected: ReflectedClient;
-  readonly #services = new Map<string, PackageDefinition>();
-
-  constructor(address: string) {
-    this.#client = new Client(address, credentials.createInsecure());
-    this.#reflected = new ReflectedClient(address);
+/** What grpcurl does of all that it can, for a server that it knows nothing of: the answer, or the first of the answers. */
+async function grpcurl(client: ReflectedClient, words: readonly string[]): Promise<Message> {
+  const [plaintext, ...rest] = words;
+  expect(plaintext).toBe('-plaintext');
+  const data = rest[0] === '-d' ? rest.splice(0, 2)[1] : undefined;
+  const [address, verb = '', symbol = ''] = rest;
+  expect(address).toBe(DOCUMENTED_ADDRESS);
+  if (verb === 'list') return { services: await client.services() };
+  if (verb === 'describe') {
+    const [answer] = await client.reflect({ file_containing_symbol: symbol });
+    return { files: answer?.file_descriptor_response?.file_descriptor_proto ?? [] };
   }
-
-  close(): void {
-    this.#client.close();
-    this.#reflected.close();
-  }
-
-  /** The answer, or the first of the answers. */
-  async run(words: readonly string[]): Promise<Message> {
-    const [plaintext, ...rest] = words;
-    expect(plaintext).toBe('-plaintext');
-    const data = rest[0] === '-d' ? rest.splice(0, 2)[1] : undefined;
-    const [address, verb = '', symbol = ''] = rest;
-    expect(address).toBe(DOCUMENTED_ADDRESS);
-    if (verb === 'list') return { services: await this.services() };
-    if (verb === 'describe') {
-      const [answer] = await this.#reflected.reflect({ file_containing_symbol: symbol });
-      return { files: answer?.file_descriptor_response?.file_descriptor_proto ?? [] };
-    }
-    expect(rest).toHaveLength(2);
-    const [service = '', method = ''] = verb.split('/');
-    return this.call(await this.method(service, method), JSON.parse(data ?? '{}') as Message);
-  }
-
-  services(): Promise<readonly string[]> {
-    return this.#reflected.services();
-  }
-
-  async methods(service: string): Promise<readonly string[]> {
-    return Object.keys((await this.#describe(service))[service] ?? {});
-  }
-
-  async method(service: string, name: string): Promise<Method> {
-    const methods = (await this.#describe(service))[service] as unknown as Readonly<Record<string, Method>>;
-    const found = methods[name];
-    if (found === undefined) throw new Error(`${service} has no method ${name}`);
-    return found;
-  }
-
-  /** Bytes in a request are base64, and it may have no other fields than the method knows. */
-  async call(method: Method, request: Message): Promise<Message> {
-    const { field } = method.requestType.type as { readonly field: readonly { readonly name: string }[] };
-    expect(field.map(({ name }) => name)).toEqual(expect.arrayContaining(Object.keys(request)));
-    const decode = (answer: Buffer): Message => method.responseDeserialize(answer) as Message;
-    const deadline = Date.now() + DEADLINE_MS;
-    const { path, requestSerialize } = method;
-    if (!method.responseStream) {
-      return new Promise((resolve, reject) => {
-        this.#client.makeUnaryRequest(
-          path,
-          requestSerialize,
-          decode,
-          request,
-          { deadline },
-          (error, answer) => (error === null ? resolve(answer ?? {}) : reject(error)),
-        );
-      });
-    }
-    const call = this.#client.makeServerStreamRequest(path, requestSerialize, decode, request, { deadline });
-    return new Promise((resolve, reject) => {
-      call.on('error', reject);
-      call.on('end', () => reject(new Error(`${path} ended without an answer`)));
-      call.once('data', (answer: Message) => {
-        resolve(answer);
-        call.cancel();
-      });
-    });
-  }
-
-  async #describe(service: string): Promise<PackageDefinition> {
-    const known = this.#services.get(service) ?? (await this.#reflected.describe(service));
-    this.#services.set(service, known);
-    return known;
-  }
+  expect(rest).toHaveLength(2);
+  const [service = '', method = ''] = verb.split('/');
+  const request = JSON.parse(data ?? '{}') as Message;
+  const { field } = (await client.methods(service))[method]?.requestType.type as {
+    readonly field: readonly { readonly name: string }[];
+  };
+  expect(field.map(({ name }) => name)).toEqual(expect.arrayContaining(Object.keys(request)));
+  return client.call(service, method, request);
 }
 
 /** As grpcurl writes the names of the fields that it prints: those that have no value are left out. */
@@ -180,22 +114,21 @@ it('docs/grpc.md shows every call that is served, and each can be made as it sta
     return line.replaceAll('BASE64', ids[kind].toString('base64'));
   });
 
-  const grpcurl = new Grpcurl(daemon.grpcAddress);
-  atEnd(() => grpcurl.close());
+  const client = new ReflectedClient(daemon.grpcAddress);
+  atEnd(() => client.close());
   const commands = commandsOf(filledIn);
   expect(commands).toHaveLength(lines.length);
   for (const [at, { line, fields }] of lines.entries()) {
-    const answer = await grpcurl.run(commands[at] ?? []);
+    const answer = await grpcurl(client, commands[at] ?? []);
     if (fields !== undefined) expect(printed(answer), line).toEqual(fields.filter((field) => field !== ''));
   }
 
   const shown = commands.map((words) => words.at(-1) ?? '');
   const unshown: string[] = [];
-  for (const service of (await grpcurl.services()).filter((name) => name.startsWith('flow'))) {
-    for (const name of await grpcurl.methods(service)) {
+  for (const service of (await client.services()).filter((name) => name.startsWith('flow'))) {
+    for (const name of Object.keys(await client.methods(service))) {
       if (shown.includes(`${service}/${name}`)) continue;
-      const call = grpcurl.call(await grpcurl.method(service, name), {});
-      const isServed = await call.then(
+      const isServed = await client.call(service, name).then(
         () => true,
         (error: unknown) => (error as ServiceError).code !== status.UNIMPLEMENTED,
       );

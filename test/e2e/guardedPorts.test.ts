@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { atEnd } from '../support/cleanup.js';
 import { runCommand } from '../support/commandLine.js';
-import { PlainClient } from '../support/plainClient.js';
+import { GrpcProbe } from '../support/grpcProbe.js';
 import { eventually, Program, scratchDirectory } from '../support/program.js';
 import { devnetForTest, runDaemonHere, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 import type { DaemonHere } from '../support/runningDaemon.js';
@@ -33,7 +33,7 @@ interface World {
   readonly secrets: TestSecrets;
   readonly port: number;
   readonly grpcPort: number;
-  readonly client: (brought?: Brought) => PlainClient;
+  readonly client: (brought?: Brought) => GrpcProbe;
 }
 
 async function guarded(flags: (secrets: TestSecrets) => readonly string[]): Promise<World> {
@@ -45,8 +45,8 @@ async function guarded(flags: (secrets: TestSecrets) => readonly string[]): Prom
   await daemon.reaches(LAST);
   const portOf = (address: string): number => Number(new URL(address).port);
   const [port, grpcPort] = [portOf(daemon.apiUrl), portOf(`http://${daemon.grpcAddress}`)];
-  const client = (brought?: Brought): PlainClient => {
-    const made = new PlainClient(`localhost:${grpcPort}`, {}, grpcCredentials(brought));
+  const client = (brought?: Brought): GrpcProbe => {
+    const made = new GrpcProbe(`localhost:${grpcPort}`, {}, grpcCredentials(brought));
     atEnd(() => made.close());
     return made;
   };
@@ -93,7 +93,7 @@ describe('an API with a certificate and tokens', () => {
 
     await expect(fetch(`${daemon.apiUrl}/status`)).rejects.toThrow();
     await expect(askSecurely(port, '/status', { token: TOKEN, trusts: 'renewed' })).rejects.toThrow();
-    expect(await new PlainClient(daemon.grpcAddress).refusal('Ping', {}, 2_000)).toMatchObject({
+    expect(await new GrpcProbe(daemon.grpcAddress).refusal('Ping', {}, 2_000)).toMatchObject({
       code: 'UNAVAILABLE',
     });
     // Commands of this machine are let in by the record in the data directory, whatever the certificate is for.

@@ -4,7 +4,7 @@ import type { DevnetOptions } from '../../src/devnet/index.js';
 import { identifierBytes } from '../../src/flow/index.js';
 import { runCommand } from '../support/commandLine.js';
 import { lastingPort } from '../support/lastingPort.js';
-import { eventually, scratchDirectory, startProgram } from '../support/program.js';
+import { eventually, scratchDirectory } from '../support/program.js';
 import { expectNoDamage } from '../support/provenStore.js';
 import { relayedPeer } from '../support/relayedPeer.js';
 import { devnetForTest, startArguments, startDaemon, startDaemonHere } from '../support/runningDaemon.js';
@@ -102,19 +102,6 @@ describe('a mirror', () => {
     const metrics = await both.reaches(HEAD);
     expect(metrics.value('unproven_heights')).toBe(0);
     await stopAll(both, source);
-  });
-
-  it('ends with 76 where the checkpoint is another block', async () => {
-    const node = await devnetForTest(chain);
-    const source = await startDaemonHere(startArguments(node, scratchDirectory(), ...FROM_ROOT));
-    await source.reaches(HEAD);
-    const checkpoint = ['--proof-checkpoint', `7:${node.chain.block(8).id}`];
-    const peer = ['--peer', source.grpcAddress];
-    const program = startProgram(
-      startArguments(NOBODY, scratchDirectory(), ...peer, ...FROM_ROOT, ...checkpoint),
-    );
-    expect(await program.exited).toBe(76);
-    expect(program.stdout + program.stderr).toContain('proof.checkpoint names');
   });
 
   it('begins where its source begins, and says of peers what it says of nodes elsewhere', async () => {
@@ -262,14 +249,6 @@ describe('a peer that changes what it mirrors', () => {
       'invalid_blocks_total',
       (answer) => {
         for (const { id } of blocks) flipped(answer, identifierBytes(id));
-      },
-    ],
-    [
-      'guarantees',
-      BLOCKS,
-      'invalid_blocks_total',
-      (answer) => {
-        for (const { collections } of blocks) flipped(answer, identifierBytes(collections[0]!.id));
       },
     ],
     [

@@ -1,11 +1,10 @@
-import { readdirSync, readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { runCommand } from '../support/commandLine.js';
 import { eventually, scratchDirectory } from '../support/program.js';
 import { asAdmin } from '../support/postgresServer.js';
-import { devnetForTest, startArguments, startDaemon, startDaemonHere } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 import { usePostgres } from '../support/storeKinds.js';
 import { TcpFaults } from '../support/tcpFaults.js';
 import { atEnd } from '../support/cleanup.js';
@@ -143,29 +142,6 @@ describe('a daemon on PostgreSQL', () => {
       url,
     ]);
     expect(verified.stdout).toContain('no damage');
-  });
-
-  it('is loaded by those who want it alone', async () => {
-    const { devnet, dataDir, url } = await begin(5);
-    /** The parts of the program that a daemon has loaded when it ends. */
-    const loadedBy = async (...flags: string[]): Promise<string> => {
-      const coverage = scratchDirectory();
-      const directory = join(dataDir, String(flags.length));
-      const daemon = await startDaemon(startArguments(devnet, directory, ...flags), {
-        NODE_V8_COVERAGE: coverage,
-      });
-      await daemon.reaches(4);
-      await daemon.program.stop();
-      const reports = readdirSync(coverage).map((name) => readFileSync(join(coverage, name), 'utf8'));
-      return (
-        reports
-          .join('')
-          .match(/node_modules\/(?:pg|pg-boss)\//g)
-          ?.join('') ?? ''
-      );
-    };
-    expect(await loadedBy('--start-height', '0')).toBe('');
-    expect(await loadedBy('--start-height', '0', '--store', url)).toMatch(/pg\/.*pg-boss\//);
   });
 
   it('never shows the password', async () => {

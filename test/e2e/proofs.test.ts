@@ -24,21 +24,6 @@ const whole = (node: DevnetHandle) => ({
 const proofOf = async (daemon: DaemonHere) => (await daemon.status()).proof;
 
 describe('a daemon on a chain whose blocks can be proven', () => {
-  it('proves every block, and says so', async () => {
-    const node = await devnetForTest(chain);
-    const dataDir = scratchDirectory();
-    const daemon = await startDaemonHere(
-      startArguments(node, dataDir, '--start-height', 'root', '--proof-mode', 'required'),
-    );
-    const metrics = await daemon.reaches(HEAD);
-    expect(metrics.value('unproven_heights')).toBe(0);
-    expect(await proofOf(daemon)).toMatchObject({
-      ...{ mode: 'required', form: 'H8P8', unprovenHeights: 0 },
-    });
-    const store = whole(node);
-    await stopAndProve(daemon, dataDir, store);
-  });
-
   it('counts what it takes on the word of a node whose ids are made up, and warns once', async () => {
     const node = await devnetForTest({ ...chain, hashedIds: false });
     const dataDir = scratchDirectory();

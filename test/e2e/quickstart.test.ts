@@ -55,22 +55,8 @@ async function sees(quickstart: Quickstart, text: string): Promise<void> {
   if (!seen) throw new Error(`ended without "${text}":\n${quickstart.output()}`);
 }
 
+/** That it catches up and, with --once, ends: test/e2e/checkout.test.ts. */
 describe('the quickstart', () => {
-  it('catches up, prints where to look and, with --once, ends with nothing left behind', async () => {
-    const quickstart = startQuickstart('--once', '--blocks', '300');
-    expect(await quickstart.exited, quickstart.output()).toBe(0);
-    expect(quickstart.hasProcesses()).toBe(false);
-
-    const output = quickstart.output();
-    const caughtUp = /Caught up: heights 0 to (\d+) are complete, verified and on disk\./.exec(output);
-    expect(Number(caughtUp?.[1])).toBeGreaterThanOrEqual(295);
-    for (const place of ['/status', '/v1/blocks?height=sealed&expand=payload', '/metrics', '/readyz'])
-      expect(output).toMatch(new RegExp(`http://127\\.0\\.0\\.1:\\d+${place.replace('?', '\\?')}\n`));
-    expect(output).toContain('node dist/main.js status --data-dir data/quickstart');
-    expect(output).toMatch(/Everything is stopped\.\n$/);
-    await expectNoDamage(dataDir);
-  });
-
   it('follows the tip, and ends with the npm that runs it, although npm ends only its own shell', async () => {
     const quickstart = startGroup('npm', ['run', 'quickstart', '--', '--blocks', '50']);
     await sees(quickstart, 'Following the tip');

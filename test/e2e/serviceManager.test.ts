@@ -10,7 +10,7 @@ import { StandInServiceManager } from '../support/serviceManager.js';
 const chain = { seed: 7, startHead: 20, paused: true } satisfies DevnetOptions;
 
 it('tells a service manager that it is ready, alive, what it does, and that it stops', async () => {
-  const manager = await StandInServiceManager.start({ watchdogMs: 10_000 });
+  const manager = await StandInServiceManager.start({ watchdogMs: 4_000 });
   const devnet = await devnetForTest(chain);
   const args = startArguments(devnet, scratchDirectory(), '--start-height', 'root');
   const daemon = await startDaemon(args, manager.environment);

@@ -2,8 +2,7 @@ import { daemonSettings } from '../../src/config/index.js';
 import { describe, expect, it } from 'vitest';
 import { programVersion } from '../../src/app/index.js';
 import { ChainGenerator, oddKinds, profiles } from '../../src/devnet/index.js';
-import type { ChainOptions, DevnetHandle, DevnetOptions, FaultRule } from '../../src/devnet/index.js';
-import type { Identifier } from '../../src/flow/index.js';
+import type { ChainOptions, DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
 import { SCHEMA_VERSION } from '../../src/storage/index.js';
 import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
 import { scratchDirectory, startProgram } from '../support/program.js';
@@ -14,13 +13,17 @@ import type { ScrapedMetrics } from '../support/scrapedMetrics.js';
 import { dumpStore, firstDifference } from '../support/storeDump.js';
 
 const ROOT = 1_000;
-const TOP = ROOT + 420;
+const TOP = ROOT + 140;
 
-/** Every odd thing that the simulated chain knows, big collections included. */
+const odd = { ...profiles.mixed.odd, bigCollection: 301 };
+/** Every odd thing that the simulated chain knows, within few blocks, big collections included. */
 const chainOptions: ChainOptions = {
   seed: 11,
   rootHeight: ROOT,
-  profile: { base: 'mixed', odd: { ...profiles.mixed.odd, bigCollection: 301 } },
+  profile: {
+    base: 'mixed',
+    odd: Object.fromEntries(Object.entries(odd).map(([kind, every]) => [kind, Math.ceil(every / 3)])),
+  },
 };
 const chain = new ChainGenerator(chainOptions);
 const blocks = blocksOf(chain, ROOT, TOP);
@@ -100,38 +103,6 @@ function collectionCalls({ node }: DevnetHandle): number {
   );
 }
 
-/** The ids asked for by `GetFullCollectionByID`, in the order of asking. */
-function fullCollectionsAsked(node: DevnetHandle['node']): readonly Identifier[] {
-  return node.requests.idsAsked('GetFullCollectionByID') as readonly Identifier[];
-}
-
-function ediStreams({ node }: DevnetHandle): number {
-  return [...node.requests.counts()]
-    .filter(([method]) => method.startsWith('SubscribeExecutionData'))
-    .reduce((sum, [, count]) => sum + count, 0);
-}
-
-/**
- * With the requester alone and K = 1, an id of height h may be asked for only when every height up to h - 1 is durable, so each of
- * their ids was asked for before. An id of several heights counts for the lowest.
- */
-function expectWindowKept({ node }: DevnetHandle): void {
-  const lowest = new Map<Identifier, number>();
-  for (const [height, ids] of idsByHeight) {
-    for (const id of ids) if (!lowest.has(id)) lowest.set(id, height);
-  }
-  const asked = new Set<Identifier>();
-  /** Every id of the heights below it was asked for. */
-  let askedBelow = ROOT;
-  for (const id of fullCollectionsAsked(node)) {
-    asked.add(id);
-    while (idsByHeight.get(askedBelow)?.every((of) => asked.has(of)) === true) askedBelow += 1;
-    expect(lowest.get(id)).toBeLessThan(askedBelow + 1);
-  }
-  expect(askedBelow).toBe(TOP + 1);
-  expect(node.requests.highestHeightAsked()).toBeLessThanOrEqual(TOP);
-}
-
 // Nodes that grant few streams, execution data that lags, other windows and budgets: the simulation.
 it('is tried with every odd block that the simulated chain knows', () => {
   const found = new Set(blocks.flatMap(({ odd }) => odd));
@@ -139,20 +110,6 @@ it('is tried with every odd block that the simulated chain knows', () => {
 });
 
 describe('the requester alone', () => {
-  it('with K = 1 and one worker per height', async () => {
-    const devnet = await nodeWith();
-    const dataDir = scratchDirectory();
-    const flags = ['--no-edi', '--window', '1', '--workers-per-height', '1'];
-    const metrics = await indexAll(devnet, dataDir, flags);
-
-    expect(completed(metrics)).toEqual({ requester: withCollections.length, edi: 0 });
-    expect(ediStreams(devnet)).toBe(0);
-    expect(metrics.value('collections_requested_total')).toBe(collectionCalls(devnet));
-    expectWindowKept(devnet);
-    expect(devnet.node.requests.inFlightMax('GetFullCollectionByID')).toBe(1);
-    await expectTheStore(dataDir);
-  });
-
   it('with a node of the first days: no streams, no full collections, no version', async () => {
     const devnet = await nodeWith({
       streams: false,
@@ -204,56 +161,4 @@ it('execution data alone follows a simulated node that was told to leave the sys
   const flags = ['--start-height', 'root', '--edi-only', '--stop-height', '150'];
   const daemon = await runDaemonHere(startArguments({ address }, scratchDirectory(), ...flags));
   expect(daemon).toMatchObject({ code: 0, stderr: '' });
-});
-
-describe('both together', () => {
-  it('with execution data leading: few collections are asked for', async () => {
-    const devnet = await nodeWith();
-    const dataDir = scratchDirectory();
-    const metrics = await indexAll(devnet, dataDir, ['--window', '64']);
-
-    // A few leave before the stream has shown its pace.
-    expect(completed(metrics).edi).toBeGreaterThan(withCollections.length * 0.75);
-    expect(collectionCalls(devnet)).toBeLessThan(distinctIds.size / 4);
-    expect(metrics.value('collection_requests_held_back_total')).toBeGreaterThan(0);
-    await expectTheStore(dataDir);
-  });
-
-  it('neck and neck: the winner of each height cancels what the other has under way', async () => {
-    // Nobody can tell who wins a race. So it begins where the requester runs alone, and ends where only execution data comes,
-    // while calls for the same heights are under way.
-    const [raceBegins, raceEnds] = [ROOT + 60, ROOT + 340];
-    const noExecutionData: FaultRule = {
-      method: 'SubscribeExecutionData*',
-      fault: 'execution_data_lag',
-      blocks: TOP,
-    };
-    const devnet = await nodeWith({ startHead: raceBegins, faults: [noExecutionData] });
-    const dataDir = scratchDirectory();
-    const flags = ['--window', '200', '--requester-timeout-ms', '600000'];
-    const daemon = await startDaemonHere(startArguments(devnet, dataDir, '--start-height', 'root', ...flags));
-    const alone = await daemon.reaches(raceBegins);
-    expect(alone.value('heights_completed_total', { source: 'requester' })).toBeGreaterThan(0);
-
-    devnet.node.setFaults([
-      { method: 'SubscribeExecutionData*', fault: 'latency', delayMs: 8 },
-      { method: 'GetFullCollectionByID', fault: 'latency', delayMs: 150, probability: 0.5 },
-    ]);
-    devnet.node.head.set(raceEnds);
-    await daemon.reaches(raceEnds);
-
-    const silent: FaultRule = { method: 'GetFullCollectionByID', fault: 'stall', fromHeight: raceEnds + 1 };
-    devnet.node.setFaults([silent, noExecutionData]);
-    devnet.node.head.set(TOP - 1);
-    await daemon.scrapeUntil((metrics) => metrics.value('collection_requests_in_flight') > 0);
-    devnet.node.setFaults([silent]);
-    devnet.node.head.set(TOP);
-    const metrics = await settles(daemon);
-
-    const { requester, edi } = completed(metrics);
-    expect(requester).toBeGreaterThan(0);
-    expect(edi).toBeGreaterThan(0);
-    expect(metrics.value('collection_requests_cancelled_total')).toBeGreaterThan(0);
-    await expectTheStore(dataDir);
-  });
 });

@@ -6,7 +6,7 @@ import { devnetForTest, startArguments, startDaemon } from '../support/runningDa
 import type { RunningDaemon } from '../support/runningDaemon.js';
 import { usePostgres } from '../support/storeKinds.js';
 
-const HISTORY = 4_300;
+const HISTORY = 2_300;
 /** A range of a worker that died runs again within so long. */
 const TAKEOVER_MS = 12_000;
 /** What a busy machine may add to it. */
@@ -40,7 +40,7 @@ describe('several workers on one plan', { timeout: 300_000 }, () => {
     // Slowly, so that those that are killed have something in hand.
     devnet.node.setFaults([{ method: '*', fault: 'latency', delayMs: 80 }]);
     const planned = await command('backfill', 'plan', '--from', '0');
-    expect([planned.code, planned.stdout]).toEqual([0, expect.stringMatching(/^Plan 1: heights 0 to 4299/)]);
+    expect([planned.code, planned.stdout]).toEqual([0, expect.stringMatching(/^Plan 1: heights 0 to 2299/)]);
     const killed = await eventually(async () => {
       const busy = (await workers()).filter(({ busyWith }) => busyWith.length === 1);
       return busy.length === 2 ? busy.find(({ pid }) => pid === second.program.child.pid) : undefined;

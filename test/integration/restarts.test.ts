@@ -14,7 +14,7 @@ import { Ledger } from '../simulation/Ledger.js';
 import { RecordingLogger } from '../support/recordingLogger.js';
 import { useStores } from '../support/storeDirectory.js';
 
-const RESTARTS = 50;
+const RESTARTS = 25;
 /** What a line writes before the next one takes its place, with most of the window on its way. */
 const HEIGHTS_OF_A_LINE = 3;
 /** The live range begins above history, which is filled in beside it. */
@@ -41,7 +41,7 @@ function grown(before: Readonly<Record<string, number>>): readonly string[] {
     .map(([name, count]) => `${count} ${name}, ${before[name] ?? 0} before`);
 }
 
-describe('fifty lines, one after another, over the same nodes', { timeout: 300_000 }, () => {
+describe('many lines, one after another, over the same nodes', { timeout: 300_000 }, () => {
   const { freshPath, open } = useStores();
   const devnets: DevnetHandle[] = [];
   afterAll(async () => {

@@ -236,7 +236,7 @@ describe('the same blocks', () => {
     expect(flatRows.map(fromText).sort(byPlace).map(only)).toEqual(expected);
 
     const names = Object.keys(flatRows[0] ?? {}).filter((name) => name !== 'kind');
-    const csv = await exported('--format', 'csv');
+    const csv = await exported('--format', 'csv', '--compress', 'gzip');
     const listed = [
       'authorizers',
       'arguments',
@@ -245,7 +245,7 @@ describe('the same blocks', () => {
       'envelope_signatures',
     ];
     const csvRows = (await duckdb(
-      `select * replace (hex(script) as script) from read_csv('${csv}/transactions/*.csv', header = true, auto_detect = false, delim = ',', quote = '"', escape = '"',
+      `select * replace (hex(script) as script) from read_csv('${csv}/transactions/*.csv.gz', header = true, auto_detect = false, delim = ',', quote = '"', escape = '"',
          new_line = '\\n', allow_quoted_nulls = false, columns = {${names.map((name) => `'${name}': 'VARCHAR'`).join()}})`,
     )) as Record<string, string | null>[];
     const parsed = csvRows.map((row) => ({
@@ -255,7 +255,7 @@ describe('the same blocks', () => {
     }));
     expect(parsed.map(fromText).sort(byPlace).map(only)).toEqual(expected);
 
-    const parquet = await exported('--format', 'parquet');
+    const parquet = await exported('--format', 'parquet', '--partition', '7');
     const inHex = (name: string): string =>
       `list_transform(${name}, s -> {'address': s.address, 'key_index': s.key_index, 'signature': hex(s.signature), 'extension_data': hex(s.extension_data)}) as ${name}`;
     const parquetRows = await duckdb(

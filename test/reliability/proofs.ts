@@ -165,8 +165,7 @@ export const proofs: readonly Proof[] = [
     promise:
       'Other bodies, other chains, blocks off the chain, wrong lists of chunks, floods: refused, counted by source and reason, the ' +
       'liar set aside, and an honest node makes the progress.',
-    command:
-      'npm run test:e2e -- test/e2e/resilience.test.ts test/e2e/lateLie.test.ts test/e2e/floods.test.ts',
+    command: 'npm run test:e2e -- test/e2e/metrics.test.ts test/e2e/lateLie.test.ts test/e2e/floods.test.ts',
     reportTo: asVitest,
     read: tests,
   },

@@ -3,12 +3,13 @@ import type { IndexedRange } from '../../src/api/index.js';
 import { systemClock } from '../../src/runtime/index.js';
 import { LevelIndexStore, SCHEMA_VERSION } from '../../src/storage/index.js';
 import type { CommitBatch } from '../../src/storage/port/RangeStore.js';
-import type { Entry, IndexReader, IndexStore, SporkRecord } from '../../src/storage/index.js';
+import type { Entry, IndexStore, SporkRecord } from '../../src/storage/index.js';
 import type { KeyRange } from '../../src/storage/records/schema.js';
 import type { WriteBatch } from '../../src/storage/records/Database.js';
 import { DISK_PATH, SimulatedDatabase, SimulatedDisk } from '../simulation/SimulatedDisk.js';
 import { accountsOff } from './accountsOff.js';
 import { RecordingLogger } from './recordingLogger.js';
+import { standIn } from './standIn.js';
 
 /** What happens to the index beside its readers; `begin` and `end` are the halves of a commit. */
 export type Change =
@@ -163,32 +164,13 @@ export class ChangingIndex {
 }
 
 /** The read side of an index that may be exchanged for another. */
-export class ExchangeableIndex
-  implements IndexReader, Pick<IndexStore, 'meta' | 'latestBlock' | 'hasHeight' | 'blocksAboveWatermark'>
-{
+export class ExchangeableIndex {
   index: ChangingIndex | undefined;
-  readonly accounts = accountsOff;
   readonly status = { range: () => this.#index.status.range() };
-
-  coverage = () => this.#index.store.coverage();
-  meta = () => this.#index.store.meta();
-  latestBlock = () => this.#index.store.latestBlock();
-  rewinds = () => this.index?.store.rewinds() ?? 0;
-  evidence = () => this.#index.store.evidence();
-  hasHeight = (height: number) => this.#index.store.hasHeight(height);
-  blocksAboveWatermark = () => this.#index.store.blocksAboveWatermark();
-  latestIndexedHeight = () => this.#index.store.latestIndexedHeight();
-  blockByHeight: IndexReader['blockByHeight'] = (height) => this.#index.store.blockByHeight(height);
-  blockById: IndexReader['blockById'] = (id) => this.#index.store.blockById(id);
-  wholeBlock: IndexReader['wholeBlock'] = (height) => this.#index.store.wholeBlock(height);
-  collectionsByHeight: IndexReader['collectionsByHeight'] = (height) =>
-    this.#index.store.collectionsByHeight(height);
-  collection: IndexReader['collection'] = (id) => this.#index.store.collection(id);
-  collectionPlaces: IndexReader['collectionPlaces'] = (id, limit) =>
-    this.#index.store.collectionPlaces(id, limit);
-  transaction: IndexReader['transaction'] = (id) => this.#index.store.transaction(id);
-  transactionPlaces: IndexReader['transactionPlaces'] = (id, limit) =>
-    this.#index.store.transactionPlaces(id, limit);
+  readonly store = standIn<IndexStore>(() => this.#index.store, {
+    accounts: accountsOff,
+    rewinds: () => this.index?.store.rewinds() ?? 0,
+  });
 
   get #index(): ChangingIndex {
     assert(this.index !== undefined);

@@ -1,5 +1,6 @@
+import type { Database } from '../../src/storage/index.js';
 import type { WriteBatch } from '../../src/storage/records/Database.js';
-import { WrappedDatabase } from './WrappedDatabase.js';
+import { standIn } from './standIn.js';
 
 /** Thrown by the write at which the process ends, and by all that come after it. */
 export class Crash extends Error {
@@ -7,10 +8,19 @@ export class Crash extends Error {
 }
 
 /** A database whose process ends at a write of the test's choice. What it stands on outlives it. */
-export class CrashingDatabase extends WrappedDatabase {
+export class CrashingDatabase {
+  readonly database: Database;
   #writesLeft = Infinity;
   #isWritten = false;
   #isDead = false;
+
+  constructor(inner: Database) {
+    const batch = (): WriteBatch => {
+      const own = inner.batch();
+      return standIn(() => own, { write: () => this.#write(own) });
+    };
+    this.database = standIn(() => inner, { batch });
+  }
 
   /** The process ends at the write after so many more: before or after that one is on the disk. */
   crashAfter(writes: number, { isWritten }: { readonly isWritten: boolean }): void {
@@ -18,23 +28,12 @@ export class CrashingDatabase extends WrappedDatabase {
     this.#isWritten = isWritten;
   }
 
-  override batch(): WriteBatch {
-    const inner = super.batch();
-    return {
-      put: (key, value) => inner.put(key, value),
-      del: (key) => inner.del(key),
-      get length() {
-        return inner.length;
-      },
-      [Symbol.dispose]: () => inner[Symbol.dispose](),
-      write: async () => {
-        if (this.#isDead) throw new Crash();
-        this.#writesLeft -= 1;
-        if (this.#writesLeft >= 0) return inner.write();
-        this.#isDead = true;
-        if (this.#isWritten) await inner.write();
-        throw new Crash();
-      },
-    };
+  async #write(batch: WriteBatch): Promise<void> {
+    if (this.#isDead) throw new Crash();
+    this.#writesLeft -= 1;
+    if (this.#writesLeft >= 0) return batch.write();
+    this.#isDead = true;
+    if (this.#isWritten) await batch.write();
+    throw new Crash();
   }
 }

@@ -1,12 +1,13 @@
 import { join } from 'node:path';
 import { Client, credentials, status } from '@grpc/grpc-js';
-import type { ClientReadableStream, ServiceError } from '@grpc/grpc-js';
+import type { ChannelOptions, ClientReadableStream, ServiceError } from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
 
 const DEADLINE_MS = 30_000;
 const MAX_MESSAGE_BYTES = 64 * 1024 * 1024;
 const files = [
   'flow/access/access.proto',
+  'flow/executiondata/executiondata.proto',
   'flow_collection_indexer/v1/index.proto',
   'grpc/health/v1/health.proto',
 ];
@@ -17,10 +18,14 @@ const protocol = loadSync(files, {
 
 export type Message = Readonly<Record<string, unknown>>;
 
-/** How a call ended that was not answered. */
-export interface GrpcRefusal {
+/** How a call ended. */
+interface Status {
   readonly code: string;
   readonly details: string;
+}
+
+/** How a call ended that was not answered. */
+export interface GrpcRefusal extends Status {
   /** The trailing metadata, one text per key. */
   readonly metadata: Readonly<Record<string, string>>;
 }
@@ -29,6 +34,13 @@ interface Method {
   readonly path: string;
   readonly requestSerialize: (request: object) => Buffer;
   readonly responseDeserialize: (answer: Buffer) => object;
+}
+
+/** The service that a method is of, but for those of the health service. */
+function serviceOf(method: string): string {
+  if (/Indexed|Provable|CommitteeEvidence|AccountTransactions/.test(method))
+    return 'flow_collection_indexer.v1.IndexAPI';
+  return `flow.${method.includes('ExecutionData') ? 'executiondata.ExecutionDataAPI' : 'access.AccessAPI'}`;
 }
 
 function methodOf(service: string, method: string): Method {
@@ -41,27 +53,53 @@ function methodOf(service: string, method: string): Method {
 export class GrpcProbe {
   readonly client: Client;
 
-  constructor(address: string) {
-    this.client = new Client(address, credentials.createInsecure(), {
+  constructor(
+    address: string,
+    options: ChannelOptions = {},
+    channelCredentials = credentials.createInsecure(),
+  ) {
+    this.client = new Client(address, channelCredentials, {
       'grpc.max_receive_message_length': MAX_MESSAGE_BYTES,
       // A connection of its own for each probe.
       'grpc.use_local_subchannel_pool': 1,
+      ...options,
     });
   }
 
-  /** A call of `flow.access.AccessAPI`; rejects with a ServiceError. */
-  call(method: string, request: object = {}, service = 'flow.access.AccessAPI'): Promise<Message> {
+  /** Rejects with a ServiceError. */
+  call(
+    method: string,
+    request: object = {},
+    service = serviceOf(method),
+    deadlineMs = DEADLINE_MS,
+  ): Promise<Message> {
     const { path, requestSerialize, responseDeserialize } = methodOf(service, method);
-    return this.raw(path, requestSerialize(request)).then((answer) => responseDeserialize(answer) as Message);
+    const decode = (answer: Buffer): Message => responseDeserialize(answer) as Message;
+    return this.#unary(path, requestSerialize(request), decode, deadlineMs);
+  }
+
+  /** The status of a call that is expected to fail. */
+  async refusal(method: string, request: object = {}, deadlineMs = DEADLINE_MS): Promise<Status> {
+    const { code, details } = await refusalOf(this.call(method, request, serviceOf(method), deadlineMs));
+    return { code, details };
   }
 
   /** The bytes that answer the bytes of a request. */
   raw(path: string, request: Buffer): Promise<Buffer> {
+    return this.#unary(path, request, asItIs, DEADLINE_MS);
+  }
+
+  #unary<Answer>(
+    path: string,
+    request: Buffer,
+    decode: (answer: Buffer) => Answer,
+    deadlineMs: number,
+  ): Promise<Answer> {
     return new Promise((resolve, reject) => {
-      const deadline = Date.now() + DEADLINE_MS;
-      this.client.makeUnaryRequest(path, asItIs, asItIs, request, { deadline }, (error, answer) => {
+      const deadline = Date.now() + deadlineMs;
+      this.client.makeUnaryRequest(path, asItIs, decode, request, { deadline }, (error, answer) => {
         if (error !== null) reject(error);
-        else resolve(answer ?? Buffer.alloc(0));
+        else resolve(answer as Answer);
       });
     });
   }
@@ -75,7 +113,7 @@ export class GrpcProbe {
   }
 
   /** A stream of answers, without a deadline. */
-  stream(method: string, request: object, service = 'flow.access.AccessAPI'): ClientReadableStream<Message> {
+  stream(method: string, request: object, service = serviceOf(method)): ClientReadableStream<Message> {
     const { path, requestSerialize, responseDeserialize } = methodOf(service, method);
     const decode = (answer: Buffer): Message => responseDeserialize(answer) as Message;
     return this.client.makeServerStreamRequest(path, requestSerialize, decode, request);
@@ -84,6 +122,22 @@ export class GrpcProbe {
   /** As `stream`, with what it has brought so far. */
   follow(...call: Parameters<GrpcProbe['stream']>): StreamReader {
     return new StreamReader(this.stream(...call));
+  }
+
+  /** The first messages of a stream, which is then cancelled. */
+  async take(method: string, request: object, count: number): Promise<readonly Message[]> {
+    const reader = this.follow(method, request);
+    const messages = await reader.first(count);
+    reader.cancel();
+    return messages;
+  }
+
+  /** All messages of a stream until it ends, and how it ended. */
+  drain(method: string, request: object): Promise<{ readonly messages: Message[]; readonly end: Status }> {
+    const { messages, stream } = this.follow(method, request);
+    return new Promise((resolve) => {
+      stream.on('status', ({ code, details }) => resolve({ messages, end: { code: status[code], details } }));
+    });
   }
 
   close(): void {

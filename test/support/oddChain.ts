@@ -1,7 +1,7 @@
 import { oddKinds } from '../../src/devnet/index.js';
 import type { DevnetHandle } from '../../src/devnet/index.js';
 import { atEnd } from './cleanup.js';
-import { PlainClient } from './plainClient.js';
+import { GrpcProbe } from './grpcProbe.js';
 import { eventually, scratchDirectory } from './program.js';
 import { devnetForTest, startArguments, startDaemon } from './runningDaemon.js';
 import type { RunningDaemon } from './runningDaemon.js';
@@ -15,7 +15,7 @@ const ODD_EVERY = 14;
 export interface OddChain {
   readonly node: DevnetHandle;
   /** Asks the node. */
-  readonly client: PlainClient;
+  readonly client: GrpcProbe;
   readonly daemon: RunningDaemon;
   /** All of the chain, ascending: the first is the root, the last the finalized head. */
   readonly heights: readonly number[];
@@ -36,7 +36,7 @@ export async function indexedOddChain(): Promise<OddChain> {
   const seen = new Set(heights.flatMap((height) => node.chain.block(height).odd));
   if (seen.size < oddKinds.length)
     throw new Error(`of the odd things this chain has only ${[...seen].join()}`);
-  const client = new PlainClient(node.address);
+  const client = new GrpcProbe(node.address);
   atEnd(() => client.close());
   const daemon = await startDaemon(startArguments(node, scratchDirectory(), '--start-height', 'root'));
   await daemon.reaches(HEAD);

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { Client, credentials } from '@grpc/grpc-js';
 import { loadFileDescriptorSetFromBuffer } from '@grpc/proto-loader';
 import type { MethodDefinition, PackageDefinition } from '@grpc/proto-loader';
@@ -41,10 +42,16 @@ export interface Reflected {
   readonly error_response?: { readonly error_code: number; readonly error_message: string };
 }
 
+type Message = Readonly<Record<string, unknown>>;
+type Methods = Readonly<Record<string, MethodDefinition<object, object>>>;
+
+const DEADLINE_MS = 60_000;
+
 /** A gRPC client that learns everything from the server it talks to. */
 export class ReflectedClient {
   readonly #client: Client;
   readonly #version: 'v1' | 'v1alpha';
+  readonly #methods = new Map<string, Methods>();
 
   constructor(address: string, version: 'v1' | 'v1alpha' = 'v1') {
     this.#client = new Client(address, credentials.createInsecure(), {
@@ -87,21 +94,34 @@ export class ReflectedClient {
     });
   }
 
-  /** The calls of a service, each by its name, as its descriptors tell. */
-  async service(
-    name: string,
-  ): Promise<(method: string, request?: object) => Promise<Record<string, unknown>>> {
-    const methods = (await this.describe(name))[name] as Readonly<
-      Record<string, MethodDefinition<object, object>>
-    >;
-    return (method, request = {}) =>
-      new Promise((resolve, reject) => {
-        const { path, requestSerialize, responseDeserialize } = methods[method]!;
-        const decode = (answer: Buffer) => responseDeserialize(answer) as Record<string, unknown>;
-        this.#client.makeUnaryRequest(path, requestSerialize, decode, request, (error, answer) =>
-          error === null ? resolve(answer ?? {}) : reject(error),
-        );
+  /** The methods of a service, as its descriptors tell. */
+  async methods(service: string): Promise<Methods> {
+    const known =
+      this.#methods.get(service) ?? ((await this.describe(service))[service] as unknown as Methods);
+    this.#methods.set(service, known);
+    return known;
+  }
+
+  /** The answer, or the first of the answers. Bytes may be base64. */
+  async call(service: string, name: string, request: object = {}): Promise<Message> {
+    const method = (await this.methods(service))[name];
+    if (method === undefined) throw new Error(`${service} has no method ${name}`);
+    const { path, requestSerialize } = method;
+    const decode = (answer: Buffer): Message => method.responseDeserialize(answer) as Message;
+    const deadline = Date.now() + DEADLINE_MS;
+    if (method.responseStream) {
+      const stream = this.#client.makeServerStreamRequest(path, requestSerialize, decode, request, {
+        deadline,
       });
+      const [answer] = (await once(stream, 'data')) as [Message];
+      stream.on('error', () => undefined).cancel();
+      return answer;
+    }
+    return new Promise((resolve, reject) => {
+      this.#client.makeUnaryRequest(path, requestSerialize, decode, request, { deadline }, (error, answer) =>
+        error === null ? resolve(answer ?? {}) : reject(error),
+      );
+    });
   }
 
   close(): void {

@@ -10,7 +10,7 @@ import { ReverseIndex } from './ReverseIndex.js';
 import { SizedCache } from './SizedCache.js';
 
 /** How many of the latest generated collections and transactions can be found by id, at least. */
-export const INDEXED_COLLECTIONS = 65_536;
+const INDEXED_COLLECTIONS = 65_536;
 const INDEXED_TRANSACTIONS = 262_144;
 const INDEXED_HEIGHTS = 65_536;
 /** Heights searched for an unindexed id, around the last height asked for and around the last id found. */

@@ -356,17 +356,6 @@ describe('the API server', () => {
       }
     });
 
-    it.each(['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])(
-      'refuses %s and names what it takes',
-      async (method) => {
-        const hasBody = method !== 'OPTIONS' && method !== 'DELETE';
-        const answer = await get('/v1/transactions', hasBody ? { method, body: '{}' } : { method });
-        expect(answer.status).toBe(405);
-        expect(answer.headers.get('allow')).toBe('GET, HEAD');
-        expect(answer.body).toMatchObject({ code: 405, reason: 'method_not_allowed' });
-      },
-    );
-
     it('bounds the URL, the headers and the body, and survives what is no HTTP', async () => {
       const { port } = served;
       const long = await get(`/v1/transactions/${'a'.repeat(9000)}`);

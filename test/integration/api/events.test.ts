@@ -86,20 +86,6 @@ describe('/events', () => {
     });
   });
 
-  it('begins with what is indexed next where nothing else is said', async () => {
-    const served = await serve();
-    const reader = await EventReader.open(`${served.url}/events`);
-    await served.commit(coming.slice(0, 2));
-    expect((await reader.first(2)).map(({ id }) => id)).toEqual(idsOf(120, 2));
-  });
-
-  it('may be asked for a height that is not there yet', async () => {
-    const served = await serve();
-    const reader = await EventReader.open(`${served.url}/events?from=121`);
-    await served.commit(coming.slice(0, 3));
-    expect((await reader.first(2)).map(({ id }) => id)).toEqual(idsOf(121, 2));
-  });
-
   it('goes on behind the event that was seen last, whatever from says', async () => {
     const served = await serve();
     const headers = { 'last-event-id': idAt(117) };

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { IndexedRange } from '../../../src/api/index.js';
-import { decodeBlock, encodeTransaction } from '../../../src/flow/index.js';
+import { decodeBlock, encodeTransaction, serviceMethods } from '../../../src/flow/index.js';
 import type { Identifier, Transaction } from '../../../src/flow/index.js';
 import { StorageError } from '../../../src/storage/index.js';
 import { refusalOf } from '../../support/grpcProbe.js';
@@ -99,14 +99,6 @@ describe('GrpcApiServer', () => {
     (range = { firstIndexed: null, latestIndexed: null, head: null, sealed: null });
 
   describe('the index as a node', () => {
-    it('answers Ping', async () => {
-      expect(await call('Ping')).toEqual({});
-    });
-
-    it('names the chain', async () => {
-      expect(await call('GetNetworkParameters')).toEqual({ chain_id: 'flow-localnet' });
-    });
-
     it('tells its own version, the spork that it has reached and the heights that it serves', async () => {
       expect(await call('GetNodeVersionInfo')).toEqual({
         info: {
@@ -224,31 +216,13 @@ describe('GrpcApiServer', () => {
     });
   });
 
+  /** All of them, field by field beside those of a node: test/e2e/grpc.test.ts. */
   describe('collections and transactions', () => {
-    const [collection, empty] = firstBlock.collections;
-
-    it('a light collection names its transactions in order', async () => {
-      expect(await call('GetCollectionByID', { id: bytes(collection!.id) })).toEqual({
-        collection: {
-          id: bytes(collection!.id),
-          transaction_ids: transactionIds(firstBlock, 0).map(bytes),
-        },
-        metadata,
-      });
-    });
+    const [collection] = firstBlock.collections;
 
     it('a full collection has them with every field as it was received', async () => {
       expect(await call('GetFullCollectionByID', { id: bytes(collection!.id) })).toEqual({
         transactions: [asMessage(one), asMessage(two)],
-        metadata,
-      });
-    });
-
-    it('an empty one has none', async () => {
-      const request = { id: bytes(empty!.id) };
-      expect(await call('GetFullCollectionByID', request)).toEqual({ transactions: [], metadata });
-      expect(await call('GetCollectionByID', request)).toEqual({
-        collection: { id: bytes(empty!.id), transaction_ids: [] },
         metadata,
       });
     });
@@ -264,18 +238,6 @@ describe('GrpcApiServer', () => {
         Buffer.concat([Buffer.from([0x0a, 32]), bytes(id!)]),
       );
       expect(answer.includes(encodeTransaction(one))).toBe(true);
-    });
-
-    it('a block has those of its collections', async () => {
-      expect(await call('GetTransactionsByBlockID', { block_id: bytes(firstBlock.block.id) })).toEqual({
-        transactions: [asMessage(one), asMessage(two)],
-        metadata,
-      });
-      const second = bytes(chain[1]!.block.id);
-      expect(await call('GetTransactionsByBlockID', { block_id: second })).toEqual({
-        transactions: [],
-        metadata,
-      });
     });
 
     it('metadata names the newest block of the moment', async () => {
@@ -375,12 +337,26 @@ describe('GrpcApiServer', () => {
       });
     });
 
-    it('execution data is not served either', async () => {
-      const path = '/flow.executiondata.ExecutionDataAPI/GetExecutionDataByBlockID';
-      expect(await refusalOf(probe.raw(path, Buffer.alloc(0)))).toMatchObject({
-        code: 'UNIMPLEMENTED',
-        details: expect.stringContaining('does not keep execution data') as string,
-      });
+    it('nor is execution data, or a stream of what follows from it', async () => {
+      const data = 'flow.executiondata.ExecutionDataAPI';
+      const path = `/${data}/GetExecutionDataByBlockID`;
+      expect((await refusalOf(probe.raw(path, Buffer.alloc(0)))).details).toContain(
+        'does not keep execution data',
+      );
+      for (const other of [
+        ...serviceMethods(data).map((method) => `/${data}/${method}`),
+        ...[
+          'SendAndSubscribeTransactionStatuses',
+          'GetScheduledTransaction',
+          'GetScheduledTransactionResult',
+        ].map((method) => `/flow.access.AccessAPI/${method}`),
+        ...['GetExecutionReceiptsByBlockID', 'GetExecutionReceiptsByResultID'].map(
+          (method) => `/flow.access.AccessAPI/${method}`,
+        ),
+      ])
+        expect(await refusalOf(probe.raw(other, Buffer.alloc(0))), other).toMatchObject({
+          ...{ code: 'UNIMPLEMENTED', metadata: { reason: 'not_served' } },
+        });
     });
 
     it('a transaction larger than any request is refused in the same words', async () => {

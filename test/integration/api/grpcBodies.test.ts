@@ -6,8 +6,6 @@ import type { GrpcProbe, Message } from '../../support/grpcProbe.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { grpcOver } from '../../support/servedOverGrpc.js';
 import { smallChain, transactionWith } from '../../support/smallChain.js';
-
-const INDEX_API = 'flow_collection_indexer.v1.IndexAPI';
 const METHOD = 'SubscribeIndexedBlocks';
 const FIRST = 100;
 const LATEST = 159;
@@ -66,7 +64,7 @@ const upwards = (from: number, to: number): number[] =>
 
 describe('SubscribeIndexedBlocks', () => {
   it('gives a range of blocks with their bodies, byte for byte, and ends', async () => {
-    const reader = client.follow(METHOD, { start_height: 110, end_height: 140 }, INDEX_API);
+    const reader = client.follow(METHOD, { start_height: 110, end_height: 140 });
     await reader.finished();
     expect(heightsOf(reader.messages)).toEqual(upwards(110, 140));
     const [first] = blocksOf(reader.messages);
@@ -86,7 +84,7 @@ describe('SubscribeIndexedBlocks', () => {
   });
 
   it('puts several small blocks into a message, and a large one into one of its own', async () => {
-    const reader = client.follow(METHOD, { start_height: 100, end_height: LATEST }, INDEX_API);
+    const reader = client.follow(METHOD, { start_height: 100, end_height: LATEST });
     await reader.finished();
     expect(heightsOf(reader.messages)).toEqual(upwards(100, LATEST));
     const counts = reader.messages.map((message) => blocksOf([message]).length);
@@ -102,7 +100,7 @@ describe('SubscribeIndexedBlocks', () => {
 
   it('says of every block whether it is proven', async () => {
     proven = { from: 102, to: 104 };
-    const reader = client.follow(METHOD, { start_height: 101, end_height: 105 }, INDEX_API);
+    const reader = client.follow(METHOD, { start_height: 101, end_height: 105 });
     await reader.finished();
     expect(blocksOf(reader.messages).map((block) => block['is_proven'])).toEqual([
       false,
@@ -116,7 +114,7 @@ describe('SubscribeIndexedBlocks', () => {
   it('waits for the proof of every block where it is asked to', async () => {
     proven = { from: 102, to: 104 };
     const request = { start_height: 102, end_height: 106, finality: 'FINALITY_PROVEN' };
-    const reader = client.follow(METHOD, request, INDEX_API);
+    const reader = client.follow(METHOD, request);
     while (heightsOf(reader.messages).length < 3) await client.call('Ping');
     proven = { from: 102, to: 110 };
     feed.notify();
@@ -127,7 +125,7 @@ describe('SubscribeIndexedBlocks', () => {
   });
 
   it('follows the index where no end is given', async () => {
-    const reader = client.follow(METHOD, { start_height: LATEST + 1 }, INDEX_API);
+    const reader = client.follow(METHOD, { start_height: LATEST + 1 });
     while (feed.followers === 0) await client.call('Ping');
     await commit(1);
     await commit(3);
@@ -137,7 +135,7 @@ describe('SubscribeIndexedBlocks', () => {
   });
 
   it('waits for an end that is not indexed yet', async () => {
-    const reader = client.follow(METHOD, { start_height: LATEST, end_height: LATEST + 2 }, INDEX_API);
+    const reader = client.follow(METHOD, { start_height: LATEST, end_height: LATEST + 2 });
     await reader.first(1);
     await commit(5);
     await reader.finished();
@@ -154,7 +152,7 @@ describe('SubscribeIndexedBlocks', () => {
       reads.push(height);
       return read(height);
     };
-    const stream = client.stream(METHOD, { start_height: FIRST }, INDEX_API);
+    const stream = client.stream(METHOD, { start_height: FIRST });
     const heights: number[] = [];
     await new Promise<void>((resolve) => {
       stream.on('data', (message: Message) => {
@@ -177,14 +175,14 @@ describe('SubscribeIndexedBlocks', () => {
       { from: FIRST, to: 104 },
       { from: 110, to: LATEST },
     ];
-    const reader = client.follow(METHOD, { start_height: 102 }, INDEX_API);
+    const reader = client.follow(METHOD, { start_height: 102 });
     expect(await refusalOf(reader.ended())).toMatchObject({
       code: 'NOT_FOUND',
       metadata: { reason: 'hole' },
     });
     expect(heightsOf(reader.messages)).toEqual([102, 103, 104]);
     const request = { start_height: 102, end_height: 112, wait: true };
-    const patient = client.follow(METHOD, request, INDEX_API);
+    const patient = client.follow(METHOD, request);
     await patient.first(1);
     expect(heightsOf(patient.messages)).toEqual([102, 103, 104]);
     coverage = undefined;
@@ -199,7 +197,7 @@ describe('SubscribeIndexedBlocks', () => {
     [{ start_height: 110, end_height: 109 }, 'INVALID_ARGUMENT', 'invalid_argument'],
     [{ start_height: '9007199254740993' }, 'INVALID_ARGUMENT', 'invalid_argument'],
   ] as const)('of %j is refused', async (request, code, reason) => {
-    const call = client.follow(METHOD, request, INDEX_API).ended();
+    const call = client.follow(METHOD, request).ended();
     expect(await refusalOf(call)).toMatchObject({ code, metadata: { reason } });
   });
 });

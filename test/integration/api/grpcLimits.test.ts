@@ -7,11 +7,10 @@ import { afterEach, describe, expect, it } from 'vitest';
 import type { GrpcApiServerOptions } from '../../../src/api/grpc/GrpcApiServer.js';
 import { createReaderMetrics } from '../../../src/observability/index.js';
 import type { ReaderMetrics } from '../../../src/observability/index.js';
-import { OperatorError } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
-import { grpcOver, grpcServerOver } from '../../support/servedOverGrpc.js';
+import { grpcOver } from '../../support/servedOverGrpc.js';
 import { idOf, smallChain, transactionWith } from '../../support/smallChain.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
@@ -33,11 +32,6 @@ interface Ground {
   readonly store?: MemoryIndexStore;
   readonly clock?: Clock;
   readonly options?: Partial<GrpcApiServerOptions>;
-}
-
-/** A server that does not listen yet. */
-function serverOn({ store = new MemoryIndexStore(), options, ...parts }: Ground = {}) {
-  return grpcServerOver(store, () => rangeOf(store), { ...parts, ...options });
 }
 
 function listening({ store = new MemoryIndexStore(), options, ...parts }: Ground = {}) {
@@ -148,80 +142,7 @@ async function opened(port: number): Promise<Socket> {
 const closed = (socket: { once(event: 'close', listener: () => void): unknown }): Promise<void> =>
   new Promise((resolve) => socket.once('close', resolve));
 
-/** What a port lacks that has neither. */
-const unguarded = {
-  without: ['TLS', 'tokens for everything'],
-  advice: '"doctor" says what to change',
-};
-
-describe('the address', () => {
-  it('in use is refused with the flag that mends it', async () => {
-    const { port } = await listening();
-    const refusal: unknown = await serverOn({ options: { port } })
-      .server.start()
-      .catch((error: unknown) => error);
-    expect(refusal).toBeInstanceOf(OperatorError);
-    expect(refusal).toMatchObject({
-      exit: 'configuration',
-      message: `Port ${port} on 127.0.0.1 is in use, perhaps by another daemon. Choose another one with --api-grpc-port, or stop the program that uses it.`,
-    });
-  });
-
-  it('that is not of this machine is refused with the flag of the host', async () => {
-    // 192.0.2.0/24 is reserved for documentation: no machine has it.
-    await expect(serverOn({ options: { host: '192.0.2.1' } }).server.start()).rejects.toMatchObject({
-      exit: 'configuration',
-      message: expect.stringContaining('--api-host') as string,
-    });
-  });
-
-  it('that others reach is warned about, and only that', async () => {
-    expect((await listening()).logger.records).toEqual([]);
-    const { logger, port } = await listening({ options: { host: '0.0.0.0' } });
-    expect(logger.records).toEqual([
-      {
-        level: 'warn',
-        message: 'listening beyond this machine: anyone who reaches the port can read',
-        fields: { server: 'grpc', host: '0.0.0.0', ...unguarded, port },
-      },
-    ]);
-  });
-});
-
 describe('the end', () => {
-  it('comes at once although connections are open', async () => {
-    // The virtual clock never lets the grace period end.
-    const { server, port } = await listening({ clock: new VirtualClock() });
-    await probeOf(port).call('Ping');
-    await server.close();
-    expect(() => server.address()).toThrow('does not listen');
-    await server.close();
-  });
-
-  it('comes for a server that never listened', async () => {
-    await serverOn().server.close();
-  });
-
-  it('waits for what is being read although the caller has hung up', async () => {
-    const { store, reading, answer } = waitingStore();
-    const { server, port } = await listening({ store, clock: new VirtualClock() });
-    const session = await sessionWith(port);
-    request(session, 'GetTransaction', withId(ID));
-    await reading;
-    const gone = closed(session);
-    session.destroy();
-    await gone;
-    const ended: string[] = [];
-    const closing = server.close().then(() => ended.push('server'));
-    // It has let go of the port by the time that nobody gets in any more: from there on it waits for the read alone.
-    const late = connect(port, '127.0.0.1');
-    await new Promise((resolve) => late.once('error', resolve));
-    ended.push('read');
-    answer();
-    await closing;
-    expect(ended).toEqual(['read', 'server']);
-  });
-
   it('answers what is under way, and takes nothing more', async () => {
     const { store, reading, answer } = waitingStore();
     const { server, port } = await listening({ store, clock: new VirtualClock() });
@@ -233,22 +154,6 @@ describe('the end', () => {
     answer();
     expect(await underWay).toMatchObject({ code: 'NOT_FOUND' });
     await closing;
-  });
-
-  it('cuts calls that outlast the grace period', async () => {
-    const clock = new VirtualClock();
-    const { store, reading } = waitingStore();
-    const { server, port } = await listening({ store, clock });
-    const underWay = refusalOf(probeOf(port).call('GetTransaction', { id: ID }));
-    await reading;
-    let isClosed = false;
-    const closing = server.close().then(() => (isClosed = true));
-    await clock.advance(1_999);
-    expect(isClosed).toBe(false);
-    await clock.advance(1);
-    expect(await underWay).toMatchObject({ code: 'UNAVAILABLE', metadata: { reason: 'stopping' } });
-    await closing;
-    expect(clock.pendingTimers).toBe(0);
   });
 });
 

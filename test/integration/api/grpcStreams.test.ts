@@ -222,7 +222,7 @@ describe('SubscribeIndexedHeights', () => {
 
   it('tells of every height what is indexed of it', async () => {
     const client = await serve();
-    const reader = client.follow('SubscribeIndexedHeights', { start_height: 114 }, INDEX_API);
+    const reader = client.follow('SubscribeIndexedHeights', { start_height: 114 });
     await commit(1);
     const messages = await reader.first(7);
     expect(heightsOf(messages)).toEqual(upwards(114, 7));
@@ -250,7 +250,7 @@ describe('SubscribeIndexedHeights', () => {
     proven = { from: FIRST, to: 116 };
     const client = await serve();
     const asked = { finality: 'FINALITY_PROVEN' };
-    const reader = client.follow('SubscribeIndexedHeights', { ...asked, start_height: 115 }, INDEX_API);
+    const reader = client.follow('SubscribeIndexedHeights', { ...asked, start_height: 115 });
     // It has seen what is not proven yet: nothing was taken back.
     const ahead = client.follow(
       'SubscribeIndexedHeights',
@@ -273,13 +273,13 @@ describe('SubscribeIndexedHeights', () => {
     expect(await refusalOf(astray.ended())).toMatchObject({ metadata: { reason: 'rewound' } });
     reader.cancel();
     ahead.cancel();
-    const odd = client.follow('SubscribeIndexedHeights', { finality: 7 }, INDEX_API);
+    const odd = client.follow('SubscribeIndexedHeights', { finality: 7 });
     expect(await refusalOf(odd.ended())).toMatchObject({ metadata: { reason: 'invalid_argument' } });
   });
 
   it('begins with what is indexed next when it is told nothing', async () => {
     const client = await serve();
-    const reader = client.follow('SubscribeIndexedHeights', {}, INDEX_API);
+    const reader = client.follow('SubscribeIndexedHeights', {});
     // It has begun once a call that was sent behind it is answered, and then some.
     while (feed.followers === 0) await client.call('Ping');
     await commit(2);
@@ -290,7 +290,7 @@ describe('SubscribeIndexedHeights', () => {
   it('goes on behind the last block that was seen', async () => {
     const client = await serve();
     const request = seen(117, blockOf(117).id);
-    const reader = client.follow('SubscribeIndexedHeights', request, INDEX_API);
+    const reader = client.follow('SubscribeIndexedHeights', request);
     expect(heightsOf(await reader.first(2))).toEqual([118, 119]);
     reader.cancel();
   });
@@ -300,7 +300,7 @@ describe('SubscribeIndexedHeights', () => {
     ['that is another one here', seen(117, idOf('a lie')), 116],
   ])('tells how far to go back for a block %s', async (_, request, height) => {
     const client = await serve();
-    const reader = client.follow('SubscribeIndexedHeights', request, INDEX_API);
+    const reader = client.follow('SubscribeIndexedHeights', request);
     const [rewind] = await reader.first(1);
     expect(rewind).toEqual({
       event: 'rewind',
@@ -319,7 +319,7 @@ describe('SubscribeIndexedHeights', () => {
     [{ last_seen: { height: 110, block_id: Buffer.alloc(5) } }, 'INVALID_ARGUMENT', 'malformed_id'],
   ] as const)('of %j is refused', async (request, code, reason) => {
     const client = await serve();
-    const call = client.follow('SubscribeIndexedHeights', request, INDEX_API).ended();
+    const call = client.follow('SubscribeIndexedHeights', request).ended();
     expect(await refusalOf(call)).toMatchObject({ code, metadata: { reason } });
   });
 
@@ -350,7 +350,7 @@ describe('a stream of what another process takes back', () => {
     expect(feed.followers).toBe(0);
     if (method !== 'SubscribeIndexedHeights') return;
     const lastSeen = { last_seen: { height: 119, block_id: bytes(blockOf(119).id) } };
-    const again = client.follow(method, lastSeen, INDEX_API);
+    const again = client.follow(method, lastSeen);
     const [first, ...rest] = await again.first(5);
     expect(first).toMatchObject({ rewind: { height: '118', block_id: bytes(blockOf(118).id) } });
     expect(heightsOf(rest)).toEqual(upwards(119, 4));

@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { connect as connectHttp2 } from 'node:http2';
 import { connect } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { metricsServer } from '../../../src/api/index.js';
@@ -5,10 +7,12 @@ import { createMetrics, mergedPage } from '../../../src/observability/index.js';
 import type { Readiness } from '../../../src/observability/index.js';
 import { OperatorError, systemClock } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
+import { GrpcProbe } from '../../support/grpcProbe.js';
 import { getJson } from '../../support/httpProbe.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { apiServerOver } from '../../support/servedChain.js';
+import { grpcServerOver } from '../../support/servedOverGrpc.js';
 import { idOf } from '../../support/smallChain.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
@@ -38,19 +42,6 @@ function openMetrics(change: { host?: string; port?: number; clock?: Clock } = {
   const url = (path: string) => `http://127.0.0.1:${server.address().port}${path}`;
   return { server, logger, failures, state, metrics, url };
 }
-
-function openApi(reader: MemoryIndexStore, options: { port?: number; clock?: Clock } = {}) {
-  const range = { firstIndexed: 1, latestIndexed: 0, head: null, sealed: null };
-  const { server } = apiServerOver(reader, () => range, options);
-  open.push(server);
-  return server;
-}
-
-/** What a port lacks that has neither. */
-const unguarded = {
-  without: ['TLS', 'tokens for everything'],
-  advice: '"doctor" says what to change',
-};
 
 describe('the metrics server', () => {
   it('serves the text that Prometheus reads, with its content type', async () => {
@@ -97,108 +88,166 @@ describe('the metrics server', () => {
   });
 });
 
-describe('both servers', () => {
-  it('refuse a port in use with the flag that mends it', async () => {
-    const first = openMetrics();
-    await first.server.start();
-    const { port } = first.server.address();
-    const refusal = (start: Promise<void>) =>
-      start.then(
-        () => undefined,
-        (error: unknown) => error,
-      );
-    const metrics = await refusal(openMetrics({ port }).server.start());
-    expect(metrics).toBeInstanceOf(OperatorError);
-    expect(metrics).toMatchObject({ exit: 'configuration' });
-    expect((metrics as Error).message).toBe(
-      `Port ${port} on 127.0.0.1 is in use, perhaps by another daemon. Choose another one with --metrics-port, or stop the program that uses it.`,
-    );
-    const api = await refusal(openApi(new MemoryIndexStore(), { port }).start());
-    expect((api as Error).message).toContain('--api-port');
-  });
+/** A store whose reads of transactions wait until they are let go. */
+function waitingStore() {
+  const store = new MemoryIndexStore();
+  let asked = (): void => undefined;
+  let answer = (): void => undefined;
+  const reading = new Promise<void>((resolve) => (asked = resolve));
+  const nothing = new Promise<undefined>((resolve) => (answer = () => resolve(undefined)));
+  store.transaction = () => {
+    asked();
+    return nothing;
+  };
+  return { store, reading, answer: () => answer() };
+}
 
-  it('refuse an address that is not of this machine', async () => {
-    // 192.0.2.0/24 is reserved for documentation: no machine has it.
-    await expect(openMetrics({ host: '192.0.2.1' }).server.start()).rejects.toMatchObject({
+interface Ground {
+  readonly host?: string;
+  readonly port?: number;
+  readonly clock?: Clock;
+  readonly store?: MemoryIndexStore;
+}
+
+const nothingIndexed = () => ({ firstIndexed: 1, latestIndexed: 0, head: null, sealed: null });
+
+/** Every server of the daemon, with a caller of it: one who is answered and stays, and one who asks for a transaction. */
+const servers = {
+  metrics: {
+    flags: ['--metrics-port', '--metrics-host'],
+    make: (ground: Ground) => openMetrics(ground),
+    call: (port: number) => getJson(`http://127.0.0.1:${port}/livez`),
+  },
+  api: {
+    flags: ['--api-port', '--api-host'],
+    make: ({ store = new MemoryIndexStore(), ...ground }: Ground) => {
+      const made = apiServerOver(store, nothingIndexed, ground);
+      open.push(made.server);
+      return made;
+    },
+    call: (port: number) => getJson(`http://127.0.0.1:${port}/status`),
+  },
+  grpc: {
+    flags: ['--api-grpc-port', '--api-host'],
+    make: ({ store = new MemoryIndexStore(), ...ground }: Ground) =>
+      grpcServerOver(store, nothingIndexed, ground),
+    call: (port: number) => {
+      const probe = new GrpcProbe(`127.0.0.1:${port}`);
+      open.push({ close: async () => probe.close() });
+      return probe.call('Ping');
+    },
+  },
+} as const;
+
+/** Asks for a transaction; `leave` hangs up, and `cut` resolves when the server does. */
+async function asking(name: 'api' | 'grpc', port: number) {
+  if (name === 'api') {
+    const socket = connect(port, '127.0.0.1');
+    socket.on('error', () => undefined);
+    socket.write(`GET /v1/transactions/${idOf('a')} HTTP/1.1\r\nHost: x\r\n\r\n`);
+    return { leave: () => socket.destroy(), cut: once(socket, 'close') };
+  }
+  const session = connectHttp2(`http://127.0.0.1:${port}`);
+  session.on('error', () => undefined);
+  await once(session, 'remoteSettings');
+  const stream = session.request({
+    ...{ ':method': 'POST', ':path': '/flow.access.AccessAPI/GetTransaction' },
+    ...{ 'content-type': 'application/grpc', te: 'trailers' },
+  });
+  stream.on('error', () => undefined);
+  stream.end(Buffer.concat([Buffer.from([0, 0, 0, 0, 34, 0x0a, 32]), Buffer.from(idOf('a'), 'hex')]));
+  return { leave: () => session.destroy(), cut: once(stream, 'close').then(() => session.destroy()) };
+}
+
+describe.each(['metrics', 'api', 'grpc'] as const)('the server of %s', (name) => {
+  const { call, flags, make } = servers[name];
+  const [portFlag, hostFlag] = flags;
+
+  it('refuses a port in use, and an address that is not of this machine, with the flag that mends it', async () => {
+    const { server } = make({});
+    await server.start();
+    const { port } = server.address();
+    const refusal: unknown = await make({ port })
+      .server.start()
+      .catch((error: unknown) => error);
+    expect(refusal).toBeInstanceOf(OperatorError);
+    expect(refusal).toMatchObject({
       exit: 'configuration',
-      message: expect.stringContaining('--metrics-host') as string,
+      message: `Port ${port} on 127.0.0.1 is in use, perhaps by another daemon. Choose another one with ${portFlag}, or stop the program that uses it.`,
+    });
+    // 192.0.2.0/24 is reserved for documentation: no machine has it.
+    await expect(make({ host: '192.0.2.1' }).server.start()).rejects.toMatchObject({
+      exit: 'configuration',
+      message: expect.stringContaining(hostFlag) as string,
     });
   });
 
-  it('warn when they can be reached from elsewhere, and only then', async () => {
-    const local = openMetrics();
+  it('warns when it can be reached from elsewhere, and only then', async () => {
+    const local = make({});
     await local.server.start();
     expect(local.logger.records).toEqual([]);
-    const everywhere = openMetrics({ host: '0.0.0.0' });
-    await everywhere.server.start();
-    expect(everywhere.logger.records).toEqual([
+    const { logger, server } = make({ host: '0.0.0.0' });
+    await server.start();
+    const unguarded = {
+      without: ['TLS', 'tokens for everything'],
+      advice: '"doctor" says what to change',
+    };
+    expect(logger.records).toEqual([
       {
         level: 'warn',
         message: 'listening beyond this machine: anyone who reaches the port can read',
-        fields: { server: 'metrics', host: '0.0.0.0', ...unguarded, port: everywhere.server.address().port },
+        fields: { server: name, host: '0.0.0.0', ...unguarded, port: server.address().port },
       },
     ]);
   });
 
-  it('close at once although keep-alive connections are open', async () => {
-    const { server, url } = openMetrics({ clock: new VirtualClock() });
+  it('closes at once although kept connections are open, also where it never listened', async () => {
+    // The virtual clock never lets the grace period end.
+    const { server } = make({ clock: new VirtualClock() });
     await server.start();
-    // fetch keeps its connection for the next request; the virtual clock never lets the grace period end.
-    await getJson(url('/livez'));
+    await call(server.address().port);
     await server.close();
     expect(() => server.address()).toThrow('does not listen');
     await server.close();
+    await make({}).server.close();
   });
+});
 
-  it('wait for what is being read although the caller has hung up', async () => {
-    const store = new MemoryIndexStore();
-    let asked = (): void => undefined;
-    let answer = (): void => undefined;
-    const reading = new Promise<void>((resolve) => (asked = resolve));
-    const nothing = new Promise<undefined>((resolve) => (answer = () => resolve(undefined)));
-    store.transaction = () => {
-      asked();
-      return nothing;
-    };
-    const server = openApi(store, { clock: new VirtualClock() });
+describe.each(['api', 'grpc'] as const)('the server of %s, with a read under way when it closes,', (name) => {
+  it('waits for that although the caller has hung up', async () => {
+    const { store, reading, answer } = waitingStore();
+    const { server } = servers[name].make({ store, clock: new VirtualClock() });
     await server.start();
     const { port } = server.address();
-    const socket = connect(port, '127.0.0.1', () =>
-      socket.write(`GET /v1/transactions/${idOf('a')} HTTP/1.1\r\nHost: x\r\n\r\n`),
-    );
+    const { leave } = await asking(name, port);
     await reading;
-    socket.destroy();
+    leave();
     const ended: string[] = [];
     const closing = server.close().then(() => ended.push('server'));
-    // The server has let go of the port by the time that it refuses a caller: from there on it waits for the read alone.
-    await expect(fetch(`http://127.0.0.1:${port}/status`)).rejects.toThrow('fetch failed');
+    // It has let go of the port by the time that nobody gets in any more: from there on it waits for the read alone.
+    const isOpen = () =>
+      new Promise<boolean>((resolve) => {
+        const late = connect(port, '127.0.0.1', () => resolve(true));
+        late.once('error', () => resolve(false)).once('close', () => late.destroy());
+      });
+    while (await isOpen());
     ended.push('read');
     answer();
     await closing;
     expect(ended).toEqual(['read', 'server']);
   });
 
-  it('cut requests that outlast the grace period', async () => {
+  it('cuts what outlasts the grace period', async () => {
     const clock = new VirtualClock();
-    const store = new MemoryIndexStore();
-    let asked = (): void => undefined;
-    const reading = new Promise<void>((resolve) => (asked = resolve));
-    store.transaction = () => {
-      asked();
-      return new Promise(() => undefined);
-    };
-    const server = openApi(store, { clock });
+    const { store, reading } = waitingStore();
+    const { server } = servers[name].make({ store, clock });
     await server.start();
-    const { port } = server.address();
-    const socket = connect(port, '127.0.0.1', () =>
-      socket.write(`GET /v1/transactions/${idOf('a')} HTTP/1.1\r\nHost: x\r\n\r\n`),
-    );
-    const cut = new Promise<void>((resolve) => socket.once('close', () => resolve()));
+    const { cut } = await asking(name, server.address().port);
     await reading;
-    let closed = false;
-    const closing = server.close().then(() => (closed = true));
-    await clock.advance(1999);
-    expect(closed).toBe(false);
+    let isClosed = false;
+    const closing = server.close().then(() => (isClosed = true));
+    await clock.advance(1_999);
+    expect(isClosed).toBe(false);
     await clock.advance(1);
     await Promise.all([cut, closing]);
     expect(clock.pendingTimers).toBe(0);

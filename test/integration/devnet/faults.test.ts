@@ -17,10 +17,9 @@ import {
   identifierBytes,
   InvalidCollectionError,
   verifyBlockCollections,
-  verifyCollection,
   WireError,
 } from '../../../src/flow/index.js';
-import { PlainClient } from '../../support/plainClient.js';
+import { GrpcProbe } from '../../support/grpcProbe.js';
 
 const HEAD = 300;
 const profile = { base: 'dense', odd: {} } as const;
@@ -30,9 +29,9 @@ afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close();
 });
 
-async function start(faults: readonly FaultRule[]): Promise<{ devnet: DevnetHandle; client: PlainClient }> {
+async function start(faults: readonly FaultRule[]): Promise<{ devnet: DevnetHandle; client: GrpcProbe }> {
   const devnet = await startDevnet({ startHead: HEAD, paused: true, profile, faults });
-  const client = new PlainClient(devnet.address, { 'grpc.max_receive_message_length': 4 * 1024 * 1024 });
+  const client = new GrpcProbe(devnet.address, { 'grpc.max_receive_message_length': 4 * 1024 * 1024 });
   closers.push(
     () => devnet.close(),
     () => client.close(),
@@ -54,49 +53,6 @@ const blocks = 'SubscribeBlocksFromStartHeight';
 const executionData = 'SubscribeExecutionDataFromStartBlockHeight';
 
 describe('calls', () => {
-  it('fail with any status and text', async () => {
-    const { client } = await start([
-      {
-        method: 'GetBlock*',
-        fault: 'error',
-        code: 'INTERNAL',
-        message: 'failed to find: 100% of it',
-        times: 1,
-      },
-    ]);
-    expect(await client.refusal('GetBlockByHeight', height)).toEqual({
-      code: 'INTERNAL',
-      details: 'failed to find: 100% of it',
-    });
-    expect(await client.call('GetBlockByHeight', height)).toBeDefined();
-  });
-
-  it('never answer: the deadline ends them, and they are gone', async () => {
-    const { devnet, client } = await start([{ method: 'Ping', fault: 'stall' }]);
-    expect(await client.refusal('Ping', {}, 50)).toMatchObject({ code: 'DEADLINE_EXCEEDED' });
-    await expect.poll(() => devnet.node.requests.inFlight('Ping')).toBe(0);
-  });
-
-  it('lose their connection', async () => {
-    const { client } = await start([{ method: 'GetBlockByHeight', fault: 'cut', times: 1 }]);
-    expect(['UNAVAILABLE', 'CANCELLED', 'INTERNAL']).toContain(
-      (await client.refusal('GetBlockByHeight', height)).code,
-    );
-    await expect
-      .poll(() =>
-        client.call('Ping').then(
-          () => true,
-          () => false,
-        ),
-      )
-      .toBe(true);
-  });
-
-  it('get an answer that is too large for them', async () => {
-    const { client } = await start([{ method: 'GetBlockByHeight', fault: 'oversized', bytes: 5_000_000 }]);
-    expect(await client.refusal('GetBlockByHeight', height)).toMatchObject({ code: 'RESOURCE_EXHAUSTED' });
-  });
-
   it('get an answer that breaks off: no method has one that decodes', async () => {
     const { devnet, client } = await start([{ method: '*', fault: 'truncated' }]);
     const block = devnet.chain.block(50);
@@ -159,29 +115,6 @@ describe('streams', () => {
     });
     expect((await run({ fault: 'cut', how: 'reset' })).code).not.toBe('OK');
   });
-
-  it('fail at the opening', async () => {
-    const { client } = await start([
-      { method: 'Subscribe*', fault: 'error', code: 'FAILED_PRECONDITION', on: 'open', times: 1 },
-    ]);
-    expect((await client.drain(executionData, { start_block_height: 5 })).end.code).toBe(
-      'FAILED_PRECONDITION',
-    );
-    expect(await client.take(executionData, { start_block_height: 5 }, 1)).toHaveLength(1);
-  });
-
-  it('fall silent and stay open', async () => {
-    const { devnet, client } = await start([{ method: blocks, fault: 'stall', fromHeight: 52 }]);
-    const call = client.stream(blocks, streamAt50);
-    const received: object[] = [];
-    call.on('error', () => undefined).on('data', (message: object) => received.push(message));
-    await expect.poll(() => devnet.node.faults.fired()).toEqual([1]);
-    await client.call('Ping');
-    await expect.poll(() => heightsOf(received)).toEqual(['50', '51']);
-    expect(devnet.openStreams()).toBe(1);
-    call.cancel();
-    await expect.poll(() => devnet.openStreams()).toBe(0);
-  });
 });
 
 describe('lies about blocks', () => {
@@ -203,73 +136,9 @@ describe('lies about blocks', () => {
     expect(wrong.block.id).toBe(truth.id);
     expect(wrong.block.collectionIds).not.toEqual(truth.collections.map(({ id }) => id));
   });
-
-  it('an older head, another chain, another spork', async () => {
-    const { devnet, client } = await start([
-      { method: 'GetLatest*', fault: 'head_backwards', blocks: 7, times: 1 },
-      { method: 'GetNetworkParameters', fault: 'other_chain', chainId: 'flow-mainnet', times: 1 },
-      { method: 'GetNodeVersionInfo', fault: 'other_spork', times: 1 },
-      { method: 'GetNodeVersionInfo', fault: 'false_spork', rootHeight: 30 },
-      { method: 'GetBlockHeaderByHeight', fault: 'other_chain' },
-    ]);
-    const latest = async (): Promise<unknown> =>
-      ((await client.call('GetLatestBlockHeader'))['block'] as { height: string }).height;
-    expect([await latest(), await latest()]).toEqual([String(HEAD - 7), String(HEAD)]);
-    expect(await client.call('GetNetworkParameters')).toEqual({ chain_id: 'flow-mainnet' });
-    expect(await client.call('GetNetworkParameters')).toEqual({ chain_id: 'flow-localnet' });
-    const info = (await client.call('GetNodeVersionInfo'))['info'] as { spork_id: Buffer };
-    expect(info.spork_id.toString('hex')).not.toBe(devnet.chain.sporkId);
-    expect((await client.call('GetNodeVersionInfo'))['info']).toMatchObject({
-      ...{ spork_root_block_height: '30', node_root_block_height: '30' },
-      spork_id: info.spork_id,
-    });
-    const header = (await client.call('GetBlockHeaderByHeight', height))['block'] as { chain_id: string };
-    expect(header.chain_id).toBe('flow-benchnet');
-  });
-});
-
-describe('lies about collections', () => {
-  it('bytes that do not hash to the id, or to another id', async () => {
-    const { devnet, client } = await start([]);
-    const truth = devnet.chain.block(50).collections[0];
-    if (truth === undefined) throw new Error('a dense block has collections');
-    await client.call('GetBlockByHeight', height);
-    const id = identifierBytes(truth.id);
-    for (const fault of ['wrong_body', 'other_body'] as const) {
-      devnet.node.setFaults([{ method: 'Get*', fault }]);
-      const body = decodeFullCollectionResponse(await answerOf(devnet, 'GetFullCollectionByID', { id }));
-      expect(() => verifyCollection(truth.id, body)).toThrow(InvalidCollectionError);
-      const light = (await client.call('GetCollectionByID', { id }))['collection'] as {
-        transaction_ids: Buffer[];
-      };
-      expect(Buffer.concat(light.transaction_ids).equals(truth.transactionIds)).toBe(false);
-      const transaction = (await client.call('GetTransaction', { id: truth.transactionIds.subarray(0, 32) }))[
-        'transaction'
-      ];
-      devnet.node.setFaults([]);
-      expect(transaction).not.toEqual(
-        (await client.call('GetTransaction', { id: truth.transactionIds.subarray(0, 32) }))['transaction'],
-      );
-    }
-  });
 });
 
 describe('lies about execution data', () => {
-  it.each([
-    ['wrong_body', 'id_mismatch'],
-    ['other_body', 'wrong_block'],
-    ['swapped_chunks', 'wrong_order'],
-    ['missing_chunk', 'wrong_count'],
-    ['extra_chunk', 'wrong_count'],
-  ] as const)('%s is found out as %s', async (fault, reason) => {
-    const { devnet } = await start([]);
-    const block = decodeBlockMessage(devnet.chain.block(50).encoded);
-    const message = devnet.node.answers.executionDataMessage(devnet.chain.block(50), { fault });
-    expect(() => verifyBlockCollections(block, decodeExecutionDataResponse(message))).toThrow(
-      expect.objectContaining({ name: 'InvalidCollectionError', reason }) as Error,
-    );
-  });
-
   it('is found out in blocks without collections, too', async () => {
     const empty = await startDevnet({ startHead: HEAD, paused: true, profile: profiles.empty });
     closers.push(() => empty.close());

@@ -3,18 +3,16 @@ import {
   ChainGenerator,
   type DevnetHandle,
   type GeneratedBlock,
-  methodNames,
   startDevnet,
 } from '../../../src/devnet/index.js';
 import { identifierBytes } from '../../../src/flow/index.js';
-import { lastingPort } from '../../support/lastingPort.js';
-import { PlainClient } from '../../support/plainClient.js';
+import { GrpcProbe } from '../../support/grpcProbe.js';
 
 const ROOT = 1000;
 const HEAD = 1400;
 
 let devnet: DevnetHandle;
-let client: PlainClient;
+let client: GrpcProbe;
 /** A block with several collections, and transactions of every kind among its neighbours. */
 let block: GeneratedBlock;
 
@@ -28,7 +26,7 @@ beforeAll(async () => {
     paused: true,
     sealedLag: 5,
   });
-  client = new PlainClient(devnet.address);
+  client = new GrpcProbe(devnet.address);
   const heights = Array.from({ length: 300 }, (_, index) => ROOT + 20 + index);
   const found = heights
     .map((height) => devnet.chain.block(height))
@@ -46,45 +44,7 @@ afterAll(async () => {
 const idOf = (generated: GeneratedBlock): Buffer => identifierBytes(generated.id);
 const bytes = (id: string | undefined): Buffer => Buffer.from(id ?? '', 'hex');
 
-describe('the network', () => {
-  it('answers a ping, its chain and itself', async () => {
-    expect(await client.call('Ping')).toEqual({});
-    expect(await client.call('GetNetworkParameters')).toEqual({ chain_id: 'flow-testnet' });
-    expect(await client.call('GetNodeVersionInfo')).toMatchObject({
-      info: {
-        spork_id: bytes(devnet.chain.sporkId),
-        spork_root_block_height: String(ROOT),
-        node_root_block_height: String(ROOT + 10),
-      },
-    });
-  });
-});
-
 describe('blocks', () => {
-  const metadata = { latest_finalized_height: String(HEAD) };
-
-  it('come by height, by id and as the latest, light', async () => {
-    const light = {
-      id: idOf(block),
-      parent_id: bytes(block.parentId),
-      height: String(block.height),
-      collection_guarantees: block.collections.map(({ id }) => ({ collection_id: bytes(id) })),
-      block_seals: [],
-      block_header: null,
-    };
-    const expected = { block: light, block_status: 'BLOCK_SEALED', metadata };
-    expect(await client.call('GetBlockByHeight', { height: block.height })).toMatchObject(expected);
-    expect(await client.call('GetBlockByID', { id: idOf(block) })).toMatchObject(expected);
-    expect(await client.call('GetLatestBlock')).toMatchObject({
-      block: { height: String(HEAD) },
-      block_status: 'BLOCK_FINALIZED',
-    });
-    expect(await client.call('GetLatestBlock', { is_sealed: true })).toMatchObject({
-      block: { height: String(HEAD - 5) },
-      block_status: 'BLOCK_SEALED',
-    });
-  });
-
   it('come in full when asked for', async () => {
     const full = { height: block.height, full_block_response: true };
     expect(await client.call('GetBlockByHeight', full)).toMatchObject({
@@ -98,27 +58,6 @@ describe('blocks', () => {
           chain_id: 'flow-testnet',
         },
       },
-    });
-  });
-
-  it('have headers', async () => {
-    const header = {
-      id: idOf(block),
-      parent_id: bytes(block.parentId),
-      height: String(block.height),
-      chain_id: 'flow-testnet',
-    };
-    expect(await client.call('GetBlockHeaderByHeight', { height: block.height })).toMatchObject({
-      block: header,
-      metadata,
-    });
-    expect(await client.call('GetBlockHeaderByID', { id: idOf(block) })).toMatchObject({ block: header });
-    expect(await client.call('GetLatestBlockHeader')).toMatchObject({
-      block: { height: String(HEAD) },
-      block_status: 'BLOCK_FINALIZED',
-    });
-    expect(await client.call('GetLatestBlockHeader', { is_sealed: true })).toMatchObject({
-      block: { height: String(HEAD - 5) },
     });
   });
 
@@ -161,32 +100,6 @@ describe('blocks', () => {
 });
 
 describe('collections and transactions', () => {
-  it('come by id, light and full', async () => {
-    for (const { id, transactions, transactionIds } of block.collections) {
-      const light = (await client.call('GetCollectionByID', { id: bytes(id) })) as {
-        collection: { id: Buffer; transaction_ids: Buffer[] };
-      };
-      expect(light.collection.id).toEqual(bytes(id));
-      expect(Buffer.concat(light.collection.transaction_ids)).toEqual(transactionIds);
-      const full = (await client.call('GetFullCollectionByID', { id: bytes(id) })) as {
-        transactions: object[];
-      };
-      expect(full.transactions).toHaveLength(transactions.length);
-      const first = await client.call('GetTransaction', { id: transactionIds.subarray(0, 32) });
-      expect(first['transaction']).toEqual(full.transactions[0]);
-    }
-  });
-
-  it('come for a whole block, the system transactions behind', async () => {
-    const answer = (await client.call('GetTransactionsByBlockID', { block_id: idOf(block) })) as {
-      transactions: { proposal_key: object | null }[];
-    };
-    const guaranteed = block.collections.reduce((sum, { transactions }) => sum + transactions.length, 0);
-    const system = devnet.chain.systemTransactions(block.height).length;
-    expect(answer.transactions).toHaveLength(guaranteed + system);
-    expect(answer.transactions.at(-1)?.proposal_key).toBeNull();
-  });
-
   it('of the system chunk have ids that every node knows', async () => {
     for (const id of devnet.chain.repeatedSystemTransactions.keys()) {
       expect(await client.call('GetTransaction', { id: bytes(id) })).toMatchObject({
@@ -239,78 +152,6 @@ describe('execution data', () => {
   });
 });
 
-describe('the request log', () => {
-  it('counts calls, and keeps the heights and ids that were asked for', async () => {
-    devnet.node.requests.reset();
-    const [collection] = block.collections;
-    await client.call('GetBlockByHeight', { height: 1200 });
-    await client.call('GetBlockByHeight', { height: 1100 });
-    await client.refusal('GetBlockHeaderByHeight', { height: HEAD + 50 });
-    await client.call('GetFullCollectionByID', { id: bytes(collection?.id) });
-    const { requests } = devnet.node;
-    expect(requests.count('GetBlockByHeight')).toBe(2);
-    expect(requests.count()).toBe(4);
-    expect(requests.counts().get('GetFullCollectionByID')).toBe(1);
-    expect(requests.highestHeightAsked('GetBlockByHeight')).toBe(1200);
-    expect(requests.highestHeightAsked()).toBe(HEAD + 50);
-    expect(requests.highestHeightSent).toBe(1200);
-    expect(requests.idsAsked('GetFullCollectionByID')).toEqual([collection?.id]);
-    expect(requests.inFlight('GetBlockByHeight')).toBe(0);
-    expect(requests.inFlightMax('GetBlockByHeight')).toBe(1);
-  });
-});
-
-describe('nodes of earlier times', () => {
-  const head = { start_block_height: HEAD, block_status: 'BLOCK_FINALIZED' };
-
-  async function refusals(options: object, calls: readonly (readonly [string, object])[]): Promise<string[]> {
-    const old = await startDevnet({ startHead: HEAD, paused: true, ...options });
-    const plain = new PlainClient(old.address);
-    const codes: string[] = [];
-    for (const [method, request] of calls) {
-      const { code } = method.startsWith('Subscribe')
-        ? (await plain.drain(method, request)).end
-        : await plain.refusal(method, request);
-      codes.push(code);
-      expect(old.node.requests.count(method)).toBe(1);
-    }
-    plain.close();
-    await old.close();
-    return codes;
-  }
-
-  it('lack streams, full collections, version info or execution data: UNIMPLEMENTED, and counted', async () => {
-    const options = { streams: false, fullCollections: false, nodeVersionInfo: false, executionData: false };
-    const calls = [
-      ['SubscribeBlocksFromStartHeight', head],
-      ['SubscribeBlockDigestsFromLatest', { block_status: 'BLOCK_FINALIZED' }],
-      ['GetFullCollectionByID', { id: Buffer.alloc(32) }],
-      ['GetNodeVersionInfo', {}],
-      ['GetExecutionDataByBlockID', { block_id: Buffer.alloc(32) }],
-      ['SubscribeExecutionData', {}],
-      ['SubscribeExecutionDataFromLatest', {}],
-    ] as const;
-    expect(new Set(await refusals(options, calls))).toEqual(new Set(['UNIMPLEMENTED']));
-  });
-
-  it('know only the deprecated subscription to execution data', async () => {
-    const calls = [['SubscribeExecutionDataFromStartBlockHeight', head]] as const;
-    expect(await refusals({ executionDataSubscriptions: 'deprecated' }, calls)).toEqual(['UNIMPLEMENTED']);
-    const old = await startDevnet({
-      startHead: HEAD,
-      paused: true,
-      executionDataSubscriptions: 'deprecated',
-    });
-    const plain = new PlainClient(old.address);
-    expect(await plain.take('SubscribeExecutionData', { start_block_height: 5 }, 2)).toMatchObject([
-      { block_height: '5' },
-      { block_height: '6' },
-    ]);
-    plain.close();
-    await old.close();
-  });
-});
-
 it('plays an indexer where it is told to, and is none otherwise', async () => {
   const range = { start_height: 1_003, end_height: 1_004 };
   expect((await client.drain('SubscribeIndexedBlocks', range)).end.code).toBe('UNIMPLEMENTED');
@@ -320,7 +161,7 @@ it('plays an indexer where it is told to, and is none otherwise', async () => {
     paused: true,
     indexedBlocks: true,
   });
-  const plain = new PlainClient(indexer.address);
+  const plain = new GrpcProbe(indexer.address);
   const asked = plain.take('SubscribeIndexedBlocks', range, 2);
   indexer.node.head.advance(1);
   expect(await asked).toMatchObject(
@@ -343,11 +184,6 @@ it('plays an indexer where it is told to, and is none otherwise', async () => {
   await indexer.close();
 });
 
-it('protocol-state snapshots are not served where block ids are made up', async () => {
-  for (const method of methodNames.filter((name) => name.includes('ProtocolStateSnapshot')))
-    expect(await client.refusal(method, {})).toMatchObject({ code: 'UNIMPLEMENTED' });
-});
-
 it('what a running node adds is certified, and a spork that has ended is the same for all', async () => {
   const options = { hashedIds: true, rootHeight: 50, paused: true } as const;
   const growing = await startDevnet({ ...options, startHead: 60, endHeight: 70 });
@@ -367,16 +203,5 @@ describe('the port', () => {
       exit: 'configuration',
       message: `The devnet cannot listen on 127.0.0.1:${devnet.port}: the port is in use. Stop what listens there, or choose another port.`,
     });
-  });
-
-  it('is free again when the devnet is closed', async () => {
-    const first = await startDevnet({ port: await lastingPort(), paused: true });
-    const plain = new PlainClient(first.address);
-    await plain.call('Ping');
-    await first.close();
-    const second = await startDevnet({ port: first.port, paused: true });
-    expect(second.port).toBe(first.port);
-    await second.close();
-    plain.close();
   });
 });

@@ -1,9 +1,8 @@
-import { once } from 'node:events';
 import type { ClientReadableStream } from '@grpc/grpc-js';
 import { afterEach, describe, expect, it } from 'vitest';
 import { type DevnetHandle, type DevnetOptions, startDevnet } from '../../../src/devnet/index.js';
 import { identifierBytes } from '../../../src/flow/index.js';
-import { PlainClient } from '../../support/plainClient.js';
+import { GrpcProbe } from '../../support/grpcProbe.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
 const HEAD = 300;
@@ -16,9 +15,9 @@ afterEach(async () => {
 async function start(
   options: DevnetOptions = {},
   dependencies?: Parameters<typeof startDevnet>[1],
-): Promise<{ devnet: DevnetHandle; client: PlainClient }> {
+): Promise<{ devnet: DevnetHandle; client: GrpcProbe }> {
   const devnet = await startDevnet({ startHead: HEAD, paused: true, sealedLag: 5, ...options }, dependencies);
-  const client = new PlainClient(devnet.address);
+  const client = new GrpcProbe(devnet.address);
   closers.push(
     () => devnet.close(),
     () => client.close(),
@@ -26,100 +25,35 @@ async function start(
   return { devnet, client };
 }
 
-interface StreamKind {
-  readonly prefix: string;
-  readonly status: object;
-  readonly heightOf: (message: Record<string, unknown>) => unknown;
-}
-
 const finalized = { block_status: 'BLOCK_FINALIZED' };
-const kinds: readonly StreamKind[] = [
-  {
-    prefix: 'SubscribeBlocks',
-    status: finalized,
-    heightOf: (message) => (message['block'] as { height: string }).height,
-  },
-  {
-    prefix: 'SubscribeBlockHeaders',
-    status: finalized,
-    heightOf: (message) => (message['header'] as { height: string }).height,
-  },
-  { prefix: 'SubscribeBlockDigests', status: finalized, heightOf: (message) => message['block_height'] },
-  { prefix: 'SubscribeExecutionData', status: {}, heightOf: (message) => message['block_height'] },
-];
+const kinds = ['SubscribeBlocks', 'SubscribeBlockHeaders', 'SubscribeBlockDigests', 'SubscribeExecutionData'];
 const heights = (from: number, count: number): string[] =>
   Array.from({ length: count }, (_, index) => String(from + index));
-const byHeight = (kind: StreamKind): string =>
-  kind.prefix === 'SubscribeExecutionData'
-    ? `${kind.prefix}FromStartBlockHeight`
-    : `${kind.prefix}FromStartHeight`;
 
-describe.each(kinds)('$prefix', (kind) => {
-  it('gives one message per height, from a height, from a block id, from the latest sealed one', async () => {
-    const { devnet, client } = await start();
-    const seen = async (method: string, request: object, count: number): Promise<unknown[]> =>
-      (await client.take(method, { ...kind.status, ...request }, count)).map(kind.heightOf);
-    expect(await seen(byHeight(kind), { start_block_height: 100 }, 120)).toEqual(heights(100, 120));
-    const id = identifierBytes(devnet.chain.blockId(150));
-    expect(await seen(`${kind.prefix}FromStartBlockID`, { start_block_id: id }, 10)).toEqual(
-      heights(150, 10),
-    );
-    expect(await seen(`${kind.prefix}FromLatest`, {}, 1)).toEqual(heights(HEAD - 5, 1));
-  });
-
-  it('goes on when the head moves, and can be resumed where it was left', async () => {
-    const { devnet, client } = await start();
-    const last = kind.prefix === 'SubscribeExecutionData' ? HEAD - 5 : HEAD;
-    const call = client.stream(byHeight(kind), { ...kind.status, start_block_height: last });
-    call.on('error', () => undefined);
-    const iterator = call[Symbol.asyncIterator]() as AsyncIterator<Record<string, unknown>>;
-    const next = async (): Promise<unknown> =>
-      kind.heightOf(((await iterator.next()) as IteratorYieldResult<Record<string, unknown>>).value);
-    expect(await next()).toBe(String(last));
-    devnet.node.head.advance(2);
-    expect([await next(), await next()]).toEqual(heights(last + 1, 2));
-    call.cancel();
-    devnet.node.head.advance(1);
-    const resumed = await client.take(byHeight(kind), { ...kind.status, start_block_height: last + 3 }, 1);
-    expect(resumed.map(kind.heightOf)).toEqual(heights(last + 3, 1));
-  });
-
+describe.each(kinds)('%s', (kind) => {
   it('refuses starts that are not there', async () => {
     const { client } = await start({ rootHeight: 50 });
+    const isOfBlocks = kind !== 'SubscribeExecutionData';
+    const byHeight = isOfBlocks ? `${kind}FromStartHeight` : `${kind}FromStartBlockHeight`;
+    const byId = `${kind}FromStartBlockID`;
     const end = async (method: string, request: object): Promise<unknown> =>
-      (await client.drain(method, { ...kind.status, ...request })).end;
-    expect(await end(byHeight(kind), { start_block_height: 49 })).toEqual({
+      (await client.drain(method, { ...(isOfBlocks ? finalized : {}), ...request })).end;
+    expect(await end(byHeight, { start_block_height: 49 })).toEqual({
       code: 'INVALID_ARGUMENT',
       details: 'could not get start height: start height must be greater than or equal to the root height 50',
     });
-    expect(await end(byHeight(kind), { start_block_height: HEAD + 1 })).toMatchObject({ code: 'NOT_FOUND' });
-    expect(
-      await end(`${kind.prefix}FromStartBlockID`, { start_block_id: Buffer.alloc(32, 4) }),
-    ).toMatchObject({ code: 'NOT_FOUND' });
-    expect(await end(`${kind.prefix}FromStartBlockID`, { start_block_id: Buffer.alloc(4) })).toMatchObject({
-      code: 'INVALID_ARGUMENT',
-    });
-    if (kind.status === finalized) {
-      expect(
-        await end(byHeight(kind), { start_block_height: 60, block_status: 'BLOCK_UNKNOWN' }),
-      ).toMatchObject({ code: 'INVALID_ARGUMENT' });
-    }
+    const refused: [string, object, string][] = [
+      [byHeight, { start_block_height: HEAD + 1 }, 'NOT_FOUND'],
+      [byId, { start_block_id: Buffer.alloc(32, 4) }, 'NOT_FOUND'],
+      [byId, { start_block_id: Buffer.alloc(4) }, 'INVALID_ARGUMENT'],
+    ];
+    const unknown = { start_block_height: 60, block_status: 'BLOCK_UNKNOWN' };
+    if (isOfBlocks) refused.push([byHeight, unknown, 'INVALID_ARGUMENT']);
+    for (const [method, request, code] of refused) expect(await end(method, request)).toMatchObject({ code });
   });
 });
 
 describe('sealed blocks', () => {
-  it('a stream of sealed blocks waits for the seal of a finalized one', async () => {
-    const { devnet, client } = await start();
-    const method = 'SubscribeBlockDigestsFromStartHeight';
-    const call = client.stream(method, { start_block_height: HEAD - 4, block_status: 'BLOCK_SEALED' });
-    call.on('error', () => undefined);
-    const first = once(call, 'data');
-    await expect.poll(() => devnet.node.requests.inFlight(method)).toBe(1);
-    devnet.node.head.advance();
-    expect(await first).toMatchObject([{ block_height: String(HEAD - 4) }]);
-    call.cancel();
-  });
-
   it('execution data is accepted for finalized blocks, waits for the seal, and can lead or lag', async () => {
     const { devnet, client } = await start({ executionDataLag: -2 });
     const method = 'SubscribeExecutionDataFromStartBlockHeight';
@@ -135,17 +69,6 @@ describe('sealed blocks', () => {
     devnet.node.setFaults([]);
     await expect.poll(() => received).toEqual(heights(HEAD - 4, 12));
     call.cancel();
-  });
-
-  it('a stream of execution data that starts at the root begins with its empty list, or one above it', async () => {
-    const { client } = await start();
-    const method = 'SubscribeExecutionDataFromStartBlockHeight';
-    expect(await client.take(method, { start_block_height: 0 }, 2)).toMatchObject([
-      { block_height: '0', block_execution_data: { chunk_execution_data: [] } },
-      { block_height: '1' },
-    ]);
-    const { client: other } = await start({ executionDataAtRoot: false });
-    expect(await other.take(method, { start_block_height: 0 }, 1)).toMatchObject([{ block_height: '1' }]);
   });
 });
 
@@ -173,7 +96,7 @@ describe('flow control', () => {
    * A stream whose reader takes one message and then no more, once the pipes between the two are full and nothing moves.
    * (A grpc-js client honours back-pressure from its first read on, not before.)
    */
-  async function clogged(devnet: DevnetHandle, client: PlainClient): Promise<Clogged> {
+  async function clogged(devnet: DevnetHandle, client: GrpcProbe): Promise<Clogged> {
     const call = client.stream('SubscribeExecutionDataFromStartBlockHeight', { start_block_height: 1 });
     call.on('error', () => undefined);
     closers.push(() => call.cancel());
@@ -215,27 +138,6 @@ describe('flow control', () => {
     await expect(readAll()).rejects.toThrow(/timeout sending response/);
     expect(await ended).toBe(4);
   });
-
-  it('with interval 0 makes blocks as fast as they are read', async () => {
-    const { devnet, client } = await start({
-      profile: 'empty',
-      blockIntervalMs: 0,
-      paused: false,
-      startHead: 1,
-    });
-    const messages = await client.take(
-      'SubscribeBlocksFromStartHeight',
-      { start_block_height: 1, ...finalized },
-      3000,
-    );
-    expect(messages).toHaveLength(3000);
-    await expect.poll(() => devnet.openStreams()).toBe(0);
-    const { finalized: head } = devnet.node.head;
-    expect(head).toBeGreaterThanOrEqual(3000);
-    // Nobody reads blocks, nothing moves.
-    await client.call('GetLatestBlockHeader');
-    expect(devnet.node.head.finalized).toBe(head);
-  });
 });
 
 describe('the number of streams', () => {
@@ -265,13 +167,5 @@ describe('shutting down', () => {
     await devnet.close();
     expect((await drained).end.code).toBe('UNAVAILABLE');
     await devnet.finished;
-  });
-
-  it('or breaks them, as a crash does', async () => {
-    const { devnet, client } = await start();
-    const drained = client.drain('SubscribeBlocksFromLatest', finalized);
-    await expect.poll(() => devnet.node.requests.highestHeightSent).toBe(HEAD);
-    await devnet.kill();
-    expect(['UNAVAILABLE', 'INTERNAL', 'CANCELLED', 'UNKNOWN']).toContain((await drained).end.code);
   });
 });

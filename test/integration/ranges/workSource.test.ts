@@ -139,9 +139,10 @@ async function next({ source }: Process): Promise<RangeJob> {
   return job!;
 }
 
-/** True when nothing is handed out for a while. */
-async function isIdle({ source }: Process): Promise<boolean> {
-  return (await source.next(AbortSignal.timeout(2_500))) === undefined;
+/** True when nothing is handed out for a while: where others may have a part in it, for as long as it takes to hear of them. */
+async function isIdle({ source, store }: Process): Promise<boolean> {
+  const waitMs = sharedRangesOf(store) === undefined ? 100 : 2_500;
+  return (await source.next(AbortSignal.timeout(waitMs))) === undefined;
 }
 
 async function publish({ range: its, store }: RangeJob): Promise<void> {

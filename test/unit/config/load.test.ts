@@ -104,33 +104,6 @@ describe('precedence', () => {
     });
   });
 
-  it('reads lists from repeated flags, commas in the environment and arrays in a file', () => {
-    expect(load({ flags: { accessNodes: ['a:1', 'b:2'] } }).config.accessNodes).toEqual(['a:1', 'b:2']);
-    expect(load({ environment: { FCI_ACCESS_NODES: 'a:1, b:2' } }).config.accessNodes).toEqual([
-      'a:1',
-      'b:2',
-    ]);
-    expect(load({ file: { accessNodes: ['a:1', 'b:2'] } }).config.accessNodes).toEqual(['a:1', 'b:2']);
-  });
-
-  it('reads sizes with units and switches', () => {
-    const { config } = load({
-      flags: { maxInFlightBytes: ['64MiB'], 'edi.enabled': ['false'] },
-      environment: { FCI_ACCESS_MAX_MESSAGE_BYTES: '1GiB' },
-    });
-    expect(config.maxInFlightBytes).toBe(64 * 1024 * 1024);
-    expect(config.access.maxMessageBytes).toBe(1024 ** 3);
-    expect(config.edi.enabled).toBe(false);
-  });
-
-  it('reads a port, or the word that leaves it closed', () => {
-    expect(load({ flags: { 'api.grpcPort': ['off'] } }).config.api.grpcPort).toBe('off');
-    expect(load({ file: { api: { grpcPort: 0 } } }).config.api.grpcPort).toBe(0);
-    // Some editors begin a file with a byte order mark.
-    expect(load({ file: '\uFEFF{"window": 3}' }).config.window).toBe(3);
-    expect(load({ environment: { FCI_API_GRPC_PORT: '9000' } }).config.api.grpcPort).toBe(9000);
-  });
-
   it('reads the address that requests are forwarded to, which is a base and nothing else', () => {
     const forwardRest = (address: string): string | undefined =>
       load({ flags: { 'api.forwardRest': [address] } }).config.api.forwardRest;
@@ -260,6 +233,12 @@ describe('refusals', () => {
       /Remove --no-edi .* or drop --edi-only/,
     ],
     [
+      'ediOnly with a peer',
+      { flags: { ediOnly: ['true'], peers: ['indexer:7181'] } },
+      'configuration',
+      /ediOnly takes collections from the execution-data stream alone, but peers names/,
+    ],
+    [
       'proven finality without proofs',
       { flags: { 'proof.finality': ['proven'], 'proof.mode': ['off'] } },
       'configuration',
@@ -276,27 +255,6 @@ describe('refusals', () => {
       expect(refusal(() => load({ file: { dataDir } })).message).toMatch(
         /dataDir in .*: ".*" is not a directory/,
       );
-  });
-
-  it('says what is wrong in one readable line, however wild the file is', () => {
-    const wild: unknown[] = [
-      { [`x\u001b[2J${'y'.repeat(50_000)}`]: 1 },
-      { window: 'z'.repeat(50_000) },
-      { accessNodes: Array.from({ length: 5_000 }, () => 'a:1') },
-      { 'grpc://me:secret@node:1': 1 },
-      '['.repeat(50_000),
-    ];
-    for (const content of wild) {
-      const { message } = refusal(() => load({ file: content }));
-      expect(message.length).toBeLessThan(1_001);
-      expect(message).toMatch(/^[ -~…‘’]+$/);
-      expect(message).not.toContain('secret');
-    }
-  });
-
-  it('never lets a file reach the prototype of anything', () => {
-    refusal(() => load({ file: '{"__proto__": {"polluted": true}}' }));
-    expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
   });
 });
 

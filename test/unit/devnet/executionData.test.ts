@@ -1,12 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Chain, ChainGenerator, profiles } from '../../../src/devnet/index.js';
-import {
-  decodeBlockMessage,
-  decodeExecutionDataResponse,
-  decodeTransaction,
-  transactionId,
-  verifyBlockCollections,
-} from '../../../src/flow/index.js';
+import { decodeTransaction, transactionId } from '../../../src/flow/index.js';
 import { loadMessages } from '../../support/flowWire.js';
 
 const profile = { odd: { ...profiles.mixed.odd, bigCollection: 0 }, trieUpdateBytes: 4096 };
@@ -41,18 +35,6 @@ function decode(height: number): Decoded {
 }
 
 describe('execution data', () => {
-  it('verifies against the block, height by height', () => {
-    let verified = 0;
-    for (let height = 1000; height < 1400; height++) {
-      const block = chain.block(height);
-      const data = decodeExecutionDataResponse(chain.executionData(height));
-      const collections = verifyBlockCollections(decodeBlockMessage(block.encoded), data);
-      expect(collections.map(({ id }) => id)).toEqual(block.collections.map(({ id }) => id));
-      verified += collections.length;
-    }
-    expect(verified).toBeGreaterThan(300);
-  });
-
   it('ends with a system chunk that no guarantee covers, and has none at all at the root', () => {
     expect(decode(1000).block_execution_data.chunk_execution_data).toEqual([]);
     for (let height = 1001; height < 1060; height++) {
@@ -60,15 +42,6 @@ describe('execution data', () => {
       expect(chunks).toHaveLength(chain.block(height).collections.length + 1);
       expect(chunks.at(-1)?.collection.transactions.length).toBeGreaterThanOrEqual(2);
     }
-  });
-
-  it('ends with the last guaranteed collection on a network without a system chunk', () => {
-    const bare = new Chain({ profile, rootHeight: 1000, systemChunk: false });
-    for (let height = 1000; height < 1060; height++) {
-      const { chunks } = decodeExecutionDataResponse(bare.executionData(height));
-      expect(chunks).toHaveLength(bare.block(height).collections.length);
-    }
-    expect(bare.generator.repeatedSystemTransactions.size).toBe(0);
   });
 
   it('is full of what an indexer skips, and all of it is well-formed', () => {
@@ -106,22 +79,6 @@ describe('execution data', () => {
       }
       expect(trieBytes).toBeGreaterThan(1500);
     }
-  });
-
-  it('numbers events beyond the hundredth transaction', () => {
-    const full = new Chain({
-      profile: { ...profile, odd: { fullCollection: 1 }, collectionsPerBlock: { min: 2, max: 2 } },
-    });
-    const decoded = message.toObject(message.decode(full.executionData(3)), {
-      longs: String,
-      bytes: Buffer,
-      defaults: true,
-    }) as unknown as Decoded;
-    const events = decoded.block_execution_data.chunk_execution_data.flatMap((chunk) => chunk.events);
-    expect(events.map(({ transaction_index }) => transaction_index)).toEqual(
-      Array.from({ length: events.length }, (_, index) => index >> 1),
-    );
-    expect(events.length).toBeGreaterThan(200);
   });
 });
 

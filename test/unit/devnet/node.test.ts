@@ -80,30 +80,6 @@ describe('the head', () => {
   });
 });
 
-describe('collections of new blocks', () => {
-  const retry = /NOT_FOUND: not found: please retry for collection in finalized block/;
-
-  it('come so long after the block was finalized; history is complete', async () => {
-    const { node, calls, clock } = makeNode({ collectionLagMs: 500, blockIntervalMs: 100 });
-    const idAt = (height: number): object => ({
-      id: Buffer.from(node.chain.block(height).collections[0]?.id ?? '', 'hex'),
-    });
-    expect(await ask(calls, 'GetFullCollectionByID', idAt(100))).toBe('OK');
-    node.head.resume();
-    await clock.advance(1000);
-    expect(node.head.finalized).toBe(110);
-    expect(await ask(calls, 'GetFullCollectionByID', idAt(105))).toBe('OK');
-    expect(await ask(calls, 'GetFullCollectionByID', idAt(106))).toMatch(retry);
-    const [late] = node.chain.block(106).collections;
-    expect(await ask(calls, 'GetTransaction', { id: late?.transactionIds.subarray(0, 32) })).toMatch(
-      /NOT_FOUND/,
-    );
-    await clock.advance(100);
-    expect(await ask(calls, 'GetFullCollectionByID', idAt(106))).toBe('OK');
-    expect(await ask(calls, 'GetFullCollectionByID', idAt(107))).toMatch(retry);
-  });
-});
-
 describe('collections of new blocks that come each in its own time', () => {
   it('come within the spread, half of them early, and the same in every run', async () => {
     const lag = { collectionLagMs: 46, collectionLagSpreadMs: 85 };

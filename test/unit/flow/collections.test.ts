@@ -138,22 +138,6 @@ describe('collections', () => {
     expect(reasonOf(() => verifyCollection(ZERO_ID, [Buffer.alloc(5_000_000)]))).toBe('malformed');
   });
 
-  it('cut anywhere throw nothing but InvalidCollectionError', () => {
-    const wires = [signed([1, 2, 3]), signed([2])].map(encodeTransaction);
-    const id = idOf(wires);
-    const message = encodeFullCollection(wires);
-    for (let length = 0; length < message.length; length++) {
-      let parts: Uint8Array[];
-      try {
-        parts = splitCollection(message.subarray(0, length));
-      } catch (error) {
-        expect(error).toBeInstanceOf(WireError);
-        parts = [wires[0]!, wires[1]!.subarray(0, length % wires[1]!.length)];
-      }
-      expect(reasonOf(() => verifyCollection(id, parts))).toMatch(/malformed|id_mismatch/);
-    }
-  });
-
   it('of more transactions than can be are refused before they take memory', () => {
     const message = Buffer.from('0a00'.repeat(100_001), 'hex');
     expect(() => splitCollection(message)).toThrow(WireError);

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
-  decodeBlockResponse,
   decodeCollectionResponse,
   decodeExecutionDataResponse,
   decodeFullCollectionResponse,
@@ -9,7 +8,6 @@ import {
   encodeFullCollection,
   encodeTransaction,
   identifierBytes,
-  loadProtocol,
   WireError,
   WireWriter,
   type Identifier,
@@ -183,42 +181,7 @@ describe('answers', () => {
   ])('are refused with %s', (_, run) => {
     expect(run).toThrow(WireError);
   });
-
-  it('cut anywhere throw nothing but WireError', () => {
-    fc.assert(
-      fc.property(executionData, (data) => {
-        const message = executionDataMessage(data);
-        for (let length = 0; length < Math.min(message.length, 1500); length++) {
-          expectOnlyWireErrors(message.subarray(0, length));
-        }
-      }),
-      { numRuns: 15 },
-    );
-  });
-
-  it('of arbitrary bytes throw nothing but WireError', () => {
-    fc.assert(
-      fc.property(fc.uint8Array({ maxLength: 80 }), (message) => expectOnlyWireErrors(message)),
-      { numRuns: 500 },
-    );
-  });
 });
-
-function expectOnlyWireErrors(message: Uint8Array): void {
-  for (const decode of [
-    decodeBlockResponse,
-    decodeCollectionResponse,
-    decodeExecutionDataResponse,
-    decodeFullCollectionResponse,
-    decodeTransactionResponse,
-  ]) {
-    try {
-      decode(message);
-    } catch (error) {
-      if (!(error instanceof WireError)) throw error;
-    }
-  }
-}
 
 describe('the wire writer', () => {
   it('writes 64-bit numbers as protobufjs does', () => {
@@ -243,73 +206,5 @@ describe('the wire writer', () => {
     const writer = new WireWriter().number(1, 0).number(2, 0n).bytes(3, Buffer.alloc(0)).text(4, '');
     expect(writer.finish()).toHaveLength(0);
     expect(writer.element(5, Buffer.alloc(0)).text(6, 'é').finish().toString('hex')).toBe('2a003202c3a9');
-  });
-});
-
-describe('the protocol definition', () => {
-  const protocol = loadProtocol();
-  const methods = (service: string): string[] => Object.keys(protocol[service] ?? {});
-
-  it('has what the daemon calls of a Flow access node, and what the simulated one serves', () => {
-    const subscribed = (what: string): string[] =>
-      ['StartBlockID', 'StartHeight', 'Latest'].map((from) => `Subscribe${what}From${from}`);
-    expect(methods('flow.access.AccessAPI')).toEqual(
-      expect.arrayContaining([
-        'Ping',
-        'GetNodeVersionInfo',
-        'GetNetworkParameters',
-        'GetLatestBlockHeader',
-        'GetBlockHeaderByID',
-        'GetBlockHeaderByHeight',
-        'GetLatestBlock',
-        'GetBlockByID',
-        'GetBlockByHeight',
-        'GetCollectionByID',
-        'GetFullCollectionByID',
-        'GetTransaction',
-        'GetTransactionsByBlockID',
-        ...subscribed('Blocks'),
-        ...subscribed('BlockHeaders'),
-        ...subscribed('BlockDigests'),
-      ]),
-    );
-    expect(methods('flow.executiondata.ExecutionDataAPI')).toEqual(
-      expect.arrayContaining([
-        'GetExecutionDataByBlockID',
-        'SubscribeExecutionData',
-        'SubscribeExecutionDataFromStartBlockID',
-        'SubscribeExecutionDataFromStartBlockHeight',
-        'SubscribeExecutionDataFromLatest',
-      ]),
-    );
-  });
-
-  it('decodes 64-bit numbers to strings, bytes to Buffers and enums to names', () => {
-    const service = protocol['flow.access.AccessAPI'] as Record<
-      string,
-      { readonly path: string; readonly responseDeserialize: (bytes: Buffer) => unknown }
-    >;
-    const method = service['GetBlockByHeight']!;
-    expect(method.path).toBe('/flow.access.AccessAPI/GetBlockByHeight');
-    const message = new WireWriter()
-      .element(
-        1,
-        new WireWriter()
-          .bytes(1, Buffer.from('id'))
-          .number(3, 2n ** 63n)
-          .finish(),
-      )
-      .number(2, 2)
-      .finish();
-    expect(method.responseDeserialize(message)).toMatchObject({
-      block: {
-        id: Buffer.from('id'),
-        height: '9223372036854775808',
-        collection_guarantees: [],
-        timestamp: null,
-      },
-      block_status: 'BLOCK_SEALED',
-      metadata: null,
-    });
   });
 });

@@ -20,16 +20,6 @@ export interface BenchOptions {
   /** Called for each job; by default jobs run until the test says that they are done. */
   readonly work?: (job: NumberedJob, done: () => void) => void | Promise<void>;
   readonly read?: (index: number) => NumberedJob | undefined | Promise<NumberedJob | undefined>;
-  readonly idOf?: (index: number) => string;
-}
-
-/** A progress that counts its writes. */
-export class CountingProgress extends MemoryProgress {
-  writes: number[] = [];
-  override setProcessedIndex(index: number): void {
-    this.writes.push(index);
-    super.setProcessedIndex(index);
-  }
 }
 
 /** A queue on a workbench: jobs 1..available exist, and the test says when each is done. */
@@ -45,7 +35,6 @@ export class Bench {
 
   constructor(options: BenchOptions = {}) {
     this.progress = options.progress ?? new MemoryProgress(options.stored);
-    const idOf = options.idOf ?? String;
     this.consumer = new JobConsumer<NumberedJob>(
       {
         maxProcessing: options.maxProcessing ?? 3,
@@ -63,7 +52,7 @@ export class Bench {
           atIndex: (index) => {
             this.asked.push(index);
             if (options.read !== undefined) return options.read(index);
-            return index <= this.available ? { id: idOf(index), index } : undefined;
+            return index <= this.available ? { id: String(index), index } : undefined;
           },
         },
         worker: {

@@ -3,173 +3,68 @@ import { ComponentConsumer, MemoryProgress, WorkSignal } from '../../../src/jobq
 import { Bench, range, settle } from './bench.js';
 import type { BenchOptions } from './bench.js';
 
-interface Case {
-  readonly name: string;
-  readonly options?: BenchOptions;
-  readonly act: (bench: Bench) => Promise<void>;
-  readonly called: readonly number[];
-  readonly progress: number;
-}
-
 /** Jobs 3..upTo exist above P = 2; those of `done` are done in ascending order, once they run. */
 async function above2(bench: Bench, upTo: number, done: readonly number[]): Promise<void> {
   await bench.push(upTo);
   await bench.finish(...done);
 }
 
-// Numbered, so that a case can be named. Jobs are written as in docs/jobqueue.md: `+n` appears, `n*` is done.
-const cases: readonly Case[] = [
-  { name: '1: start, no jobs', act: async () => undefined, called: [], progress: 0 },
-  {
-    name: '2: start with stored 5, no jobs',
-    options: { stored: 5 },
-    act: async () => undefined,
-    called: [],
-    progress: 5,
-  },
-  { name: '3: one job', act: (b) => b.push(1), called: [1], progress: 0 },
-  {
-    name: '4: one job, done',
-    act: async (b) => {
-      await b.push(1);
-      await b.finish(1);
-    },
-    called: [1],
-    progress: 1,
-  },
-  {
-    name: '5: two jobs, done in order',
-    act: async (b) => {
-      await b.push(1, 2);
-      await b.finish(1, 2);
-    },
-    called: [1, 2],
-    progress: 2,
-  },
-  {
-    name: '6: no more than maxProcessing run',
-    act: (b) => b.push(1, 2, 3, 4),
-    called: [1, 2, 3],
-    progress: 0,
-  },
-  {
-    name: '7a: maxSearchAhead 5 holds job 6 back while job 1 is open',
-    options: { maxSearchAhead: 5 },
-    act: async (b) => {
-      await b.push(...range(1, 5));
-      await b.finish(2, 3, 4, 5);
-      await b.push(6);
-    },
-    called: range(1, 5),
-    progress: 0,
-  },
-  {
-    name: '7b: job 1 closes the gap and the window slides',
-    options: { maxSearchAhead: 5 },
-    act: async (b) => {
-      await b.push(...range(1, 5));
-      await b.finish(2, 3, 4, 5);
-      await b.push(6, 7);
-      await b.finish(1);
-    },
-    called: range(1, 7),
-    progress: 5,
-  },
-  {
-    name: '8: a job above the gap frees a slot',
-    act: async (b) => {
-      await b.push(...range(1, 4));
-      await b.finish(3);
-    },
-    called: range(1, 4),
-    progress: 0,
-  },
-  {
-    name: '9: two jobs above the gap',
-    act: async (b) => {
-      await b.push(...range(1, 4));
-      await b.finish(3, 2);
-    },
-    called: range(1, 4),
-    progress: 0,
-  },
-  {
-    name: '10: a new job takes the free slot',
-    act: async (b) => {
-      await b.push(...range(1, 4));
-      await b.finish(3, 2);
-      await b.push(5);
-    },
-    called: range(1, 5),
-    progress: 0,
-  },
-  {
-    name: '11: and the next one waits',
-    act: async (b) => {
-      await b.push(...range(1, 4));
-      await b.finish(3, 2);
-      await b.push(5, 6);
-    },
-    called: range(1, 5),
-    progress: 0,
-  },
-  {
-    name: '12: progress passes all that was done above the gap',
-    act: async (b) => {
-      await b.push(...range(1, 4));
-      await b.finish(3, 2);
-      await b.push(5);
-      await b.finish(1);
-    },
-    called: range(1, 5),
-    progress: 3,
-  },
-  {
-    name: '15: after stop a running job still moves progress',
-    act: async (b) => {
-      await b.push(...range(1, 4));
-      void b.consumer.stop();
-      await b.finish(1);
-    },
-    called: range(1, 3),
-    progress: 1,
-  },
-  {
-    name: '17: 3 and 5 running, 4 and 6..11 done: takes only 12',
-    options: { stored: 2 },
-    act: async (b) => {
-      await above2(b, 11, [4, ...range(6, 11)]);
-      await b.push(12, 13);
-    },
-    called: range(3, 12),
-    progress: 2,
-  },
-  {
-    name: '20: 3 and 11 running, the rest done: takes none',
-    options: { stored: 2 },
-    act: async (b) => {
-      await above2(b, 11, range(4, 10));
-      b.consumer.check();
+/** Written as in docs/jobqueue.md: `+n` appears, `n*` is done; `stop` and `check` are what they say. */
+async function act(bench: Bench, steps: string): Promise<void> {
+  for (const step of steps.split(' ')) {
+    if (step.startsWith('+')) await bench.push(Number(step.slice(1)));
+    else if (step.endsWith('*')) await bench.finish(Number(step.slice(0, -1)));
+    else if (step === 'stop') void bench.consumer.stop();
+    else if (step === 'check') {
+      bench.consumer.check();
       await settle();
-    },
-    called: range(3, 11),
-    progress: 2,
-  },
-  {
-    name: '21: 3 and 5 done, 4 and 6 running: takes 7',
-    options: { stored: 2 },
-    act: async (b) => {
-      await above2(b, 8, [5, 3]);
-    },
-    called: range(3, 7),
-    progress: 3,
-  },
+    }
+  }
+}
+
+const ahead5 = { maxSearchAhead: 5 };
+const from2 = { stored: 2 };
+const three = '+1 +2 +3 +4 3*';
+
+type Case = [name: string, steps: string, called: number[], progress: number, options?: BenchOptions];
+
+// Numbered, so that a case can be named.
+const cases: readonly Case[] = [
+  ['1: start, no jobs', '', [], 0],
+  ['2: start with stored 5, no jobs', '', [], 5, { stored: 5 }],
+  ['3: one job', '+1', [1], 0],
+  ['4: one job, done', '+1 1*', [1], 1],
+  ['5: two jobs, done in order', '+1 +2 1* 2*', [1, 2], 2],
+  ['6: no more than maxProcessing run', '+1 +2 +3 +4', [1, 2, 3], 0],
+  ['7a: maxSearchAhead 5 holds job 6 back while job 1 is open', '+5 2* 3* 4* 5* +6', range(1, 5), 0, ahead5],
+  ['7b: job 1 closes the gap and the window slides', '+5 2* 3* 4* 5* +6 +7 1*', range(1, 7), 5, ahead5],
+  ['8: a job above the gap frees a slot', three, range(1, 4), 0],
+  ['9: two jobs above the gap', `${three} 2*`, range(1, 4), 0],
+  ['10: a new job takes the free slot', `${three} 2* +5`, range(1, 5), 0],
+  ['11: and the next one waits', `${three} 2* +5 +6`, range(1, 5), 0],
+  ['12: progress passes all that was done above the gap', `${three} 2* +5 1*`, range(1, 5), 3],
+  ['15: after stop a running job still moves progress', '+1 +2 +3 +4 stop 1*', range(1, 3), 1],
+  [
+    '17: 3 and 5 running, 4 and 6..11 done: takes only 12',
+    '+11 4* 6* 7* 8* 9* 10* 11* +12 +13',
+    range(3, 12),
+    2,
+    from2,
+  ],
+  [
+    '20: 3 and 11 running, the rest done: takes none',
+    '+11 4* 5* 6* 7* 8* 9* 10* check',
+    range(3, 11),
+    2,
+    from2,
+  ],
+  ['21: 3 and 5 done, 4 and 6 running: takes 7', '+8 5* 3*', range(3, 7), 3, from2],
 ];
 
 describe('conformance of the job queue', () => {
-  it.each(cases)('$name', async ({ options, act, called, progress }) => {
+  it.each<Case>(cases)('%s', async (_, steps, called, progress, options) => {
     const bench = await new Bench(options).start();
-    await act(bench);
+    await act(bench, steps);
     expect(bench.called).toEqual(called);
     expect(bench.P).toBe(progress);
   });

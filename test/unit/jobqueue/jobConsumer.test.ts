@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { JobConsumer, JobNotReadableError, MemoryProgress } from '../../../src/jobqueue/index.js';
-import { Bench, CountingProgress, range, settle } from './bench.js';
+import { Bench, range, settle } from './bench.js';
 
 describe('JobConsumer', () => {
   it('is started once', async () => {
@@ -82,30 +82,6 @@ describe('JobConsumer', () => {
     await expect(consumer.ready).rejects.toThrow('unreadable');
     await expect(consumer.done).rejects.toThrow('unreadable');
     await consumer.stop();
-  });
-
-  it('works with a search bound below the number of slots', async () => {
-    const bench = await new Bench({ maxProcessing: 10, maxSearchAhead: 2 }).start();
-    await bench.push(20);
-    expect(bench.called).toEqual([1, 2]);
-    await bench.finish(2);
-    expect(bench.called).toEqual([1, 2]);
-    await bench.finish(1);
-    expect(bench.called).toEqual([1, 2, 3, 4]);
-  });
-
-  it('moves progress over the whole run when the job at the gap is done after stop', async () => {
-    const bench = await new Bench().start();
-    await bench.push(...range(1, 4));
-    await bench.finish(2, 3);
-    const stopped = bench.consumer.stop();
-    await bench.finish(1);
-    expect(bench.P).toBe(3);
-    await bench.finish(4);
-    await stopped;
-    await bench.consumer.done;
-    expect(bench.P).toBe(4);
-    expect(bench.called).toEqual([1, 2, 3, 4]);
   });
 
   it('asks for nothing above the head, and for memory by what runs, not by how far the head is', async () => {
@@ -240,21 +216,6 @@ describe('JobConsumer', () => {
       expect(consumer.size()).toBe(3);
     });
 
-    it('begins at the default while its owner has stored none', async () => {
-      const called: string[] = [];
-      const consumer = new JobConsumer(
-        { maxProcessing: 2, maxSearchAhead: 0, defaultIndex: 7 },
-        {
-          progress: { processedIndex: () => undefined },
-          jobs: { head: () => 9, atIndex: (index) => ({ id: String(index) }) },
-          worker: { run: ({ id }) => void called.push(id) },
-        },
-      );
-      await consumer.start();
-      expect(called).toEqual(['8', '9']);
-      expect(consumer.processedIndex).toBe(7);
-    });
-
     it('ends when it goes down', async () => {
       const { state, consumer } = owned(3);
       await consumer.start();
@@ -380,22 +341,6 @@ describe('JobConsumer', () => {
       expect(bench.called).toEqual([1]);
     });
 
-    it('2: indexes with the same job id do not block each other', async () => {
-      const bench = await new Bench({ idOf: () => 'same' }).start();
-      await bench.push(1, 2, 3, 4);
-      expect(bench.called).toEqual([1, 2, 3]);
-      bench.consumer.notifyJobIsDone('same');
-      await settle();
-      expect(bench.P).toBe(1);
-      await bench.finish(3);
-      bench.consumer.notifyJobIsDone('same');
-      await settle();
-      expect(bench.P).toBe(3);
-      await bench.finish(4);
-      expect(bench.P).toBe(4);
-      expect(bench.consumer.size()).toBe(0);
-    });
-
     it('3: a job that cannot be read just now holds back neither progress nor the jobs below it', async () => {
       const notReadable: number[] = [];
       let readable = false;
@@ -467,18 +412,6 @@ describe('JobConsumer', () => {
         expect(bench.P).toBe(2);
       },
     );
-
-    it('5: progress is written when it moved, and then once', async () => {
-      const progress = new CountingProgress();
-      const bench = await new Bench({ progress }).start();
-      await bench.push(...range(1, 4));
-      await bench.finish(3, 2);
-      expect(progress.writes).toEqual([]);
-      await bench.finish(1);
-      bench.consumer.check();
-      await settle();
-      expect(progress.writes).toEqual([3]);
-    });
 
     it('6: done may be called from anywhere: nothing runs inside it', async () => {
       const log: string[] = [];

@@ -95,7 +95,7 @@ class Play {
   async #open(): Promise<LevelIndexStore> {
     this.#database = new CrashingDatabase(this.#disk);
     this.#store = await LevelIndexStore.over(
-      this.#database,
+      this.#database.database,
       { path: 'memory', chainId: TEST_CHAIN, accounts: this.#hasAccounts },
       { logger: silentLogger, clock: systemClock },
     );

@@ -26,7 +26,7 @@ const logger = new RecordingLogger();
 const { freshPath, filled, open, closedStore } = useStores();
 
 /** Bytes of a file that are damaged, one at a time. */
-const PLACES = 4;
+const PLACES = 2;
 
 /** What a store must be when its watermark is here: digests of stores that nothing happened to. */
 const digests = new Map<number, string>();

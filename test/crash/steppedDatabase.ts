@@ -4,7 +4,7 @@ import { LevelDatabase } from '../../src/storage/leveldb/directory/LevelDatabase
 import type { Database } from '../../src/storage/index.js';
 import type { OpenDatabase } from '../../src/storage/leveldb/directory/LevelDatabase.js';
 import type { WriteBatch } from '../../src/storage/records/Database.js';
-import { WrappedDatabase } from '../support/WrappedDatabase.js';
+import { standIn } from '../support/standIn.js';
 import { testify } from './Steps.js';
 import type { Steps } from './Steps.js';
 
@@ -25,59 +25,44 @@ function writeName({ operation, isStopping }: Steps, isRewindCommand: boolean, i
 }
 
 /** LevelDB, with a step between any two things that are done to it. */
-class SteppedDatabase extends WrappedDatabase {
-  readonly #path: string;
-  readonly #steps: Steps;
-  readonly #isRewindCommand: boolean;
-  #rewindWrites = 0;
-
-  constructor(inner: Database, path: string, steps: Steps, isRewindCommand: boolean) {
-    super(inner);
-    this.#path = path;
-    this.#steps = steps;
-    this.#isRewindCommand = isRewindCommand;
-  }
-
-  override batch(): WriteBatch {
-    const batch = super.batch();
-    const filling = (): void => {
-      if (this.#steps.operation === 'commit') this.#steps.take('commit.filling');
-    };
-    return {
-      put: (key, value) => {
-        filling();
-        batch.put(key, value);
-      },
-      del: (key) => {
-        filling();
-        batch.del(key);
-      },
-      get length() {
-        return batch.length;
-      },
-      write: () => this.#write(batch),
-      [Symbol.dispose]: () => batch[Symbol.dispose](),
-    };
-  }
-
-  override async close(): Promise<void> {
-    this.#steps.take('stop.closing');
-    const closing = super.close();
-    this.#steps.take('stop.close.under-way');
-    await closing;
-    this.#steps.take('stop.closed');
-  }
-
-  async #write(batch: WriteBatch): Promise<void> {
-    const name = writeName(this.#steps, this.#isRewindCommand, this.#rewindWrites === 0);
-    if (this.#steps.operation === 'rewind') this.#rewindWrites += 1;
-    this.#steps.take(`${name}.handed`);
+function stepped(inner: Database, path: string, steps: Steps, isRewindCommand: boolean): Database {
+  let rewindWrites = 0;
+  const write = async (batch: WriteBatch): Promise<void> => {
+    const name = writeName(steps, isRewindCommand, rewindWrites === 0);
+    if (steps.operation === 'rewind') rewindWrites += 1;
+    steps.take(`${name}.handed`);
     const writing = batch.write();
-    this.#steps.take(`${name}.under-way`);
+    steps.take(`${name}.under-way`);
     await writing;
-    testify({ testimony: 'synced', step: name, ...newestLog(this.#path) });
-    this.#steps.take(`${name}.durable`);
-  }
+    testify({ testimony: 'synced', step: name, ...newestLog(path) });
+    steps.take(`${name}.durable`);
+  };
+  const filling = (): void => {
+    if (steps.operation === 'commit') steps.take('commit.filling');
+  };
+  return standIn(() => inner, {
+    batch: () => {
+      const batch = inner.batch();
+      return standIn(() => batch, {
+        put: (key, value) => {
+          filling();
+          batch.put(key, value);
+        },
+        del: (key) => {
+          filling();
+          batch.del(key);
+        },
+        write: () => write(batch),
+      });
+    },
+    close: async () => {
+      steps.take('stop.closing');
+      const closing = inner.close();
+      steps.take('stop.close.under-way');
+      await closing;
+      steps.take('stop.closed');
+    },
+  });
 }
 
 /** The write-ahead log that LevelDB appends to. */
@@ -96,6 +81,6 @@ export function steppedDatabase(steps: Steps, isRewindCommand: boolean): OpenDat
     steps.take('open.under-way');
     const database = await opening;
     steps.take('open.recovered');
-    return new SteppedDatabase(database, path, steps, isRewindCommand);
+    return stepped(database, path, steps, isRewindCommand);
   };
 }

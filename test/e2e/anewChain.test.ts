@@ -1,0 +1,33 @@
+import { expect, it } from 'vitest';
+import type { DevnetOptions } from '../../src/devnet/index.js';
+import { atEnd } from '../support/cleanup.js';
+import { GrpcProbe, refusalOf } from '../support/grpcProbe.js';
+import { lastingPort } from '../support/lastingPort.js';
+import { RestNode } from '../support/restNode.js';
+import { eventually, scratchDirectory } from '../support/program.js';
+import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
+
+const HEAD = 60;
+const chain = { seed: 31, startHead: HEAD, paused: true } satisfies DevnetOptions;
+
+it('leaves an access node alone whose chain began anew, and forwards nothing to it', async () => {
+  const port = await lastingPort();
+  const devnet = await devnetForTest({ ...chain, port });
+  const rest = await RestNode.start();
+  const flags = ['--start-height', 'root', '--api-forward', '--api-forward-rest', rest.url];
+  const daemon = await startDaemonHere(startArguments(devnet, scratchDirectory(), ...flags));
+  await daemon.reaches(HEAD);
+  const probe = new GrpcProbe(daemon.grpcAddress);
+  atEnd(() => probe.close());
+  const overGrpc = async () =>
+    (await refusalOf(probe.call('ExecuteScriptAtLatestBlock', { script: Buffer.from('x') }))).code;
+  const overRest = async () => (await fetch(`${daemon.apiUrl}/v1/accounts/f8d6e0586b0a20c7`)).status;
+  // A devnet runs no scripts, and says so itself.
+  expect([await overGrpc(), await overRest()]).toEqual(['UNIMPLEMENTED', 200]);
+  await devnet.close();
+  await devnetForTest({ ...chain, port, seed: 32, startHead: 20 });
+  await daemon.program.sees(/access node is foreign and left out/);
+  // The readers hear of it within half a second.
+  await eventually(async () => ((await overRest()) === 503 ? true : undefined));
+  expect([await overGrpc(), await overRest()]).toEqual(['UNAVAILABLE', 503]);
+});
