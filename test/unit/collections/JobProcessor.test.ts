@@ -235,11 +235,11 @@ describe('JobProcessor', () => {
     m.run(block(1, []));
     await settle();
     m.run(block(2, []));
-    m.indexer.stop();
+    const stopped = m.indexer.stop();
     m.store.finish();
     await settle();
     m.run(block(3, []));
-    await settle();
+    await stopped;
     expect([m.fatal, m.done]).toEqual([[], [1]]);
   });
 
