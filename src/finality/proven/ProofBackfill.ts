@@ -16,6 +16,8 @@ const PACE_MS = 20;
 const LOOK_EVERY_MS = 1_000;
 /** Pause before nodes that failed are asked again. */
 const AGAIN_MS = 15_000;
+/** How long heights are left alone for which nodes failed while others were proven. */
+const FAILED_ALONE_MS = 60_000;
 /** How long heights that no node can prove are left alone. */
 const LEFT_ALONE_MS = 600_000;
 /** Ranges that are left alone at most; then all are tried again. */
@@ -134,6 +136,8 @@ export class ProofBackfill {
       left.push({ from: Math.max(0, to - this.#skipped + 1), to });
       this.#skipped = Math.min(2 * this.#skipped, MAX_SKIPPED_HEIGHTS);
     }
+    if (kinds.has('failed'))
+      this.#leftUntilMs = Math.min(this.#leftUntilMs, this.#deps.clock.monotonic() + FAILED_ALONE_MS);
     this.#leftAlone = joined([...this.#leftAlone, ...left]);
     return true;
   }

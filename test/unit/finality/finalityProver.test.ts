@@ -11,6 +11,7 @@ import { BlockProver, CertificateThread, readHeader } from '../../../src/proof/i
 import { readProtocolState } from '../../../src/proof/committee/protocolState.js';
 import type { CertificatePort, Committee, StoredHeader } from '../../../src/proof/index.js';
 import { OperatorError } from '../../../src/runtime/index.js';
+import { DatabaseFault, StorageError } from '../../../src/storage/index.js';
 import type { CommitteeEvidence, HeightRange } from '../../../src/storage/index.js';
 import { certificatesHere } from '../../support/certificates.js';
 import { FakeAccessNode, FakeAccessNodes, FakeChain } from '../../support/fakeAccessNodes.js';
@@ -666,6 +667,33 @@ describe('FinalityProver', () => {
       ...{ anchor: undefined, provenHeight: undefined, committee: undefined },
       reason: 'this process has indexed no block yet, or does not follow the chain',
     });
+  });
+
+  it.each(['disk_full', 'read_only', 'permission', 'io'] as const)(
+    'ends when the store writes nothing more (%s): nobody else may notice while the head stands still',
+    async (kind) => {
+      const failure = new StorageError(kind, 'cannot write');
+      const evidence = new MemoryIndexStore();
+      evidence.keepEvidence = () => Promise.reject(failure);
+      const proving = new Proving([42, 52], { evidence });
+      await proving.clock.advance(1_000);
+      expect(await proving.ended).toBe(failure);
+    },
+  );
+
+  it.each([
+    new DatabaseFault('disk_full', 'the database has no room', {}),
+    new StorageError('corrupt', 'a record is damaged'),
+  ])('waits for what is mended while it runs: %s', async (fault) => {
+    const evidence = new MemoryIndexStore();
+    const keep = evidence.keepEvidence.bind(evidence);
+    evidence.keepEvidence = () => Promise.reject(fault);
+    const proving = new Proving([42, 52], { evidence });
+    await proving.clock.advance(1_000);
+    expect(proving.prover.status().reason).toBe(fault.message);
+    evidence.keepEvidence = keep;
+    await proving.clock.advance(20_000);
+    expect(proving.prover.status()).toMatchObject({ provenHeight: 50, reason: undefined });
   });
 
   it('outlives the thread that verifies, and starts another after a while', async () => {

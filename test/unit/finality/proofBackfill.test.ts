@@ -167,6 +167,16 @@ describe('ProofBackfill', () => {
     expect(run.left).toBe(0);
   });
 
+  it('asks again within a minute for heights whose nodes failed while those above were proven', async () => {
+    const run = new Backfill();
+    for (let height = 0; height < 4; height++) run.node().odd.set(height, 'unavailable');
+    await run.clock.advance(10_000);
+    expect(run.left).toBe(4);
+    run.proves(0, 3);
+    await run.clock.advance(60_000);
+    expect(run.left).toBe(0);
+  });
+
   it('ends with the damage that a proof shows', async () => {
     const run = new Backfill();
     const damage = new StorageError('corrupt', 'other guarantees are stored');
