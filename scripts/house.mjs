@@ -159,7 +159,7 @@ export const maxLines = {
   'src/runtime': 1_185,
   'src/storage': 12_403,
   'src/main.ts': 258,
-  test: 83_267,
+  test: 83_341,
 };
 
 const packageHomes = {

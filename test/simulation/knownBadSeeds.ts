@@ -141,6 +141,42 @@ export const knownBadSeeds: readonly {
     isDrawnToday: true,
     hasCertificates: true,
   },
+  {
+    seed: 8_005_674,
+    cause:
+      'what finality rests on cannot be written, and the daemon, which is caught up, goes on with a store that writes nothing more',
+    isFixed: true,
+    crossesSporks: false,
+    isDrawnToday: true,
+    hasCertificates: true,
+  },
+  {
+    seed: 8_003_323,
+    cause:
+      'the nodes of an earlier spork are identified a moment after its blocks were to be proven, and these are left alone for ten minutes',
+    isFixed: true,
+    crossesSporks: true,
+    isDrawnToday: true,
+    hasCertificates: true,
+  },
+  {
+    seed: 8_008_623,
+    cause:
+      'the only node of a spork cannot say its version in the handshake, and the root is recorded without the id of its spork, which no later handshake adds',
+    isFixed: false,
+    crossesSporks: true,
+    isDrawnToday: true,
+    hasCertificates: true,
+  },
+  {
+    seed: 8_005_684,
+    cause:
+      'no node names its spork in the minute for which a new store waits, and the store begins without that record (a later block adds it)',
+    isFixed: false,
+    crossesSporks: true,
+    isDrawnToday: true,
+    hasCertificates: true,
+  },
 ];
 
 /** A seed whose world was drawn before there were certificates. */
