@@ -243,6 +243,7 @@ export class ForkResolver {
         {
           code: 'not_vouched',
           height,
+          sinceMs: this.#parts.clock.monotonic(),
           what:
             `No access node has block ${this.#parts.linked.confirmedAt(height) ?? ''} at height ${height}, which the spork table names as ` +
             `the parent of the root block at height ${root}`,
@@ -269,6 +270,7 @@ export class ForkResolver {
       {
         code: 'parent_mismatch',
         height,
+        sinceMs: this.#parts.clock.monotonic(),
         what:
           `Block ${id} at height ${height} names ${parentId} as its parent, not ${latest.id}, which is ` +
           `stored at height ${latest.height}`,
@@ -278,9 +280,9 @@ export class ForkResolver {
     );
   }
 
-  #isStuck(trouble: Omit<ChainTrouble, 'sinceMs'>, message: string): void {
+  #isStuck(trouble: ChainTrouble, message: string): void {
     const { height, what, fix } = trouble;
-    this.#trouble = { ...trouble, sinceMs: this.#parts.clock.monotonic() };
+    this.#trouble = trouble;
     this.#parts.logger.error({ height, fix: `${what}: ${fix}` }, message);
   }
 

@@ -24,10 +24,14 @@ export interface PlanJob extends HeightRange {
 }
 
 /** What the parts of the work source of a process share. */
-export interface SharedWork {
-  readonly boss: Boss;
+export interface SharedWork extends QueueParts {
   readonly book: SharedRangeBook;
   readonly chain: ServedHeights;
+}
+
+/** What work on the queue takes, whatever the store. */
+export interface QueueParts {
+  readonly boss: Boss;
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: Logger;

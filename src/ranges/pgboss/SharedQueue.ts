@@ -5,7 +5,7 @@ import type { KillMode, Leadership, WorkerState } from '../ports.js';
 import { Boss } from './Boss.js';
 import { BossWorkSource } from './BossWorkSource.js';
 import { planVersions } from './SharedPlans.js';
-import type { SharedWork } from './SharedPlans.js';
+import type { QueueParts, SharedWork } from './SharedPlans.js';
 import { killWorkers, LIVE_QUEUE, readWorkers, WorkerRegistry } from './WorkerRegistry.js';
 
 /** Raised when ranges are filled in or stored differently than before: see docs/scale-out.md, upgrading. */
@@ -33,12 +33,12 @@ interface SharedQueueDependencies {
 
 /** What the processes of one database share besides the store: the queue of ranges, the list of workers, and the leadership. */
 export class SharedQueue {
-  readonly #parts: Omit<SharedWork, 'book' | 'chain'>;
+  readonly #parts: QueueParts;
   readonly #boss: Boss;
   readonly #registry: WorkerRegistry | undefined;
   readonly #sources = new Set<BossWorkSource>();
 
-  private constructor(parts: Omit<SharedWork, 'book' | 'chain'>, registry: WorkerRegistry | undefined) {
+  private constructor(parts: QueueParts, registry: WorkerRegistry | undefined) {
     this.#parts = parts;
     this.#boss = parts.boss;
     this.#registry = registry;

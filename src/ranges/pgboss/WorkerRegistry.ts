@@ -314,7 +314,11 @@ export class WorkerRegistry implements Leadership {
   }
 }
 
-interface Row extends Omit<WorkerState, 'busyWith' | 'leads' | 'kill'> {
+interface Row extends Pick<WorkerState, 'id' | 'host' | 'pid' | 'version' | 'workVersion' | 'roles'> {
+  readonly state: WorkerState['state'];
+  readonly isAlive: boolean;
+  readonly startedAt: Date;
+  readonly beatAgeMs: number;
   readonly held: readonly Held[];
   readonly beat: number;
   readonly kill: KillMode | null;
