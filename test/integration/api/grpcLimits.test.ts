@@ -13,6 +13,7 @@ import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { grpcOver } from '../../support/servedOverGrpc.js';
 import { idOf, smallChain, transactionWith } from '../../support/smallChain.js';
 import { VirtualClock } from '../../support/virtualClock.js';
+import { waitingStore } from '../../support/waitingStore.js';
 
 const open: { close(): unknown }[] = [];
 
@@ -42,20 +43,6 @@ function probeOf(port: number): GrpcProbe {
   const probe = new GrpcProbe(`127.0.0.1:${port}`);
   open.push(probe);
   return probe;
-}
-
-/** A store whose reads of transactions wait until they are let go. */
-function waitingStore() {
-  const store = new MemoryIndexStore();
-  let asked = (): void => undefined;
-  let answer = (): void => undefined;
-  const reading = new Promise<void>((resolve) => (asked = resolve));
-  const nothing = new Promise<undefined>((resolve) => (answer = () => resolve(undefined)));
-  store.transaction = () => {
-    asked();
-    return nothing;
-  };
-  return { store, reading, answer: () => answer() };
 }
 
 /** A store with one collection of 100 kB, and its id. */

@@ -15,6 +15,7 @@ import { apiServerOver } from '../../support/servedChain.js';
 import { grpcServerOver } from '../../support/servedOverGrpc.js';
 import { idOf } from '../../support/smallChain.js';
 import { VirtualClock } from '../../support/virtualClock.js';
+import { waitingStore } from '../../support/waitingStore.js';
 
 const open: { close(): Promise<void> }[] = [];
 
@@ -87,20 +88,6 @@ describe('the metrics server', () => {
     expect(failures).toEqual([bug]);
   });
 });
-
-/** A store whose reads of transactions wait until they are let go. */
-function waitingStore() {
-  const store = new MemoryIndexStore();
-  let asked = (): void => undefined;
-  let answer = (): void => undefined;
-  const reading = new Promise<void>((resolve) => (asked = resolve));
-  const nothing = new Promise<undefined>((resolve) => (answer = () => resolve(undefined)));
-  store.transaction = () => {
-    asked();
-    return nothing;
-  };
-  return { store, reading, answer: () => answer() };
-}
 
 interface Ground {
   readonly host?: string;

@@ -1,0 +1,15 @@
+import { MemoryIndexStore } from './memoryIndexStore.js';
+
+/** A store whose reads of transactions wait until they are let go. */
+export function waitingStore() {
+  const store = new MemoryIndexStore();
+  let asked = (): void => undefined;
+  let answer = (): void => undefined;
+  const reading = new Promise<void>((resolve) => (asked = resolve));
+  const nothing = new Promise<undefined>((resolve) => (answer = () => resolve(undefined)));
+  store.transaction = () => {
+    asked();
+    return nothing;
+  };
+  return { store, reading, answer: () => answer() };
+}
