@@ -15,18 +15,9 @@ export interface CommitQueueOptions {
 }
 
 /** A block to be written, and the record of the spork that begins with it. */
-interface QueuedBlock extends BlockEntry {
+interface Waiting extends BlockEntry {
   readonly spork: SporkRecord | undefined;
-}
-
-/** Blocks that become durable, or are durable, together; ascending. */
-interface Group {
-  readonly blocks: readonly BlockEntry[];
-  /** Of their collections. */
-  readonly bytes: number;
-}
-
-interface Waiting extends QueuedBlock {
+  /** Of its collections. */
   readonly bytes: number;
   readonly resolve: (written: boolean) => void;
   readonly reject: (error: Error) => void;
@@ -54,7 +45,7 @@ export class CommitQueue {
   /** Handed in, and not in the next batch yet: at most one window of heights. */
   #waiting: Waiting[] = [];
   /** The next batch, while it is put together. */
-  #next: Waiting[] = [];
+  #next = new Group();
   /** The rest of the next batch is staged in a later turn of the event loop. */
   #isStaging = false;
   /** The batch that is being written. */
@@ -75,7 +66,7 @@ export class CommitQueue {
       readonly lateSporkAt: (height: number) => SporkRecord | undefined;
       readonly onBegun: (group: Group) => void;
       /** Called before anybody learns that its block is durable; the watermark may have moved. */
-      readonly onDurable: (group: Group & { readonly durationMs: number }) => void;
+      readonly onDurable: (group: Group, durationMs: number) => void;
     },
   ) {
     this.#store = store;
@@ -94,7 +85,7 @@ export class CommitQueue {
    * `stop`, with `StorageError` when the store fails, with `ParentLinkError`: then everything above the watermark has been
    * deleted, so that a restart begins with a clean chain. Hand in each height once.
    */
-  write(block: QueuedBlock): Promise<boolean> {
+  write(block: Pick<Waiting, keyof BlockEntry | 'spork'>): Promise<boolean> {
     if (this.#refusal !== undefined) return Promise.reject(this.#refusal);
     return new Promise((resolve, reject) => {
       let bytes = 0;
@@ -142,14 +133,14 @@ export class CommitQueue {
     // Blocks that are handed in during one turn of the event loop share the first batch.
     await Promise.resolve();
     try {
-      while (this.#waiting.length > 0 || this.#next.length > 0 || this.#mayPass()) {
+      while (this.#waiting.length > 0 || this.#next.blocks.length > 0 || this.#mayPass()) {
         const room = this.#deps.room?.whenRoom(this.#stopped.signal);
         if (room !== undefined) await room;
-        this.#takeGroup();
-        if (this.#writing.length > 0 || this.#mayPass()) await this.#commit(this.#writing);
+        const group = this.#takeGroup();
+        if (group.blocks.length > 0 || this.#mayPass()) await this.#commit(group);
         // Blocks that arrive at this moment join the batch: half as many batches, and a tenth more heights per second
         // (docs/performance.md). A block that finds the writer idle is written at once.
-        if (this.#next.length > 0) await sleep(this.#deps.clock, 0);
+        if (this.#next.blocks.length > 0) await sleep(this.#deps.clock, 0);
       }
     } catch (error) {
       const failure = await this.#afterRewind(error);
@@ -163,9 +154,11 @@ export class CommitQueue {
   /** While a batch is being written, moves what fits into the next one, and has the store prepare it, a little at a time. */
   #stage(): void {
     if (this.#isStaging) return;
-    const joined = this.#join(TURN_BYTES);
-    for (const each of joined) this.#store.stage(each);
-    if (sizeOf(joined).bytes < TURN_BYTES) return;
+    const { blocks, bytes } = this.#next;
+    const staged = blocks.length;
+    this.#join(TURN_BYTES);
+    for (const block of blocks.slice(staged)) this.#store.stage(block);
+    if (this.#next.bytes - bytes < TURN_BYTES) return;
     this.#isStaging = true;
     this.#deps.clock.setTimer(0, () => {
       this.#isStaging = false;
@@ -175,38 +168,32 @@ export class CommitQueue {
   }
 
   /** Moves the lowest that wait into the next batch, while they fit, until they have `maxBytes`. */
-  #join(maxBytes: number): readonly Waiting[] {
-    const { groupMaxBytes, groupMaxHeights, groupMaxEmptyHeights = groupMaxHeights } = this.#options;
-    const size = sizeOf(this.#next);
-    const isFull = (): boolean =>
-      size.filled >= groupMaxHeights || size.heights >= groupMaxEmptyHeights || size.bytes >= groupMaxBytes;
-    if (this.#waiting.length === 0 || isFull()) return [];
+  #join(maxBytes: number): void {
+    const next = this.#next;
+    if (this.#waiting.length === 0 || next.isFull(this.#options)) return;
     this.#waiting = this.#waiting.filter((each) => !this.#isDurable(each)).sort(byHeight);
-    const before = size.bytes;
+    const end = next.bytes + maxBytes;
     let count = 0;
-    for (const { bytes, collections, spork } of this.#waiting) {
-      if (size.bytes - before >= maxBytes) break;
-      if (size.heights > 0 && (isFull() || size.bytes + bytes > groupMaxBytes)) break;
-      // A batch has one spork record.
-      if (size.spork !== undefined && spork !== undefined) break;
+    for (const block of this.#waiting) {
+      if (next.bytes >= end || !next.fits(block, this.#options)) break;
+      next.add(block);
       count += 1;
-      size.heights += 1;
-      size.bytes += bytes;
-      if (collections.length > 0) size.filled += 1;
-      size.spork ??= spork;
     }
-    const joined = this.#waiting.splice(0, count);
-    this.#next.push(...joined);
-    return joined;
+    this.#waiting.splice(0, count);
   }
 
   /** Begins the next batch, with all that fits. Empty when every height turned out to be durable. */
-  #takeGroup(): void {
-    this.#next = this.#next.filter((each) => !this.#isDurable(each));
+  #takeGroup(): Group {
+    const staged = this.#next.blocks;
+    this.#next = new Group();
+    for (const each of staged) if (!this.#isDurable(each)) this.#next.add(each);
     this.#join(Infinity);
-    this.#writing = this.#next.sort(byHeight);
-    this.#next = [];
-    this.#deps.onBegun({ blocks: this.#writing, bytes: sizeOf(this.#writing).bytes });
+    const group = this.#next;
+    this.#next = new Group();
+    group.blocks.sort(byHeight);
+    this.#writing = group.blocks;
+    this.#deps.onBegun(group);
+    return group;
   }
 
   /** Checks again, now that it is the height's turn, whether it is durable already. */
@@ -216,11 +203,11 @@ export class CommitQueue {
     return isDurable;
   }
 
-  async #commit(blocks: readonly Waiting[]): Promise<void> {
+  async #commit(group: Group): Promise<void> {
+    const { blocks } = group;
     const { clock, lateSporkAt, onDurable } = this.#deps;
     const latestIndexedHeight = this.#newWatermark();
-    const { bytes, spork: begun } = sizeOf(blocks);
-    const spork = begun ?? lateSporkAt(latestIndexedHeight);
+    const spork = group.spork ?? lateSporkAt(latestIndexedHeight);
     const batch: CommitBatch = { blocks, latestIndexedHeight, ...(spork === undefined ? {} : { spork }) };
     const startedMs = clock.monotonic();
     this.#startedAtMs = startedMs;
@@ -230,7 +217,7 @@ export class CommitQueue {
     if (this.#store.latestIndexedHeight() !== latestIndexedHeight) {
       throw new Error(`the store's watermark is not the ${latestIndexedHeight} that was committed`);
     }
-    onDurable({ blocks, bytes, durationMs: clock.monotonic() - startedMs });
+    onDurable(group, clock.monotonic() - startedMs);
     this.#writing = [];
     for (const { resolve } of blocks) resolve(true);
   }
@@ -271,21 +258,46 @@ export class CommitQueue {
   #refuse(refusal: Error): void {
     this.#refusal ??= refusal;
     this.#stopped.abort();
-    const dropped = [...this.#next, ...this.#waiting];
+    const dropped = [...this.#next.blocks, ...this.#waiting];
     this.#waiting = [];
-    this.#next = [];
+    this.#next = new Group();
     for (const { reject } of dropped) reject(this.#refusal);
   }
 }
 
-function sizeOf(group: readonly Waiting[]) {
-  return {
-    heights: group.length,
-    bytes: group.reduce((sum, { bytes }) => sum + bytes, 0),
-    /** Heights with collections. */
-    filled: group.filter(({ collections }) => collections.length > 0).length,
-    spork: group.find(({ spork }) => spork !== undefined)?.spork,
-  };
+/** Blocks that become durable, or are durable, together. */
+class Group {
+  readonly blocks: Waiting[] = [];
+  bytes = 0;
+  /** A batch has one spork record at most. */
+  spork: SporkRecord | undefined;
+  /** Heights with collections. */
+  #filled = 0;
+
+  isFull({
+    groupMaxBytes,
+    groupMaxHeights,
+    groupMaxEmptyHeights = groupMaxHeights,
+  }: CommitQueueOptions): boolean {
+    return (
+      this.#filled >= groupMaxHeights ||
+      this.blocks.length >= groupMaxEmptyHeights ||
+      this.bytes >= groupMaxBytes
+    );
+  }
+
+  fits({ bytes, spork }: Waiting, options: CommitQueueOptions): boolean {
+    if (this.blocks.length === 0) return true;
+    if (this.spork !== undefined && spork !== undefined) return false;
+    return !this.isFull(options) && this.bytes + bytes <= options.groupMaxBytes;
+  }
+
+  add(block: Waiting): void {
+    this.blocks.push(block);
+    this.bytes += block.bytes;
+    if (block.collections.length > 0) this.#filled += 1;
+    this.spork ??= block.spork;
+  }
 }
 
 function byHeight(left: Waiting, right: Waiting): number {

@@ -3,11 +3,9 @@ import type { PostgresRangeBook } from './postgres/ranges/PostgresRangeBook.js';
 
 export { AccountIndexBuilder } from './accounts/AccountIndexBuilder.js';
 export type { Database, Entry } from './records/Database.js';
-export { BorderError } from './port/BorderError.js';
-export { ParentLinkError } from './port/ParentLinkError.js';
+export { BorderError, ParentLinkError, RangeTakenError } from './port/ParentLinkError.js';
 export { CommitQueue } from './CommitQueue.js';
 export type { CommitQueueOptions } from './CommitQueue.js';
-export { RangeTakenError } from './port/RangeTakenError.js';
 export { MAX_OPEN_RANGES, MAX_PLANS, MAX_RANGE_HEIGHTS } from './port/RangeBook.js';
 export type { AccountPage, AccountTransaction } from './port/AccountIndex.js';
 export type { BackfillPlan, OpenRange } from './port/RangeBook.js';

@@ -53,7 +53,7 @@ export class BlockCollectionIndexer {
       onBegun: ({ blocks }) => {
         for (const { block } of blocks) this.#move(block.height, 'committing');
       },
-      onDurable: ({ blocks, bytes, durationMs }) => {
+      onDurable: ({ blocks, bytes }, durationMs) => {
         for (const { block } of blocks) this.#move(block.height, 'durable');
         window.moved();
         metrics.commitDuration.observe(durationMs / 1000);

@@ -1,4 +1,4 @@
-import { open, stat } from 'node:fs/promises';
+import { open, stat, writeFile } from 'node:fs/promises';
 import { hasCode } from '../StorageError.js';
 
 /** Expected errors: those of the file system, except for a path that does not exist. */
@@ -13,32 +13,20 @@ export async function exists(path: string): Promise<boolean> {
 }
 
 /** Makes the names in a directory outlive a power loss. Expected errors: those of the file system. */
-export async function syncDirectory(path: string): Promise<void> {
-  const directory = await open(path, 'r');
+export const syncDirectory = (path: string): Promise<void> => sync(path, 'r');
+
+/** Makes the content of a file outlive a power loss. Expected errors: those of the file system. */
+export const syncFile = (path: string): Promise<void> => sync(path, 'r+');
+
+async function sync(path: string, flags: 'r' | 'r+'): Promise<void> {
+  const file = await open(path, flags);
   try {
-    await directory.sync();
+    await file.sync();
   } finally {
-    await directory.close();
+    await file.close();
   }
 }
 
 /** Writes a file that only its owner may read, and syncs it. Fails where the file exists. */
-export async function writeSynced(path: string, content: Buffer): Promise<void> {
-  const file = await open(path, 'wx', 0o600);
-  try {
-    await file.writeFile(content);
-    await file.sync();
-  } finally {
-    await file.close();
-  }
-}
-
-/** Makes the content of a file outlive a power loss. Expected errors: those of the file system. */
-export async function syncFile(path: string): Promise<void> {
-  const file = await open(path, 'r+');
-  try {
-    await file.sync();
-  } finally {
-    await file.close();
-  }
-}
+export const writeSynced = (path: string, content: Buffer): Promise<void> =>
+  writeFile(path, content, { flag: 'wx', mode: 0o600, flush: true });

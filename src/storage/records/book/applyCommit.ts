@@ -1,6 +1,5 @@
 import { ok as assert } from 'node:assert/strict';
-import { BorderError } from '../../port/BorderError.js';
-import { ParentLinkError } from '../../port/ParentLinkError.js';
+import { BorderError, ParentLinkError } from '../../port/ParentLinkError.js';
 import type { BlockEntry, CommitBatch } from '../../port/RangeStore.js';
 import type { BlockHead, HeightRange, SporkRecord, StoreMeta } from '../../port/stored.js';
 import { contains } from '../heightRanges.js';

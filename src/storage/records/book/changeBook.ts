@@ -2,7 +2,7 @@ import { ok as assert } from 'node:assert/strict';
 import { MAX_OPEN_RANGES, MAX_PLANS, MAX_RANGE_HEIGHTS } from '../../port/RangeBook.js';
 import type { BackfillPlan, RangeChange } from '../../port/RangeBook.js';
 import type { BlockEntry } from '../../port/RangeStore.js';
-import { RangeTakenError } from '../../port/RangeTakenError.js';
+import { RangeTakenError } from '../../port/ParentLinkError.js';
 import type { HeightRange, SporkRecord } from '../../port/stored.js';
 import { isLive } from '../accountCoverage.js';
 import type { OpenRecord } from '../coding/jsonRecords.js';
