@@ -501,7 +501,7 @@ export class Oracle implements CallObserver {
 
   /**
    * The store has the record of every spork whose root it has: also of one that stands above a gap, with the root of an
-   * earlier one in it.
+   * earlier one in it. What a node did not tell may come later: an id, or the spork in which the store begins.
    */
   #checkSporks(reader: LevelIndexStore, watermark: number): void {
     if (this.#stretch.sporks.length === 1) return;
@@ -512,7 +512,16 @@ export class Oracle implements CallObserver {
     }
     const expected = sporkRecordsOf(this.#stretch, watermark);
     const has = (rootHeight: number): boolean => sporks.some((spork) => spork.rootHeight === rootHeight);
-    const known = expected.filter(({ rootHeight }) => rootHeight <= watermark || has(rootHeight));
+    const isUntold = ({ rootHeight }: SporkRecord, at: number): boolean =>
+      at === 0 && this.#isSporkRefused && !has(rootHeight);
+    const known = expected
+      .filter((spork, at) => (spork.rootHeight <= watermark && !isUntold(spork, at)) || has(spork.rootHeight))
+      .map((spork, at) => {
+        const recorded = sporks.find(({ rootHeight }) => rootHeight === spork.rootHeight);
+        // The table tells no ids; and of the first spork no node is asked before the store begins.
+        const mayLackId = this.#isSporkRefused || (at === 0 && this.#stretch.served === 'table');
+        return mayLackId && recorded?.sporkId === '' ? { ...spork, sporkId: '' } : spork;
+      });
     if (JSON.stringify(sporks) !== JSON.stringify(known))
       this.fail(`the sporks recorded at watermark ${watermark} are ${JSON.stringify(sporks)}`);
   }
@@ -682,9 +691,8 @@ export class Oracle implements CallObserver {
 function sporkRecordsOf({ firstHeight, served, sporks }: Stretch, watermark: number): SporkRecord[] {
   return sporks.map(({ chain: { generator } }, spork) => {
     const { rootHeight, sporkId } = generator;
-    if (served === 'named') return { rootHeight, sporkId };
-    // The table tells no ids; and of the first spork no node is asked before the store begins.
-    const record = { rootHeight, sporkId: spork === 0 ? '' : sporkId };
+    const record = { rootHeight, sporkId };
+    if (served === 'named') return record;
     // Of the spork in which the store begins, the parent of the root is known once the root block is there.
     const isSeen = spork > 0 || (firstHeight === rootHeight && watermark >= rootHeight);
     return isSeen ? { ...record, rootParentId: generator.parentId(rootHeight) } : record;

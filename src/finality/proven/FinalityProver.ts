@@ -19,8 +19,8 @@ import type {
 } from '../../proof/index.js';
 import { abortReason, messageOf, sleep } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
-import { DatabaseFault, StorageError } from '../../storage/index.js';
-import type { BlockHead, IndexStore, StorageErrorKind } from '../../storage/index.js';
+import { StorageError } from '../../storage/index.js';
+import type { BlockHead, IndexStore } from '../../storage/index.js';
 import { AGAIN_MS, FinalityAnchor, NotProvenError } from './FinalityAnchor.js';
 import type { KnownEpochs, LinkedHeights, NamedBlock } from './FinalityAnchor.js';
 
@@ -32,8 +32,6 @@ const MAX_HEADERS = 16;
 const TIP_LAG = 3;
 /** While catching up, certificates are verified in blocks whose height is a multiple of this. */
 const SPARSE_HEIGHTS = 1_000;
-/** Faults of a store that writes nothing more, whoever writes: the process has to end, for the next one to go on. */
-const ENDS_ALL: ReadonlySet<StorageErrorKind> = new Set(['disk_full', 'read_only', 'permission', 'io']);
 const CATCHING_UP = `while blocks are caught up with, only every ${SPARSE_HEIGHTS}th certificate is verified`;
 const NOTHING_YET = 'this process has indexed no block yet, or does not follow the chain';
 
@@ -156,8 +154,8 @@ export class FinalityProver {
   }
 
   /**
-   * Runs until the signal aborts. Expected errors: OperatorError (`foreign`) when a named block is not of our chain;
-   * `StorageError` when the store cannot be written any more; the signal's abort reason.
+   * Runs until the signal aborts. Expected errors: OperatorError (`foreign`) when a named block is not of our chain; the
+   * signal's abort reason.
    */
   async run(signal: AbortSignal): Promise<void> {
     const stop = this.#deps.onMoved(() => this.#moved.notify());
@@ -313,8 +311,6 @@ export class FinalityProver {
   #rested(error: unknown): void {
     const isKnown = error instanceof NotProvenError;
     if (!isKnown && ![CertificateThreadError, StorageError, WireError].some((type) => error instanceof type))
-      throw error;
-    if (error instanceof StorageError && !(error instanceof DatabaseFault) && ENDS_ALL.has(error.kind))
       throw error;
     const reason = (this.#reason = messageOf(error));
     if (!isKnown) this.#warn({ reason }, 'finality cannot be proven now');

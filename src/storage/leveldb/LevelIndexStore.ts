@@ -69,6 +69,7 @@ export class LevelIndexStore extends BookReader implements IndexStore {
   readonly #dependencies: LevelIndexStoreDependencies;
   #holds: ((block: FinalizedBlock) => boolean) | undefined;
   #note: CoverageNote | undefined;
+  #onFailed: (error: unknown) => void = () => undefined;
   #rewinds = 0;
   #closing: Promise<void> | undefined;
 
@@ -85,6 +86,7 @@ export class LevelIndexStore extends BookReader implements IndexStore {
       clock: dependencies.clock,
       database,
       onChanged: () => this.#note?.changed(),
+      onFailed: (error) => this.#onFailed(error),
     });
     this.#accounts = new LevelAccountIndex(isWanted, this.#queue, (read) => this.tell(read));
     this.#ranges = new LevelRangeBook({ queue: this.#queue, reader: this });
@@ -229,6 +231,10 @@ export class LevelIndexStore extends BookReader implements IndexStore {
     const holds = (this.#holds ??= proofChecker(this.#queue.initialised().live.meta.chainId));
     const records = { bookOf: () => this.#queue.initialised(), database: this.#database };
     return checkStored(records, range, { holds, signal });
+  }
+
+  onFailed(callback: (error: unknown) => void): void {
+    this.#onFailed = callback;
   }
 
   async keepEvidence(evidence: CommitteeEvidence): Promise<void> {

@@ -128,6 +128,11 @@ export interface IndexStore extends IndexReader, RangeStore {
   readonly addProofs?: (proven: readonly FinalizedBlock[]) => Promise<void>;
   /** Calls back when a read meets damage. The callback must not throw. */
   onDamage(callback: (damage: FoundDamage) => void): void;
+  /**
+   * Calls back when a write has failed, whoever wrote, with the error: nothing is written any more before the next open, so
+   * the process has to end. The callback must not throw. One listener. Absent: no failed write is the end of all.
+   */
+  readonly onFailed?: (callback: (error: unknown) => void) => void;
   /** Damaged heights that are not covered any more, and planned to be fetched again. */
   healing(): readonly HeightRange[];
   /**

@@ -382,6 +382,26 @@ describe('BlockCollectionIndexer', () => {
     expect(store.batches.map((batch) => batch.spork)).toEqual([undefined, known[0], undefined]);
   });
 
+  it('adds the id of a spork that its only node did not tell until its root was written', async () => {
+    const spork = { rootHeight: 2, sporkId: '' };
+    const store = new HandStore(1, []);
+    store.auto = true;
+    const { put } = indexing({
+      store,
+      sporkFor: (height) => (height >= 2 ? spork : undefined),
+      rootParentAt: (height) => (height === 2 ? block(1, []).id : undefined),
+    });
+    await put(1);
+    await put(2);
+    const root = { rootHeight: 2, rootParentId: block(1, []).id };
+    expect(store.meta().sporks).toEqual([{ ...root, sporkId: '' }]);
+    spork.sporkId = 'bb';
+    await put(3);
+    expect(store.meta().sporks).toEqual([{ ...root, sporkId: 'bb' }]);
+    await put(4);
+    expect(store.batches.filter((batch) => batch.spork !== undefined)).toHaveLength(2);
+  });
+
   it('begins no batch while there is no room, and loses nothing of what waits', async () => {
     const room = new HandRoom();
     const { store, put, indexer } = indexing({ room });

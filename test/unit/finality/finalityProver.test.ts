@@ -669,18 +669,6 @@ describe('FinalityProver', () => {
     });
   });
 
-  it.each(['disk_full', 'read_only', 'permission', 'io'] as const)(
-    'ends when the store writes nothing more (%s): nobody else may notice while the head stands still',
-    async (kind) => {
-      const failure = new StorageError(kind, 'cannot write');
-      const evidence = new MemoryIndexStore();
-      evidence.keepEvidence = () => Promise.reject(failure);
-      const proving = new Proving([42, 52], { evidence });
-      await proving.clock.advance(1_000);
-      expect(await proving.ended).toBe(failure);
-    },
-  );
-
   it.each([
     new DatabaseFault('disk_full', 'the database has no room', {}),
     new StorageError('corrupt', 'a record is damaged'),

@@ -63,6 +63,35 @@ describe('a spork', () => {
   });
 });
 
+describe('the record of a spork', () => {
+  const { open, freshPath } = useStores();
+
+  it('gets its id and its parent in whichever order they become known, and keeps both', async () => {
+    const root = { rootHeight: 100, rootParentId: chain[0]!.block.parentId };
+    for (const [first, second] of [
+      [
+        { rootHeight: 100, sporkId: '' },
+        { ...root, sporkId: 'bb' },
+      ],
+      [
+        { ...root, sporkId: '' },
+        { rootHeight: 100, sporkId: 'bb' },
+      ],
+      [
+        { rootHeight: 100, sporkId: 'bb' },
+        { ...root, sporkId: 'bb' },
+      ],
+    ] as const) {
+      const path = await freshPath();
+      const store = await open(path);
+      await store.initialise({ ...metaFrom(100), sporks: [first] });
+      await store.commit({ blocks: chain.slice(0, 1), latestIndexedHeight: 100, spork: second });
+      await store.close();
+      expect((await open(path)).meta()?.sporks).toEqual([{ ...root, sporkId: 'bb' }]);
+    }
+  });
+});
+
 describe('the stored bytes', () => {
   const { open, freshPath } = useStores();
 

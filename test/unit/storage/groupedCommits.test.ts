@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { WorkSignal } from '../../../src/jobqueue/index.js';
 import { silentLogger } from '../../../src/observability/index.js';
 import { systemClock } from '../../../src/runtime/index.js';
-import { BorderError, LevelIndexStore } from '../../../src/storage/index.js';
+import { BorderError, LevelIndexStore, StorageError } from '../../../src/storage/index.js';
 import type { BlockEntry, RangeStore } from '../../../src/storage/index.js';
 import { MemoryDatabase } from '../../support/memoryDatabase.js';
 import { blocksIn, commitThrough } from '../../support/ranges.js';
@@ -69,6 +69,39 @@ async function wholeDigest(accounts: boolean, to = LAST): Promise<string> {
   await store.commit({ blocks: blocksIn(chain, { from: 1, to }), latestIndexedHeight: to });
   return digestOf(store);
 }
+
+describe('a write that fails', () => {
+  const [head] = chain;
+  const bytes = new Uint8Array(1);
+  const evidence = {
+    height: LIVE,
+    id: head!.block.id,
+    isAnchor: true,
+    protocolState: bytes,
+    epochState: bytes,
+  };
+  type Live = Awaited<ReturnType<typeof liveStore>>;
+
+  it.each<[string, (live: Live) => Promise<unknown>]>([
+    ['blocks of the live range', ({ store }) => commitThrough(store, chain, 55)],
+    ['blocks of history', async ({ runOf }) => commitThrough(await runOf(1, 10), chain, 5)],
+    ['plans', ({ store }) => store.ranges.change({ plans: [] })],
+    ['what finality rests on', ({ store }) => store.keepEvidence({ ...evidence, events: [] })],
+    ['holes of damaged heights', ({ store }) => store.heal([{ from: 42, to: 43 }])],
+    ['a rewind', ({ store }) => store.rewind(45)],
+  ])('is told to whoever ends the process, once, whatever it wrote: %s', async (_, write) => {
+    const live = await liveStore();
+    const failures: unknown[] = [];
+    live.store.onFailed((error) => failures.push(error));
+    const failure = new StorageError('too_many_files', 'no descriptor is left');
+    const before = live.database.beforeWrite;
+    live.database.beforeWrite = () => Promise.reject(failure);
+    await expect(write(live)).rejects.toBe(failure);
+    live.database.beforeWrite = before;
+    await expect(live.store.keepEvidence({ ...evidence, events: [] })).rejects.toBe(failure);
+    expect(failures).toEqual([failure]);
+  });
+});
 
 describe('commits that come while a write is under way', () => {
   it('are one write, of all ranges, and each is told when it is durable', async () => {

@@ -61,6 +61,8 @@ interface BookWriterParts {
   readonly database: Database;
   /** A new book is durable. */
   readonly onChanged: () => void;
+  /** A write failed: nothing is written any more. Called once. */
+  readonly onFailed: (error: unknown) => void;
 }
 
 /** Which range writes: the live one, which goes first, or another. */
@@ -145,7 +147,10 @@ export class BookWriter {
     try {
       await action();
     } catch (error) {
-      this.#failure ??= { error };
+      if (this.#failure === undefined) {
+        this.#failure = { error };
+        this.#parts.onFailed(error);
+      }
       throw error;
     }
   }

@@ -87,14 +87,15 @@ export async function checkBorders(
 }
 
 /**
- * Adds a spork in ascending order. A recorded spork changes only to add its root's parent. A later spork may have been
- * recorded first: its root may be above the gap that this one's root is in.
+ * Adds a spork in ascending order. A recorded spork changes only to add its id and its root's parent. A later
+ * spork may have been recorded first: its root may be above the gap that this one's root is in.
  */
 function withSpork({ meta, latestIndexedHeight }: StoreState, spork: SporkRecord): StoreMeta {
   const known = meta.sporks.find(({ rootHeight }) => rootHeight === spork.rootHeight);
-  if (known?.sporkId === spork.sporkId) {
-    if (known.rootParentId !== undefined || spork.rootParentId === undefined) return meta;
-    return { ...meta, sporks: meta.sporks.map((each) => (each === known ? spork : each)) };
+  if (known !== undefined && (known.sporkId === '' || known.sporkId === spork.sporkId)) {
+    const both = { ...spork, ...known, sporkId: spork.sporkId };
+    if (both.sporkId === known.sporkId && both.rootParentId === known.rootParentId) return meta;
+    return { ...meta, sporks: meta.sporks.map((each) => (each === known ? both : each)) };
   }
   const passed = meta.sporks.findLast(({ rootHeight }) => rootHeight <= latestIndexedHeight);
   assert(
