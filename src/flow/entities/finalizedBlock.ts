@@ -11,9 +11,10 @@ const TWO_POW_32 = 0x1_0000_0000;
 /** True when two blocks have the same id and the same guarantees, which is all the indexer uses. */
 export function isSameBlock(a: FinalizedBlock, b: FinalizedBlock): boolean {
   return (
-    a.id === b.id &&
-    a.collectionIds.length === b.collectionIds.length &&
-    a.collectionIds.every((id, place) => id === b.collectionIds[place])
+    a === b ||
+    (a.id === b.id &&
+      a.collectionIds.length === b.collectionIds.length &&
+      a.collectionIds.every((id, place) => id === b.collectionIds[place]))
   );
 }
 
