@@ -67,8 +67,11 @@ interface Report {
 /** What a worker tells of a seed. */
 type Outcome = { readonly result: RunResult } | { readonly failure: string };
 
-/** A seed that takes longer goes in circles without time passing. */
+/** A seed that takes more processor time goes in circles without time passing. */
 const SEED_LIMIT_MS = 30_000;
+/** Where the system does not tell, and for a seed that waits for nothing: other work on the machine takes time, too. */
+const WAIT_LIMIT_MS = 600_000;
+const LOOK_EVERY_MS = 1_000;
 
 /** Then another process goes on: what thousands of ended worlds leave behind would slow it down. */
 const SEEDS_PER_PROCESS = 500;
@@ -177,14 +180,16 @@ async function runSome(left: Iterator<number>, tally: Tally): Promise<void> {
 async function outcomeOf(worker: Worker<number, Outcome>, seed: number): Promise<Outcome> {
   let watchdog: NodeJS.Timeout | undefined;
   const hangs = new Promise<Outcome>((resolve) => {
-    const failure = 'time stands still: work goes in circles';
-    watchdog = setTimeout(() => {
+    const [begunAtMs, usedBeforeMs] = [performance.now(), worker.processorMs()];
+    watchdog = setInterval(() => {
+      const isSpinning = worker.processorMs() - usedBeforeMs > SEED_LIMIT_MS;
+      if (!isSpinning && performance.now() - begunAtMs < WAIT_LIMIT_MS) return;
       worker.kill();
-      resolve({ failure });
-    }, SEED_LIMIT_MS);
+      resolve({ failure: 'time stands still: work goes in circles, or waits for nothing' });
+    }, LOOK_EVERY_MS);
   });
   const ran = worker.ask(seed).catch((error: unknown) => ({ failure: textOf(error) }));
-  return Promise.race([ran, hangs]).finally(() => clearTimeout(watchdog));
+  return Promise.race([ran, hangs]).finally(() => clearInterval(watchdog));
 }
 
 function passed({ afterQuietMs, processes, steps, virtualMs }: RunResult, tally: Tally): void {

@@ -1,6 +1,6 @@
 import { fork } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 
 /** As a shell's own tools have it. */
@@ -90,6 +90,9 @@ interface Asked<Result> {
 /** Of what a process wrote before it ended: enough for a stack. */
 const LAST_WORDS_CHARACTERS = 4_000;
 
+/** Of /proc; the same on every Linux. */
+const MS_PER_TICK = 10;
+
 /** This script once more, in a process that does what it is asked: with `--lane` it calls `serveWork`. */
 export class Worker<Task, Result> {
   readonly #child: ChildProcess;
@@ -112,8 +115,9 @@ export class Worker<Task, Result> {
     });
     this.#child.once('close', (code, signal) => {
       const error = lastWords.split('\n').find((line) => line.includes('Error')) ?? 'it says nothing';
-      this.#ended = new Error(`the process that does the work ended with ${code ?? signal}: ${error}`);
-      for (const { reject } of this.#asked.values()) reject(this.#ended);
+      const ended = new Error(`the process that does the work ended with ${code ?? signal}: ${error}`);
+      this.#ended ??= ended;
+      for (const { reject } of this.#asked.values()) reject(ended);
     });
   }
 
@@ -136,9 +140,25 @@ export class Worker<Task, Result> {
     if (this.#child.connected) this.#child.disconnect();
   }
 
+  /** Its processor time so far; NaN where the system does not tell. */
+  processorMs(): number {
+    try {
+      const text = readFileSync(`/proc/${this.#child.pid ?? 0}/stat`, 'utf8');
+      const [user, system] = text
+        .slice(text.lastIndexOf(')') + 2)
+        .split(' ')
+        .slice(11, 13)
+        .map(Number);
+      return ((user ?? 0) + (system ?? 0)) * MS_PER_TICK;
+    } catch {
+      return Number.NaN;
+    }
+  }
+
   /** Where it does not listen any more. */
   kill(): void {
     this.#child.kill('SIGKILL');
+    this.#ended ??= new Error('the process that does the work was killed');
   }
 }
 
