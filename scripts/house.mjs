@@ -103,7 +103,7 @@ const subFloors = {
     ['endpoint.ts', 'upstreamErrors.ts', 'ports.ts'],
   ],
   'api/grpc': [['calls'], ['refusals.ts']],
-  'api/http': [['forwarding'], ['ResponseWriter.ts'], ['refusals.ts'], ['types.ts']],
+  'api/http': [['forwarding'], ['responses.ts'], ['prefix.ts'], ['refusals.ts'], ['types.ts']],
   'api/page': [['client']],
   'api/rest': [['routes'], ['eventStream.ts']],
   'app/health': [['diagnose.ts'], ['DaemonState.ts'], ['watches'], ['heldUp.ts']],

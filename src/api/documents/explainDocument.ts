@@ -7,10 +7,11 @@ import type { ExplainDocument, ExplainStage } from './explanation.js';
 import { parseHeight } from '../view/queryParameters.js';
 import { awaitsProof, coverageOf, lastReadable, rangeWith } from '../view/indexedRange.js';
 import type { IndexedRange } from '../view/indexedRange.js';
-import type { HeightWorkSource, PlannedHeight, WorkMoment } from '../view/heightWork.js';
+import type { HeightWork, HeightWorkSource, PlannedHeight, WorkMoment } from '../view/heightWork.js';
 
 /** Height and block of the lowest place of something, as far as known. */
 type Place = Pick<ExplainDocument, 'kind' | 'height' | 'blockId'>;
+type Asked = Pick<ExplainDocument, 'key' | 'kind' | 'height'>;
 
 /** Below all heights there is no work. */
 const NO_HEIGHT = -1;
@@ -29,13 +30,13 @@ export async function explainDocument(
   const moment = await source.momentAt(height ?? NO_HEIGHT);
   const { range, daemon } = moment;
   const at = height === null ? undefined : daemon?.work;
-  const stage = height === null ? 'unknown_id' : stageOf(height, moment);
+  const [stage, summary] = standingOf({ key, kind, height }, at, moment);
   const isIndexed = stage === 'indexed';
-  const facts: ExplainDocument = {
+  return {
     key,
     kind,
     stage,
-    summary: '',
+    summary,
     height,
     blockId: blockId ?? moment.durableId ?? at?.blockId ?? null,
     firstIndexed: range.firstIndexed,
@@ -48,40 +49,89 @@ export async function explainDocument(
     sources: at?.sources ?? null,
     reasons: isIndexed ? [] : (daemon?.reasons ?? []),
   };
-  return { ...facts, summary: summaryOf(facts, moment) };
 }
 
-function stageOf(height: number, { range, durableId, daemon, history }: WorkMoment): ExplainStage {
+/** The stage of what was asked for, and one or two sentences about it. */
+function standingOf(
+  asked: Asked,
+  at: HeightWork | undefined,
+  { range, durableId, daemon, history }: WorkMoment,
+): readonly [ExplainStage, string] {
+  const { kind, height } = asked;
   const { firstIndexed, latestIndexed, head } = range;
+  const latest = lastReadable(range);
+  const what = nameOf(asked);
+  if (height === null) return ['unknown_id', unknown(range)];
   const isShown = firstIndexed !== null && latestIndexed !== null;
-  if (isShown && rangeWith(height, range) !== undefined) return 'indexed';
-  if (awaitsProof(height, range)) return 'awaiting_proof';
-  if (isShown && height <= latestIndexed) return missingStage(height, range, history);
-  if (firstIndexed !== null && height < firstIndexed) return missingStage(height, range, history);
-  const at = daemon?.work;
+  if (isShown && rangeWith(height, range) !== undefined) {
+    const isWhole = kind === 'height' || kind === 'block';
+    const can = isWhole ? ': its block and all of its collections can be read.' : ' and can be read.';
+    return ['indexed', `${what} is indexed${can}`];
+  }
+  if (awaitsProof(height, range)) {
+    const through = latest === null ? 'Nothing is proven yet' : `Everything through ${latest} is proven`;
+    return [
+      'awaiting_proof',
+      `${what} is stored, and its finality is not proven yet: proof.finality is proven, so it can be read once certificates of the consensus nodes prove it. ${through}; proof.reason of /status says what is missing.`,
+    ];
+  }
+  if ((isShown && height <= latestIndexed) || (firstIndexed !== null && height < firstIndexed)) {
+    if (history !== undefined) return ['backfill', historyWords(history, what)];
+    const first = coverageOf(range)[0]?.from;
+    const advice = `To index it, plan it: backfill plan --from ${height}.`;
+    return height < (first ?? Infinity)
+      ? [
+          'below_first_indexed',
+          `${what} is below the first height of this store, ${first ?? firstIndexed}, and will not be indexed. ${advice}`,
+        ]
+      : ['hole', `${what} is missing between heights that are indexed, and no plan fills it in. ${advice}`];
+  }
+  const through = latest === null ? 'Nothing can be read yet.' : `Everything through ${latest} can be read.`;
+  const holdingUp = at?.holdingUp ?? null;
+  const gap = holdingUp === null ? through : `Height ${holdingUp.height} comes first: ${holdingUp.message}.`;
+  const durable = [
+    'waiting_for_gap',
+    `${what} is complete and on disk, and becomes readable once the heights below it are. ${gap}`,
+  ] as const;
+  const starting = [
+    'starting',
+    `${what} is not indexed: the daemon has not started indexing, because nobody has reported the head yet.`,
+  ] as const;
   if (at === undefined) {
-    if (durableId !== undefined) return 'waiting_for_gap';
-    return daemon === undefined ? 'not_indexed' : 'starting';
+    if (durableId !== undefined) return durable;
+    if (daemon !== undefined) return starting;
+    const store =
+      latest === null
+        ? 'the store is empty, and no daemon is running to fill it'
+        : `the store ends at ${latest}, and no daemon is running to continue it`;
+    return ['not_indexed', `${what} is not indexed: ${store}.`];
   }
-  switch (at.stage) {
-    case 'durable':
-      return 'waiting_for_gap';
-    case 'committing':
-      return 'committing';
-    case 'collecting':
-      return 'fetching';
-    case 'queued':
-    case 'outside':
-      if (at.stopHeight !== null && height > at.stopHeight) return 'beyond_stop';
-      if (head === null || height > head) return head === null ? 'starting' : 'above_head';
-      return at.stage === 'queued' ? 'queued' : 'outside_window';
-  }
-}
-
-/** For a height below the live range that cannot be read. */
-function missingStage(height: number, range: IndexedRange, history: PlannedHeight | undefined): ExplainStage {
-  if (history !== undefined) return 'backfill';
-  return height < (coverageOf(range)[0]?.from ?? Infinity) ? 'below_first_indexed' : 'hole';
+  const { stage, stopHeight, upperBound } = at;
+  if (stage === 'durable') return durable;
+  if (stage === 'committing')
+    return [
+      stage,
+      `${what} is complete: it waits for its batch, or the one before it, to be written to disk. ${gap}`,
+    ];
+  if (stage === 'collecting') return ['fetching', fetchingWords(asked, what, at)];
+  if (stopHeight !== null && height > stopHeight)
+    return [
+      'beyond_stop',
+      `${what} is above the stop height, ${stopHeight}: the daemon does not ask for it.`,
+    ];
+  if (head === null) return starting;
+  if (height > head)
+    return [
+      'above_head',
+      `${what} is above the finalized head, ${head}: the chain has not reached it, by the head that is reported.`,
+    ];
+  if (stage === 'outside')
+    return [
+      'outside_window',
+      `${what} is above the window, which ends at ${upperBound}: its turn comes when the heights below it are done. ${gap}`,
+    ];
+  const why = holdingUp === null ? '' : `: ${holdingUp.message}`;
+  return ['queued', `${what} is within the window, and its block has not arrived yet${why}.`];
 }
 
 /** A closed store as a source: it knows the blocks above the watermark. */
@@ -151,51 +201,7 @@ async function placeInIndex(reader: IndexReader, id: Identifier): Promise<Place 
   return { kind, height: place.height, blockId: stored?.block.id ?? null };
 }
 
-/** Describes a stage in one or two sentences. */
-function summaryOf(facts: ExplainDocument, { range, daemon, history: planned }: WorkMoment): string {
-  const { stage, coverage, firstIndexed, head, latestIndexed: latest } = facts;
-  const window = daemon?.work;
-  const what = nameOf(facts);
-  switch (stage) {
-    case 'indexed':
-      return facts.kind === 'height' || facts.kind === 'block'
-        ? `${what} is indexed: its block and all of its collections can be read.`
-        : `${what} is indexed and can be read.`;
-    case 'below_first_indexed':
-      return `${what} is below the first height of this store, ${known(coverage[0]?.from ?? firstIndexed)}, and will not be indexed. To index it, plan it: backfill plan --from ${known(facts.height)}.`;
-    case 'hole':
-      return `${what} is missing between heights that are indexed, and no plan fills it in. To index it, plan it: backfill plan --from ${known(facts.height)}.`;
-    case 'backfill':
-      return history(planned, what);
-    case 'above_head':
-      return `${what} is above the finalized head, ${known(head)}: the chain has not reached it, by the head that is reported.`;
-    case 'beyond_stop':
-      return `${what} is above the stop height, ${known(window?.stopHeight ?? null)}: the daemon does not ask for it.`;
-    case 'outside_window':
-      return `${what} is above the window, which ends at ${known(window?.upperBound ?? null)}: its turn comes when the heights below it are done. ${gap(facts)}`;
-    case 'queued':
-      return `${what} is within the window, and its block has not arrived yet${heldUp(facts)}.`;
-    case 'fetching':
-      return fetching(facts, what);
-    case 'committing':
-      return `${what} is complete: it waits for its batch, or the one before it, to be written to disk. ${gap(facts)}`;
-    case 'waiting_for_gap':
-      return `${what} is complete and on disk, and becomes readable once the heights below it are. ${gap(facts)}`;
-    case 'awaiting_proof':
-      return `${what} is stored, and its finality is not proven yet: proof.finality is proven, so it can be read once certificates of the consensus nodes prove it. ${latest === null ? 'Nothing is proven yet' : `Everything through ${latest} is proven`}; proof.reason of /status says what is missing.`;
-    case 'starting':
-      return `${what} is not indexed: the daemon has not started indexing, because nobody has reported the head yet.`;
-    case 'not_indexed':
-      return latest === null
-        ? `${what} is not indexed: the store is empty, and no daemon is running to fill it.`
-        : `${what} is not indexed: the store ends at ${latest}, and no daemon is running to continue it.`;
-    case 'unknown_id':
-      return unknown(facts, range);
-  }
-}
-
-function history(planned: PlannedHeight | undefined, what: string): string {
-  const { plan = 0, isPaused = false, range = null } = planned ?? {};
+function historyWords({ plan, isPaused, range }: PlannedHeight, what: string): string {
   const is = `${what} is history that plan ${plan} fills in`;
   if (range === null) return isPaused ? `${is}, once it is resumed.` : `${is}; its turn has not come yet.`;
   const { from, to, next, state, failures, reason, waitingFor } = range;
@@ -209,59 +215,35 @@ function history(planned: PlannedHeight | undefined, what: string): string {
   return `${is}: ${where}${waitingFor === null ? '' : `; ${waitingFor.message}`}.`;
 }
 
-function nameOf({ kind, height, key }: ExplainDocument): string {
-  switch (kind) {
-    case 'height':
-    case 'unknown':
-      return `Height ${height ?? key}`;
-    case 'block':
-      return `This block, of height ${known(height)},`;
-    case 'collection':
-      return `This collection, of height ${known(height)},`;
-    case 'transaction':
-      return `This transaction, of height ${known(height)},`;
-  }
+function nameOf({ kind, height, key }: Asked): string {
+  return kind === 'height' || kind === 'unknown'
+    ? `Height ${height ?? key}`
+    : `This ${kind}, of height ${height ?? 'unknown'},`;
 }
 
-function fetching({ kind, key, work, height, holdingUp }: ExplainDocument, what: string): string {
+function fetchingWords({ kind, key, height }: Asked, what: string, { work, holdingUp }: HeightWork): string {
+  const { missing = 0, collections = 0, missingCollections = [] } = work ?? {};
+  const lacks = `${missing} of ${collections} collections missing`;
   const own = holdingUp !== null && holdingUp.height === height ? `; ${holdingUp.message}` : '';
-  const missing = work?.missing ?? 0;
-  const lacks = `${missing} of ${work?.collections ?? 0} collections missing`;
   if (kind !== 'collection') return `${what} is being fetched: ${lacks}${own}.`;
-  const isMissing = work?.missingCollections.some(({ collectionId }) => collectionId === key) === true;
-  return isMissing || missing > (work?.missingCollections.length ?? 0)
+  const isMissing = missingCollections.some(({ collectionId }) => collectionId === key);
+  return isMissing || missing > missingCollections.length
     ? `${what} is being fetched; its block has ${lacks}.`
     : `${what} has arrived and waits for the others of its block: ${lacks}.`;
 }
 
-function gap({ holdingUp, latestIndexed }: ExplainDocument): string {
-  if (holdingUp !== null) return `Height ${holdingUp.height} comes first: ${holdingUp.message}.`;
-  return latestIndexed === null
-    ? 'Nothing can be read yet.'
-    : `Everything through ${latestIndexed} can be read.`;
-}
-
-function heldUp({ holdingUp }: ExplainDocument): string {
-  return holdingUp === null ? '' : `: ${holdingUp.message}`;
-}
-
-function unknown(
-  { coverage, latestIndexed }: ExplainDocument,
-  { awaitsProof: unproven = [] }: IndexedRange,
-): string {
-  const heights = coverage.map(({ from, to }) => `${from} to ${to}`).join(', ');
+function unknown(range: IndexedRange): string {
+  const heights = coverageOf(range)
+    .map(({ from, to }) => `${from} to ${to}`)
+    .join(', ');
   const where =
-    latestIndexed === null
+    lastReadable(range) === null
       ? 'Nothing is indexed yet, and nothing in progress'
       : `Nothing in heights ${heights}, and nothing in progress,`;
-  const unread = unproven.at(-1);
+  const unread = range.awaitsProof?.at(-1);
   const stored =
     unread === undefined
       ? ''
       : ` What is stored up to ${unread.to} and not proven final yet is recognised once it is proven.`;
   return `${where} has this ID.${stored} A transaction is recognised only once its collection is here. IDs of system transactions, of results and of events are not indexed.`;
-}
-
-function known(height: number | null): string {
-  return height === null ? 'unknown' : String(height);
 }

@@ -25,8 +25,7 @@ export function admission(calls: ServedCalls, server: GrpcApiServer): ServerInte
     if (openCalls >= MAX_CALLS) {
       return new ApiError(503, 'busy', `at most ${MAX_CALLS} calls may be in progress at once; retry`);
     }
-    const waitSeconds = limiter.waitSeconds(address);
-    return waitSeconds === 0 ? undefined : limiter.refusal(waitSeconds);
+    return limiter.refusal(address);
   };
   return ({ path }, call) => {
     const { kind, cost } = calls.get(path) ?? { kind: 'refused', cost: 'cheap' };

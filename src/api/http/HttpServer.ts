@@ -1,6 +1,8 @@
 import { TLSSocket } from 'node:tls';
+import fastify from 'fastify';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { WebSocket } from 'ws';
+import { tlsOptions } from '../guard/tls.js';
 import type { Credentials } from '../guard/TokenGuard.js';
 import { places } from '../limits/places.js';
 import { ListeningServer } from '../server/ListeningServer.js';
@@ -8,21 +10,32 @@ import type { ServerDependencies, ServerLimits, ServerOptions } from '../server/
 import { ApiError, isElsewhere } from '../view/ApiError.js';
 import type { Query } from '../view/queryParameters.js';
 import { allowOrigins, isAllowedOrigin } from './cors.js';
-import { fastifyServer } from './fastifyServer.js';
-import type { FastifyLimits } from './fastifyServer.js';
 import type { RestForwarding } from './forwarding/RestForwarding.js';
 import { HttpConnections } from './HttpConnections.js';
-import { linksBelow, prefixOf, rootFrom } from './prefix.js';
-import { refusalOf, refusedByRouter, RETRY_AFTER_SECONDS } from './refusals.js';
-import { beginStream, entityTag, ResponseWriter } from './ResponseWriter.js';
+import { prefixOf, rootFrom } from './prefix.js';
+import { refusalOf, refuseClient, refusedByRouter } from './refusals.js';
+import { beginStream, responseWriter } from './responses.js';
 import { costOf, JSON_TYPE } from './types.js';
-import type { HttpResponse, HttpRoute, StreamingResponse, WebSocketRoute } from './types.js';
+import type { HttpRoute, WebSocketRoute } from './types.js';
 import { takeUpgrades } from './upgrades.js';
 
 /** Concurrent requests, including those that wait. */
 const MAX_REQUESTS = 1_024;
 /** Responses as large as a block that are built at once. */
 const MAX_BULK_RESPONSES = 4;
+/** Request line and headers together. */
+const MAX_HEADER_BYTES = 16_384;
+/** For a request to arrive completely. */
+const REQUEST_TIMEOUT_MS = 15_000;
+/** Interval of the check for late requests. */
+const LATE_REQUESTS_EVERY_MS = 1_000;
+/** For a connection on which nothing moves. */
+const CONNECTION_TIMEOUT_MS = 60_000;
+/** For a connection between two requests: longer than the idle time of most balancers, which is 60 s. */
+const KEEP_ALIVE_MS = 75_000;
+
+/** Fastify's own compilers take 40 ms to load, and no route has a schema to compile. */
+const NO_COMPILERS = { buildValidator: refuseSchema, buildSerializer: refuseSchema };
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -31,9 +44,15 @@ declare module 'fastify' {
   }
 }
 
-export interface HttpServerOptions extends ServerOptions, FastifyLimits {
+export interface HttpServerOptions extends ServerOptions {
   /** Origins whose pages may read responses; `*` among them: all. Default: none. */
   readonly corsOrigins?: readonly string[];
+  /** Default: REQUEST_TIMEOUT_MS. */
+  readonly requestTimeoutMs?: number;
+  /** Default: CONNECTION_TIMEOUT_MS. */
+  readonly connectionTimeoutMs?: number;
+  /** Default: KEEP_ALIVE_MS. */
+  readonly keepAliveMs?: number;
 }
 
 /** What a server serves. */
@@ -55,7 +74,7 @@ export class HttpServer extends ListeningServer {
   override readonly accepted: HttpConnections;
   readonly #served: HttpRoutes;
   readonly #app: FastifyInstance;
-  readonly #writer: ResponseWriter;
+  readonly #write = responseWriter(this.held);
   readonly #bulk = places(MAX_BULK_RESPONSES);
   #corsOrigins: readonly string[];
 
@@ -65,29 +84,39 @@ export class HttpServer extends ListeningServer {
     dependencies: ServerDependencies & HttpRoutes,
   ) {
     super(name, options, dependencies);
-    const { maxConnections, secrets } = options;
-    const { forwarding, webSocket } = dependencies;
+    const { maxConnections } = options;
+    const { forwarding, routes, unknownPath, webSocket } = dependencies;
     this.#served = dependencies;
-    this.#writer = new ResponseWriter(this.held);
     this.#corsOrigins = options.corsOrigins ?? [];
-    this.#app = fastifyServer({ ...options, tls: secrets?.tls }, (error, request, reply) => {
-      this.#count(request, reply);
-      this.#refuse(error, reply);
-    });
-    const { server } = this.#app;
-    this.accepted = new HttpConnections({ server, name, maxConnections }, dependencies);
+    const app = this.#fastify(options);
+    this.#app = app;
+    this.accepted = new HttpConnections({ server: app.server, name, maxConnections }, dependencies);
     // Also for the route that the plugin adds.
-    this.#app.setErrorHandler((error, request, reply) => {
+    app.setErrorHandler((error, request, reply) => {
       const isForwarded =
         isElsewhere(error) && this.#isForwardable(request) && this.guard.mayForward(request.raw);
       return isForwarded ? this.#forward(request, reply, error) : this.#refuse(error, reply);
     });
     // Plugins load before what is added after them: their headers are on every refusal too.
-    const methods = forwarding === undefined ? ['GET', 'HEAD'] : ['GET', 'HEAD', 'POST'];
-    if (options.corsOrigins !== undefined)
-      allowOrigins(this.#app, { origins: () => this.#corsOrigins, methods });
-    if (webSocket !== undefined) takeUpgrades(this.#app, webSocket);
-    this.#app.after(() => this.#addRoutes());
+    if (options.corsOrigins !== undefined) {
+      const methods = forwarding === undefined ? ['GET', 'HEAD'] : ['GET', 'HEAD', 'POST'];
+      allowOrigins(app, () => this.#corsOrigins, methods);
+    }
+    if (webSocket !== undefined) takeUpgrades(app, webSocket);
+    app.after(() => {
+      app.addHook('onRequest', async (request, reply) => {
+        this.#count(request, reply);
+        const isForwarded = request.is404 && this.#isForwardable(request);
+        this.#admit(request, reply, isForwarded);
+        // Before the body is read.
+        return isForwarded ? this.#forward(request, reply) : undefined;
+      });
+      app.setNotFoundHandler((request) => {
+        throw unknownPath(request.url.split('?', 1)[0] ?? '');
+      });
+      if (webSocket !== undefined) this.#addWebSocket(webSocket);
+      for (const route of routes) this.#addRoute(route);
+    });
   }
 
   override setLimits(limits: Partial<ServerLimits & Pick<HttpServerOptions, 'corsOrigins'>>): void {
@@ -112,25 +141,37 @@ export class HttpServer extends ListeningServer {
     return refusedByRouter(error) ?? super.explain(error);
   }
 
-  #addRoutes(): void {
-    const { routes, unknownPath, webSocket } = this.#served;
-    this.#app.addHook('onRequest', async (request, reply) => {
-      this.#count(request, reply);
-      const isForwarded = request.is404 && this.#isForwardable(request);
-      this.#admit(request, reply, isForwarded);
-      // Before the body is read.
-      return isForwarded ? this.#forward(request, reply) : undefined;
+  /** Fastify with our bounds on what it reads, without routes. */
+  #fastify(options: HttpServerOptions): FastifyInstance {
+    const tls = options.secrets?.tls;
+    const requestTimeout = options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
+    const limits = {
+      maxHeaderSize: MAX_HEADER_BYTES,
+      headersTimeout: requestTimeout,
+      connectionsCheckingInterval: LATE_REQUESTS_EVERY_MS,
+    };
+    return fastify({
+      logger: false,
+      schemaController: { compilersFactory: NO_COMPILERS },
+      ...(tls === undefined ? { http: limits } : { https: { ...limits, ...tlsOptions(tls) } }),
+      requestTimeout,
+      keepAliveTimeout: options.keepAliveMs ?? KEEP_ALIVE_MS,
+      connectionTimeout: options.connectionTimeoutMs ?? CONNECTION_TIMEOUT_MS,
+      forceCloseConnections: 'idle',
+      return503OnClosing: false,
+      exposeHeadRoutes: false,
+      routerOptions: { ignoreTrailingSlash: true, maxParamLength: MAX_HEADER_BYTES },
+      frameworkErrors: (error, request, reply) => {
+        this.#count(request, reply);
+        this.#refuse(error, reply);
+      },
+      clientErrorHandler: refuseClient,
     });
-    this.#app.setNotFoundHandler((request) => {
-      throw unknownPath(request.url.split('?', 1)[0] ?? '');
-    });
-    if (webSocket !== undefined) this.#addWebSocket(webSocket);
-    for (const route of routes) this.#addRoute(route);
   }
 
   /**
    * What a request must pass before it is handled: its form, its origin, the rate of its address, its token. Expected errors:
-   * ApiError; its headers are in the reply.
+   * ApiError.
    */
   #admit(request: FastifyRequest, reply: FastifyReply, isForwarded: boolean): void {
     const refusal =
@@ -140,17 +181,13 @@ export class HttpServer extends ListeningServer {
     if (refusal !== undefined) {
       // The rest of the request is not read: the connection ends with the response.
       reply.header('connection', 'close');
-      if (refusal.code === 405) reply.header('allow', 'GET, HEAD');
       throw refusal;
     }
     // A WebSocket is refused once it is open.
     if (request.ws) return;
     const { served } = request.routeOptions.config;
-    const waitSeconds = served?.isFile === true ? 0 : this.limiter.waitSeconds(request.socket.remoteAddress);
-    if (waitSeconds > 0) {
-      reply.header('retry-after', waitSeconds);
-      throw this.limiter.refusal(waitSeconds);
-    }
+    const tooSoon = served?.isFile === true ? undefined : this.limiter.refusal(request.socket.remoteAddress);
+    if (tooSoon !== undefined) throw tooSoon;
     const cost = isForwarded ? 'expensive' : served === undefined ? 'cheap' : costOf(served);
     const unauthorized = this.guard.check(request.raw, cost, () => takeCredentials(request));
     if (unauthorized === undefined) return;
@@ -188,9 +225,11 @@ export class HttpServer extends ListeningServer {
 
   #refuse(error: unknown, reply: FastifyReply): FastifyReply {
     const refusal = this.explain(error);
-    if (refusal.code === 503) reply.header('retry-after', RETRY_AFTER_SECONDS);
-    if (refusal.code === 401) reply.header('www-authenticate', 'Bearer');
-    reply.code(refusal.code).headers({ 'content-type': JSON_TYPE, 'cache-control': 'no-store' });
+    const { code, retryAfterSeconds } = refusal;
+    if (retryAfterSeconds !== undefined) reply.header('retry-after', retryAfterSeconds);
+    if (code === 401) reply.header('www-authenticate', 'Bearer');
+    if (code === 405) reply.header('allow', 'GET, HEAD');
+    reply.code(code).headers({ 'content-type': JSON_TYPE, 'cache-control': 'no-store' });
     return reply.send(JSON.stringify(refusal.body()));
   }
 
@@ -216,18 +255,15 @@ export class HttpServer extends ListeningServer {
     // The caller hung up while it waited.
     if (request.raw.socket.destroyed) return undefined;
     const prefix = prefixOf(request.headers);
-    const handled = await route.handle({
+    const response = await route.handle({
       params: request.params as Readonly<Record<string, string>>,
       query: request.query as Query,
       headers: request.headers,
       root: rootFrom(request.url, prefix),
       remoteAddress: request.raw.socket.remoteAddress,
     });
-    const response = below(prefix, handled);
-    if (!('stream' in response)) {
-      const isPrivate = this.guard.covers(costOf(route));
-      return this.#writer.write(response, request, reply, { isPrivate });
-    }
+    if (!('stream' in response))
+      return this.#write(response, request, reply, { isPrivate: this.guard.covers(costOf(route)), prefix });
     const busy = request.method === 'HEAD' ? undefined : this.accepted.hold(request.socket);
     if (busy !== undefined) throw busy;
     beginStream(response, request, reply, (reason) => this.explain(reason));
@@ -238,12 +274,14 @@ export class HttpServer extends ListeningServer {
     const { path } = route;
     const accept = (socket: WebSocket, request: FastifyRequest): void => {
       const address = request.socket.remoteAddress;
+      const countMessage = (): ApiError | undefined => this.limiter.refusal(address);
       try {
-        route.accept(socket, request.raw, {
-          unauthorized: this.guard.check(request.raw, 'expensive', () => takeCredentials(request)),
-          busy: this.accepted.hold(request.socket)?.message,
+        // First of all, so that our tokens are never forwarded.
+        const unauthorized = this.guard.check(request.raw, 'expensive', () => takeCredentials(request));
+        route.accept(socket, request.headers, {
+          refusal: this.accepted.hold(request.socket) ?? countMessage() ?? unauthorized,
+          countMessage,
           explain: (error) => this.explain(error),
-          waitSeconds: () => this.limiter.waitSeconds(address),
         });
       } catch (error) {
         this.explain(error);
@@ -271,6 +309,10 @@ export class HttpServer extends ListeningServer {
   }
 }
 
+function refuseSchema(): never {
+  throw new Error('a route has a schema, and nothing compiles it');
+}
+
 /** Pages cannot give a WebSocket a header: they name the token as the protocol after `bearer`. */
 function takeCredentials({ headers, raw, ws }: FastifyRequest): Credentials {
   const [scheme, token] = (headers['sec-websocket-protocol'] ?? '').split(',').map((name) => name.trim());
@@ -278,16 +320,4 @@ function takeCredentials({ headers, raw, ws }: FastifyRequest): Credentials {
   const authorization = headers.authorization ?? (isProtocol ? `Bearer ${token}` : undefined);
   delete raw.headers.authorization;
   return { authorization, isKnownClient: raw.socket instanceof TLSSocket && raw.socket.authorized };
-}
-
-/** The response for callers who reach this server below a prefix: its links have it too. */
-function below(prefix: string, response: HttpResponse | StreamingResponse): HttpResponse | StreamingResponse {
-  if (prefix === '' || !('build' in response)) return response;
-  const { build, headers, validity } = response;
-  return {
-    ...response,
-    build: () => linksBelow(prefix, build()),
-    headers: { ...headers, vary: 'x-forwarded-prefix' },
-    ...(validity === undefined ? {} : { validity: { ...validity, tag: entityTag(validity.tag, prefix) } }),
-  };
 }

@@ -8,34 +8,30 @@ const PREFLIGHT_HOLDS_SECONDS = 7_200;
 /** Headers that pages may read in addition to the safelisted ones. */
 const EXPOSED_HEADERS = ['etag', 'retry-after', 'via'];
 
-/** Lets pages of other origins read responses. Call before anything that may refuse a request is added. */
+/**
+ * Lets pages of other origins read responses. Call before anything that may refuse a request is added. `origins` is called at
+ * each request: with `*` among them every origin may, without any none.
+ */
 export function allowOrigins(
   app: FastifyInstance,
-  {
-    origins,
-    methods,
-  }: {
-    /** Called at each request. `*` among them: every origin; none: no page of another origin may read anything. */
-    readonly origins: () => readonly string[];
-    readonly methods: readonly string[];
-  },
+  origins: () => readonly string[],
+  methods: string[],
 ): void {
   const allowed = (): string | string[] | false => {
     const now = origins();
     if (now.includes(ANY)) return ANY;
-    return now.length === 0 ? false : [...now];
+    return now.length > 0 && [...now];
   };
   app.register(cors, {
-    delegator: (_request, decide) => {
+    delegator: (_request, decide) =>
       decide(null, {
         origin: allowed(),
-        methods: [...methods],
+        methods,
         exposedHeaders: EXPOSED_HEADERS,
         maxAge: PREFLIGHT_HOLDS_SECONDS,
         // OPTIONS requests from other programs get the same response.
         strictPreflight: false,
-      });
-    },
+      }),
   });
   app.after(() => {
     // Streams, forwarded responses and refusals are written past Fastify and need these headers too.

@@ -11,7 +11,6 @@ const MAX_URL_LENGTH = 8192;
 const MAX_BODY_BYTES = 1024;
 /** Limit of a forwarded body. A transaction of 1.5 MB is 2 MB in base64. */
 export const MAX_FORWARDED_BODY_BYTES = 4 * 1024 * 1024;
-export const RETRY_AFTER_SECONDS = 1;
 
 /** What is wrong with a request, whatever its path. */
 export function refusalOf(

@@ -1,4 +1,5 @@
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Writable } from 'node:stream';
 import type { WebSocket } from 'ws';
 import type { Cost } from '../guard/TokenGuard.js';
 import type { ApiError } from '../view/ApiError.js';
@@ -38,18 +39,6 @@ export type HttpResponse = {
   | { readonly build: () => unknown }
 );
 
-/** The sending end of an endless response. */
-export interface StreamedBody {
-  /** Writes, and calls back once the connection has passed it on. */
-  write(text: string, onTaken: () => void): void;
-  /** Ends the response after what was written. */
-  end(): void;
-  /** Ends the connection at once. */
-  cut(): void;
-  /** The refusal for this reason; an unexpected one is a bug. */
-  explain(reason: unknown): ApiError;
-}
-
 /** A response that lasts until its caller leaves. */
 export interface StreamingResponse {
   readonly contentType: string;
@@ -57,9 +46,9 @@ export interface StreamingResponse {
   readonly preamble: string;
   /**
    * Begins; returns a function to call when the caller has left. Nothing may be written before it returns. Not called
-   * for HEAD. Expected errors: ApiError.
+   * for HEAD. `explain` gives the refusal for a reason; an unexpected one is a bug. Expected errors: ApiError.
    */
-  readonly stream: (body: StreamedBody) => () => void;
+  readonly stream: (to: Writable, explain: (reason: unknown) => ApiError) => () => void;
 }
 
 /** Throws ApiError or StorageError for what is expected; anything else it throws is a bug. */
@@ -87,16 +76,14 @@ export function costOf({ isBulk, isOpen, isStream }: HttpRoute): Cost {
   return isBulk === true || isStream === true ? 'expensive' : 'cheap';
 }
 
-/** What a server provides for a WebSocket connection. */
-export interface WebSocketContext {
+/** What a server says of the caller of a WebSocket. */
+export interface WebSocketCaller {
+  /** Why this connection is refused, if it is. */
+  readonly refusal: ApiError | undefined;
+  /** Counts a message. Its refusal, unless it may pass. */
+  readonly countMessage: () => ApiError | undefined;
   /** The refusal for an error; an unexpected one is a bug. */
   readonly explain: (error: unknown) => ApiError;
-  /** Why this connection is refused, if its credentials are not enough. */
-  readonly unauthorized: ApiError | undefined;
-  /** Why there is no room for it, if there is none. */
-  readonly busy: string | undefined;
-  /** Counts a request of this address: 0 when it may pass, else the seconds until the next one may. */
-  readonly waitSeconds: () => number;
 }
 
 /** The path at which a server speaks WebSocket. */
@@ -104,8 +91,8 @@ export interface WebSocketRoute {
   readonly path: string;
   /** Limit of a client's message. */
   readonly maxMessageBytes: number;
-  /** Takes over a connection. */
-  accept(socket: WebSocket, request: IncomingMessage, context: WebSocketContext): void;
+  /** Takes over a connection. `headers`: of its handshake. */
+  accept(socket: WebSocket, headers: IncomingHttpHeaders, caller: WebSocketCaller): void;
   /** Closes every connection, as the protocol demands. */
   close(): void;
   /** Ends every connection at once. */

@@ -18,15 +18,15 @@ interface Bucket {
 
 /** Requests per second and address: a token bucket for each address seen lately. */
 export class AddressLimiter {
-  /** 0: unlimited. */
   #ratePerSecond: number;
   readonly #clock: Clock;
   /** By network, the one that asked longest ago first. */
   readonly #buckets = new Map<string, Bucket>();
 
-  constructor(options: { readonly ratePerSecond: number }, dependencies: { readonly clock: Clock }) {
-    this.#ratePerSecond = options.ratePerSecond;
-    this.#clock = dependencies.clock;
+  /** 0: unlimited. */
+  constructor(ratePerSecond: number, clock: Clock) {
+    this.#ratePerSecond = ratePerSecond;
+    this.#clock = clock;
   }
 
   /** Applies from the next request on. A caller that has used up the old rate waits no longer than the new rate requires. */
@@ -40,9 +40,9 @@ export class AddressLimiter {
     return this.#buckets.size;
   }
 
-  /** Counts a request: 0 when it may pass, else the whole seconds until the next one may. */
-  waitSeconds(address = ''): number {
-    if (this.#ratePerSecond === 0) return 0;
+  /** Counts a request. Its refusal, unless it may pass. */
+  refusal(address = ''): ApiError | undefined {
+    if (this.#ratePerSecond === 0) return undefined;
     const nowMs = this.#clock.monotonic();
     const network = networkOf(address);
     const burst = this.#ratePerSecond * BURST_SECONDS;
@@ -58,14 +58,11 @@ export class AddressLimiter {
     bucket.filledAtMs = nowMs;
     if (bucket.tokens >= 1) {
       bucket.tokens -= 1;
-      return 0;
+      return undefined;
     }
-    return Math.ceil((1 - bucket.tokens) / this.#ratePerSecond);
-  }
-
-  refusal(waitSeconds: number): ApiError {
-    const message = `at most ${this.#ratePerSecond} requests per second are served to one address; retry in ${waitSeconds} s`;
-    return new ApiError(429, 'rate_limited', message);
+    const retryAfterSeconds = Math.ceil((1 - bucket.tokens) / this.#ratePerSecond);
+    const message = `at most ${this.#ratePerSecond} requests per second are served to one address; retry in ${retryAfterSeconds} s`;
+    return new ApiError(429, 'rate_limited', message, { retryAfterSeconds });
   }
 }
 

@@ -69,11 +69,7 @@ function operation(route: Route, needsToken: boolean) {
   return {
     operationId,
     summary,
-    parameters: parameters.map(({ schema: { description = '', ...schema }, ...where }) => ({
-      ...where,
-      description,
-      schema,
-    })),
+    parameters,
     ...(needsToken ? { security: [{ [BEARER]: [] }] } : {}),
     responses: {
       ...success(route),

@@ -7,6 +7,7 @@ export interface Parameter {
   readonly name: string;
   readonly in: 'path' | 'query' | 'header';
   readonly required: boolean;
+  readonly description: string;
   readonly schema: t.Schema;
 }
 
@@ -24,42 +25,34 @@ export interface Route extends HttpRoute {
   readonly errors: readonly ApiErrorReason[];
 }
 
-export function inPath(name: string, schema: t.Schema): Parameter {
-  return { name, in: 'path', required: true, schema };
+/** Text, unless it has a schema. */
+export function inPath(name: string, description: string, schema: t.Schema = t.text): Parameter {
+  return { name, in: 'path', required: true, description, schema };
 }
 
-export function inQuery(name: string, schema: t.Schema, required = false): Parameter {
-  return { name, in: 'query', required, schema };
+export function inQuery(name: string, description: string, schema: t.Schema = t.text): Parameter {
+  return { name, in: 'query', required: false, description, schema };
 }
 
 export const select = inQuery(
   'select',
-  t.note(
-    `Keeps only these fields: up to ${MAX_SELECT_PATHS} comma-separated paths; dots lead into objects, arrays are passed through.`,
-    t.text,
-  ),
+  `Keeps only these fields: up to ${MAX_SELECT_PATHS} comma-separated paths; dots lead into objects, arrays are passed through.`,
 );
 
 export function expand(...names: readonly string[]): Parameter {
-  return inQuery(
-    'expand',
-    t.note('Includes this in the response instead of a link. Unknown names are ignored.', t.words(...names)),
-  );
+  const what = 'Includes this in the response instead of a link. Unknown names are ignored.';
+  return inQuery('expand', what, t.words(...names));
 }
 
 export const finality = inQuery(
   'finality',
-  t.note(
-    'proven: only blocks that certificates of the consensus nodes prove final; heads and ranges end there, and a stream waits for them.',
-    t.words('reported', 'proven'),
-  ),
+  'proven: only blocks that certificates of the consensus nodes prove final; heads and ranges end there, and a stream waits for them.',
+  t.words('reported', 'proven'),
 );
 
 /** An id as a caller may write it. */
-export const anId = t.note('64 hexadecimal digits, with or without 0x.', {
-  type: 'string',
-  pattern: '^(0x)?[0-9a-fA-F]{64}$',
-});
+export const anId: t.Schema<string> = { type: 'string', pattern: '^(0x)?[0-9a-fA-F]{64}$' };
+export const byId = inPath('id', '64 hexadecimal digits, with or without 0x.', anId);
 
 export const heightErrors = ['not_yet_indexed', 'below_first_indexed', 'hole'] as const;
 export const idErrors = ['malformed_id', 'not_yet_indexed', 'unknown_id'] as const;

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { readinessCodes } from '../../observability/index.js';
 import { packageRoot, quoted } from '../../runtime/index.js';
-import { entityTag } from '../http/ResponseWriter.js';
+import { entityTag } from '../http/responses.js';
 import type { HttpResponse } from '../http/types.js';
 import { ApiError } from '../view/ApiError.js';
 import { Html, html, HTML_TYPE, pageHeaders } from './Html.js';

@@ -4,7 +4,7 @@ import { every, quoted } from '../../runtime/index.js';
 import { countCollections, countedCollections } from '../documents/lookupDocument.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
 import type { FeedEvent, HeightEvent, StartPoint } from '../feed/following.js';
-import type { HttpRequest, StreamedBody, StreamingResponse } from '../http/types.js';
+import type { HttpRequest, StreamingResponse } from '../http/types.js';
 import { rfc3339 } from '../json/scalars.js';
 import * as t from '../schema.js';
 import { ApiError, invalidArgument } from '../view/ApiError.js';
@@ -47,33 +47,23 @@ export async function eventStream(
   const waits = waitsOf(request);
   const until = wantsProven(request.query) ? 'proven' : 'indexed';
   const from = await feed.cursorAt(startOf(request), { waits, until });
-  const stream = (body: StreamedBody): (() => void) => {
-    /** Written data is not taken yet. */
-    let isFull = false;
-    const write = (text: string, onTaken: () => void = () => undefined): void => {
-      isFull = true;
-      body.write(text, () => {
-        isFull = false;
-        onTaken();
-      });
-    };
+  const stream: StreamingResponse['stream'] = (to, explain) => {
     const leave = feed.follow(
       { kind: 'events', from, until, waits },
       {
-        send: (event, taken) => write(eventText(event), taken),
+        send: (event, taken) =>
+          to.write(eventText(event), (error) => {
+            if (error === null || error === undefined) taken();
+          }),
         end: (reason) => {
           // A caller that takes nothing would not take this either.
-          if (reason instanceof ApiError && reason.reason === 'overdue') {
-            body.cut();
-            return;
-          }
-          write(`event: end\ndata: ${JSON.stringify(body.explain(reason).body())}\n\n`);
-          body.end();
+          if (reason instanceof ApiError && reason.reason === 'overdue') to.destroy();
+          else to.end(`event: end\ndata: ${JSON.stringify(explain(reason).body())}\n\n`);
         },
       },
     );
     const timer = every(clock, KEEP_ALIVE_MS, () => {
-      if (!isFull) body.write(KEEP_ALIVE, () => undefined);
+      if (to.writableLength === 0) to.write(KEEP_ALIVE);
     });
     return () => {
       leave();

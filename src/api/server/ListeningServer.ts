@@ -78,7 +78,7 @@ export abstract class ListeningServer {
     this.#options = options;
     this.#dependencies = dependencies;
     this.guard = new TokenGuard(options);
-    this.limiter = new AddressLimiter({ ratePerSecond: options.ratePerSecondPerAddress ?? 0 }, dependencies);
+    this.limiter = new AddressLimiter(options.ratePerSecondPerAddress ?? 0, dependencies.clock);
     this.held = new HeldBytes(options);
     this.countRequest = requestCounter(name === 'grpc' ? 'grpc' : 'http', dependencies);
   }

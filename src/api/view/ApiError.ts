@@ -64,6 +64,8 @@ export type ApiErrorBody = t.Described<typeof errorSchema>;
 /** Maximum ranges that a refusal names. */
 const MAX_RANGES_TOLD = 16;
 
+type Told = Pick<ApiError, 'range' | 'height' | 'retryAfterSeconds'>;
+
 /** A request that is refused. The message is one sentence for the caller. */
 export class ApiError extends Error {
   override readonly name = 'ApiError';
@@ -76,9 +78,17 @@ export class ApiError extends Error {
   readonly height: number | undefined;
   /** The indexed ranges; of very many, those next to the height. */
   readonly coverage: readonly HeightRange[];
+  /** When the same request may succeed, where that is known. */
+  readonly retryAfterSeconds: number | undefined;
 
-  constructor(code: number, reason: ApiErrorReason, message: string, range?: IndexedRange, height?: number) {
+  constructor(
+    code: number,
+    reason: ApiErrorReason,
+    message: string,
+    { range, height, retryAfterSeconds = code === 503 ? 1 : undefined }: Partial<Told> = {},
+  ) {
     super(message);
+    this.retryAfterSeconds = retryAfterSeconds;
     this.code = code;
     this.reason = reason;
     this.range = range;
@@ -127,10 +137,10 @@ export function heightOutside(height: number, range: IndexedRange): ApiError {
     const first = coverageOf(range)[0]?.from ?? range.firstIndexed;
     if (height > first) return holeAt(height, range);
     const message = `height ${height} is below the first indexed height ${first}`;
-    return new ApiError(404, 'below_first_indexed', message, range, height);
+    return new ApiError(404, 'below_first_indexed', message, { range, height });
   }
   const message = `height ${height} is not yet indexed (${extent(range)})`;
-  return new ApiError(404, 'not_yet_indexed', message, range, height);
+  return new ApiError(404, 'not_yet_indexed', message, { range, height });
 }
 
 /** A height that is missing between indexed ones. */
@@ -140,7 +150,7 @@ export function holeAt(height: number, range: IndexedRange): ApiError {
   const above = coverageOf(range).find(({ from }) => from > height);
   const hole = `heights ${below === undefined ? '' : below.to + 1}..${above === undefined ? '' : above.from - 1}`;
   const message = `height ${height} is not indexed: it is in a hole, ${hole}`;
-  return new ApiError(404, 'hole', message, range, height);
+  return new ApiError(404, 'hole', message, { range, height });
 }
 
 function isHealing(height: number, range: IndexedRange): boolean {
@@ -174,7 +184,7 @@ export function noSuchHead(which: 'final' | 'sealed', range: IndexedRange): ApiE
     which === 'sealed' && range.head === null && range.latestIndexed !== null
       ? `the newest sealed block is not known here (${extent(range)}); a daemon that follows the chain knows it`
       : `no ${which} block is indexed yet (${extent(range)})`;
-  return new NoSuchHead(404, 'not_yet_indexed', message, range);
+  return new NoSuchHead(404, 'not_yet_indexed', message, { range });
 }
 
 /** The refusal of all requests while the daemon stops. */
@@ -191,7 +201,7 @@ export function indexerSilent(): ApiError {
 
 /** The refusal while the first height is not known. */
 export function nothingIndexed(range: IndexedRange): ApiError {
-  return new ApiError(404, 'not_yet_indexed', `nothing is indexed yet (${extent(range)})`, range);
+  return new ApiError(404, 'not_yet_indexed', `nothing is indexed yet (${extent(range)})`, { range });
 }
 
 export function unknownId(what: 'block' | 'collection' | 'transaction', range: IndexedRange): ApiError {
@@ -203,7 +213,7 @@ export function unknownId(what: 'block' | 'collection' | 'transaction', range: I
   if (told.length === 0) return nothingIndexed(range);
   const heights = told.map(({ from, to }) => `${from}..${to}`).join(', ');
   const message = `no such ${what} in heights ${heights}`;
-  return new ApiError(404, 'unknown_id', message, range);
+  return new ApiError(404, 'unknown_id', message, { range });
 }
 
 /** The refusal while no file or connection can be opened. */

@@ -1,11 +1,12 @@
-import type { IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders } from 'node:http';
 import type { WebSocket } from 'ws';
 import type { Clock } from '../../runtime/index.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
 import { forwardCounter } from '../limits/counters.js';
 import type { ForwardCounter, ForwardMetrics } from '../limits/counters.js';
 import type { RestNode } from '../http/forwarding/RestForwarding.js';
-import type { WebSocketContext, WebSocketRoute } from '../http/types.js';
+import type { WebSocketCaller, WebSocketRoute } from '../http/types.js';
+import { ApiError, stopping } from '../view/ApiError.js';
 import { WsClient } from './WsClient.js';
 
 /** Maximum connections. */
@@ -54,21 +55,20 @@ export class WebSockets implements WebSocketRoute {
     this.maxMessageBytes = options.restNode === undefined ? MAX_MESSAGE_BYTES : MAX_FORWARDED_MESSAGE_BYTES;
   }
 
-  accept(socket: WebSocket, { headers }: IncomingMessage, context: WebSocketContext): void {
-    const refusal = this.#refusal(context);
-    const { unauthorized } = context;
-    if (refusal !== undefined) this.#turnAway(socket, refusal, TRY_AGAIN_LATER);
-    else if (unauthorized !== undefined) this.#turnAway(socket, unauthorized.message, UNAUTHORIZED);
-    else {
-      const client: WsClient = new WsClient(socket, headers, {
-        ...this.#dependencies,
-        restNode: this.#restNode,
-        context,
-        forwarded: this.#forwarded,
-        onClose: () => this.#clients.delete(client),
-      });
-      this.#clients.add(client);
+  accept(socket: WebSocket, headers: IncomingHttpHeaders, caller: WebSocketCaller): void {
+    const refusal = this.#refusal() ?? caller.refusal;
+    if (refusal !== undefined) {
+      this.#turnAway(socket, refusal);
+      return;
     }
+    const client: WsClient = new WsClient(socket, headers, {
+      ...this.#dependencies,
+      restNode: this.#restNode,
+      caller,
+      forwarded: this.#forwarded,
+      onClose: () => this.#clients.delete(client),
+    });
+    this.#clients.add(client);
   }
 
   close(): void {
@@ -81,22 +81,20 @@ export class WebSockets implements WebSocketRoute {
     for (const socket of [...this.#turnedAway]) socket.terminate();
   }
 
-  #refusal(context: WebSocketContext): string | undefined {
-    if (this.#isClosed) return 'the daemon is stopping';
-    if (this.#clients.size >= this.#maxConnections)
-      return `at most ${this.#maxConnections} connections at once`;
-    if (context.busy !== undefined) return context.busy;
-    const waitSeconds = context.waitSeconds();
-    return waitSeconds === 0 ? undefined : `too many requests of one address; wait ${waitSeconds} s`;
+  #refusal(): ApiError | undefined {
+    if (this.#isClosed) return stopping();
+    if (this.#clients.size < this.#maxConnections) return undefined;
+    return new ApiError(503, 'busy', `at most ${this.#maxConnections} connections at once`);
   }
 
   /**
    * The connection is accepted and then closed, so that a client handles it like any other close: FCL in Node.js does
    * not listen for handshake errors, and one would end its process.
    */
-  #turnAway(socket: WebSocket, reason: string, code: number): void {
+  #turnAway(socket: WebSocket, { message, reason }: ApiError): void {
     this.#turnedAway.add(socket);
     socket.once('close', () => this.#turnedAway.delete(socket));
-    socket.close(code, Buffer.from(reason).subarray(0, MAX_REASON_BYTES));
+    const code = reason === 'unauthorized' ? UNAUTHORIZED : TRY_AGAIN_LATER;
+    socket.close(code, Buffer.from(message).subarray(0, MAX_REASON_BYTES));
   }
 }

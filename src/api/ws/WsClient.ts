@@ -5,15 +5,14 @@ import type { Clock } from '../../runtime/index.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
 import type { RestNode } from '../http/forwarding/RestForwarding.js';
 import { linksBelow, prefixOf } from '../http/prefix.js';
-import type { WebSocketContext } from '../http/types.js';
+import type { WebSocketCaller } from '../http/types.js';
 import type { ForwardCounter, ForwardedOutcome } from '../limits/counters.js';
-import { ApiError } from '../view/ApiError.js';
+import { ApiError, invalidArgument } from '../view/ApiError.js';
 import { blockTopics, parseBlockArguments } from './blockTopics.js';
 import type { BlockTopic } from './blockTopics.js';
-import { parseMessage, readNodeMessage } from './messages.js';
+import { addressOf, endedBy, noProvider, parseMessage } from './messages.js';
 import type { ClientMessage } from './messages.js';
 import { nodeSocket } from './nodeSocket.js';
-import { RefusedMessage } from './RefusedMessage.js';
 
 /** Subscriptions per connection, as on access nodes. */
 const MAX_SUBSCRIPTIONS = 20;
@@ -40,7 +39,7 @@ interface WsClientDependencies {
   /** For the topics that the index does not serve. */
   readonly restNode: RestNode | undefined;
   readonly forwarded: ForwardCounter;
-  readonly context: WebSocketContext;
+  readonly caller: WebSocketCaller;
   readonly onClose: () => unknown;
 }
 
@@ -154,26 +153,20 @@ export class WsClient {
 
   /** Never rejects. */
   async #handle(text: string): Promise<void> {
-    let message: ClientMessage | undefined;
+    const { countMessage, explain } = this.#dependencies.caller;
+    const tooSoon = countMessage();
+    if (tooSoon !== undefined) {
+      this.#send({ error: { code: tooSoon.code, message: tooSoon.message } });
+      return;
+    }
     try {
-      const waitSeconds = this.#dependencies.context.waitSeconds();
-      if (waitSeconds > 0) {
-        throw new RefusedMessage(429, `too many requests of one address; retry in ${waitSeconds} s`);
-      }
-      message = parseMessage(text);
-      await this.#carryOut(message);
+      await this.#carryOut(parseMessage(text));
     } catch (error) {
-      const idOfMessage = message !== undefined && 'id' in message ? message.id : undefined;
-      const { code, message: why, action = message?.action, id = idOfMessage } = this.#refusalOf(error);
+      const { code, message } = explain(error);
+      const why = error instanceof ApiError ? message : `internal error: ${message}`;
+      const { action, id } = addressOf(text);
       this.#send({ subscription_id: id, action, error: { code, message: why } });
     }
-  }
-
-  #refusalOf(error: unknown): RefusedMessage {
-    if (error instanceof RefusedMessage) return error;
-    const { code, message } = this.#dependencies.context.explain(error);
-    const what = error instanceof ApiError ? 'error creating data provider' : 'internal error';
-    return new RefusedMessage(code, `${what}: ${message}`);
   }
 
   async #carryOut(message: ClientMessage): Promise<void> {
@@ -191,7 +184,7 @@ export class WsClient {
       case 'unsubscribe': {
         const { id } = message;
         const subscription = this.#subscriptions.get(id);
-        if (subscription === undefined) throw new RefusedMessage(404, 'subscription not found');
+        if (subscription === undefined) throw new ApiError(404, 'unknown_id', 'subscription not found');
         this.#drop(id, 'cancelled');
         // The client gets the node's response.
         if (subscription.isForwarded) await this.#node?.send({ subscription_id: id, action });
@@ -206,11 +199,11 @@ export class WsClient {
   async #subscribe(message: Subscribe): Promise<void> {
     const id = message.id ?? this.#newName();
     if (this.#subscriptions.has(id)) {
-      throw new RefusedMessage(400, `subscription ID is already in use: ${quoted(id)}`);
+      throw invalidArgument(`subscription ID is already in use: ${quoted(id)}`);
     }
     if (this.#subscriptions.size >= MAX_SUBSCRIPTIONS) {
       const text = `error creating new subscription: maximum number of subscriptions reached (${MAX_SUBSCRIPTIONS})`;
-      throw new RefusedMessage(429, text);
+      throw new ApiError(429, 'too_many', text);
     }
     const served = blockTopics.get(message.topic);
     if (served === undefined) await this.#forward(id, message);
@@ -219,20 +212,25 @@ export class WsClient {
 
   async #follow(id: string, { action, topic, args }: Subscribe, served: BlockTopic): Promise<void> {
     const { feed } = this.#dependencies;
-    const { until, start } = parseBlockArguments(args);
-    const from = await feed.cursorAt(start);
-    if (!this.#isOpen) return;
-    const end = feed.follow(
-      { kind: served.kind, from, until },
-      {
-        send: (event, taken) => {
-          const payload = linksBelow(this.#prefix, served.payload(event, until));
-          this.#send({ subscription_id: id, topic, payload }, taken);
+    try {
+      const { until, start } = parseBlockArguments(args);
+      const from = await feed.cursorAt(start);
+      if (!this.#isOpen) return;
+      const end = feed.follow(
+        { kind: served.kind, from, until },
+        {
+          send: (event, taken) => {
+            const payload = linksBelow(this.#prefix, served.payload(event, until));
+            this.#send({ subscription_id: id, topic, payload }, taken);
+          },
+          end: (reason) => this.#ended(id, reason),
         },
-        end: (reason) => this.#ended(id, reason),
-      },
-    );
-    this.#subscriptions.set(id, { topic, args, isForwarded: false, end });
+      );
+      this.#subscriptions.set(id, { topic, args, isForwarded: false, end });
+    } catch (error) {
+      if (error instanceof ApiError) throw noProvider(error.code, error.reason, error.message);
+      throw error;
+    }
     this.#send({ subscription_id: id, action });
   }
 
@@ -246,7 +244,7 @@ export class WsClient {
       // A client that takes nothing would not take a message either.
       this.cut();
     } else {
-      const { code, message } = this.#dependencies.context.explain(reason);
+      const { code, message } = this.#dependencies.caller.explain(reason);
       const error =
         known === 'rewound' ? { code, message } : { code: 500, message: `internal error: ${message}` };
       this.#send({ subscription_id: id, action: 'subscribe', error });
@@ -255,10 +253,11 @@ export class WsClient {
 
   async #forward(id: string, { action, topic, args }: Subscribe): Promise<void> {
     if (this.#node === undefined) {
-      throw new RefusedMessage(
+      throw noProvider(
         400,
+        'not_served',
         // FCL shows it to its user, behind words of its own.
-        `error creating data provider: unsupported topic ${quoted(topic)}: this daemon does not forward it; set its api.forwardRest to the REST address of an access node, or ask the node itself (served here: ${[...blockTopics.keys()].join(', ')})`,
+        `unsupported topic ${quoted(topic)}: this daemon does not forward it; set its api.forwardRest to the REST address of an access node, or ask the node itself (served here: ${[...blockTopics.keys()].join(', ')})`,
       );
     }
     const method = `WS ${nodeTopics.has(topic) ? topic : 'other'}`;
@@ -276,8 +275,8 @@ export class WsClient {
   #pass(text: string): void {
     // Data, which may be large, has no action; a quote within a string would be escaped.
     if (text.includes('"action"')) {
-      const { id, isRefusal } = readNodeMessage(text);
-      if (id !== undefined && isRefusal) this.#drop(id, 'failed');
+      const id = endedBy(text);
+      if (id !== undefined) this.#drop(id, 'failed');
     }
     this.#sendText(text);
   }

@@ -1,14 +1,21 @@
 import { quoted } from '../../runtime/index.js';
-import { RefusedMessage } from './RefusedMessage.js';
+import { ApiError, invalidArgument } from '../view/ApiError.js';
 
 /** The longest subscription id that a client may choose, as on access nodes. */
 const MAX_ID_LENGTH = 20;
 
 const actions = ['subscribe', 'unsubscribe', 'list_subscriptions'] as const;
-export type Action = (typeof actions)[number];
+type Action = (typeof actions)[number];
+type Fields = Readonly<Record<string, unknown>>;
 
 /** A subscription's arguments, as received. */
-export type Arguments = Readonly<Record<string, unknown>>;
+export type Arguments = Fields;
+
+/** What a message of either side says of itself; an id is cut off where it is too long. */
+export interface Addressed {
+  readonly action?: Action | undefined;
+  readonly id?: string | undefined;
+}
 
 /** A client's request. Only `subscribe` may come without an id. */
 export type ClientMessage =
@@ -21,46 +28,55 @@ export type ClientMessage =
   | { readonly action: 'unsubscribe'; readonly id: string }
   | { readonly action: 'list_subscriptions' };
 
-/** Reads one text frame. Expected errors: RefusedMessage (400). */
+/** Whom the answer to a text frame is to name, whether the frame makes sense or not. */
+export function addressOf(text: string): Addressed {
+  const message = parsedJson(text);
+  const action = isObject(message) ? actions.find((known) => known === message['action']) : undefined;
+  if (!isObject(message) || action === undefined || action === 'list_subscriptions') return { action };
+  const id = message['subscription_id'];
+  return { action, id: typeof id === 'string' && id !== '' ? id.slice(0, MAX_ID_LENGTH) : undefined };
+}
+
+/** Reads one text frame. Expected errors: ApiError (400). */
 export function parseMessage(text: string): ClientMessage {
-  const message = parsedObject(text);
-  const action = actions.find((known) => known === message['action']);
+  const message = parsedJson(text);
+  if (!isObject(message))
+    throw invalidArgument(
+      message === undefined
+        ? 'error reading message: it is not JSON'
+        : 'error parsing message: it is not a JSON object',
+    );
+  const { action: given, subscription_id: id = '', topic, arguments: args = {} } = message;
+  const action = actions.find((known) => known === given);
   if (action === undefined) {
-    const shown = typeof message['action'] === 'string' ? quoted(message['action']) : 'none';
-    throw new RefusedMessage(400, `error parsing message: unknown action type: ${shown}`);
+    const shown = typeof given === 'string' ? quoted(given) : 'none';
+    throw invalidArgument(`error parsing message: unknown action type: ${shown}`);
   }
   if (action === 'list_subscriptions') return { action };
-  const id = subscriptionId(message['subscription_id'], action);
+  if (typeof id !== 'string')
+    throw invalidArgument('error parsing message: subscription_id must be a string');
+  if (id.length > MAX_ID_LENGTH)
+    throw invalidArgument(`error parsing subscription id: it has more than ${MAX_ID_LENGTH} characters`);
   if (action === 'unsubscribe') {
-    if (id !== undefined) return { action, id };
-    throw new RefusedMessage(400, 'error parsing subscription id: it is missing', action);
+    if (id !== '') return { action, id };
+    throw invalidArgument('error parsing subscription id: it is missing');
   }
-  const { topic, arguments: args = {} } = message;
-  if (typeof topic !== 'string') throw malformed('topic must be a string', action, id);
-  if (!isObject(args)) throw malformed('arguments must be an object', action, id);
-  return { action, id, topic, args };
+  if (typeof topic !== 'string') throw invalidArgument('error parsing message: topic must be a string');
+  if (!isObject(args)) throw invalidArgument('error parsing message: arguments must be an object');
+  return { action, id: id === '' ? undefined : id, topic, args };
 }
 
-/** The addressee of a node's message, and whether it ends a subscription. */
-export function readNodeMessage(text: string): {
-  readonly id: string | undefined;
-  readonly isRefusal: boolean;
-} {
+/** The subscription that a message of a node ends. */
+export function endedBy(text: string): string | undefined {
   const message = parsedJson(text);
-  if (!isObject(message)) return { id: undefined, isRefusal: false };
-  const { subscription_id: id, error } = message;
-  return { id: typeof id === 'string' ? id : undefined, isRefusal: isObject(error) };
+  if (!isObject(message) || !isObject(message['error'])) return undefined;
+  const { subscription_id: id } = message;
+  return typeof id === 'string' ? id : undefined;
 }
 
-function parsedObject(text: string): Readonly<Record<string, unknown>> {
-  const message = parsedJson(text);
-  if (isObject(message)) return message;
-  throw new RefusedMessage(
-    400,
-    message === undefined
-      ? 'error reading message: it is not JSON'
-      : 'error parsing message: it is not a JSON object',
-  );
+/** The refusal of a topic, for a reason. */
+export function noProvider(code: number, reason: ApiError['reason'], why: string): ApiError {
+  return new ApiError(code, reason, `error creating data provider: ${why}`);
 }
 
 /** `undefined` for anything that is not JSON. */
@@ -72,18 +88,6 @@ function parsedJson(text: string): unknown {
   }
 }
 
-function subscriptionId(value: unknown, action: Action): string | undefined {
-  if (value === undefined || value === '') return undefined;
-  if (typeof value !== 'string') throw malformed('subscription_id must be a string', action);
-  if (value.length <= MAX_ID_LENGTH) return value;
-  const message = `error parsing subscription id: it has more than ${MAX_ID_LENGTH} characters`;
-  throw new RefusedMessage(400, message, action, value.slice(0, MAX_ID_LENGTH));
-}
-
-function malformed(what: string, action: Action, id?: string): RefusedMessage {
-  return new RefusedMessage(400, `error parsing message: ${what}`, action, id);
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+function isObject(value: unknown): value is Fields {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -6,7 +6,7 @@ import type { Clock } from '../../runtime/index.js';
 import { idleTimeout } from '../http/forwarding/idleTimeout.js';
 import { requestHeaders } from '../http/forwarding/RestForwarding.js';
 import type { RestNode } from '../http/forwarding/RestForwarding.js';
-import { RefusedMessage } from './RefusedMessage.js';
+import { ApiError } from '../view/ApiError.js';
 
 /** For the connection to the node, handshake included. */
 const CONNECT_TIMEOUT_MS = 5_000;
@@ -76,7 +76,7 @@ export function nodeSocket({
     });
   };
   return {
-    /** Opens the connection if necessary, and sends. Expected errors: RefusedMessage (503). */
+    /** Opens the connection if necessary, and sends. Expected errors: ApiError (503). */
     send: async (message: Readonly<Record<string, unknown>>): Promise<void> => {
       opening ??= open();
       await opening;
@@ -116,9 +116,10 @@ function headersFor(headers: IncomingHttpHeaders, sent: NodeMetadata): Record<st
   return Object.fromEntries(kept.map(([name, value]) => [name, String(value)]));
 }
 
-function unreachable(): RefusedMessage {
-  return new RefusedMessage(
+function unreachable(): ApiError {
+  return new ApiError(
     503,
+    'upstream_unreachable',
     'this topic is forwarded, but the access node (api.forwardRest) cannot be reached now; the topics blocks and block_digests are still served',
   );
 }

@@ -4,13 +4,13 @@ import { VirtualClock } from '../../support/virtualClock.js';
 
 function limiterAt(ratePerSecond: number) {
   const clock = new VirtualClock();
-  return { clock, limiter: new AddressLimiter({ ratePerSecond }, { clock }) };
+  return { clock, limiter: new AddressLimiter(ratePerSecond, clock) };
 }
 
 /** How many of so many requests, sent at once, pass. */
 function passed(limiter: AddressLimiter, address: string, requests: number): number {
   let count = 0;
-  for (let index = 0; index < requests; index += 1) if (limiter.waitSeconds(address) === 0) count += 1;
+  for (let index = 0; index < requests; index += 1) if (limiter.refusal(address) === undefined) count += 1;
   return count;
 }
 
@@ -27,11 +27,10 @@ describe('AddressLimiter', () => {
 
   it('says after how many seconds the next request passes', async () => {
     const { clock, limiter } = limiterAt(1);
-    expect(limiter.waitSeconds('10.0.0.1')).toBe(0);
-    const waitSeconds = limiter.waitSeconds('10.0.0.1');
-    expect(waitSeconds).toBe(1);
-    await clock.advance(waitSeconds * 1000);
-    expect(limiter.waitSeconds('10.0.0.1')).toBe(0);
+    expect(limiter.refusal('10.0.0.1')).toBeUndefined();
+    expect(limiter.refusal('10.0.0.1')).toMatchObject({ code: 429, retryAfterSeconds: 1 });
+    await clock.advance(1_000);
+    expect(limiter.refusal('10.0.0.1')).toBeUndefined();
   });
 
   it.each([
@@ -45,17 +44,17 @@ describe('AddressLimiter', () => {
     ['::1', '127.0.0.1', false],
   ])('takes %s and %s for one address: %s', (one, other, same) => {
     const { limiter } = limiterAt(1);
-    limiter.waitSeconds(one);
-    expect(limiter.waitSeconds(other) > 0).toBe(same);
+    limiter.refusal(one);
+    expect(limiter.refusal(other) !== undefined).toBe(same);
   });
 
   it('remembers a bounded number of addresses, those that asked last', () => {
     const { limiter } = limiterAt(1);
-    limiter.waitSeconds('192.168.0.1');
+    limiter.refusal('192.168.0.1');
     for (let index = 0; index < 50_000; index += 1) {
-      limiter.waitSeconds(`10.${index >> 16}.${(index >> 8) & 255}.${index & 255}`);
+      limiter.refusal(`10.${index >> 16}.${(index >> 8) & 255}.${index & 255}`);
       // It asks all the time, so it is not forgotten.
-      if (index % 1000 === 0) expect(limiter.waitSeconds('192.168.0.1')).toBeGreaterThan(0);
+      if (index % 1000 === 0) expect(limiter.refusal('192.168.0.1')).toBeDefined();
     }
     expect(limiter.size).toBe(10_000);
   });

@@ -67,7 +67,7 @@ async function streamStart(
 ): Promise<Cursor> {
   return feed.cursorAt(point, following).catch((error: unknown) => {
     if (!(error instanceof ApiError) || error.reason !== 'below_first_indexed') throw error;
-    throw new ApiError(400, error.reason, error.message, error.range, error.height);
+    throw new ApiError(400, error.reason, error.message, error);
   });
 }
 

@@ -11,7 +11,7 @@ import { forwardCounter } from '../../limits/counters.js';
 import type { ForwardCounter, ForwardedOutcome, ForwardMetrics } from '../../limits/counters.js';
 import { ApiError, outOfFiles } from '../../view/ApiError.js';
 import { forwardedBodyTooLarge, MAX_FORWARDED_BODY_BYTES } from '../refusals.js';
-import { privately, variedBy } from '../ResponseWriter.js';
+import { privately, variedBy } from '../responses.js';
 import { idleTimeout } from './idleTimeout.js';
 
 /** Requests forwarded at once. */

@@ -1,44 +1,73 @@
 import type { VNode } from 'preact';
 import { amount, count, duration, heights, many, percent, sentence } from './format.js';
 import { Panel } from './parts.js';
-import { chainOf, kindOf, kinds, NAMES, segmentsOf } from './segments.js';
 import type { Status } from './daemon.js';
 
 /** Ranges shown one by one; the strip shows all. */
 const MAX_RANGES = 8;
+/** Narrower gaps between stretches of one kind are not drawn; a share of the whole. */
+const SMALLEST_GAP = 1 / 1_000;
+
+/** Kinds of stretches of the chain, as the page names them. */
+const NAMES = {
+  failed: 'failed, to be tried again',
+  disputed: 'disputed at its borders',
+  filling: 'being filled in',
+  begun: 'begun, waiting its turn',
+  indexed: 'indexed',
+  next: 'to be indexed up to the head',
+  unserved: 'planned, but not served by any known node',
+  planned: 'planned',
+  missing: 'not indexed, not planned',
+} as const;
+type Kind = keyof typeof NAMES;
+
+/** The kind of a range of history, by its state. */
+const kindOf = { waiting: 'begun', running: 'filling', failed: 'failed', disputed: 'disputed' } as const;
+
+interface Stretch {
+  readonly from: number;
+  readonly to: number;
+}
+
+interface Segment extends Stretch {
+  readonly kind: Kind;
+}
 
 /** The whole chain as one strip, and the progress of history. */
 export function CoveragePanel({ status }: { readonly status: Status }): VNode {
-  const { backfill } = status;
-  const more = backfill.ranges.length - MAX_RANGES;
+  const { heldBack, ranges } = status.backfill;
+  const chain = chainOf(status);
+  const more = ranges.length - MAX_RANGES;
   return (
-    <Panel title="Coverage of the chain" summary={summaryOf(status)}>
-      <ChainStrip status={status} />
-      {backfill.heldBack === null ? null : <p class="dim">{sentence(backfill.heldBack.message)}</p>}
-      {backfill.ranges.length === 0 ? null : (
+    <Panel title="Coverage of the chain" summary={summaryOf(status, chain)}>
+      {chain === undefined ? (
+        <p class="dim">Nothing to draw yet: neither the chain’s first height nor its head is known.</p>
+      ) : (
+        <Strip chain={chain} segments={segmentsOf(status, chain)} />
+      )}
+      {heldBack && <p class="dim">{sentence(heldBack.message)}</p>}
+      {ranges.length > 0 && (
         <ul class="ranges">
-          {backfill.ranges.slice(0, MAX_RANGES).map((range) => (
+          {ranges.slice(0, MAX_RANGES).map((range) => (
             <Range key={range.from} range={range} />
           ))}
         </ul>
       )}
-      {more > 0 ? <p class="dim">And {many(more, 'range')} more.</p> : null}
+      {more > 0 && <p class="dim">And {many(more, 'range')} more.</p>}
     </Panel>
   );
 }
 
 /** The strip with its legend; and every stretch as a list, for whoever cannot point at it. */
-function ChainStrip({ status }: { readonly status: Status }): VNode {
-  const chain = chainOf(status);
-  if (chain === undefined)
-    return <p class="dim">Nothing to draw yet: neither the chain’s first height nor its head is known.</p>;
-  const share = (part: number): string => `${((part / (chain.to - chain.from + 1)) * 100).toFixed(4)}%`;
-  const segments = segmentsOf(status, chain).map(({ from, to, kind }) => ({
-    from,
-    to,
-    kind,
-    label: `${heights(from, to)} (${count(to - from + 1)}): ${NAMES[kind]}`,
-  }));
+function Strip({
+  chain,
+  segments,
+}: {
+  readonly chain: Stretch;
+  readonly segments: readonly Segment[];
+}): VNode {
+  const share = (part: number): string => `${((part / lengthOf(chain)) * 100).toFixed(4)}%`;
   return (
     <>
       <div
@@ -46,13 +75,13 @@ function ChainStrip({ status }: { readonly status: Status }): VNode {
         role="img"
         aria-label={`Coverage of heights ${count(chain.from)} to ${count(chain.to)}`}
       >
-        {segments.map(({ from, to, kind, label }) => (
+        {segments.map((segment) => (
           <span
-            key={`${from}-${kind}`}
-            class={`segment ${kind}`}
-            title={label}
+            key={segment.from}
+            class={`segment ${segment.kind}`}
+            title={labelOf(segment)}
             // The style gives narrow segments a minimum width.
-            style={{ '--at': share(from - chain.from), '--wide': share(to - from + 1) }}
+            style={{ '--at': share(segment.from - chain.from), '--wide': share(lengthOf(segment)) }}
           />
         ))}
       </div>
@@ -61,17 +90,17 @@ function ChainStrip({ status }: { readonly status: Status }): VNode {
         <span>{count(chain.to)}</span>
       </p>
       <ul class="legend">
-        {kinds
+        {(Object.keys(NAMES) as Kind[])
           .filter((kind) => segments.some((segment) => segment.kind === kind))
           .map((kind) => (
-            <Stretch key={kind} kind={kind} words={NAMES[kind]} />
+            <Line key={kind} kind={kind} words={NAMES[kind]} />
           ))}
       </ul>
       <details>
         <summary>{many(segments.length, 'stretch', 'stretches')}</summary>
         <ul class="ranges stretches">
-          {segments.map(({ from, kind, label }) => (
-            <Stretch key={`${from}-${kind}`} kind={kind} words={label} />
+          {segments.map((segment) => (
+            <Line key={segment.from} kind={segment.kind} words={labelOf(segment)} />
           ))}
         </ul>
       </details>
@@ -79,7 +108,7 @@ function ChainStrip({ status }: { readonly status: Status }): VNode {
   );
 }
 
-function Stretch({ kind, words }: { readonly kind: string; readonly words: string }): VNode {
+function Line({ kind, words }: { readonly kind: Kind; readonly words: string }): VNode {
   return (
     <li>
       <span class={`swatch ${kind}`} aria-hidden="true" />
@@ -88,11 +117,13 @@ function Stretch({ kind, words }: { readonly kind: string; readonly words: strin
   );
 }
 
-function summaryOf(status: Status): string {
-  const { backfill, coverage } = status;
-  const covered = coverage.reduce((sum, { from, to }) => sum + to - from + 1, 0);
-  const chain = chainOf(status);
-  const share = chain === undefined ? '' : `${percent(covered / (chain.to - chain.from + 1))}: `;
+function labelOf({ from, to, kind }: Segment): string {
+  return `${heights(from, to)} (${count(lengthOf({ from, to }))}): ${NAMES[kind]}`;
+}
+
+function summaryOf({ backfill, coverage }: Status, chain: Stretch | undefined): string {
+  const covered = coverage.reduce((sum, range) => sum + lengthOf(range), 0);
+  const share = chain === undefined ? '' : `${percent(covered / lengthOf(chain))}: `;
   const { eta, missingHeights, rate } = backfill;
   const time = eta === null || eta === 0 ? '' : ` in ${duration(Math.ceil(eta))} (${amount(rate)}/s)`;
   const planned =
@@ -102,21 +133,71 @@ function summaryOf(status: Status): string {
 
 function Range({ range }: { readonly range: Status['backfill']['ranges'][number] }): VNode {
   const { from, to, next, rate, eta, state, failures, reason, waitingFor } = range;
-  const done = (next - from) / (to - from + 1);
+  const done = (next - from) / lengthOf(range);
+  const kind = kindOf[state];
   const name = heights(from, to);
   const left = eta === null || eta === 0 ? '' : `, ${duration(Math.ceil(eta))} to go`;
   const why = reason ?? waitingFor?.message;
   return (
     <li>
-      <span class={`swatch ${kindOf[state]}`} aria-hidden="true" />
+      <span class={`swatch ${kind}`} aria-hidden="true" />
       <span class="nowrap">{name}</span>
       <progress value={done} max={1} aria-label={`${name}: done`} />
       <span class="dim">
-        {percent(done)}, {NAMES[kindOf[state]]}
-        {state === 'running' ? `, ${amount(rate)}/s${left}` : ''}
-        {failures > 0 ? `, ${many(failures, 'failure')} in a row` : ''}
+        {percent(done)}, {NAMES[kind]}
+        {state === 'running' && `, ${amount(rate)}/s${left}`}
+        {failures > 0 && `, ${many(failures, 'failure')} in a row`}
       </span>
-      {why === undefined ? null : <p class="why">{sentence(why)}</p>}
+      {why !== undefined && <p class="why">{sentence(why)}</p>}
     </li>
   );
+}
+
+function lengthOf({ from, to }: Stretch): number {
+  return to - from + 1;
+}
+
+/** The chain as far as it is known: from the lowest height that is served, planned or indexed to the head. */
+function chainOf({ backfill, coverage, head, latestIndexed, lowestServed }: Status): Stretch | undefined {
+  const firsts = [lowestServed ?? Infinity, ...[...coverage, ...backfill.plans].map(({ from }) => from)];
+  const from = Math.min(...firsts);
+  const to = Math.max(head ?? -Infinity, latestIndexed ?? -Infinity);
+  return Number.isFinite(from) && Number.isFinite(to) && from <= to ? { from, to } : undefined;
+}
+
+/** The chain cut into stretches of one kind, from its first height to its last: where several overlap, the first applies. */
+function segmentsOf(status: Status, chain: Stretch): readonly Segment[] {
+  const { backfill, coverage, firstIndexed, latestIndexed } = status;
+  const nextFrom = (latestIndexed ?? (firstIndexed ?? Infinity) - 1) + 1;
+  const all = (stretches: readonly Stretch[], kind: Kind): readonly Segment[] =>
+    stretches.map(({ from, to }) => ({ from, to, kind }));
+  const stretches = [
+    ...backfill.ranges.map(({ from, to, state }) => ({ from, to, kind: kindOf[state] })),
+    ...all(coverage, 'indexed'),
+    ...all([{ from: nextFrom, to: chain.to }], 'next'),
+    ...all(backfill.unserved, 'unserved'),
+    ...all(backfill.plans, 'planned'),
+    ...all([chain], 'missing'),
+  ].filter(({ from, to }) => from <= Math.min(to, chain.to) && to >= chain.from);
+  const cuts = new Set(stretches.flatMap(({ from, to }) => [Math.max(from, chain.from), to + 1]));
+  const starts = [...cuts].filter((from) => from <= chain.to).sort((a, b) => a - b);
+  const pieces = starts.map((from, index): Segment => {
+    const to = (starts[index + 1] ?? chain.to + 1) - 1;
+    const kind = stretches.find((stretch) => stretch.from <= from && from <= stretch.to)?.kind ?? 'missing';
+    return { from, to, kind };
+  });
+  return joined(pieces, lengthOf(chain) * SMALLEST_GAP);
+}
+
+/** Joins neighbours of one kind, also across a small gap. */
+function joined(pieces: readonly Segment[], smallestGap: number): readonly Segment[] {
+  const segments: Segment[] = [];
+  for (const piece of pieces) {
+    const [before, last] = [segments.at(-2), segments.at(-1)];
+    const isSmall = last?.kind === 'missing' && lengthOf(last) < smallestGap;
+    if (last?.kind === piece.kind) segments[segments.length - 1] = { ...last, to: piece.to };
+    else if (isSmall && before?.kind === piece.kind) segments.splice(-2, 2, { ...before, to: piece.to });
+    else segments.push(piece);
+  }
+  return segments;
 }

@@ -1,42 +1,34 @@
 import type { ComponentChildren, VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { keepToken } from './daemon.js';
-import type { Codes, Status } from './daemon.js';
+import type { Codes, Status, View } from './daemon.js';
 import { age, many, sentence, timeOf } from './format.js';
-import type { Trouble } from './watchStatus.js';
 
-interface NoAnswerProps {
-  readonly trouble: Trouble;
-  readonly hasStatus: boolean;
+/** The daemon gives no status: since when and why, or that it wants a token. `onToken` is called once one is kept. */
+export function NoAnswer({
+  view: { trouble, status },
+  onToken,
+}: {
+  readonly view: View;
   readonly onToken: () => void;
-}
-
-/** The daemon gives no status: since when and why, or that it wants a token. */
-export function NoAnswer({ trouble, hasStatus, onToken }: NoAnswerProps): VNode {
-  const { since, isRefusal, message, wantsToken } = trouble;
-  const last = hasStatus ? 'Below is the last known status.' : '';
-  return (
-    <>
-      <section class={`notice ${wantsToken ? 'busy' : 'bad'}`} aria-label="No answer">
-        <p role="alert">
-          <strong>
-            {wantsToken
-              ? 'This daemon shows its status only to callers with a bearer token.'
-              : `The daemon has not ${isRefusal ? 'given its status' : 'answered'} since ${timeOf(since)}.`}
-          </strong>{' '}
-          {message}
-        </p>
-        <p>
-          {wantsToken ? last : `The page asks again, and goes on by itself once there is an answer. ${last}`}
-        </p>
-      </section>
-      {wantsToken ? <TokenForm onToken={onToken} /> : null}
-    </>
-  );
-}
-
-function TokenForm({ onToken }: Pick<NoAnswerProps, 'onToken'>): VNode {
+}): VNode | null {
   const [text, setText] = useState('');
+  if (trouble === undefined) return null;
+  const { since, kind, message } = trouble;
+  const last = status === undefined ? '' : 'Below is the last known status.';
+  const notice = (look: string, what: string, then: string): VNode => (
+    <section class={`notice ${look}`} aria-label="No answer">
+      <p role="alert">
+        <strong>{what}</strong> {message}
+      </p>
+      <p>{then}</p>
+    </section>
+  );
+  if (kind !== 'token') {
+    const lacks = kind === 'refused' ? 'given its status' : 'answered';
+    const then = `The page asks again, and goes on by itself once there is an answer. ${last}`;
+    return notice('bad', `The daemon has not ${lacks} since ${timeOf(since)}.`, then);
+  }
   const onSubmit = (event: Event): void => {
     event.preventDefault();
     const token = text.trim();
@@ -46,21 +38,24 @@ function TokenForm({ onToken }: Pick<NoAnswerProps, 'onToken'>): VNode {
     onToken();
   };
   return (
-    <section class="search" aria-label="Token">
-      <form onSubmit={onSubmit}>
-        <label for="token">Bearer token, kept until this tab is closed</label>
-        <div class="field">
-          <input
-            id="token"
-            type="password"
-            value={text}
-            onInput={({ currentTarget }) => setText(currentTarget.value)}
-            autocomplete="off"
-          />
-          <button type="submit">Use it</button>
-        </div>
-      </form>
-    </section>
+    <>
+      {notice('busy', 'This daemon shows its status only to callers with a bearer token.', last)}
+      <section class="search" aria-label="Token">
+        <form onSubmit={onSubmit}>
+          <label for="token">Bearer token, kept until this tab is closed</label>
+          <div class="field">
+            <input
+              id="token"
+              type="password"
+              value={text}
+              onInput={({ currentTarget }) => setText(currentTarget.value)}
+              autocomplete="off"
+            />
+            <button type="submit">Use it</button>
+          </div>
+        </form>
+      </section>
+    </>
   );
 }
 

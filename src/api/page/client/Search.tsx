@@ -29,7 +29,7 @@ function cleaned(text: string): string {
   return /^[\d,._\s’']+$/.test(bare) ? bare.replaceAll(/\D/g, '') : bare;
 }
 
-type Result = Found | { readonly key: string; readonly failure: string };
+type Result = Found | { readonly failure: string };
 
 /** Finds a height or an id. The key is in the address, so that it can be linked to and the back button works. */
 export function Search(): VNode {
@@ -53,7 +53,7 @@ export function Search(): VNode {
     const show = (found: Result): void => {
       if (isWanted) setResult(found);
     };
-    if (isWanted) find(key).then(show, (error: unknown) => show({ key, failure: messageOf(error) }));
+    if (isWanted) find(key).then(show, (error: unknown) => show({ failure: messageOf(error) }));
     return () => {
       isWanted = false;
     };
@@ -94,7 +94,7 @@ export function Search(): VNode {
           <button type="submit">Find</button>
         </div>
       </form>
-      {key === '' ? null : (
+      {key !== '' && (
         <div class="panel found">
           <div class="title">
             <h2 ref={heading} tabIndex={-1} class="long">
@@ -116,14 +116,13 @@ function Finding({ result }: { readonly result: Result }): VNode {
   if ('failure' in result) return <p class="bad">{result.failure}</p>;
   const { document: found, explanation } = result;
   const { height, stage, summary } = explanation;
-  const isIndexed = 'path' in found;
   return (
     <>
       <p>
         <span class={`pill ${SOUND.has(stage) ? 'ok' : 'busy'}`}>{stage.replaceAll('_', ' ')}</span> {summary}{' '}
-        {height === null ? null : <a href={findHref(String(height))}>Height {height}</a>}
+        {height !== null && <a href={findHref(String(height))}>Height {height}</a>}
       </p>
-      {isIndexed ? (
+      {'path' in found ? (
         <>
           <p>
             <a class="long" href={fromRoot(found.path)}>
@@ -135,7 +134,7 @@ function Finding({ result }: { readonly result: Result }): VNode {
       ) : (
         <p class="dim">{found.why}</p>
       )}
-      <details open={!isIndexed}>
+      <details open={!('path' in found)}>
         <summary>Everything that is known about it</summary>
         <Json label="Explanation" value={explanation} />
       </details>

@@ -11,6 +11,15 @@ export type Codes = Readonly<
 
 /** How long to wait for an answer. */
 const ANSWER_LIMIT_MS = 5_000;
+/** Pause between two requests for the status. */
+const POLL_MS = 2_000;
+/** Pause between two tries while the daemon does not answer: doubling. */
+const RETRY = { minMs: 1_000, maxMs: 5_000 };
+/** This many refusals in a row are not shown: the next request may succeed. */
+const QUIET_REFUSALS = 2;
+const UNAUTHORIZED = 401;
+/** Key in the tab's storage: the version for which the page was reloaded. */
+const RELOADED_FOR = 'flow-collection-indexer.loaded-for';
 
 /** The address of something of the daemon: this script is one folder below its root, wherever a proxy puts that. */
 export function fromRoot(path: string): string {
@@ -27,18 +36,16 @@ export function keepToken(token: string): void {
 /** The daemon refused the request. */
 class RefusedError extends Error {
   override readonly name = 'RefusedError';
-  readonly code: number;
-  readonly retryAfterMs: number;
+  readonly answer: Response;
 
-  constructor(message: string, code: number, retryAfterMs: number) {
+  constructor(message: string, answer: Response) {
     super(message);
-    this.code = code;
-    this.retryAfterMs = retryAfterMs;
+    this.answer = answer;
   }
 }
 
 /** One GET of the daemon, at a path from its root. Expected errors: RefusedError; those of `fetch`. */
-export async function readJson<T>(path: string): Promise<T> {
+async function readJson<T>(path: string): Promise<T> {
   const token = sessionStorage.getItem(TOKEN);
   const answer = await fetch(fromRoot(path), {
     cache: 'no-store',
@@ -47,13 +54,7 @@ export async function readJson<T>(path: string): Promise<T> {
   });
   const body = (await answer.json()) as T | ApiErrorBody;
   if (answer.ok) return body as T;
-  const retryAfterMs = 1_000 * Number(answer.headers.get('retry-after') ?? 0);
-  throw new RefusedError((body as ApiErrorBody).message, answer.status, retryAfterMs);
-}
-
-/** How the daemon refused; `undefined` if something else went wrong. */
-export function refusalIn(error: unknown): RefusedError | undefined {
-  return error instanceof RefusedError ? error : undefined;
+  throw new RefusedError((body as ApiErrorBody).message, answer);
 }
 
 /** Why the daemon could not be asked, in one sentence. */
@@ -67,7 +68,6 @@ export function messageOf(error: unknown): string {
 
 /** What was found: why it is in the index or not, and its document, or a sentence that says why there is none. */
 export interface Found {
-  readonly key: string;
   readonly explanation: Explanation;
   readonly document: { readonly path: string; readonly body: unknown } | { readonly why: string };
 }
@@ -75,16 +75,83 @@ export interface Found {
 /** Explains a height or an id, and fetches its document. Expected errors: those of `readJson`. */
 export async function find(key: string): Promise<Found> {
   const explanation = await readJson<Explanation>(`explain/${encodeURIComponent(key)}`);
-  return { key, explanation, document: await documentOf(key, explanation) };
+  const { kind, stage } = explanation;
+  if (kind === 'unknown' || stage !== 'indexed')
+    return { explanation, document: { why: 'There is no document while it is not indexed.' } };
+  const path = `lookup/${kind === 'height' ? 'block' : kind}/${encodeURIComponent(key)}`;
+  return readJson<unknown>(path).then(
+    (body) => ({ explanation, document: { path, body } }),
+    (error: unknown) => ({ explanation, document: { why: messageOf(error) } }),
+  );
 }
 
-async function documentOf(key: string, { kind, stage }: Explanation): Promise<Found['document']> {
-  if (kind === 'unknown' || stage !== 'indexed')
-    return { why: 'There is no document while it is not indexed.' };
-  const path = `lookup/${kind === 'height' ? 'block' : kind}/${encodeURIComponent(key)}`;
-  try {
-    return { path, body: await readJson<unknown>(path) };
-  } catch (error) {
-    return { why: messageOf(error) };
-  }
+/** Everything that the page shows. */
+export interface View {
+  /** The latest status; `undefined` until the first one. */
+  readonly status?: Status;
+  /** What is wrong with the connection to the daemon; `undefined` while it answers. */
+  readonly trouble?: {
+    readonly since: Date;
+    /** `token`: it wants a bearer token, or another one. */
+    readonly kind: 'silent' | 'refused' | 'token';
+    /** One sentence. */
+    readonly message: string;
+  };
+}
+
+/**
+ * Gets the daemon's status every two seconds, until the page is left; pauses while it is hidden. Returns a function to call when
+ * the token has changed.
+ */
+export function watchStatus(onChange: (view: View) => void): () => void {
+  let view: View = {};
+  let timer: number | undefined;
+  let isAsking = false;
+  let failures = 0;
+  const show = (next: View): void => {
+    view = next;
+    onChange(view);
+  };
+  const ask = async (): Promise<void> => {
+    isAsking = true;
+    let pauseMs = POLL_MS;
+    try {
+      const status = await readJson<Status>('status');
+      failures = 0;
+      reloadFor(status.version);
+      show({ status });
+    } catch (error) {
+      const answer = error instanceof RefusedError ? error.answer : undefined;
+      const refused = answer?.status === UNAUTHORIZED ? 'token' : 'refused';
+      const kind = answer === undefined ? 'silent' : refused;
+      const toldMs = 1_000 * Number(answer?.headers.get('retry-after') ?? 0);
+      pauseMs = Math.max(toldMs, Math.min(RETRY.maxMs, RETRY.minMs * 2 ** failures));
+      failures += 1;
+      const { trouble } = view;
+      const isQuiet = kind === 'refused' && failures <= QUIET_REFUSALS && trouble === undefined;
+      const since = trouble?.since ?? new Date();
+      if (!isQuiet) show({ ...view, trouble: { since, kind, message: messageOf(error) } });
+    }
+    isAsking = false;
+    askIn(pauseMs);
+  };
+  const askIn = (ms: number): void => {
+    window.clearTimeout(timer);
+    if (!isAsking && !document.hidden) timer = window.setTimeout(() => void ask(), ms);
+  };
+  show(view);
+  document.addEventListener('visibilitychange', () => askIn(0));
+  askIn(0);
+  return () => {
+    failures = 0;
+    askIn(0);
+  };
+}
+
+/** Reloads the page for a daemon of another version, which has other scripts. Once per version: a proxy may cache the old ones. */
+function reloadFor(version: string): void {
+  if (document.body.dataset['version'] === version) return;
+  if (sessionStorage.getItem(RELOADED_FOR) === version) return;
+  sessionStorage.setItem(RELOADED_FOR, version);
+  location.reload();
 }

@@ -2,16 +2,14 @@ import { render } from 'preact';
 import type { VNode } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { CoveragePanel } from './CoveragePanel.js';
-import { fromRoot } from './daemon.js';
-import type { Codes, Status } from './daemon.js';
+import { fromRoot, watchStatus } from './daemon.js';
+import type { Codes, Status, View } from './daemon.js';
 import { Figures } from './Figures.js';
 import { duration } from './format.js';
 import { NodesPanel } from './NodesPanel.js';
 import { LogTroubles, NoAnswer, Reasons } from './Reasons.js';
 import { Search } from './Search.js';
 import { SourcesPanel } from './SourcesPanel.js';
-import { watchStatus } from './watchStatus.js';
-import type { View } from './watchStatus.js';
 
 /** The whole page. `onToken` is called when a token was entered and stored. */
 function App({ view, codes, onToken }: { view: View; codes: Codes; onToken: () => void }): VNode {
@@ -34,11 +32,9 @@ function App({ view, codes, onToken }: { view: View; codes: Codes; onToken: () =
         </p>
       </header>
       <main id="content" tabIndex={-1}>
-        {trouble === undefined ? null : (
-          <NoAnswer trouble={trouble} hasStatus={status !== undefined} onToken={onToken} />
-        )}
+        <NoAnswer view={view} onToken={onToken} />
         <Search />
-        {status === undefined ? null : (
+        {status && (
           <div class={trouble === undefined ? 'content' : 'content stale'}>
             <Reasons status={status} codes={codes} />
             <LogTroubles status={status} />
@@ -80,8 +76,9 @@ interface Standing {
 }
 
 function standingOf({ status, trouble }: View, codes: Codes): Standing {
-  if (trouble?.wantsToken === true) return { look: 'unknown', words: 'Token wanted' };
-  if (trouble !== undefined) return { look: 'bad', words: trouble.isRefusal ? 'No status' : 'No answer' };
+  if (trouble?.kind === 'token') return { look: 'unknown', words: 'Token wanted' };
+  if (trouble !== undefined)
+    return { look: 'bad', words: trouble.kind === 'refused' ? 'No status' : 'No answer' };
   if (status === undefined) return { look: 'unknown', words: 'Connecting' };
   if (status.ready) return { look: 'ok', words: 'Ready' };
   const names = status.reasons.map(({ code }) => code);

@@ -58,8 +58,8 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       operation: 'lookUp',
       summary: 'A block, collection or transaction with every place where it occurs.',
       parameters: [
-        inPath('kind', t.words(...lookupKinds)),
-        inPath('key', t.note('An id; for a block also a height, final, sealed or latest.', t.text)),
+        inPath('kind', '', t.words(...lookupKinds)),
+        inPath('key', 'An id; for a block also a height, final, sealed or latest.'),
       ],
       response: lookupSchema,
       errors: ['invalid_argument', ...idErrors, 'below_first_indexed', 'hole'],
@@ -76,14 +76,11 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       summary:
         'What proves a block, collection or transaction to a program that trusts one block id (docs/proofs.md).',
       parameters: [
-        inPath('kind', t.words(...lookupKinds)),
-        inPath('key', t.note('An id; for a block also a height, final, sealed or latest.', t.text)),
+        inPath('kind', '', t.words(...lookupKinds)),
+        inPath('key', 'An id; for a block also a height, final, sealed or latest.'),
         inQuery(
           'to',
-          t.note(
-            'The height of the block whose id is trusted. Default: none, the proof ends by a certificate; if that cannot be, that of the block in question.',
-            t.text,
-          ),
+          'The height of the block whose id is trusted. Default: none, the proof ends by a certificate; if that cannot be, that of the block in question.',
         ),
       ],
       response: proofSchema,
@@ -105,24 +102,20 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       parameters: [
         inQuery(
           'from',
-          t.note(
-            'The first height; it need not be indexed yet. Without it, the next one that is indexed.',
-            t.text,
-          ),
+          'The first height; it need not be indexed yet. Without it, the next one that is indexed.',
         ),
         inQuery(
           'wait',
-          t.note(
-            'true: at a height that is missing below the live range, wait until it is filled in. Otherwise the stream ends there, with the reason hole.',
-            t.words('true', 'false'),
-          ),
+          'true: at a height that is missing below the live range, wait until it is filled in. Otherwise the stream ends there, with the reason hole.',
+          t.words('true', 'false'),
         ),
         finality,
         {
           name: 'Last-Event-ID',
           in: 'header',
           required: false,
-          schema: t.note('The id of the last event received. It takes precedence over from.', t.text),
+          description: 'The id of the last event received. It takes precedence over from.',
+          schema: t.text,
         },
       ],
       response: t.named('FeedEvent', t.oneOf(heightSchema, rewindSchema, errorSchema)),
@@ -135,9 +128,7 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       path: '/explain/{key}',
       operation: 'explain',
       summary: 'Why a height, or the object with this ID, is or is not in the index.',
-      parameters: [
-        inPath('key', t.note('A height, or the ID of a block, collection or transaction.', t.text)),
-      ],
+      parameters: [inPath('key', 'A height, or the ID of a block, collection or transaction.')],
       response: explainSchema,
       errors: ['malformed_id'],
       handle: async ({ params }) => ({ body: await explainDocument(reader, params['key'] ?? '', work) }),
@@ -147,17 +138,12 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       operation: 'exportPage',
       summary: 'Blocks and their transactions as lines of JSON: one page of whole blocks from a height on.',
       parameters: [
-        inQuery('from', t.note('The first height.', t.text), true),
-        inQuery(
-          'to',
-          t.note('The last height; the page may end lower. Default: the latest indexed.', t.text),
-        ),
+        { ...inQuery('from', 'The first height.'), required: true },
+        inQuery('to', 'The last height; the page may end lower. Default: the latest indexed.'),
         inQuery(
           'form',
-          t.note(
-            'stored: a line for each block with all its bytes, for clients that keep their own index.',
-            t.words('documents', 'stored'),
-          ),
+          'stored: a line for each block with all its bytes, for clients that keep their own index.',
+          t.words('documents', 'stored'),
         ),
       ],
       response: t.oneOf(exportLine, storedLine),
@@ -179,13 +165,10 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       operation: 'getAccountTransactions',
       summary: 'The transactions in which an account plays a role, newest first, page by page.',
       parameters: [
-        inPath('address', t.note('16 hexadecimal digits, with or without 0x.', t.text)),
-        inQuery('role', t.note('All roles where none is named.', t.words(...accountRoleNames))),
-        inQuery(
-          'limit',
-          t.note(`Transactions per page: ${DEFAULT_PAGE_ITEMS}, or up to ${MAX_PAGE_ITEMS}.`, t.text),
-        ),
-        inQuery('cursor', t.note('next_cursor of the previous page; without it, the newest.', t.text)),
+        inPath('address', '16 hexadecimal digits, with or without 0x.'),
+        inQuery('role', 'All roles where none is named.', t.words(...accountRoleNames)),
+        inQuery('limit', `Transactions per page: ${DEFAULT_PAGE_ITEMS}, or up to ${MAX_PAGE_ITEMS}.`),
+        inQuery('cursor', 'next_cursor of the previous page; without it, the newest.'),
         finality,
       ],
       response: accountTransactionsSchema,

@@ -11,6 +11,7 @@ import {
 import { restTransaction, transactionSchema } from '../../json/transaction.js';
 import {
   anId,
+  byId,
   expand,
   finality,
   heightErrors,
@@ -69,13 +70,10 @@ export function flowRoutes(
       parameters: [
         inQuery(
           'height',
-          t.note(
-            `A height, final (or latest), sealed, or up to ${parse.MAX_ITEMS} comma-separated heights.`,
-            t.text,
-          ),
+          `A height, final (or latest), sealed, or up to ${parse.MAX_ITEMS} comma-separated heights.`,
         ),
-        inQuery('start_height', t.note('A decimal height, final, sealed or latest.', t.text)),
-        inQuery('end_height', t.note(`At most ${parse.MAX_ITEMS} heights, both ends included.`, t.text)),
+        inQuery('start_height', 'A decimal height, final, sealed or latest.'),
+        inQuery('end_height', `At most ${parse.MAX_ITEMS} heights, both ends included.`),
         finality,
         expand(PAYLOAD),
         select,
@@ -99,7 +97,7 @@ export function flowRoutes(
       operation: 'getBlocksById',
       summary: 'Blocks by id.',
       parameters: [
-        inPath('ids', t.note(`One id, or up to ${parse.MAX_ITEMS} comma-separated ids.`, t.text)),
+        inPath('ids', `One id, or up to ${parse.MAX_ITEMS} comma-separated ids.`),
         finality,
         expand(PAYLOAD),
         select,
@@ -115,7 +113,7 @@ export function flowRoutes(
       path: '/v1/blocks/{id}/payload',
       operation: 'getBlockPayload',
       summary: 'The payload of a block: its collection guarantees.',
-      parameters: [inPath('id', anId), select],
+      parameters: [byId, select],
       response: payloadSchema,
       errors: ['invalid_argument', ...idErrors],
       handle: async ({ params, query }) => {
@@ -130,11 +128,7 @@ export function flowRoutes(
       operation: 'getBlockCollections',
       summary:
         'All collections of a block with the ids of their transactions. Not in the REST interface of Flow.',
-      parameters: [
-        inPath('block', t.note('The id of a block, or a height.', t.text)),
-        expand(TRANSACTIONS),
-        select,
-      ],
+      parameters: [inPath('block', 'The id of a block, or a height.'), expand(TRANSACTIONS), select],
       response: blockCollectionsSchema,
       errors: ['invalid_argument', ...idErrors, 'below_first_indexed', 'hole'],
       isBulk: true,
@@ -156,7 +150,7 @@ export function flowRoutes(
       path: '/v1/collections/{id}',
       operation: 'getCollection',
       summary: 'A collection.',
-      parameters: [inPath('id', anId), expand(TRANSACTIONS), select],
+      parameters: [byId, expand(TRANSACTIONS), select],
       response: collectionSchema,
       errors: ['invalid_argument', ...idErrors],
       handle: async ({ params, query }) => {
@@ -174,11 +168,8 @@ export function flowRoutes(
       summary:
         'The transactions of a block, by its id or height: those of its guaranteed collections in order. System transactions are not indexed.',
       parameters: [
-        inQuery('block_id', t.note('Either this, or block_height.', anId)),
-        inQuery(
-          'block_height',
-          t.note('A decimal height, final or sealed; sealed where no block is named.', t.text),
-        ),
+        inQuery('block_id', 'Either this, or block_height.', anId),
+        inQuery('block_height', 'A decimal height, final or sealed; sealed where no block is named.'),
         select,
       ],
       response: t.named('Transactions', t.arrayOf(transactionSchema)),
@@ -201,7 +192,7 @@ export function flowRoutes(
       path: '/v1/transactions/{id}',
       operation: 'getTransaction',
       summary: 'A transaction.',
-      parameters: [inPath('id', anId), select],
+      parameters: [byId, select],
       response: transactionSchema,
       errors: ['invalid_argument', 'not_served', ...idErrors],
       handle: async ({ params, query }) => {

@@ -1,4 +1,4 @@
-import { entityTag } from '../../http/ResponseWriter.js';
+import { entityTag } from '../../http/responses.js';
 import type { HttpResponse } from '../../http/types.js';
 import { parseSelect } from '../../view/queryParameters.js';
 import type { Query } from '../../view/queryParameters.js';
@@ -34,28 +34,18 @@ export function kept(
  * with their names, and an array of which one item is left without anything is empty as a whole.
  */
 export function selectFields(value: unknown, paths: readonly string[]): unknown {
-  return Array.isArray(value) ? selectItems(value, paths) : selectIn(value, paths);
-}
-
-function selectItems(items: readonly unknown[], paths: readonly string[]): readonly unknown[] {
-  const selected = items.map((item) => selectFields(item, paths));
-  return selected.some(isNothing) ? [] : selected;
-}
-
-/** `undefined`: not an object. */
-function selectIn(value: unknown, paths: readonly string[]): object | undefined {
+  if (Array.isArray(value)) {
+    const selected = value.map((item) => selectFields(item, paths));
+    return selected.some(isNothing) ? [] : selected;
+  }
   if (typeof value !== 'object' || value === null) return undefined;
-  const kept: [string, unknown][] = [];
-  for (const [key, field] of Object.entries(value)) {
-    if (paths.includes(key)) {
-      kept.push([key, field]);
-      continue;
-    }
+  const fields = Object.entries(value).flatMap(([key, field]: [string, unknown]) => {
+    if (paths.includes(key)) return [[key, field]];
     const below = paths.flatMap((path) => (path.startsWith(`${key}.`) ? [path.slice(key.length + 1)] : []));
     const selected = selectFields(field, below);
-    if (!isNothing(selected)) kept.push([key, selected]);
-  }
-  return Object.fromEntries(kept);
+    return isNothing(selected) ? [] : [[key, selected]];
+  });
+  return Object.fromEntries(fields);
 }
 
 function isNothing(value: unknown): boolean {

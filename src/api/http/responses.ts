@@ -6,8 +6,9 @@ import { gzip } from 'node:zlib';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Held, HeldBytes } from '../limits/HeldBytes.js';
 import { ApiError } from '../view/ApiError.js';
+import { linksBelow } from './prefix.js';
 import { JSON_TYPE } from './types.js';
-import type { HttpResponse, StreamedBody, StreamingResponse } from './types.js';
+import type { HttpResponse, StreamingResponse } from './types.js';
 
 const gzipped = promisify(gzip);
 
@@ -28,69 +29,59 @@ const GZIP_SUFFIX = '-gzip';
 /** The longest that a cache may keep anything. */
 const FOREVER_SECONDS = 31_536_000;
 
-/** Turns what a handler returns into bytes and headers: caching, JSON, compression. */
-export class ResponseWriter {
-  readonly #held: HeldBytes;
-  #compressing = 0;
-
-  constructor(held: HeldBytes) {
-    this.#held = held;
-  }
-
-  /**
-   * The body, to be sent with the headers set on `reply`; `undefined` when the caller already has the response, and a 304 was
-   * sent. `isPrivate`: callers had to say who they are. Expected errors: ApiError (busy) when too much is held for callers
-   * already.
-   */
-  async write(
+/**
+ * Turns what a handler returns into bytes and headers: caching, JSON, compression. The result gives the body, to be sent with
+ * the headers set on `reply`; `undefined` when the caller already has the response, and a 304 was sent. `isPrivate`: callers had
+ * to say who they are. `prefix`: that of callers who reach this server below one; the links have it too. Expected errors:
+ * ApiError (busy) when too much is held for callers already.
+ */
+export function responseWriter(bytes: HeldBytes) {
+  let compressing = 0;
+  /** `undefined` when the text should be sent uncompressed: so are others while one is compressed. */
+  const compress = async (text: string, acceptEncoding: string | undefined): Promise<Buffer | undefined> => {
+    if (text.length < COMPRESSED_FROM_BYTES || !acceptsGzip(acceptEncoding)) return undefined;
+    if (compressing >= MAX_COMPRESSING) return undefined;
+    compressing += 1;
+    try {
+      return await gzipped(text, { level: LEVEL, chunkSize: CHUNK_BYTES });
+    } finally {
+      compressing -= 1;
+    }
+  };
+  return async (
     response: HttpResponse,
     { headers, raw: { socket } }: FastifyRequest,
     reply: FastifyReply,
-    { isPrivate }: { readonly isPrivate: boolean },
-  ): Promise<string | Buffer | undefined> {
+    { isPrivate, prefix }: { readonly isPrivate: boolean; readonly prefix: string },
+  ): Promise<string | Buffer | undefined> => {
     const { validity, contentType, headers: more, status = 200 } = response;
+    const isPrefixed = prefix !== '' && 'build' in response;
+    const tag = validity && (isPrefixed ? entityTag(validity.tag, prefix) : validity.tag);
     const kept = validity?.isForever === true ? `public, max-age=${FOREVER_SECONDS}, immutable` : 'no-cache';
     const control = validity === undefined ? 'no-store' : kept;
-    const vary = variedBy(more?.['vary'], reply.getHeader('vary'));
-    const caching = {
+    const vary = variedBy(isPrefixed ? 'x-forwarded-prefix' : undefined, reply.getHeader('vary'));
+    reply.headers({
       ...more,
       vary: variedBy(isPrivate ? 'accept-encoding, authorization' : 'accept-encoding', vary),
       'cache-control': isPrivate ? privately(control) : control,
-    };
-    const etag = validity && heldTag(headers['if-none-match'], validity.tag);
+    });
+    const etag = tag && heldTag(headers['if-none-match'], tag);
     if (etag !== undefined) {
-      reply
-        .code(304)
-        .headers({ ...caching, etag })
-        .send();
+      reply.code(304).header('etag', etag).send();
       return undefined;
     }
-    const body = 'build' in response ? response.build() : response.body;
+    const body = 'build' in response ? linksBelow(prefix, response.build()) : response.body;
     const text = contentType === undefined ? JSON.stringify(body) : String(body);
-    const held = this.#held.hold(text.length);
+    const held = bytes.hold(text.length);
     if (held !== undefined) releaseWhenSent(held, socket, reply.raw);
-    const compressed = await this.#compressed(text, headers['accept-encoding']);
-    reply.code(status).headers({ ...caching, 'content-type': contentType ?? JSON_TYPE });
-    if (validity !== undefined) {
-      reply.header('etag', `"${validity.tag}${compressed === undefined ? '' : GZIP_SUFFIX}"`);
-    }
+    const compressed = await compress(text, headers['accept-encoding']);
+    reply.code(status).header('content-type', contentType ?? JSON_TYPE);
+    if (tag !== undefined) reply.header('etag', `"${tag}${compressed === undefined ? '' : GZIP_SUFFIX}"`);
     if (compressed === undefined) return text;
     held?.resize(compressed.length);
     reply.header('content-encoding', 'gzip');
     return compressed;
-  }
-
-  /** `undefined` when the text should be sent uncompressed: so are others while one is compressed. */
-  async #compressed(text: string, acceptEncoding: string | undefined): Promise<Buffer | undefined> {
-    if (text.length < COMPRESSED_FROM_BYTES || !acceptsGzip(acceptEncoding)) return undefined;
-    if (this.#compressing >= MAX_COMPRESSING) return undefined;
-    this.#compressing += 1;
-    try {
-      return await gzipped(text, { level: LEVEL, chunkSize: CHUNK_BYTES });
-    } finally {
-      this.#compressing -= 1;
-    }
-  }
+  };
 }
 
 function releaseWhenSent({ release }: Held, socket: Socket, response: ServerResponse): void {
@@ -151,7 +142,7 @@ export function beginStream(
   { contentType, preamble, stream }: StreamingResponse,
   request: FastifyRequest,
   reply: FastifyReply,
-  explain: StreamedBody['explain'],
+  explain: (reason: unknown) => ApiError,
 ): void {
   const { raw } = reply;
   const headers = {
@@ -170,16 +161,7 @@ export function beginStream(
     const message = 'a stream cannot wait behind another request: open a connection for it';
     throw new ApiError(429, 'rate_limited', message);
   }
-  const leave = stream({
-    write: (text, onTaken) => {
-      raw.write(text, (error) => {
-        if (error === null || error === undefined) onTaken();
-      });
-    },
-    end: () => raw.end(),
-    cut: () => raw.destroy(),
-    explain,
-  });
+  const leave = stream(raw, explain);
   reply.hijack();
   if (request.raw.socket.destroyed) {
     leave();
