@@ -1,11 +1,17 @@
-import { Pause } from '../../runtime/index.js';
-import { DatabaseFault, StorageError } from '../../storage/index.js';
-import type { BackfillPlan, HeightRange, RangeFacts } from '../../storage/index.js';
-import { backfillState } from '../plans.js';
+import { ok as assert } from 'node:assert/strict';
+import { AbortError, backoffMs, Pause } from '../../runtime/index.js';
+import { DatabaseFault, joined, overlap, RangeTakenError, StorageError } from '../../storage/index.js';
+import type { BackfillPlan, HeightRange, RangeFacts, RangeStore, Session } from '../../storage/index.js';
+import { common, lacking } from '../planner.js';
+import { backfillState, bordersOf, FAILURES_BEFORE_DISPUTE, isDisputed, RETRY_BACKOFF } from '../plans.js';
 import type { BackfillState, RangeJob, WantedPlan, WorkerState, WorkSource } from '../ports.js';
+import { RunningRanges } from '../RunningRanges.js';
+import type { RangeRun } from '../RunningRanges.js';
+import { SporkTurns } from '../SporkTurns.js';
+import type { HeldJob } from './Boss.js';
+import type { Claim } from './Claim.js';
 import { liveOf, planVersions, SharedPlans } from './SharedPlans.js';
-import type { SharedWork } from './SharedPlans.js';
-import { TakenJobs } from './TakenJobs.js';
+import type { PlanJob, SharedWork } from './SharedPlans.js';
 import { readWorkers } from './WorkerRegistry.js';
 import type { WorkerRegistry } from './WorkerRegistry.js';
 
@@ -13,19 +19,27 @@ import type { WorkerRegistry } from './WorkerRegistry.js';
 const POLL_EVERY_MS = 1_000;
 /** How often to look for queues without a plan and plans without a queue. */
 const MAINTAIN_EVERY_MS = 10_000;
+/** A range that cannot run here or now is not offered again for this time. */
+const LATER_MS = 10_000;
+
+/** `plan`: its number. */
+interface JobRun extends RangeRun {
+  readonly plan: number;
+  readonly claim: Claim<PlanJob>;
+}
 
 /**
  * The work source of many machines. Plans are rows of the store; their ranges are jobs of pg-boss, created in the transaction
  * of the plan and completed in the transaction that publishes the range. A lost range is found when its part of the plan is
- * checked, and planned again.
+ * checked, and planned again. A worker takes checks of parts first, then ranges, with the sporks in turn.
  */
 export class BossWorkSource implements WorkSource {
   readonly #parts: SharedWork;
   /** This process among the workers; `undefined` for a command, which takes no work. */
   readonly #registry: WorkerRegistry | undefined;
   readonly #plans: SharedPlans;
-  /** `undefined` for a command. */
-  readonly #taken: TakenJobs | undefined;
+  readonly #turns = new SporkTurns();
+  readonly #running: RunningRanges<JobRun>;
   #facts: RangeFacts = { coverage: [], open: [], plans: [] };
   #versions: ReadonlyMap<number, readonly number[]> = new Map();
   /** The workers, for a command, which has no registry. */
@@ -42,8 +56,7 @@ export class BossWorkSource implements WorkSource {
     this.#registry = registry;
     this.#pause = new Pause(parts);
     this.#plans = new SharedPlans(parts);
-    const onOver = (): void => this.#pause.wake();
-    this.#taken = registry && new TakenJobs({ ...parts, registry, plans: this.#plans, onOver });
+    this.#running = new RunningRanges(parts.book, parts.logger, () => this.#pause.wake());
     this.#polling = parts.boss.database.watch<never>(() => this.#poll(), POLL_EVERY_MS, this.#closing.signal);
   }
 
@@ -98,7 +111,7 @@ export class BossWorkSource implements WorkSource {
   async pause(id?: number): Promise<void> {
     await this.#plans.setPaused(id, true);
     await this.refresh();
-    await this.#taken?.giveBackUnwanted(this.#facts.plans);
+    await this.#giveBackUnwanted();
   }
 
   async resume(id?: number): Promise<void> {
@@ -109,7 +122,7 @@ export class BossWorkSource implements WorkSource {
   async cancel(id?: number): Promise<void> {
     const gone = await this.#plans.remove(id);
     await this.refresh();
-    await this.#taken?.giveBackUnwanted(this.#facts.plans);
+    await this.#giveBackUnwanted();
     for (const plan of gone) {
       for (const version of this.#versions.get(plan.id) ?? [])
         await this.#plans.removeQueue(plan.id, version);
@@ -131,8 +144,7 @@ export class BossWorkSource implements WorkSource {
     );
     // Includes what this process has just written.
     const known = { plans: book.plans(), open: book.open(), coverage: this.#facts.coverage };
-    const isRunning = (range: HeightRange): boolean =>
-      this.#taken?.isRunning(range) === true || busy.has(range.from);
+    const isRunning = (range: HeightRange): boolean => this.#running.has(range) || busy.has(range.from);
     const state = backfillState(known, chain, isRunning);
     const plans = state.plans.map((plan) => {
       const untakenVersion = this.#untakenVersion(plan.id);
@@ -155,15 +167,173 @@ export class BossWorkSource implements WorkSource {
     return versions.some((version) => alive.has(version)) ? undefined : versions.at(-1);
   }
 
+  /** The next range; `undefined`: there is none now. Expected errors: `StorageError`. */
   async #takeNext(): Promise<RangeJob | undefined> {
-    const { coverage, plans } = this.#facts;
-    if (this.#taken === undefined || liveOf(this.#facts) === undefined) return undefined;
-    // Readers wait for damaged heights.
-    const urgentFirst = [...plans].sort((a, b) => Number(b.heals === true) - Number(a.heals === true));
-    const ours = urgentFirst.filter(
-      ({ id, isPaused }) => !isPaused && this.#versions.get(id)?.includes(this.#parts.workVersion) === true,
+    const { workVersion } = this.#parts;
+    if (this.#registry === undefined || liveOf(this.#facts) === undefined) return undefined;
+    const ours = this.#facts.plans
+      .filter(({ id, isPaused }) => !isPaused && this.#versions.get(id)?.includes(workVersion) === true)
+      // Readers wait for damaged heights.
+      .sort((a, b) => Number(b.heals === true) - Number(a.heals === true));
+    for (;;) {
+      let plan: BackfillPlan | undefined;
+      const claim = await this.#registry.take(async (session) => {
+        const found = await this.#find(session, ours);
+        plan = found?.plan;
+        return found?.job;
+      });
+      if (claim === undefined || plan === undefined) return undefined;
+      const begun = await this.#begin(plan, claim);
+      if (begun !== undefined) return begun;
+    }
+  }
+
+  /** Only a worker takes jobs. */
+  #self(): WorkerRegistry {
+    assert(this.#registry !== undefined, 'a command takes no work');
+    return this.#registry;
+  }
+
+  /** Gives back ranges whose plan is paused or gone. */
+  #giveBackUnwanted(): Promise<void> {
+    const { plans } = this.#facts;
+    return this.#running.giveBack(
+      ({ claim, plan }) => !claim.isCompleted && !plans.some(({ id, isPaused }) => id === plan && !isPaused),
     );
-    return this.#taken.next(ours, coverage);
+  }
+
+  async #find(
+    session: Session,
+    plans: readonly BackfillPlan[],
+  ): Promise<{ readonly plan: BackfillPlan; readonly job: HeldJob<PlanJob> } | undefined> {
+    const queues = this.#plans;
+    for (const plan of plans) {
+      const job = await queues.takePart(session, plan);
+      if (job !== undefined) return { plan, job };
+    }
+    for (const { plan, heights } of this.#candidates(plans, await this.#self().running(session))) {
+      const job = await queues.takeRange(session, plan, heights);
+      if (job !== undefined) return { plan, job };
+    }
+    return undefined;
+  }
+
+  /** Where to look for a range, in this order: plan by plan in the spork whose turn it is, then in the next one. */
+  #candidates(
+    plans: readonly BackfillPlan[],
+    running: readonly HeightRange[],
+  ): readonly { readonly plan: BackfillPlan; readonly heights: readonly HeightRange[] }[] {
+    const [first] = plans;
+    if (first === undefined) return [];
+    const { chain } = this.#parts;
+    const { coverage } = this.#facts;
+    const served = joined(chain.served());
+    const unbegun = plans.map((plan) => common(lacking([plan], [...coverage, ...running]), served));
+    const sporks = this.#turns
+      .inTurn({ borders: chain.borders(), running, order: first.order })
+      .filter((spork) => unbegun.some((heights) => heights.some((each) => overlap(each, spork))));
+    const bySpork = sporks.flatMap((spork) =>
+      plans
+        .filter((_plan, at) => unbegun[at]?.some((each) => overlap(each, spork)) === true)
+        .map((plan) => ({ plan, heights: common(served, [spork]) })),
+    );
+    // The known coverage may be out of date, so finally every served height is tried.
+    const anywhere = plans.map((plan) => ({ plan, heights: served }));
+    return sporks.length > 1 ? [...bySpork, ...anywhere] : anywhere;
+  }
+
+  /** `undefined`: nothing to run, and the claim has ended. */
+  async #begin(plan: BackfillPlan, claim: Claim<PlanJob>): Promise<RangeJob | undefined> {
+    const { data } = claim;
+    if (data.kind === 'range') this.#turns.took(data, this.#parts.chain.borders());
+    let begun: RangeJob | undefined;
+    try {
+      if (data.kind === 'part') await this.#checkPart(plan, claim);
+      else if (await this.#isRunnable(claim)) begun = await this.#run(plan, claim);
+    } catch (error) {
+      // The job is lost, or the database is away: then the claim times out.
+      if (!(error instanceof StorageError)) throw error;
+    } finally {
+      if (begun === undefined) await this.#self().release(claim);
+    }
+    return begun;
+  }
+
+  /** Plans the heights again that a part still lacks after its ranges. */
+  async #checkPart(plan: BackfillPlan, claim: Claim<PlanJob>): Promise<void> {
+    const { book, logger } = this.#parts;
+    const { from, to } = claim.data;
+    const again = await book.transact(async ({ session, ...facts }) => {
+      await claim.complete(session);
+      if (!facts.plans.some(({ id }) => id === plan.id)) return 0;
+      return this.#plans.fill(session, plan, { from, to }, facts);
+    });
+    if (again > 0)
+      logger.warn({ plan: plan.id, from, to, ranges: again }, 'ranges were missing and are planned again');
+  }
+
+  /** False: already done, cut differently by now, or not to run at present. */
+  async #isRunnable(claim: Claim<PlanJob>): Promise<boolean> {
+    const { book, boss, chain } = this.#parts;
+    const { from, to } = claim.data;
+    const { coverage, open } = await book.read();
+    const known = open.find((each) => each.from === from && each.to === to);
+    const missing = lacking([{ from, to }], coverage);
+    const isWhole = missing.length === 1 && missing[0]?.from === from && missing[0].to === to;
+    const isCut = known === undefined && bordersOf(chain).some((border) => from < border && border <= to);
+    return boss.database.transaction(async (session) => {
+      // The check of the part finds heights that are still missing.
+      if (!isWhole || isCut) await claim.complete(session);
+      else if (known !== undefined && isDisputed(known)) await claim.setAside(session);
+      else {
+        const running = await this.#self().running(session, claim.key.id);
+        if (!running.some((each) => overlap(each, { from, to }))) return true;
+        await claim.giveBack(session, LATER_MS);
+      }
+      return false;
+    });
+  }
+
+  async #run(plan: BackfillPlan, claim: Claim<PlanJob>): Promise<RangeJob | undefined> {
+    const { book, boss } = this.#parts;
+    const { from, to } = claim.data;
+    const range = { from, to };
+    const controller = new AbortController();
+    const lose = (): void => controller.abort(new AbortError('another process has the range now'));
+    claim.lost.addEventListener('abort', lose, { once: true });
+    if (claim.lost.aborted) lose();
+    let store: RangeStore;
+    try {
+      store = await book.run(range, { publishing: (session) => claim.complete(session), onLost: lose });
+    } catch (error) {
+      if (!(error instanceof RangeTakenError)) throw error;
+      await boss.database.transaction((session) => claim.giveBack(session, LATER_MS));
+      return undefined;
+    }
+    const run = { plan: plan.id, range, store, claim, controller };
+    return this.#running.begin(run, {
+      failed: (reason, startOver) => unlessAway(() => this.#failed(run, reason, startOver)),
+      released: async () => {
+        await unlessAway(() => boss.database.transaction((session) => claim.giveBack(session)));
+      },
+      over: () => this.#self().release(claim),
+    });
+  }
+
+  /** `undefined`: the job is not ours any more. */
+  #failed({ range, claim }: JobRun, reason: string, startOver: boolean): Promise<number | undefined> {
+    const { book, random } = this.#parts;
+    return book.transact(async ({ open, session, write }) => {
+      const failures = (open.find(({ from }) => from === range.from)?.failures ?? 0) + 1;
+      const isOurs =
+        failures >= FAILURES_BEFORE_DISPUTE
+          ? await claim.setAside(session)
+          : await claim.fail(session, reason, backoffMs(RETRY_BACKOFF, failures - 1, random));
+      if (!isOurs) return undefined;
+      const failed = [{ ...range, failures, reason }];
+      await write({ failed, ...(startOver ? { dropped: [range] } : {}) });
+      return failures;
+    });
   }
 
   /** Resolves when there may be work, and when the signal aborts. */
@@ -176,7 +346,7 @@ export class BossWorkSource implements WorkSource {
     const registry = this.#registry;
     await this.#read();
     // Not awaited: polling must not stop while a line ends.
-    void this.#taken?.giveBackUnwanted(this.#facts.plans);
+    void this.#giveBackUnwanted();
     if (registry === undefined || clock.monotonic() - this.#maintainedAtMs < MAINTAIN_EVERY_MS) return;
     this.#maintainedAtMs = clock.monotonic();
     await this.#plans.maintain(registry.workers());
@@ -187,4 +357,14 @@ export class BossWorkSource implements WorkSource {
 function isTransient(error: unknown): boolean {
   const isOvertaken = error instanceof StorageError && /^(?:missing|locked)$/.test(error.kind);
   return isOvertaken || error instanceof DatabaseFault;
+}
+
+/** While the database is away, nothing: the claim times out instead. */
+async function unlessAway<T>(action: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await action();
+  } catch (error) {
+    if (!(error instanceof StorageError)) throw error;
+    return undefined;
+  }
 }

@@ -1,12 +1,10 @@
-import type { Clock, Timer } from '../../runtime/index.js';
+import type { Clock } from '../../runtime/index.js';
 import { AbortError } from '../../runtime/index.js';
 import { RangeLostError, StorageError } from '../../storage/index.js';
 import type { Session } from '../../storage/index.js';
 import { affectedBy, HELD_AT_MOST_SECONDS, within } from './Boss.js';
 import type { Boss, HeldJob } from './Boss.js';
 
-/** How often to send a heartbeat: three times within the timeout. */
-const HEARTBEAT_EVERY_MS = 3_000;
 /** A job held for this time is taken again, before pg-boss takes it away. */
 const RENEW_AFTER_MS = (HELD_AT_MOST_SECONDS / 2) * 1_000;
 
@@ -17,31 +15,24 @@ export interface ClaimKey {
   readonly attempt: number;
 }
 
-interface ClaimDependencies {
-  readonly boss: Boss;
-  readonly clock: Clock;
-  /** Called when the attempt has a new number. */
-  readonly onRenewed: (key: ClaimKey) => Promise<void>;
-}
-
-/** A job that this process holds: sends heartbeats until it is completed or given back, and notices when it is lost. */
+/** A job that this process holds: heartbeats show that it does, and notice when it is lost. */
 export class Claim<D = object> {
-  readonly #deps: ClaimDependencies;
+  readonly #boss: Boss;
+  readonly #clock: Clock;
   readonly #lost = new AbortController();
   #job: HeldJob<D>;
   #heldSinceMs: number;
-  #timer: Timer | undefined;
   #isOver = false;
   /** A heartbeat then finds no job, which does not mean that it is lost. */
   #isCompleted = false;
-  /** Heartbeats run one after another: a late one must not name the attempt before a renewal. */
-  #turn: Promise<unknown> = Promise.resolve();
+  /** The heartbeat under way. */
+  #beating: Promise<boolean> | undefined;
 
-  constructor(job: HeldJob<D>, dependencies: ClaimDependencies) {
+  constructor(job: HeldJob<D>, { boss, clock }: { readonly boss: Boss; readonly clock: Clock }) {
     this.#job = job;
-    this.#deps = dependencies;
-    this.#heldSinceMs = dependencies.clock.monotonic();
-    this.#scheduleHeartbeat();
+    this.#boss = boss;
+    this.#clock = clock;
+    this.#heldSinceMs = clock.monotonic();
   }
 
   /** Aborts when another process has the job, or it is gone. */
@@ -64,7 +55,7 @@ export class Claim<D = object> {
 
   /** Completes the job as part of a transaction. Expected errors: `RangeLostError`, which must undo the transaction. */
   async complete(session: Session): Promise<void> {
-    const { boss } = this.#deps;
+    const boss = this.#boss;
     const response = await boss.run((jobs) =>
       jobs.complete(this.#job.name, this.#job, null, within(session)),
     );
@@ -76,21 +67,19 @@ export class Claim<D = object> {
 
   /** Lets other processes take it, after `delayMs`. False: it was no longer ours. */
   async giveBack(session: Session, delayMs = 0): Promise<boolean> {
-    return giveBack(this.#deps.boss, session, this.key, delayMs);
+    return giveBack(this.#boss, session, this.key, delayMs);
   }
 
   /** No process may take it until it is resumed. False: it was no longer ours. */
   async setAside(session: Session): Promise<boolean> {
-    const response = await this.#deps.boss.run((jobs) =>
-      jobs.cancel(this.#job.name, this.#job, within(session)),
-    );
+    const response = await this.#boss.run((jobs) => jobs.cancel(this.#job.name, this.#job, within(session)));
     return affectedBy(response) === 1;
   }
 
   /** Records a failure, and lets other processes take it after `delayMs`. False: it was no longer ours. */
   async fail(session: Session, reason: string, delayMs: number): Promise<boolean> {
     const { name, id } = this.#job;
-    return this.#deps.boss.run(async (jobs) => {
+    return this.#boss.run(async (jobs) => {
       const response = await jobs.fail(name, this.#job, { reason }, within(session));
       if (affectedBy(response) !== 1) return false;
       await jobs.update(name, undefined, { id, startAfter: seconds(delayMs), ...within(session) });
@@ -98,43 +87,41 @@ export class Claim<D = object> {
     });
   }
 
-  /** Ends the heartbeats. Waits for one under way. */
+  /**
+   * One heartbeat, unless one is under way: a late one must not name the attempt before a renewal. True: it has taken the job again,
+   * and the attempt has another number.
+   */
+  beat(): Promise<boolean> {
+    if (this.#isOver || this.lost.aborted) return Promise.resolve(false);
+    this.#beating ??= this.#beat().finally(() => (this.#beating = undefined));
+    return this.#beating;
+  }
+
+  /** No heartbeat counts any more. Waits for the one under way. */
   async end(): Promise<void> {
     this.#isOver = true;
-    this.#timer?.cancel();
-    await this.#turn;
+    await this.#beating;
   }
 
   #lose(): void {
     this.#lost.abort(new AbortError('another process has the job now'));
   }
 
-  #scheduleHeartbeat(): void {
-    this.#timer = this.#deps.clock.setTimer(HEARTBEAT_EVERY_MS, () => {
-      this.#turn = this.#sendHeartbeat().then(() => {
-        if (!this.#isOver && !this.lost.aborted) this.#scheduleHeartbeat();
-      });
-    });
-  }
-
-  async #sendHeartbeat(): Promise<void> {
+  async #beat(): Promise<boolean> {
     try {
-      if (this.#deps.clock.monotonic() - this.#heldSinceMs > RENEW_AFTER_MS) {
-        await this.#renew();
-        return;
-      }
-      const { boss } = this.#deps;
-      const response = await boss.run((jobs) => jobs.touch(this.#job.name, this.#job));
+      if (this.#clock.monotonic() - this.#heldSinceMs > RENEW_AFTER_MS) return await this.#renew();
+      const response = await this.#boss.run((jobs) => jobs.touch(this.#job.name, this.#job));
       if (affectedBy(response) !== 1 && !this.#isOver && !this.#isCompleted) this.#lose();
     } catch (error) {
       // The database is away; the next heartbeat shows whether the job is still ours.
       if (!(error instanceof StorageError)) throw error;
     }
+    return false;
   }
 
   /** Gives the job back and takes it again in one transaction, so that no other process gets it. */
-  async #renew(): Promise<void> {
-    const { boss } = this.#deps;
+  async #renew(): Promise<boolean> {
+    const boss = this.#boss;
     const { name, priority, id } = this.#job;
     const renewed = await boss.database.transaction(async (session) => {
       if (!(await this.giveBack(session))) return undefined;
@@ -148,11 +135,11 @@ export class Claim<D = object> {
     });
     if (renewed === undefined) {
       this.#lose();
-      return;
+      return false;
     }
     this.#job = renewed;
-    this.#heldSinceMs = this.#deps.clock.monotonic();
-    await this.#deps.onRenewed(this.key);
+    this.#heldSinceMs = this.#clock.monotonic();
+    return true;
   }
 }
 

@@ -2,14 +2,16 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { Logger } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { overlap, StorageError } from '../../storage/index.js';
+import { StorageError } from '../../storage/index.js';
 import type { HeightRange, PostgresDatabase, Session } from '../../storage/index.js';
 import type { KillMode, Leader, Leadership, Term, WorkerState } from '../ports.js';
 import { within } from './Boss.js';
 import type { Boss, HeldJob } from './Boss.js';
 import { Claim, giveBack } from './Claim.js';
 import type { ClaimKey } from './Claim.js';
+import type { PlanJob } from './SharedPlans.js';
 
+/** Of the row, and of every job that is held: pg-boss gives one away after ten seconds without. */
 const BEAT_EVERY_MS = 2_000;
 /** Without a beat for this time, another worker gives back its jobs: three beats are missing, and a fourth is late. */
 const SILENT_AFTER_MS = 7_000;
@@ -26,8 +28,10 @@ const DEAD_AFTER_MS = 12_000;
 /** The queue whose one job is held by the process that follows the head. */
 export const LIVE_QUEUE = 'live';
 
+/** A part of a plan, one of its ranges, or the job of the leader. */
+type AnyJob = Partial<PlanJob>;
 /** What a worker holds: the job, and the heights if it is a range. */
-type Held = ClaimKey & Partial<HeightRange>;
+type Held = ClaimKey & { readonly [End in keyof HeightRange]?: number | undefined };
 
 interface WorkerDependencies {
   readonly boss: Boss;
@@ -57,13 +61,14 @@ export class WorkerRegistry implements Leadership {
   readonly #options: Pick<WorkerState, 'version' | 'workVersion' | 'roles'>;
   readonly #deps: WorkerDependencies;
   /** By the id of the job; at most as many as this process runs at once. */
-  readonly #held = new Map<string, Held>();
+  readonly #held = new Map<string, Claim<AnyJob>>();
   /** At most as many as there are rows. */
   readonly #seen = new Map<string, Seen>();
   readonly #closing = new AbortController();
   #state: WorkerState['state'] = 'ready';
+  /** As of the last look. */
+  #rows: readonly Row[] = [];
   #workers: readonly WorkerState[] = [];
-  #busy: ReadonlyMap<string, readonly Held[]> = new Map();
   #readAtMs = -Infinity;
   #killMode: KillMode | undefined;
   #beating: Promise<unknown> | undefined;
@@ -91,6 +96,8 @@ export class WorkerRegistry implements Leadership {
       return this.#database.watch<never>(act, BEAT_EVERY_MS, this.#closing.signal);
     };
     const beat = async (): Promise<void> => {
+      // Not awaited: a claim whose answer is late holds up nothing else.
+      for (const claim of this.#held.values()) void this.#touch(claim);
       await this.#beat();
       await this.#look();
     };
@@ -114,43 +121,39 @@ export class WorkerRegistry implements Leadership {
     return this.#deps.clock.monotonic() - this.#readAtMs > BLIND_AFTER_MS;
   }
 
-  /**
-   * Takes the job that `find` fetches, and records in the same transaction that it is held. `heightsOfJob`: those of a range.
-   * Expected errors: `StorageError`.
-   */
-  async take<D extends object>(
+  /** Takes the job that `find` fetches, and records in the same transaction that it is held. Expected errors: `StorageError`. */
+  async take<D extends AnyJob>(
     find: (session: Session) => Promise<HeldJob<D> | undefined>,
-    heightsOfJob: (data: D) => Partial<HeightRange> = () => ({}),
   ): Promise<Claim<D> | undefined> {
-    const { boss, clock } = this.#deps;
-    let taken: string | undefined;
+    let taken: Claim<D> | undefined;
     try {
-      const job = await boss.database.transaction(async (session) => {
-        const found = await find(session);
-        if (found === undefined) return undefined;
-        const { id, name, retryCount, data } = found;
-        taken = id;
-        this.#held.set(id, { queue: name, id, attempt: retryCount, ...heightsOfJob(data) });
+      return await this.#database.transaction(async (session) => {
+        const job = await find(session);
+        if (job === undefined) return undefined;
+        taken = new Claim(job, this.#deps);
+        this.#held.set(job.id, taken);
         await this.#writeBusy(session);
-        return found;
+        return taken;
       });
-      // Held at another attempt.
-      const onRenewed = (key: ClaimKey): Promise<void> => {
-        this.#held.set(key.id, { ...this.#held.get(key.id), ...key });
-        return this.#tell();
-      };
-      return job && new Claim(job, { boss, clock, onRenewed });
     } catch (error) {
       // The transaction that took it was undone.
-      if (taken !== undefined) this.#held.delete(taken);
+      if (taken !== undefined) this.#held.delete(taken.key.id);
       throw error;
     }
   }
 
-  /** Records that an attempt is over. This process may have taken the job again since: that attempt stays. */
-  release({ id, attempt }: ClaimKey): Promise<void> {
-    if (this.#held.get(id)?.attempt === attempt) this.#held.delete(id);
+  /** Ends a claim. This process may have taken the job again since: that attempt stays. */
+  async release(claim: Claim<AnyJob>): Promise<void> {
+    await claim.end();
+    const { id } = claim.key;
+    if (this.#held.get(id) === claim) this.#held.delete(id);
     return this.#tell();
+  }
+
+  async #touch(claim: Claim<AnyJob>): Promise<void> {
+    const isRenewed = await claim.beat();
+    // Held at another attempt.
+    if (isRenewed) await this.#tell();
   }
 
   async #tell(): Promise<void> {
@@ -162,15 +165,10 @@ export class WorkerRegistry implements Leadership {
     }
   }
 
-  /** True when another job, here or elsewhere, is at work on some of these heights. */
-  async isBusyElsewhere(session: Session, range: HeightRange, id: string): Promise<boolean> {
-    const held = await heldByLiving(session);
-    return held.some((each) => each.id !== id && heightsOf(each).some((its) => overlap(its, range)));
-  }
-
-  /** The ranges that are being filled, here or elsewhere. */
-  async running(session: Session): Promise<readonly HeightRange[]> {
-    return (await heldByLiving(session)).flatMap(heightsOf);
+  /** The ranges that are being filled, here or elsewhere, but for that of the job `besides`. */
+  async running(session: Session, besides?: string): Promise<readonly HeightRange[]> {
+    const living = (await readRows(session)).filter(({ isAlive }) => isAlive);
+    return living.flatMap(({ held }) => held.filter(({ id }) => id !== besides)).flatMap(heightsOf);
   }
 
   /** The job of the leader goes to another process after seven seconds of silence; pg-boss gives it away after ten. */
@@ -215,7 +213,7 @@ export class WorkerRegistry implements Leadership {
     await boss.run((jobs) => jobs.send(LIVE_QUEUE, {}, { singletonKey: LIVE_QUEUE }));
     const claim = await this.take(async (session) => {
       const options = { includeMetadata: true as const, ...within(session) };
-      const [job] = await boss.run((jobs) => jobs.fetch<object>(LIVE_QUEUE, options));
+      const [job] = await boss.run((jobs) => jobs.fetch<AnyJob>(LIVE_QUEUE, options));
       return job;
     });
     if (claim === undefined) return undefined;
@@ -228,7 +226,7 @@ export class WorkerRegistry implements Leadership {
         // It is given back when this process is silent.
         if (!(error instanceof StorageError)) throw error;
       }
-      await this.release(claim.key);
+      await this.release(claim);
     };
     return { lost: claim.lost, release: () => (released ??= release()) };
   }
@@ -268,7 +266,10 @@ export class WorkerRegistry implements Leadership {
   }
 
   #busyText(): string {
-    return JSON.stringify([...this.#held.values()]);
+    const held = [...this.#held.values()].map(({ key, data: { kind, from, to } }): Held => {
+      return kind === 'range' ? { ...key, from, to } : key;
+    });
+    return JSON.stringify(held);
   }
 
   async #look(): Promise<void> {
@@ -282,16 +283,16 @@ export class WorkerRegistry implements Leadership {
     }
     const there = new Set(rows.map(({ id }) => id));
     for (const id of this.#seen.keys()) if (!there.has(id)) this.#seen.delete(id);
+    this.#rows = rows;
     this.#workers = rows.map(stateOf);
-    this.#busy = new Map(rows.map(({ id, held }) => [id, held]));
   }
 
   /** Gives back the jobs of silent workers, and deletes old rows. */
   async #releaseSilent(): Promise<void> {
     const { boss, clock, logger } = this.#deps;
     const nowMs = clock.monotonic();
-    for (const [id, { beat, sinceMs }] of this.#seen) {
-      const held = this.#busy.get(id) ?? [];
+    for (const { id, beat, held } of this.#rows) {
+      const sinceMs = this.#seen.get(id)?.sinceMs ?? nowMs;
       if (id === this.id || held.length === 0 || nowMs - sinceMs < SILENT_AFTER_MS) continue;
       const given = await boss.database.transaction(async (session) => {
         const { rowCount } = await session.query({
@@ -347,11 +348,6 @@ async function readRows(session: Session): Promise<readonly Row[]> {
       ORDER BY started_at, id`,
   });
   return rows;
-}
-
-/** The jobs of workers that do not count as dead. */
-async function heldByLiving(session: Session): Promise<readonly Held[]> {
-  return (await readRows(session)).filter(({ isAlive }) => isAlive).flatMap(({ held }) => held);
 }
 
 /** Empty for a job that is not a range. */

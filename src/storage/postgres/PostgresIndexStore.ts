@@ -18,11 +18,10 @@ import { databasePlace } from './connection/databasePlace.js';
 import { PostgresDatabase } from './connection/PostgresDatabase.js';
 import type { PostgresDatabaseDependencies } from './connection/PostgresDatabase.js';
 import type { Session, WriteSession } from './connection/Session.js';
-import type { RangeParts } from './ranges/PostgresRangeBook.js';
 import { PostgresRangeBook } from './ranges/PostgresRangeBook.js';
 import { readAccountPage, postgresSource } from './reading/postgresReader.js';
-import { loadStore, readMark, readSizeBytes, readStore } from './reading/loadStore.js';
-import type { Loaded, LoadOptions, StoreMark } from './reading/loadStore.js';
+import { loadStore, readMark, readSizeBytes } from './reading/loadStore.js';
+import type { Loaded, StoreMark } from './reading/loadStore.js';
 import { partitionMaker, prepareDatabase } from './tables/prepareDatabase.js';
 import { writeSporks } from './tables/bookRows.js';
 import { Scripts } from './tables/Scripts.js';
@@ -56,6 +55,14 @@ export interface PostgresIndexStoreOptions {
   readonly patienceMs?: number;
 }
 
+interface Leading {
+  readonly fence: Fence;
+  /** Has nothing staged at first, and no write that failed. */
+  readonly line: BlockLine;
+  /** Aborted when another process leads. */
+  readonly replaced: AbortController;
+}
+
 /**
  * The IndexStore port on PostgreSQL (docs/postgresql.md), for any number of processes at once: what this process knows of the
  * store without asking the database, and the range that follows the head, which this process writes, or another one.
@@ -75,9 +82,8 @@ export class PostgresIndexStore extends BookReader implements IndexStore, Shared
   /** What this process knows, and has written, of the store. */
   #book: StoreBook | undefined;
   #rewinds = 0;
-  #line: BlockLine;
   /** Set while this process leads. */
-  #leading: { readonly fence: Fence; readonly replaced: AbortController } | undefined;
+  #leading: Leading | undefined;
   /** Publications and reads of others' changes, one after the other. */
   #turn: Promise<unknown> = Promise.resolve();
   /** The mark of the state that is known here. */
@@ -116,7 +122,6 @@ export class PostgresIndexStore extends BookReader implements IndexStore, Shared
       adopt: (ranges) => this.#adopt(ranges),
       inTurn: (action) => this.#inTurn(action),
     });
-    this.#line = this.#newLine();
     this.#load(loaded);
     this.accounts = {
       coverage: () => {
@@ -176,7 +181,7 @@ export class PostgresIndexStore extends BookReader implements IndexStore, Shared
   }
 
   stage(entry: BlockEntry): void {
-    this.#line.stage(entry);
+    this.#leading?.line.stage(entry);
   }
 
   isLeading(): boolean {
@@ -198,18 +203,15 @@ export class PostgresIndexStore extends BookReader implements IndexStore, Shared
     const replaced = new AbortController();
     await this.#inTurn(async () => {
       await this.#read(this.#options.forRewind);
-      this.#line = this.#newLine();
-      this.#leading = { fence, replaced };
+      this.#leading = { fence, line: this.#newLine(fence), replaced };
     });
     this.#changes.tell();
     return replaced.signal;
   }
 
   async follow(): Promise<void> {
-    if (this.#leading === undefined) return;
-    await this.#line.end();
+    await this.#leading?.line.end();
     this.#leading = undefined;
-    this.#line = this.#newLine();
   }
 
   /** This and the methods below: see `IndexStore`. */
@@ -217,7 +219,7 @@ export class PostgresIndexStore extends BookReader implements IndexStore, Shared
     assert(this.meta() === undefined, 'the store is initialised already');
     assert(meta.chainId === this.#options.chainId, 'the meta record is of another chain');
     const { createdBy, firstHeight, sporks } = meta;
-    await this.#write((fence) =>
+    await this.#write(({ fence }) =>
       fence.write(async (session) => {
         await session.query({ text: 'UPDATE flow_store.store SET created_by = $1', values: [createdBy] });
         await session.query({
@@ -233,8 +235,8 @@ export class PostgresIndexStore extends BookReader implements IndexStore, Shared
 
   async commit(batch: CommitBatch): Promise<void> {
     const before = this.#initialised().live.latestIndexedHeight;
-    await this.#write(() =>
-      this.#line.commit(batch, {
+    await this.#write(({ line }) =>
+      line.commit(batch, {
         write: async (session, { latestIndexedHeight }) => {
           if (batch.spork !== undefined) await writeSporks(session, [batch.spork]);
           if (latestIndexedHeight > before) moveWatermark(session, before, latestIndexedHeight);
@@ -252,10 +254,11 @@ export class PostgresIndexStore extends BookReader implements IndexStore, Shared
     if (Math.max(latestIndexedHeight, ...above.keys()) <= height && !damaged) return;
     if (after.live.meta.firstHeight !== meta.firstHeight) await this.ranges.endRuns();
     const startedAtMs = clock.monotonic();
-    const line = this.#line;
-    line.discardStaged();
+    this.#current().line.discardStaged();
     await this.#inTurn(async () => {
-      await this.#write((fence) => line.alone(() => fence.write((session) => forgetAbove(session, height))));
+      await this.#write(({ fence, line }) =>
+        line.alone(() => fence.write((session) => forgetAbove(session, height))),
+      );
       await this.#read();
     });
     logger.info({ height, durationMs: clock.monotonic() - startedAtMs }, 'rewind done');
@@ -355,7 +358,7 @@ export class PostgresIndexStore extends BookReader implements IndexStore, Shared
   /** Takes over what other processes have written. */
   async #join(mark: StoreMark): Promise<void> {
     await this.#inTurn(async () => {
-      const loaded = await this.#database.snapshot((session) => loadStore(session, this.#loading(true)));
+      const loaded = await this.#loaded(true);
       const isLeading = this.isLeading();
       if (!isLeading) this.#load(loaded);
       else if (loaded.book !== undefined) this.#adopt(loaded.book);
@@ -366,31 +369,31 @@ export class PostgresIndexStore extends BookReader implements IndexStore, Shared
 
   /** Reads everything from the database. */
   async #read(isTolerant = false): Promise<void> {
-    this.#load(await readStore(this.#database, this.#loading(isTolerant)));
+    this.#load(await this.#database.persist(() => this.#loaded(isTolerant)));
   }
 
-  #loading(isTolerant: boolean): LoadOptions {
-    return { chainId: this.#options.chainId, isTolerant, before: this.latestBlock() };
+  #loaded(isTolerant: boolean): Promise<Loaded> {
+    const options = { chainId: this.#options.chainId, isTolerant, before: this.latestBlock() };
+    return this.#database.snapshot((session) => loadStore(session, options));
   }
 
   /** Takes over everything that was read from the database. */
   #load({ book, isRewound }: Loaded): void {
     if (isRewound) this.#rewinds += 1;
-    this.#book = book && { ...book, open: newest(book.open, this.#book) };
+    this.#book = book && { ...book, open: this.ranges.known(book.open) };
   }
 
   /**
    * Takes over what the database says of the ranges: after a change of this process, or, in the leader, of others. It knows the
    * end of the live range, and its sporks, better. What is left out has not changed.
    */
-  #adopt({ live, open, ...ranges }: Parameters<RangeParts['adopt']>[0]): void {
+  #adopt({ live, open, ...ranges }: Partial<StoreBook>): void {
     const book = this.#book;
     if (book === undefined) return;
     const { firstHeight, sporks } = live?.meta ?? book.live.meta;
     const meta = { ...book.live.meta, firstHeight, sporks: bothSporks(book.live.meta.sporks, sporks) };
-    const { published = book.published, plans = book.plans } = ranges;
-    const rows = open === undefined ? book.open : newest(open, book);
-    this.#book = { ...book, published, plans, open: rows, live: { ...book.live, meta } };
+    const rows = this.ranges.known(open ?? book.open);
+    this.#book = { ...book, ...ranges, open: rows, live: { ...book.live, meta } };
   }
 
   #inTurn<T>(action: () => Promise<T>): Promise<T> {
@@ -408,11 +411,10 @@ export class PostgresIndexStore extends BookReader implements IndexStore, Shared
     return this.#book;
   }
 
-  /** Has nothing staged, and no write that failed. */
-  #newLine(): BlockLine {
+  #newLine(fence: Fence): BlockLine {
     return new BlockLine({
       ...this.#parts,
-      fence: () => this.#current().fence,
+      fence,
       state: () => this.#initialised().live,
       onDurable: (next) => {
         const book = this.#initialised();
@@ -425,41 +427,28 @@ export class PostgresIndexStore extends BookReader implements IndexStore, Shared
   }
 
   /** Expected errors: those of `write`. */
-  async #write<T>(write: (fence: Fence) => Promise<T>): Promise<T> {
-    const { fence, replaced } = this.#current();
+  async #write(write: (leading: Leading) => Promise<void>): Promise<void> {
+    const leading = this.#current();
     try {
-      return await write(fence);
+      await write(leading);
     } catch (error) {
-      if (error instanceof StorageError && error.kind === 'locked') replaced.abort(replacement());
+      if (error instanceof StorageError && error.kind === 'locked') leading.replaced.abort(replacement());
       throw error;
     }
   }
 
-  #current() {
+  #current(): Leading {
     assert(this.#leading !== undefined, 'this process does not lead');
     return this.#leading;
   }
 
   async #close(): Promise<void> {
     this.#database.giveUp();
-    await this.#line.end();
+    await this.#leading?.line.end();
     await this.ranges.endRuns();
     await this.#database.close();
     await this.#watching;
   }
-}
-
-/** The open ranges as they were read; of a row that is older than the known one, the latter. */
-function newest(open: StoreBook['open'], known: StoreBook | undefined): StoreBook['open'] {
-  const byHeight = new Map(known?.open.map((each) => [each.record.from, each]));
-  return open.map((read) => {
-    const before = byHeight.get(read.record.from);
-    const [its, ours] = [read.counts, before?.counts];
-    if (before === undefined || its === undefined || ours === undefined) return read;
-    return ours.epoch < its.epoch || (ours.epoch === its.epoch && ours.commits <= its.commits)
-      ? read
-      : before;
-  });
 }
 
 function replacement(): AbortError {

@@ -71,6 +71,14 @@ export class PostgresRangeBook implements RangeBook {
     await this.transact((transaction) => transaction.write(change));
   }
 
+  /** Open ranges as the database has them; those that this process fills are further than it was when it read them. */
+  known(read: StoreBook['open']): StoreBook['open'] {
+    return read.map((each) => {
+      const run = this.#runs.get(each.record.from);
+      return run === undefined ? each : { ...each, record: { ...each.record, next: run.next } };
+    });
+  }
+
   /** One snapshot at a time, in order: an older one must not replace a newer one. Expected errors: `StorageError`. */
   read(): Promise<RangeFacts> {
     const { adopt, database, inTurn } = this.#parts;
@@ -170,8 +178,8 @@ export interface RangeParts extends Pick<LineParts, 'makePartitions' | 'scripts'
   readonly reader: RecordReader;
   /** `undefined` for a store that was never initialised. */
   readonly book: () => StoreBook | undefined;
-  /** Takes over what the database says of the ranges. */
-  readonly adopt: (ranges: Partial<Pick<StoreBook, 'live' | 'published' | 'plans' | 'open'>>) => void;
+  /** Takes over what the database says of the ranges, and how far the runs of this process are. */
+  readonly adopt: (ranges: Partial<StoreBook>) => void;
   /** One publication at a time. */
   readonly inTurn: <T>(action: () => Promise<T>) => Promise<T>;
 }
@@ -196,11 +204,15 @@ class PostgresRange extends RangeReader implements RangeStore {
     this.#open = open;
     this.#line = new BlockLine({
       ...parts,
-      fence: () => parts.fence,
       state: () => this.state(),
       onDurable: (next) => (this.#open = openAfter(this.#book(), this.#open, next)),
     });
     this.#parts = parts;
+  }
+
+  /** Its lowest height that is not durable. */
+  get next(): number {
+    return this.#open.line.latestIndexedHeight + 1;
   }
 
   state(): StoreState {
@@ -216,12 +228,36 @@ class PostgresRange extends RangeReader implements RangeStore {
     const { to } = this.range;
     const highest = Math.max(batch.latestIndexedHeight, ...batch.blocks.map(({ block }) => block.height));
     assert(highest <= to, `height ${highest} is above the range, which ends at ${to}`);
-    await this.#reportingLoss(() =>
-      batch.latestIndexedHeight === to
-        ? this.#parts.inTurn(() => this.#publish(batch))
-        : this.#progress(batch),
+    const isWhole = batch.latestIndexedHeight === to;
+    await (isWhole ? this.#parts.inTurn(() => this.#commit(batch, isWhole)) : this.#commit(batch, isWhole));
+  }
+
+  /** `isWhole`: the commit completes the range, which is published with it. */
+  async #commit(batch: CommitBatch, isWhole: boolean): Promise<void> {
+    const { range } = this;
+    const { adopt, hooks, onPublished } = this.#parts;
+    const isAtBorder = batch.blocks.some(
+      ({ block: { height } }) => height === range.from || height === range.to,
     );
-    this.#tellProgress(batch.latestIndexedHeight + 1);
+    const published = await this.#reportingLoss(() =>
+      this.#line.commit(batch, {
+        write: async (session, next) => {
+          const { sporks } = openAfter(this.#book(), this.#open, next).record;
+          if (isWhole) {
+            const book = await publish(session, range, sporks);
+            await hooks.publishing?.(session);
+            return book;
+          }
+          if (isAtBorder) await checkBordersOf(session, range, next.meta);
+          this.#writeProgress(session, next.latestIndexedHeight, sporks);
+          return undefined;
+        },
+        isGone: async (session) => isWhole && (await isPublished(session, range)),
+      }),
+    );
+    this.#isPublished = isWhole;
+    if (isWhole) onPublished();
+    adopt(published ?? {});
   }
 
   async rewind(height: number): Promise<void> {
@@ -244,7 +280,7 @@ class PostgresRange extends RangeReader implements RangeStore {
     const kept = new Map([...above].filter(([each]) => each <= height));
     const line = { latestIndexedHeight: watermark, latestBlock, above: kept, damaged: false };
     this.#open = { ...this.#open, line };
-    this.#tellProgress(watermark + 1);
+    this.#parts.adopt({});
   }
 
   /** The run is over: its range is dropped, or another run takes over. Waits for the write under way. */
@@ -265,51 +301,10 @@ class PostgresRange extends RangeReader implements RangeStore {
     }
   }
 
-  async #progress(batch: CommitBatch): Promise<void> {
-    const { from, to } = this.range;
-    const isAtBorder = batch.blocks.some(({ block }) => block.height === from || block.height === to);
-    await this.#line.commit(batch, {
-      write: async (session, next) => {
-        if (isAtBorder) await checkBordersOf(session, this.range, next.meta);
-        this.#writeProgress(session, next.latestIndexedHeight, this.#sporksIn(next));
-      },
-    });
-  }
-
-  async #publish(batch: CommitBatch): Promise<void> {
-    // It may have ended while it waited for its turn.
-    if (this.#isEnded) throw new RangeLostError(this.#parts.database.place);
-    const published = await this.#line.commit(batch, {
-      write: async (session, next) => {
-        const result = await publish(session, this.range, this.#sporksIn(next));
-        await this.#parts.hooks.publishing?.(session);
-        return result;
-      },
-      isGone: (session) => this.#isCovered(session),
-    });
-    this.#isPublished = true;
-    this.#parts.onPublished();
-    this.#parts.adopt(published);
-  }
-
-  /** The range is durable up to `next`, or published. */
-  #tellProgress(next: number): void {
-    const { adopt, fence } = this.#parts;
-    const counts = { epoch: fence.epoch, commits: fence.commits };
-    const moved = (each: OpenState): OpenState =>
-      each.record.from === this.range.from ? { ...each, record: { ...each.record, next }, counts } : each;
-    adopt({ open: this.#book().open.map(moved) });
-  }
-
   #book(): StoreBook {
     const book = this.#parts.book();
     assert(book !== undefined, 'the store is not initialised');
     return book;
-  }
-
-  /** First seen with its blocks. */
-  #sporksIn(next: StoreState): readonly SporkRecord[] {
-    return openAfter(this.#book(), this.#open, next).record.sporks;
   }
 
   #writeProgress(session: WriteSession, watermark: number, sporks: readonly SporkRecord[]): void {
@@ -319,9 +314,8 @@ class PostgresRange extends RangeReader implements RangeStore {
       values: [this.range.from, watermark + 1, JSON.stringify(sporks)],
     });
   }
+}
 
-  async #isCovered(session: Session): Promise<boolean> {
-    const { from, to } = this.range;
-    return (await readCoverage(session)).some((each) => each.from <= from && each.to >= to);
-  }
+async function isPublished(session: Session, { from, to }: HeightRange): Promise<boolean> {
+  return (await readCoverage(session)).some((each) => each.from <= from && each.to >= to);
 }

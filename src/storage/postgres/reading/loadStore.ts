@@ -2,8 +2,7 @@ import type { BlockHead, HeightRange } from '../../port/stored.js';
 import { readHead } from '../../records/blocks/readBlocks.js';
 import type { StoreBook } from '../../records/book/StoreBook.js';
 import { contains } from '../../records/heightRanges.js';
-import { corruptRecord, isCorruption } from '../../StorageError.js';
-import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
+import { corruptRecord, unlessDamaged } from '../../StorageError.js';
 import type { Session } from '../connection/Session.js';
 import { bookOf, readHeads, readRanges, readSporks } from '../tables/bookRows.js';
 import { postgresValues } from './postgresReader.js';
@@ -16,19 +15,17 @@ export interface Loaded {
   readonly isRewound: boolean;
 }
 
-export interface LoadOptions {
-  /** For the meta record. */
-  readonly chainId: string;
-  /** Leaves a damaged block at the watermark to the rewind that follows. */
-  readonly isTolerant: boolean;
-  /** The block at the watermark as last known. */
-  readonly before?: BlockHead | undefined;
-}
-
-/** Call it in a snapshot. */
+/**
+ * Call it in a snapshot. `chainId`: for the meta record. `isTolerant`: a damaged block at the watermark is left to the rewind that
+ * follows. `before`: the block at the watermark as last known.
+ */
 export async function loadStore(
   session: Session,
-  { chainId, isTolerant, before }: LoadOptions,
+  {
+    chainId,
+    isTolerant,
+    before,
+  }: { readonly chainId: string; readonly isTolerant: boolean; readonly before?: BlockHead | undefined },
 ): Promise<Loaded> {
   const ranges = await readRanges(session);
   const { rows } = await session.query<{ createdBy: string }>({
@@ -37,27 +34,27 @@ export async function loadStore(
   const isRewound = before !== undefined && !(await isIndexed(session, before, ranges.coverage));
   const book = bookOf(ranges, await readSporks(session));
   if (ranges.coverage.length === 0) return { book: undefined, isRewound };
-  const { firstHeight } = book.live.meta;
-  const { latestIndexedHeight } = book.live;
+  const { latestIndexedHeight, meta } = book.live;
   const heads = await readHeads(session, latestIndexedHeight + 1, Number.MAX_SAFE_INTEGER);
+  let damaged = false;
+  const latestBlock =
+    latestIndexedHeight < meta.firstHeight
+      ? undefined
+      : await unlessDamaged(
+          () => readHead(postgresValues(session), latestIndexedHeight),
+          (damage) => {
+            if (!isTolerant) throw damage;
+            damaged = true;
+          },
+        );
   const live = {
-    ...book.live,
-    meta: { ...book.live.meta, chainId, createdBy: rows[0]?.createdBy ?? '' },
+    latestIndexedHeight,
+    latestBlock,
+    damaged,
     above: new Map(heads.map((head) => [head.height, head])),
+    meta: { ...meta, chainId, createdBy: rows[0]?.createdBy ?? '' },
   };
-  if (latestIndexedHeight < firstHeight) return { book: { ...book, live }, isRewound };
-  try {
-    const latestBlock = await readHead(postgresValues(session), latestIndexedHeight);
-    return { book: { ...book, live: { ...live, latestBlock } }, isRewound };
-  } catch (error) {
-    if (!isTolerant || !isCorruption(error)) throw error;
-    return { book: { ...book, live: { ...live, damaged: true } }, isRewound };
-  }
-}
-
-/** `loadStore` in a snapshot; waits while the database is unreachable. Expected errors: `StorageError`. */
-export function readStore(database: PostgresDatabase, options: LoadOptions): Promise<Loaded> {
-  return database.persist(() => database.snapshot((session) => loadStore(session, options)));
+  return { book: { ...book, live }, isRewound };
 }
 
 async function isIndexed(

@@ -45,20 +45,16 @@ export async function writeSporks(session: Session, sporks: readonly SporkRecord
   }
 }
 
-/** An open range, and the counts of its fence, which order the states of the row. */
-export interface OpenRangeRow extends OpenRange {
-  readonly reason: string | undefined;
+interface OpenRangeRow extends OpenRange {
   /** First seen with its blocks. */
   readonly sporks: readonly SporkRecord[];
-  readonly epoch: number;
-  readonly commits: number;
 }
 
 /** Ascending. */
-export async function readOpenRanges(session: Session): Promise<OpenRangeRow[]> {
-  const { rows } = await session.query<Omit<OpenRangeRow, 'reason'> & { readonly reason: string | null }>({
-    text: `SELECT from_height AS "from", to_height AS "to", next_height AS next, failures, reason, sporks::json AS sporks,
-        epoch, commits FROM flow_store.open_range ORDER BY from_height`,
+export async function readOpenRanges(session: Session) {
+  const { rows } = await session.query<OpenRangeRow>({
+    text: `SELECT from_height AS "from", to_height AS "to", next_height AS next, failures, reason, sporks::json AS sporks
+      FROM flow_store.open_range ORDER BY from_height`,
   });
   return rows.map((row) => ({ ...row, reason: row.reason ?? undefined }));
 }
@@ -148,10 +144,9 @@ export function bookOf(
     live: { ...emptyLine(live.to + 1), meta },
     published: coverage.slice(0, -1),
     plans,
-    open: open.map(({ epoch, commits, ...row }) => ({
+    open: open.map((row) => ({
       record: { ...row, hasAccounts: false, keep: undefined, isDropped: false },
       line: emptyLine(row.next),
-      counts: { epoch, commits },
     })),
     accounts: undefined,
     unproven: [],

@@ -11,7 +11,7 @@ import { noteProofs } from './changeRows.js';
 
 /** What a line writes with; the lines of a store share partitions and scripts. */
 export interface LineParts {
-  readonly fence: () => Pick<Fence, 'write'>;
+  readonly fence: Fence;
   readonly makePartitions: (heights: readonly number[]) => Promise<void>;
   readonly scripts: Scripts;
   /** What is durable of the run, and the sporks known so far. */
@@ -68,7 +68,7 @@ export class BlockLine {
     const blocks = batch.blocks.map(({ block }) => block);
     const result = await this.alone(async () => {
       await makePartitions(blocks.map(({ height }) => height));
-      return fence().write(async (session) => {
+      return fence.write(async (session) => {
         for (const step of steps) session.later(step);
         noteProofs(session, blocks, { hasProofs: this.#hasProofs });
         return write(session, next);

@@ -23,6 +23,7 @@ export class Fence {
   readonly #row: FenceRow;
   /** The number of this writer: only the one with the highest number may write. */
   readonly epoch: number;
+  /** How many writes the row has seen. */
   #commits: number;
 
   private constructor(database: PostgresDatabase, row: FenceRow, counts: Counts) {
@@ -42,11 +43,6 @@ export class Fence {
     const [counts] = rows;
     if (counts === undefined) throw replaced(row, database.place);
     return new Fence(database, row, counts);
-  }
-
-  /** How many writes the row has seen. */
-  get commits(): number {
-    return this.#commits;
   }
 
   /**

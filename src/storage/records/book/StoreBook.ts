@@ -31,8 +31,6 @@ export interface StoreState extends LineState {
 export interface OpenState {
   readonly record: OpenRecord;
   readonly line: LineState;
-  /** On PostgreSQL: the counts of its fence, which order the states of its row. */
-  readonly counts?: { readonly epoch: number; readonly commits: number };
 }
 
 /** What an open store keeps in memory: the content of its records. */
