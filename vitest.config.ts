@@ -3,6 +3,7 @@ import { defineConfig } from 'vitest/config';
 
 /** A machine that is shared may starve a process. */
 const ofWholeProcesses = { testTimeout: 180_000, hookTimeout: 60_000 };
+const sharedPostgres = ['test/support/sharedPostgres.ts'];
 
 /** Tests by kind, each runnable alone: `vitest run --project unit`. */
 export default defineConfig({
@@ -20,6 +21,7 @@ export default defineConfig({
         test: {
           name: 'integration',
           include: ['test/integration/**/*.test.ts'],
+          globalSetup: sharedPostgres,
           testTimeout: 60_000,
           isolate: false,
         },
@@ -28,6 +30,7 @@ export default defineConfig({
         test: {
           name: 'e2e',
           include: ['test/e2e/**/*.test.ts'],
+          globalSetup: sharedPostgres,
           // The simulated node and the rest are loaded once per worker, and not once per file.
           isolate: false,
           ...ofWholeProcesses,

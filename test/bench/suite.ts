@@ -20,7 +20,7 @@ import type { Machine, Measured, Report } from './lib/report.js';
 import { scriptOptions } from '../support/scriptOptions.js';
 
 /** In the order of the report. Each is a script beside this one, and runs alone too: `npx tsx test/bench/NAME.ts`. */
-const BENCHES = ['verification', 'catchUp', 'proving', 'growth', 'tip', 'reads', 'startup', 'ranges', 'peer'];
+const BENCHES = ['catchUp', 'proving', 'growth', 'tip', 'reads', 'startup', 'peer'];
 
 const RESULTS = join(ROOT, 'docs', 'performance.results.json');
 

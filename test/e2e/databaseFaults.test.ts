@@ -35,7 +35,7 @@ const COMMANDS: readonly (readonly string[])[] = [
 ];
 
 describe('a database that says something else than what is asked', { timeout: 180_000 }, () => {
-  const postgres = usePostgres();
+  const postgres = usePostgres({ isOwn: true });
 
   const begin = async () => {
     const devnet = await devnetForTest({ seed: 7, startHead: HEAD, paused: true, sealedLag: 0 });

@@ -3,12 +3,13 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { DevnetHandle } from '../../src/devnet/index.js';
 import { tableBlocks } from '../support/levelFiles.js';
-import { atEnd, withCleanup } from '../support/cleanup.js';
-import { asAdmin, startPostgres } from '../support/postgresServer.js';
+import { withCleanup } from '../support/cleanup.js';
+import { asAdmin } from '../support/postgresServer.js';
 import { eventually, scratchDirectory } from '../support/program.js';
 import { devnetForTest, runDaemonHere, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 import type { DaemonHere } from '../support/runningDaemon.js';
 import { storePath } from '../support/storeDump.js';
+import { usePostgres } from '../support/storeKinds.js';
 
 const LAST = 40;
 /** Slow enough that what is damaged at once has not been verified yet. */
@@ -89,6 +90,8 @@ async function expectHealed(
 }
 
 describe('damage below a daemon that serves', () => {
+  const postgres = usePostgres();
+
   it('is healed by it: a byte of a table', () =>
     withCleanup(async () => {
       const dataDir = scratchDirectory();
@@ -111,9 +114,7 @@ describe('damage below a daemon that serves', () => {
 
   it('is healed by it: rows of a database', () =>
     withCleanup(async () => {
-      const server = await startPostgres();
-      atEnd(() => server.close());
-      const url = await server.database();
+      const { url } = await postgres.home();
       await expectHealed(
         (devnet) => [...startArguments(devnet, scratchDirectory()), '--store', url],
         async () => {

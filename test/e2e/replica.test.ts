@@ -13,7 +13,7 @@ interface Range {
 }
 
 describe('readers that use a replica', { timeout: 120_000 }, () => {
-  const postgres = usePostgres();
+  const postgres = usePostgres({ isOwn: true });
 
   const begin = async () => {
     const devnet = await devnetForTest({ seed: 7, startHead: 40, paused: true, sealedLag: 0 });

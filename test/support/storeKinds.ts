@@ -1,12 +1,13 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll } from 'vitest';
+import { afterAll, afterEach, beforeAll, inject } from 'vitest';
 import { systemClock } from '../../src/runtime/index.js';
 import { LevelIndexStore, loadPostgres } from '../../src/storage/index.js';
 import type { IndexStore } from '../../src/storage/index.js';
 import { startPostgres } from './postgresServer.js';
 import type { PostgresServer } from './postgresServer.js';
+import './sharedPostgres.js';
 import { RecordingLogger } from './recordingLogger.js';
 import { TEST_CHAIN } from './storeDirectory.js';
 
@@ -55,12 +56,12 @@ function useDirectories(): () => Promise<StoreHome> {
   };
 }
 
-/** A server for the tests of a file, and stores in it. */
-export function usePostgres() {
+/** A server and stores in it. `isOwn`: of this file alone, which ends it, or changes what others would see. */
+export function usePostgres({ isOwn = false }: { readonly isOwn?: boolean } = {}) {
   const closing = useClosing();
   let server: PostgresServer | undefined;
   beforeAll(async () => {
-    server = await startPostgres();
+    server = await startPostgres(isOwn ? undefined : inject('postgresUrl'));
   }, 60_000);
   afterEach(() => closing.now(), 60_000);
   afterAll(async () => {

@@ -15,7 +15,6 @@ const FRESH = { collectionLagMs: 46, collectionLagSpreadMs: 85, blockIntervalMs:
 const POLL_MS = 1;
 const SEALED_LAG = 8;
 const REQUESTED = 'collections_requested_total';
-const MISSING = 'backfill_missing_heights';
 
 export interface FreshOptions {
   readonly profile: NonNullable<DevnetOptions['profile']>;
@@ -23,10 +22,6 @@ export interface FreshOptions {
   readonly chain?: Pick<DevnetOptions, 'seed' | 'hashedIds' | 'certificatesEvery'>;
   /** The head when the daemon starts. */
   readonly history: number;
-  /** Default: all that there is. */
-  readonly startHeight?: number;
-  /** All of the history is generated beforehand: it is asked for. */
-  readonly isHistoryMade?: boolean;
   /** Heights until everybody has warmed up. */
   readonly warmUpHeights: number;
   /** Heights that are measured. */
@@ -38,26 +33,24 @@ export interface FreshOptions {
 export interface FreshTimes {
   /** Per height: from the node's having the last of its collections to the first 200 for it. */
   readonly lateMs: readonly number[];
-  /** How far the daemon was behind the node's head, in heights, at worst. */
-  readonly mostLagHeights: number;
   readonly callsPerCollection: number;
-  /** Heights of history that are still missing in the end, and how fast it was filled in. */
-  readonly missingHeights: number;
-  readonly filledPerSecond: number;
   /** Processor time of the daemon's main thread. */
   readonly mainThreadMsPerHeight: number;
 }
 
 /** Follows a chain of fresh blocks by single calls alone. */
 export async function followFresh(options: FreshOptions): Promise<FreshTimes> {
-  const { profile, history, warmUpHeights, heights, startHeight = 1 } = options;
-  const node = await startTipNode(
-    { ...FRESH, ...options.chain, profile, startHead: history, sealedLag: SEALED_LAG },
-    options.isHistoryMade,
-  );
+  const { profile, history, warmUpHeights, heights } = options;
+  const node = await startTipNode({
+    ...FRESH,
+    ...options.chain,
+    profile,
+    startHead: history,
+    sealedLag: SEALED_LAG,
+  });
   const dataDir = freshDirectory();
   const daemon = await startDaemon({
-    ...{ node: node.address, mode: 'requester-only', dataDir, startHeight, flags: options.flags ?? [] },
+    ...{ node: node.address, mode: 'requester-only', dataDir, flags: options.flags ?? [] },
   });
   await daemon.reaches(history);
   const connection = await HttpConnection.open(daemon.apiPort);
@@ -65,14 +58,13 @@ export async function followFresh(options: FreshOptions): Promise<FreshTimes> {
   node.pace();
   const lateMs: number[] = [];
   const first = history + warmUpHeights + 1;
-  let before = { requested: 0, missing: 0, atMs: 0 };
+  let requested = 0;
   let collections = 0;
   let hasAllAtMs = 0;
   let mainThreadMs = 0;
-  let mostLagHeights = 0;
   for (let height = history + 1; height < first + heights; height += 1) {
     if (height === first) {
-      before = countsIn(await daemon.metrics());
+      requested = sumOfMetrics(await daemon.metrics(), REQUESTED);
       mainThreadMs = daemon.mainThreadMs();
     }
     const own = chain.block(height).collections;
@@ -84,28 +76,14 @@ export async function followFresh(options: FreshOptions): Promise<FreshTimes> {
     if (any === undefined) continue;
     while ((await connection.get(`/v1/collections/${any.id}`)) !== 200) await sleep(POLL_MS);
     if (height < first) continue;
-    mostLagHeights = Math.max(mostLagHeights, node.head() - (height - 1));
     lateMs.push(nowMs() - hasAllAtMs);
     collections += own.length;
   }
   const mainThreadMsPerHeight = (daemon.mainThreadMs() - mainThreadMs) / heights;
-  const after = countsIn(await daemon.metrics());
-  const requested = after.requested - before.requested;
+  requested = sumOfMetrics(await daemon.metrics(), REQUESTED) - requested;
   connection.close();
   await daemon.stop();
   node.close();
   rmSync(dataDir, { recursive: true });
-  return {
-    ...{ lateMs, mostLagHeights, callsPerCollection: requested / collections, mainThreadMsPerHeight },
-    missingHeights: after.missing,
-    filledPerSecond: (1_000 * (before.missing - after.missing)) / (after.atMs - before.atMs),
-  };
-}
-
-function countsIn(metrics: string) {
-  return {
-    requested: sumOfMetrics(metrics, REQUESTED),
-    missing: sumOfMetrics(metrics, MISSING),
-    atMs: performance.now(),
-  };
+  return { lateMs, callsPerCollection: requested / collections, mainThreadMsPerHeight };
 }

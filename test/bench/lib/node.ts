@@ -14,8 +14,6 @@ export interface BenchNode {
 export interface TipNode extends BenchNode {
   /** When the last message of a height left so far. */
   sentAtMs(height: number): number;
-  /** The highest height that is finalized, as far as it is known here. */
-  head(): number;
   /** Resolves once the height is finalized, with the moment. */
   finalized(height: number): Promise<number>;
 }
@@ -59,10 +57,9 @@ export async function startBenchNode(options: BenchNodeOptions): Promise<BenchNo
   return start({ options: { endHeight: end, ...pace, ...rest }, madeTo: end });
 }
 
-/** Starts a node whose chain stands still until `pace`. With `isHistoryMade` all below is generated before. */
-export function startTipNode(options: DevnetOptions, isHistoryMade = false): Promise<TipNode> {
-  const madeTo = isHistoryMade ? (options.startHead ?? 0) : -1;
-  return start({ options: { ...options, paused: true }, madeTo, isWatched: true });
+/** Starts a node whose chain stands still until `pace`. */
+export function startTipNode(options: DevnetOptions): Promise<TipNode> {
+  return start({ options: { ...options, paused: true }, madeTo: -1, isWatched: true });
 }
 
 async function start(task: NodeTask): Promise<TipNode> {
@@ -70,16 +67,13 @@ async function start(task: NodeTask): Promise<TipNode> {
   const sent = new Map<number, number>();
   const finalized = new Map<number, number>();
   const waiting = new Map<number, (atMs: number) => void>();
-  let head = task.options.startHead ?? 0;
   child.on('message', ({ kind, height, atMs }: NodeEvent) => {
     (kind === 'sent' ? sent : finalized).set(height, atMs);
     if (kind === 'sent') return;
-    head = Math.max(head, height);
     waiting.get(height)?.(atMs);
   });
   return {
     address: await firstLine(child),
-    head: () => head,
     sentAtMs: (height) => sent.get(height) ?? Number.NaN,
     finalized: (height) => {
       const atMs = finalized.get(height);

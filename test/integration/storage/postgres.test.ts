@@ -18,7 +18,7 @@ const chain = makeChain(
 const at = (height: number) => chain[height - 10]!;
 
 describe('the store on PostgreSQL', () => {
-  const postgres = usePostgres();
+  const postgres = usePostgres({ isOwn: true });
 
   const begun = async (url: string) => {
     const store = await postgres.open(url);

@@ -18,7 +18,7 @@ const tlsFiles = join(import.meta.dirname, '../../data/tls');
 const certificate = join(tlsFiles, 'localhost-cert.pem');
 
 describe('a database', () => {
-  const postgres = usePostgres();
+  const postgres = usePostgres({ isOwn: true });
 
   const opening = async (url: string) => {
     const { PostgresIndexStore } = await loadPostgres();

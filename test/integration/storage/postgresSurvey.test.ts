@@ -14,7 +14,7 @@ const chain = makeChain(
 );
 
 describe('a survey of a database', () => {
-  const postgres = usePostgres();
+  const postgres = usePostgres({ isOwn: true });
 
   const surveyed = async (url: string): Promise<DatabaseSurvey> => {
     const { surveyDatabase } = await loadPostgres();
