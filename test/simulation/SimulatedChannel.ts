@@ -118,6 +118,8 @@ export class SimulatedChannel implements Channel {
     const { endpoint, observer, process, reader, worldClock } = this.#deps;
     const { method, request, encode } = reader.read(path, bytes);
     const ended = observer.onCall(endpoint.name, method, request);
+    // In the turn in which a process dies its code goes on, and reaches nobody.
+    if (process.isDead) return new Promise(() => undefined);
     if (signal?.aborted === true) {
       ended('ABORTED_BY_US');
       return Promise.reject(abortReason(signal));
@@ -184,6 +186,7 @@ export class SimulatedChannel implements Channel {
     const { endpoint, observer, process, reader, worldClock } = this.#deps;
     const { method, request, encode } = reader.read(path, bytes);
     const ended = observer.onCall(endpoint.name, method, request);
+    if (process.isDead) return { read: () => undefined, cancel: () => undefined };
     const server = new AbortController();
     const arrived: Buffer[] = [];
     const travelling: (() => void)[] = [];

@@ -160,6 +160,15 @@ export const knownBadSeeds: readonly {
     hasCertificates: true,
   },
   {
+    seed: 9_001_582,
+    cause:
+      'in the turn in which a process dies its code goes on and begins a stream, which nobody ends (the simulated network let it)',
+    isFixed: true,
+    crossesSporks: false,
+    isDrawnToday: true,
+    hasCertificates: true,
+  },
+  {
     seed: 8_008_623,
     cause:
       'the only node of a spork cannot say its version in the handshake, and the root is recorded without the id of its spork, which no later handshake adds',
