@@ -21,6 +21,7 @@ import { putPointers } from '../records/blocks/BlockEntryWriter.js';
 import type { Put } from '../records/blocks/BlockEntryWriter.js';
 import { emptyLine } from '../records/book/changeBook.js';
 import { keeps, repairedBook } from '../records/book/repairedBook.js';
+import type { RepairedBook } from '../records/book/repairedBook.js';
 import {
   coverageOf,
   putChanges,
@@ -156,6 +157,11 @@ export function unchanged(found: VerifyReport, files: RepairReport['files'] = []
   };
 }
 
+/** What a repair has kept, or would keep. */
+export function outcomeOf({ book, holes }: RepairedBook) {
+  return { kept: coverageOfBook(book), holes, keptThrough: book.live.latestIndexedHeight };
+}
+
 /** Replaces the store by the copy. At no moment does `path` hold an empty directory, where a new store could begin. */
 async function exchange(path: string, copy: string): Promise<void> {
   const damaged = damagedPathOf(path);
@@ -187,8 +193,8 @@ function forgetDamage(copy: string, path: string, found: VerifyReport) {
     const meta = await withSoundAccounts(database, stored);
     const before = await bookOf(database, meta, found.latestIndexedHeight);
     const lost = await lostHeights(database, found);
-    const { book, holes } = repairedBook(before, lost);
-    const { latestIndexedHeight } = book.live;
+    const repaired = repairedBook(before, lost);
+    const { book } = repaired;
     using batch = database.batch();
     const { rewind, published, plans, unproven } = single;
     for (const { key } of [rewind, published, plans, unproven]) batch.del(key);
@@ -208,8 +214,7 @@ function forgetDamage(copy: string, path: string, found: VerifyReport) {
     const entered = book.open.filter(({ record }) => record.hasAccounts).map(({ record }) => record);
     const withAccounts = book.accounts === undefined ? [] : joined([...book.accounts, ...entered]);
     await restorePointers(database, without(damaged, lost), withAccounts);
-    const { firstHeight } = before.live.meta;
-    return { firstHeight, keptThrough: latestIndexedHeight, kept: coverageOfBook(book), holes };
+    return { ...outcomeOf(repaired), firstHeight: before.live.meta.firstHeight };
   });
 }
 

@@ -5,7 +5,7 @@ import type { LocatedCollection } from '../accounts/accountEntries.js';
 import type { AccountCoverage, AccountIndex, AccountPage, AccountQuery } from '../port/AccountIndex.js';
 import type { HeightRange, StoreMeta } from '../port/stored.js';
 import { heightsOf, isLive, missingBelow, OPEN_END } from '../records/accountCoverage.js';
-import { readWhole } from '../records/blocks/readBlocks.js';
+import { collectionsIn, readWhole } from '../records/blocks/readBlocks.js';
 import type { ReadBlock } from '../records/blocks/readBlocks.js';
 import { readOne, sealOne, single } from '../records/book/bookRecords.js';
 import type { Database, Entry } from '../records/Database.js';
@@ -122,16 +122,13 @@ async function highestEntries(database: Database, hole: HeightRange, watermark: 
   return { entries, from };
 }
 
-function collectionsOf({ block, shapes }: ReadBlock, body: Buffer): LocatedCollection[] {
-  let offset = 0;
-  return shapes.map(({ length }, index) => {
-    const encoded = body.subarray(offset, offset + length);
-    offset += length;
+function collectionsOf(read: ReadBlock, body: Buffer): LocatedCollection[] {
+  return collectionsIn(read, body).map((encoded, index) => {
     try {
       return locate(encoded);
     } catch (error) {
       if (!(error instanceof WireError)) throw error;
-      throw corruptRecord(`collection ${index}`, block.height, error.message, { cause: error });
+      throw corruptRecord(`collection ${index}`, read.block.height, error.message, { cause: error });
     }
   });
 }

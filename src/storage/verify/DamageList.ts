@@ -75,6 +75,9 @@ export interface VerifyReport {
   readonly lowestDamagedHeight: number | undefined;
 }
 
+/** Damage that is everywhere need not be told at once. */
+const MAX_DESCRIBED = 1_000;
+
 /** Collects damage: counts all of it, describes a bounded part. */
 export class DamageList {
   readonly #kept: (Damage & { readonly heights: HeightRanges })[] = [];
@@ -83,7 +86,8 @@ export class DamageList {
   readonly #damaged = new DamagedHeights();
   readonly #lost = new DamagedHeights();
 
-  constructor({ max }: { readonly max: number }) {
+  /** `max`: the most damages that are described. */
+  constructor(max = MAX_DESCRIBED) {
     this.#max = max;
   }
 

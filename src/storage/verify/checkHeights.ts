@@ -1,5 +1,6 @@
 import type { FinalizedBlock } from '../../flow/index.js';
-import { OperatorError } from '../../runtime/index.js';
+import { abortReason, OperatorError } from '../../runtime/index.js';
+import type { CheckedHeights } from '../port/IndexStore.js';
 import type { BlockEntry } from '../port/RangeStore.js';
 import type { BlockHead, HeightRange, SporkRecord } from '../port/stored.js';
 import { assembleEntry } from '../records/blocks/assembleBlock.js';
@@ -8,7 +9,8 @@ import { links } from '../records/book/applyCommit.js';
 import { contains, joined, rangeOf, rangesInWords, within } from '../records/heightRanges.js';
 import type { HeightRanges } from '../records/heightRanges.js';
 import { bodyChunks } from '../records/schema.js';
-import type { CheckedRange, DamageList, StoredRange, VerifyReport } from './DamageList.js';
+import { DamageList } from './DamageList.js';
+import type { CheckedRange, StoredRange, VerifyReport } from './DamageList.js';
 
 /** What is asked of a verification, of whatever store. */
 export interface VerifyOptions {
@@ -44,10 +46,10 @@ export interface Extent {
   readonly unproven?: HeightRanges | undefined;
 }
 
-/** `highest`: that of the blocks above the watermark, or the watermark. */
+/** `highest`: that of the blocks above the watermark. */
 export function extentOf(
   { live, published, open }: Pick<Extent, 'live' | 'published'> & { readonly open: readonly Unfinished[] },
-  highest: number,
+  highest = live.to,
 ): Pick<Extent, 'live' | 'published' | 'open' | 'required' | 'allowed'> {
   const below = open.map(({ from, next }) => ({ from, to: next - 1 }));
   return {
@@ -68,18 +70,22 @@ export interface StoredHeight {
   readonly body: BodyValues;
 }
 
-export interface HeightPass {
+/** Which heights to check, whatever the store. */
+export interface HeightTask {
   readonly extent: Extent;
   /** Empty when `to` is below `from`. */
   readonly range: HeightRange;
-  /** The block below the range, where it is stored. */
-  readonly below: BlockHead | undefined;
   readonly damages: DamageList;
   /** See `proofChecker`. */
   readonly holds: (block: FinalizedBlock) => boolean;
   readonly objectionTo?: VerifyOptions['objectionTo'];
   /** Called for every height. May throw, to stop. */
   readonly onHeight: (height: number) => void;
+}
+
+export interface HeightPass extends HeightTask {
+  /** The stored block of a height; `undefined` where it is damaged or missing. Asked for the one below the range. */
+  readonly headAt: (height: number) => Promise<BlockHead | undefined>;
   /** Called with what a sound height holds. */
   readonly onSound: (entry: BlockEntry) => Promise<void> | undefined;
 }
@@ -100,7 +106,7 @@ type Counting = { -readonly [Name in keyof Counts]: Counts[Name] } & {
 export async function checkHeights(heights: AsyncIterable<StoredHeight>, pass: HeightPass): Promise<Counts> {
   const { extent, range, damages } = pass;
   const counts: Counting = { ...NOTHING, ranges: rangesIn(range, extent) };
-  let previous = pass.below;
+  let previous = contains(extent.allowed, range.from - 1) ? await pass.headAt(range.from - 1) : undefined;
   let next = range.from;
   for await (const stored of heights) {
     const { height } = stored;
@@ -125,6 +131,31 @@ export async function checkHeights(heights: AsyncIterable<StoredHeight>, pass: H
   }
   reportMissing({ from: next, to: range.to }, extent, damages);
   return counts;
+}
+
+/**
+ * Like `IndexStore.check`, by a pass over what is covered. `coverage`: at the moment of the call. `check`: like `checkHeights`.
+ * Expected errors: those of `coverage` and `check`; the signal's abort reason.
+ */
+export async function checkCovered(
+  range: HeightRange,
+  {
+    coverage,
+    ...known
+  }: Pick<Extent, 'sporks' | 'unproven'> & { readonly coverage: () => HeightRanges | Promise<HeightRanges> },
+  { holds, signal }: Pick<HeightTask, 'holds'> & { readonly signal: AbortSignal | undefined },
+  check: (task: HeightTask) => Promise<Pick<Counts, 'bytes'>>,
+): Promise<CheckedHeights> {
+  const damages = new DamageList();
+  const covered = await coverage();
+  const live = covered.at(-1) ?? { from: 0, to: -1 };
+  const extent = { ...extentOf({ live, published: covered.slice(0, -1), open: [] }), ...known };
+  const onHeight = (): void => {
+    if (signal?.aborted === true) throw abortReason(signal);
+  };
+  const { bytes } = await check({ extent, range, damages, holds, onHeight });
+  // A height may have left the coverage meanwhile.
+  return { bytes, damages: damages.at(await coverage()) };
 }
 
 const NOTHING = {
@@ -166,7 +197,7 @@ function reportMissing(run: HeightRange, { required }: Extent, damages: DamageLi
 /** The height's content if all of it is sound. */
 function checkHeight(
   { height, record, body }: StoredHeight,
-  { damages, extent, holds, objectionTo }: HeightPass,
+  { damages, extent, holds, objectionTo }: HeightTask,
 ): BlockEntry | undefined {
   if (record === undefined) {
     reportMissing({ from: height, to: height }, extent, damages);
@@ -192,11 +223,7 @@ function checkHeight(
   }
 }
 
-function checkParent(
-  lower: BlockHead | undefined,
-  upper: BlockHead,
-  { damages, extent }: Pick<HeightPass, 'damages' | 'extent'>,
-): void {
+function checkParent(lower: BlockHead | undefined, upper: BlockHead, { damages, extent }: HeightTask): void {
   const { height } = upper;
   if (lower?.height !== height - 1 || links(lower, upper, extent)) return;
   const what = `block of height ${height}: its parent is not the block of height ${lower.height}`;

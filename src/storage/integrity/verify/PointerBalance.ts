@@ -1,18 +1,34 @@
-import { putAccounts } from '../../accounts/accountEntries.js';
+import { entriesOf, putAccounts } from '../../accounts/accountEntries.js';
+import { checkPointers as lookUp } from '../../leveldb/reading/checkHeights.js';
 import type { BlockEntry } from '../../port/RangeStore.js';
 import type { HeightRange } from '../../port/stored.js';
+import { readSoundEntry } from '../../records/blocks/assembleBlock.js';
 import { putPointers } from '../../records/blocks/BlockEntryWriter.js';
 import type { Put } from '../../records/blocks/BlockEntryWriter.js';
+import { openLookup } from '../../records/blocks/openPointers.js';
+import type { Database, Entry } from '../../records/Database.js';
+import { contains } from '../../records/heightRanges.js';
+import { POINTER_PREFIXES, Prefix, prefixRange } from '../../records/schema.js';
+import { unlessDamaged } from '../../StorageError.js';
+import { notHeld } from '../../verify/checkHeights.js';
+import type { DamageList } from '../../verify/DamageList.js';
+import { isCovered } from './checkStoreRecords.js';
+import type { LevelExtent } from './checkStoreRecords.js';
 
+/** Prefixes whose keys begin with a hash or an address. */
+const LOOKUP_PREFIXES = [...POINTER_PREFIXES, Prefix.account];
 /** Buckets of heights; together they take about 800 KB, however long the chain is. */
 const MAX_BUCKETS = 65_536;
 
 /**
- * Compares two multisets of pointers in bounded memory. Those that the blocks require and those that are stored come in
- * different orders, so each is added to, or subtracted from, a sum per bucket of heights. A bucket that is not zero
+ * Compares the stored pointers and account entries with those that the blocks require: two multisets, in bounded memory. They
+ * come in different orders, so each entry is added to, or subtracted from, a sum per bucket of heights. A bucket that is not zero
  * holds a difference; hiding one would take three independent coincidences.
  */
 export class PointerBalance {
+  readonly #database: Database;
+  readonly #extent: LevelExtent;
+  readonly #damages: DamageList;
   readonly #from: number;
   readonly #to: number;
   readonly #width: number;
@@ -21,7 +37,17 @@ export class PointerBalance {
   readonly #mixes: Uint32Array;
 
   /** The range is empty when `to` is below `from`. */
-  constructor({ from, to }: HeightRange) {
+  constructor(
+    { from, to }: HeightRange,
+    {
+      database,
+      extent,
+      damages,
+    }: { readonly database: Database; readonly extent: LevelExtent; readonly damages: DamageList },
+  ) {
+    this.#database = database;
+    this.#extent = extent;
+    this.#damages = damages;
     this.#from = from;
     this.#to = to;
     const heights = Math.max(0, to - from + 1);
@@ -32,21 +58,55 @@ export class PointerBalance {
     this.#mixes = new Uint32Array(buckets);
   }
 
-  covers(height: number): boolean {
-    return height >= this.#from && height <= this.#to;
-  }
-
-  /** The pointers and account entries that a sound block requires. */
-  expectAll(entry: BlockEntry, withAccounts: boolean): undefined {
+  /** Adds the pointers and account entries that a sound block requires. */
+  expect(entry: BlockEntry): undefined {
     const { height } = entry.block;
     const put: Put = (key, value) => this.#add(height, key, value, 1);
     putPointers(entry, put);
-    if (withAccounts) putAccounts(height, entry.collections, put);
+    if (isCovered(this.#extent, height)) putAccounts(height, entry.collections, put);
   }
 
-  /** A stored pointer, whose checksum has been checked. */
-  found(height: number, key: Buffer, value: Buffer): void {
-    this.#add(height, key, value, -1);
+  /**
+   * One pass over all that is stored, then a closer look at the heights that do not balance. Returns the number stored. `onStep`:
+   * called for every page of pointers, and for every height that is checked in detail. Expected errors: `StorageError`.
+   */
+  async check(onStep: (pointers: number) => void): Promise<number> {
+    let pointers = 0;
+    for (const prefix of LOOKUP_PREFIXES) {
+      for await (const page of this.#database.pages(prefixRange(prefix))) {
+        pointers += page.length;
+        onStep(pointers);
+        for (const entry of page) this.#addFound(entry);
+      }
+    }
+    const suspects = this.#differences();
+    for (const run of suspects) {
+      for (let height = run.from; height <= run.to; height += 1) {
+        onStep(pointers);
+        await this.#lookUpAll(height);
+      }
+    }
+    if (suspects.length > 0) await this.#findExtra(suspects);
+    return pointers;
+  }
+
+  #addFound([key, value]: Entry): void {
+    const damages = this.#damages;
+    const extent = this.#extent;
+    if (key[0] === Prefix.account && extent.coverage === 'unknown') return;
+    try {
+      const { height, name } = openLookup([key, value]);
+      if (!contains(extent.allowed, height)) {
+        damages.add('unexpected', height, `${name()}: ${notHeld(extent)}`);
+      } else if (key[0] === Prefix.account && extent.coverage === undefined) {
+        damages.add('unexpected', height, `${name()}: the store has no account index`);
+      } else if (height >= this.#from && height <= this.#to) {
+        this.#add(height, key, value, -1);
+      }
+    } catch (error) {
+      // Report a damaged pointer whatever height it names: the height may be the damaged part.
+      damages.addError('pointer', error);
+    }
   }
 
   #add(height: number, key: Buffer, value: Buffer, sign: 1 | -1): void {
@@ -60,7 +120,7 @@ export class PointerBalance {
   }
 
   /** The buckets that hold a difference, ascending. */
-  differences(): HeightRange[] {
+  #differences(): HeightRange[] {
     const runs: HeightRange[] = [];
     for (let bucket = 0; bucket < this.#counts.length; bucket += 1) {
       if (this.#counts[bucket] === 0 && this.#sums[bucket] === 0 && this.#mixes[bucket] === 0) continue;
@@ -68,6 +128,41 @@ export class PointerBalance {
       runs.push({ from, to: Math.min(from + this.#width - 1, this.#to) });
     }
     return runs;
+  }
+
+  /** Looks up every pointer that the block of a height requires. */
+  async #lookUpAll(height: number): Promise<void> {
+    const expected = await this.#expected(height, isCovered(this.#extent, height));
+    // A missing or damaged block is reported already, and its pointers are unknown.
+    if (expected === undefined) return;
+    await lookUp(height, expected, { damages: this.#damages, valueOf: (key) => this.#database.get(key) });
+  }
+
+  /** Looks for stored pointers of these heights that no block requires. */
+  async #findExtra(runs: readonly HeightRange[]): Promise<void> {
+    const extent = this.#extent;
+    for (const prefix of LOOKUP_PREFIXES) {
+      if (prefix === Prefix.account && extent.coverage === 'unknown') continue;
+      for await (const page of this.#database.pages(prefixRange(prefix))) {
+        for (const [key, value] of page) {
+          // The first pass has reported it.
+          const pointer = await unlessDamaged(() => openLookup([key, value]));
+          if (pointer === undefined || !contains(runs, pointer.height)) continue;
+          const { height, name } = pointer;
+          // Entries of uncovered heights may exist, as long as they are correct.
+          const expected = await this.#expected(height, extent.coverage !== undefined);
+          if (expected === undefined && contains(extent.required, height)) continue;
+          if (expected?.some(([other]) => other.equals(key)) === true) continue;
+          this.#damages.add('unexpected', height, `${name()}: no block requires it`);
+        }
+      }
+    }
+  }
+
+  /** `undefined` when the block is missing or damaged. */
+  async #expected(height: number, withAccounts: boolean): Promise<Entry[] | undefined> {
+    const entry = await unlessDamaged(() => readSoundEntry(this.#database, height));
+    return entry && entriesOf(entry, withAccounts);
   }
 }
 

@@ -2,18 +2,16 @@ import type { Logger } from '../../../observability/index.js';
 import { abortReason } from '../../../runtime/index.js';
 import { withDatabase } from '../../leveldb/directory/LevelDatabase.js';
 import { droppedAtOpen, prepareDirectory } from '../../leveldb/directory/storeDirectory.js';
-import { headBelow, storedHeights } from '../../leveldb/reading/checkHeights.js';
+import { headAt, storedHeights } from '../../leveldb/reading/checkHeights.js';
 import { readingOn } from '../../leveldb/reading/readingOn.js';
 import type { Database } from '../../records/Database.js';
 import { proofChecker } from '../../records/blocks/assembleBlock.js';
-import { contains } from '../../records/heightRanges.js';
 import { causesOf, isCorruption } from '../../StorageError.js';
 import { checkHeights, rangeToCheck, reportOf } from '../../verify/checkHeights.js';
 import type { VerifyOptions, VerifyProgress } from '../../verify/checkHeights.js';
 import { DamageList } from '../../verify/DamageList.js';
 import type { VerifyReport } from '../../verify/DamageList.js';
-import { checkPointers } from './checkPointers.js';
-import { checkStoreRecords, checkUnknownKeys, isCovered } from './checkStoreRecords.js';
+import { checkStoreRecords, checkUnknownKeys } from './checkStoreRecords.js';
 import { PointerBalance } from './PointerBalance.js';
 
 export interface VerifyDependencies {
@@ -22,7 +20,6 @@ export interface VerifyDependencies {
   readonly signal?: AbortSignal;
 }
 
-const DEFAULT_MAX_DAMAGES = 1000;
 /** Different words of LevelDB about what it cannot read. */
 const MAX_UNREADABLE = 20;
 
@@ -40,8 +37,8 @@ export async function verifyStore(
   options: VerifyOptions & { readonly path: string },
   dependencies: VerifyDependencies,
 ): Promise<VerifyReport> {
-  const { path, maxDamages = DEFAULT_MAX_DAMAGES } = options;
-  const damages = new DamageList({ max: maxDamages });
+  const { path, maxDamages } = options;
+  const damages = new DamageList(maxDamages);
   const step = (progress: VerifyProgress): void => {
     if (dependencies.signal?.aborted === true) throw abortReason(dependencies.signal);
     dependencies.onProgress?.(progress);
@@ -75,25 +72,19 @@ async function verifyDatabase(
   const extent = await checkStoreRecords(database, options, damages, { logger });
   if (extent === undefined) return reportOf(damages);
   const range = rangeToCheck(options, extent, damages);
-  const balance = new PointerBalance(range);
+  const balance = new PointerBalance(range, { database, extent, damages });
   const isWhole = options.from === undefined && options.to === undefined;
   const counts = await checkHeights(storedHeights(database, isWhole ? undefined : range, damages), {
     extent,
     range,
-    below: contains(extent.allowed, range.from - 1) ? await headBelow(database, range.from) : undefined,
+    headAt: (height) => headAt(database, height),
     damages,
     holds: proofChecker(options.chainId),
     objectionTo: options.objectionTo,
     onHeight: (height) => step({ phase: 'blocks', height, ...range }),
-    onSound: (entry) => balance.expectAll(entry, isCovered(extent, entry.block.height)),
+    onSound: (entry) => balance.expect(entry),
   });
-  const pointers = await checkPointers({
-    database,
-    extent,
-    balance,
-    damages,
-    onStep: (seen) => step({ phase: 'pointers', pointers: seen }),
-  });
+  const pointers = await balance.check((seen) => step({ phase: 'pointers', pointers: seen }));
   await checkUnknownKeys(database, damages);
   return reportOf(damages, { range, latestIndexedHeight: extent.live.to, ...counts, pointers });
 }

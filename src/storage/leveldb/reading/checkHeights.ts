@@ -1,11 +1,10 @@
-import { abortReason } from '../../../runtime/index.js';
 import { entriesOf } from '../../accounts/accountEntries.js';
 import type { CheckedHeights } from '../../port/IndexStore.js';
 import type { BlockHead, HeightRange } from '../../port/stored.js';
 import { covers } from '../../records/accountCoverage.js';
 import { openLookup } from '../../records/blocks/openPointers.js';
 import { readBlock } from '../../records/blocks/readBlocks.js';
-import { coverageOfBook, isCovered } from '../../records/book/StoreBook.js';
+import { coverageOfBook } from '../../records/book/StoreBook.js';
 import type { StoreBook } from '../../records/book/StoreBook.js';
 import type { Database, Entry } from '../../records/Database.js';
 import { within } from '../../records/heightRanges.js';
@@ -19,58 +18,41 @@ import {
 } from '../../records/schema.js';
 import type { KeyRange } from '../../records/schema.js';
 import { unlessDamaged } from '../../StorageError.js';
-import { checkHeights } from '../../verify/checkHeights.js';
-import type { HeightPass, StoredHeight } from '../../verify/checkHeights.js';
-import { DamageList } from '../../verify/DamageList.js';
+import { checkCovered, checkHeights } from '../../verify/checkHeights.js';
+import type { HeightTask, StoredHeight } from '../../verify/checkHeights.js';
+import type { DamageList } from '../../verify/DamageList.js';
 import { readingOn } from './readingOn.js';
 
-/** Of one check: damage that is everywhere need not be told at once. */
-const MAX_DAMAGES = 1_000;
-
 /** Like `IndexStore.check`, on the records themselves. `bookOf`: at the moment of the call. `holds`: see `proofChecker`. */
-export async function checkStored(
+export function checkStored(
   { bookOf, database }: { readonly bookOf: () => StoreBook; readonly database: Database },
   range: HeightRange,
-  { holds, signal }: { readonly holds: HeightPass['holds']; readonly signal: AbortSignal | undefined },
+  how: Pick<HeightTask, 'holds'> & { readonly signal: AbortSignal | undefined },
 ): Promise<CheckedHeights> {
-  const damages = new DamageList({ max: MAX_DAMAGES });
   // What cannot be read is missing, and found as that.
   const sound = readingOn(database, () => undefined);
-  const book = bookOf();
-  const { accounts } = book;
-  const { firstHeight, schemaVersion, sporks } = book.live.meta;
-  const required = within(coverageOfBook(book), range);
-  const extent = {
-    live: { from: firstHeight, to: book.live.latestIndexedHeight },
-    published: required,
-    open: [],
-    required,
-    allowed: required,
+  const { accounts, live, unproven } = bookOf();
+  const { schemaVersion, sporks } = live.meta;
+  const known = {
+    coverage: () => coverageOfBook(bookOf()),
     sporks,
-    unproven: schemaVersion < PROOFS_SCHEMA_VERSION ? undefined : book.unproven,
+    unproven: schemaVersion < PROOFS_SCHEMA_VERSION ? undefined : unproven,
   };
-  const below = isCovered(book, range.from - 1) ? await headBelow(sound, range.from) : undefined;
-  let bytes = 0;
-  for (const part of required) {
-    const counts = await checkHeights(storedHeights(sound, part, damages), {
-      extent,
-      range: part,
-      below: part.from === range.from ? below : undefined,
-      damages,
-      holds,
-      onHeight: () => {
-        if (signal?.aborted === true) throw abortReason(signal);
-      },
+  return checkCovered(range, known, how, (task) => {
+    const { damages, extent } = task;
+    const heights = async function* () {
+      for (const part of within(extent.required, range)) yield* storedHeights(sound, part, damages);
+    };
+    return checkHeights(heights(), {
+      ...task,
+      headAt: (height) => headAt(sound, height),
       onSound: (entry) => {
         const { height } = entry.block;
         const expected = entriesOf(entry, covers(accounts, height));
         return checkPointers(height, expected, { damages, valueOf: (key) => valueAt(sound, key) });
       },
     });
-    bytes += counts.bytes;
-  }
-  // A height may have left the index meanwhile.
-  return { bytes, damages: damages.at(coverageOfBook(bookOf())) };
+  });
 }
 
 /** Looks up every pointer and account entry that the block of a height requires. */
@@ -96,9 +78,9 @@ async function valueAt(database: Database, key: Buffer): Promise<Buffer | undefi
   return entry?.[1];
 }
 
-/** The block below a height; `undefined` where it is damaged or missing, which is not part of this check. */
-export function headBelow(database: Database, height: number): Promise<BlockHead | undefined> {
-  return unlessDamaged(async () => (await readBlock(database, height - 1))?.block);
+/** See `HeightPass`. */
+export function headAt(database: Database, height: number): Promise<BlockHead | undefined> {
+  return unlessDamaged(async () => (await readBlock(database, height))?.block);
 }
 
 /**

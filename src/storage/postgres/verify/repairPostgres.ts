@@ -1,9 +1,8 @@
 import { abortReason } from '../../../runtime/index.js';
-import { unchanged } from '../../integrity/repair.js';
+import { outcomeOf, unchanged } from '../../integrity/repair.js';
 import type { RepairOptions, RepairReport } from '../../integrity/repair.js';
 import type { VerifyReport } from '../../verify/DamageList.js';
 import { repairedBook } from '../../records/book/repairedBook.js';
-import { coverageOfBook } from '../../records/book/StoreBook.js';
 import { without } from '../../records/heightRanges.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
 import { StorageError } from '../../StorageError.js';
@@ -43,7 +42,9 @@ export async function repairPostgres(
   const database = new PostgresDatabase(databasePlace(url), dependencies, { patienceMs });
   try {
     // From here on no other process changes the live range.
-    const fence = apply ? await takeFence(database) : undefined;
+    const fence = apply
+      ? await database.transaction((session) => Fence.take(database, session, { table: 'store' }))
+      : undefined;
     const verify = (): Promise<VerifyReport> => verifyPostgres({ url, chainId }, dependencies);
     const found = await verify();
     const report = unchanged(found);
@@ -68,10 +69,6 @@ export async function repairPostgres(
   }
 }
 
-function takeFence(database: PostgresDatabase): Promise<Fence> {
-  return database.transaction((session) => Fence.take(database, session, { table: 'store' }));
-}
-
 /** Rebuilds the rows of sound blocks, and damaged scripts. */
 async function repairAll(
   fence: Fence,
@@ -86,8 +83,4 @@ async function repairAll(
       await fence.write((session) => repairRows(session, range));
     }
   }
-}
-
-function outcomeOf({ book, holes }: ReturnType<typeof repairedBook>) {
-  return { kept: coverageOfBook(book), holes, keptThrough: book.live.latestIndexedHeight };
 }

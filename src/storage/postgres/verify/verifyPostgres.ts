@@ -5,10 +5,10 @@ import type { CheckedHeights } from '../../port/IndexStore.js';
 import type { HeightRange } from '../../port/stored.js';
 import { proofChecker } from '../../records/blocks/assembleBlock.js';
 import { openEvidence } from '../../records/blocks/committeeEvidence.js';
-import { contains, within } from '../../records/heightRanges.js';
+import { within } from '../../records/heightRanges.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
-import { checkHeights, extentOf, rangeToCheck, reportOf } from '../../verify/checkHeights.js';
-import type { HeightPass, StoredHeight, VerifyOptions } from '../../verify/checkHeights.js';
+import { checkCovered, checkHeights, extentOf, rangeToCheck, reportOf } from '../../verify/checkHeights.js';
+import type { HeightTask, StoredHeight, VerifyOptions } from '../../verify/checkHeights.js';
 import { DamageList } from '../../verify/DamageList.js';
 import type { VerifyReport } from '../../verify/DamageList.js';
 import { databasePlace } from '../connection/databasePlace.js';
@@ -31,7 +31,6 @@ import { microsecondsOf } from '../tables/BlockRows.js';
 
 /** Heights read at once. */
 const HEIGHTS_AT_ONCE = 50;
-const MAX_DAMAGES = 1000;
 
 export type PostgresVerifyDependencies = VerifyDependencies & PostgresDatabaseDependencies;
 
@@ -41,13 +40,13 @@ export type PostgresVerifyDependencies = VerifyDependencies & PostgresDatabaseDe
  * store); the signal's abort reason.
  */
 export async function verifyPostgres(
-  { url, chainId, objectionTo, maxDamages = MAX_DAMAGES, ...asked }: VerifyOptions & { readonly url: string },
+  { url, chainId, objectionTo, maxDamages, ...asked }: VerifyOptions & { readonly url: string },
   { clock, logger, onProgress, signal }: PostgresVerifyDependencies,
 ): Promise<VerifyReport> {
   const database = new PostgresDatabase(databasePlace(url), { clock, logger });
   try {
     await prepareDatabase(database, { chainId, create: false, isReadOnly: true });
-    const damages = new DamageList({ max: maxDamages });
+    const damages = new DamageList(maxDamages);
     const coverage = await readCoverage(database);
     const live = coverage.at(-1) ?? { from: 0, to: -1 };
     const waiting = await readHeads(database, live.to + 1, Number.MAX_SAFE_INTEGER);
@@ -82,38 +81,19 @@ export async function verifyPostgres(
 export async function checkStored(
   database: Session,
   range: HeightRange,
-  { holds, signal }: { readonly holds: HeightPass['holds']; readonly signal: AbortSignal | undefined },
+  how: Pick<HeightTask, 'holds'> & { readonly signal: AbortSignal | undefined },
 ): Promise<CheckedHeights> {
-  const damages = new DamageList({ max: MAX_DAMAGES });
-  const coverage = await readCoverage(database);
-  const live = coverage.at(-1) ?? range;
-  const required = within(coverage, range);
-  const sporks = await readSporks(database);
-  const { bytes } = await checkRows(database, {
-    extent: { live, published: required, open: [], required, allowed: required, sporks },
-    range,
-    damages,
-    holds,
-    onHeight: () => {
-      if (signal?.aborted === true) throw abortReason(signal);
-    },
-  });
-  // A height may have left the coverage meanwhile.
-  return { bytes, damages: damages.at(await readCoverage(database)) };
+  const known = { coverage: () => readCoverage(database), sporks: await readSporks(database) };
+  return checkCovered(range, known, how, (task) => checkRows(database, task));
 }
 
 /** The heights of a database, and all rows of theirs. */
-async function checkRows(
-  database: Session,
-  pass: Pick<HeightPass, 'extent' | 'range' | 'damages' | 'holds' | 'objectionTo' | 'onHeight'>,
-) {
-  const { damages, extent, range } = pass;
+async function checkRows(database: Session, task: HeightTask) {
+  const { damages, extent, range } = task;
   const check: RowCheck = { damages, database, sound: new Set(), expected: new Set(), pointers: 0 };
-  const below = contains(extent.allowed, range.from - 1) ? range.from - 1 : undefined;
-  const [head] = below === undefined ? [] : await readHeads(database, below, below);
   const counts = await checkHeights(storedHeights(within(extent.allowed, range), check), {
-    ...pass,
-    below: head,
+    ...task,
+    headAt: async (height) => (await readHeads(database, height, height))[0],
     onSound: (entry) => {
       check.sound.add(entry.block.height);
       for (const row of expectedRows(entry)) check.expected.add(row);

@@ -18,7 +18,7 @@ import { corruptRecord } from '../../StorageError.js';
 import type { CollectionShape } from '../coding/blockRecord.js';
 import type { Database } from '../Database.js';
 import { blockKey } from '../schema.js';
-import { openBlockRecord, readWhole, wholeBody } from './readBlocks.js';
+import { collectionsIn, openBlockRecord, readWhole, wholeBody } from './readBlocks.js';
 import type { ReadBlock } from './readBlocks.js';
 
 /** Values of a block's body by chunk number. */
@@ -44,23 +44,17 @@ export function assembleEntry(
   );
 }
 
-function soundEntry(
-  { block, shapes }: ReadBlock,
-  bytes: Buffer,
-  holds?: (block: FinalizedBlock) => boolean,
-): BlockEntry {
+function soundEntry(read: ReadBlock, bytes: Buffer, holds?: (block: FinalizedBlock) => boolean): BlockEntry {
+  const { block, shapes } = read;
   const { height } = block;
   if (Buffer.compare(decodeBlockMessage(block.encoded).encoded, block.encoded) !== 0) {
     throw corruptRecord('block record', height, 'the block is not in canonical encoding');
   }
   if (holds?.(block) === false)
     throw corruptRecord('block record', height, 'the block does not hash to its id');
-  let offset = 0;
-  const collections = block.collectionIds.map((id, index) => {
-    const { length, transactionCount } = shapes[index] as CollectionShape;
-    const collection = recompute(height, index, id, bytes.subarray(offset, offset + length));
-    offset += length;
-    if (collection.ranges.length !== 2 * transactionCount) {
+  const collections = collectionsIn(read, bytes).map((stored, index) => {
+    const collection = recompute(height, index, block.collectionIds[index] as Identifier, stored);
+    if (collection.ranges.length !== 2 * (shapes[index] as CollectionShape).transactionCount) {
       throw corruptRecord('block record', height, `collection ${index} has another number of transactions`);
     }
     return collection;

@@ -126,6 +126,12 @@ export function wholeBody(read: ReadBlock, valueOf: (chunk: number) => Buffer | 
   return bodySlice(read, { offset: 0, length: read.bodyLength }, valueOf);
 }
 
+/** The collections in a whole body, in guarantee order. */
+export function collectionsIn({ shapes }: ReadBlock, body: Buffer): Buffer[] {
+  let end = 0;
+  return shapes.map(({ length }) => body.subarray(end, (end += length)));
+}
+
 /** The chunks that hold part of a body; none (`last` below `first`) for an empty part. */
 function chunksOf({ bodyLength }: ReadBlock, { offset, length }: Slice) {
   const chunkBytes = bodyLength <= MAX_WHOLE_BODY_BYTES ? bodyLength : BODY_CHUNK_BYTES;

@@ -12,9 +12,8 @@ import { corruptRecord, isCorruption } from '../../StorageError.js';
 import type { StorageError } from '../../StorageError.js';
 import { openEvidence } from '../blocks/committeeEvidence.js';
 import type { ReadPlace } from '../blocks/openPointers.js';
-import { readBlock, readSlice, readWhole } from '../blocks/readBlocks.js';
+import { collectionsIn, readBlock, readSlice, readWhole } from '../blocks/readBlocks.js';
 import type { Values } from '../blocks/readBlocks.js';
-import type { CollectionShape } from '../coding/blockRecord.js';
 import type { Entry } from '../Database.js';
 import { contains } from '../heightRanges.js';
 import type { HeightRanges } from '../heightRanges.js';
@@ -108,14 +107,12 @@ export abstract class RecordReader implements StoredReads {
       const found = await this.#present(height, () => readWhole(this.#source.values, height));
       if (found === undefined) return undefined;
       const { body, read } = found;
-      let offset = 0;
-      const collections = read.block.collectionIds.map((id, collectionIndex) => {
-        const end = offset + (read.shapes[collectionIndex] as CollectionShape).length;
-        const encoded = body.subarray(offset, end);
-        offset = end;
-        return { id, place: { height, collectionIndex }, blockId: read.block.id, encoded };
+      const { block, transactionCounts } = read;
+      const collections = collectionsIn(read, body).map((encoded, collectionIndex) => {
+        const id = block.collectionIds[collectionIndex] as Identifier;
+        return { id, place: { height, collectionIndex }, blockId: block.id, encoded };
       });
-      return { block: read.block, transactionCounts: read.transactionCounts, collections };
+      return { block, transactionCounts, collections };
     });
   }
 
