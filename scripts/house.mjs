@@ -108,7 +108,7 @@ const subFloors = {
   'api/rest': [['routes'], ['eventStream.ts']],
   'app/health': [['diagnose.ts'], ['DaemonState.ts'], ['watches'], ['heldUp.ts']],
   'app/line': [['history'], ['buildLine.ts']],
-  'ranges/pgboss': [['SharedPlans.ts', 'WorkerRegistry.ts'], ['Claim.ts'], ['Boss.ts']],
+  'ranges/pgboss': [['PlanQueues.ts', 'WorkerRegistry.ts'], ['Claim.ts'], ['Boss.ts']],
   'storage/integrity': [['verify']],
   'storage/leveldb': [['ranges'], ['removal'], ['writing'], ['reading'], ['directory']],
   'storage/records': [

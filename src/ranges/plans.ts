@@ -1,6 +1,6 @@
 import { OperatorError } from '../runtime/index.js';
 import { joined, MAX_PLANS } from '../storage/index.js';
-import type { BackfillPlan, HeightRange, OpenRange } from '../storage/index.js';
+import type { BackfillPlan, HeightRange, OpenRange, RangeFacts } from '../storage/index.js';
 import { countHeights, lacking } from './planner.js';
 import type { BackfillState, RangePhase, ServedHeights, WantedPlan } from './ports.js';
 
@@ -13,20 +13,19 @@ export function isDisputed({ failures }: Pick<OpenRange, 'failures'>): boolean {
   return failures >= FAILURES_BEFORE_DISPUTE;
 }
 
-/** Coverage and plans of a store. */
-export interface PlannedStore {
-  readonly plans: readonly BackfillPlan[];
-  readonly coverage: readonly HeightRange[];
-  /** `undefined` while it has no block. */
-  readonly live: HeightRange | undefined;
+/** The range that follows the head, the highest that is covered; `undefined` while it has no block. */
+export function liveOf(coverage: readonly HeightRange[]): HeightRange | undefined {
+  const live = coverage.at(-1);
+  return live === undefined || live.to < live.from ? undefined : live;
 }
 
 /** Checks a wanted plan and gives it the number `id`. Expected errors: OperatorError `usage`. */
 export function newPlan(
   { from, to, order }: WantedPlan,
   id: number,
-  { plans, coverage, live }: PlannedStore,
+  { plans, coverage }: Pick<RangeFacts, 'plans' | 'coverage'>,
 ): BackfillPlan {
+  const live = liveOf(coverage);
   if (live === undefined)
     throw usage(
       'The store holds nothing yet: begin the live range first (start), then plan what lies below it.',
@@ -74,15 +73,10 @@ export function bordersOf(chain: ServedHeights): readonly number[] {
 
 /** Plans, open ranges, and the heights that are still missing. */
 export function backfillState(
-  known: {
-    readonly plans: readonly BackfillPlan[];
-    readonly open: readonly OpenRange[];
-    readonly coverage: readonly HeightRange[];
-  },
+  { plans, open, coverage }: RangeFacts,
   chain: ServedHeights,
   isRunning: (range: HeightRange) => boolean,
 ): BackfillState {
-  const { plans, open, coverage } = known;
   const there = [...coverage, ...open.map(({ from, next }) => ({ from, to: next - 1 }))];
   const missing = lacking(plans, there);
   return {

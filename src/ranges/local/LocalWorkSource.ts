@@ -14,7 +14,7 @@ import { common, cutNext, lacking } from '../planner.js';
 const LOOK_AGAIN_MS = 5_000;
 
 interface LocalWorkSourceDependencies {
-  readonly store: Pick<IndexStore, 'coverage' | 'latestBlock' | 'latestIndexedHeight' | 'meta' | 'ranges'>;
+  readonly store: Pick<IndexStore, 'coverage' | 'latestBlock' | 'ranges'>;
   readonly chain: ServedHeights;
   readonly clock: Clock;
   readonly random: Random;
@@ -67,12 +67,7 @@ export class LocalWorkSource implements WorkSource {
       const { store } = this.#dependencies;
       const before = store.ranges.plans();
       const id = Math.max(0, ...before.map((other) => other.id)) + 1;
-      const first = store.latestBlock() === undefined ? undefined : store.meta()?.firstHeight;
-      const plan = newPlan({ from, to, order }, id, {
-        plans: before,
-        coverage: store.coverage(),
-        live: first === undefined ? undefined : { from: first, to: store.latestIndexedHeight() },
-      });
+      const plan = newPlan({ from, to, order }, id, { plans: before, coverage: store.coverage() });
       await store.ranges.change({ plans: [...before, plan] });
       this.#dependencies.logger.info({ plan: id, from, to, order }, 'backfill planned');
       this.notify();

@@ -3,15 +3,24 @@ import { AbortError, backoffMs, Pause } from '../../runtime/index.js';
 import { DatabaseFault, joined, overlap, RangeTakenError, StorageError } from '../../storage/index.js';
 import type { BackfillPlan, HeightRange, RangeFacts, RangeStore, Session } from '../../storage/index.js';
 import { common, lacking } from '../planner.js';
-import { backfillState, bordersOf, FAILURES_BEFORE_DISPUTE, isDisputed, RETRY_BACKOFF } from '../plans.js';
+import {
+  backfillState,
+  bordersOf,
+  choosePlans,
+  FAILURES_BEFORE_DISPUTE,
+  isDisputed,
+  liveOf,
+  newPlan,
+  RETRY_BACKOFF,
+} from '../plans.js';
 import type { BackfillState, RangeJob, WantedPlan, WorkerState, WorkSource } from '../ports.js';
 import { RunningRanges } from '../RunningRanges.js';
 import type { RangeRun } from '../RunningRanges.js';
 import { SporkTurns } from '../SporkTurns.js';
 import type { HeldJob } from './Boss.js';
 import type { Claim } from './Claim.js';
-import { liveOf, planVersions, SharedPlans } from './SharedPlans.js';
-import type { PlanJob, SharedWork } from './SharedPlans.js';
+import { PlanQueues, planVersions } from './PlanQueues.js';
+import type { PlanJob, SharedWork } from './PlanQueues.js';
 import { readWorkers } from './WorkerRegistry.js';
 import type { WorkerRegistry } from './WorkerRegistry.js';
 
@@ -37,7 +46,7 @@ export class BossWorkSource implements WorkSource {
   readonly #parts: SharedWork;
   /** This process among the workers; `undefined` for a command, which takes no work. */
   readonly #registry: WorkerRegistry | undefined;
-  readonly #plans: SharedPlans;
+  readonly #queues: PlanQueues;
   readonly #turns = new SporkTurns();
   readonly #running: RunningRanges<JobRun>;
   #facts: RangeFacts = { coverage: [], open: [], plans: [] };
@@ -55,7 +64,7 @@ export class BossWorkSource implements WorkSource {
     this.#parts = parts;
     this.#registry = registry;
     this.#pause = new Pause(parts);
-    this.#plans = new SharedPlans(parts);
+    this.#queues = new PlanQueues(parts);
     this.#running = new RunningRanges(parts.book, parts.logger, () => this.#pause.wake());
     this.#polling = parts.boss.database.watch<never>(() => this.#poll(), POLL_EVERY_MS, this.#closing.signal);
   }
@@ -100,38 +109,72 @@ export class BossWorkSource implements WorkSource {
     return undefined;
   }
 
+  /** This and the next four: one transaction each, with the jobs that belong to the change. */
   async plan(wanted: WantedPlan): Promise<BackfillPlan> {
-    const plan = await this.#plans.add(wanted);
+    const { book, boss, logger } = this.#parts;
+    let tried: BackfillPlan | undefined;
+    const plan = await book.transact(async ({ session, write, ...facts }) => {
+      // The previous attempt was committed, but its answer was lost.
+      const done = facts.plans.find((each) => each.id === tried?.id && each.from === tried.from);
+      if (done !== undefined) return done;
+      const taken = [...facts.plans.map(({ id }) => id), ...(await planVersions(boss)).keys()];
+      const planned = newPlan(wanted, Math.max(0, ...taken) + 1, facts);
+      tried = planned;
+      await this.#queues.makeQueue(planned.id);
+      await this.#queues.fill(session, planned, planned, facts);
+      await write({ plans: [...facts.plans, planned] });
+      return planned;
+    });
     const { id, from, to, order } = plan;
-    this.#parts.logger.info({ plan: id, from, to, order }, 'backfill planned');
+    logger.info({ plan: id, from, to, order }, 'backfill planned');
     await this.refresh();
     return plan;
   }
 
   async pause(id?: number): Promise<void> {
-    await this.#plans.setPaused(id, true);
-    await this.refresh();
+    await this.#setPaused(id, true);
     await this.#giveBackUnwanted();
   }
 
-  async resume(id?: number): Promise<void> {
-    await this.#plans.setPaused(id, false);
+  resume(id?: number): Promise<void> {
+    return this.#setPaused(id, false);
+  }
+
+  async #setPaused(id: number | undefined, isPaused: boolean): Promise<void> {
+    await this.#parts.book.transact(async ({ plans, write }) => {
+      const { chosen } = choosePlans(plans, id);
+      if (chosen.length === 0) return;
+      await write({ plans: plans.map((plan) => (chosen.includes(plan) ? { ...plan, isPaused } : plan)) });
+    });
     await this.refresh();
   }
 
   async cancel(id?: number): Promise<void> {
-    const gone = await this.#plans.remove(id);
+    const { book, logger } = this.#parts;
+    const gone = await book.transact(async ({ open, plans, write }) => {
+      const { chosen, kept } = choosePlans(plans, id);
+      const isOf = (range: HeightRange, some: readonly HeightRange[]): boolean =>
+        some.some((plan) => overlap(plan, range));
+      const dropped = open.filter((range) => isOf(range, chosen) && !isOf(range, kept));
+      if (chosen.length > 0) await write({ plans: kept, dropped });
+      return chosen;
+    });
     await this.refresh();
     await this.#giveBackUnwanted();
     for (const plan of gone) {
       for (const version of this.#versions.get(plan.id) ?? [])
-        await this.#plans.removeQueue(plan.id, version);
-      this.#parts.logger.info({ plan: plan.id }, 'backfill cancelled');
+        await this.#queues.removeQueue(plan.id, version);
+      logger.info({ plan: plan.id }, 'backfill cancelled');
     }
   }
 
   async redrive(): Promise<number> {
-    const count = await this.#plans.redrive();
+    const count = await this.#parts.book.transact(async ({ open, plans, session, write }) => {
+      const disputed = open.filter(isDisputed);
+      await write({ failed: disputed.map(({ from, to }) => ({ from, to, failures: 0 })) });
+      await this.#queues.resumeAll(session, plans);
+      return disputed.length;
+    });
     await this.refresh();
     return count;
   }
@@ -170,7 +213,7 @@ export class BossWorkSource implements WorkSource {
   /** The next range; `undefined`: there is none now. Expected errors: `StorageError`. */
   async #takeNext(): Promise<RangeJob | undefined> {
     const { workVersion } = this.#parts;
-    if (this.#registry === undefined || liveOf(this.#facts) === undefined) return undefined;
+    if (this.#registry === undefined || liveOf(this.#facts.coverage) === undefined) return undefined;
     const ours = this.#facts.plans
       .filter(({ id, isPaused }) => !isPaused && this.#versions.get(id)?.includes(workVersion) === true)
       // Readers wait for damaged heights.
@@ -206,7 +249,7 @@ export class BossWorkSource implements WorkSource {
     session: Session,
     plans: readonly BackfillPlan[],
   ): Promise<{ readonly plan: BackfillPlan; readonly job: HeldJob<PlanJob> } | undefined> {
-    const queues = this.#plans;
+    const queues = this.#queues;
     for (const plan of plans) {
       const job = await queues.takePart(session, plan);
       if (job !== undefined) return { plan, job };
@@ -266,7 +309,7 @@ export class BossWorkSource implements WorkSource {
     const again = await book.transact(async ({ session, ...facts }) => {
       await claim.complete(session);
       if (!facts.plans.some(({ id }) => id === plan.id)) return 0;
-      return this.#plans.fill(session, plan, { from, to }, facts);
+      return this.#queues.fill(session, plan, { from, to }, facts);
     });
     if (again > 0)
       logger.warn({ plan: plan.id, from, to, ranges: again }, 'ranges were missing and are planned again');
@@ -349,7 +392,7 @@ export class BossWorkSource implements WorkSource {
     void this.#giveBackUnwanted();
     if (registry === undefined || clock.monotonic() - this.#maintainedAtMs < MAINTAIN_EVERY_MS) return;
     this.#maintainedAtMs = clock.monotonic();
-    await this.#plans.maintain(registry.workers());
+    await this.#queues.maintain(registry.workers());
   }
 }
 

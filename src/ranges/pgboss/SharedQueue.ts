@@ -4,8 +4,8 @@ import type { Clock, Random } from '../../runtime/index.js';
 import type { KillMode, Leadership, WorkerState } from '../ports.js';
 import { Boss } from './Boss.js';
 import { BossWorkSource } from './BossWorkSource.js';
-import { planVersions } from './SharedPlans.js';
-import type { QueueParts, SharedWork } from './SharedPlans.js';
+import { planVersions } from './PlanQueues.js';
+import type { QueueParts, SharedWork } from './PlanQueues.js';
 import { killWorkers, LIVE_QUEUE, readWorkers, WorkerRegistry } from './WorkerRegistry.js';
 
 /** Raised when ranges are filled in or stored differently than before: see docs/scale-out.md, upgrading. */

@@ -9,7 +9,7 @@ import { within } from './Boss.js';
 import type { Boss, HeldJob } from './Boss.js';
 import { Claim, giveBack } from './Claim.js';
 import type { ClaimKey } from './Claim.js';
-import type { PlanJob } from './SharedPlans.js';
+import type { PlanJob } from './PlanQueues.js';
 
 /** Of the row, and of every job that is held: pg-boss gives one away after ten seconds without. */
 const BEAT_EVERY_MS = 2_000;

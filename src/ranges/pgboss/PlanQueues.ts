@@ -3,8 +3,8 @@ import type { Clock, Random } from '../../runtime/index.js';
 import { overlap } from '../../storage/index.js';
 import type { BackfillPlan, HeightRange, RangeFacts, Session, SharedRangeBook } from '../../storage/index.js';
 import { cutAll, lacking } from '../planner.js';
-import { bordersOf, choosePlans, isDisputed, newPlan } from '../plans.js';
-import type { FillOrder, ServedHeights, WantedPlan, WorkerState } from '../ports.js';
+import { bordersOf } from '../plans.js';
+import type { FillOrder, ServedHeights, WorkerState } from '../ports.js';
 import { JOBS_SCHEMA, within } from './Boss.js';
 import type { Boss, HeldJob } from './Boss.js';
 
@@ -44,63 +44,20 @@ export interface QueueParts {
 }
 
 /**
- * The plans of a store that many machines fill: each change is one transaction, with the jobs that belong to it. Each plan and
- * version of the work has a queue of its own. So a paused plan can be skipped, a cancelled plan loses its queue, and a worker
- * finds only work that it can do. Expected errors of all: `StorageError`; OperatorError `usage`.
+ * The jobs of the plans of a store that many machines fill. Each plan and version of the work has a queue of its own. So a paused
+ * plan can be skipped, a cancelled plan loses its queue, and a worker finds only work that it can do. Expected errors of all:
+ * `StorageError`.
  */
-export class SharedPlans {
+export class PlanQueues {
   readonly #parts: SharedWork;
 
   constructor(parts: SharedWork) {
     this.#parts = parts;
   }
 
-  /** Adds the plan, and jobs for its ranges. */
-  async add(wanted: WantedPlan): Promise<BackfillPlan> {
-    let tried: BackfillPlan | undefined;
-    return this.#parts.book.transact(async ({ session, write, ...facts }) => {
-      // The previous attempt was committed, but its answer was lost.
-      const done = facts.plans.find((each) => each.id === tried?.id && each.from === tried.from);
-      if (done !== undefined) return done;
-      const taken = [...facts.plans.map(({ id }) => id), ...(await planVersions(this.#parts.boss)).keys()];
-      const planned = newPlan(wanted, Math.max(0, ...taken) + 1, { ...facts, live: liveOf(facts) });
-      tried = planned;
-      await this.#parts.boss.makeQueue(this.#nameOf(planned.id), 'standard');
-      await this.fill(session, planned, planned, facts);
-      await write({ plans: [...facts.plans, planned] });
-      return planned;
-    });
-  }
-
-  /** Without `id`, every plan. */
-  async setPaused(id: number | undefined, isPaused: boolean): Promise<void> {
-    await this.#parts.book.transact(async ({ plans, write }) => {
-      const { chosen } = choosePlans(plans, id);
-      if (chosen.length === 0) return;
-      await write({ plans: plans.map((plan) => (chosen.includes(plan) ? { ...plan, isPaused } : plan)) });
-    });
-  }
-
-  /** Removes plans, and their open ranges that no other plan includes. Returns the removed plans; their queues stay. */
-  async remove(id: number | undefined): Promise<readonly BackfillPlan[]> {
-    return this.#parts.book.transact(async ({ open, plans, write }) => {
-      const { chosen, kept } = choosePlans(plans, id);
-      const dropped = open.filter(
-        (range) => chosen.some((plan) => overlap(plan, range)) && !kept.some((plan) => overlap(plan, range)),
-      );
-      if (chosen.length > 0) await write({ plans: kept, dropped });
-      return chosen;
-    });
-  }
-
-  /** Lets disputed ranges run again. Returns how many. */
-  redrive(): Promise<number> {
-    return this.#parts.book.transact(async ({ open, plans, session, write }) => {
-      const disputed = open.filter(isDisputed);
-      await write({ failed: disputed.map(({ from, to }) => ({ from, to, failures: 0 })) });
-      await this.#resumeAll(session, plans);
-      return disputed.length;
-    });
+  /** Creates the queue of a plan, for this version of the work. */
+  makeQueue(plan: number): Promise<void> {
+    return this.#parts.boss.makeQueue(this.#nameOf(plan), 'standard');
   }
 
   #nameOf(plan: number, version = this.#parts.workVersion): string {
@@ -147,7 +104,7 @@ export class SharedPlans {
       const plan = facts.plans.find((each) => each.id === id);
       // Another process was faster, or the plan is filled.
       if (plan === undefined || (await this.#hasJobs(session, id))) return 0;
-      await boss.makeQueue(this.#nameOf(id), 'standard');
+      await this.makeQueue(id);
       return this.fill(session, plan, plan, facts);
     });
     if (made > 0) logger.warn({ plan: id, ranges: made }, 'a plan had no jobs and is planned again');
@@ -186,7 +143,7 @@ export class SharedPlans {
   }
 
   /** Lets jobs that were set aside be taken again, as part of a transaction. */
-  async #resumeAll(session: Session, plans: readonly BackfillPlan[]): Promise<void> {
+  async resumeAll(session: Session, plans: readonly BackfillPlan[]): Promise<void> {
     const { rows } = await session.query<{ name: string; id: string }>({
       text: `SELECT name, id FROM ${JOBS_SCHEMA}.job WHERE name = ANY ($1) AND state = 'cancelled'`,
       values: [plans.map(({ id }) => this.#nameOf(id))],
@@ -271,10 +228,4 @@ function priorityOf(height: number, order: FillOrder): number {
 function bandOf({ from, to }: HeightRange, order: FillOrder): Band {
   const ends = [priorityOf(from, order), priorityOf(to, order)];
   return { minPriority: Math.min(...ends), maxPriority: Math.max(...ends) };
-}
-
-/** The range that follows the head; `undefined` while it has no block. */
-export function liveOf({ coverage }: RangeFacts): HeightRange | undefined {
-  const live = coverage.at(-1);
-  return live === undefined || live.to < live.from ? undefined : live;
 }
