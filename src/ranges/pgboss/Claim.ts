@@ -22,7 +22,8 @@ export class Claim<D = object> {
   readonly #lost = new AbortController();
   #job: HeldJob<D>;
   #heldSinceMs: number;
-  #isOver = false;
+  /** From the transaction that took it, once that is committed, to the end. */
+  #isHeld = false;
   /** A heartbeat then finds no job, which does not mean that it is lost. */
   #isCompleted = false;
   /** The heartbeat under way. */
@@ -92,14 +93,19 @@ export class Claim<D = object> {
    * and the attempt has another number.
    */
   beat(): Promise<boolean> {
-    if (this.#isOver || this.lost.aborted) return Promise.resolve(false);
+    if (!this.#isHeld || this.lost.aborted) return Promise.resolve(false);
     this.#beating ??= this.#beat().finally(() => (this.#beating = undefined));
     return this.#beating;
   }
 
+  /** Call it when the transaction that took the job is committed: before, a heartbeat would find no such job. */
+  begin(): void {
+    this.#isHeld = true;
+  }
+
   /** No heartbeat counts any more. Waits for the one under way. */
   async end(): Promise<void> {
-    this.#isOver = true;
+    this.#isHeld = false;
     await this.#beating;
   }
 
@@ -111,7 +117,7 @@ export class Claim<D = object> {
     try {
       if (this.#clock.monotonic() - this.#heldSinceMs > RENEW_AFTER_MS) return await this.#renew();
       const response = await this.#boss.run((jobs) => jobs.touch(this.#job.name, this.#job));
-      if (affectedBy(response) !== 1 && !this.#isOver && !this.#isCompleted) this.#lose();
+      if (affectedBy(response) !== 1 && this.#isHeld && !this.#isCompleted) this.#lose();
     } catch (error) {
       // The database is away; the next heartbeat shows whether the job is still ours.
       if (!(error instanceof StorageError)) throw error;

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { Logger } from '../../observability/index.js';
-import type { Clock } from '../../runtime/index.js';
+import { every } from '../../runtime/index.js';
+import type { Clock, Timer } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
 import type { HeightRange, PostgresDatabase, Session } from '../../storage/index.js';
 import type { KillMode, Leader, Leadership, Term, WorkerState } from '../ports.js';
@@ -11,8 +12,9 @@ import { Claim, giveBack } from './Claim.js';
 import type { ClaimKey } from './Claim.js';
 import type { PlanJob } from './PlanQueues.js';
 
-/** Of the row, and of every job that is held: pg-boss gives one away after ten seconds without. */
 const BEAT_EVERY_MS = 2_000;
+/** How often to show pg-boss which jobs are held: three times within its timeout. */
+const TOUCH_EVERY_MS = 3_000;
 /** Without a beat for this time, another worker gives back its jobs: three beats are missing, and a fourth is late. */
 const SILENT_AFTER_MS = 7_000;
 /** After this time without reading the rows, a worker judges no other: the database was away, or this process was suspended. */
@@ -33,14 +35,6 @@ type AnyJob = Partial<PlanJob>;
 /** What a worker holds: the job, and the heights if it is a range. */
 type Held = ClaimKey & { readonly [End in keyof HeightRange]?: number | undefined };
 
-interface WorkerDependencies {
-  readonly boss: Boss;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  /** Called once when the operator wants this process to end. */
-  readonly onKill: (mode: KillMode) => void;
-}
-
 /** A worker as it was last seen. */
 interface Seen {
   readonly beat: number;
@@ -59,7 +53,7 @@ const WORKING_ROLES: ReadonlySet<string> = new Set(['live', 'backfill']);
 export class WorkerRegistry implements Leadership {
   readonly id = randomUUID();
   readonly #options: Pick<WorkerState, 'version' | 'workVersion' | 'roles'>;
-  readonly #deps: WorkerDependencies;
+  readonly #deps: ConstructorParameters<typeof WorkerRegistry>[1];
   /** By the id of the job; at most as many as this process runs at once. */
   readonly #held = new Map<string, Claim<AnyJob>>();
   /** At most as many as there are rows. */
@@ -68,14 +62,20 @@ export class WorkerRegistry implements Leadership {
   #state: WorkerState['state'] = 'ready';
   /** As of the last look. */
   #rows: readonly Row[] = [];
-  #workers: readonly WorkerState[] = [];
   #readAtMs = -Infinity;
   #killMode: KillMode | undefined;
   #beating: Promise<unknown> | undefined;
+  #touching: Timer | undefined;
 
   constructor(
     options: Pick<WorkerState, 'version' | 'workVersion' | 'roles'>,
-    dependencies: WorkerDependencies,
+    dependencies: {
+      readonly boss: Boss;
+      readonly clock: Clock;
+      readonly logger: Logger;
+      /** Called once when the operator wants this process to end. */
+      readonly onKill: (mode: KillMode) => void;
+    },
   ) {
     this.#options = options;
     this.#deps = dependencies;
@@ -96,24 +96,26 @@ export class WorkerRegistry implements Leadership {
       return this.#database.watch<never>(act, BEAT_EVERY_MS, this.#closing.signal);
     };
     const beat = async (): Promise<void> => {
-      // Not awaited: a claim whose answer is late holds up nothing else.
-      for (const claim of this.#held.values()) void this.#touch(claim);
       await this.#beat();
       await this.#look();
     };
     this.#beating = Promise.all([repeat(beat), repeat(() => this.#releaseSilent())]);
+    // Beside the others, and each for itself: an answer that is late holds up nothing else.
+    this.#touching = every(this.#deps.clock, TOUCH_EVERY_MS, () => {
+      for (const claim of this.#held.values()) void this.#touch(claim);
+    });
   }
 
   /** All workers in the table, as of the last beat. */
   workers(): readonly WorkerState[] {
-    return this.#workers;
+    return this.#rows.map(stateOf);
   }
 
   /** How many share the work and the rates of the nodes: this one, and all others that do more than serve readers. */
   liveWorkers(): number {
     const works = ({ id, isAlive, roles }: WorkerState): boolean =>
       isAlive && id !== this.id && roles.some((role) => WORKING_ROLES.has(role));
-    return 1 + this.#workers.filter(works).length;
+    return 1 + this.workers().filter(works).length;
   }
 
   /** True when the workers were last read too long ago: the database is away. */
@@ -127,7 +129,7 @@ export class WorkerRegistry implements Leadership {
   ): Promise<Claim<D> | undefined> {
     let taken: Claim<D> | undefined;
     try {
-      return await this.#database.transaction(async (session) => {
+      const claim = await this.#database.transaction(async (session) => {
         const job = await find(session);
         if (job === undefined) return undefined;
         taken = new Claim(job, this.#deps);
@@ -135,6 +137,8 @@ export class WorkerRegistry implements Leadership {
         await this.#writeBusy(session);
         return taken;
       });
+      claim?.begin();
+      return claim;
     } catch (error) {
       // The transaction that took it was undone.
       if (taken !== undefined) this.#held.delete(taken.key.id);
@@ -178,7 +182,7 @@ export class WorkerRegistry implements Leadership {
 
   leader(): Leader | undefined {
     if (this.isBlind()) return undefined;
-    const found = this.#workers.find(({ leads, isAlive }) => leads && isAlive);
+    const found = this.workers().find(({ leads, isAlive }) => leads && isAlive);
     return found && { worker: found.id, host: found.host, beatAgeMs: found.beatAgeMs };
   }
 
@@ -190,6 +194,7 @@ export class WorkerRegistry implements Leadership {
   /** Marks the row as stopped, and leaves it. */
   async close(): Promise<void> {
     this.#closing.abort();
+    this.#touching?.cancel();
     await this.#beating;
     this.#held.clear();
     this.#state = 'stopped';
@@ -284,7 +289,6 @@ export class WorkerRegistry implements Leadership {
     const there = new Set(rows.map(({ id }) => id));
     for (const id of this.#seen.keys()) if (!there.has(id)) this.#seen.delete(id);
     this.#rows = rows;
-    this.#workers = rows.map(stateOf);
   }
 
   /** Gives back the jobs of silent workers, and deletes old rows. */

@@ -42,6 +42,22 @@ describe('of several processes on one database', { timeout: 60_000 }, () => {
     return { queue, leadership: queue.leadership()!, worker: queue.worker!, kills };
   };
 
+  const client = async (url: string): Promise<pg.Client> => {
+    const holder = new pg.Client({ connectionString: url });
+    await holder.connect();
+    closing.push(() => holder.end());
+    return holder;
+  };
+
+  /** A worker that writes its row waits for a lock. */
+  const someoneWaits = async (url: string): Promise<void> => {
+    const waiting = `SELECT FROM pg_locks JOIN pg_stat_activity USING (pid)
+      WHERE relation = 'flow_store.worker'::regclass AND mode = 'RowExclusiveLock' AND wait_event_type = 'Lock'`;
+    await expect
+      .poll(async () => (await asAdmin(url, waiting)).rowCount, { timeout: WAIT_MS, interval: 100 })
+      .toBeGreaterThan(0);
+  };
+
   const lead = (leadership: Leadership, waitMs = WAIT_MS) => leadership.lead(AbortSignal.timeout(waitMs));
 
   it('one leads, and the next one as soon as it lets go', async () => {
@@ -84,16 +100,10 @@ describe('of several processes on one database', { timeout: 60_000 }, () => {
     const url = await database();
     const one = await join(url, new VirtualClock());
     expect(await lead(one.leadership)).toBeDefined();
-    const holder = new pg.Client({ connectionString: url });
-    await holder.connect();
-    closing.push(() => holder.end());
+    const holder = await client(url);
     await holder.query('BEGIN; LOCK TABLE flow_jobs.job IN ACCESS EXCLUSIVE MODE');
     const two = await join(url);
-    const waiting = `SELECT FROM pg_locks JOIN pg_stat_activity USING (pid)
-      WHERE relation = 'flow_store.worker'::regclass AND mode = 'RowExclusiveLock' AND wait_event_type = 'Lock'`;
-    await expect
-      .poll(async () => (await asAdmin(url, waiting)).rowCount, { timeout: WAIT_MS, interval: 100 })
-      .toBeGreaterThan(0);
+    await someoneWaits(url);
     const beat = async (): Promise<number> => {
       const { rows } = await asAdmin(url, 'SELECT beat FROM flow_store.worker WHERE id = $1', [two.worker]);
       return Number((rows[0] as { beat: string }).beat);
@@ -102,6 +112,31 @@ describe('of several processes on one database', { timeout: 60_000 }, () => {
     // Three beats: later it would count as silent itself, and the lock is waited for longer than that.
     await expect.poll(beat, { timeout: 10_000, interval: 100 }).toBeGreaterThanOrEqual(before + 3);
     await holder.query('ROLLBACK');
+  });
+
+  it('takes no job for lost that it is about to take', async () => {
+    const url = await database();
+    const clock = new VirtualClock();
+    const one = await join(url, clock);
+    const holder = await client(url);
+    await holder.query('BEGIN; SELECT FROM flow_store.worker FOR UPDATE');
+    const leading = lead(one.leadership);
+    await someoneWaits(url);
+    const heartbeat = async (): Promise<unknown> => {
+      await clock.advance(3_000);
+      const { rows } = await asAdmin(
+        url,
+        "SELECT heartbeat_on::text AS at FROM flow_jobs.job WHERE name = 'live'",
+      );
+      return (rows as { at: string }[])[0]?.at;
+    };
+    // One that is sent now finds no job that is held.
+    for (let count = 0; count < 5; count += 1) await heartbeat();
+    await holder.query('ROLLBACK');
+    const term = await leading;
+    const first = await heartbeat();
+    await expect.poll(heartbeat, { timeout: WAIT_MS, interval: 100 }).not.toBe(first);
+    expect(term?.lost.aborted).toBe(false);
   });
 
   it('each is told of the wish to end it, and leaves its row behind', async () => {
