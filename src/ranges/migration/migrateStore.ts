@@ -1,9 +1,9 @@
 import { OperatorError } from '../../runtime/index.js';
 import {
   BorderError,
-  links,
   MAX_OPEN_RANGES,
   MAX_PLANS,
+  ParentLinkError,
   rangesInWords,
   SCHEMA_VERSION,
   StorageError,
@@ -11,7 +11,6 @@ import {
 } from '../../storage/index.js';
 import type {
   BlockEntry,
-  BlockHead,
   HeightRange,
   IndexStore,
   RangeStore,
@@ -107,7 +106,6 @@ interface Copy extends MigrationDependencies {
 /** Copies a range of heights, reading ahead while it writes. */
 async function copyInto(run: RangeStore, range: HeightRange, copy: Copy): Promise<void> {
   const { signal, sporks } = copy;
-  let below = run.latestBlock();
   let asked = readNext(range.from, range, copy);
   while (asked !== undefined) {
     const blocks = await asked;
@@ -118,18 +116,15 @@ async function copyInto(run: RangeStore, range: HeightRange, copy: Copy): Promis
     // It may fail while the blocks before it are still being written.
     asked?.catch(() => undefined);
     signal.throwIfAborted();
-    if (!isLinked(below, first, sporks)) throw contradiction(first.height);
-    for (const { block } of blocks) {
-      if (block !== first && !isLinked(below, block, sporks))
-        throw damaged(block.height, `its parent is not the block of height ${block.height - 1}`);
-      below = block;
-    }
     const spork = sporkFor(first.height, sporks, run);
     try {
       const batch = { blocks, latestIndexedHeight: last.height };
       await run.commit(spork === undefined ? batch : { ...batch, spork });
     } catch (error) {
-      if (error instanceof BorderError) throw contradiction(error.height);
+      // Below the first of these blocks is what the target has.
+      if (error instanceof ParentLinkError && error.height !== first.height)
+        throw damaged(error.height, `its parent is not the block of height ${error.height - 1}`);
+      if (error instanceof BorderError || error instanceof ParentLinkError) throw contradiction(error.height);
       throw error;
     }
     copy.copied += blocks.length;
@@ -259,11 +254,6 @@ async function readVerified(reader: IndexReader, height: number): Promise<BlockE
       throw damaged(height, error.damage ?? error.message, error);
     throw error;
   }
-}
-
-/** False: the block below is stored, and not the parent, although the spork table names no other. */
-function isLinked(below: BlockHead | undefined, block: BlockHead, sporks: readonly SporkRecord[]): boolean {
-  return below === undefined || below.height !== block.height - 1 || links(below, block, { sporks });
 }
 
 function damaged(height: number, what: string, cause?: Error): OperatorError {
