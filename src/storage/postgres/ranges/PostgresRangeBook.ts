@@ -94,50 +94,51 @@ export class PostgresRangeBook implements RangeBook {
    * Atomic, and durable on return. Retried while the database is unreachable, so `work` may run more than once, even after
    * an attempt that was committed. Expected errors: `StorageError`; those of `work`.
    */
-  async transact<T>(work: (transaction: BookTransaction) => Promise<T>): Promise<T> {
-    const { database } = this.#parts;
-    const result = await database.persist(() =>
-      database.transaction(async (session) => {
-        await lockStore(session);
-        const book = await readBook(session);
-        return work({
-          session,
-          coverage: rangesOf(book),
-          open: openRangesOf(book),
-          plans: book.plans,
-          write: (change) => writeBook(session, book, withRangeChange(book, change)),
-        });
+  transact<T>(work: (transaction: BookTransaction) => Promise<T>): Promise<T> {
+    return this.#locked((session, book) =>
+      work({
+        session,
+        coverage: rangesOf(book),
+        open: openRangesOf(book),
+        plans: book.plans,
+        write: (change) => writeBook(session, book, withRangeChange(book, change)),
       }),
     );
-    await database.persist(() => this.read());
-    return result;
   }
 
   /** Expected errors: `RangeTakenError`. Writes of a run that was replaced reject with `RangeLostError`. */
   async run(range: HeightRange, hooks: RunHooks = {}): Promise<RangeStore> {
     const { from } = range;
     await this.#endRun(from);
-    const { database } = this.#parts;
-    const { below, fence, line, open } = await database.persist(() =>
-      database.transaction(async (session) => {
-        await lockStore(session);
-        const book = await readBook(session);
-        if (openAt(book, range) === undefined)
-          await writeBook(session, book, withOpen(book, newRange(book, range)));
-        const taken = await Fence.take(database, session, { table: 'open_range', fromHeight: from });
-        // Read anew: until here, the previous writer may have gone on.
-        const found = openAt(await readBook(session), range);
-        assert(found !== undefined, 'the range is open');
-        const isBordered = contains(coverageOfBook(book), from - 1);
-        const [head] = isBordered ? await readHeads(session, from - 1, from - 1) : [];
-        return { fence: taken, open: found, line: await lineOf(session, found.record), below: head };
-      }),
-    );
-    await database.persist(() => this.read());
+    const { below, fence, line, open } = await this.#locked(async (session, book) => {
+      if (openAt(book, range) === undefined)
+        await writeBook(session, book, withOpen(book, newRange(book, range)));
+      const { database } = this.#parts;
+      const taken = await Fence.take(database, session, { table: 'open_range', fromHeight: from });
+      // Read anew: until here, the previous writer may have gone on.
+      const found = openAt(await readBook(session), range);
+      assert(found !== undefined, 'the range is open');
+      const isBordered = contains(coverageOfBook(book), from - 1);
+      const [head] = isBordered ? await readHeads(session, from - 1, from - 1) : [];
+      return { fence: taken, open: found, line: await lineOf(session, found.record), below: head };
+    });
     const onPublished = (): void => void this.#runs.delete(from);
     const run = new PostgresRange({ ...open, line }, below, { ...this.#parts, hooks, fence, onPublished });
     this.#runs.set(from, run);
     return run;
+  }
+
+  /** Works on the book while no other process changes it, and takes over what the database says afterwards. */
+  async #locked<T>(work: (session: WriteSession, book: StoreBook) => Promise<T>): Promise<T> {
+    const { database } = this.#parts;
+    const result = await database.persist(() =>
+      database.transaction(async (session) => {
+        await lockStore(session);
+        return work(session, await readBook(session));
+      }),
+    );
+    await database.persist(() => this.read());
+    return result;
   }
 
   release(run: RangeStore): void {
