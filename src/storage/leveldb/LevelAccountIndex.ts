@@ -19,7 +19,7 @@ import {
   SCHEMA_VERSION,
 } from '../records/schema.js';
 import { corruptRecord, isCorruption, unlessDamaged } from '../StorageError.js';
-import type { Changed, BookWriter } from './writing/BookWriter.js';
+import type { BookWriter } from './writing/BookWriter.js';
 
 /** Of a store without blocks, which gets the index with its first one. */
 const NOTHING: AccountCoverage = { from: 0, to: -1, missingHeights: 0 };
@@ -85,14 +85,11 @@ export class LevelAccountIndex implements AccountIndex {
     const hole = missingBelow(accounts, live.meta.firstHeight).at(-1);
     if (hole === undefined) return;
     try {
-      const { entries, from } = await highestEntries(queue.database, hole, live.latestIndexedHeight);
+      const { entries: put, from } = await highestEntries(queue.database, hole, live.latestIndexedHeight);
       const next = joined([...accounts.slice(0, -1), { from, to: OPEN_END }]);
       await queue.record('range', (book) => {
         if (book.accounts !== accounts) return undefined;
-        const putAlso: Changed['putAlso'] = (batch) => {
-          for (const [key, value] of entries) batch.put(key, value);
-        };
-        return { after: { ...book, accounts: next }, putAlso };
+        return { after: { ...book, accounts: next }, put };
       });
     } catch (error) {
       if (!isCorruption(error) || queue.initialised().accounts === accounts) throw error;

@@ -17,7 +17,7 @@ import { emptyLine, settled, withoutEntries, withProofs } from '../records/book/
 import { healedBook, rewoundBook } from '../records/book/repairedBook.js';
 import { coverageOfBook, isCovered, unprovenOf } from '../records/book/StoreBook.js';
 import type { StoreBook } from '../records/book/StoreBook.js';
-import type { Database } from '../records/Database.js';
+import type { Database, Entry } from '../records/Database.js';
 import { rangesInWords, without } from '../records/heightRanges.js';
 import { BookReader } from '../records/reading/BookReader.js';
 import { blockKey, Prefix, prefixRange, SCHEMA_VERSION } from '../records/schema.js';
@@ -33,7 +33,7 @@ import { checkStored } from './reading/checkHeights.js';
 import { levelSource } from './reading/levelReader.js';
 import { rewindStore, finishInterrupted } from './removal/rewind.js';
 import { BookWriter } from './writing/BookWriter.js';
-import type { Change, Changed } from './writing/BookWriter.js';
+import type { Change } from './writing/BookWriter.js';
 import { isDeepStrictEqual } from 'node:util';
 import { checkMeta } from '../records/book/checkMeta.js';
 import { StorageError } from '../StorageError.js';
@@ -193,7 +193,7 @@ export class LevelIndexStore extends BookReader implements IndexStore {
 
   async addProofs(proven: readonly FinalizedBlock[]): Promise<void> {
     await this.#queue.record('range', async (book) => {
-      const records: [Buffer, Buffer][] = [];
+      const put: Entry[] = [];
       const entries: { readonly block: FinalizedBlock }[] = [];
       for (const block of proven) {
         const key = blockKey(block.height);
@@ -201,12 +201,9 @@ export class LevelIndexStore extends BookReader implements IndexStore {
         const record = value && provenRecord(value, block);
         if (record === undefined) continue;
         entries.push({ block });
-        if (record !== value) records.push([key, record]);
+        if (record !== value) put.push([key, record]);
       }
-      const putAlso: Changed['putAlso'] = (batch) => {
-        for (const [key, record] of records) batch.put(key, record);
-      };
-      return { after: withProofs(book, book, entries), putAlso };
+      return { after: withProofs(book, book, entries), put };
     });
   }
 
@@ -216,12 +213,11 @@ export class LevelIndexStore extends BookReader implements IndexStore {
       const healed = healedBook(book, damaged);
       if (healed === undefined) return undefined;
       holes = healed.holes;
-      const putAlso: Changed['putAlso'] = (batch) => {
-        // The run that fills the hole would take a record for a durable block.
-        for (const { from, to } of holes)
-          for (let height = from; height <= to; height += 1) batch.del(blockKey(height));
-      };
-      return { after: healed.book, putAlso };
+      // The run that fills the hole would take a record for a durable block.
+      const del = holes.flatMap(({ from, to }) =>
+        Array.from({ length: to - from + 1 }, (_, index) => blockKey(from + index)),
+      );
+      return { after: healed.book, del };
     };
     await this.#withdrawn(() => this.#queue.record('range', change));
     return holes;
@@ -238,11 +234,9 @@ export class LevelIndexStore extends BookReader implements IndexStore {
   }
 
   async keepEvidence(evidence: CommitteeEvidence): Promise<void> {
-    await this.#queue.beside(async () => {
-      using batch = this.#database.batch();
-      batch.put(...sealEvidence(evidence));
-      await batch.write();
-    });
+    // The book stays as it is, but is written, and with it the evidence.
+    const put = [sealEvidence(evidence)];
+    await this.#queue.record('range', (book) => ({ after: { ...book }, put }));
   }
 
   stage(entry: BlockEntry): void {

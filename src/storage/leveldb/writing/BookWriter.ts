@@ -10,7 +10,7 @@ import type { Put } from '../../records/blocks/BlockEntryWriter.js';
 import { readHead } from '../../records/blocks/readBlocks.js';
 import { putChanges } from '../../records/book/bookRecords.js';
 import type { StoreBook } from '../../records/book/StoreBook.js';
-import type { Database, WriteBatch } from '../../records/Database.js';
+import type { Database, Entry, WriteBatch } from '../../records/Database.js';
 
 /**
  * Bytes to put into a batch before yielding to the event loop, so that readers do not wait for a group of many blocks. A
@@ -29,8 +29,9 @@ export type HeadAt = (height: number) => Promise<BlockHead>;
 /** The result of a change. */
 export interface Changed {
   readonly after: StoreBook;
-  /** Puts further entries into the same write, or deletes some. */
-  readonly putAlso?: ((batch: WriteBatch) => void) | undefined;
+  /** Further entries of the same write, and keys of those that it deletes. */
+  readonly put?: readonly Entry[];
+  readonly del?: readonly Buffer[];
 }
 
 /** Returns the new book; earlier changes of the same write are in the given one. `undefined`: no change. */
@@ -56,15 +57,6 @@ interface Waiting {
   readonly reject: (error: unknown) => void;
 }
 
-interface BookWriterParts {
-  readonly clock: Clock;
-  readonly database: Database;
-  /** A new book is durable. */
-  readonly onChanged: () => void;
-  /** A write failed: nothing is written any more. Called once. */
-  readonly onFailed: (error: unknown) => void;
-}
-
 /** Which range writes: the live one, which goes first, or another. */
 type Line = 'live' | 'range';
 
@@ -74,7 +66,7 @@ type Line = 'live' | 'range';
  */
 export class BookWriter {
   readonly database: Database;
-  readonly #parts: BookWriterParts;
+  readonly #parts: ConstructorParameters<typeof BookWriter>[1];
   readonly #entryWriter = new BlockEntryWriter();
   #book: StoreBook | undefined;
   /** In the order of their turns: that of the live range, and those of others as they came, at most one per range. */
@@ -89,7 +81,17 @@ export class BookWriter {
   #failure: { readonly error: unknown } | undefined;
   #closed = false;
 
-  constructor(book: StoreBook | undefined, parts: BookWriterParts) {
+  constructor(
+    book: StoreBook | undefined,
+    parts: {
+      readonly clock: Clock;
+      readonly database: Database;
+      /** A new book is durable. */
+      readonly onChanged: () => void;
+      /** A write failed: nothing is written any more. Called once. */
+      readonly onFailed: (error: unknown) => void;
+    },
+  ) {
     this.#book = book;
     this.#parts = parts;
     this.database = parts.database;
@@ -153,12 +155,6 @@ export class BookWriter {
       }
       throw error;
     }
-  }
-
-  /** Runs a write beside others, which must not touch the same entries. Rejects with its error, and after a write that failed. */
-  async beside(action: () => Promise<void>): Promise<void> {
-    assert(!this.#closed, 'the store is closed');
-    await this.#write(action);
   }
 
   /** Throws while a write of the live range is under way, and after `end`. */
@@ -256,7 +252,10 @@ export class BookWriter {
         accepted.find(({ staged }) => staged !== undefined)?.staged?.batch ?? this.database.batch();
       for (const { blocks, staged } of accepted) await this.#fill(batch, blocks, staged?.entries);
       putChanges(before, after, batch);
-      for (const { putAlso } of changes) putAlso?.(batch);
+      for (const { put = [], del = [] } of changes) {
+        for (const entry of put) batch.put(...entry);
+        for (const key of del) batch.del(key);
+      }
       await this.#write(() => batch.write());
       this.replace(after);
     }
