@@ -41,6 +41,28 @@ export function rangeSuite({ name, use }: StoreKind): void {
       await run.commit({ blocks: blocksOf(its), latestIndexedHeight: its.to });
     };
 
+    it.each([0, 1, 2])('that fill a hole can be given up with %i of its heights filled', async (count) => {
+      const store = await begun();
+      const hole = range(183, 185);
+      const heights = [181, 182, 183, 184, 185, 186];
+      const read = () => Promise.all(heights.map((height) => store.collectionsByHeight(height)));
+      const before = await read();
+      await store.heal([hole]);
+      for (const giveUp of ['rewind', 'drop'] as const) {
+        const run = await store.ranges.run(hole);
+        const filled = range(183, 182 + count);
+        if (count > 0) await run.commit({ blocks: blocksOf(filled), latestIndexedHeight: filled.to });
+        if (giveUp === 'rewind') await run.rewind(182);
+        store.ranges.release(run);
+        if (giveUp === 'drop') await store.ranges.change({ dropped: [hole] });
+        expect(store.healing()).toEqual([hole]);
+      }
+      await fill(store, hole);
+      expect([store.healing(), store.coverage()]).toEqual([[], [range(180, 189)]]);
+      expect(await read()).toEqual(before);
+      expect((await store.check(range(180, 189))).damages).toEqual([]);
+    });
+
     it('stand where they were written to, whatever is read meanwhile', async () => {
       const store = await begun();
       const run = await store.ranges.run(range(120, 129));

@@ -15,6 +15,7 @@ import {
   withProofs,
   withPublished,
 } from '../../records/book/changeBook.js';
+import { healingIn } from '../../records/book/repairedBook.js';
 import { openRangesOf, coverageOfBook, hasHeight, isCovered } from '../../records/book/StoreBook.js';
 import { applyCommit, checkBorders } from '../../records/book/applyCommit.js';
 import { readHead } from '../../records/blocks/readBlocks.js';
@@ -217,6 +218,7 @@ async function removeRange(range: HeightRange, queue: BookWriter): Promise<void>
   const bounds = { from: open.record.keep + 1, to: range.to };
   await removeBlocks(database, bounds, {
     coverage: book.accounts,
+    healing: healingIn(book.plans, coverageOfBook(book)),
     write: (batch) => queue.alone('range', () => batch.write()),
   });
   await queue.record('range', (now) => {

@@ -21,6 +21,7 @@ import {
 } from '../../records/book/bookRecords.js';
 import type { RewindIntent } from '../../records/coding/heightRecords.js';
 import { contains, overlap, without } from '../../records/heightRanges.js';
+import type { HeightRanges } from '../../records/heightRanges.js';
 import {
   POINTER_PREFIXES,
   Prefix,
@@ -110,16 +111,22 @@ async function finishRewind(
 }
 
 /**
- * Removes the blocks of an open range above a height, highest first, in bounded batches, each handed to `write`.
- * Expected errors: `StorageError`, `corrupt` when damage hides what belongs to a block.
+ * Removes the blocks of an open range above a height, highest first, in bounded batches, each handed to `write`. `healing`:
+ * heights of which only a part may be there, because they were damaged; what is left will be written over.
+ * Expected errors: `StorageError`, `corrupt` when damage hides what belongs to another block.
  */
 export async function removeBlocks(
   database: Database,
   { from, to }: HeightRange,
   {
     coverage,
+    healing,
     write,
-  }: { readonly coverage: Coverage | undefined; readonly write: (batch: WriteBatch) => Promise<void> },
+  }: {
+    readonly coverage: Coverage | undefined;
+    readonly healing: HeightRanges;
+    readonly write: (batch: WriteBatch) => Promise<void>;
+  },
 ): Promise<void> {
   let remaining = to;
   for (;;) {
@@ -129,7 +136,8 @@ export async function removeBlocks(
       const stored = await highestStored(database, from, remaining);
       if (stored === undefined) break;
       const found = await removeHeight(batch, stored, { database, coverage });
-      if (found !== 'whole') throw corruptRecord('block', stored, 'not all of it is there');
+      if (found !== 'whole' && !contains(healing, stored))
+        throw corruptRecord('block', stored, 'not all of it is there');
       remaining = stored - 1;
     }
     if (batch.length === 0) return;
