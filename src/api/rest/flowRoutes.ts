@@ -1,33 +1,27 @@
-import type { IndexReader, IndexStore, StoredBlock } from '../../../storage/index.js';
-import type { HttpResponse } from '../../http/types.js';
-import { blockSchema, payloadSchema, restBlock, restBlockPayload } from '../../json/block.js';
+import type { IndexReader, IndexStore, StoredBlock } from '../../storage/index.js';
+import type { HttpResponse } from '../http/types.js';
 import {
   blockCollectionsSchema,
+  blockSchema,
   collectionSchema,
+  payloadSchema,
+  restBlock,
   restBlockCollections,
+  restBlockPayload,
   restCollection,
+  restTransaction,
   restTransactions,
-} from '../../json/collection.js';
-import { restTransaction, transactionSchema } from '../../json/transaction.js';
-import {
-  anId,
-  byId,
-  expand,
-  finality,
-  heightErrors,
-  idErrors,
-  inPath,
-  inQuery,
-  select,
-} from '../../openapi/route.js';
-import type { Route } from '../../openapi/route.js';
-import * as t from '../../schema.js';
-import { provenOnly } from '../../view/indexedRange.js';
-import { IndexView, nodeVersion } from '../../view/IndexView.js';
-import * as parse from '../../view/queryParameters.js';
-import type { Query } from '../../view/queryParameters.js';
-import type { StatusSource } from '../../view/statusDocument.js';
-import { kept, tagged } from './keptResponse.js';
+  transactionSchema,
+} from '../json.js';
+import { anId, byId, expand, finality, heightErrors, idErrors, inPath, inQuery, select } from '../openapi.js';
+import type { Route } from '../openapi.js';
+import * as t from '../schema.js';
+import { provenOnly } from '../view/indexedRange.js';
+import { IndexView, nodeVersion } from '../view/IndexView.js';
+import * as parse from '../view/queryParameters.js';
+import type { Query } from '../view/queryParameters.js';
+import type { StatusSource } from '../view/statusDocument.js';
+import { entityTag, tagged } from '../http/responses.js';
 
 /** What can be expanded; and what access nodes can expand, but an index cannot. */
 const PAYLOAD = 'payload';
@@ -303,4 +297,47 @@ function restNodeVersionInfo({
       ? {}
       : { compatible_range: { start_height: String(readable.start), end_height: String(readable.end) } }),
   };
+}
+
+/** A response that callers may keep: its tag follows from its subject and the selected parts. */
+function kept(
+  subject: {
+    readonly what: string;
+    readonly ids: readonly string[];
+    readonly query: Query;
+    readonly expanded?: ReadonlySet<string>;
+    readonly isForever: boolean;
+  },
+  build: () => unknown,
+): HttpResponse {
+  const { what, ids, query, expanded = [], isForever } = subject;
+  const paths = parse.parseSelect(query);
+  return {
+    validity: { tag: entityTag(what, ids, [...expanded], paths), isForever },
+    build: () => (paths.length === 0 ? build() : selectFields(build(), paths)),
+  };
+}
+
+/**
+ * Keeps the named fields only, as Flow's `select` does: a path names a field with all below it, dots lead into objects,
+ * arrays are passed through (`header.id`, `transactions.payer`). Objects and arrays of which nothing is left are left out
+ * with their names, and an array of which one item is left without anything is empty as a whole.
+ */
+export function selectFields(value: unknown, paths: readonly string[]): unknown {
+  if (Array.isArray(value)) {
+    const selected = value.map((item) => selectFields(item, paths));
+    return selected.some(isNothing) ? [] : selected;
+  }
+  if (typeof value !== 'object' || value === null) return undefined;
+  const fields = Object.entries(value).flatMap(([key, field]: [string, unknown]) => {
+    if (paths.includes(key)) return [[key, field]];
+    const below = paths.flatMap((path) => (path.startsWith(`${key}.`) ? [path.slice(key.length + 1)] : []));
+    const selected = selectFields(field, below);
+    return isNothing(selected) ? [] : [[key, selected]];
+  });
+  return Object.fromEntries(fields);
+}
+
+function isNothing(value: unknown): boolean {
+  return value === undefined || (typeof value === 'object' && Object.keys(value ?? {}).length === 0);
 }
