@@ -25,7 +25,7 @@ export function base64(bytes: Uint8Array): string {
   return asBuffer(bytes).toString('base64');
 }
 
-export function utf8(bytes: Uint8Array): string {
+function utf8(bytes: Uint8Array): string {
   return asBuffer(bytes).toString('utf8');
 }
 
@@ -106,7 +106,7 @@ export function restTransaction(id: Identifier, encoded: Uint8Array): t.Describe
   });
 }
 
-export function transactionLink(id: Identifier): string {
+function transactionLink(id: Identifier): string {
   return `/v1/transactions/${id}`;
 }
 
@@ -156,7 +156,7 @@ export const collectionBodySchema = t.object({
 });
 
 /** What is included in the response instead of linked. */
-export interface CollectionExpansion {
+interface CollectionExpansion {
   readonly transactions: boolean;
 }
 

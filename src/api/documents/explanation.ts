@@ -71,7 +71,7 @@ const missingCollection = t.object({
 export type MissingDocument = t.Described<typeof missingCollection>;
 
 /** A height in progress. */
-export const heightWork = t.object({
+const heightWork = t.object({
   ageSeconds: t.note('Since work on it began.', t.amount),
   collections: t.note('Guaranteed by its block.', t.count),
   missing: t.count,
@@ -86,7 +86,7 @@ export const heightWork = t.object({
 export type WorkDocument = t.Described<typeof heightWork>;
 
 /** The nodes available for a height. */
-export const heightSources = t.object({
+const heightSources = t.object({
   nodes: t.arrayOf(
     t.object({
       name: t.note('host:port', t.text),

@@ -108,7 +108,7 @@ export async function lookupDocument(
   range: IndexedRange,
   now?: () => IndexedRange,
 ): Promise<LookupDocument> {
-  const view = new IndexView(range, { reader, ...(now === undefined ? {} : { now }) });
+  const view = new IndexView(reader, range, now);
   switch (kind) {
     case 'block':
       return blockDocument(view, key);

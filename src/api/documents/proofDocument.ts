@@ -71,7 +71,7 @@ export async function proofDocument(
   asked: { readonly kind: LookupKind; readonly key: string; readonly to: string },
   range: IndexedRange,
 ): Promise<ProofDocument> {
-  const view = new IndexView(range, { reader });
+  const view = new IndexView(reader, range);
   const { from, ...subject } = await subjectOf(view, asked);
   const to = asked.to === '' ? from : parseHeight(asked.to);
   if (to === undefined || to < from || to - from >= MAX_PROOF_HEADERS)
@@ -140,7 +140,7 @@ interface FinalChain {
  * `undefined` where the anchor is not below the block, or the store does not hold what shows the block final. Expected
  * errors: ApiError, StorageError, WireError.
  */
-export async function certifiedEnd(
+async function certifiedEnd(
   from: number,
   {
     hasher,

@@ -50,10 +50,7 @@ export function flowRoutes(
   /** The index at this moment; of a query with `finality=proven`, the proven part of it. */
   const now = (query: Query = {}): IndexView => {
     const range = status.range();
-    return new IndexView(parse.wantsProven(query) ? provenOnly(range) : range, {
-      reader,
-      now: () => status.range(),
-    });
+    return new IndexView(reader, parse.wantsProven(query) ? provenOnly(range) : range, () => status.range());
   };
   return [
     {
@@ -76,13 +73,7 @@ export function flowRoutes(
       errors: ['invalid_argument', 'not_served', 'too_many', ...heightErrors],
       handle: async ({ query }) => {
         const view = now(query);
-        const requested = parse.parseHeights(query);
-        const terms = 'start' in requested ? [requested.start, requested.end] : requested;
-        const heights =
-          'start' in requested
-            ? parse.heightRange(view.heightOf(requested.start), view.heightOf(requested.end))
-            : requested.map((term) => view.heightOf(term));
-        const namesHead = terms.some((term) => typeof term === 'string');
+        const { heights, namesHead } = parse.parseHeights(query, (term) => view.heightOf(term));
         return blocksResponse(heights, { view, query, mayBeForever: !namesHead });
       },
     },
@@ -113,8 +104,7 @@ export function flowRoutes(
       handle: async ({ params, query }) => {
         const id = parse.parseId(params['id'] ?? '');
         const { block } = await now().block(id);
-        const subject = { what: 'payload', ids: [id], query, isForever: true };
-        return kept(subject, () => restBlockPayload(block.encoded));
+        return kept('payload', [id], query, () => restBlockPayload(block.encoded));
       },
     },
     {
@@ -133,11 +123,9 @@ export function flowRoutes(
         const { block } = await view.block(key);
         const collections = await view.collectionsOf(block);
         const isForever = typeof key === 'string' || view.isSealed(key);
-        const subject = { what: 'blockCollections', ids: [block.id], query, expanded, isForever };
         const transactions = expanded.has(TRANSACTIONS);
-        return kept(subject, () =>
-          restBlockCollections(block.id, block.height, collections, { transactions }),
-        );
+        const build = () => restBlockCollections(block.id, block.height, collections, { transactions });
+        return kept('blockCollections', [block.id], query, build, { expanded, isForever });
       },
     },
     {
@@ -151,9 +139,10 @@ export function flowRoutes(
         const id = parse.parseId(params['id'] ?? '');
         const expanded = parse.parseExpand(query, [TRANSACTIONS]);
         const { encoded } = await now().collection(id);
-        const subject = { what: 'collection', ids: [id], query, expanded, isForever: true };
         const transactions = expanded.has(TRANSACTIONS);
-        return kept(subject, () => restCollection(id, encoded, { transactions }));
+        return kept('collection', [id], query, () => restCollection(id, encoded, { transactions }), {
+          expanded,
+        });
       },
     },
     {
@@ -178,8 +167,8 @@ export function flowRoutes(
         const collections = await view.collectionsOf(block);
         const isForever =
           typeof requested === 'object' || (typeof requested === 'number' && view.isSealed(requested));
-        const subject = { what: 'transactionsOfBlock', ids: [block.id], query, isForever };
-        return kept(subject, () => restTransactions(collections));
+        const build = () => restTransactions(collections);
+        return kept('transactionsOfBlock', [block.id], query, build, { isForever });
       },
     },
     {
@@ -193,8 +182,7 @@ export function flowRoutes(
         const id = parse.parseTransactionId(params['id'] ?? '');
         parse.parseExpand(query, [], [RESULT]);
         const { encoded } = await now().transaction(id);
-        const subject = { what: 'transaction', ids: [id], query, isForever: true };
-        return kept(subject, () => restTransaction(id, encoded));
+        return kept('transaction', [id], query, () => restTransaction(id, encoded));
       },
     },
     {
@@ -219,42 +207,26 @@ export function flowRoutes(
   ];
 }
 
+/** `mayBeForever`: false where the same request will be about other blocks. */
 async function blocksResponse(
   keys: readonly Parameters<IndexView['block']>[0][],
-  request: {
-    readonly view: IndexView;
-    readonly query: Query;
-    /** False: the same request will be about other blocks. */
-    readonly mayBeForever: boolean;
-  },
+  { view, query, mayBeForever }: { view: IndexView; query: Query; mayBeForever: boolean },
 ): Promise<HttpResponse> {
-  const { view, query, mayBeForever } = request;
   const expanded = parse.parseExpand(query, [PAYLOAD], [EXECUTION_RESULT]);
   const stored: StoredBlock[] = [];
   for (const key of keys) stored.push(await view.block(key));
-  const areProven = stored.map(({ block }) => view.isProven(block.height));
-  const areSealed = stored.map(({ block }) => view.isSealed(block.height));
-  const subject = {
-    what: 'blocks',
-    query,
-    expanded,
-    ids: stored.map(
-      ({ block }, index) =>
-        `${block.id}${areSealed[index] === true ? ' sealed' : ''}${areProven[index] === true ? ' proven' : ''}`,
-    ),
-    // Where finality is proven, what is not proven yet may become so.
-    isForever:
-      mayBeForever &&
-      !areSealed.includes(false) &&
-      (view.range.proven === undefined || !areProven.includes(false)),
-  };
+  const blocks = stored.map(({ block: { id, encoded, height } }) => {
+    const [isSealed, proven] = [view.isSealed(height), view.isProven(height)];
+    return { encoded, isSealed, proven, tag: `${id}${isSealed ? ' sealed' : ''}${proven ? ' proven' : ''}` };
+  });
+  // Where finality is proven, what is not proven yet may become so.
+  const isSettled = (block: (typeof blocks)[number]): boolean =>
+    block.isSealed && (view.range.proven === undefined || block.proven);
   const sealed = view.range.sealed ?? undefined;
   const payload = expanded.has(PAYLOAD);
-  return kept(subject, () =>
-    stored.map(({ block }, index) =>
-      restBlock(block.encoded, sealed, { payload, proven: areProven[index] === true }),
-    ),
-  );
+  const tags = blocks.map(({ tag }) => tag);
+  const build = () => blocks.map(({ encoded, proven }) => restBlock(encoded, sealed, { payload, proven }));
+  return kept('blocks', tags, query, build, { expanded, isForever: mayBeForever && blocks.every(isSettled) });
 }
 
 const nodeVersionInfoSchema = t.named(
@@ -299,18 +271,14 @@ function restNodeVersionInfo({
   };
 }
 
-/** A response that callers may keep: its tag follows from its subject and the selected parts. */
+/** A response that callers may keep: its tag follows from what it is of, and the selected and expanded parts. */
 function kept(
-  subject: {
-    readonly what: string;
-    readonly ids: readonly string[];
-    readonly query: Query;
-    readonly expanded?: ReadonlySet<string>;
-    readonly isForever: boolean;
-  },
+  what: string,
+  ids: readonly string[],
+  query: Query,
   build: () => unknown,
+  { expanded = [], isForever = true }: { expanded?: Iterable<string>; isForever?: boolean } = {},
 ): HttpResponse {
-  const { what, ids, query, expanded = [], isForever } = subject;
   const paths = parse.parseSelect(query);
   return {
     validity: { tag: entityTag(what, ids, [...expanded], paths), isForever },

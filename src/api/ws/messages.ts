@@ -14,10 +14,10 @@ type Action = (typeof actions)[number];
 type Fields = Readonly<Record<string, unknown>>;
 
 /** A subscription's arguments, as received. */
-export type Arguments = Fields;
+type Arguments = Fields;
 
 /** What a message of either side says of itself; an id is cut off where it is too long. */
-export interface Addressed {
+interface Addressed {
   readonly action?: Action | undefined;
   readonly id?: string | undefined;
 }
