@@ -3,7 +3,7 @@ export { GrpcApiServer } from './grpc/GrpcApiServer.js';
 export { metricsServer } from './http/metricsServer.js';
 export type { HttpServer } from './http/HttpServer.js';
 export { ChangeFeed } from './feed/ChangeFeed.js';
-export type { ApiSecrets, TlsIdentity } from './guard/tls.js';
+export type { ApiSecrets, TlsIdentity } from './guard/TokenGuard.js';
 export { digestOf } from './guard/TokenGuard.js';
 export { ApiError, indexerSilent } from './view/ApiError.js';
 export { coverageOf, lastReadable } from './view/indexedRange.js';
@@ -34,7 +34,7 @@ export {
   PAGE_BYTES,
 } from './documents/exportPage.js';
 export type { ExportRange, StoredLine } from './documents/exportPage.js';
-export { MAX_MISSING_SHOWN } from './view/heightWork.js';
+export { MAX_MISSING_SHOWN } from './documents/explanation.js';
 export type {
   HeightWork,
   MissingDocument,
@@ -42,5 +42,5 @@ export type {
   PlannedHeight,
   WorkDocument,
   WorkMoment,
-} from './view/heightWork.js';
+} from './documents/explanation.js';
 export { isLoopback } from './server/ListeningServer.js';

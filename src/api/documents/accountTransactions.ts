@@ -1,5 +1,5 @@
 import { accountRoles, parseAddress } from '../../flow/index.js';
-import type { AccountRole, Address } from '../../flow/index.js';
+import type { AccountRole } from '../../flow/index.js';
 import { quoted } from '../../runtime/index.js';
 import type { AccountPage, AccountTransaction, IndexReader, TransactionPlace } from '../../storage/index.js';
 import * as t from '../schema.js';
@@ -51,14 +51,7 @@ export interface AccountRequest {
   readonly cursor: string;
 }
 
-/** A parsed page request. */
-interface AccountPageRequest {
-  readonly address: Address;
-  /** A sum of `accountRoles`. */
-  readonly roles: number;
-  readonly limit: number;
-  readonly before: TransactionPlace | undefined;
-}
+type PageRequest = Parameters<IndexReader['accounts']['page']>[0];
 
 /**
  * A page of an account's transactions, of a running daemon or a closed store. Expected errors: ApiError (400
@@ -83,12 +76,26 @@ export async function accountDocument(
 }
 
 /** Expected errors: ApiError (400). */
-export function parseAccountRequest(requested: AccountRequest): AccountPageRequest {
+export function parseAccountRequest({ address: given, role, limit, cursor }: AccountRequest): PageRequest {
+  const address = parseAddress(given);
+  if (address === undefined) {
+    const message = `invalid address: expected 16 hexadecimal digits, with or without 0x, got ${quoted(given)}`;
+    throw new ApiError(400, 'malformed_address', message);
+  }
+  const name = accountRoleNames.find((known) => known === role);
+  if (name === undefined && role !== '')
+    throw invalid(
+      `invalid role: expected ${accountRoleNames.join(', ')}, or none for all, got ${quoted(role)}`,
+    );
+  if (limit !== '' && !/^\d{1,9}$/.test(limit))
+    throw invalid(`invalid limit: expected a number from 1 to ${MAX_PAGE_ITEMS}, got ${quoted(limit)}`);
+  // Decoding skips characters outside base64, so the bytes must encode back to what was given.
+  const bytes = Buffer.from(cursor, 'base64url');
   return {
-    address: addressOf(requested.address),
-    roles: rolesOf(requested.role),
-    limit: limitOf(requested.limit),
-    before: cursorOf(requested.cursor),
+    address,
+    roles: name === undefined ? ANY_ROLE : accountRoles[name],
+    limit: limit === '' ? DEFAULT_PAGE_ITEMS : checkLimit(Number(limit)),
+    before: decodeCursor(bytes.toString('base64url') === cursor ? bytes : Buffer.alloc(1)),
   };
 }
 
@@ -98,7 +105,7 @@ export function parseAccountRequest(requested: AccountRequest): AccountPageReque
  */
 export async function accountPage(
   { accounts }: Pick<IndexReader, 'accounts'>,
-  request: AccountPageRequest,
+  request: PageRequest,
   range: IndexedRange,
   until?: 'proven',
 ): Promise<AccountPage & { readonly isComplete: boolean }> {
@@ -180,32 +187,4 @@ function transactionDocument({
     transaction_index: place.transactionIndex,
     roles: roleNamesOf(roles),
   };
-}
-
-function addressOf(text: string): Address {
-  const address = parseAddress(text);
-  if (address !== undefined) return address;
-  const message = `invalid address: expected 16 hexadecimal digits, with or without 0x, got ${quoted(text)}`;
-  throw new ApiError(400, 'malformed_address', message);
-}
-
-function rolesOf(text: string): number {
-  if (text === '') return ANY_ROLE;
-  const role = accountRoleNames.find((name) => name === text);
-  if (role !== undefined) return accountRoles[role];
-  throw invalid(
-    `invalid role: expected ${accountRoleNames.join(', ')}, or none for all, got ${quoted(text)}`,
-  );
-}
-
-function limitOf(text: string): number {
-  if (text === '') return DEFAULT_PAGE_ITEMS;
-  if (/^\d{1,9}$/.test(text)) return checkLimit(Number(text));
-  throw invalid(`invalid limit: expected a number from 1 to ${MAX_PAGE_ITEMS}, got ${quoted(text)}`);
-}
-
-function cursorOf(text: string): TransactionPlace | undefined {
-  // Decoding skips characters outside base64, so the bytes must encode back to what was given.
-  const bytes = Buffer.from(text, 'base64url');
-  return decodeCursor(bytes.toString('base64url') === text ? bytes : Buffer.alloc(1));
 }

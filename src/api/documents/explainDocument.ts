@@ -3,11 +3,17 @@ import type { Identifier } from '../../flow/index.js';
 import { quoted } from '../../runtime/index.js';
 import type { BlockHead, IndexReader, IndexStore } from '../../storage/index.js';
 import { ApiError } from '../view/ApiError.js';
-import type { ExplainDocument, ExplainStage } from './explanation.js';
+import type {
+  ExplainDocument,
+  ExplainStage,
+  HeightWork,
+  HeightWorkSource,
+  PlannedHeight,
+  WorkMoment,
+} from './explanation.js';
 import { parseHeight } from '../view/queryParameters.js';
 import { awaitsProof, coverageOf, lastReadable, rangeWith } from '../view/indexedRange.js';
 import type { IndexedRange } from '../view/indexedRange.js';
-import type { HeightWork, HeightWorkSource, PlannedHeight, WorkMoment } from '../view/heightWork.js';
 
 /** Height and block of the lowest place of something, as far as known. */
 type Place = Pick<ExplainDocument, 'kind' | 'height' | 'blockId'>;

@@ -1,9 +1,14 @@
 import type { CollectionPlace, IndexReader, StoredBlock, TransactionPlace } from '../../storage/index.js';
 import { IndexView } from '../view/IndexView.js';
 import { headTerm, parseBlockKey, parseId } from '../view/queryParameters.js';
-import { blockBody, blockBodyFields } from '../json/block.js';
-import { collectionBody, collectionBodySchema } from '../json/collection.js';
-import { transactionBody, transactionBodySchema } from '../json/transaction.js';
+import {
+  blockBody,
+  blockBodyFields,
+  collectionBody,
+  collectionBodySchema,
+  transactionBody,
+  transactionBodySchema,
+} from '../json.js';
 import * as t from '../schema.js';
 import type { IndexedRange } from '../view/indexedRange.js';
 
@@ -103,7 +108,7 @@ export async function lookupDocument(
   range: IndexedRange,
   now?: () => IndexedRange,
 ): Promise<LookupDocument> {
-  const view = new IndexView(range, { reader, ...(now === undefined ? {} : { now }) });
+  const view = new IndexView(reader, range, now);
   switch (kind) {
     case 'block':
       return blockDocument(view, key);

@@ -112,8 +112,7 @@ export class ChangeFeed {
     { waits = false, until = 'indexed' }: Partial<Pick<Following, 'waits' | 'until'>> = {},
   ): Promise<Cursor> {
     if (this.#closed) throw stopping();
-    const view = new IndexView(this.#rangeOf(until), this.#dependencies);
-    return cursorAt(point, view, { waits });
+    return cursorAt(point, new IndexView(this.#dependencies.reader, this.#rangeOf(until)), { waits });
   }
 
   /**

@@ -2,7 +2,7 @@ import { TLSSocket } from 'node:tls';
 import fastify from 'fastify';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { WebSocket } from 'ws';
-import { tlsOptions } from '../guard/tls.js';
+import { tlsOptions } from '../guard/TokenGuard.js';
 import type { Credentials } from '../guard/TokenGuard.js';
 import { places } from '../limits/places.js';
 import { ListeningServer } from '../server/ListeningServer.js';
@@ -10,7 +10,7 @@ import type { ServerDependencies, ServerLimits, ServerOptions } from '../server/
 import { ApiError, isElsewhere } from '../view/ApiError.js';
 import type { Query } from '../view/queryParameters.js';
 import { allowOrigins, isAllowedOrigin } from './cors.js';
-import type { RestForwarding } from './forwarding/RestForwarding.js';
+import type { RestForwarding } from './RestForwarding.js';
 import { HttpConnections } from './HttpConnections.js';
 import { prefixOf, rootFrom } from './prefix.js';
 import { refusalOf, refuseClient, refusedByRouter } from './refusals.js';

@@ -111,6 +111,12 @@ export function entityTag(...parts: readonly (string | readonly string[])[]): st
   return hash('sha256', text, 'base64url').slice(0, TAG_CHARACTERS);
 }
 
+/** A small response that callers may keep, but must revalidate. */
+export function tagged(what: string, body: unknown, contentType?: string): HttpResponse {
+  const validity = { tag: entityTag(what, JSON.stringify(body)), isForever: false };
+  return { body, validity, ...(contentType === undefined ? {} : { contentType }) };
+}
+
 /**
  * The tag in `If-None-Match`, quoted, if it is this response's, compressed or not; `undefined` when the caller does not
  * have the response. `*` matches any.

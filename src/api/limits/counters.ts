@@ -16,16 +16,22 @@ export function requestCounter(
   { clock, metrics = {} }: { readonly clock: Clock; readonly metrics?: Partial<ApiMetrics> | undefined },
 ): CountRequest {
   const { apiLatency, apiRequests } = metrics;
-  return (route, { isLasting }) => {
-    const beganAtMs = clock.monotonic();
-    let isOver = false;
-    return (status) => {
-      if (isOver) return;
-      isOver = true;
+  return (route, { isLasting }) =>
+    timed(clock, (status: string, seconds) => {
       const labels = { interface: name, route, status };
       apiRequests?.inc(labels);
-      if (!isLasting) apiLatency?.observe(labels, (clock.monotonic() - beganAtMs) / 1_000);
-    };
+      if (!isLasting) apiLatency?.observe(labels, seconds);
+    });
+}
+
+/** Calls `end` at the first call, with the time since now. */
+function timed<T>(clock: Clock, end: (outcome: T, seconds: number) => void): (outcome: T) => void {
+  const beganAtMs = clock.monotonic();
+  let isOver = false;
+  return (outcome) => {
+    if (isOver) return;
+    isOver = true;
+    end(outcome, (clock.monotonic() - beganAtMs) / 1_000);
   };
 }
 
@@ -66,17 +72,13 @@ export function forwardCounter(
       metrics?.forwardedCalls.inc({ protocol, method, outcome }),
     /** A call has begun. Call the returned function when it is over; only the first call counts. */
     begin: (method: string, kind: 'call' | 'stream'): ((outcome: ForwardedOutcome) => void) => {
-      const beganAtMs = clock.monotonic();
       metrics?.forwardedUnderWay.inc({ protocol, kind });
-      let isOver = false;
-      return (outcome) => {
-        if (isOver) return;
-        isOver = true;
+      return timed(clock, (outcome, seconds) => {
         metrics?.forwardedUnderWay.dec({ protocol, kind });
         metrics?.forwardedCalls.inc({ protocol, method, outcome });
-        if (kind === 'stream' || !fromNode.has(outcome)) return;
-        metrics?.forwardedLatency.observe({ protocol, method }, (clock.monotonic() - beganAtMs) / 1_000);
-      };
+        if (kind === 'call' && fromNode.has(outcome))
+          metrics?.forwardedLatency.observe({ protocol, method }, seconds);
+      });
     },
   };
 }

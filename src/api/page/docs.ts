@@ -1,4 +1,4 @@
-import type { openApiDocument } from '../openapi/openApiDocument.js';
+import type { openApiDocument } from '../openapi.js';
 import * as t from '../schema.js';
 import { html } from './Html.js';
 import type { Html } from './Html.js';

@@ -69,22 +69,18 @@ function shell(version: string, root: string): Html {
     </html> `;
 }
 
-const files = new Map([
-  [STYLE_FILE, () => fileResponse(STYLE_FILE, styleSheet, 'text/css; charset=UTF-8')],
-  [
-    SCRIPT_FILE,
-    () => fileResponse(SCRIPT_FILE, readFileSync(SCRIPT, 'utf8'), 'text/javascript; charset=UTF-8'),
-  ],
-]);
-
 /** Gives the files of the status page. Each is read at the first request and kept: about 60 kB together. */
 export function pageFiles(): (name: string) => HttpResponse {
   const kept = new Map<string, HttpResponse>();
+  const fileOf = (name: string): HttpResponse => {
+    if (name === STYLE_FILE) return fileResponse(name, styleSheet, 'text/css; charset=UTF-8');
+    if (name === SCRIPT_FILE)
+      return fileResponse(name, readFileSync(SCRIPT, 'utf8'), 'text/javascript; charset=UTF-8');
+    throw new ApiError(404, 'not_served', `there is nothing at ${quoted(`/${FILES_FOLDER}${name}`)}`);
+  };
   /** Expected errors: ApiError (`not_served`). */
   return (name) => {
-    const file = kept.get(name) ?? files.get(name)?.();
-    if (file === undefined)
-      throw new ApiError(404, 'not_served', `there is nothing at ${quoted(`/${FILES_FOLDER}${name}`)}`);
+    const file = kept.get(name) ?? fileOf(name);
     kept.set(name, file);
     return file;
   };

@@ -2,24 +2,23 @@ import type { ConnectionMetrics } from '../../observability/index.js';
 import { quoted } from '../../runtime/index.js';
 import { HttpServer } from '../http/HttpServer.js';
 import type { HttpServerOptions } from '../http/HttpServer.js';
-import { RestForwarding } from '../http/forwarding/RestForwarding.js';
-import type { RestNode } from '../http/forwarding/RestForwarding.js';
+import { RestForwarding } from '../http/RestForwarding.js';
+import type { RestNode } from '../http/RestForwarding.js';
 import { costOf } from '../http/types.js';
 import type { HttpRoute } from '../http/types.js';
 import type { ApiMetrics, ForwardMetrics } from '../limits/counters.js';
 import type { ServerDependencies } from '../server/ListeningServer.js';
-import { openApiDocument } from '../openapi/openApiDocument.js';
-import { openApiSchema } from '../openapi/route.js';
-import type { Route } from '../openapi/route.js';
+import { openApiDocument, openApiSchema } from '../openapi.js';
+import type { Route } from '../openapi.js';
 import { docsPage } from '../page/docs.js';
 import { HTML_TYPE, pageHeaders } from '../page/Html.js';
 import { FILES_FOLDER, pageFiles, statusPage } from '../page/statusPage.js';
 import { ApiError } from '../view/ApiError.js';
 import { WebSockets } from '../ws/WebSockets.js';
-import { daemonRoutes } from './routes/daemonRoutes.js';
-import type { DaemonRoutesDependencies } from './routes/daemonRoutes.js';
-import { tagged } from './routes/keptResponse.js';
-import { flowRoutes } from './routes/flowRoutes.js';
+import { daemonRoutes } from './daemonRoutes.js';
+import type { DaemonRoutesDependencies } from './daemonRoutes.js';
+import { tagged } from '../http/responses.js';
+import { flowRoutes } from './flowRoutes.js';
 
 export interface ApiServerOptions extends HttpServerOptions {
   /** Base address of a node's REST interface, for requests that the index cannot serve. Default: they are refused. */

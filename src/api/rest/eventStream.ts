@@ -5,7 +5,7 @@ import { countCollections, countedCollections } from '../documents/lookupDocumen
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
 import type { FeedEvent, HeightEvent, StartPoint } from '../feed/following.js';
 import type { HttpRequest, StreamingResponse } from '../http/types.js';
-import { rfc3339 } from '../json/scalars.js';
+import { rfc3339 } from '../json.js';
 import * as t from '../schema.js';
 import { ApiError, invalidArgument } from '../view/ApiError.js';
 import { list, parseHeight, wantsProven } from '../view/queryParameters.js';

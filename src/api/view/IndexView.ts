@@ -32,17 +32,11 @@ export class IndexView {
   readonly #reader: IndexReader;
   readonly #now: () => IndexedRange;
 
-  constructor(
-    range: IndexedRange,
-    dependencies: {
-      readonly reader: IndexReader;
-      /** The range by now. Default: nothing changes it. */
-      readonly now?: () => IndexedRange;
-    },
-  ) {
+  /** `now`: the range by now. Default: nothing changes it. */
+  constructor(reader: IndexReader, range: IndexedRange, now = () => range) {
+    this.#reader = reader;
     this.range = range;
-    this.#reader = dependencies.reader;
-    this.#now = dependencies.now ?? (() => range);
+    this.#now = now;
   }
 
   /**

@@ -106,34 +106,33 @@ export function parseHeight(text: string): number | undefined {
   return Number.isSafeInteger(height) ? height : undefined;
 }
 
-/** Parses the query of `/v1/blocks`. Expected errors: ApiError (400). */
-export function parseHeights(query: Query): readonly HeightTerm[] | { start: HeightTerm; end: HeightTerm } {
+/**
+ * The heights that the query of `/v1/blocks` names, and whether it says so by a word. Expected errors: ApiError (400), and
+ * those of `heightOf`.
+ */
+export function parseHeights(query: Query, heightOf: (term: HeightTerm) => number) {
   const heights = list(query['height']);
   const start = list(query['start_height']);
   const end = list(query['end_height']);
-  const [startText, endText] = [start[0], end[0]];
+  const isWord = (term: HeightTerm): boolean => typeof term === 'string';
   if (heights.length > 0) {
-    if (start.length > 0 || end.length > 0) {
+    if (start.length > 0 || end.length > 0)
       throw invalid('give either height, or start_height and end_height, not both');
-    }
     refuseTooMany(heights.length, 'heights');
     const terms = [...new Set(heights.map((text) => heightTerm('height', text)))];
-    if (terms.length > 1 && terms.some((term) => typeof term === 'string')) {
+    if (terms.length > 1 && terms.some(isWord))
       throw invalid('height takes final, sealed or latest only alone, not in a list');
-    }
-    return terms;
+    return { heights: terms.map(heightOf), namesHead: terms.some(isWord) };
   }
-  if (start.length !== 1 || end.length !== 1 || startText === undefined || endText === undefined) {
+  const [[startText], [endText]] = [start, end];
+  if (start.length !== 1 || end.length !== 1 || startText === undefined || endText === undefined)
     throw invalid('give either height (a list, final, sealed or latest), or start_height and end_height');
-  }
-  return { start: heightTerm('start_height', startText), end: heightTerm('end_height', endText) };
-}
-
-/** The heights from start to end, both included. Expected errors: ApiError (400). */
-export function heightRange(start: number, end: number): number[] {
-  if (start > end) throw invalid(`start_height ${start} is above end_height ${end}`);
-  refuseTooMany(end - start + 1, 'heights');
-  return Array.from({ length: end - start + 1 }, (_, index) => start + index);
+  const ends = [heightTerm('start_height', startText), heightTerm('end_height', endText)];
+  const [from = 0, to = 0] = ends.map(heightOf);
+  if (from > to) throw invalid(`start_height ${from} is above end_height ${to}`);
+  const count = to - from + 1;
+  refuseTooMany(count, 'heights');
+  return { heights: Array.from({ length: count }, (_, index) => from + index), namesHead: ends.some(isWord) };
 }
 
 /**

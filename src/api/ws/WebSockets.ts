@@ -4,7 +4,7 @@ import type { Clock } from '../../runtime/index.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
 import { forwardCounter } from '../limits/counters.js';
 import type { ForwardCounter, ForwardMetrics } from '../limits/counters.js';
-import type { RestNode } from '../http/forwarding/RestForwarding.js';
+import type { RestNode } from '../http/RestForwarding.js';
 import type { WebSocketCaller, WebSocketRoute } from '../http/types.js';
 import { ApiError, stopping } from '../view/ApiError.js';
 import { WsClient } from './WsClient.js';

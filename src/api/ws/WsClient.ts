@@ -3,15 +3,20 @@ import { WebSocket } from 'ws';
 import { every, quoted } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
-import type { RestNode } from '../http/forwarding/RestForwarding.js';
+import type { RestNode } from '../http/RestForwarding.js';
 import { linksBelow, prefixOf } from '../http/prefix.js';
 import type { WebSocketCaller } from '../http/types.js';
 import type { ForwardCounter, ForwardedOutcome } from '../limits/counters.js';
 import { ApiError, invalidArgument } from '../view/ApiError.js';
-import { blockTopics, parseBlockArguments } from './blockTopics.js';
-import type { BlockTopic } from './blockTopics.js';
-import { addressOf, endedBy, noProvider, parseMessage } from './messages.js';
-import type { ClientMessage } from './messages.js';
+import {
+  addressOf,
+  blockTopics,
+  endedBy,
+  noProvider,
+  parseBlockArguments,
+  parseMessage,
+} from './messages.js';
+import type { BlockTopic, ClientMessage } from './messages.js';
 import { nodeSocket } from './nodeSocket.js';
 
 /** Subscriptions per connection, as on access nodes. */

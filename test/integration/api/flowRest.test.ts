@@ -135,31 +135,10 @@ describe('/v1/blocks/{id or height}/collections', () => {
     );
   });
 
-  it('has an array also for a block without collections', async () => {
-    const served = await serve();
-    expect((await served.get('/v1/blocks/103/collections?expand=transactions')).body).toMatchObject({
-      block_id: idAt(103),
-      collections: [],
-    });
-  });
-
   it('selects fields through the list', async () => {
     const served = await serve();
     const { body } = await served.get('/v1/blocks/102/collections?select=height,collections.id');
     expect(body).toEqual({ height: '102', collections: collections.map(({ id }) => ({ id })) });
-  });
-
-  it.each([
-    ['99', 404, 'below_first_indexed', /below the first indexed height 100/],
-    ['110', 404, 'not_yet_indexed', /height 110 is not yet indexed \(latest 109, head 120\)/],
-    [idOf('nothing'), 404, 'unknown_id', /no such block in heights 100\.\.109/],
-    ['12345678901234567', 400, 'malformed_id', /expected a height or a block ID of 64 hexadecimal digits/],
-    ['final', 400, 'malformed_id', /got "final"/],
-  ])('refuses %s with %i %s', async (key, status, reason, message) => {
-    const served = await serve();
-    const answer = await served.get(`/v1/blocks/${key}/collections`);
-    expect(answer).toMatchObject({ status, body: { code: status, reason } });
-    expect((answer.body as { message: string }).message).toMatch(message);
   });
 
   it.each([
@@ -243,13 +222,6 @@ describe('the transactions of a block', () => {
     expect(byHeight).toMatchObject({ status: 200, body: byId?.body });
   });
 
-  it('are asked of nodes where they are scheduled, and named by a number', async () => {
-    const served = await serve();
-    const answer = await served.get('/v1/transactions/17');
-    expect(answer).toMatchObject({ status: 400, body: { reason: 'not_served' } });
-    expect((answer.body as { message: string }).message).toContain('by number');
-  });
-
   it.each([
     '/v1/blocks?height=102&expand=nothing',
     '/v1/blocks?height=102&expand=nothing,result',
@@ -264,23 +236,6 @@ describe('the transactions of a block', () => {
       [path, path.replace(/[?&]expand=.*$/, '')].map((one) => served.get(one)),
     );
     expect(odd).toMatchObject({ status: 200, body: plain?.body });
-  });
-
-  it.each([
-    [`?block_id=${idAt(100)},${idAt(101)}`, 400, 'invalid_argument', /give one block, by block_id or/],
-    [`?block_id=${idAt(100)}&block_height=100`, 400, 'invalid_argument', /give one block/],
-    ['?block_height=100,101', 400, 'invalid_argument', /give one block/],
-    ['?block_height=first', 400, 'invalid_argument', /invalid block_height: .* got "first"/],
-    ['?block_height=110', 404, 'not_yet_indexed', /height 110 is not yet indexed/],
-    ['?block_height=99', 404, 'below_first_indexed', /below the first indexed height 100/],
-    ['?block_id=abc', 400, 'malformed_id', /invalid ID format: expected 64 hexadecimal digits/],
-    [`?block_id=${idAt(100)}&expand=result`, 400, 'not_served', /does not serve expand="result"/],
-    [`?block_id=${idOf('nothing')}`, 404, 'unknown_id', /no such block in heights 100\.\.109/],
-  ])('%s is refused with %i %s', async (query, status, reason, message) => {
-    const served = await serve();
-    const answer = await served.get(`/v1/transactions${query}`);
-    expect(answer).toMatchObject({ status, body: { code: status, reason } });
-    expect((answer.body as { message: string }).message).toMatch(message);
   });
 });
 

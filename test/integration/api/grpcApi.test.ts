@@ -253,14 +253,18 @@ describe('GrpcApiServer', () => {
 
   describe('what is not there', () => {
     it.each([
-      [99, 'below_first_indexed', 'height 99 is below the first indexed height 100'],
-      [120, 'not_yet_indexed', 'height 120 is not yet indexed (latest 119, head 130)'],
-    ])('height %i is NOT_FOUND: %s', async (height, reason, details) => {
-      expect(await refused('GetBlockByHeight', { height })).toEqual({
-        code: 'NOT_FOUND',
-        details,
-        metadata: { reason, ...edges },
-      });
+      [99, 'NOT_FOUND', 'below_first_indexed', 'height 99 is below the first indexed height 100', edges],
+      [120, 'NOT_FOUND', 'not_yet_indexed', 'height 120 is not yet indexed (latest 119, head 130)', edges],
+      [
+        '18446744073709551615',
+        'INVALID_ARGUMENT',
+        'invalid_argument',
+        'invalid height: expected a number up to 9007199254740991, got 18446744073709551615',
+        {},
+      ],
+    ])('height %s is %s: %s', async (height, code, reason, details, told) => {
+      const metadata = { reason, ...told };
+      expect(await refused('GetBlockByHeight', { height })).toEqual({ code, details, metadata });
     });
 
     it.each([
@@ -269,7 +273,14 @@ describe('GrpcApiServer', () => {
       ['GetFullCollectionByID', 'id', 'collection'],
       ['GetTransaction', 'id', 'transaction'],
       ['GetTransactionsByBlockID', 'block_id', 'block'],
-    ])('an unknown %s is NOT_FOUND, and says between which heights', async (method, field, what) => {
+    ])('%s of an unknown or a malformed id says so', async (method, field, what) => {
+      for (const id of [Buffer.alloc(0), Buffer.alloc(31), Buffer.from(idOf('as text'))]) {
+        expect(await refused(method, { [field]: id })).toEqual({
+          code: 'INVALID_ARGUMENT',
+          details: `invalid ${what} ID: expected 32 raw bytes, got ${id.length}`,
+          metadata: { reason: 'malformed_id' },
+        });
+      }
       const request = { [field]: bytes(idOf('nobody')) };
       expect(await refused(method, request)).toEqual({
         code: 'NOT_FOUND',
@@ -281,30 +292,6 @@ describe('GrpcApiServer', () => {
         code: 'NOT_FOUND',
         details: 'nothing is indexed yet (latest unknown, head unknown)',
         metadata: { reason: 'not_yet_indexed' },
-      });
-    });
-
-    it.each([
-      ['GetBlockByID', 'id', 'block'],
-      ['GetCollectionByID', 'id', 'collection'],
-      ['GetFullCollectionByID', 'id', 'collection'],
-      ['GetTransaction', 'id', 'transaction'],
-      ['GetTransactionsByBlockID', 'block_id', 'block'],
-    ])('%s of a malformed id is INVALID_ARGUMENT, and shows the form', async (method, field, what) => {
-      for (const id of [Buffer.alloc(0), Buffer.alloc(31), Buffer.from(idOf('as text'))]) {
-        expect(await refused(method, { [field]: id })).toEqual({
-          code: 'INVALID_ARGUMENT',
-          details: `invalid ${what} ID: expected 32 raw bytes, got ${id.length}`,
-          metadata: { reason: 'malformed_id' },
-        });
-      }
-    });
-
-    it('a height above every height is INVALID_ARGUMENT', async () => {
-      expect(await refused('GetBlockByHeight', { height: '18446744073709551615' })).toEqual({
-        code: 'INVALID_ARGUMENT',
-        details: 'invalid height: expected a number up to 9007199254740991, got 18446744073709551615',
-        metadata: { reason: 'invalid_argument' },
       });
     });
 
@@ -337,79 +324,58 @@ describe('GrpcApiServer', () => {
       });
     });
 
-    it('nor is execution data, or a stream of what follows from it', async () => {
+    it('nor is execution data, or a stream of what follows from it, however large the request', async () => {
       const data = 'flow.executiondata.ExecutionDataAPI';
-      const path = `/${data}/GetExecutionDataByBlockID`;
-      expect((await refusalOf(probe.raw(path, Buffer.alloc(0)))).details).toContain(
+      const refusedRaw = (path: string, size = 0) => refusalOf(probe.raw(path, Buffer.alloc(size)));
+      expect((await refusedRaw(`/${data}/GetExecutionDataByBlockID`)).details).toContain(
         'does not keep execution data',
       );
-      for (const other of [
-        ...serviceMethods(data).map((method) => `/${data}/${method}`),
+      const others = [
         ...[
           'SendAndSubscribeTransactionStatuses',
           'GetScheduledTransaction',
           'GetScheduledTransactionResult',
-        ].map((method) => `/flow.access.AccessAPI/${method}`),
-        ...['GetExecutionReceiptsByBlockID', 'GetExecutionReceiptsByResultID'].map(
-          (method) => `/flow.access.AccessAPI/${method}`,
-        ),
-      ])
-        expect(await refusalOf(probe.raw(other, Buffer.alloc(0))), other).toMatchObject({
+        ],
+        ...['GetExecutionReceiptsByBlockID', 'GetExecutionReceiptsByResultID'],
+      ].map((method) => `/flow.access.AccessAPI/${method}`);
+      for (const path of [...serviceMethods(data).map((method) => `/${data}/${method}`), ...others])
+        expect(await refusedRaw(path), path).toMatchObject({
           ...{ code: 'UNIMPLEMENTED', metadata: { reason: 'not_served' } },
         });
-    });
-
-    it('a transaction larger than any request is refused in the same words', async () => {
-      const path = '/flow.access.AccessAPI/SendTransaction';
-      expect(await refusalOf(probe.raw(path, Buffer.alloc(1_500_000)))).toMatchObject({
+      // A transaction may be larger than any request.
+      expect(await refusedRaw('/flow.access.AccessAPI/SendTransaction', 1_500_000)).toMatchObject({
         code: 'UNIMPLEMENTED',
         details: expect.stringContaining('accepts no transactions') as string,
       });
-    });
-
-    it('a method that Flow does not have is UNIMPLEMENTED', async () => {
-      expect(await refusalOf(probe.raw('/flow.access.AccessAPI/GetAnything', Buffer.alloc(0)))).toMatchObject(
-        {
-          code: 'UNIMPLEMENTED',
-        },
-      );
+      const unknown = await refusedRaw('/flow.access.AccessAPI/GetAnything');
+      expect(unknown).toMatchObject({ code: 'UNIMPLEMENTED' });
     });
   });
 
   describe('trouble', () => {
-    it('a damaged record is UNAVAILABLE until it is healed, told to the log once, and never served', async () => {
-      const damaged = new StorageError('corrupt', 'body of height 7: /secret/path is damaged');
-      store.transaction = () => Promise.reject(damaged);
-      for (let time = 0; time < 2; time += 1) {
-        expect(await refused('GetTransaction', { id: bytes(idOf('x')) })).toEqual({
-          code: 'UNAVAILABLE',
-          details: 'the stored record is damaged, and is fetched again; retry',
-          metadata: { reason: 'healing' },
-        });
-      }
-      expect(served.logger.records.map(({ level, message }) => [level, message])).toEqual([
-        ['error', 'a read failed'],
-      ]);
-    });
-
-    it('a store that cannot be read is UNAVAILABLE', async () => {
-      store.transaction = () => Promise.reject(new StorageError('io', 'the device failed'));
-      expect(await refused('GetTransaction', { id: bytes(idOf('x')) })).toMatchObject({
-        code: 'UNAVAILABLE',
-        metadata: { reason: 'storage' },
-      });
-    });
-
-    it('a bug is INTERNAL, and its owner is told', async () => {
-      const bug = new Error('a bug');
-      store.transaction = () => Promise.reject(bug);
-      expect(await refused('GetTransaction', { id: bytes(idOf('x')) })).toEqual({
-        code: 'INTERNAL',
-        details: 'internal server error',
-        metadata: { reason: 'internal' },
-      });
-      expect(served.failures.splice(0)).toEqual([bug]);
-    });
+    const damaged = new StorageError('corrupt', 'body of height 7: /secret/path is damaged');
+    const bug = new Error('a bug');
+    it.each([
+      ...[
+        [damaged, 'UNAVAILABLE', 'healing', /^the stored record is damaged, and is fetched again; retry$/, 1],
+      ],
+      ...[[new StorageError('io', 'the device failed'), 'UNAVAILABLE', 'storage', /./, 1]],
+      ...[[bug, 'INTERNAL', 'internal', /^internal server error$/, 0]],
+    ] as const)(
+      '%s is %s, and told once to the log or to its owner',
+      async (error, code, reason, words, logged) => {
+        store.transaction = () => Promise.reject(error);
+        for (let time = 0; time < 2; time += 1) {
+          expect(await refused('GetTransaction', { id: bytes(idOf('x')) })).toEqual({
+            ...{ code, metadata: { reason } },
+            details: expect.stringMatching(words) as string,
+          });
+        }
+        const records = served.logger.records.map(({ level, message }) => [level, message]);
+        expect(records).toEqual(logged === 1 ? [['error', 'a read failed']] : []);
+        expect(served.failures.splice(0)).toEqual(logged === 1 ? [] : [bug, bug]);
+      },
+    );
   });
 
   describe('grpc.health.v1.Health', () => {

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ApiError, explainDocument, workOfStore } from '../../../src/api/index.js';
 import type { HeightWork, IndexedRange } from '../../../src/api/index.js';
-import type { HeightWorkSource } from '../../../src/api/view/heightWork.js';
+import type { HeightWorkSource } from '../../../src/api/documents/explanation.js';
 import type { Identifier } from '../../../src/flow/index.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { idOf, smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';

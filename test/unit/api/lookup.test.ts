@@ -125,41 +125,6 @@ describe('lookupDocument', () => {
     }
   });
 
-  it('tells heights outside the range from unknown ids', async () => {
-    const coverage = [{ from: 100, to: 102 }];
-    const edges = { firstIndexed: 100, latestIndexed: 102, head: 110, coverage };
-    expect(await refusal('block', '99')).toEqual({
-      code: 404,
-      reason: 'below_first_indexed',
-      message: 'height 99 is below the first indexed height 100',
-      ...edges,
-    });
-    expect(await refusal('block', '103')).toEqual({
-      code: 404,
-      reason: 'not_yet_indexed',
-      message: 'height 103 is not yet indexed (latest 102, head 110)',
-      ...edges,
-    });
-    for (const kind of ['block', 'collection', 'transaction'] as const) {
-      expect(await refusal(kind, idOf('nothing'))).toEqual({
-        code: 404,
-        reason: 'unknown_id',
-        message: `no such ${kind} in heights 100..102`,
-        ...edges,
-      });
-    }
-  });
-
-  it('shows the expected form of a malformed key', async () => {
-    expect(await refusal('block', '0xabc')).toMatchObject({
-      code: 400,
-      reason: 'malformed_id',
-      message: 'expected a height or a block ID of 64 hexadecimal digits, got "0xabc"',
-    });
-    expect(await refusal('transaction', '100')).toMatchObject({ code: 400, reason: 'malformed_id' });
-    expect(JSON.stringify(await refusal('collection', 'x'.repeat(10_000))).length).toBeLessThan(400);
-  });
-
   it('knows what can be looked up', () => {
     expect(['block', 'collection', 'transaction', 'account'].map(isLookupKind)).toEqual([
       true,

@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { restBlock, restBlockPayload } from '../../../src/api/json/block.js';
-import { restTransaction, transactionBody } from '../../../src/api/json/transaction.js';
-import { selectFields } from '../../../src/api/rest/routes/keptResponse.js';
+import { restBlock, restBlockPayload, restTransaction, transactionBody } from '../../../src/api/json.js';
+import { selectFields } from '../../../src/api/rest/flowRoutes.js';
 import { encodeBlock, encodeTransaction, toIdentifier, transactionId } from '../../../src/flow/index.js';
 import type { Timestamp, Transaction } from '../../../src/flow/index.js';
 import { idOf, smallChain, transactionWith } from '../../support/smallChain.js';

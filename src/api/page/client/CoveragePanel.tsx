@@ -98,7 +98,7 @@ function Strip({
       </ul>
       <details>
         <summary>{many(segments.length, 'stretch', 'stretches')}</summary>
-        <ul class="ranges stretches">
+        <ul class="ranges stretches" tabIndex={0}>
           {segments.map((segment) => (
             <Line key={segment.from} kind={segment.kind} words={labelOf(segment)} />
           ))}

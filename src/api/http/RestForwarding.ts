@@ -1,18 +1,17 @@
 import { Agent, request as httpRequest } from 'node:http';
 import type { ClientRequest, IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { Agent as TlsAgent, request as httpsRequest } from 'node:https';
-import { pipeline, Transform } from 'node:stream';
+import { Transform, pipeline } from 'node:stream';
 import { TLSSocket } from 'node:tls';
-import { longestValue, maskValues, withoutValues } from '../../../access/index.js';
-import type { NodeMetadata } from '../../../access/index.js';
-import { outOfDescriptors } from '../../../runtime/index.js';
-import type { Clock } from '../../../runtime/index.js';
-import { forwardCounter } from '../../limits/counters.js';
-import type { ForwardCounter, ForwardedOutcome, ForwardMetrics } from '../../limits/counters.js';
-import { ApiError, outOfFiles } from '../../view/ApiError.js';
-import { forwardedBodyTooLarge, MAX_FORWARDED_BODY_BYTES } from '../refusals.js';
-import { privately, variedBy } from '../responses.js';
-import { idleTimeout } from './idleTimeout.js';
+import { longestValue, maskValues, withoutValues } from '../../access/index.js';
+import type { NodeMetadata } from '../../access/index.js';
+import { outOfDescriptors } from '../../runtime/index.js';
+import type { Clock, Timer } from '../../runtime/index.js';
+import { forwardCounter } from '../limits/counters.js';
+import type { ForwardCounter, ForwardMetrics, ForwardedOutcome } from '../limits/counters.js';
+import { ApiError, outOfFiles } from '../view/ApiError.js';
+import { MAX_FORWARDED_BODY_BYTES, forwardedBodyTooLarge } from './refusals.js';
+import { privately, variedBy } from './responses.js';
 
 /** Requests forwarded at once. */
 const MAX_REQUESTS = 64;
@@ -79,7 +78,8 @@ export class RestForwarding {
   readonly #maxRequests: number;
   readonly #dependencies: RestForwardingDependencies;
   readonly #counts: ForwardCounter;
-  readonly #exchanges = new Set<Exchange>();
+  /** Each ends a request in progress. */
+  readonly #cuts = new Set<() => void>();
 
   constructor(node: RestNode, dependencies: RestForwardingDependencies) {
     this.#base = new URL(node.to);
@@ -107,29 +107,34 @@ export class RestForwarding {
     const { request, own } = asked;
     const method = nameOf(request);
     const off = this.#dependencies.forwardingOff?.();
-    if (off !== undefined || this.#exchanges.size >= this.#maxRequests) {
+    if (off !== undefined || this.#cuts.size >= this.#maxRequests) {
       this.#counts.turnedAway(method, off === undefined ? 'busy' : 'refused');
       const why = off ?? `at most ${this.#maxRequests} requests are forwarded at once; retry`;
       throw own ?? new ApiError(503, 'busy', why);
     }
     const count = this.#counts.begin(method, 'call');
+    // The caller left while the index was read.
+    if (request.socket.destroyed) {
+      count('cancelled');
+      return;
+    }
     const sent = this.#node.metadata();
-    const exchange = new Exchange(asked, {
+    const exchange = begin(asked, {
       clock: this.#dependencies.clock,
       sent,
       open: (isOnNewConnection) => this.#open(request, sent, isOnNewConnection),
       onEnd: (outcome) => {
-        this.#exchanges.delete(exchange);
+        this.#cuts.delete(exchange.cut);
         count(outcome);
       },
     });
-    this.#exchanges.add(exchange);
-    await exchange.begin();
+    this.#cuts.add(exchange.cut);
+    await exchange.begun;
   }
 
   /** Cuts what is in progress. */
   close(): void {
-    for (const exchange of [...this.#exchanges]) exchange.cut();
+    for (const cut of [...this.#cuts]) cut();
     this.#agent.destroy();
   }
 
@@ -171,127 +176,69 @@ function isPlain(segment: string): boolean {
   }
 }
 
-/** One request on its way to a node, and the response on its way back. */
-class Exchange {
-  readonly #asked: Asked;
-  /** The headers that the node wants, which the caller must not learn from it. */
-  readonly #sent: NodeMetadata;
-  readonly #open: (isOnNewConnection: boolean) => ClientRequest;
-  readonly #onEnd: (outcome: ForwardedOutcome) => void;
-  readonly #silence: ReturnType<typeof idleTimeout>;
-  #upstream: ClientRequest | undefined;
-  #isConnected = false;
-  #isOver = false;
-  /** Whoever waits for the response to begin, or for a refusal. */
-  #waiting: { readonly begun: () => void; readonly refused: (error: ApiError) => void } | undefined;
-
-  constructor(
-    asked: Asked,
-    how: {
-      readonly clock: Clock;
-      readonly sent: NodeMetadata;
-      /** Begins a request to the node, over a kept connection unless it must be a new one. */
-      readonly open: (isOnNewConnection: boolean) => ClientRequest;
-      /** Called once. */
-      readonly onEnd: (outcome: ForwardedOutcome) => void;
+/**
+ * Sends one request on its way to a node, and the response on its way back. `begun` resolves once the response has begun, or the
+ * caller has left; expected errors: ApiError, which the caller is to get. `cut` ends it from our side.
+ */
+function begin(
+  { request, response, own, isPrivate }: Asked,
+  how: {
+    readonly clock: Clock;
+    /** The headers that the node wants, which the caller must not learn from it. */
+    readonly sent: NodeMetadata;
+    /** Begins a request to the node, over a kept connection unless it must be a new one. */
+    readonly open: (isOnNewConnection: boolean) => ClientRequest;
+    /** Called once, and never before this has returned. */
+    readonly onEnd: (outcome: ForwardedOutcome) => void;
+  },
+) {
+  const { clock, sent, open, onEnd } = how;
+  let upstream: ClientRequest | undefined;
+  let isConnected = false;
+  let isOver = false;
+  let onBegun = (): void => undefined;
+  let onRefused = (_error: ApiError): void => undefined;
+  const begun = new Promise<void>((resolve, reject) => {
+    onBegun = resolve;
+    onRefused = reject;
+  });
+  const end = (outcome: ForwardedOutcome): void => {
+    if (isOver) return;
+    isOver = true;
+    silence.end();
+    onBegun();
+    onEnd(outcome);
+  };
+  const refuse = (error: ApiError, outcome: ForwardedOutcome): void => {
+    if (isOver) return;
+    // A response that has begun can only be cut off.
+    if (response.headersSent) response.destroy();
+    else onRefused(own ?? error);
+    end(outcome);
+    upstream?.destroy();
+  };
+  const silence = idleTimeout({
+    clock,
+    // The server cuts callers that take nothing.
+    isExcused: () => response.writableNeedDrain,
+    onSilent: () => {
+      if (isConnected) refuse(silent(), 'overdue');
+      else refuse(unreachable(request), 'unreachable');
     },
-  ) {
-    this.#asked = asked;
-    this.#sent = how.sent;
-    this.#open = how.open;
-    this.#onEnd = how.onEnd;
-    this.#silence = idleTimeout({
-      clock: how.clock,
-      // The server cuts callers that take nothing.
-      isExcused: () => asked.response.writableNeedDrain,
-      onSilent: () => {
-        if (this.#isConnected) this.#refuse(silent(), 'overdue');
-        else this.#refuse(this.#unreachable(), 'unreachable');
-      },
-    });
-  }
-
-  /** Resolves once the response has begun, or the caller has left. Expected errors: ApiError, which the caller is to get. */
-  begin(): Promise<void> {
-    const { request, response } = this.#asked;
-    return new Promise((begun, refused) => {
-      this.#waiting = { begun, refused };
-      // The caller left while the index was read.
-      if (request.socket.destroyed) {
-        this.#end('cancelled');
-        return;
-      }
-      // Nothing moves on the caller's connection while it waits; our own timeouts apply instead.
-      response.on('timeout', () => undefined);
-      response.once('close', () => {
-        if (!response.writableFinished) this.#end('cancelled');
-        this.#upstream?.destroy();
-      });
-      // A POST must not be sent twice, so it does not go over a connection that the node may be closing.
-      this.#send({ isOnNewConnection: request.method === 'POST' });
-    });
-  }
-
-  /** Ends it from our side. */
-  cut(): void {
-    this.#refuse(this.#unreachable(), 'cancelled');
-  }
-
-  #send({ isOnNewConnection }: { readonly isOnNewConnection: boolean }): void {
-    const { request } = this.#asked;
-    const upstream = this.#open(isOnNewConnection);
-    this.#upstream = upstream;
-    this.#isConnected = false;
-    this.#silence.begin(CONNECT_TIMEOUT_MS);
-    const onConnected = (): void => {
-      this.#isConnected = true;
-      if (!this.#isOver) this.#silence.begin(SILENCE_TIMEOUT_MS);
-    };
-    upstream.once('socket', (socket) => {
-      if (upstream.reusedSocket) onConnected();
-      else socket.once(socket instanceof TLSSocket ? 'secureConnect' : 'connect', onConnected);
-    });
-    let hasResponse = false;
-    upstream.on('error', (error) => {
-      // A response that has begun reports its own end.
-      if (hasResponse || this.#isOver || upstream !== this.#upstream) return;
-      // The node closed a kept connection just as it was used again: try a new one.
-      if (outOfDescriptors(error) !== undefined) this.#refuse(outOfFiles(), 'refused');
-      else if (upstream.reusedSocket) this.#send({ isOnNewConnection: true });
-      else this.#refuse(this.#unreachable(), this.#isConnected ? 'lost' : 'unreachable');
-    });
-    upstream.once('response', (response) => {
-      hasResponse = true;
-      this.#silence.moved();
-      this.#pass(response);
-    });
-    if (request.method !== 'POST') {
-      upstream.end();
-      return;
-    }
-    const bounded = atMost(MAX_FORWARDED_BODY_BYTES, () => {
-      // Until then it fills our buffers only.
-      if (this.#isConnected) this.#silence.moved();
-    });
-    bounded.once('error', () => this.#refuse(forwardedBodyTooLarge(), 'refused'));
-    // Not a pipeline, which would hang up on the caller before it gets the outcome.
-    request.pipe(bounded).pipe(upstream);
-  }
-
-  #pass(from: IncomingMessage): void {
-    const { request, response, own, isPrivate } = this.#asked;
+  });
+  const passBack = (from: IncomingMessage): void => {
     const { statusCode = 502, headers } = from;
-    if (this.#isOver) return;
+    if (isOver) return;
     // Only we can do something about the credentials that we sent.
-    if (statusCode === UNAUTHORIZED && longestValue(this.#sent) > 0) {
-      this.#refuse(refusedUs(), 'failed');
+    if (statusCode === UNAUTHORIZED && longestValue(sent) > 0) {
+      refuse(refusedUs(), 'failed');
       return;
     }
     if (own !== undefined && statusCode >= 400) {
       // Read to its end, so that the connection can be kept.
       from.on('error', () => undefined).resume();
-      this.#waiting?.refused(own);
-      this.#end('missed');
+      onRefused(own);
+      end('missed');
       return;
     }
     // Which pages may read the response is our decision, not the node's.
@@ -299,49 +246,68 @@ class Exchange {
     const given = variedBy(headers.vary, response.getHeader('vary'));
     const vary = isPrivate ? variedBy('authorization', given) : given;
     response.writeHead(statusCode, {
-      ...Object.fromEntries(kept.map(([name, value]) => [name, masked(value, this.#sent)])),
+      ...Object.fromEntries(kept.map(([name, value]) => [name, masked(value, sent)])),
       via: viaOf(headers),
       ...(vary === '' ? {} : { vary }),
       ...(isPrivate ? { 'cache-control': privately(headers['cache-control']) } : {}),
       // The rest of an unfinished request is not read: its connection ends with the response.
       ...(request.complete ? {} : { connection: 'close' }),
     });
-    this.#waiting?.begun();
-    const bounded = atMost(MAX_RESPONSE_BYTES, () => this.#silence.moved(), this.#sent);
-    from.once('error', () => this.#end('lost'));
-    bounded.once('error', () => this.#end('failed'));
+    onBegun();
+    const bounded = atMost(MAX_RESPONSE_BYTES, silence.moved, sent);
+    from.once('error', () => end('lost'));
+    bounded.once('error', () => end('failed'));
     pipeline(from, bounded, response, (error) => {
-      if (error instanceof Error) this.#end('cancelled');
-      else this.#end(statusCode < 400 ? 'answered' : 'failed');
-      this.#upstream?.destroy();
+      end(error instanceof Error ? 'cancelled' : statusCode < 400 ? 'answered' : 'failed');
+      upstream?.destroy();
     });
-  }
-
-  #refuse(error: ApiError, outcome: ForwardedOutcome): void {
-    if (this.#isOver) return;
-    const { own, response } = this.#asked;
-    // A response that has begun can only be cut off.
-    if (response.headersSent) response.destroy();
-    else this.#waiting?.refused(own ?? error);
-    this.#end(outcome);
-    this.#upstream?.destroy();
-  }
-
-  #end(outcome: ForwardedOutcome): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
-    this.#silence.end();
-    this.#waiting?.begun();
-    this.#onEnd(outcome);
-  }
-
-  #unreachable(): ApiError {
-    const message =
-      this.#asked.request.method === 'POST'
-        ? 'this request is forwarded, and the access node could not be reached or broke off: whether it accepted a transaction is unknown'
-        : 'this request is forwarded, but the access node cannot be reached now; indexed data is still served';
-    return new ApiError(503, 'upstream_unreachable', message);
-  }
+  };
+  const send = (isOnNewConnection: boolean): void => {
+    const opened = open(isOnNewConnection);
+    upstream = opened;
+    isConnected = false;
+    silence.begin(CONNECT_TIMEOUT_MS);
+    const onConnected = (): void => {
+      isConnected = true;
+      if (!isOver) silence.begin(SILENCE_TIMEOUT_MS);
+    };
+    opened.once('socket', (socket) => {
+      if (opened.reusedSocket) onConnected();
+      else socket.once(socket instanceof TLSSocket ? 'secureConnect' : 'connect', onConnected);
+    });
+    let hasResponse = false;
+    opened.on('error', (error) => {
+      // A response that has begun reports its own end.
+      if (hasResponse || isOver || opened !== upstream) return;
+      // The node closed a kept connection just as it was used again: try a new one.
+      if (outOfDescriptors(error) !== undefined) refuse(outOfFiles(), 'refused');
+      else if (opened.reusedSocket) send(true);
+      else refuse(unreachable(request), isConnected ? 'lost' : 'unreachable');
+    });
+    opened.once('response', (from) => {
+      hasResponse = true;
+      silence.moved();
+      passBack(from);
+    });
+    if (request.method !== 'POST') {
+      opened.end();
+      return;
+    }
+    // Until it is connected, the body fills our buffers only.
+    const bounded = atMost(MAX_FORWARDED_BODY_BYTES, () => isConnected && silence.moved());
+    bounded.once('error', () => refuse(forwardedBodyTooLarge(), 'refused'));
+    // Not a pipeline, which would hang up on the caller before it gets the outcome.
+    request.pipe(bounded).pipe(opened);
+  };
+  // Nothing moves on the caller's connection while it waits; our own timeouts apply instead.
+  response.on('timeout', () => undefined);
+  response.once('close', () => {
+    if (!response.writableFinished) end('cancelled');
+    upstream?.destroy();
+  });
+  // A POST must not be sent twice, so it does not go over a connection that the node may be closing.
+  send(request.method === 'POST');
+  return { begun, cut: () => refuse(unreachable(request), 'cancelled') };
 }
 
 /** The headers of a request to a node: those of the caller, except where the node wants its own. */
@@ -369,7 +335,7 @@ function masked(value: string | string[] | undefined, sent: NodeMetadata): strin
 }
 
 /** Passes bytes on, and fails when there are more. `secrets`: values that they must not hold, even across chunks. */
-function atMost(maxBytes: number, onMoved: () => void, secrets: NodeMetadata = {}): Transform {
+function atMost(maxBytes: number, onMoved: () => unknown, secrets: NodeMetadata = {}): Transform {
   const keptBytes = Math.max(0, longestValue(secrets) - 1);
   let bytes = 0;
   let kept: Buffer = Buffer.alloc(0);
@@ -395,6 +361,14 @@ function atMost(maxBytes: number, onMoved: () => void, secrets: NodeMetadata = {
   });
 }
 
+function unreachable({ method }: IncomingMessage): ApiError {
+  const message =
+    method === 'POST'
+      ? 'this request is forwarded, and the access node could not be reached or broke off: whether it accepted a transaction is unknown'
+      : 'this request is forwarded, but the access node cannot be reached now; indexed data is still served';
+  return new ApiError(503, 'upstream_unreachable', message);
+}
+
 function refusedUs(): ApiError {
   const message =
     'this request is forwarded, but the access node refuses what this indexer identifies itself with (access.metadataFile): tell its operator';
@@ -404,4 +378,43 @@ function refusedUs(): ApiError {
 function silent(): ApiError {
   const message = `the access node that this was forwarded to was silent for ${SILENCE_TIMEOUT_MS / 1_000} s`;
   return new ApiError(504, 'overdue', message);
+}
+
+/** Notices when nothing has moved for a while, with a single timer. `onSilent` is called once. */
+export function idleTimeout({
+  clock,
+  isExcused,
+  onSilent,
+}: {
+  readonly clock: Clock;
+  /** True while nothing can be expected of the other side: silence then counts from now. */
+  readonly isExcused: () => boolean;
+  readonly onSilent: () => void;
+}) {
+  let limitMs = 0;
+  let movedAtMs = 0;
+  let timer: Timer | undefined;
+  const moved = (): void => {
+    movedAtMs = clock.monotonic();
+  };
+  const wait = (forMs: number): void => {
+    timer = clock.setTimer(forMs, () => {
+      if (isExcused()) moved();
+      const leftMs = movedAtMs + limitMs - clock.monotonic();
+      if (leftMs > 0) wait(leftMs);
+      else onSilent();
+    });
+  };
+  const end = (): void => timer?.cancel();
+  return {
+    /** Starts or restarts. */
+    begin: (forMs: number): void => {
+      end();
+      limitMs = forMs;
+      moved();
+      wait(forMs);
+    },
+    moved,
+    end,
+  };
 }

@@ -1,14 +1,14 @@
-import { quoted } from '../../../runtime/index.js';
-import type { Clock } from '../../../runtime/index.js';
+import { quoted } from '../../runtime/index.js';
+import type { Clock } from '../../runtime/index.js';
 import {
   accountDocument,
   accountRoleNames,
   accountTransactionsSchema,
   DEFAULT_PAGE_ITEMS,
   MAX_PAGE_ITEMS,
-} from '../../documents/accountTransactions.js';
-import { explainDocument } from '../../documents/explainDocument.js';
-import { explainSchema } from '../../documents/explanation.js';
+} from '../documents/accountTransactions.js';
+import { explainDocument } from '../documents/explainDocument.js';
+import { explainSchema } from '../documents/explanation.js';
 import {
   exportLine,
   exportPage,
@@ -16,20 +16,20 @@ import {
   NDJSON_TYPE,
   storedLine,
   storedPage,
-} from '../../documents/exportPage.js';
-import { proofDocument, proofSchema } from '../../documents/proofDocument.js';
-import { isLookupKind, lookupDocument, lookupKinds, lookupSchema } from '../../documents/lookupDocument.js';
-import type { ChangeFeed } from '../../feed/ChangeFeed.js';
-import { finality, heightErrors, idErrors, inPath, inQuery } from '../../openapi/route.js';
-import type { Route } from '../../openapi/route.js';
-import * as t from '../../schema.js';
-import { errorSchema, invalidArgument } from '../../view/ApiError.js';
-import type { HeightWorkSource } from '../../view/heightWork.js';
-import type { ReadableIndex } from '../../view/IndexView.js';
-import { single, wantsProven } from '../../view/queryParameters.js';
-import { statusSchema } from '../../view/statusDocument.js';
-import type { StatusSource } from '../../view/statusDocument.js';
-import { eventStream, heightSchema, rewindSchema } from '../eventStream.js';
+} from '../documents/exportPage.js';
+import { proofDocument, proofSchema } from '../documents/proofDocument.js';
+import { isLookupKind, lookupDocument, lookupKinds, lookupSchema } from '../documents/lookupDocument.js';
+import type { ChangeFeed } from '../feed/ChangeFeed.js';
+import { finality, heightErrors, idErrors, inPath, inQuery } from '../openapi.js';
+import type { Route } from '../openapi.js';
+import * as t from '../schema.js';
+import { errorSchema, invalidArgument } from '../view/ApiError.js';
+import type { HeightWorkSource } from '../documents/explanation.js';
+import type { ReadableIndex } from '../view/IndexView.js';
+import { single, wantsProven } from '../view/queryParameters.js';
+import { statusSchema } from '../view/statusDocument.js';
+import type { StatusSource } from '../view/statusDocument.js';
+import { eventStream, heightSchema, rewindSchema } from './eventStream.js';
 
 export interface DaemonRoutesDependencies {
   readonly reader: ReadableIndex;

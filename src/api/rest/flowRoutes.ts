@@ -1,33 +1,27 @@
-import type { IndexReader, IndexStore, StoredBlock } from '../../../storage/index.js';
-import type { HttpResponse } from '../../http/types.js';
-import { blockSchema, payloadSchema, restBlock, restBlockPayload } from '../../json/block.js';
+import type { IndexReader, IndexStore, StoredBlock } from '../../storage/index.js';
+import type { HttpResponse } from '../http/types.js';
 import {
   blockCollectionsSchema,
+  blockSchema,
   collectionSchema,
+  payloadSchema,
+  restBlock,
   restBlockCollections,
+  restBlockPayload,
   restCollection,
+  restTransaction,
   restTransactions,
-} from '../../json/collection.js';
-import { restTransaction, transactionSchema } from '../../json/transaction.js';
-import {
-  anId,
-  byId,
-  expand,
-  finality,
-  heightErrors,
-  idErrors,
-  inPath,
-  inQuery,
-  select,
-} from '../../openapi/route.js';
-import type { Route } from '../../openapi/route.js';
-import * as t from '../../schema.js';
-import { provenOnly } from '../../view/indexedRange.js';
-import { IndexView, nodeVersion } from '../../view/IndexView.js';
-import * as parse from '../../view/queryParameters.js';
-import type { Query } from '../../view/queryParameters.js';
-import type { StatusSource } from '../../view/statusDocument.js';
-import { kept, tagged } from './keptResponse.js';
+  transactionSchema,
+} from '../json.js';
+import { anId, byId, expand, finality, heightErrors, idErrors, inPath, inQuery, select } from '../openapi.js';
+import type { Route } from '../openapi.js';
+import * as t from '../schema.js';
+import { provenOnly } from '../view/indexedRange.js';
+import { IndexView, nodeVersion } from '../view/IndexView.js';
+import * as parse from '../view/queryParameters.js';
+import type { Query } from '../view/queryParameters.js';
+import type { StatusSource } from '../view/statusDocument.js';
+import { entityTag, tagged } from '../http/responses.js';
 
 /** What can be expanded; and what access nodes can expand, but an index cannot. */
 const PAYLOAD = 'payload';
@@ -56,10 +50,7 @@ export function flowRoutes(
   /** The index at this moment; of a query with `finality=proven`, the proven part of it. */
   const now = (query: Query = {}): IndexView => {
     const range = status.range();
-    return new IndexView(parse.wantsProven(query) ? provenOnly(range) : range, {
-      reader,
-      now: () => status.range(),
-    });
+    return new IndexView(reader, parse.wantsProven(query) ? provenOnly(range) : range, () => status.range());
   };
   return [
     {
@@ -82,13 +73,7 @@ export function flowRoutes(
       errors: ['invalid_argument', 'not_served', 'too_many', ...heightErrors],
       handle: async ({ query }) => {
         const view = now(query);
-        const requested = parse.parseHeights(query);
-        const terms = 'start' in requested ? [requested.start, requested.end] : requested;
-        const heights =
-          'start' in requested
-            ? parse.heightRange(view.heightOf(requested.start), view.heightOf(requested.end))
-            : requested.map((term) => view.heightOf(term));
-        const namesHead = terms.some((term) => typeof term === 'string');
+        const { heights, namesHead } = parse.parseHeights(query, (term) => view.heightOf(term));
         return blocksResponse(heights, { view, query, mayBeForever: !namesHead });
       },
     },
@@ -119,8 +104,7 @@ export function flowRoutes(
       handle: async ({ params, query }) => {
         const id = parse.parseId(params['id'] ?? '');
         const { block } = await now().block(id);
-        const subject = { what: 'payload', ids: [id], query, isForever: true };
-        return kept(subject, () => restBlockPayload(block.encoded));
+        return kept('payload', [id], query, () => restBlockPayload(block.encoded));
       },
     },
     {
@@ -139,11 +123,9 @@ export function flowRoutes(
         const { block } = await view.block(key);
         const collections = await view.collectionsOf(block);
         const isForever = typeof key === 'string' || view.isSealed(key);
-        const subject = { what: 'blockCollections', ids: [block.id], query, expanded, isForever };
         const transactions = expanded.has(TRANSACTIONS);
-        return kept(subject, () =>
-          restBlockCollections(block.id, block.height, collections, { transactions }),
-        );
+        const build = () => restBlockCollections(block.id, block.height, collections, { transactions });
+        return kept('blockCollections', [block.id], query, build, { expanded, isForever });
       },
     },
     {
@@ -157,9 +139,10 @@ export function flowRoutes(
         const id = parse.parseId(params['id'] ?? '');
         const expanded = parse.parseExpand(query, [TRANSACTIONS]);
         const { encoded } = await now().collection(id);
-        const subject = { what: 'collection', ids: [id], query, expanded, isForever: true };
         const transactions = expanded.has(TRANSACTIONS);
-        return kept(subject, () => restCollection(id, encoded, { transactions }));
+        return kept('collection', [id], query, () => restCollection(id, encoded, { transactions }), {
+          expanded,
+        });
       },
     },
     {
@@ -184,8 +167,8 @@ export function flowRoutes(
         const collections = await view.collectionsOf(block);
         const isForever =
           typeof requested === 'object' || (typeof requested === 'number' && view.isSealed(requested));
-        const subject = { what: 'transactionsOfBlock', ids: [block.id], query, isForever };
-        return kept(subject, () => restTransactions(collections));
+        const build = () => restTransactions(collections);
+        return kept('transactionsOfBlock', [block.id], query, build, { isForever });
       },
     },
     {
@@ -199,8 +182,7 @@ export function flowRoutes(
         const id = parse.parseTransactionId(params['id'] ?? '');
         parse.parseExpand(query, [], [RESULT]);
         const { encoded } = await now().transaction(id);
-        const subject = { what: 'transaction', ids: [id], query, isForever: true };
-        return kept(subject, () => restTransaction(id, encoded));
+        return kept('transaction', [id], query, () => restTransaction(id, encoded));
       },
     },
     {
@@ -225,42 +207,26 @@ export function flowRoutes(
   ];
 }
 
+/** `mayBeForever`: false where the same request will be about other blocks. */
 async function blocksResponse(
   keys: readonly Parameters<IndexView['block']>[0][],
-  request: {
-    readonly view: IndexView;
-    readonly query: Query;
-    /** False: the same request will be about other blocks. */
-    readonly mayBeForever: boolean;
-  },
+  { view, query, mayBeForever }: { view: IndexView; query: Query; mayBeForever: boolean },
 ): Promise<HttpResponse> {
-  const { view, query, mayBeForever } = request;
   const expanded = parse.parseExpand(query, [PAYLOAD], [EXECUTION_RESULT]);
   const stored: StoredBlock[] = [];
   for (const key of keys) stored.push(await view.block(key));
-  const areProven = stored.map(({ block }) => view.isProven(block.height));
-  const areSealed = stored.map(({ block }) => view.isSealed(block.height));
-  const subject = {
-    what: 'blocks',
-    query,
-    expanded,
-    ids: stored.map(
-      ({ block }, index) =>
-        `${block.id}${areSealed[index] === true ? ' sealed' : ''}${areProven[index] === true ? ' proven' : ''}`,
-    ),
-    // Where finality is proven, what is not proven yet may become so.
-    isForever:
-      mayBeForever &&
-      !areSealed.includes(false) &&
-      (view.range.proven === undefined || !areProven.includes(false)),
-  };
+  const blocks = stored.map(({ block: { id, encoded, height } }) => {
+    const [isSealed, proven] = [view.isSealed(height), view.isProven(height)];
+    return { encoded, isSealed, proven, tag: `${id}${isSealed ? ' sealed' : ''}${proven ? ' proven' : ''}` };
+  });
+  // Where finality is proven, what is not proven yet may become so.
+  const isSettled = (block: (typeof blocks)[number]): boolean =>
+    block.isSealed && (view.range.proven === undefined || block.proven);
   const sealed = view.range.sealed ?? undefined;
   const payload = expanded.has(PAYLOAD);
-  return kept(subject, () =>
-    stored.map(({ block }, index) =>
-      restBlock(block.encoded, sealed, { payload, proven: areProven[index] === true }),
-    ),
-  );
+  const tags = blocks.map(({ tag }) => tag);
+  const build = () => blocks.map(({ encoded, proven }) => restBlock(encoded, sealed, { payload, proven }));
+  return kept('blocks', tags, query, build, { expanded, isForever: mayBeForever && blocks.every(isSettled) });
 }
 
 const nodeVersionInfoSchema = t.named(
@@ -303,4 +269,43 @@ function restNodeVersionInfo({
       ? {}
       : { compatible_range: { start_height: String(readable.start), end_height: String(readable.end) } }),
   };
+}
+
+/** A response that callers may keep: its tag follows from what it is of, and the selected and expanded parts. */
+function kept(
+  what: string,
+  ids: readonly string[],
+  query: Query,
+  build: () => unknown,
+  { expanded = [], isForever = true }: { expanded?: Iterable<string>; isForever?: boolean } = {},
+): HttpResponse {
+  const paths = parse.parseSelect(query);
+  return {
+    validity: { tag: entityTag(what, ids, [...expanded], paths), isForever },
+    build: () => (paths.length === 0 ? build() : selectFields(build(), paths)),
+  };
+}
+
+/**
+ * Keeps the named fields only, as Flow's `select` does: a path names a field with all below it, dots lead into objects,
+ * arrays are passed through (`header.id`, `transactions.payer`). Objects and arrays of which nothing is left are left out
+ * with their names, and an array of which one item is left without anything is empty as a whole.
+ */
+export function selectFields(value: unknown, paths: readonly string[]): unknown {
+  if (Array.isArray(value)) {
+    const selected = value.map((item) => selectFields(item, paths));
+    return selected.some(isNothing) ? [] : selected;
+  }
+  if (typeof value !== 'object' || value === null) return undefined;
+  const fields = Object.entries(value).flatMap(([key, field]: [string, unknown]) => {
+    if (paths.includes(key)) return [[key, field]];
+    const below = paths.flatMap((path) => (path.startsWith(`${key}.`) ? [path.slice(key.length + 1)] : []));
+    const selected = selectFields(field, below);
+    return isNothing(selected) ? [] : [[key, selected]];
+  });
+  return Object.fromEntries(fields);
+}
+
+function isNothing(value: unknown): boolean {
+  return value === undefined || (typeof value === 'object' && Object.keys(value ?? {}).length === 0);
 }
