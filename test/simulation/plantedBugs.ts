@@ -86,14 +86,14 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'what joined the next batch is left there when no other block follows',
     file: 'storage/CommitQueue.ts',
-    of: 'while (this.#waiting.length > 0 || this.#next.length > 0 || this.#mayPass())',
+    of: 'while (this.#waiting.length > 0 || this.#next.blocks.length > 0 || this.#mayPass())',
     instead: 'while (this.#waiting.length > 0 || this.#mayPass())',
   },
   {
     name: 'a block that does not fit into the next batch is forgotten',
     file: 'storage/CommitQueue.ts',
-    of: '    const joined = this.#waiting.splice(0, count);',
-    instead: '    const joined = this.#waiting.splice(0, isFull() ? count + 1 : count).slice(0, count);',
+    of: '    this.#waiting.splice(0, count);',
+    instead: '    this.#waiting.splice(0, next.isFull(this.#options) ? count + 1 : count);',
   },
   {
     name: 'what an earlier process left above a gap counts before the chain has borne it out',
@@ -104,13 +104,13 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a batch has room for a second spork, whose record is lost',
     file: 'storage/CommitQueue.ts',
-    of: '      if (size.spork !== undefined && spork !== undefined) break;\n',
+    of: '    if (this.spork !== undefined && spork !== undefined) return false;\n',
     instead: '',
   },
   {
     name: 'the root of a spork is written without the record of the spork',
     file: 'storage/CommitQueue.ts',
-    of: 'const spork = begun ?? lateSporkAt(latestIndexedHeight);',
+    of: 'const spork = group.spork ?? lateSporkAt(latestIndexedHeight);',
     instead: 'const spork = lateSporkAt(latestIndexedHeight);',
   },
   {
