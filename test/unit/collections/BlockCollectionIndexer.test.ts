@@ -293,6 +293,19 @@ describe('BlockCollectionIndexer', () => {
     expect(heightsOf(store)).toEqual([[1, 2, 3], [4], [5], []]);
   });
 
+  it('records the spork of a store that began before any node told of one', async () => {
+    const known: { rootHeight: number; sporkId: string }[] = [];
+    const store = new HandStore(1, []);
+    store.auto = true;
+    const { put } = indexing({ store, sporkFor: () => known[0] });
+    await put(1);
+    known.push({ rootHeight: 0, sporkId: 'aa' });
+    await put(2);
+    await put(3);
+    expect(store.meta().sporks).toEqual(known);
+    expect(store.batches.map((batch) => batch.spork)).toEqual([undefined, known[0], undefined]);
+  });
+
   it('begins no batch while there is no room, and loses nothing of what waits', async () => {
     const room = new HandRoom();
     const { store, put, indexer } = indexing({ room });
