@@ -5,7 +5,6 @@ export { collectionLagMs } from './node/collectionLag.js';
 export { DevnetNode } from './node/DevnetNode.js';
 export { parseFaults } from './faults/faultRules.js';
 export type { FaultCondition, FaultEffect, FaultKind, FaultRule, StatusName } from './faults/faultRules.js';
-export { FREE_RUN_LEAD_HEIGHTS } from './node/ChainHead.js';
 export { methodNames, methods } from './faults/rpcMethods.js';
 export type { DevnetMethod, DevnetRequest } from './faults/rpcMethods.js';
 export { resolveNodeOptions } from './node/devnetOptions.js';

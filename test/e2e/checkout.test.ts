@@ -101,10 +101,9 @@ it('installs, builds and runs in any checkout: after an install for production, 
   const lockfile = join(folder, 'node_modules/.package-lock.json');
   const before = readFileSync(lockfile, 'utf8');
   rmSync(join(folder, 'dist'), { recursive: true });
-  const tests = ['--project', 'unit', 'test/unit/runtime/json.test.ts'];
-  const tested = await npm(link, hostile, 'test', '--', ...tests);
-  expect(tested.stdout).toMatch(/Test Files .*passed/);
-  expect(tested.stderr).not.toContain('npm ci');
+  const builtAgain = await npm(link, hostile, 'run', 'build');
+  expect(existsSync(join(folder, 'dist/main.js'))).toBe(true);
+  expect(builtAgain.stderr).not.toContain('npm ci');
   expect(readFileSync(lockfile, 'utf8')).toBe(before);
 
   // Somebody else may look at it, and is told what cannot be done.

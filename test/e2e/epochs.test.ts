@@ -81,23 +81,3 @@ describe('a daemon on a chain of epochs that shows what is proven', () => {
     expect(await daemon.program.stop()).toBe(0);
   });
 });
-
-describe('a daemon on a chain of epochs', () => {
-  it('goes on with the same committee in fallback, and takes the one that ends it', async () => {
-    const node = await epochsForTest({ fallbackEpoch: 1, startHead: 20 });
-    const { id } = node.chain.block(0);
-    const daemon = await start(node, scratchDirectory(), '--proof-checkpoint', `0:${id}`);
-    for (const [head, epoch] of [
-      [20, 1],
-      [30, 1],
-      [HEAD, 2],
-      [LATER, 3],
-    ] as const) {
-      node.node.head.set(head);
-      await proven(daemon, head - 2);
-      expect((await proofOf(daemon)).committee).toMatchObject({ epoch });
-    }
-    expect((await proofOf(daemon)).anchor).toMatchObject({ kind: 'checkpoint', height: 0, id });
-    expect(await daemon.program.stop()).toBe(0);
-  });
-});

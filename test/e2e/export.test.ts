@@ -84,20 +84,3 @@ function readTo(path: string): number {
   const heights = [...text.matchAll(/^\{"kind":"block","height":(\d+),.*\n/gm)];
   return Number(heights.at(-1)?.[1] ?? 0);
 }
-
-describe('status --watch', () => {
-  it('says when the daemon goes and comes back, and goes on', async () => {
-    const devnet = await nodeWith();
-    const dataDir = scratchDirectory();
-    const args = startArguments(devnet, dataDir, '--start-height', 'root');
-    const first = await startDaemon(args);
-    await first.reaches(HEAD);
-    const watch = startProgram(['status', '--watch', ...storeFlags(dataDir)]);
-    await watch.sees(/indexed through 160; head 160, 0 behind/);
-    expect(await first.program.stop('SIGKILL')).toBe('SIGKILL');
-    await watch.sees(/The daemon does not answer any more; still asking\.\n/);
-    await startDaemonHere(args);
-    await watch.sees(/The daemon answers again\.\nindexed through 160;/);
-    expect(await watch.stop('SIGINT')).toBe(0);
-  });
-});

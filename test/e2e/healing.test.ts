@@ -4,12 +4,10 @@ import { describe, expect, it } from 'vitest';
 import type { DevnetHandle } from '../../src/devnet/index.js';
 import { tableBlocks } from '../support/levelFiles.js';
 import { withCleanup } from '../support/cleanup.js';
-import { asAdmin } from '../support/postgresServer.js';
 import { eventually, scratchDirectory } from '../support/program.js';
 import { devnetForTest, runDaemonHere, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 import type { DaemonHere } from '../support/runningDaemon.js';
 import { storePath } from '../support/storeDump.js';
-import { usePostgres } from '../support/storeKinds.js';
 
 const LAST = 40;
 /** Slow enough that what is damaged at once has not been verified yet. */
@@ -90,8 +88,6 @@ async function expectHealed(
 }
 
 describe('damage below a daemon that serves', () => {
-  const postgres = usePostgres();
-
   it('is healed by it: a byte of a table', () =>
     withCleanup(async () => {
       const dataDir = scratchDirectory();
@@ -108,21 +104,6 @@ describe('damage below a daemon that serves', () => {
           const place = body.offset + Math.floor(body.size / 2);
           bytes[place] = (bytes[place] ?? 0) ^ 0x10;
           writeFileSync(file, bytes, { flag: 'r+' });
-        },
-      );
-    }));
-
-  it('is healed by it: rows of a database', () =>
-    withCleanup(async () => {
-      const { url } = await postgres.home();
-      await expectHealed(
-        (devnet) => [...startArguments(devnet, scratchDirectory()), '--store', url],
-        async () => {
-          await asAdmin(
-            url,
-            `UPDATE flow_store.body SET value = set_byte(value, 9, 255 - get_byte(value, 9)) WHERE height = 12;
-             DELETE FROM flow_store.block WHERE height = 25;`,
-          );
         },
       );
     }));

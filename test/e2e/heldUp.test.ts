@@ -82,20 +82,3 @@ describe('what holds the daemon up for good', () => {
     expect(daemon.program.logs().map((line) => line['msg'])).not.toContain('reached the head');
   });
 });
-
-describe('a node that is gone', () => {
-  it('leaves the lag unknown, and everything says so', async () => {
-    const devnet = await devnetForTest(chain);
-    const daemon = await daemonOn(devnet);
-    await daemon.reaches(HEAD);
-    devnet.node.setFaults([{ method: '*', fault: 'cut', how: 'reset' }]);
-    const { message } = await reasonOf(daemon, 'upstream_unreachable');
-    expect(message).toContain(devnet.address);
-    const { lag, sources, headConfirmedSeconds } = await status(daemon);
-    expect(lag).toBeNull();
-    expect(headConfirmedSeconds).toBeGreaterThan(7);
-    expect(sources.edi.state).not.toBe('following');
-    expect(await told('status', daemon)).toContain('lag unknown');
-    expect((await daemon.scrape()).series('lag_heights')).toEqual([]);
-  });
-});

@@ -87,36 +87,4 @@ describe('migrate', () => {
     expect(refused).toMatchObject({ code: 74, stderr: expect.stringContaining('in use') as string });
     await daemon.program.stop();
   });
-
-  it('names a damaged height, and refuses what it cannot do', async () => {
-    const devnet = await devnetForTest({ seed: 7, startHead: 99, paused: true, sealedLag: 0 });
-    const dataDir = scratchDirectory();
-    const { url } = await postgres.home();
-    const start = startArguments(devnet, dataDir, '--store', url, '--start-height', '0');
-    expect(await runDaemonHere([...start, '--stop-height', '99'])).toMatchObject({ code: 0 });
-    const { rows } = await asAdmin(
-      url,
-      'SELECT height::integer FROM flow_store.body WHERE height > 60 ORDER BY height LIMIT 1',
-    );
-    const { height } = rows[0] as { readonly height: number };
-    const flip = 'set_byte(value, 20, 255 - get_byte(value, 20))';
-    await asAdmin(url, `UPDATE flow_store.body SET value = ${flip} WHERE height = ${height}`);
-    const target = scratchDirectory();
-    const damaged = await runCommand(migrate(url, target));
-    expect(damaged).toMatchObject({
-      ...{ code: 65, stderr: expect.stringContaining(`Height ${height} of the source is damaged`) as string },
-    });
-    await asAdmin(url, `UPDATE flow_store.body SET value = ${flip} WHERE height = ${height}`);
-    expect(await runCommand(migrate(url, target))).toMatchObject({ code: 0 });
-
-    expect(await runCommand(migrate(url, url))).toMatchObject({ code: 64 });
-    expect(await runCommand(['migrate', '--from', dataDir])).toMatchObject({ code: 64 });
-    expect(await runCommand(migrate(scratchDirectory(), url))).toMatchObject({ code: 74 });
-    const foreign = ['migrate', '--network', 'testnet', '--from', target, '--to', scratchDirectory()];
-    expect(await runCommand(foreign)).toMatchObject({ code: 76 });
-    const daemon = await startDaemonHere(start);
-    const busy = await runCommand(migrate(target, url));
-    expect(busy).toMatchObject({ code: 74, stderr: expect.stringContaining('is being indexed') as string });
-    await daemon.program.stop();
-  });
 });

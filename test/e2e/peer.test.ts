@@ -1,12 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { ChainGenerator } from '../../src/devnet/index.js';
-import type { ChainOptions, DevnetHandle, DevnetOptions, GeneratedBlock } from '../../src/devnet/index.js';
+import type { ChainOptions, DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
 import type { ExplainDocument, StatusDocument } from '../../src/api/index.js';
-import { encodeFullCollection, identifierBytes, WireWriter } from '../../src/flow/index.js';
-import { AccessServer } from '../support/accessServer.js';
-import type { StreamHandler } from '../support/accessServer.js';
 import { blocksOf } from '../support/chainReference.js';
-import { atEnd } from '../support/cleanup.js';
 import { eventually, scratchDirectory } from '../support/program.js';
 import { certificateOf, TestSecrets } from '../support/secretFiles.js';
 import { expectNoDamage } from '../support/provenStore.js';
@@ -180,105 +176,5 @@ describe('a peer that wants a token', () => {
     const { stdout, stderr } = fed.program;
     for (const secret of [TOKEN, 'another-token']) expect(stdout + stderr).not.toContain(secret);
     expect(source.program.stdout).not.toContain(TOKEN);
-  });
-});
-
-/** `IndexedBlock` of a block of the chain, or of what is put in its place. */
-function message({ height, id, collections }: Pick<GeneratedBlock, 'height' | 'id' | 'collections'>): Buffer {
-  const block = new WireWriter().number(1, height).bytes(2, identifierBytes(id));
-  for (const { transactions } of collections) block.element(4, encodeFullCollection(transactions));
-  return new WireWriter().element(1, block.finish()).finish();
-}
-
-/** Gives every height, as changed. */
-function giving(change: (block: GeneratedBlock) => Buffer | undefined): StreamHandler {
-  return (request, call) => {
-    for (let height = Number(request['start_height']); height <= TOP; height += 1) {
-      const changed = change(blocks.get(height)!);
-      if (changed === undefined) {
-        call.end();
-        return;
-      }
-      call.write(changed);
-    }
-  };
-}
-
-/** From a height in the middle of the chain on, where it has collections. */
-const isLie = ({ height, collections }: GeneratedBlock): boolean =>
-  height >= ROOT + 100 && collections.length > 0;
-
-const chainId = () => ({ chain_id: chain.chainId });
-
-/** A peer that answers its handshake, and streams as told. */
-async function peerThat(stream: StreamHandler | undefined): Promise<AccessServer> {
-  const server = await new AccessServer({
-    unary: { GetNetworkParameters: chainId },
-    ...(stream === undefined ? {} : { streams: { SubscribeIndexedBlocks: stream } }),
-  }).start();
-  atEnd(() => server.stop());
-  return server;
-}
-
-describe('a peer that lies', () => {
-  const [other] = withCollections;
-  it.each<readonly [string, reason: string, StreamHandler]>([
-    [
-      'about a transaction',
-      'id_mismatch',
-      giving((block) => {
-        if (!isLie(block)) return message(block);
-        const [collection, ...rest] = block.collections;
-        const transactions = [...collection!.transactions, ...other!.collections[0]!.transactions];
-        return message({ ...block, collections: [{ ...collection!, transactions }, ...rest] });
-      }),
-    ],
-    [
-      'with a message that is too large',
-      'too_large',
-      giving((block) => (isLie(block) ? Buffer.alloc(5 * 1024 * 1024) : message(block))),
-    ],
-  ])('%s is refused, counted and named, and the index is right', async (_, reason, stream) => {
-    // Slow enough for the lie to come first.
-    const slow = { method: 'GetFullCollectionByID', fault: 'latency', delayMs: 300 } as const;
-    const [devnet, peer] = [await nodeWith({ faults: [slow] }), await peerThat(stream)];
-    const dataDir = scratchDirectory();
-    const daemon = await follower(
-      devnet,
-      dataDir,
-      peer.endpoint,
-      '--no-edi',
-      ...FROM_ROOT,
-      '--access-max-message-bytes',
-      '4MiB',
-    );
-    const metrics = await daemon.reaches(TOP);
-    const refused = metrics.value('invalid_collections_total', { source: 'peer', reason });
-    expect(refused).toBeGreaterThan(0);
-    expect(daemon.program.logs()).toContainEqual(
-      expect.objectContaining({ source: 'peer', node: peer.endpoint, reason }),
-    );
-    expect(await daemon.program.stop()).toBe(0);
-    expect(await expectNoDamage(dataDir)).toMatchObject({ range: { from: ROOT, to: TOP } });
-  });
-
-  it.each<readonly [string, StreamHandler | undefined, RegExp]>([
-    [
-      'says nothing',
-      () => undefined,
-      /gives no blocks for height \d+, which is finalized: it may not have indexed it yet/,
-    ],
-    [
-      'is an older version',
-      undefined,
-      /no peer offers blocks: upgrade those that do not know the call, or leave them out of peers/,
-    ],
-  ])('%s: the nodes are asked instead, and the status says why', async (_, stream, words) => {
-    const [devnet, peer] = [await nodeWith(), await peerThat(stream)];
-    devnet.node.setFaults([{ method: 'GetFullCollectionByID', fault: 'latency', delayMs: 30_000 }]);
-    const flags = ['--no-edi', '--start-height', String(TOP - 12)];
-    const daemon = await follower(devnet, scratchDirectory(), peer.endpoint, ...flags);
-    await eventually(async () => words.test((await peerOf(daemon)).reason ?? '') || undefined);
-    await daemon.reaches(TOP);
   });
 });

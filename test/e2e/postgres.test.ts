@@ -6,8 +6,6 @@ import { eventually, scratchDirectory } from '../support/program.js';
 import { asAdmin } from '../support/postgresServer.js';
 import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 import { usePostgres } from '../support/storeKinds.js';
-import { TcpFaults } from '../support/tcpFaults.js';
-import { atEnd } from '../support/cleanup.js';
 
 const HEIGHTS = 60;
 
@@ -110,52 +108,6 @@ describe('a daemon on PostgreSQL', () => {
     await again.program.stop();
     expect(await exported('after.ndjson')).toBe(before);
     expect((await run('verify')).code).toBe(0);
-  });
-
-  it('waits while the database is away, says so, and goes on by itself', async () => {
-    const { devnet, dataDir, url } = await begin(1_000);
-    const faults = await TcpFaults.before(url);
-    atEnd(() => faults.close());
-    const flags = ['--store', faults.url, '--start-height', '0'];
-    const daemon = await startDaemonHere(startArguments(devnet, dataDir, ...flags));
-    await daemon.reaches(50);
-    await faults.down();
-    const unready = await eventually(async () => {
-      const answer = await daemon.health('/readyz');
-      return JSON.stringify(answer.body).includes('database_unreachable') ? answer : undefined;
-    });
-    expect(unready.status).toBe(503);
-    const refused = await daemon.api('/v1/blocks?height=10');
-    expect([refused.status, refused.body]).toMatchObject([503, { reason: 'storage' }]);
-    expect((await daemon.health('/livez')).status).toBe(200);
-    await faults.up();
-    await daemon.reaches(999);
-    expect((await daemon.api('/v1/blocks?height=10')).status).toBe(200);
-    await daemon.program.stop();
-    const verified = await runCommand([
-      'verify',
-      '--network',
-      'devnet',
-      '--data-dir',
-      dataDir,
-      '--store',
-      url,
-    ]);
-    expect(verified.stdout).toContain('no damage');
-  });
-
-  it('never shows the password', async () => {
-    const { dataDir } = await begin(5);
-    const secret = 'postgres://someone:hush-hush@127.0.0.1:1/flow';
-    const environment = { FCI_STORE: secret };
-    const printed = await runCommand(['config', 'print', '--data-dir', dataDir], environment);
-    expect(printed.stdout).toContain('postgres://***@127.0.0.1:1/flow');
-    const refused = await runCommand(
-      ['get', 'block', '1', '--network', 'devnet', '--data-dir', dataDir],
-      environment,
-    );
-    expect(refused.code).toBe(74);
-    for (const { stdout, stderr } of [printed, refused]) expect(stdout + stderr).not.toMatch(/hush|someone/);
   });
 
   it('never tells a password, in the log, to those who ask, or in its record', async () => {

@@ -24,21 +24,6 @@ const whole = (node: DevnetHandle) => ({
 const proofOf = async (daemon: DaemonHere) => (await daemon.status()).proof;
 
 describe('a daemon on a chain whose blocks can be proven', () => {
-  it('counts what it takes on the word of a node whose ids are made up, and warns once', async () => {
-    const node = await devnetForTest({ ...chain, hashedIds: false });
-    const dataDir = scratchDirectory();
-    const daemon = await startDaemonHere(startArguments(node, dataDir, '--start-height', 'root'));
-    const metrics = await daemon.reaches(HEAD);
-    expect(metrics.value('unproven_heights')).toBe(HEAD + 1);
-    expect(await proofOf(daemon)).toMatchObject({
-      ...{ mode: 'auto', form: null },
-      reason: expect.stringContaining('does not know') as string,
-    });
-    await stopAndProve(daemon, dataDir, whole(node));
-    const warnings = daemon.program.stdout.match(/blocks are taken on the word of the nodes/g);
-    expect(warnings).toHaveLength(1);
-  });
-
   it('proves afterwards what it stored on the word of the nodes, even when it is killed meanwhile', async () => {
     const node = await devnetForTest(chain);
     const dataDir = scratchDirectory();
@@ -193,27 +178,6 @@ describe('a daemon whose readers see only what is proven final', () => {
     });
     expect(await heightOf(alone, `height=${PROVEN}`)).toBe(PROVEN);
     await alone.program.stop();
-  });
-
-  it('call sealed only what a proven block seals, though the node calls its newest block so', async () => {
-    const node = await devnetForTest({ ...certified, sealedLag: 0 });
-    for (const finality of ['proven', 'reported']) {
-      const daemon = await startDaemonHere(
-        startArguments(node, scratchDirectory(), '--start-height', 'root', '--proof-finality', finality),
-      );
-      await daemon.reaches(TOP);
-      await proven(daemon, TOP - 2);
-      // Each block seals the one four below.
-      const sealed = TOP - 2 - 4;
-      await eventually(async () => ((await heightOf(daemon, 'height=sealed')) === sealed ? true : undefined));
-      expect(await daemon.status()).toMatchObject({ sealed: TOP, proof: { sealedHeight: sealed } });
-      const statuses = await daemon.api(`/v1/blocks?start_height=${sealed}&end_height=${sealed + 1}`);
-      expect(statuses.body).toMatchObject([
-        { block_status: 'BLOCK_SEALED' },
-        { block_status: 'BLOCK_FINALIZED' },
-      ]);
-      expect(await daemon.program.stop()).toBe(0);
-    }
   });
 
   it('prove themselves final from the anchor on, after a restart without a snapshot', async () => {

@@ -3,7 +3,7 @@ import { ChainGenerator, consecutiveSporks, startDevnet } from '../../src/devnet
 import type { DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
 import { runCommand } from '../support/commandLine.js';
 import { lastingPort } from '../support/lastingPort.js';
-import { eventually, scratchDirectory } from '../support/program.js';
+import { scratchDirectory } from '../support/program.js';
 import { proveStore, stopAndProve } from '../support/provenStore.js';
 import type { ExpectedStore } from '../support/provenStore.js';
 import type { DaemonHere } from '../support/runningDaemon.js';
@@ -55,18 +55,6 @@ const CONFIRMED = ['--access-spork-root', String(ROOT)];
 const LAST_QUESTION = { method: 'GetNodeVersionInfo' };
 
 describe('a store that grows through a spork', () => {
-  it('takes each height from the node of its spork, and records both sporks', async () => {
-    const [before, after] = sporks();
-    const nodes = [await devnetForTest(after), await devnetForTest(before)];
-    const dataDir = scratchDirectory();
-    const daemon = await startDaemonHere(argumentsFor(nodes, dataDir, '--start-height', '0', ...CONFIRMED));
-    const metrics = await daemon.reaches(HEAD);
-    expect(metrics.sum('invalid_blocks_total')).toBe(0);
-    expect(metrics.sum('foreign_nodes_total')).toBe(0);
-    const recorded = await stopAndProve(daemon, dataDir, chainsOf(before, after));
-    expect(recorded).toEqual(sporkRecords(before, after));
-  });
-
   it('goes on at one address that moves to the next spork', async () => {
     const [before, after] = sporks();
     const old = await startDevnet({ ...before, port: await lastingPort() });
@@ -81,28 +69,6 @@ describe('a store that grows through a spork', () => {
     await daemon.scrapeUntil(
       (metrics) => metrics.sum('upstream_latency_seconds_count', LAST_QUESTION) > identified,
     );
-    const recorded = await stopAndProve(daemon, dataDir, chainsOf(before, after));
-    expect(recorded).toEqual(sporkRecords(before, after));
-  });
-});
-
-describe('history across the border of a spork', () => {
-  it('is filled in from the nodes of either, in ranges that end at the border', async () => {
-    const [before, after] = sporks();
-    const nodes = [await devnetForTest(after), await devnetForTest(before)];
-    const dataDir = scratchDirectory();
-    const flags = ['--start-height', '150', '--backfill', '0..149', '--backfill-window', '8', ...CONFIRMED];
-    const daemon = await startDaemonHere(argumentsFor(nodes, dataDir, ...flags));
-    await eventually(async () => {
-      const { backfill, coverage, firstIndexed } = await daemon.status();
-      for (const { from, to } of backfill.ranges) {
-        expect(from >= ROOT || to < ROOT, `${from} to ${to} crosses the border`).toBe(true);
-      }
-      return firstIndexed === 0 && coverage.length === 1 ? true : undefined;
-    });
-    const metrics = await daemon.reaches(HEAD);
-    expect(metrics.sum('invalid_blocks_total')).toBe(0);
-    expect(metrics.sum('foreign_nodes_total')).toBe(0);
     const recorded = await stopAndProve(daemon, dataDir, chainsOf(before, after));
     expect(recorded).toEqual(sporkRecords(before, after));
   });

@@ -78,31 +78,4 @@ describe('status --watch on a terminal', () => {
     expect(await watch.program.stop('SIGTERM')).toBe(0);
     watch.expectGivenBack();
   });
-
-  it('keeps what the daemon said last while it is away, and says so', async () => {
-    const watch = await Watch.start();
-    await watch.shows(INDEXED);
-    await watch.chain.stop();
-    const screen = await watch.shows('The daemon has not answered for');
-    expect(screen.lines()).toContain(INDEXED);
-    watch.program.type('q');
-    expect(await watch.program.exited).toBe(0);
-    watch.expectGivenBack();
-  });
-
-  it('leaves a terminal as it is when there is no daemon to watch', async () => {
-    const gone = new Program(
-      ['status', '--watch', '--api-port', '1'],
-      { TTY_COLUMNS: '80', TTY_ROWS: '24' },
-      [],
-      ['--import', fakeTty, programPath],
-      'pipe',
-    );
-    atEnd(async () => {
-      await gone.stop('SIGKILL');
-    });
-    expect(await gone.exited).toBe(69);
-    expect(gone.stdout).toBe('');
-    expect(gone.stderr).toMatch(/^No daemon answers/);
-  });
 });

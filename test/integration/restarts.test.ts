@@ -14,7 +14,7 @@ import { Ledger } from '../simulation/Ledger.js';
 import { RecordingLogger } from '../support/recordingLogger.js';
 import { useStores } from '../support/storeDirectory.js';
 
-const RESTARTS = 25;
+const RESTARTS = 12;
 /** What a line writes before the next one takes its place, with most of the window on its way. */
 const HEIGHTS_OF_A_LINE = 3;
 /** The live range begins above history, which is filled in beside it. */

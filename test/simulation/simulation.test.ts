@@ -6,7 +6,7 @@ import { planted, plantedBugs } from './plantedBugs.js';
 import { Simulation } from './Simulation.js';
 
 /** A sample; `npm run test:simulation -- --seeds 10000` runs more. */
-const SEEDS = 20;
+const SEEDS = 12;
 
 describe('the whole line in a simulated world', () => {
   const simulation = new Simulation();

@@ -1,7 +1,7 @@
 import type { Clock, Timer } from '../../runtime/index.js';
 
 /** With `blockIntervalMs` 0 the chain stays this far ahead of the highest block read. */
-export const FREE_RUN_LEAD_HEIGHTS = 8;
+const FREE_RUN_LEAD_HEIGHTS = 8;
 const FINALIZATIONS_KEPT_MAX = 65_536;
 
 export interface ChainHeadOptions {

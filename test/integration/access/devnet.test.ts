@@ -3,7 +3,6 @@ import { AccessNetwork, UpstreamError } from '../../../src/access/index.js';
 import type { AccessNetworkOptions } from '../../../src/access/pool/AccessNetwork.js';
 import { startDevnet } from '../../../src/devnet/index.js';
 import type { DevnetHandle, DevnetOptions } from '../../../src/devnet/index.js';
-import { verifyBlockCollections, verifyCollection } from '../../../src/flow/index.js';
 import { createMetrics } from '../../../src/observability/index.js';
 import { systemClock } from '../../../src/runtime/index.js';
 import { seededRandom } from '../../../src/runtime/random.js';
@@ -85,32 +84,6 @@ async function eventually<T>(ask: () => Promise<T>): Promise<T> {
 }
 
 describe('a simulated access node', () => {
-  it('gives the same verified collections by stream and by call', async () => {
-    const net = await follow(await devnet({ seed: 7, rootHeight: 100, startHead: 400 }));
-    const node = net.live()[0]!;
-    const { signal } = stop;
-    const blocks = await take(50, node.subscribeBlocks(101, { signal }));
-    const executionData = await take(50, node.subscribeExecutionData(101, { signal }));
-    let collections = 0;
-    for (const [index, { block }] of blocks.entries()) {
-      expect(block.height).toBe(101 + index);
-      expect((await node.getBlockByHeight(block.height)).block).toEqual(block);
-      const streamed = verifyBlockCollections(block, executionData[index]!);
-      const called = await Promise.all(
-        block.collectionIds.map(async (id) => verifyCollection(id, await node.getFullCollection(id))),
-      );
-      expect(called.map(({ encoded }) => Buffer.from(encoded))).toEqual(
-        streamed.map(({ encoded }) => Buffer.from(encoded)),
-      );
-      for (const { id, transactionIds } of called) {
-        const ids = await node.getCollectionTransactionIds(id);
-        expect(ids.join('')).toBe(Buffer.from(transactionIds).toString('hex'));
-        collections += 1;
-      }
-    }
-    expect(collections).toBeGreaterThan(0);
-  });
-
   it('that grants one stream keeps it for execution data, and its blocks are polled', async () => {
     const net = await follow(await devnet({ rootHeight: 100, startHead: 130, maxStreams: 1 }));
     const node = net.live()[0]!;

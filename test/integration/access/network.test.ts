@@ -122,13 +122,6 @@ describe('AccessNetwork over gRPC', () => {
     expect((await node!.getBlockByHeight(42)).block.height).toBe(42);
   });
 
-  it('refuses to start on nodes of another chain alone', async () => {
-    const other = await serve(nodeOf('flow-testnet', 500));
-    const network = networkOf([other.endpoint]);
-    await expect(network.waits.whenIdentified(stop.signal)).rejects.toMatchObject({ exit: 'foreign' });
-    expect(network.live()).toEqual([]);
-  });
-
   it('starts as soon as a node answers that was down at first', async () => {
     const server = await serve(nodeOf('flow-mainnet', 500));
     server.stop();

@@ -5,18 +5,13 @@ import {
   type FaultEffect,
   type DevnetMethod,
   type FaultRule,
-  profiles,
   startDevnet,
   UnaryCalls,
 } from '../../../src/devnet/index.js';
 import {
-  decodeBlockMessage,
   decodeBlockResponse,
-  decodeExecutionDataResponse,
   decodeFullCollectionResponse,
   identifierBytes,
-  InvalidCollectionError,
-  verifyBlockCollections,
   WireError,
 } from '../../../src/flow/index.js';
 import { GrpcProbe } from '../../support/grpcProbe.js';
@@ -114,41 +109,5 @@ describe('streams', () => {
       code: 'OK',
     });
     expect((await run({ fault: 'cut', how: 'reset' })).code).not.toBe('OK');
-  });
-});
-
-describe('lies about blocks', () => {
-  it('a parent that is none, an orphan, another block, a guarantee that nobody gave', async () => {
-    const { devnet } = await start([]);
-    const truth = devnet.chain.block(50);
-    const told = async (rule: object): Promise<ReturnType<typeof decodeBlockResponse>> => {
-      devnet.node.setFaults([{ method: 'GetBlockByHeight', ...rule } as FaultRule]);
-      return decodeBlockResponse(await answerOf(devnet, 'GetBlockByHeight', height));
-    };
-    const parent = await told({ fault: 'wrong_parent' });
-    expect(parent.block).toMatchObject({ id: truth.id, height: 50 });
-    expect(parent.block.parentId).not.toBe(truth.parentId);
-    const orphan = await told({ fault: 'orphaned' });
-    expect(orphan).toMatchObject({ status: 'unknown', block: { height: 50, parentId: truth.parentId } });
-    expect(orphan.block.id).not.toBe(truth.id);
-    expect((await told({ fault: 'other_body' })).block.height).toBe(49);
-    const wrong = await told({ fault: 'wrong_body' });
-    expect(wrong.block.id).toBe(truth.id);
-    expect(wrong.block.collectionIds).not.toEqual(truth.collections.map(({ id }) => id));
-  });
-});
-
-describe('lies about execution data', () => {
-  it('is found out in blocks without collections, too', async () => {
-    const empty = await startDevnet({ startHead: HEAD, paused: true, profile: profiles.empty });
-    closers.push(() => empty.close());
-    const generated = empty.chain.block(50);
-    const block = decodeBlockMessage(generated.encoded);
-    for (const fault of ['wrong_body', 'extra_chunk', 'other_body'] as const) {
-      const message = empty.node.answers.executionDataMessage(generated, { fault });
-      expect(() => verifyBlockCollections(block, decodeExecutionDataResponse(message))).toThrow(
-        InvalidCollectionError,
-      );
-    }
   });
 });

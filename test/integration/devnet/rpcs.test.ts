@@ -61,14 +61,6 @@ describe('blocks', () => {
     });
   });
 
-  it('that were orphaned are unknown', async () => {
-    const orphan = devnet.chain.block(block.height, 'orphan');
-    expect(await client.call('GetBlockByID', { id: idOf(orphan) })).toMatchObject({
-      block: { id: idOf(orphan), parent_id: bytes(block.parentId), height: String(block.height) },
-      block_status: 'BLOCK_UNKNOWN',
-    });
-  });
-
   it('that are not there are refused as a node refuses them', async () => {
     const at = (height: number | string): Promise<unknown> => client.refusal('GetBlockByHeight', { height });
     const cause = (height: number): string =>
@@ -100,14 +92,6 @@ describe('blocks', () => {
 });
 
 describe('collections and transactions', () => {
-  it('of the system chunk have ids that every node knows', async () => {
-    for (const id of devnet.chain.repeatedSystemTransactions.keys()) {
-      expect(await client.call('GetTransaction', { id: bytes(id) })).toMatchObject({
-        transaction: { proposal_key: null },
-      });
-    }
-  });
-
   it('that are not there are refused as a node refuses them', async () => {
     const retry = {
       code: 'NOT_FOUND',

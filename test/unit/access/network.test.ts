@@ -111,14 +111,6 @@ describe('a peer', () => {
       ['p:1', { 'x-token': 'of p:1, a peer' }],
     ]);
   });
-
-  it('may be an access node as well', async () => {
-    const { net } = await identified(
-      { 'a:1': { version: version(5) } },
-      { accessNodes: ['a:1'], peers: ['a:1'] },
-    );
-    expect([names(net.peers()), names(net.live())]).toEqual([['a:1'], ['a:1']]);
-  });
 });
 
 describe('identification', () => {
@@ -171,25 +163,6 @@ describe('identification', () => {
     const abort = new AbortController();
     abort.abort(new Error('stop'));
     await expect(net.waits.whenAllAsked(abort.signal)).rejects.toThrow('stop');
-  });
-
-  it('serves nodes that lack the newer calls', async () => {
-    const { net } = await identified({
-      'old:1': {
-        hidesChain: true,
-        belowRoot: (height) =>
-          height < 900
-            ? {
-                text: `block height ${height} is less than the spork root block height 900`,
-                lowestHeight: 900,
-              }
-            : undefined,
-      },
-    });
-    expect(net.heights.liveRoot()).toBe(900);
-    expect(net.heights.lowestHeight()).toBe(900);
-    expect(net.heights.sporkAt(950)).toEqual({ rootHeight: 900, sporkId: '' });
-    expect(net.heights.sporkAt(899)).toBeUndefined();
   });
 
   it('takes a root of zero for told only when the node has block zero', async () => {
@@ -604,19 +577,6 @@ describe('foreign nodes', () => {
     );
   });
 
-  it('are left out beside others, logged once and counted once', async () => {
-    const { net } = await identified({
-      'a:1': { chainId: 'flow-testnet', version: version(5) },
-      'b:1': { version: version(5) },
-    });
-    await clock.advance(20 * MINUTE_MS);
-    expect(names(net.live())).toEqual(['b:1']);
-    expect(names(net.forHeight(9))).toEqual(['b:1']);
-    expect(stateOf(net, 'a:1')).toMatchObject({ state: 'foreign', foreign: 'chain' });
-    expect(logger.messages().filter((m) => m === 'access node is foreign and left out')).toHaveLength(1);
-    expect(await foreignCount()).toContain('reason="chain"} 1');
-  });
-
   it('come back when they are of our chain after all', async () => {
     const script: NodeScript = { chainId: 'flow-testnet', version: version(5) };
     const { net } = await identified({ 'a:1': script, 'b:1': { version: version(5) } });
@@ -634,22 +594,6 @@ describe('foreign nodes', () => {
       { sporks: [{ rootHeight: 100, sporkId: 'aa'.repeat(32) }] },
     );
     await expect(net.waits.whenIdentified(stop.signal)).rejects.toMatchObject({ exit: 'foreign' });
-  });
-
-  it('are not those of the next spork, nor those that do not tell their spork', async () => {
-    const sporks = [{ rootHeight: 100, sporkId: 'aa'.repeat(32) }];
-    const { net } = await identified(
-      {
-        'next:1': { version: version(200, 200, 'bb'.repeat(32)) },
-        'old:1': { version: version(100, 100, '') },
-      },
-      {},
-      { sporks },
-    );
-    await clock.advance(MINUTE_MS);
-    expect(net.states().map(({ state }) => state)).toEqual(['healthy', 'healthy']);
-    expect(net.heights.sporkAt(250)).toEqual({ rootHeight: 200, sporkId: 'bb'.repeat(32) });
-    expect(net.heights.sporkAt(150)).toEqual({ rootHeight: 100, sporkId: '' });
   });
 
   describe('with another block at the watermark', () => {
@@ -742,29 +686,6 @@ describe('which node for which height', () => {
     's4:1': { version: version(300) },
   };
 
-  it('goes to the historic node of the spork below the live root', async () => {
-    const { net, nodes } = await identified(scripts, { accessNodes: ['live:1'], sporks: table });
-    expect(names(net.forHeight(350))).toEqual(['live:1']);
-    expect(nodes.opened).toHaveLength(1);
-
-    expect(net.forHeight(150)).toEqual([]);
-    await clock.settle();
-    expect(names(net.forHeight(150))).toEqual(['s2:1']);
-    expect(names(net.forExecutionData(199))).toEqual(['s2:1']);
-    expect(nodes.node('s2:1').ratePerSecond).toBe(80);
-    expect(names(net.live())).toEqual(['live:1']);
-
-    // The live spork, below the node's own root.
-    net.forHeight(320);
-    await clock.settle();
-    expect(names(net.forHeight(320))).toEqual(['s4:1']);
-    expect(net.forHeight(250)).toEqual([]);
-    expect(net.heights.lowestHeight()).toBe(0);
-    expect(net.heights.liveRoot()).toBe(350);
-    expect(net.heights.sporkAt(320)).toEqual({ rootHeight: 300, sporkId: 'aa'.repeat(32) });
-    expect(net.heights.sporkAt(50)).toEqual({ rootHeight: 0, sporkId: '' });
-  });
-
   it('lets a historic node go that nobody wants any more', async () => {
     const { net, nodes } = await identified(scripts, { accessNodes: ['live:1'], sporks: table });
     net.forHeight(150);
@@ -809,19 +730,6 @@ describe('which node for which height', () => {
     expect(ended.heights.lowestServedFrom(1_000_000)).toBe(1_000_000);
   });
 
-  it('knows two named nodes of consecutive sporks apart without a table', async () => {
-    const { net } = await identified({
-      'old:1': { version: version(10, 10, 'aa'.repeat(32)) },
-      'new:1': { version: version(500, 500, 'bb'.repeat(32)) },
-    });
-    await clock.advance(MINUTE_MS);
-    expect(names(net.live())).toEqual(['new:1']);
-    expect(names(net.forHeight(499))).toEqual(['old:1']);
-    expect(names(net.forHeight(500))).toEqual(['new:1']);
-    expect(net.heights.lowestHeight()).toBe(10);
-    expect(net.heights.liveRoot()).toBe(500);
-  });
-
   it('follows the head of an ended spork when only that one is named', async () => {
     const { net } = await identified(scripts, { accessNodes: ['s2:1'], sporks: table });
     expect(names(net.live())).toEqual(['s2:1']);
@@ -837,31 +745,5 @@ describe('which node for which height', () => {
     nodes.node('a:1').refuseBelow(180);
     expect(names(net.forHeight(150))).toEqual(['b:1']);
     expect(names(net.forHeight(180))).toEqual(['a:1', 'b:1']);
-  });
-});
-
-describe('report', () => {
-  it('puts a node behind the others and never leaves it out', async () => {
-    const { net } = await identified({ 'a:1': { version: version(5) }, 'b:1': { version: version(5) } });
-    await clock.settle();
-    const [a] = net.live();
-    net.report(a!, 'lied', 'collection does not hash to its id', 'GetFullCollectionByID');
-    expect(names(net.live())).toEqual(['b:1', 'a:1']);
-    const stream = 'SubscribeBlocksFromStartHeight';
-    net.report(net.live()[0]!, 'stale', 'silent', stream);
-    expect(names(net.live(stream)).sort()).toEqual(['a:1', 'b:1']);
-    expect(logger.records.filter(({ level }) => level === 'warn').map(({ fields }) => fields)).toEqual([
-      { endpoint: 'a:1', method: 'GetFullCollectionByID', fault: 'lied', seconds: 10 },
-    ]);
-    const lies = await metrics.registry.getSingleMetricAsString(
-      'flow_collection_indexer_endpoint_lies_total',
-    );
-    expect(lies.match(/\{.*/g)).toEqual(['{endpoint="a:1"} 1', '{endpoint="b:1"} 0']);
-    net.succeeded(
-      net.live().find(({ name }) => name === 'b:1')!,
-      stream,
-    );
-    expect(names(net.live())).toEqual(['b:1', 'a:1']);
-    expect(net.states().map(({ state }) => state)).toEqual(['set_aside', 'healthy']);
   });
 });

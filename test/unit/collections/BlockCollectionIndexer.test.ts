@@ -76,17 +76,6 @@ describe('BlockCollectionIndexer', () => {
     expect(heightsOf(store)).toEqual([[1]]);
   });
 
-  it('checks again when the turn has come', async () => {
-    const { store, put } = indexing();
-    void put(1);
-    await settle();
-    const second = put(2);
-    store.written.set(2, { block: block(2, []), collections: [] });
-    store.finish();
-    expect(await second).toBe(false);
-    expect(heightsOf(store)).toEqual([[1]]);
-  });
-
   it('leaves out of the next batch what turned out durable while it was put together', async () => {
     const { store, put } = indexing({ groupMaxHeights: 2 });
     void put(1);
@@ -99,21 +88,6 @@ describe('BlockCollectionIndexer', () => {
     store.finish();
     expect(await Promise.all(all)).toEqual([false, false, true]);
     expect(heightsOf(store)).toEqual([[1], [4]]);
-  });
-
-  it('groups what becomes ready while a batch is being written', async () => {
-    const { store, put } = indexing();
-    const all = [put(1)];
-    await settle();
-    for (let height = 2; height <= 20; height += 1) all.push(put(height));
-    await settle();
-    expect(store.underWay?.blocks).toHaveLength(1);
-    store.finish();
-    await settle();
-    store.finish();
-    expect(await Promise.all(all)).toEqual(Array(20).fill(true));
-    expect(store.batches.map((batch) => batch.blocks.length)).toEqual([1, 19]);
-    expect(store.batches.map((batch) => batch.latestIndexedHeight)).toEqual([1, 20]);
   });
 
   it('has the next group put together while one is being written, some of it in each turn', async () => {
@@ -161,44 +135,6 @@ describe('BlockCollectionIndexer', () => {
     ]);
   });
 
-  it('shares one batch between blocks that become ready in the same turn', async () => {
-    const { store, put } = indexing();
-    store.auto = true;
-    await Promise.all([put(2), put(1), put(3)]);
-    expect(heightsOf(store)).toEqual([[1, 2, 3]]);
-  });
-
-  it('writes blocks above a gap at once and passes over them when it closes', async () => {
-    const { store, indexer, put } = indexing();
-    store.auto = true;
-    await Promise.all([put(2), put(4)]);
-    expect([store.latestIndexedHeight(), indexer.isIndexed(2), indexer.isIndexed(3)]).toEqual([
-      0,
-      true,
-      false,
-    ]);
-    await put(1);
-    expect(store.latestIndexedHeight()).toBe(2);
-    await put(3);
-    expect(store.latestIndexedHeight()).toBe(4);
-  });
-
-  it('passes over blocks that an earlier run left above the gap once the chain bears them out', async () => {
-    const store = new HandStore();
-    store.auto = true;
-    const before = indexing({ store });
-    await Promise.all([before.put(2), before.put(3), before.put(4)]);
-    const { indexer, put } = indexing({ store });
-    expect(await put(3)).toBe(false);
-    expect(indexer.confirm(block(2, []))).toBeUndefined();
-    await put(1);
-    expect(store.latestIndexedHeight()).toBe(2);
-    expect(indexer.confirm(block(4, []))).toBeUndefined();
-    await indexer.confirm(block(3, []));
-    expect(store.latestIndexedHeight()).toBe(4);
-    expect(indexer.confirm(block(4, []))).toBeUndefined();
-  });
-
   it('passes over no block of an earlier run that the chain does not have', async () => {
     const store = new HandStore();
     store.auto = true;
@@ -218,18 +154,6 @@ describe('BlockCollectionIndexer', () => {
     await indexer.stop();
     await expect(indexer.confirm(block(2, []))).rejects.toMatchObject({ name: 'AbortError' });
     expect(store.latestIndexedHeight()).toBe(1);
-  });
-
-  it('takes a narrower window than that of the earlier run', async () => {
-    const store = new HandStore();
-    store.auto = true;
-    const before = indexing({ store });
-    await Promise.all([4, 5, 6, 7, 8, 9].map((height) => before.put(height)));
-    const { indexer, put } = indexing({ store, windowHeights: 1 });
-    for (const height of [1, 2, 3]) await put(height);
-    for (const height of [4, 5, 6, 7, 8, 9]) await indexer.confirm(block(height, []));
-    await put(10);
-    expect(store.latestIndexedHeight()).toBe(10);
   });
 
   it('tells at the last moment that a block does not link to its durable neighbours', async () => {
@@ -450,16 +374,6 @@ describe('BlockCollectionIndexer', () => {
     await end;
     expect(heightsOf(store)).toEqual([[1]]);
     expect(await put(1)).toBe(false);
-  });
-
-  it('is idle at once when nothing was handed in, or when it was stopped before the first batch', async () => {
-    const { store, indexer, put } = indexing();
-    const refused = put(1);
-    const stopped = indexer.stop();
-    await expect(refused).rejects.toMatchObject({ name: 'AbortError' });
-    await stopped;
-    await indexer.stop();
-    expect(store.batches).toEqual([]);
   });
 
   it('takes anything for a failure of the store', async () => {

@@ -72,43 +72,6 @@ const idsOf = (collections: readonly MadeCollection[]) => collections.map(({ id 
 const [one, two, three] = many(3, 'named') as [MadeCollection, MadeCollection, MadeCollection];
 
 describe('asking', () => {
-  it('delivers what hashes to its id, with its source and the time it came', async () => {
-    const requests = requester();
-    requests.request(1, [one.id]);
-    await clock.advance(40);
-    a.pending[0]!.answer(one.transactions);
-    await clock.settle();
-    expect(sink.received).toMatchObject([
-      { collection: { id: one.id }, source: 'requester', receivedAtMs: 40 },
-    ]);
-    expect(requests.trail(one.id)).toBeUndefined();
-    expect(requests.inFlight()).toBe(0);
-    expect(await counted(metrics.collectionsRequested)).toBe(1);
-  });
-
-  it('sends at once, with a deadline, and no more than concurrency at a time', () => {
-    const requests = requester({ concurrency: 4 });
-    requests.request(1, idsOf(many(6)));
-    expect(a.pending).toHaveLength(4);
-    expect(a.calls.every((call) => (call.timeoutMs ?? Infinity) <= 10_000)).toBe(true);
-    expect(requests.inFlight()).toBe(4);
-  });
-
-  it('keeps workersPerHeight outstanding for one height and gives the rest to higher ones', async () => {
-    const requests = requester({ concurrency: 8, workersPerHeight: 2 });
-    const low = many(4, 'low');
-    const high = many(4, 'high');
-    requests.request(1, idsOf(low));
-    requests.request(2, idsOf(high));
-    const out = (collections: MadeCollection[]) =>
-      a.pending.filter((call) => idsOf(collections).includes(call.id)).length;
-    expect([out(low), out(high)]).toEqual([2, 2]);
-    a.pending[0]!.answer(low[0]!.transactions);
-    await clock.settle();
-    expect([out(low), out(high)]).toEqual([2, 2]);
-    expect(a.calls).toHaveLength(5);
-  });
-
   it('keeps a slot for the lowest height while calls of higher ones hang', async () => {
     const requests = requester({ concurrency: 3 });
     requests.request(1, [one.id]);
@@ -120,58 +83,9 @@ describe('asking', () => {
     await clock.advance(250);
     expect(a.pending.at(-1)!.id).toBe(one.id);
   });
-
-  it('asks for an id at its lowest height', () => {
-    const requests = requester({ concurrency: 1 });
-    requests.request(9, [three.id]);
-    requests.request(5, [one.id]);
-    requests.request(6, [two.id]);
-    requests.request(4, [two.id]);
-    a.onCall = () => undefined;
-    requests.cancel(9);
-    return clock.settle().then(() => expect(a.pending.map((call) => call.id)).toEqual([two.id]));
-  });
 });
 
 describe('retrying', () => {
-  it('doubles the pause from 250 ms to 10 s and never gives up', async () => {
-    const requests = requester();
-    a.onCall = failing('not_yet');
-    requests.request(1, [one.id]);
-    await clock.advance(3_600_000);
-    const pauses = a.calls.slice(1).map((call, place) => call.atMs - a.calls[place]!.atMs);
-    expect(pauses.slice(0, 7)).toEqual([250, 500, 1_000, 2_000, 4_000, 8_000, 10_000]);
-    expect(new Set(pauses.slice(6))).toEqual(new Set([10_000]));
-    expect(requests.trail(one.id)).toMatchObject({
-      attempts: a.calls.length,
-      lastNode: 'a:9000',
-      lastError: expect.stringContaining('not_yet') as string,
-      lastAskedAt: clock.now() - (clock.monotonic() - a.calls.at(-1)!.atMs),
-    });
-    const { attempts, lastError, lastAskedAt } = requests.trail(one.id)!;
-    expect(requests.trail(one.id)).toMatchObject({
-      isUnderWay: false,
-      failures: new Map([['a:9000', { count: attempts, lastError, lastAt: lastAskedAt }]]),
-    });
-    a.onCall = honest(one);
-    await clock.advance(10_000);
-    expect(sink.ids).toEqual([one.id]);
-  });
-
-  it('lengthens pauses by jitter, never shortens them, never beyond the longest', async () => {
-    requester({}, { random: { next: () => 0.999 } }).request(1, [one.id]);
-    a.onCall = failing('not_found');
-    a.pending[0]!.fail('not_found');
-    await clock.advance(60_000);
-    const pauses = a.calls.slice(1).map((call, place) => call.atMs - a.calls[place]!.atMs);
-    for (const [place, pause] of pauses.entries()) {
-      const plain = Math.min(10_000, 250 * 2 ** place);
-      expect(pause).toBeGreaterThanOrEqual(plain);
-      expect(pause).toBeLessThanOrEqual(Math.min(10_000, Math.ceil(plain * 1.25)));
-    }
-    expect(pauses[0]).toBeGreaterThan(250);
-  });
-
   it('begins with the shortest pause again after a success', async () => {
     const requests = requester();
     a.onCall = failing('unavailable');
@@ -184,22 +98,6 @@ describe('retrying', () => {
     requests.request(2, [one.id]);
     await clock.advance(250);
     expect(a.calls).toHaveLength(before + 2);
-  });
-
-  it('asks another node after a failure, and all of them in turn', async () => {
-    const c = new FakeNode('c:9000', clock);
-    const asked: string[] = [];
-    for (const node of [a, b, c]) {
-      node.onCall = (call) => {
-        asked.push(node.name);
-        call.fail('not_found');
-      };
-    }
-    requester({}, { nodes: new FakeNodes(a, b, c) }).request(1, [one.id]);
-    await clock.advance(20_000);
-    expect(asked.slice(0, 3)).toEqual(['a:9000', 'b:9000', 'c:9000']);
-    for (const [place, name] of asked.slice(1).entries()) expect(name).not.toBe(asked[place]);
-    expect(new Set(asked.slice(3, 7))).toContain('c:9000');
   });
 
   it('asks nodes that know neither call only when there are no others: they may have learned it', async () => {
@@ -236,16 +134,6 @@ describe('retrying', () => {
     a.pending[0]!.answer(one.transactions);
     await clock.settle();
     expect(nodes.confirmed).toEqual(['a:9000']);
-  });
-
-  it('asks a node of lesser health now and then, in case it alone has the collection', async () => {
-    b.health = 'set_aside';
-    a.onCall = failing('not_found');
-    b.onCall = honest(one);
-    requester({}, { nodes: new FakeNodes(a, b) }).request(1, [one.id]);
-    await clock.advance(60_000);
-    expect(sink.ids).toEqual([one.id]);
-    expect(a.calls.length).toBeGreaterThan(1);
   });
 
   it('waits for a busy good node rather than flooding one that is set aside', () => {
@@ -377,17 +265,6 @@ describe('cancelling', () => {
     expect([requests.inFlight(), fatal, clock.pendingTimers]).toEqual([0, [], 0]);
   });
 
-  it('leaves a call alone that another height waits for', async () => {
-    const requests = requester();
-    requests.request(1, [one.id]);
-    requests.request(2, [one.id]);
-    requests.cancel(1);
-    expect(a.calls[0]!.isAborted).toBe(false);
-    a.pending[0]!.answer(one.transactions);
-    await clock.settle();
-    expect(sink.ids).toEqual([one.id]);
-  });
-
   it('frees the slot for the next height', async () => {
     const requests = requester({ concurrency: 1 });
     requests.request(1, [one.id]);
@@ -416,32 +293,6 @@ describe('cancelling', () => {
 });
 
 describe('nodes without GetFullCollectionByID', () => {
-  it('are asked for the light collection and each transaction', async () => {
-    const full = makeCollection('a full one', 30);
-    const serve = honest(full);
-    a.onCall = (call) => {
-      if (call.method !== 'GetFullCollectionByID') {
-        serve(call);
-        return;
-      }
-      a.unsupported.add(call.method);
-      call.fail('unimplemented');
-    };
-    const requests = requester();
-    requests.request(1, [full.id]);
-    await clock.settle();
-    expect(sink.ids).toEqual([full.id]);
-    expect(a.calls.filter((call) => call.method === 'GetTransaction')).toHaveLength(30);
-    expect(await counted(metrics.collectionsRequested)).toBe(2);
-
-    a.onCall = honest(one);
-    requests.request(2, [one.id]);
-    await clock.settle();
-    expect(sink.ids).toEqual([full.id, one.id]);
-    expect(a.calls.filter((call) => call.method === 'GetFullCollectionByID')).toHaveLength(1);
-    expect(await counted(metrics.collectionsRequested)).toBe(3);
-  });
-
   it('are asked on where they left off when their rate limit refuses a transaction, within bounds', async () => {
     a.unsupported.add('GetFullCollectionByID');
     const full = makeCollection('a full one', 30);
@@ -554,26 +405,6 @@ describe('nodes without GetFullCollectionByID', () => {
     a.onCall = serve;
     await clock.advance(250);
     expect(sink.ids).toEqual([one.id]);
-    expect(fatal).toEqual([]);
-  });
-
-  it('never have half a collection taken for a whole one', async () => {
-    a.unsupported.add('GetFullCollectionByID');
-    const long = makeCollection('a long one', 12);
-    const serve = honest(long);
-    a.onCall = (call) => {
-      if (call.method === 'GetCollectionByID') serve(call);
-    };
-    const requests = requester();
-    requests.request(1, [long.id]);
-    await clock.settle();
-    for (const call of a.pending) serve(call);
-    requests.cancel(1);
-    requests.request(2, [long.id]);
-    a.onCall = serve;
-    await clock.settle();
-    expect(sink.ids).toEqual([long.id]);
-    expect(await counted(metrics.invalidCollections)).toBe(0);
     expect(fatal).toEqual([]);
   });
 });

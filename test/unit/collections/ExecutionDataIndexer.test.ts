@@ -144,36 +144,6 @@ describe('following the stream', () => {
     expect(deliveredHeights()).toHaveLength(10);
   });
 
-  it('begins just above the watermark and hands in whole blocks, the system chunk dropped', async () => {
-    a.onStream = serves(102);
-    const indexer = await following(102);
-    expect(opened(a)).toEqual([100]);
-    expect(sink.blocks).toEqual(
-      [100, 101, 102].map((height) => ({ height, ids: blockAt(height).block.collectionIds })),
-    );
-    expect(indexer.status()).toMatchObject({
-      state: 'waiting_window',
-      node: 'a:9000',
-      nextHeight: 103,
-      lastHeight: 102,
-      lastMessageAgeMs: 0,
-      lastError: undefined,
-    });
-    expect(indexer.trouble()).toBeUndefined();
-    expect(nodes.confirmed).toContain('a:9000');
-  });
-
-  it('takes a root block without chunks and blocks without collections in its stride', async () => {
-    handOut(100, 101, 0);
-    handOut(102, 102);
-    start();
-    await clock.settle();
-    a.stream.push({ ...dataOf(100), chunks: [] }, dataOf(101), dataOf(102));
-    await clock.settle();
-    expect(deliveredHeights()).toEqual([102]);
-    expect(await counted(metrics.invalidCollections)).toBe(0);
-  });
-
   it('never asks for height 0, which older nodes take for one that was not given', async () => {
     window = new FakeWindow(-1, 1_000);
     handOut(0, 0, 0);
@@ -199,19 +169,6 @@ describe('following the stream', () => {
 });
 
 describe('back-pressure', () => {
-  it('waits until the block of a height was handed out', async () => {
-    handOut(100, 100);
-    a.onStream = serves(110);
-    const indexer = start();
-    await clock.advance(30_000);
-    expect(deliveredHeights()).toEqual([100]);
-    expect(indexer.status().state).toBe('waiting_window');
-    expect(a.streams).toHaveLength(1);
-    handOut(101, 101);
-    await clock.settle();
-    expect(deliveredHeights()).toEqual([100, 101]);
-  });
-
   it('passes over durable heights unread, even when their data is nonsense', async () => {
     handOut(100, 103);
     window.durable.add(100).add(101);
@@ -303,18 +260,6 @@ describe('lies', () => {
 });
 
 describe('a stream that fails', () => {
-  it('is opened again where it ended, when the node ends it', async () => {
-    await following(101);
-    a.stream.push(dataOf(100), 'end');
-    await clock.advance(200);
-    expect(opened(a)).toEqual([100, 101]);
-    a.stream.push(dataOf(101));
-    await clock.settle();
-    expect(deliveredHeights()).toEqual([100, 101]);
-    expect(await counted(metrics.streamReopens, { reason: 'ended' })).toBe(1);
-    expect(nodes.reported).toEqual([]);
-  });
-
   it.each([
     'not_yet',
     'not_found',
@@ -337,22 +282,6 @@ describe('a stream that fails', () => {
       expect(deliveredHeights()).toEqual([100]);
       // What keeps a sealed height from us is better asked by the other call.
       expect([...new Set(nodes.reported.map(({ fault }) => fault))]).toEqual(['failing']);
-    },
-  );
-
-  it.each(['unavailable', 'deadline', 'internal'] as const)(
-    'is held against the node and opened on another one: %s',
-    async (kind) => {
-      nodes = new FakeNodes(a, b);
-      handOut(100, 101);
-      b.onStream = serves(101);
-      start();
-      await clock.settle();
-      a.stream.push(dataOf(100), upstream(kind, a.name, METHOD));
-      await clock.advance(200);
-      expect(opened(b)).toEqual([101]);
-      expect(nodes.reported).toEqual([{ node: 'a:9000', fault: 'failing' }]);
-      expect(await counted(metrics.streamReopens, { reason: kind })).toBe(1);
     },
   );
 
@@ -453,20 +382,6 @@ describe('a stream that stands still', () => {
 });
 
 describe('a stream that lags', () => {
-  it('is opened again above the watermark when that is far ahead', async () => {
-    await following(100);
-    window.ends.indexed = 132;
-    a.stream.push(dataOf(100));
-    await clock.settle();
-    expect(a.streams).toHaveLength(1);
-    window.ends.indexed = 134;
-    a.stream.push(dataOf(101));
-    await clock.advance(200);
-    expect(opened(a)).toEqual([100, 135]);
-    expect(await counted(metrics.streamReopens, { reason: 'skip_ahead' })).toBe(1);
-    expect(nodes.reported).toEqual([]);
-  });
-
   it('is left for another one when it is slower than the chain grows', async () => {
     nodes = new FakeNodes(a, b);
     window.windowHeights = 1_000;
@@ -482,33 +397,6 @@ describe('a stream that lags', () => {
     expect(b.streams).toHaveLength(1);
     expect(nodes.reported).toEqual([{ node: 'a:9000', fault: 'stale' }]);
     expect(await counted(metrics.streamReopens, { reason: 'lagging' })).toBe(1);
-  });
-
-  it('is kept when it catches up, however far behind it is', async () => {
-    window.windowHeights = 1_000;
-    sealed = 900;
-    for (let height = 100; height <= 400; height += 1) window.blocks.set(height, blockAt(height, 0).block);
-    start();
-    await clock.settle();
-    for (let second = 0; second < 100; second += 1) {
-      sealed += 1;
-      for (const height of [0, 1, 2]) a.stream.push(dataOf(100 + 3 * second + height));
-      await clock.advance(1_000);
-    }
-    expect(a.streams).toHaveLength(1);
-  });
-
-  it('is left when the heights that follow are served by other nodes', async () => {
-    sealed = 100;
-    await following(101);
-    a.stream.push(dataOf(100));
-    await clock.settle();
-    nodes.list = [b];
-    b.onStream = serves(101);
-    await clock.advance(2_500 + 200);
-    expect(opened(b)).toEqual([101]);
-    expect(deliveredHeights()).toEqual([100, 101]);
-    expect(nodes.reported).toEqual([]);
   });
 
   it('is left without report where its node goes on with blocks that the next spork discarded', async () => {
@@ -528,18 +416,6 @@ describe('a stream that lags', () => {
 });
 
 describe('nodes without execution data', () => {
-  it('are passed over for one that has it', async () => {
-    nodes = new FakeNodes(a, b);
-    handOut(100, 100);
-    a.onStream = (stream) => stream.push(upstream('unimplemented', a.name, METHOD));
-    b.onStream = serves(100);
-    start();
-    await clock.settle();
-    expect(deliveredHeights()).toEqual([100]);
-    expect(await counted(metrics.streamReopens)).toBe(0);
-    expect(nodes.reported).toEqual([]);
-  });
-
   it('are asked again every minute, and used once they have it', async () => {
     handOut(100, 100);
     const unimplemented = (stream: FakeStream): void =>
@@ -563,31 +439,6 @@ describe('nodes without execution data', () => {
     await clock.advance(60_000);
     expect(deliveredHeights()).toEqual([100]);
     expect(indexer.trouble()).toBeUndefined();
-  });
-
-  it('do not keep one that comes up later from being used at once', async () => {
-    handOut(100, 100);
-    a.onStream = (stream) => stream.push(upstream('unimplemented', a.name, METHOD));
-    b.onStream = serves(100);
-    start();
-    await clock.settle();
-    nodes.list = [a, b];
-    await clock.advance(1_000);
-    expect(deliveredHeights()).toEqual([100]);
-    expect(a.streams).toHaveLength(1);
-  });
-
-  it('do not keep the indexer from starting late, above what others indexed meanwhile', async () => {
-    handOut(100, 100);
-    a.onStream = (stream) => stream.push(upstream('unimplemented', a.name, METHOD));
-    start();
-    await clock.settle();
-    index(450);
-    handOut(451, 451);
-    a.onStream = serves(451);
-    await clock.advance(60_000);
-    expect(opened(a)).toEqual([100, 451]);
-    expect(deliveredHeights()).toEqual([451]);
   });
 });
 
@@ -629,22 +480,6 @@ describe('what may be expected', () => {
     expect(indexer.expects(101, WITHIN_MS)).toBe(true);
     await clock.advance(1);
     expect(indexer.expects(101, WITHIN_MS)).toBe(false);
-  });
-
-  it('nothing from a stream that only keeps being opened again', async () => {
-    handOut(100, 100);
-    a.onStream = (stream) => stream.push('end');
-    const indexer = start();
-    await clock.settle();
-    for (let round = 0; round < 6; round += 1) {
-      await clock.advance(150);
-      expect(indexer.expects(100, WITHIN_MS)).toBe(false);
-    }
-    a.onStream = () => undefined;
-    const before = a.streams.length;
-    await clock.advanceUntil(() => a.streams.length > before);
-    expect(a.stream.isClosed).toBe(false);
-    expect(indexer.expects(100, WITHIN_MS)).toBe(false);
   });
 });
 
@@ -819,18 +654,6 @@ describe('why execution data does not come', () => {
     expect([indexer.trouble(), indexer.troubles()]).toEqual([undefined, []]);
   });
 
-  it('another node that has it is asked at once', async () => {
-    nodes = new FakeNodes(a, b);
-    handOut(100, 100);
-    const words = 'start height 100 is lower than lowest indexed height 103';
-    a.onStream = (stream) =>
-      stream.push(new UpstreamError('not_found', { node: a.name, method: METHOD }, words));
-    b.onStream = serves(100);
-    start();
-    await clock.settle();
-    expect(deliveredHeights()).toEqual([100]);
-  });
-
   it('a node that waits and says nothing for a sealed height is said to have pruned it', async () => {
     handOut(100, 100);
     const indexer = start();
@@ -958,20 +781,6 @@ describe('the stream of a peer', () => {
     const chunks = data.chunks.slice(0, blockAt(height).block.collectionIds.length);
     return { ...data, chunks, isWithoutSystem: true };
   };
-
-  it('is verified, handed in and told apart as its own', async () => {
-    handOut(100, 101);
-    start({ stream: PEER });
-    await clock.advance(70);
-    const stamps: unknown[] = [];
-    sink.onReceivedCollectionsForBlock = (height, collections) => {
-      for (const { source, receivedAtMs } of collections) stamps.push([height, source, receivedAtMs]);
-    };
-    a.stream.push(bodiesOf(100), bodiesOf(101));
-    await clock.settle();
-    expect(stamps).toEqual([100, 100, 101, 101].map((height) => [height, 'peer', 70]));
-    expect(logger.messages()).toContain('stream of the peer is delivering');
-  });
 
   it.each<[string, reason: string, (data: BlockExecutionData) => BlockExecutionData]>([
     ['another height', 'malformed', (data) => ({ ...data, height: data.height + 1 })],

@@ -3,20 +3,6 @@ import { JobProcessor } from '../../../src/collections/index.js';
 import { block, HandStore, id, meeting, received, settle, silent } from './meetingHarness.js';
 
 describe('JobProcessor', () => {
-  it('is done at once with a height that is durable, above a gap as well', async () => {
-    const store = new HandStore();
-    store.auto = true;
-    const before = meeting({ store });
-    before.run(block(1, []));
-    before.run(block(3, []));
-    await settle();
-    const { run, done, calls } = meeting({ store });
-    run(block(1, ['a']));
-    run(block(3, ['c']));
-    expect(done).toEqual([1, 3]);
-    expect(calls).toEqual([]);
-  });
-
   it('is done with a height that held up the watermark once that has moved, and with no other block', async () => {
     const store = new HandStore();
     store.auto = true;
@@ -50,18 +36,6 @@ describe('JobProcessor', () => {
     expect(await count('heights_completed_total')).toBe(1);
   });
 
-  it('completes a block without collections the moment it is seen', async () => {
-    const { run, done, store, calls, count } = meeting();
-    run(block(1, []));
-    await settle();
-    expect(done).toEqual([]);
-    store.finish();
-    await settle();
-    expect(done).toEqual([1]);
-    expect(calls).toEqual([]);
-    expect(await count('heights_completed_total', { source: 'none' })).toBe(1);
-  });
-
   it('registers what is missing before it asks, so that an answer within the call is taken', async () => {
     const m = meeting();
     m.store.auto = true;
@@ -84,17 +58,6 @@ describe('JobProcessor', () => {
     await settle();
     expect([done, m.fatal]).toEqual([1, []]);
     expect(m.store.written.get(1)?.collections.map((each) => each.id)).toEqual([id('a'), id('b')]);
-  });
-
-  it('is done after the durable commit only, with everything released before', async () => {
-    const { run, done, store, answer, mcq, window } = meeting();
-    run(block(1, ['a']));
-    answer('a');
-    await settle();
-    expect([done.length, mcq.size, window.bytesInHand]).toEqual([0, 1, 10]);
-    store.finish();
-    await settle();
-    expect([done.length, mcq.size, window.bytesInHand]).toEqual([1, 0, 0]);
   });
 
   it('holds the byte budget while a commit is slow, however many heights come in order', async () => {
@@ -140,19 +103,6 @@ describe('JobProcessor', () => {
     expect(await count('collection_receive_to_indexed_seconds_count')).toBe(2);
   });
 
-  it('labels a completed height with the source of its last missing collection', async () => {
-    const { run, edi, answer, store, count } = meeting();
-    store.auto = true;
-    run(block(1, ['a', 'b']));
-    run(block(2, ['b', 'c']));
-    answer('b');
-    answer('c');
-    edi(1, ['a', 'b']);
-    await settle();
-    expect(await count('heights_completed_total', { source: 'requester' })).toBe(1);
-    expect(await count('heights_completed_total', { source: 'edi' })).toBe(1);
-  });
-
   it('refuses and counts what nobody asked for', async () => {
     const { run, edi, answer, count, mcq, window } = meeting();
     run(block(1, ['a', 'b']));
@@ -164,15 +114,6 @@ describe('JobProcessor', () => {
     expect(await count('invalid_collections_total', { source: 'edi', reason: 'unsolicited' })).toBe(6);
     expect(await count('collections_received_total')).toBe(0);
     expect([mcq.missingIds(1).length, window.bytesInHand]).toEqual([2, 0]);
-  });
-
-  it('never asks in ediOnly mode', async () => {
-    const { run, edi, calls, done, store } = meeting({ ediOnly: true });
-    store.auto = true;
-    run(block(1, ['a']));
-    edi(1, ['a']);
-    await settle();
-    expect([calls, done]).toEqual([[], [1]]);
   });
 
   it('replaces the block of a height that is not complete, and of no other', async () => {
@@ -193,16 +134,6 @@ describe('JobProcessor', () => {
     expect(m.done).toEqual([1]);
     expect(m.store.written.get(1)?.block.id).toBe(id('b1'));
     expect(m.window.bytesInHand).toBe(0);
-  });
-
-  it('completes a height at once whose new block has no collections', async () => {
-    const m = meeting();
-    m.store.auto = true;
-    m.run(block(1, ['lie'], 'lying'));
-    m.processor.replace(block(1, []));
-    await settle();
-    expect([m.done, [...m.wanted.keys()]]).toEqual([[1], []]);
-    expect(await m.count('heights_completed_total', { source: 'none' })).toBe(1);
   });
 
   it('reports a failed commit to the owner once, and is done with nothing', async () => {
@@ -241,38 +172,6 @@ describe('JobProcessor', () => {
     m.run(block(3, []));
     await stopped;
     expect([m.fatal, m.done]).toEqual([[], [1]]);
-  });
-
-  it('makes larger groups of a slower store', async () => {
-    const m = meeting({ windowHeights: 64 });
-    for (const height of [1, 2]) m.run(block(height, [`c${height}`]));
-    m.answer('c1');
-    await settle();
-    m.answer('c2');
-    for (let height = 3; height <= 30; height += 1) {
-      m.run(block(height, []));
-      await settle();
-    }
-    m.store.finish();
-    await settle();
-    m.store.finish();
-    await settle();
-    expect(m.store.batches.map((batch) => batch.blocks.length)).toEqual([1, 29]);
-    expect(m.done).toEqual(Array.from({ length: 30 }, (_, index) => index + 1));
-  });
-
-  it('lets done hand out the next height from within', async () => {
-    const m = meeting({ windowHeights: 1 });
-    m.store.auto = true;
-    const seen: number[] = [];
-    const hand = (height: number): void =>
-      m.processor.run({ id: String(height), height, block: block(height, []) }, () => {
-        seen.push(height);
-        if (height < 50) hand(height + 1);
-      });
-    hand(1);
-    await settle();
-    expect([seen.length, m.fatal]).toEqual([50, []]);
   });
 
   it('refuses a job above the window, one that is running, and one with another block', () => {

@@ -21,42 +21,6 @@ function heightsFor(mcq: MissingCollectionQueue, wanted: Identifier): number[] {
 }
 
 describe('MissingCollectionQueue', () => {
-  it('completes a height when the last of its ids has come, in guarantee order', () => {
-    const mcq = queue();
-    mcq.enqueueMissingCollections(block(1, ['a', 'b', 'c']), 0, nothing);
-    expect(mcq.onReceivedCollection(received('c', 'requester')).completed).toEqual([]);
-    expect(mcq.missingIds(1)).toEqual([id('a'), id('b')]);
-    mcq.onReceivedCollection(received('a', 'requester'));
-    const { completed } = mcq.onReceivedCollection(received('b', 'edi'));
-    expect(completed.map(names)).toEqual([['a', 'b', 'c']]);
-    expect(completed[0]?.source).toBe('edi');
-    expect(mcq.missingIds(1)).toEqual([]);
-  });
-
-  it('counts an id that a block lists twice once, and fills both places', () => {
-    const mcq = queue();
-    mcq.enqueueMissingCollections(block(1, ['a', 'b', 'a']), 0, nothing);
-    expect(mcq.missingIds(1)).toEqual([id('a'), id('b')]);
-    expect(mcq.missingCollections).toBe(2);
-    mcq.onReceivedCollection(received('a', 'requester'));
-    expect(mcq.missingIds(1)).toEqual([id('b')]);
-    expect(mcq.onReceivedCollection(received('b', 'requester')).completed.map(names)).toEqual([
-      ['a', 'b', 'a'],
-    ]);
-  });
-
-  it('gives one collection to every height that wants it, lowest first', () => {
-    const mcq = queue();
-    mcq.enqueueMissingCollections(block(2, ['a']), 0, nothing);
-    mcq.enqueueMissingCollections(block(1, ['a']), 0, nothing);
-    mcq.enqueueMissingCollections(block(3, ['a', 'b']), 0, nothing);
-    expect(heightsFor(mcq, id('a'))).toEqual([1, 2, 3]);
-    expect(mcq.missingCollections).toBe(2);
-    const { takers, completed } = mcq.onReceivedCollection(received('a', 'requester'));
-    expect(takers.map(({ height }) => height)).toEqual([1, 2, 3]);
-    expect(completed.map(({ height }) => height)).toEqual([1, 2]);
-  });
-
   it('knows the lowest height that an id belongs to, as its block or as a collection, received or not', () => {
     const mcq = queue();
     mcq.enqueueMissingCollections(block(2, ['a', 'b']), 0, nothing);
@@ -66,25 +30,6 @@ describe('MissingCollectionQueue', () => {
     expect(mcq.naming(id('b'))).toEqual({ kind: 'collection', height: 2 });
     expect(mcq.naming(block(2, []).id)).toEqual({ kind: 'block', height: 2 });
     expect(mcq.naming(id('c'))).toBeUndefined();
-  });
-
-  it('takes a whole block for its own height only', () => {
-    const mcq = queue();
-    for (const height of [1, 2, 3]) mcq.enqueueMissingCollections(block(height, ['a']), 0, nothing);
-    expect(mcq.onReceivedCollectionsForBlock(2, [received('a', 'edi')])).toHaveLength(1);
-    expect(heightsFor(mcq, id('a'))).toEqual([1, 3]);
-    expect(mcq.onReceivedCollectionsForBlock(3, [received('a', 'edi')])).toHaveLength(1);
-    expect(heightsFor(mcq, id('a'))).toEqual([1]);
-    expect(mcq.onReceivedCollectionsForBlock(3, [received('a', 'edi')])).toEqual([]);
-  });
-
-  it('takes from a whole block just what one by one has not brought, repeated ids included', () => {
-    const mcq = queue();
-    mcq.enqueueMissingCollections(block(1, ['a', 'b', 'b']), 0, nothing);
-    mcq.onReceivedCollection(received('a', 'requester'));
-    const all = ['a', 'b', 'b'].map((name) => received(name, 'edi'));
-    expect(mcq.onReceivedCollectionsForBlock(1, all)).toEqual([all[1]]);
-    expect(names(mcq.get(1))).toEqual(['a', 'b', 'b']);
   });
 
   it('knows a late delivery from one that nobody asked for', () => {
@@ -121,12 +66,6 @@ describe('MissingCollectionQueue', () => {
     mcq.onIndexedForBlock(mcq.get(1)!);
     expect(lowest()).toEqual([7, 7, 'collecting']);
     expect(() => mcq.get(7)?.collections()).toThrow('height 7 still lacks collections');
-  });
-
-  it('is complete at once for a block without collections', () => {
-    const mcq = queue();
-    const queued = mcq.enqueueMissingCollections(block(1, []), 0, nothing);
-    expect([queued.missingCount, queued.source, mcq.incompleteHeights]).toEqual([0, 'none', 0]);
   });
 
   it('replaces the block of an incomplete height and keeps what the new one wants', () => {

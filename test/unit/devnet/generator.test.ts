@@ -9,16 +9,10 @@ import {
   profiles,
 } from '../../../src/devnet/index.js';
 import {
-  decodeBlock,
   decodeTransaction,
-  encodeBlock,
-  encodeTransaction,
   identifierBytes,
-  type Identifier,
   type Transaction,
   type TransactionSignature,
-  verifyCollection,
-  ZERO_ID,
 } from '../../../src/flow/index.js';
 import { BlockProver } from '../../../src/proof/index.js';
 import { type ProtocolStateEntry, recordedSnapshot } from '../../support/proofData.js';
@@ -80,32 +74,6 @@ describe('a seeded chain', () => {
     );
   });
 
-  it('differs by seed, by chain and, in its content, by profile', () => {
-    const id = new ChainGenerator({ seed: 1 }).blockId(5);
-    expect(new ChainGenerator({ seed: 2 }).blockId(5)).not.toBe(id);
-    expect(new ChainGenerator({ seed: 1, chainId: 'flow-testnet' }).blockId(5)).not.toBe(id);
-  });
-
-  it('links every block to the one below, and the root to what it is told', () => {
-    expect(mixedBlocks[0]?.parentId).toBe(ZERO_ID);
-    for (const [index, block] of mixedBlocks.entries()) {
-      if (index > 0) expect(block.parentId).toBe(mixedBlocks[index - 1]?.id);
-      expect(block.height).toBe(index);
-    }
-    const parent = 'ab'.repeat(32) as Identifier;
-    const continued = new ChainGenerator({ rootHeight: 10, rootParentId: parent });
-    expect(continued.block(10).parentId).toBe(parent);
-    expect(continued.block(11).parentId).toBe(continued.blockId(10));
-  });
-
-  it('has an orphan beside each block: another id, the same parent and collections', () => {
-    const block = mixed.block(41);
-    const orphan = mixed.block(41, 'orphan');
-    expect(orphan.id).not.toBe(block.id);
-    expect(orphan.parentId).toBe(block.parentId);
-    expect(orphan.collections.map(({ id }) => id)).toEqual(block.collections.map(({ id }) => id));
-  });
-
   it('finds the height of its own ids, at any height, and of no others', () => {
     fc.assert(
       fc.property(fc.maxSafeNat(), fc.nat(31), fc.integer({ min: 1, max: 255 }), (height, place, change) => {
@@ -116,17 +84,6 @@ describe('a seeded chain', () => {
         expect(mixed.ids.locate(id)).toBeUndefined();
       }),
     );
-  });
-});
-
-describe('ids and encodings', () => {
-  it('are canonical: decoding and encoding again changes nothing', () => {
-    for (const block of mixedBlocks) {
-      expect(Buffer.from(encodeBlock(decodeBlock(block.encoded))).equals(block.encoded)).toBe(true);
-      for (const wire of block.collections.flatMap(({ transactions }) => transactions)) {
-        expect(encodeTransaction(decodeTransaction(wire)).equals(wire)).toBe(true);
-      }
-    }
   });
 });
 
@@ -194,80 +151,6 @@ describe('what is odd', () => {
       expect(plain.filter((tx) => isOf[kind]?.(tx))).toEqual([]);
     },
   );
-
-  it('repeats collections: of the block below, and within a block', () => {
-    for (const block of blocksOf('repeatedCollection')) {
-      const below = mixed.block(block.height - 1).collections[0];
-      expect(below).toBeDefined();
-      expect(block.collections.map(({ id }) => id)).toContain(below?.id);
-    }
-    for (const { collections } of blocksOf('twinCollection')) {
-      expect(collections.filter(({ id }) => id === collections[0]?.id)).toHaveLength(2);
-    }
-  });
-
-  it('repeats transactions: of another collection, and of the block below', () => {
-    const idsOf = ({ transactionIds }: { transactionIds: Buffer }): string =>
-      transactionIds.subarray(0, 32).toString('hex');
-    for (const { collections } of blocksOf('repeatedTransaction')) {
-      const first = collections[0];
-      expect(
-        collections
-          .slice(1)
-          .some((other) => first !== undefined && other.id !== first.id && idsOf(other) === idsOf(first)),
-      ).toBe(true);
-    }
-    for (const { collections, height } of blocksOf('crossBlockTransaction')) {
-      const below = mixed.block(height - 1).collections[0];
-      expect(collections.some((other) => below !== undefined && idsOf(other) === idsOf(below))).toBe(true);
-    }
-  });
-
-  it('makes collections near the caps', () => {
-    const generator = new ChainGenerator({ profile: { odd: { bigCollection: 3 } } });
-    const big = blocks(generator, 5).flatMap(({ odd, collections }) =>
-      odd.includes('bigCollection') ? [collections[0]] : [],
-    );
-    expect(big.length).toBeGreaterThan(0);
-    for (const collection of big) {
-      expect(collection?.encoded.length).toBeGreaterThan(2_700_000);
-      expect(collection?.encoded.length).toBeLessThan(3_000_000);
-      expect(verifyCollection(collection?.id ?? ZERO_ID, collection?.transactions ?? []).id).toBe(
-        collection?.id,
-      );
-    }
-  });
-});
-
-describe('profiles', () => {
-  it('empty holds nothing, dense the same number everywhere', () => {
-    expect(
-      blocks(new ChainGenerator({ profile: 'empty' }), 50).flatMap(({ collections }) => collections),
-    ).toEqual([]);
-    for (const { collections } of blocks(new ChainGenerator({ profile: 'dense' }), 20).slice(1)) {
-      expect(collections.map(({ transactions }) => transactions.length)).toEqual([10, 10, 10, 10, 10]);
-      for (const { length } of collections.flatMap(({ transactions }) => transactions))
-        expect(length).toBe(655);
-    }
-  });
-
-  it('mainnet is mostly empty', () => {
-    const generated = blocks(new ChainGenerator({ profile: 'mainnet' }), 400);
-    const empty = generated.filter(({ collections }) => collections.length === 0).length;
-    expect(empty / generated.length).toBeGreaterThan(0.35);
-    expect(empty / generated.length).toBeLessThan(0.75);
-  });
-
-  it('refuses values that no block can have', () => {
-    const refuse = (profile: object): unknown =>
-      expect(() => new ChainGenerator({ profile })).toThrow(/profile is wrong/);
-    refuse({ emptyShare: 1.5 });
-    refuse({ transactionsPerCollection: { min: 5, max: 4 } });
-    refuse({ transactionsPerCollection: { min: 0, max: 101 } });
-    refuse({ odd: { rainbow: 3 } });
-    refuse({ odd: { multiSign: -1 } });
-    refuse({ trieUpdateBytes: 0.5 });
-  });
 });
 
 describe('a chain of hashed ids', () => {

@@ -8,7 +8,6 @@ import {
   DevnetNode,
   type DevnetOptions,
   type FaultRule,
-  FREE_RUN_LEAD_HEIGHTS,
   resolveNodeOptions,
   UnaryCalls,
 } from '../../../src/devnet/index.js';
@@ -52,31 +51,6 @@ describe('the head', () => {
     await clock.advance(10_000);
     expect(node.head.finalized).toBe(130);
     expect(node.head.sealed).toBe(128);
-  });
-
-  it('runs ahead of the reader when the interval is 0, and waits for it', async () => {
-    const { node, calls } = makeNode({ blockIntervalMs: 0, sealedLag: 3 });
-    node.head.resume();
-    expect(await ask(calls, 'GetBlockByHeight', byHeight(50))).toBe('OK');
-    expect(node.head.finalized).toBe(100);
-    expect(await ask(calls, 'GetBlockByHeight', byHeight(100))).toBe('OK');
-    expect(node.head.finalized).toBe(103 + FREE_RUN_LEAD_HEIGHTS);
-    node.head.pause();
-    expect(await ask(calls, 'GetBlockByHeight', byHeight(109))).toBe('OK');
-    expect(node.head.finalized).toBe(103 + FREE_RUN_LEAD_HEIGHTS);
-  });
-
-  it('can be set, also downwards, but never below the root or above the end', () => {
-    const { node } = makeNode({ rootHeight: 50, endHeight: 200 });
-    node.head.advance(5);
-    expect(node.head.finalized).toBe(105);
-    node.head.set(60);
-    expect(node.head.finalized).toBe(60);
-    node.head.set(3);
-    expect(node.head.finalized).toBe(50);
-    expect(node.head.sealed).toBe(50);
-    node.head.set(9999);
-    expect(node.head.finalized).toBe(200);
   });
 });
 

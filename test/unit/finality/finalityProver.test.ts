@@ -169,23 +169,6 @@ const flipped = (bytes: Uint8Array): Buffer => {
 };
 
 describe('FinalityProver', () => {
-  it('proves the block two below the newest one, by one certificate, from the first block on', async () => {
-    const proving = new Proving([42, 52]);
-    await proving.clock.advance(1_000);
-    expect(proving.prover.status()).toEqual({
-      anchor: { kind: 'first_use', height: 42, id: headerAt(42).id },
-      provenHeight: 50,
-      committee: { epoch: 0, members: 2, weight: 200 },
-      latestCertificate: { height: 51, view: 52, signers: 2, weight: 200, threshold: 134 },
-      reason: undefined,
-    });
-    expect(await proving.checks()).toEqual({ valid: 1, invalid: 0 });
-    expect(proving.logger.messages()).toEqual([
-      'anchored at a block: its id is 32 bytes that you can compare with other sources',
-      'the chain is proven final',
-    ]);
-  });
-
   it('follows the newest block, passes over a skipped view, and verifies nothing twice', async () => {
     const proving = new Proving([42, 43]);
     await proving.clock.advance(1_000);
@@ -236,19 +219,6 @@ describe('FinalityProver', () => {
     await proving.reaches(2_000);
     expect(proving.prover.status()).toMatchObject({ provenHeight: 1_998, reason });
     expect(await proving.checks()).toEqual({ valid: 1, invalid: 0 });
-  });
-
-  it('learns the committee of the next epoch from the last proven block of the one before', async () => {
-    const { protocolStateId } = headerAt(274);
-    const proving = new Proving([385, 399], { change: (its) => its.change(385, { protocolStateId }) });
-    await proving.clock.advance(5_000);
-    expect(proving.prover.status()).toMatchObject({
-      anchor: { kind: 'first_use', height: 385 },
-      provenHeight: 397,
-      committee: { epoch: 1 },
-      reason: undefined,
-    });
-    expect(proving.node.calls.map(({ height }) => height)).toEqual([385, 389]);
   });
 
   it('asks no node again for what it keeps, unless that is of another block or does not hash to the state', async () => {

@@ -2,24 +2,6 @@ import { describe, expect, it } from 'vitest';
 import { World } from './bench.js';
 
 describe('FinalizationListener', () => {
-  it('follows both heads by stream', async () => {
-    const world = new World('a');
-    world.advance(110, 100);
-    const listener = world.listener();
-    expect(listener.finalizedHeight()).toBeUndefined();
-    expect(listener.sealedHeight()).toBeUndefined();
-    expect(listener.lastAnswerAgeMs()).toBeUndefined();
-    expect(listener.lastAdvanceAgeMs()).toBeUndefined();
-    await world.clock.settle();
-    expect(listener.finalizedHeight()).toBe(110);
-    expect(listener.sealedHeight()).toBe(100);
-    world.advance(111, 101);
-    await world.clock.settle();
-    expect(listener.finalizedHeight()).toBe(111);
-    expect(listener.sealedHeight()).toBe(101);
-    expect(world.streamReopens.counts).toEqual({});
-  });
-
   it('remembers what was told of the last heads, and by whom', async () => {
     const world = new World('a', 'b');
     world.advance(110, 100);
@@ -36,21 +18,6 @@ describe('FinalizationListener', () => {
     await world.clock.settle();
     expect(listener.reportedHead(140)).toMatchObject({ id: chain.idAt(140), node: 'a' });
     expect(listener.reportedHead(110)).toBeUndefined();
-  });
-
-  it('tells each rise of the head once, ascending', async () => {
-    const world = new World('a');
-    world.advance(100, 100);
-    const listener = world.listener();
-    const heads: number[] = [];
-    const end = listener.onHead((height) => heads.push(height));
-    await world.clock.settle();
-    world.advance(103);
-    await world.clock.settle();
-    end();
-    world.advance(104);
-    await world.clock.settle();
-    expect(heads).toEqual([100, 101, 102, 103]);
   });
 
   it('tells each rise of the sealed head, when it has risen', async () => {
@@ -85,27 +52,6 @@ describe('FinalizationListener', () => {
     await world.clock.advance(20_000);
     await expect(first).resolves.toBe(7);
     await expect(listener.firstHead(world.stop.signal)).resolves.toBe(7);
-  });
-
-  it('never lets the head go down, whatever a load balancer answers', async () => {
-    const world = new World('a');
-    world.advance(100, 90);
-    const answers = [105, 80, 103, 60, 104];
-    world.node('a').polledHead = () => answers.shift() ?? 50;
-    const listener = world.listener();
-    const heads: number[] = [];
-    listener.onHead((height) => heads.push(height));
-    await world.clock.advance(30_000);
-    expect(listener.finalizedHeight()).toBe(105);
-    expect(heads).toEqual(heads.toSorted((a, b) => a - b));
-    world.node('a').down = true;
-    world.node('a').poke();
-    await world.clock.advance(5_000);
-    world.node('a').down = false;
-    world.advance(20, 10);
-    await world.clock.advance(60_000);
-    expect(listener.finalizedHeight()).toBe(105);
-    expect(listener.sealedHeight()).toBe(90);
   });
 
   it('opens a silent stream again within 10 s while the polled head moves', async () => {
@@ -171,78 +117,6 @@ describe('FinalizationListener', () => {
     expect(listener.finalizedHeight()).toBe(101);
   });
 
-  it('polls where the node has no streams, and streams once it has', async () => {
-    const world = new World('old');
-    const old = world.node('old');
-    old.unknown.add('SubscribeBlockDigestsFromLatest');
-    world.advance(100, 90);
-    const listener = world.listener();
-    await world.clock.settle();
-    expect(listener.finalizedHeight()).toBe(100);
-    world.advance(101, 91);
-    await world.clock.advance(1_000);
-    expect(listener.finalizedHeight()).toBe(101);
-    expect(listener.sealedHeight()).toBe(91);
-    expect(old.openStreams).toBe(0);
-    expect(old.count('GetLatestBlockHeader')).toBeLessThan(12);
-    expect(world.nodes.faults()).toEqual([]);
-    old.unknown.clear();
-    await world.clock.advance(1_000);
-    expect(old.openStreams).toBe(2);
-  });
-
-  it('learns by its answer that a node has no streams', async () => {
-    const world = new World('old');
-    const old = world.node('old');
-    old.unknown.add('SubscribeBlockDigestsFromLatest');
-    old.supports = () => old.count('SubscribeBlockDigestsFromLatest') < 2;
-    world.advance(100, 90);
-    const listener = world.listener();
-    await world.clock.advance(2_000);
-    expect(listener.finalizedHeight()).toBe(100);
-    expect(world.streamReopens.counts).toEqual({ 'finalized unimplemented': 1, 'sealed unimplemented': 1 });
-    expect(world.nodes.faults()).toEqual([]);
-    expect(world.logger.records.filter(({ level }) => level === 'warn')).toEqual([]);
-  });
-
-  it('goes on with the next best node when one fails, and waits between attempts when all do', async () => {
-    const world = new World('a', 'b');
-    world.advance(100, 100);
-    const listener = world.listener();
-    await world.clock.settle();
-    world.node('a').down = true;
-    world.node('a').poke();
-    await world.clock.advance(400);
-    expect(world.node('b').openStreams).toBe(2);
-    world.node('b').advance(101, 101);
-    await world.clock.settle();
-    expect(listener.finalizedHeight()).toBe(101);
-
-    world.node('b').down = true;
-    world.node('b').poke();
-    const before = world.node('a').calls.length + world.node('b').calls.length;
-    await world.clock.advance(120_000);
-    const attempts = world.node('a').calls.length + world.node('b').calls.length - before;
-    // Two heads, at most one attempt in 8 s at each node once the delays have grown, and two polls every 2 s.
-    expect(attempts).toBeLessThan(2 * 2 * 24 + 2 * 62);
-    expect(listener.lastAnswerAgeMs()).toBeGreaterThanOrEqual(120_000);
-    world.node('a').down = false;
-    world.node('a').advance(150, 150);
-    await world.clock.advance(10_000);
-    expect(listener.finalizedHeight()).toBe(150);
-
-    // What works again is trusted again: the next failure is met without the long delay.
-    world.node('b').down = false;
-    world.node('b').advance(160, 160);
-    // Where a single call was the first to work again, streams rest for two minutes at most.
-    await world.clock.advance(130_000);
-    const followed = world.nodes.all.find(({ openStreams }) => openStreams > 0)!;
-    followed.down = true;
-    followed.poke();
-    await world.clock.advance(400);
-    expect(world.nodes.all.filter((node) => node !== followed && node.openStreams === 2).length).toBe(1);
-  });
-
   it('goes elsewhere when a node has no stream to spare, and reports nobody', async () => {
     const world = new World('full', 'b');
     world.node('full').refusesStreams = 'rate_limited';
@@ -281,18 +155,6 @@ describe('FinalizationListener', () => {
     const reopened = { ...world.streamReopens.counts };
     await world.clock.advance(600_000);
     expect(world.streamReopens.counts).toEqual(reopened);
-  });
-
-  it('waits for nodes when it has none', async () => {
-    const world = new World('a');
-    world.advance(100, 100);
-    world.node('a').health = 'foreign';
-    const listener = world.listener();
-    await world.clock.advance(60_000);
-    expect(listener.finalizedHeight()).toBeUndefined();
-    world.node('a').health = 'healthy';
-    await world.clock.advance(10_000);
-    expect(listener.finalizedHeight()).toBe(100);
   });
 
   describe('where a way fails', () => {

@@ -1,21 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { UpstreamError } from '../../../src/access/index.js';
-import { JobConsumer } from '../../../src/jobqueue/index.js';
 import { range, Reading, reads, World } from './bench.js';
 
 describe('FinalizedBlocks', () => {
-  it('reads nothing above the window, and on as the watermark moves', async () => {
-    const { world, reading } = reads({ window: 5 }, 'a');
-    await reading.moveHead(100_000_000);
-    expect(reading.linked()).toEqual(range(101, 105));
-    expect(world.node('a').taken).toEqual(range(101, 105));
-    expect(reading.blocks.head()).toBe(104);
-    await reading.makeDurable(103);
-    expect(reading.linked()).toEqual(range(104, 108));
-    expect(reading.blocks.atIndex(103)).toBeUndefined();
-    expect(world.node('a').count('SubscribeBlocksFromStartHeight')).toBe(1);
-  });
-
   it('hands the last block out with its child, or near the tip', async () => {
     const { reading } = reads({ window: 5 }, 'a');
     await reading.moveHead(108);
@@ -67,16 +54,6 @@ describe('FinalizedBlocks', () => {
     expect(world.node('a').taken).toEqual([101, 102]);
   });
 
-  it('reads nothing above the stop height', async () => {
-    const { world, reading } = reads({ window: 50, stopHeight: 103 }, 'a');
-    await reading.moveHead(1_000);
-    expect(world.node('a').taken).toEqual([101, 102, 103]);
-    await reading.makeDurable(103);
-    await world.clock.advance(60_000);
-    expect(world.node('a').taken).toEqual([101, 102, 103]);
-    expect(reading.linked()).toEqual([]);
-  });
-
   it('works with a window of one', async () => {
     const { world, reading } = reads({ window: 1 }, 'a');
     await reading.moveHead(110);
@@ -113,58 +90,6 @@ describe('FinalizedBlocks', () => {
     expect(reading.linked()).toEqual([500, 501, 502]);
   });
 
-  it('may begin at height 0', async () => {
-    const { reading } = reads({ window: 3, watermark: -1, empty: true }, 'a');
-    await reading.moveHead(600);
-    expect(reading.linked()).toEqual([0, 1, 2]);
-    await reading.makeDurable(0);
-    expect(reading.linked()).toEqual([1, 2, 3]);
-  });
-
-  it('wakes the consumer, which takes every height once', async () => {
-    const { world, reading } = reads({ window: 4, watermark: 0, empty: true }, 'a');
-    const taken: number[] = [];
-    const consumer = new JobConsumer(
-      { maxProcessing: 4, maxSearchAhead: 4 },
-      {
-        jobs: reading.blocks,
-        progress: { processedIndex: () => reading.watermark },
-        worker: {
-          run: async (job, done) => {
-            taken.push(job.height);
-            await Promise.resolve();
-            reading.watermark = job.height;
-            reading.latest = job.block;
-            reading.blocks.notify();
-            done();
-          },
-        },
-      },
-    );
-    await consumer.start();
-    const woken = (async () => {
-      for (;;) {
-        await reading.signal.wait(world.stop.signal);
-        consumer.check();
-      }
-    })();
-    const ended = expect(woken).rejects.toThrow();
-    await reading.moveHead(100);
-    while (reading.watermark < 100) await world.clock.settle();
-    expect(taken).toEqual(range(1, 100));
-    await consumer.stop();
-    await world.end();
-    await ended;
-  });
-
-  it('goes on above a watermark that jumped over what it had not read', async () => {
-    const { reading } = reads({ window: 4 }, 'a');
-    await reading.moveHead(200);
-    await reading.makeDurable(110);
-    expect(reading.linked()).toEqual(range(111, 114));
-    expect(reading.replaced).toEqual([]);
-  });
-
   it('drops a block that arrives after the watermark has passed it', async () => {
     const { world, reading } = reads({ window: 4 }, 'a');
     await reading.moveHead(102);
@@ -180,19 +105,6 @@ describe('FinalizedBlocks', () => {
   });
 
   describe('streams', () => {
-    it('resumes at the next height when a stream fails', async () => {
-      const { world, reading } = reads({ window: 10 }, 'a', 'b');
-      await reading.moveHead(103);
-      world.node('a').down = true;
-      world.node('a').poke();
-      await reading.moveHead(106);
-      await world.clock.advance(400);
-      expect(reading.available()).toEqual(range(101, 106));
-      expect(world.node('b').taken).toEqual(range(104, 106));
-      expect(world.streamReopens.counts).toEqual({ 'blocks unavailable': 1 });
-      expect(world.nodes.faults()).toEqual(['a failing']);
-    });
-
     it('asks again after 200 ms when the tip is not there yet, and reports nobody', async () => {
       const { world, reading } = reads({ window: 10 }, 'a');
       world.advance(100);
@@ -230,24 +142,6 @@ describe('FinalizedBlocks', () => {
       expect(world.node('a').count('SubscribeBlocksFromStartHeight')).toBeLessThan(110);
     });
 
-    it('asks another node for what one does not have yet', async () => {
-      const { world, reading } = reads({ window: 10 }, 'behind', 'b');
-      world.node('behind').advance(50);
-      world.node('b').advance(103);
-      reading.head = 103;
-      reading.blocks.notify();
-      await world.clock.advance(200);
-      expect(reading.linked()).toEqual([101, 102, 103]);
-      // It is waited for as a witness, too; once.
-      await world.clock.advance(1_000);
-      expect(reading.available()).toEqual([101, 102, 103]);
-      world.node('b').advance(104);
-      reading.head = 104;
-      reading.blocks.notify();
-      await world.clock.settle();
-      expect(reading.available()).toEqual([101, 102, 103, 104]);
-    });
-
     it('opens a stream again that owes a block for longer than 8 s', async () => {
       const { world, reading } = reads({ window: 10 }, 'a', 'b');
       await reading.moveHead(101);
@@ -280,20 +174,6 @@ describe('FinalizedBlocks', () => {
       expect(world.streamReopens.counts).toEqual({ 'blocks deadline': 1 });
     });
 
-    it('continues with the nodes of the next spork where the historic ones end', async () => {
-      const world = new World('historic', 'live');
-      world.node('historic').end = 104;
-      world.node('live').root = 105;
-      world.nodes.serving = (node, height) => (node.name === 'historic') === height < 105;
-      const reading = new Reading(world, { window: 20 });
-      await reading.moveHead(110);
-      await world.clock.advance(100);
-      expect(reading.available()).toEqual(range(101, 110));
-      expect(world.node('historic').taken).toEqual(range(101, 104));
-      expect(world.node('live').taken).toEqual(range(105, 110));
-      expect(world.nodes.faults()).toEqual([]);
-    });
-
     it('does not wait for a historic node to end its stream', async () => {
       const world = new World('historic', 'live');
       world.nodes.serving = (node, height) => (node.name === 'historic') === height < 105;
@@ -305,29 +185,6 @@ describe('FinalizedBlocks', () => {
       await world.clock.settle();
       expect(reading.available()).toEqual(range(101, 110));
       expect(world.streamReopens.counts).toEqual({});
-    });
-
-    it('opens a stream again that its node has ended', async () => {
-      const world = new World('a');
-      world.node('a').end = 104;
-      const reading = new Reading(world, { window: 20 });
-      await reading.moveHead(110);
-      world.node('a').end = 1_000;
-      await world.clock.advance(10_000);
-      expect(reading.available()).toEqual(range(101, 110));
-      expect(world.streamReopens.counts['blocks ended']).toBeGreaterThanOrEqual(1);
-    });
-
-    it('waits for nodes when none serves the height', async () => {
-      const world = new World('a');
-      world.nodes.serving = () => false;
-      const reading = new Reading(world, { window: 5 });
-      await reading.moveHead(103);
-      await world.clock.advance(60_000);
-      expect(reading.available()).toEqual([]);
-      world.nodes.serving = () => true;
-      await world.clock.advance(10_000);
-      expect(reading.available()).toEqual([101, 102, 103]);
     });
   });
 
@@ -556,28 +413,6 @@ describe('FinalizedBlocks', () => {
       return world;
     }
 
-    it('reads block by block, several at once, where the node has no stream', async () => {
-      const world = oldNode('old');
-      const reading = new Reading(world, { window: 20 });
-      await reading.moveHead(1_000);
-      expect(reading.linked()).toEqual(range(101, 120));
-      expect(world.node('old').mostCallsUnderWay).toBe(8);
-      expect(world.node('old').calls.map(({ height }) => height)).toEqual(range(101, 120));
-      await reading.makeDurable(101);
-      expect(reading.linked()).toEqual(range(102, 121));
-    });
-
-    it('learns by its answer that a node has no stream', async () => {
-      const world = oldNode('old');
-      const old = world.node('old');
-      old.supports = () => old.count('SubscribeBlocksFromStartHeight') === 0;
-      const reading = new Reading(world, { window: 5 });
-      await reading.moveHead(105);
-      await world.clock.advance(1_000);
-      expect(reading.available()).toEqual(range(101, 105));
-      expect(world.nodes.faults()).toEqual([]);
-    });
-
     it('polls a node whose streams are all taken, and asks it for one again after a minute', async () => {
       const world = new World('full');
       world.node('full').refusesStreams = 'rate_limited';
@@ -602,19 +437,6 @@ describe('FinalizedBlocks', () => {
       await reading.moveHead(105);
       expect(reading.available()).toEqual(range(101, 105));
       expect(world.node('old').openStreams).toBe(1);
-    });
-
-    it('reads what is missing again after a failure, and nothing twice that it holds', async () => {
-      const world = oldNode('old');
-      world.node('old').odd.set(103, 'internal');
-      const reading = new Reading(world, { window: 6 });
-      await reading.moveHead(200);
-      expect(reading.linked()).toEqual([101, 102]);
-      world.node('old').odd.clear();
-      await world.clock.advance(1_000);
-      expect(reading.linked()).toEqual(range(101, 106));
-      expect(world.node('old').count('GetBlockByHeight', 101)).toBe(1);
-      expect(world.node('old').count('GetBlockByHeight', 102)).toBe(1);
     });
 
     it('gives up on a call that hangs', async () => {

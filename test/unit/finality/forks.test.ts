@@ -3,18 +3,6 @@ import type { RootParent } from '../../../src/finality/index.js';
 import { range, Reading, reads, World } from './bench.js';
 
 describe('blocks that do not fit', () => {
-  it('refuses an orphaned block, reports the node and asks another', async () => {
-    const world = new World('liar', 'honest');
-    world.node('liar').odd.set(103, { block: world.chain.block(103), status: 'unknown' });
-    const reading = new Reading(world, { window: 10 });
-    await reading.moveHead(105);
-    expect(reading.linked()).toEqual([101, 102]);
-    await world.clock.advance(400);
-    expect(reading.available()).toEqual(range(101, 105));
-    expect(world.invalidBlocks.counts).toEqual({ orphaned: 1 });
-    expect(world.nodes.faults()).toEqual(['liar lied']);
-  });
-
   it('refuses a block of another height than the stream owes', async () => {
     const world = new World('liar', 'honest');
     world.node('liar').odd.set(103, { block: world.chain.block(104), status: 'finalized' });
@@ -35,36 +23,6 @@ describe('blocks that do not fit', () => {
     expect(reading.available()).toEqual(range(101, 105));
     expect(world.invalidBlocks.counts).toEqual({ malformed: 1 });
     expect(world.nodes.faults()).toEqual(['liar failing']);
-  });
-
-  it('refuses a block whose parent is not the one below, and takes the honest node its word', async () => {
-    const world = new World('liar', 'honest');
-    const fork = world.chain.fork('fork', 102);
-    world.node('liar').odd.set(103, { block: fork.block(103), status: 'finalized' });
-    const reading = new Reading(world, { window: 10 });
-    await reading.moveHead(105);
-    await world.clock.settle();
-    expect(reading.available()).toEqual(range(101, 105));
-    expect(reading.blocks.atIndex(103)?.block.id).toBe(world.chain.idAt(103));
-    expect(world.invalidBlocks.counts).toEqual({ parent_mismatch: 1 });
-    expect(world.nodes.faults()).toEqual(['liar lied']);
-    expect(reading.replaced).toEqual([]);
-    expect(reading.blocks.chainTrouble()).toBeUndefined();
-  });
-
-  it('never hands out a false block whose child it can wait for', async () => {
-    const world = new World('liar', 'honest');
-    const lie = { ...world.chain.fork('fork', 104).block(104), parentId: world.chain.idAt(103) };
-    world.node('liar').odd.set(104, { block: lie, status: 'finalized' });
-    const reading = new Reading(world, { window: 4 });
-    await reading.moveHead(200);
-    expect(reading.blocks.blockAt(104)?.id).toBe(lie.id);
-    expect(reading.available()).toEqual([101, 102, 103]);
-    await reading.makeDurable(101);
-    await world.clock.advance(1_000);
-    expect(reading.blocks.atIndex(104)?.block.id).toBe(world.chain.idAt(104));
-    expect(reading.replaced).toEqual([]);
-    expect(world.nodes.faults()).toContain('liar lied');
   });
 
   describe('at the tip, where no child is known', () => {
@@ -117,31 +75,6 @@ describe('blocks that do not fit', () => {
       await world.clock.advance(2_000);
       expect(reading.available()).toEqual([101, 102]);
       expect(reading.blocks.atIndex(102)?.block.id).toBe(world.chain.idAt(102));
-    });
-
-    it('takes a block at once when another node reports it as its head, and asks nobody', async () => {
-      const world = new World('a', 'b');
-      const reports = new Map([[101, world.chain.idAt(101)]]);
-      const reportedHead = (height: number) => {
-        const id = reports.get(height);
-        return id === undefined ? undefined : { height, id, node: 'b' };
-      };
-      const reading = new Reading(world, { window: 10, reportedHead });
-      await reading.moveHead(102);
-      world.node('b').odd.set(102, 'hang');
-      await world.clock.advance(50);
-      expect(reading.available()).toEqual([101]);
-      reports.set(102, world.chain.idAt(102));
-      reading.blocks.told();
-      expect(reading.available()).toEqual([101, 102]);
-      expect(world.node('b').count('GetBlockByHeight', 102)).toBe(0);
-      // One that is late is asked, and its report ends that question.
-      await reading.moveHead(103);
-      await world.clock.advance(150);
-      expect(world.node('b').count('GetBlockByHeight', 103)).toBe(1);
-      reports.set(103, world.chain.idAt(103));
-      reading.blocks.told();
-      expect(reading.available()).toEqual([101, 102, 103]);
     });
 
     it('is not misled by a report of another block, by whomever', async () => {
@@ -202,29 +135,6 @@ describe('blocks that do not fit', () => {
       expect(reading.blocks.heldUpBy()).toBeUndefined();
       expect(reading.replaced).toEqual([]);
       expect(world.nodes.faults()).toEqual(['liar lied']);
-    });
-
-    it('waits a moment for a node that does not have the block yet, and then no more', async () => {
-      const world = new World('a', 'b');
-      world.node('b').odd.set(102, 'not_found');
-      const reading = new Reading(world, { window: 10 });
-      await reading.moveHead(102);
-      expect(reading.available()).toEqual([101]);
-      await world.clock.advance(1_000);
-      expect(reading.available()).toEqual([101, 102]);
-      world.node('b').odd.set(103, 'not_found');
-      await reading.moveHead(103);
-      expect(reading.available()).toEqual([101, 102, 103]);
-      expect(world.nodes.faults()).toEqual([]);
-    });
-
-    it('is not held up by a node that fails', async () => {
-      const world = new World('a', 'b');
-      world.node('b').odd.set(102, 'internal');
-      const reading = new Reading(world, { window: 10 });
-      await reading.moveHead(102);
-      expect(reading.available()).toEqual([101, 102]);
-      expect(world.nodes.faults()).toEqual(['b failing']);
     });
 
     it.each([
@@ -544,14 +454,6 @@ describe('blocks that do not fit', () => {
   });
 
   describe('at a spork', () => {
-    it('links the next root to our last block', async () => {
-      const world = new World('old', 'new');
-      world.nodes.serving = (node, height) => (node.name === 'old') === height < 103;
-      const reading = new Reading(world, { window: 10, sporkRoots: [] });
-      await reading.moveHead(105);
-      expect(reading.available()).toEqual(range(101, 105));
-    });
-
     it('finds out who lied of the last block before the root, though no node has both', async () => {
       const world = new World('liar', 'old', 'new');
       world.nodes.serving = (node, height) => (node.name === 'new') === height >= 103;
@@ -659,17 +561,6 @@ describe('blocks that do not fit', () => {
       expect(reading.available()).toEqual([]);
       await reading.moveHead(102);
       expect(reading.available()).toEqual([101, 102]);
-    });
-
-    it('takes the parent that the spork table names', async () => {
-      const world = new World('a');
-      world.node('a').chain = world.chain.fork('new spork', 102);
-      const truth = world.chain.block(102);
-      world.node('a').odd.set(102, { block: truth, status: 'finalized' });
-      const reading = new Reading(world, { window: 10, sporkRoots: named(world) });
-      await reading.moveHead(105);
-      expect(reading.available()).toEqual(range(101, 105));
-      expect(world.invalidBlocks.counts).toEqual({});
     });
 
     it('but at the root height only', async () => {
