@@ -1,10 +1,17 @@
 /**
- * What proofs cost: catching up and following the tip with everything proven, and checking a document. Build
+ * What proofs cost: hashing a block, catching up and following the tip with everything proven, and checking a document. Build
  * first: it runs `dist/main.js`.
  */
 import { spawnSync } from 'node:child_process';
+import { hash } from 'node:crypto';
 import { join, resolve } from 'node:path';
+import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { scanFullBlock, type Span } from '../../src/flow/index.js';
+import { BlockHasher, BlockProver } from '../../src/proof/index.js';
+import { fullBlockMessage } from '../support/blockMessage.js';
+import { sealedBlock, type Json } from '../support/proofReference.js';
+import { blockVector } from '../support/provenBlocks.js';
 import { drain, startDaemon, sumOfMetrics } from './lib/daemon.js';
 import type { Mode } from './lib/daemon.js';
 import { runLimit } from './lib/limits.js';
@@ -14,6 +21,8 @@ import { freshDirectory, ROOT } from './lib/processes.js';
 import { bench, digits } from './lib/report.js';
 import { interleave, median, percentile, ratioOf } from './lib/statistics.js';
 
+const HASHING_ROUNDS = 41;
+const REPEATS = 200;
 const SEED = 17;
 const HEIGHTS = { dense: 4_000, empty: 40_000 };
 const QUICK_HEIGHTS = { dense: 600, empty: 4_000 };
@@ -23,17 +32,82 @@ const MAIN = resolve(ROOT, 'dist/main.js');
 /** A block every half second. */
 const TIP = { history: 30, warmUpHeights: 20, heights: 120, quickHeights: 20 };
 
+type Lengths = Span | number | readonly Lengths[];
+
+/** Bytes of RLP of lists of fields. */
+function rlpBytes(item: Lengths): number {
+  const isList = Array.isArray(item);
+  const own = isList ? item.reduce<number>((sum, each: Lengths) => sum + rlpBytes(each), 0) : 0;
+  const bytes = isList ? own : typeof item === 'number' ? item : (item as Span).length;
+  return bytes + (bytes < 56 ? 1 : bytes < 256 ? 2 : 3);
+}
+
+const { block: vector, resultIDs } = blockVector('v0.51');
+const lists = vector.payload as Readonly<Record<string, readonly Json[]>>;
+const receipts = [...(lists['Receipts'] ?? []), ...(lists['Receipts'] ?? []).slice(0, 2)];
+const payload = {
+  ...{ ...vector.payload, Seals: lists['Seals']?.slice(0, 1) },
+  Receipts: receipts.map((each, index) => ({ ...each, ExecutorID: Buffer.alloc(32, index).toString('hex') })),
+};
+const header = { ...vector.header, LastViewTC: undefined };
+const nothing = { ProtocolStateID: vector.payload['ProtocolStateID'] };
+const full = fullBlockMessage(sealedBlock('H8P8', { header, payload }, resultIDs));
+const empty = fullBlockMessage(sealedBlock('H8P8', { header, payload: nothing }, []));
+
+const block = scanFullBlock(full);
+const { parentVoterIndices, parentVoterSigData } = scanFullBlock(empty).header ?? {};
+const hashed = [
+  rlpBytes([12, 32, 5, 32, 7, 3, 3, parentVoterIndices ?? 0, parentVoterSigData ?? 0, 32, 32]),
+  5 * 32,
+  ...block.guarantees.map((each) =>
+    rlpBytes([32, 32, each.clusterChainId, each.signerIndices, each.signature]),
+  ),
+  ...block.seals.map((seal) => rlpBytes([32, 32, 32, seal.approvals.map((each) => Object.values(each))])),
+  ...block.receipts.map((each) => rlpBytes([[32, 32, each.spocks], each.executorSignature])),
+].map((length) => new Uint8Array(length));
+/** As many ids as each Merkle root has: guarantees, seals, receipts, results. */
+const roots = [block.guarantees, block.seals, block.receipts, block.results].map((items) =>
+  items.map((_, index) => hash('sha3-256', Buffer.of(index), 'binary')),
+);
+
+const prover = new BlockProver({ chainId: 'flow-mainnet' });
+const hasher = new BlockHasher();
+const target = Buffer.alloc(32);
+const prove = (message: Buffer) => (): void => {
+  if (prover.prove(message).kind !== 'proven') throw new Error('the block is not proven');
+};
+const BARE = 'its hashes and roots, and nothing else';
+const subjects = {
+  [BARE]: (): void => {
+    for (const bytes of hashed) hash('sha3-256', bytes, 'binary');
+    for (const ids of roots) hasher.root(ids, target, 0);
+  },
+  'block with 5 guarantees, 1 seal, 6 receipts, 2 results': prove(full),
+  'empty block': prove(empty),
+};
+const [, whole = ''] = Object.keys(subjects);
+
 await bench(
   {
     title: 'Proving',
     about:
-      'Catching up as above, but with the real ids and certificates that a chain has: auto, every block proven; off, nodes are ' +
+      `Recomputing the id of a full block of ${full.length} bytes, in process: ${hashed.length} times SHA3, and four Merkle roots. ` +
+      'Then catching up as above, but with the real ids and certificates that a chain has: auto, every block proven; off, nodes are ' +
       'believed. Bare drain: grpc-js reads the stream of full blocks, messages as the bytes that came, nothing else. ' +
       'At the tip: fresh blocks every 500 ms as in "At the tip", from the moment at which the node has all of a height until that can be ' +
       'read, and processor time of the main thread; every certificate is verified, or there are none. ' +
       'check-proof: the whole process, for a block whose proof ends by a certificate.',
   },
   async ({ quick, rounds }) => {
+    const measured = Object.entries(subjects).map(([name, run]): [string, () => number] => [
+      name,
+      () => {
+        const start = performance.now();
+        for (let repeat = 0; repeat < REPEATS; repeat++) run();
+        return ((performance.now() - start) * 1000) / REPEATS;
+      },
+    ]);
+    const samples = await interleave(Object.fromEntries(measured), { rounds: quick ? 9 : HASHING_ROUNDS });
     const speeds = await catchUps(quick ? QUICK_HEIGHTS : HEIGHTS, rounds);
     const tip = await followTip(quick ? TIP.quickHeights : TIP.heights);
     const ratio = (what: string, of: keyof typeof speeds, to: keyof typeof speeds, atLeast: number) => ({
@@ -41,6 +115,11 @@ await bench(
     });
     return {
       tables: [
+        {
+          title: 'A block',
+          columns: ['step', 'µs'],
+          rows: Object.entries(samples).map(([name, values]) => [name, digits(median(values))]),
+        },
         {
           title: 'Catching up',
           columns: ['what', 'heights/s'],
@@ -55,6 +134,11 @@ await bench(
         },
       ],
       figures: [
+        {
+          what: 'proving ÷ its hashes and roots',
+          value: ratioOf(samples[whole] ?? [], samples[BARE] ?? []),
+          atMost: 1.5,
+        },
         ratio('EDI only, auto ÷ off', 'EDI only, auto', 'EDI only, off', 0.8),
         ratio('requester only, auto ÷ off', 'requester only, auto', 'requester only, off', 0.85),
         ratio('empty blocks, auto ÷ bare drain', 'empty blocks, auto', 'empty blocks, bare drain', 0.6),

@@ -169,6 +169,15 @@ export const knownBadSeeds: readonly {
     hasCertificates: true,
   },
   {
+    seed: 9_002_268,
+    cause:
+      'the node that is asked about a streamed block at the tip gives a forged one, and the block off the chain is believed, though others could say so',
+    isFixed: true,
+    crossesSporks: false,
+    isDrawnToday: true,
+    hasCertificates: true,
+  },
+  {
     seed: 8_008_623,
     cause:
       'the only node of a spork cannot say its version in the handshake, and the root is recorded without the id of its spork, which no later handshake adds',

@@ -38,6 +38,8 @@ interface Check {
   readonly sinceMs: number;
   /** How often the nodes disagreed. */
   doubts: number;
+  /** Nodes that answered with an error. */
+  readonly failed: Set<string>;
   witness: string;
 }
 
@@ -46,10 +48,10 @@ type Verdict = 'true' | 'false' | 'not_yet' | 'doubtful';
 /**
  * Checks whether a streamed block is on the finalized chain while no child confirms it: streamed blocks have no status. A
  * head that another node reported confirms the block at no cost, as soon as it is reported; a node that does not report its
- * heads, or not in time, is asked. If there is
- * no other node, the source is believed unless the head that it reports contradicts the block. A node that does not answer
- * delays the block by at most `PATIENCE_MS`, once; if nodes disagree, the block waits for its child. Bounds: one block;
- * one call at a time, and one to each node when they disagree.
+ * heads, or not in time, is asked, and another one in the place of a node that answers with an error. If there is no other
+ * node, the source is believed unless the head that it reports contradicts the block. A node that does not answer delays the
+ * block by at most `PATIENCE_MS`, once; if nodes disagree, the block waits for its child. Bounds: one block; one call at a
+ * time, and one to each node when they disagree.
  */
 export class TipCheck {
   readonly #deps: Parts;
@@ -77,9 +79,11 @@ export class TipCheck {
 
   /** This is now the last block. */
   begin(answer: Answer): void {
-    const witness = this.#witnessFor(answer);
+    const failed = new Set<string>();
+    const witness = this.#witnessFor({ answer, failed });
     if (witness === undefined) return;
-    this.#check = { answer, sinceMs: this.#deps.clock.monotonic(), doubts: 0, witness: witness.name };
+    const sinceMs = this.#deps.clock.monotonic();
+    this.#check = { answer, sinceMs, doubts: 0, failed, witness: witness.name };
     this.#asking.abort();
     this.#begun.notify();
     this.#pause.wake();
@@ -88,7 +92,7 @@ export class TipCheck {
   /** A node reported a head. */
   told(): void {
     const check = this.#current();
-    if (check === undefined || this.#witnessFor(check.answer) !== undefined) return;
+    if (check === undefined || this.#witnessFor(check) !== undefined) return;
     this.#check = undefined;
     this.#asking.abort();
     this.#deps.onTrue();
@@ -154,8 +158,8 @@ export class TipCheck {
   }
 
   async #verdict(check: Check, signal: AbortSignal): Promise<Verdict> {
-    const { block } = check.answer;
-    const witness = this.#witnessFor(check.answer);
+    const { block, node } = check.answer;
+    const witness = this.#witnessFor(check);
     if (witness === undefined) return 'true';
     check.witness = witness.name;
     const known: Answer[] = [];
@@ -165,6 +169,10 @@ export class TipCheck {
       if (said === 'not_yet' && !isLate && !this.#late.has(witness.name)) return 'not_yet';
       if (said === 'not_yet') this.#late.add(witness.name);
       else this.#late.delete(witness.name);
+      if (said === 'nothing' && !isLate && witness.name !== node.name) {
+        check.failed.add(witness.name);
+        return this.#verdict(check, signal);
+      }
       if (typeof said === 'string') return 'true';
       const isFinalized = said.status !== 'unknown';
       // It confirms the block, or gives another one that it does not call finalized itself.
@@ -177,18 +185,20 @@ export class TipCheck {
     if (ids.has(block.id)) return complete ? 'true' : 'doubtful';
     if (complete || answers.length >= WITNESSES_AGAINST) return 'false';
     // One node against another: either may be the liar, unless the source's own call withdraws the block.
-    const own = await this.#ask(check.answer.node, block.height, signal);
+    const own = await this.#ask(node, block.height, signal);
     const isWithdrawn = typeof own !== 'string' && (own.status === 'unknown' || own.block.id !== block.id);
     return isWithdrawn ? 'false' : 'doubtful';
   }
 
   /** The node to ask; `undefined` when the block is not in doubt, or no other node can answer. */
-  #witnessFor({ node, block }: Answer): AccessNode | undefined {
+  #witnessFor({ answer: { node, block }, failed }: Pick<Check, 'answer' | 'failed'>): AccessNode | undefined {
     const { nodes, reportedHead } = this.#deps;
     const able = nodes
       .forHeight(block.height, BLOCK_CALL)
       .filter((each) => each.supports(BLOCK_CALL) && each.delayMs(BLOCK_CALL) === 0);
-    const others = able.filter((each) => each.name !== node.name && each.healthOf(BLOCK_CALL) === 'healthy');
+    const others = able.filter(
+      (each) => each.name !== node.name && !failed.has(each.name) && each.healthOf(BLOCK_CALL) === 'healthy',
+    );
     const other = others.find(({ name }) => !this.#late.has(name)) ?? others[0];
     const reported = reportedHead(block.height, node.name);
     if (reported?.id === block.id && reported.node !== node.name) return undefined;

@@ -66,6 +66,30 @@ describe('blocks that do not fit', () => {
       },
     );
 
+    it.each(['unavailable', 'internal', 'forged'] as const)(
+      'asks another node in the place of one whose call ends with %s, and hands out no lie',
+      async (kind) => {
+        const world = new World('liar', 'broken', 'honest');
+        streamLie(world, 'liar');
+        const broken = world.node('broken');
+        const sound = broken.getBlockByHeight.bind(broken);
+        let failures = 0;
+        broken.getBlockByHeight = (height, options) => {
+          if (height !== 102) return sound(height, options);
+          failures += 1;
+          return Promise.reject(broken.error(kind, 'GetBlockByHeight'));
+        };
+        const reading = new Reading(world, { window: 10 });
+        await reading.moveHead(102);
+        for (let at = 0; at < 10; at += 1) {
+          expect([undefined, world.chain.idAt(102)]).toContain(reading.blocks.atIndex(102)?.block.id);
+          await world.clock.advance(100);
+        }
+        expect(reading.blocks.atIndex(102)?.block.id).toBe(world.chain.idAt(102));
+        expect(failures).toBeLessThanOrEqual(2);
+      },
+    );
+
     it('takes the true block from the only node, by its call, when the head that it tells is another one', async () => {
       const world = new World('a');
       streamLie(world, 'a');
