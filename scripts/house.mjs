@@ -144,7 +144,7 @@ export function isFile(name) {
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
   'src/access': 5_931,
-  'src/api': 10_712,
+  'src/api': 10_603,
   'src/app': 8_074,
   'src/cli': 4_931,
   'src/collections': 3_889,
@@ -157,9 +157,9 @@ export const maxLines = {
   'src/proof': 2_200,
   'src/ranges': 2_623,
   'src/runtime': 1_185,
-  'src/storage': 12_418,
+  'src/storage': 12_308,
   'src/main.ts': 258,
-  test: 83_195,
+  test: 81_021,
 };
 
 const packageHomes = {

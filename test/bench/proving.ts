@@ -8,13 +8,13 @@ import { join, resolve } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { scanFullBlock, type Span } from '../../src/flow/index.js';
-import { BlockHasher, BlockProver } from '../../src/proof/index.js';
+import type * as Proof from '../../src/proof/index.js';
 import { fullBlockMessage } from '../support/blockMessage.js';
 import { sealedBlock, type Json } from '../support/proofReference.js';
 import { blockVector } from '../support/provenBlocks.js';
 import { drain, startDaemon, sumOfMetrics } from './lib/daemon.js';
 import type { Mode } from './lib/daemon.js';
-import { runLimit } from './lib/limits.js';
+import { built, runLimit } from './lib/limits.js';
 import { followFresh } from './lib/followFresh.js';
 import { startBenchNode } from './lib/node.js';
 import { freshDirectory, ROOT } from './lib/processes.js';
@@ -70,6 +70,7 @@ const roots = [block.guarantees, block.seals, block.receipts, block.results].map
   items.map((_, index) => hash('sha3-256', Buffer.of(index), 'binary')),
 );
 
+const { BlockHasher, BlockProver } = (await built('proof/index.ts')) as typeof Proof;
 const prover = new BlockProver({ chainId: 'flow-mainnet' });
 const hasher = new BlockHasher();
 const target = Buffer.alloc(32);
