@@ -178,6 +178,15 @@ export const knownBadSeeds: readonly {
     hasCertificates: true,
   },
   {
+    seed: 9_004_725,
+    cause:
+      'of two historic nodes the quicker one hides the headers, and its blocks are taken unproven while the other one is still in its handshake',
+    isFixed: true,
+    crossesSporks: true,
+    isDrawnToday: true,
+    hasCertificates: true,
+  },
+  {
     seed: 8_008_623,
     cause:
       'the only node of a spork cannot say its version in the handshake, and the root is recorded without the id of its spork, which no later handshake adds',

@@ -115,11 +115,8 @@ export class AccessNetwork implements AccessNodes {
               ...this.forHeight(height, 'GetBlockByHeight')
                 .filter((node) => node.healthOf('GetBlockByHeight') === 'healthy')
                 .map(({ name }) => name),
-              // At a start, the quickest node may be the one that hides the header.
-              ...this.#pool
-                .named()
-                .filter(({ tried }) => !tried)
-                .map(({ node }) => node.name),
+              // The quickest node may be the one that hides the header.
+              ...this.#pool.untried(height).map(({ node }) => node.name),
             ],
             sporkRoot: (height) => this.heights.sporkAt(height)?.rootHeight,
           });

@@ -202,6 +202,17 @@ export class NodePool {
     return serving;
   }
 
+  /** Nodes that may have a height, and whose first handshake is not over: configured ones, and historic ones of its spork. */
+  untried(height: number): readonly PoolMember[] {
+    const historic = new Set(
+      sporkOf(this.#sporks, height)?.accessNodes.map((each) => parseEndpoint(each).name),
+    );
+    return this.members.filter(
+      ({ node, origin, roles, tried }) =>
+        !tried && (origin === 'configured' ? roles.access : historic.has(node.name)),
+    );
+  }
+
   /** Identifies the nodes again, because none serves a wanted height: their known ranges may be wrong or outdated. */
   askAgain(): void {
     const beforeMs = this.#dependencies.clock.monotonic() - UNSERVED_ASKED_EVERY_MS;
