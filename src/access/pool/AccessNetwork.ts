@@ -111,13 +111,12 @@ export class AccessNetwork implements AccessNodes {
             mode,
             chainId,
             logger: dependencies.logger,
-            servers: (height) => [
-              ...this.forHeight(height, 'GetBlockByHeight')
-                .filter((node) => node.healthOf('GetBlockByHeight') === 'healthy')
-                .map(({ name }) => name),
+            servers: (height) => {
+              const known = this.forHeight(height, 'GetBlockByHeight');
+              const sound = known.filter((node) => node.healthOf('GetBlockByHeight') === 'healthy');
               // The quickest node may be the one that hides the header.
-              ...this.#pool.untried(height).map(({ node }) => node.name),
-            ],
+              return [...sound, ...this.#pool.untried(height)].map(({ name }) => name);
+            },
             sporkRoot: (height) => this.heights.sporkAt(height)?.rootHeight,
           });
     this.#proofs = proofs;

@@ -203,14 +203,13 @@ export class NodePool {
   }
 
   /** Nodes that may have a height, and whose first handshake is not over: configured ones, and historic ones of its spork. */
-  untried(height: number): readonly PoolMember[] {
+  untried(height: number): readonly PooledNode[] {
     const historic = new Set(
       sporkOf(this.#sporks, height)?.accessNodes.map((each) => parseEndpoint(each).name),
     );
-    return this.members.filter(
-      ({ node, origin, roles, tried }) =>
-        !tried && (origin === 'configured' ? roles.access : historic.has(node.name)),
-    );
+    const mayHave = ({ node, origin, roles }: PoolMember): boolean =>
+      origin === 'configured' ? roles.access : historic.has(node.name);
+    return this.members.filter((member) => !member.tried && mayHave(member)).map(({ node }) => node);
   }
 
   /** Identifies the nodes again, because none serves a wanted height: their known ranges may be wrong or outdated. */

@@ -74,27 +74,20 @@ export function sporkOf(table: SporkTable, height: number): Spork | undefined {
 
 function parseSpork(entry: unknown, place: string, refuse: (what: string) => never): Spork {
   if (!isRecord(entry)) return refuse(`${place} is not an object`);
-  const parseId = (field: 'rootId' | 'rootParentId', value: unknown) => {
+  const parseId = (field: 'rootId' | 'rootParentId') => {
+    const value = entry[field];
     if (value === undefined) return {};
     if (typeof value !== 'string' || !IDENTIFIER.test(value))
       return refuse(`${place}.${field} is not 64 hex digits`);
     return { [field]: value };
   };
-  const {
-    name,
-    rootHeight,
-    endHeightExclusive,
-    rootParentId,
-    rootId,
-    rootParentIsBelow = true,
-    accessNodes,
-  } = entry;
+  const { accessNodes, endHeightExclusive, name, rootHeight, rootParentIsBelow = true } = entry;
   if (typeof name !== 'string' || name === '') return refuse(`${place}.name is missing`);
   if (!isHeight(rootHeight)) return refuse(`${place}.rootHeight is not a height`);
   if (endHeightExclusive !== null && !(isHeight(endHeightExclusive) && endHeightExclusive > rootHeight)) {
     return refuse(`${place}.endHeightExclusive is neither null nor a height above rootHeight`);
   }
-  const ids = { ...parseId('rootParentId', rootParentId), ...parseId('rootId', rootId) };
+  const ids = { ...parseId('rootParentId'), ...parseId('rootId') };
   if (typeof rootParentIsBelow !== 'boolean')
     return refuse(`${place}.rootParentIsBelow is not true or false`);
   if (!isTextList(accessNodes) || accessNodes.length === 0) {
