@@ -41,9 +41,9 @@ export async function backupStore(
     await syncDirectory(dirname(to));
     return { ...copied, coverage };
   } catch (error) {
+    // What cannot be removed goes with the next attempt.
+    await rm(partial, { recursive: true, force: true }).catch(() => undefined);
     throw storageErrorFrom(error, 'copy the store', to);
-  } finally {
-    await rm(partial, { recursive: true, force: true });
   }
 }
 

@@ -65,9 +65,9 @@ export async function restoreStore(
     await syncDirectory(dirname(path));
     return report;
   } catch (error) {
+    // Files of an archive that failed may still be on their way. What cannot be removed goes with the next attempt.
+    await rm(partial, { recursive: true, force: true, maxRetries: 5 }).catch(() => undefined);
     throw storageErrorFrom(error, 'restore the store', path);
-  } finally {
-    await rm(partial, { recursive: true, force: true });
   }
 }
 
