@@ -279,11 +279,8 @@ class Group {
     groupMaxHeights,
     groupMaxEmptyHeights = groupMaxHeights,
   }: CommitQueueOptions): boolean {
-    return (
-      this.#filled >= groupMaxHeights ||
-      this.blocks.length >= groupMaxEmptyHeights ||
-      this.bytes >= groupMaxBytes
-    );
+    if (this.#filled >= groupMaxHeights || this.bytes >= groupMaxBytes) return true;
+    return this.blocks.length >= groupMaxEmptyHeights;
   }
 
   fits({ bytes, spork }: Waiting, options: CommitQueueOptions): boolean {

@@ -33,9 +33,7 @@ describe('a disk that hangs', () => {
   it('does not hold the stop up: the unfinished batch is abandoned, and fetched again', async () => {
     const devnet = await devnetForTest({ profile: 'dense', startHead: HEAD, endHeight: HEAD, seed: 5 });
     const dataDir = scratchDirectory();
-    // Without the scrub: an iterator that it closes while LevelDB hangs would stop the main thread (docs/operations.md).
-    const further = ['--start-height', '0', '--scrub-bytes-per-second', '0'];
-    const args = startArguments(devnet, dataDir, ...further);
+    const args = startArguments(devnet, dataDir, '--start-height', '0');
     const daemon = await startDaemon(args);
     await daemon.reaches(1);
     const traps = trap(join(dataDir, 'index'));

@@ -123,9 +123,7 @@ async function unpack(
 }
 
 async function syncFiles(directory: string): Promise<void> {
-  for (const name of await readdir(directory)) {
-    await syncFile(join(directory, name));
-  }
+  for (const name of await readdir(directory)) await syncFile(join(directory, name));
   await syncDirectory(directory);
 }
 

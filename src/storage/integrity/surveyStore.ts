@@ -1,7 +1,6 @@
 import { rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { copyFiles } from '../files/copyFiles.js';
-import { exists } from '../files/synced.js';
 import { withDatabase } from '../leveldb/directory/LevelDatabase.js';
 import type { BackfillPlan } from '../port/RangeBook.js';
 import type { HeightRange, StoreMeta } from '../port/stored.js';
@@ -36,7 +35,7 @@ export async function surveyStore(path: string): Promise<StoreSurvey | undefined
     const { linkedBytes } = await copyFiles(path, copy, { linksOnly: true });
     return { ...(await withDatabase(copy, readSurvey)), bytes: linkedBytes };
   } finally {
-    if (await exists(copy)) await rm(copy, { recursive: true, force: true });
+    await rm(copy, { recursive: true, force: true });
   }
 }
 

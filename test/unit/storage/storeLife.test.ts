@@ -216,7 +216,39 @@ describe('batches', () => {
     await Promise.all(writers);
     await database.close();
   });
+
+  it.each<[string, (database: LevelDatabase) => Promise<() => Promise<unknown>>]>([
+    ['pages', async (database) => afterFirst(database.pages({}))],
+    ['pages of keys', async (database) => afterFirst(database.keyPages({}))],
+    [
+      'the highest key',
+      async (database) => () => database.lastKey({ gte: Buffer.of(0), lt: Buffer.of(255) }),
+    ],
+  ])('of LevelDB are over before a read ends that was open when they began: %s', async (_, begin) => {
+    const database = await LevelDatabase.open(await freshPath(), defaultTuning, { create: true });
+    const write = async (key: string): Promise<void> => {
+      using batch = database.batch();
+      batch.put(Buffer.from(key), Buffer.alloc(200_000));
+      await batch.write();
+    };
+    await write('a');
+    for (let round = 0; round < 5; round += 1) {
+      const order: string[] = [];
+      const end = await begin(database);
+      const ended = end().then(() => order.push('read'));
+      const written = write(`b${round}`).then(() => order.push('written'));
+      await Promise.all([written, ended]);
+      expect(order).toEqual(['written', 'read']);
+    }
+    await database.close();
+  });
 });
+
+/** Reads the first page; the result ends the reading. */
+async function afterFirst<T>(pages: AsyncGenerator<T[], void>): Promise<() => Promise<unknown>> {
+  await pages.next();
+  return () => Promise.resolve().then(() => pages.return(undefined));
+}
 
 describe('a rewind', () => {
   it('to no height at all is refused', async () => {

@@ -97,7 +97,7 @@ export class LevelDatabase implements Database {
       } finally {
         // Not awaited: under load every wait takes a whole turn of the event loop. Closing the database closes iterators
         // that are still open.
-        iterator.close().catch(() => undefined);
+        this.#close(iterator).catch(() => undefined);
       }
     });
   }
@@ -108,7 +108,7 @@ export class LevelDatabase implements Database {
       try {
         return await iterator.next();
       } finally {
-        await iterator.close();
+        await this.#close(iterator);
       }
     });
   }
@@ -149,7 +149,7 @@ export class LevelDatabase implements Database {
         return await one.nextv(PAGE_ENTRIES);
       } catch (error) {
         iterator = undefined;
-        await one.close();
+        await this.#close(one);
         throw error;
       }
     };
@@ -162,7 +162,7 @@ export class LevelDatabase implements Database {
         yield page;
       }
     } finally {
-      await iterator?.close();
+      if (iterator !== undefined) await this.#close(iterator);
     }
   }
 
@@ -231,6 +231,10 @@ export class LevelDatabase implements Database {
     return this.#betweenWrites(() => (gate === undefined ? open() : gate.within(open)));
   }
 
+  #close(iterator: Pick<PagedIterator<unknown>, 'close'>): Promise<void> {
+    return this.#betweenWrites(() => iterator.close());
+  }
+
   /** New writes wait as well while reads do, so that those have their turn. */
   async #write(batch: ReusableBatch): Promise<void> {
     if (this.#waitingReads.length > 0) await this.#betweenWrites(() => undefined);
@@ -244,7 +248,7 @@ export class LevelDatabase implements Database {
   }
 
   /**
-   * Begins a read while no write is under way. Each read takes LevelDB's lock for a moment on the calling thread, and a
+   * Begins a read, or ends one, while no write is under way. Each takes LevelDB's lock for a moment on the calling thread, and a
    * write keeps it while it creates its next log: on a disk that hangs, the calling thread would hang as well, for good.
    */
   async #betweenWrites<T>(begin: () => T | Promise<T>): Promise<T> {
