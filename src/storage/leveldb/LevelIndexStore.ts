@@ -234,7 +234,7 @@ export class LevelIndexStore extends BookReader implements IndexStore {
   }
 
   async keepEvidence(evidence: CommitteeEvidence): Promise<void> {
-    // The book stays as it is, but is written, and with it the evidence.
+    // Only a new book is written, and the evidence with it.
     const put = [sealEvidence(evidence)];
     await this.#queue.record('range', (book) => ({ after: { ...book }, put }));
   }
