@@ -110,8 +110,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'the root of a spork is written without the record of the spork',
     file: 'storage/CommitQueue.ts',
-    of: 'const spork = group.spork ?? lateSporkAt(latestIndexedHeight);',
-    instead: 'const spork = lateSporkAt(latestIndexedHeight);',
+    of: 'const spork = group.spork ?? (late && (await late));',
+    instead: 'const spork = late && (await late);',
   },
   {
     name: 'a spork that the table lacks is believed from a single node, whatever the others do',
