@@ -204,6 +204,15 @@ export const knownBadSeeds: readonly {
     isDrawnToday: true,
     hasCertificates: true,
   },
+  {
+    seed: 9_021_513,
+    cause:
+      'a node that tells of a spork which is not is believed while the other is away, and the spork is recorded, though its root is proven to be another block',
+    isFixed: true,
+    crossesSporks: false,
+    isDrawnToday: true,
+    hasCertificates: true,
+  },
 ];
 
 /** A seed whose world was drawn before there were certificates. */
