@@ -156,9 +156,7 @@ export class PostgresIndexStore extends BookReader implements IndexStore, Shared
       const loaded = await database.persist(async () => {
         await prepareDatabase(database, { chainId, create, isReadOnly });
         const unproven = isReadOnly ? null : (await readMark(database)).unproven;
-        const facts = await database.snapshot((session) =>
-          loadStore(session, { chainId, isTolerant: forRewind }),
-        );
+        const facts = await database.snapshot((session) => loadStore(session, { isTolerant: forRewind }));
         return { ...facts, unproven };
       }, startedAtMs + waitMs);
       const store = new PostgresIndexStore(options, database, loaded, dependencies);
@@ -373,8 +371,8 @@ export class PostgresIndexStore extends BookReader implements IndexStore, Shared
   }
 
   #loaded(isTolerant: boolean): Promise<Loaded> {
-    const options = { chainId: this.#options.chainId, isTolerant, before: this.latestBlock() };
-    return this.#database.snapshot((session) => loadStore(session, options));
+    const before = this.latestBlock();
+    return this.#database.snapshot((session) => loadStore(session, { isTolerant, before }));
   }
 
   /** Takes over everything that was read from the database. */
