@@ -247,7 +247,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'blocks with status unknown are accepted',
-    file: 'finality/blocks/BlockReader.ts',
+    file: 'finality/blocks/FinalizedBlocks.ts',
     of: "        if (status === 'unknown') return { kind: 'orphaned', block };\n",
     instead: '',
   },
@@ -663,7 +663,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'the last block of a range of history does not wait for its child',
     file: 'finality/blocks/FinalizedBlocks.ts',
-    of: 'return height === stopHeight && (!this.#asksForAbove || this.#reader.isUnserved);',
+    of: 'return height === stopHeight && (!this.#asksForAbove || this.#isUnserved);',
     instead: 'return height === stopHeight;',
     // One seed of thousands has a lone node lie at such a height.
     heldBy: {
