@@ -16,13 +16,10 @@ export interface Loaded {
 }
 
 /**
- * Call it in a snapshot. `isTolerant`: a damaged block at the watermark is left to the rewind that follows. `before`: the block
- * at the watermark as last known.
+ * Call it in a snapshot. A damaged block at the watermark is left to whoever leads. `before`: the block at the watermark as last
+ * known.
  */
-export async function loadStore(
-  session: Session,
-  { isTolerant, before }: { readonly isTolerant: boolean; readonly before?: BlockHead | undefined },
-): Promise<Loaded> {
+export async function loadStore(session: Session, before?: BlockHead): Promise<Loaded> {
   const rows = await readRows(session);
   const isRewound = before !== undefined && !(await isIndexed(session, before, rows.coverage));
   if (rows.coverage.length === 0) return { book: undefined, isRewound };
@@ -35,10 +32,7 @@ export async function loadStore(
       ? undefined
       : await unlessDamaged(
           () => readHead(postgresValues(session), latestIndexedHeight),
-          (damage) => {
-            if (!isTolerant) throw damage;
-            damaged = true;
-          },
+          () => (damaged = true),
         );
   const live = {
     latestIndexedHeight,

@@ -54,7 +54,9 @@ export interface BookRows {
 }
 
 const ROWS = `SELECT created_by AS "createdBy", chain_id AS "chainId",
-  ${Object.entries(LISTS).map(([name, list]) => `${list} AS ${name}`).join()} FROM flow_store.store`;
+  ${Object.entries(LISTS)
+    .map(([name, list]) => `${list} AS ${name}`)
+    .join()} FROM flow_store.store`;
 
 /** All of one moment. Expected errors: those of the session; `StorageError` (`corrupt`). */
 export async function readRows(session: Session): Promise<BookRows> {
