@@ -605,8 +605,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a range of history is published before its last height is there',
     file: 'storage/leveldb/ranges/LevelRangeBook.ts',
-    of: '        const isWhole = state.latestIndexedHeight === to;',
-    instead: '        const isWhole = state.latestIndexedHeight >= to - 1;',
+    of: '      const isWhole = state.latestIndexedHeight === to;',
+    instead: '      const isWhole = state.latestIndexedHeight >= to - 1;',
   },
   {
     name: 'coverage of history is written without the last blocks of its range',
