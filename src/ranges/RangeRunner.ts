@@ -97,7 +97,12 @@ export class RangeRunner<L extends RangeLine> {
       if (isCorruption(error) && this.#dependencies.onDamage !== undefined) {
         const { damage: reason = error.message, height } = error;
         this.#dependencies.onDamage({ height, what: reason });
-        outcome = { kind: 'failed', reason };
+        // Nothing heals a height that is not covered yet: the range begins anew.
+        outcome = {
+          kind: 'failed',
+          reason,
+          startOver: height !== undefined && height >= from && height <= to,
+        };
       } else if (!(error instanceof RangeLostError)) {
         await job.release();
         throw error;

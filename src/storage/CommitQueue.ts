@@ -62,8 +62,8 @@ export class CommitQueue {
       readonly clock: Clock;
       /** While there is no room, no batch begins. Default: there is always room. */
       readonly room?: WriteRoom | undefined;
-      /** The record of the spork of a height, if the store lacks it though its root is durable. */
-      readonly lateSporkAt: (height: number) => SporkRecord | undefined;
+      /** The record of the spork at the watermark, if the store lacks it though its root is durable. */
+      readonly lateSpork: () => Promise<SporkRecord | undefined> | undefined;
       readonly onBegun: (group: Group) => void;
       /** Called before anybody learns that its block is durable; the watermark may have moved. */
       readonly onDurable: (group: Group, durationMs: number) => void;
@@ -205,9 +205,10 @@ export class CommitQueue {
 
   async #commit(group: Group): Promise<void> {
     const { blocks } = group;
-    const { clock, lateSporkAt, onDurable } = this.#deps;
+    const { clock, lateSpork, onDurable } = this.#deps;
+    const late = lateSpork();
+    const spork = group.spork ?? (late && (await late));
     const latestIndexedHeight = this.#newWatermark();
-    const spork = group.spork ?? lateSporkAt(latestIndexedHeight);
     const batch: CommitBatch = { blocks, latestIndexedHeight, ...(spork === undefined ? {} : { spork }) };
     const startedMs = clock.monotonic();
     this.#startedAtMs = startedMs;

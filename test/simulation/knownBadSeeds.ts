@@ -137,6 +137,11 @@ const found: Readonly<
       'several sporks',
       'no node names its spork in the minute for which a new store waits, and the store begins without that record (by design: a later block adds it, and until then it is not held against the store)',
     ],
+    [
+      9_021_513,
+      'one spork',
+      'a node that tells of a spork which is not is believed while the other is away, and the spork is recorded, though its root is proven to be another block',
+    ],
   ],
 };
 

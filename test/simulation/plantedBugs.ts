@@ -106,8 +106,8 @@ const bugs: Readonly<
       instead: '',
     },
     'the root of a spork is written without the record of the spork': {
-      of: 'const spork = group.spork ?? lateSporkAt(latestIndexedHeight);',
-      instead: 'const spork = lateSporkAt(latestIndexedHeight);',
+      of: 'const spork = group.spork ?? (late && (await late));',
+      instead: 'const spork = late && (await late);',
     },
     'watermark jumps over a gap': {
       of: '    while (writing.has(height + 1) || this.#isConfirmed(height + 1)) height += 1;',
@@ -159,8 +159,12 @@ const bugs: Readonly<
       of: '    this.#resolver.linkedAgain();\n    this.#deps.signal.notify();',
       instead: '    this.#resolver.linkedAgain();',
     },
+    'blocks with status unknown are accepted': {
+      of: "        if (status === 'unknown') return { kind: 'orphaned', block };\n",
+      instead: '',
+    },
     'the last block of a range of history does not wait for its child': {
-      of: 'return height === stopHeight && (!this.#asksForAbove || this.#reader.isUnserved);',
+      of: 'return height === stopHeight && (!this.#asksForAbove || this.#isUnserved);',
       instead: 'return height === stopHeight;',
       // One seed of thousands has a lone node lie at such a height.
       heldBy: 'unit/finality/rangeEnds.test.ts: is taken back where its child names another one',
@@ -267,12 +271,6 @@ const bugs: Readonly<
     'hash check skipped': {
       of: '      if (received.id === expectedId) return received;',
       instead: '      if (this.lastId !== expectedId || true) return { ...received, id: expectedId };',
-    },
-  },
-  'finality/blocks/BlockReader.ts': {
-    'blocks with status unknown are accepted': {
-      of: "        if (status === 'unknown') return { kind: 'orphaned', block };\n",
-      instead: '',
     },
   },
   'access/node/BlockProofs.ts': {

@@ -15,7 +15,6 @@ export interface OpenHow {
   readonly create?: boolean;
   readonly chainId?: string;
   readonly accounts?: boolean;
-  readonly forRewind?: boolean;
 }
 
 /** A place where one store is, or may be made. */

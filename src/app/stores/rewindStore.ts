@@ -31,10 +31,10 @@ export async function rewindStore(
   }: { readonly openStore?: OpenStore; readonly apply?: boolean } = {},
 ): Promise<RewindReport> {
   const dependencies = { logger: silentLogger, clock: systemClock };
-  const how = { chainId: config.chainId, create: false, forRewind: true };
+  const how = { chainId: config.chainId, create: false };
   const store =
     config.store === undefined
-      ? await openStore({ ...how, path: storePathOf(config.dataDir) }, dependencies)
+      ? await openStore({ ...how, forRewind: true, path: storePathOf(config.dataDir) }, dependencies)
       : await (
           await loadPostgres()
         ).PostgresIndexStore.open({ ...how, url: config.store, patienceMs: DATABASE_WAIT_MS }, dependencies);

@@ -40,6 +40,8 @@ export class BlockCollectionIndexer {
   readonly #store: RangeStore;
   readonly #window: Window;
   readonly #queue: CommitQueue;
+  /** The id of the last spork that was not to be recorded late: its root is not the block at that height. */
+  #refuted: string | undefined;
 
   constructor(options: CommitQueueOptions, dependencies: Dependencies) {
     const { clock, logger, metrics, room, store, window } = dependencies;
@@ -49,7 +51,7 @@ export class BlockCollectionIndexer {
     this.#queue = new CommitQueue(store, options, {
       clock,
       room,
-      lateSporkAt: (height) => this.#lateSporkAt(height),
+      lateSpork: () => this.#lateSpork(),
       onBegun: ({ blocks }) => {
         for (const { block } of blocks) this.#move(block.height, 'committing');
       },
@@ -130,7 +132,7 @@ export class BlockCollectionIndexer {
    */
   async recordLateSpork(): Promise<void> {
     const latestIndexedHeight = this.#store.latestIndexedHeight();
-    const spork = this.#lateSporkAt(latestIndexedHeight);
+    const spork = await this.#lateSpork();
     if (spork !== undefined) await this.#store.commit({ blocks: [], latestIndexedHeight, spork });
   }
 
@@ -163,27 +165,42 @@ export class BlockCollectionIndexer {
    * The record of the spork whose root this block is, unless the store has it with the root's parent. Depends on the
    * chain alone: a store that begins at a root gets the same record as one that reached it from below.
    */
-  #newSporkAt({ height, parentId }: BlockHead): SporkRecord | undefined {
+  #newSporkAt(block: FinalizedBlock): SporkRecord | undefined {
     const { rootParentAt, sporkFor } = this.#deps;
+    const { height, parentId } = block;
     const known = this.#store.meta()?.sporks.find((record) => record.rootHeight === height);
     const isConfirmed = rootParentAt?.(height) === parentId;
     if (known !== undefined && (!isConfirmed || known.rootParentId !== undefined)) return undefined;
     const spork = sporkFor?.(height);
-    const root = known ?? (spork?.rootHeight === height ? spork : undefined);
+    const root = known ?? (spork?.rootHeight === height && mayBeRoot(block, spork) ? spork : undefined);
     if (!isConfirmed) return root;
     return { rootHeight: height, sporkId: root?.sporkId ?? '', rootParentId: parentId };
   }
 
   /**
-   * The spork of this height when its root was written before any node named it, or its id: a node that moves to the next
+   * The spork of the watermark when its root was written before any node named it, or its id: a node that moves to the next
    * spork delivers its blocks shortly before its next handshake, and one that is slow may tell its version later.
    */
-  #lateSporkAt(height: number): SporkRecord | undefined {
+  #lateSpork(): Promise<SporkRecord | undefined> | undefined {
+    const height = this.#store.latestIndexedHeight();
     const spork = this.#deps.sporkFor?.(height);
     const recorded = this.#store.meta()?.sporks.findLast(({ rootHeight }) => rootHeight <= height);
-    if (spork === undefined || spork.rootHeight > height) return undefined;
-    if (recorded === undefined || recorded.rootHeight < spork.rootHeight) return spork;
+    if (spork === undefined || spork.rootHeight > height || this.#refuted === spork.sporkId) return undefined;
+    if (recorded === undefined || recorded.rootHeight < spork.rootHeight) return this.#unlessRefuted(spork);
     const isNameless = recorded.rootHeight === spork.rootHeight && recorded.sporkId === '';
-    return isNameless && spork.sporkId !== '' ? { ...recorded, sporkId: spork.sporkId } : undefined;
+    if (!isNameless || spork.sporkId === '') return undefined;
+    return this.#unlessRefuted({ ...recorded, sporkId: spork.sporkId });
   }
+
+  async #unlessRefuted(spork: SporkRecord): Promise<SporkRecord | undefined> {
+    const root = await this.#store.blockByHeight(spork.rootHeight);
+    if (root === undefined || mayBeRoot(root.block, spork)) return spork;
+    this.#refuted = spork.sporkId;
+    return undefined;
+  }
+}
+
+/** False for a spork that a node made up: the id of a spork is that of its root block, which is proven. */
+function mayBeRoot({ id, proof }: FinalizedBlock, { sporkId }: SporkRecord): boolean {
+  return proof === undefined || sporkId === '' || sporkId === id;
 }

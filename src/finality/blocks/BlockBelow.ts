@@ -1,6 +1,5 @@
 import type { AccessNodes, NodeTroubles, UpstreamError } from '../../access/index.js';
-import { Pause } from '../../runtime/index.js';
-import type { Clock } from '../../runtime/index.js';
+import type { Clock, Pause } from '../../runtime/index.js';
 import { askForBlock } from '../forks/askForBlock.js';
 import type { BlockLink } from '../forks/LinkedBlocks.js';
 import { BLOCK_CALL } from '../ports.js';
@@ -16,6 +15,8 @@ interface Parts {
   readonly nodes: AccessNodes;
   /** Why nodes do not answer. */
   readonly troubles: NodeTroubles;
+  /** Between two rounds. */
+  readonly pause: Pause;
   readonly clock: Clock;
 }
 
@@ -25,7 +26,6 @@ interface Parts {
  */
 export class BlockBelow {
   readonly #parts: Parts;
-  readonly #pause: Pause;
   /** `undefined` during the search, and when no node has the block. */
   block: BlockLink | undefined;
   isSought = true;
@@ -34,16 +34,10 @@ export class BlockBelow {
 
   constructor(parts: Parts) {
     this.#parts = parts;
-    this.#pause = new Pause(parts);
   }
 
   get height(): number {
     return this.#parts.height;
-  }
-
-  /** A node answers again: ends the current pause. */
-  wake(): void {
-    this.#pause.wake();
   }
 
   /**
@@ -52,7 +46,7 @@ export class BlockBelow {
    * Expected errors: the signal's abort reason.
    */
   async find(signal: AbortSignal): Promise<void> {
-    const { clock, height, isEndKnown, nodes, troubles } = this.#parts;
+    const { clock, height, isEndKnown, nodes, pause, troubles } = this.#parts;
     const onFailure = (error: UpstreamError): void => troubles.failed(error);
     for (let absences = 0; absences < ROUNDS_BEFORE_ABSENT;) {
       const { answers } = await askForBlock(nodes, height, signal, { onFailure });
@@ -65,7 +59,7 @@ export class BlockBelow {
       if (most !== undefined) {
         for (const { node } of answers)
           troubles.note(node.name, BLOCK_CALL, 'invalid', `gives another block ${height} than others`);
-        await this.#pause.sleep(ROUND_EVERY_MS, signal);
+        await pause.sleep(ROUND_EVERY_MS, signal);
         continue;
       }
       const [node] = nodes.forHeight(height, BLOCK_CALL);
@@ -73,7 +67,7 @@ export class BlockBelow {
       if (node !== undefined && troubles.all().length === 0)
         troubles.note(node.name, BLOCK_CALL, 'invalid', `gives no finalized block ${height}`);
       else if (!isFailing) absences += 1;
-      await this.#pause.sleep(ROUND_EVERY_MS, signal);
+      await pause.sleep(ROUND_EVERY_MS, signal);
     }
     this.isSought = false;
     this.disputedSinceMs = undefined;

@@ -40,11 +40,6 @@ export interface ChainTrouble {
   readonly fix: string;
 }
 
-export type Resolution =
-  | { readonly kind: 'accept'; readonly answer: Answer }
-  /** Read again after a pause, if possible from other nodes than these. */
-  | { readonly kind: 'retry'; readonly avoid: readonly Answer[]; readonly pauseMs: number };
-
 interface Parts {
   /** The lowest height of the store. */
   readonly firstHeight: number;
@@ -98,27 +93,35 @@ export class ForkResolver {
     this.#trouble = this.#misfit = undefined;
   }
 
-  /** Asks every node about the height of a block that does not link. Expected errors: the signal's abort reason. */
-  async resolve(refused: Answer, signal: AbortSignal): Promise<Resolution> {
+  /**
+   * Asks every node about the height of a block that does not link. Resolves with the answer to take, or with the pause
+   * before the height is read again. Expected errors: the signal's abort reason.
+   */
+  async resolve(refused: Answer, signal: AbortSignal): Promise<Answer | number> {
     const height = refused.block.height;
+    const isAcceptable = this.#parts.linked.isAcceptable(refused.block);
+    this.#parts.metrics.invalidBlocks.inc({
+      endpoint: refused.node.name,
+      reason: isAcceptable ? 'parent_mismatch' : 'not_vouched',
+    });
     // A node whose stream does not match may give another block in a single call.
     const known = refused.method === BLOCK_CALL ? [refused] : [];
     const { answers: asked, complete } = await this.#ask(height, signal, known);
     // The watermark may have moved while the nodes were asked: a block that no longer links is simply read again.
-    if (this.#parts.linked.next !== height) return { kind: 'retry', avoid: [], pauseMs: 0 };
+    if (this.#parts.linked.next !== height) return 0;
 
     const isAnswered = asked.some(({ node }) => node.name === refused.node.name);
     const given = isAnswered ? asked : [refused, ...asked];
     const answers = given.filter(({ block }) => this.#parts.linked.isAcceptable(block));
     for (const answer of given) if (!answers.includes(answer)) this.#refuse(answer, 'not_vouched', height);
-    const [first = refused] = this.#parts.linked.isAcceptable(refused.block) ? [refused] : answers;
+    const [first = refused] = isAcceptable ? [refused] : answers;
     if (answers.length === 0) return this.#awaitEnd(refused, complete);
     const linking = answers.find(({ block }) => this.#parts.linked.links(block));
     if (linking !== undefined) {
       for (const answer of onceEach([refused, ...answers]))
         if (this.#parts.linked.isAcceptable(answer.block) && !this.#parts.linked.links(answer.block))
           this.#report(answer);
-      return { kind: 'accept', answer: linking };
+      return linking;
     }
     for (const answer of answers) this.#name(answer, 'parent_mismatch', height);
     if (this.#parts.linked.at(height - 1) !== undefined) return this.#questionBelow(first, answers, signal);
@@ -126,7 +129,7 @@ export class ForkResolver {
     this.#rounds += 1;
     if (!complete && this.#rounds < CERTAIN_AFTER_ROUNDS) return this.#distrust(first);
     await this.#recordMismatch(first, signal);
-    return { kind: 'retry', avoid: [], pauseMs: MISMATCH_RETRY_MS };
+    return MISMATCH_RETRY_MS;
   }
 
   /**
@@ -163,18 +166,13 @@ export class ForkResolver {
   }
 
   /** The block below is not durable: if the nodes agree on another one, it was a lie, and is removed. */
-  async #questionBelow(
-    refused: Answer,
-    answers: readonly Answer[],
-    signal: AbortSignal,
-  ): Promise<Resolution> {
+  async #questionBelow(refused: Answer, answers: readonly Answer[], signal: AbortSignal): Promise<number> {
     const below = refused.block.height - 1;
     // The agreed block cannot be ours: none of these answers links to ours.
     const agreed = await this.#agreedParent(answers, signal);
     const held = this.#parts.linked.at(below);
     const blockSource = held?.blockSource;
-    if (blockSource === undefined || held === undefined || this.#parts.linked.next !== below + 1)
-      return { kind: 'retry', avoid: [], pauseMs: 0 };
+    if (blockSource === undefined || held === undefined || this.#parts.linked.next !== below + 1) return 0;
     if (agreed === undefined) {
       // Between two sporks no node has both blocks: either source may have lied.
       return serves(this.#parts.nodes, refused.node, below)
@@ -185,10 +183,11 @@ export class ForkResolver {
     const { block } = held;
     this.#parts.linked.takeBack(below);
     const liar = this.#parts.nodes.forHeight(below).find(({ name }) => name === blockSource.name);
-    if (liar === undefined) return { kind: 'retry', avoid: [], pauseMs: 0 };
+    if (liar === undefined) return 0;
     const lie = { node: liar, method: blockSource.method, block };
     this.#report(lie);
-    return { kind: 'retry', avoid: [lie], pauseMs: 0 };
+    this.#avoid(lie);
+    return 0;
   }
 
   /** Every node's block; records in the chooser's troubles why one does not answer. */
@@ -219,13 +218,18 @@ export class ForkResolver {
     return consistent.every(({ block }) => block.id === first?.id) ? first : undefined;
   }
 
-  #distrust(refused: Answer): Resolution {
+  #distrust(refused: Answer): number {
     this.#report(refused);
     return this.#askAnother(refused);
   }
 
-  #askAnother(refused: Answer): Resolution {
-    return { kind: 'retry', avoid: [refused], pauseMs: this.#parts.chooser.pauseMs() };
+  #askAnother(refused: Answer): number {
+    this.#avoid(refused);
+    return this.#parts.chooser.pauseMs();
+  }
+
+  #avoid(refused: Answer): void {
+    this.#parts.chooser.failed(refused, `sent block ${refused.block.height}, which was refused`);
   }
 
   #report(answer: Answer): void {
@@ -233,7 +237,7 @@ export class ForkResolver {
   }
 
   /** No node that answers has the block that the spork table confirms: waits for it, and accepts no other. */
-  #awaitEnd(refused: Answer, complete: boolean): Resolution {
+  #awaitEnd(refused: Answer, complete: boolean): number {
     const { height } = refused.block;
     this.#rounds += 1;
     const isKnown = this.#trouble?.code === 'not_vouched';

@@ -4,7 +4,7 @@ import type { FinalizedBlock } from '../../flow/index.js';
 import type { Logger } from '../../observability/index.js';
 import { abortReason, asError, sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { isCorruption, joined, without } from '../../storage/index.js';
+import { isCorruption } from '../../storage/index.js';
 import type { HeightRange, IndexStore, WriteRoom } from '../../storage/index.js';
 import { BLOCK_CALL } from '../ports.js';
 
@@ -20,12 +20,10 @@ const AGAIN_MS = 15_000;
 const FAILED_ALONE_MS = 60_000;
 /** How long heights that no node can prove are left alone. */
 const LEFT_ALONE_MS = 600_000;
-/** Ranges that are left alone at most; then all are tried again. */
-const MAX_LEFT_ALONE = 256;
 /** The most heights that are left alone because those just above cannot be proven. */
 const MAX_SKIPPED_HEIGHTS = 1_000_000;
 
-export interface ProofBackfillDependencies {
+interface Dependencies {
   readonly store: Pick<IndexStore, 'addProofs' | 'blockByHeight' | 'unproven'>;
   /** They are asked at the rank of history. */
   readonly nodes: AccessNodes;
@@ -52,18 +50,17 @@ type Asked =
  * again, newest first, and adds the proofs. It keeps nothing but what is durable, so it may end at any time.
  */
 export class ProofBackfill {
-  readonly #deps: ProofBackfillDependencies;
-  /** Heights that cannot be proven now, until when. */
-  #leftAlone: HeightRange[] = [];
-  #leftUntilMs = 0;
-  /** Heights above were tried as they came. */
-  #highest = -1;
+  readonly #deps: Dependencies;
+  /** All heights from here on were tried: in this pass, or as they came. */
+  #triedFrom = 0;
+  /** When a new pass begins, at the top. */
+  #againAtMs = 0;
   /** How many heights to leave alone where the next ones cannot be proven either. */
   #skipped = BATCH_HEIGHTS;
   #reason: string | undefined;
   #hasWarned = false;
 
-  constructor(dependencies: ProofBackfillDependencies) {
+  constructor(dependencies: Dependencies) {
     this.#deps = dependencies;
   }
 
@@ -78,7 +75,7 @@ export class ProofBackfill {
    */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, room, share } = this.#deps;
-    this.#tryAll();
+    this.#beginPass();
     for (;;) {
       const range = this.#next();
       let pauseMs = LOOK_EVERY_MS;
@@ -90,12 +87,11 @@ export class ProofBackfill {
     }
   }
 
-  #tryAll(): void {
+  #beginPass(): void {
     const { clock, store } = this.#deps;
-    this.#leftAlone = [];
-    this.#leftUntilMs = clock.monotonic() + LEFT_ALONE_MS;
+    this.#triedFrom = (store.unproven?.().at(-1)?.to ?? -1) + 1;
+    this.#againAtMs = clock.monotonic() + LEFT_ALONE_MS;
     this.#skipped = BATCH_HEIGHTS;
-    this.#highest = store.unproven?.().at(-1)?.to ?? -1;
   }
 
   /** The highest heights to prove. */
@@ -104,10 +100,11 @@ export class ProofBackfill {
     const unproven = store.unproven?.() ?? [];
     if (unproven.length === 0) this.#reason = undefined;
     if (unproven.length === 0 || !mayRun()) return undefined;
-    if (clock.monotonic() >= this.#leftUntilMs || this.#leftAlone.length > MAX_LEFT_ALONE) this.#tryAll();
-    const newer = { from: this.#highest + 1, to: Number.MAX_SAFE_INTEGER };
-    const highest = without(unproven, joined([...this.#leftAlone, newer])).at(-1);
-    return highest && { from: Math.max(highest.from, highest.to - BATCH_HEIGHTS + 1), to: highest.to };
+    if (clock.monotonic() >= this.#againAtMs) this.#beginPass();
+    const highest = unproven.findLast(({ from }) => from < this.#triedFrom);
+    if (highest === undefined) return undefined;
+    const to = Math.min(highest.to, this.#triedFrom - 1);
+    return { from: Math.max(highest.from, to - BATCH_HEIGHTS + 1), to };
   }
 
   /** False: nodes failed, and may do better later. */
@@ -125,20 +122,16 @@ export class ProofBackfill {
       this.#deps.onProven();
     }
     const kinds = new Set(answers.map((answer) => answer?.kind));
-    const left: HeightRange[] = [];
-    for (const [index, answer] of answers.entries()) {
-      if (answer === undefined || answer.kind === 'proven') continue;
-      this.#tell(answer.reason);
-      left.push({ from: to - index, to: to - index });
-    }
+    for (const answer of answers)
+      if (answer !== undefined && answer.kind !== 'proven') this.#tell(answer.reason);
     if (kinds.size === 1 && kinds.has('failed')) return false;
+    this.#triedFrom = from;
     if (kinds.size === 1 && kinds.has('unprovable')) {
-      left.push({ from: Math.max(0, to - this.#skipped + 1), to });
+      this.#triedFrom = Math.min(from, to - this.#skipped + 1);
       this.#skipped = Math.min(2 * this.#skipped, MAX_SKIPPED_HEIGHTS);
     }
     if (kinds.has('failed'))
-      this.#leftUntilMs = Math.min(this.#leftUntilMs, this.#deps.clock.monotonic() + FAILED_ALONE_MS);
-    this.#leftAlone = joined([...this.#leftAlone, ...left]);
+      this.#againAtMs = Math.min(this.#againAtMs, this.#deps.clock.monotonic() + FAILED_ALONE_MS);
     return true;
   }
 

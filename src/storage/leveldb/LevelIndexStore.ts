@@ -89,7 +89,8 @@ export class LevelIndexStore extends BookReader implements IndexStore {
       onFailed: (error) => this.#onFailed(error),
     });
     this.#accounts = new LevelAccountIndex(isWanted, this.#queue, (read) => this.tell(read));
-    this.#ranges = new LevelRangeBook({ queue: this.#queue, reader: this });
+    const { logger } = dependencies;
+    this.#ranges = new LevelRangeBook({ queue: this.#queue, reader: this, logger });
   }
 
   /**
@@ -155,7 +156,7 @@ export class LevelIndexStore extends BookReader implements IndexStore {
       'store opened',
     );
     const store = new LevelIndexStore(database, book, accounts, dependencies);
-    await store.#ranges.finishRemovals(logger);
+    await store.#ranges.finishRemovals();
     return store;
   }
 
@@ -368,7 +369,7 @@ async function loadStore(
   }
   checkMeta(meta, where);
   await finishInterrupted(database, meta, logger);
-  const book = await loadBook(database, meta, forRewind);
+  const book = await loadBook(database, meta, { forRewind, logger });
   return accounts === undefined ? book : switchAccounts(database, book, accounts);
 }
 

@@ -43,8 +43,6 @@ export interface PostgresIndexStoreOptions {
    * unreachable database, and may not lead.
    */
   readonly isReadOnly?: boolean;
-  /** As `LevelIndexStoreOptions.forRewind`. */
-  readonly forRewind?: boolean;
   /** Default true. False: a database without a store is refused (`missing`), for commands that only read. */
   readonly create?: boolean;
   /** Default true. False: the account index, which is always kept, is not shown. */
@@ -148,7 +146,7 @@ export class PostgresIndexStore extends BookReader implements IndexStore, Shared
     options: PostgresIndexStoreOptions,
     dependencies: PostgresDatabaseDependencies,
   ): Promise<PostgresIndexStore> {
-    const { chainId, create = true, forRewind = false, isReadOnly = false, patienceMs, waitMs = 0 } = options;
+    const { chainId, create = true, isReadOnly = false, patienceMs, waitMs = 0 } = options;
     const { clock, logger } = dependencies;
     const startedAtMs = clock.monotonic();
     const database = new PostgresDatabase(databasePlace(options.url), dependencies, { patienceMs });
@@ -156,9 +154,7 @@ export class PostgresIndexStore extends BookReader implements IndexStore, Shared
       const loaded = await database.persist(async () => {
         await prepareDatabase(database, { chainId, create, isReadOnly });
         const unproven = isReadOnly ? null : (await readMark(database)).unproven;
-        const facts = await database.snapshot((session) =>
-          loadStore(session, { chainId, isTolerant: forRewind }),
-        );
+        const facts = await database.snapshot((session) => loadStore(session));
         return { ...facts, unproven };
       }, startedAtMs + waitMs);
       const store = new PostgresIndexStore(options, database, loaded, dependencies);
@@ -202,9 +198,17 @@ export class PostgresIndexStore extends BookReader implements IndexStore, Shared
     );
     const replaced = new AbortController();
     await this.#inTurn(async () => {
-      await this.#read(this.#options.forRewind);
+      await this.#read();
       this.#leading = { fence, line: this.#newLine(fence), replaced };
     });
+    for (let live = this.#book?.live; live?.damaged === true; live = this.#book?.live) {
+      const { latestIndexedHeight: height } = live;
+      this.#deps.logger.warn(
+        { height },
+        'a stored height is damaged: it and those above it are fetched again',
+      );
+      await this.rewind(height - 1);
+    }
     this.#changes.tell();
     return replaced.signal;
   }
@@ -358,7 +362,7 @@ export class PostgresIndexStore extends BookReader implements IndexStore, Shared
   /** Takes over what other processes have written. */
   async #join(mark: StoreMark): Promise<void> {
     await this.#inTurn(async () => {
-      const loaded = await this.#loaded(true);
+      const loaded = await this.#loaded();
       const isLeading = this.isLeading();
       if (!isLeading) this.#load(loaded);
       else if (loaded.book !== undefined) this.#adopt(loaded.book);
@@ -368,13 +372,13 @@ export class PostgresIndexStore extends BookReader implements IndexStore, Shared
   }
 
   /** Reads everything from the database. */
-  async #read(isTolerant = false): Promise<void> {
-    this.#load(await this.#database.persist(() => this.#loaded(isTolerant)));
+  async #read(): Promise<void> {
+    this.#load(await this.#database.persist(() => this.#loaded()));
   }
 
-  #loaded(isTolerant: boolean): Promise<Loaded> {
-    const options = { chainId: this.#options.chainId, isTolerant, before: this.latestBlock() };
-    return this.#database.snapshot((session) => loadStore(session, options));
+  #loaded(): Promise<Loaded> {
+    const before = this.latestBlock();
+    return this.#database.snapshot((session) => loadStore(session, before));
   }
 
   /** Takes over everything that was read from the database. */

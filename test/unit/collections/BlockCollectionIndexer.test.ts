@@ -326,6 +326,27 @@ describe('BlockCollectionIndexer', () => {
     expect(store.batches.filter((batch) => batch.spork !== undefined)).toHaveLength(2);
   });
 
+  it.each(['before', 'after'])(
+    'records no spork of which a node tells %s its root is written, which is proven to have another id',
+    async (when) => {
+      const told = [{ rootHeight: 2, sporkId: 'bb' }];
+      const store = new HandStore(1, []);
+      store.auto = true;
+      const isTold = (): boolean => when === 'before' || store.batches.length > 1;
+      const { indexer } = indexing({ store, sporkFor: () => (isTold() ? told[0] : undefined) });
+      for (const height of [1, 2, 3, 4]) {
+        const proven = { ...block(height, []), proof: new Uint8Array(1) };
+        await indexer.onReceivedCollectionsForBlock(proven, []);
+      }
+      await indexer.recordLateSpork();
+      expect(store.meta().sporks).toEqual([]);
+      told.splice(0, 1, { rootHeight: 2, sporkId: block(2, []).id });
+      await indexer.onReceivedCollectionsForBlock(block(5, []), []);
+      await indexer.onReceivedCollectionsForBlock(block(6, []), []);
+      expect(store.meta().sporks).toEqual(told);
+    },
+  );
+
   it('begins no batch while there is no room, and loses nothing of what waits', async () => {
     const room = new HandRoom();
     const { store, put, indexer } = indexing({ room });

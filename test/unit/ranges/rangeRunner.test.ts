@@ -122,15 +122,18 @@ describe('the runner of ranges', () => {
     await running;
   });
 
-  it('tells of a damaged block beside a range, which runs again', async () => {
+  it.each([
+    ['beside a range, which runs again', 7, ''],
+    ['in a range, which begins anew', 0, ', over'],
+  ])('tells of a damaged block %s', async (_, height, over) => {
     const told: FoundDamage[] = [];
     const { lines, running, said, stop } = setUp(1, undefined, (damage) => told.push(damage));
     await settle();
-    const damage = 'block record of height 7: it is missing';
-    lines.get(0)!.breakWith(new StorageError('corrupt', 'The store is damaged', { height: 7, damage }));
+    const damage = `block record of height ${height}: it is missing`;
+    lines.get(0)!.breakWith(new StorageError('corrupt', 'The store is damaged', { height, damage }));
     await settle();
-    expect(told).toEqual([{ height: 7, what: damage }]);
-    expect(said).toEqual([`0 failed: ${damage}`]);
+    expect(told).toEqual([{ height, what: damage }]);
+    expect(said).toEqual([`0 failed: ${damage}${over}`]);
     stop.abort();
     await running;
   });

@@ -141,6 +141,14 @@ describe('a store with a damaged record', () => {
     expect(store.coverage()).toEqual([{ from: FIRST, to: LAST + 1 }]);
   });
 
+  it.each([10, 11])('leaves nothing of a hole above the height %i that it is rewound to', async (to) => {
+    const { store } = await filled();
+    const { store: twin } = await filled();
+    await store.heal(only(12));
+    await Promise.all([store.rewind(to), twin.rewind(to)]);
+    expect(await digestOf(store)).toBe(await digestOf(twin));
+  });
+
   it('takes what is not covered for no damage', async () => {
     const { store } = await filled();
     await store.heal(only(12));

@@ -106,22 +106,46 @@ describe('a range', () => {
     await expect(commitThrough(run, chain, 31)).rejects.toThrow('over');
   });
 
-  it('is not rewound over a block that is damaged, of which something would be left', async () => {
+  /** Of a range from 11 to 20, all up to 15 and 17 is durable, and the block record of one height is damaged. */
+  async function withDamageAt(height: number) {
     const path = await freshPath();
     const first = await liveStore(path);
-    await commitThrough(await first.ranges.run({ from: 11, to: 20 }), chain, 15);
+    const before = await digestOf(first);
+    const run = await first.ranges.run({ from: 11, to: 20 });
+    await commitThrough(run, chain, 15);
+    await run.commit({ blocks: [chain[16]!], latestIndexedHeight: 15 });
     await first.close();
     const key = Buffer.alloc(9);
     key.writeUInt8(0x10);
-    key.writeUInt8(14, 8);
+    key.writeUInt8(height, 8);
     await withRawDatabase(path, (database) => database.put(key, sealed(key, Buffer.of(0))));
-    const store = await open(path);
-    const run = await store.ranges.run({ from: 11, to: 20 });
-    await expect(run.rewind(12)).rejects.toMatchObject({
-      kind: 'corrupt',
-      message: expect.stringContaining('block of height 14: not all of it is there') as string,
-    });
-  });
+    return { before, path, store: await open(path) };
+  }
+
+  it.each([12, 14])(
+    'is rewound over a damaged block, and dropped, without a trace of it (height %i)',
+    async (height) => {
+      const { before, store } = await withDamageAt(height);
+      const run = await store.ranges.run({ from: 11, to: 20 });
+      await run.rewind(Math.max(11, height - 2));
+      const twin = await liveStore();
+      await commitThrough(await twin.ranges.run({ from: 11, to: 20 }), chain, Math.max(11, height - 2));
+      expect(await digestOf(store)).toBe(await digestOf(twin));
+      await store.ranges.change({ dropped: [{ from: 11, to: 20 }] });
+      expect(await digestOf(store)).toBe(before);
+    },
+  );
+
+  it.each([15, 17])(
+    'begins anew when its block of height %i is damaged as the store opens',
+    async (height) => {
+      const { before, path, store } = await withDamageAt(height);
+      expect(store.ranges.open()).toEqual([]);
+      expect(await digestOf(store)).toBe(before);
+      await store.close();
+      await expectSound(path);
+    },
+  );
 
   it('keeps no spork of its own that the store has by now', async () => {
     const store = await liveStore();

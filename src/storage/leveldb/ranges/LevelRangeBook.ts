@@ -44,14 +44,14 @@ export class LevelRangeBook implements RangeBook {
   }
 
   async change(change: RangeChange): Promise<void> {
-    const { queue } = this.#parts;
+    const { queue, logger } = this.#parts;
     const { dropped = [] } = change;
     for (const { from } of dropped) this.#endRun(from);
     await queue.record('range', (book) => {
       const after = withRangeChange(book, change);
       return after === book ? undefined : { after };
     });
-    for (const range of dropped) await removeRange(range, queue);
+    for (const range of dropped) await removeRange(range, queue, logger);
   }
 
   async run(range: HeightRange): Promise<RangeStore> {
@@ -71,12 +71,12 @@ export class LevelRangeBook implements RangeBook {
   }
 
   /** Finishes removals that an earlier process began. Expected errors: `StorageError`. */
-  async finishRemovals(logger: Logger): Promise<void> {
-    const { queue } = this.#parts;
+  async finishRemovals(): Promise<void> {
+    const { queue, logger } = this.#parts;
     for (const { record } of queue.book()?.open ?? []) {
       const { from, to, keep } = record;
       if (keep !== undefined) logger.info({ from, to }, 'finishing the removal of a range');
-      await removeRange(record, queue);
+      await removeRange(record, queue, logger);
     }
   }
 
@@ -99,20 +99,23 @@ export class LevelRangeBook implements RangeBook {
 interface RangeParts {
   readonly queue: BookWriter;
   readonly reader: RecordReader;
+  readonly logger: Logger;
 }
 
 /** One run of an open range. */
 class LevelRangeStore extends RangeReader implements RangeStore {
   readonly #queue: BookWriter;
+  readonly #logger: Logger;
   /** The last known state of a range that was published, or that another run has taken over. */
   #last: StoreState | undefined;
   #isOver = false;
   #isBusy = false;
 
   /** `below`: the covered block below the range, if there is one. */
-  constructor(range: HeightRange, below: BlockHead | undefined, { queue, reader }: RangeParts) {
+  constructor(range: HeightRange, below: BlockHead | undefined, { queue, reader, logger }: RangeParts) {
     super(range, below, reader);
     this.#queue = queue;
+    this.#logger = logger;
   }
 
   stage(): void {
@@ -158,7 +161,7 @@ class LevelRangeStore extends RangeReader implements RangeStore {
         const line = { latestIndexedHeight: watermark, latestBlock, above: kept, damaged: false };
         return { after: withOpen(book, { record, line }) };
       });
-      await removeRange(this.range, queue);
+      await removeRange(this.range, queue, this.#logger);
     });
   }
 
@@ -210,7 +213,7 @@ class LevelRangeStore extends RangeReader implements RangeStore {
 }
 
 /** Removes the blocks that an open range's record marks for removal, and the range itself if marked. */
-async function removeRange(range: HeightRange, queue: BookWriter): Promise<void> {
+async function removeRange(range: HeightRange, queue: BookWriter, logger: Logger): Promise<void> {
   const { database } = queue;
   const book = queue.initialised();
   const open = openAt(book, range);
@@ -219,6 +222,7 @@ async function removeRange(range: HeightRange, queue: BookWriter): Promise<void>
   await removeBlocks(database, bounds, {
     coverage: book.accounts,
     healing: healingIn(book.plans, coverageOfBook(book)),
+    logger,
     write: (batch) => queue.alone('range', () => batch.write()),
   });
   await queue.record('range', (now) => {

@@ -1,5 +1,5 @@
 import type { Logger } from '../../../observability/index.js';
-import { corruptRecord, unlessDamaged } from '../../StorageError.js';
+import { unlessDamaged } from '../../StorageError.js';
 import type { StorageError } from '../../StorageError.js';
 import { putAccounts } from '../../accounts/accountEntries.js';
 import type { HeightRange, StoreMeta } from '../../port/stored.js';
@@ -8,8 +8,8 @@ import { covers, rewound } from '../../records/accountCoverage.js';
 import type { Coverage } from '../../records/accountCoverage.js';
 import { putPointers } from '../../records/blocks/BlockEntryWriter.js';
 import { readSoundEntry } from '../../records/blocks/assembleBlock.js';
-import { rewoundBook } from '../../records/book/repairedBook.js';
-import { durableHeights } from '../../records/book/StoreBook.js';
+import { healingIn, rewoundBook } from '../../records/book/repairedBook.js';
+import { coverageOfBook, durableHeights } from '../../records/book/StoreBook.js';
 import type { StoreBook } from '../../records/book/StoreBook.js';
 import {
   coverageOf,
@@ -20,7 +20,7 @@ import {
   single,
 } from '../../records/book/bookRecords.js';
 import type { RewindIntent } from '../../records/coding/heightRecords.js';
-import { contains, overlap, without } from '../../records/heightRanges.js';
+import { contains, overlap, upTo, without } from '../../records/heightRanges.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
 import {
   POINTER_PREFIXES,
@@ -34,6 +34,9 @@ import {
   parsePointerKey,
   prefixRange,
 } from '../../records/schema.js';
+
+/** Writes one batch of a removal. */
+type WriteOne = (batch: WriteBatch) => Promise<void>;
 
 /** Heights, and deletions, per atomic batch of a rewind. */
 const MAX_HEIGHTS_PER_BATCH = 64;
@@ -53,8 +56,11 @@ export async function rewindStore(
 ): Promise<StoreBook> {
   const { accounts, live } = before;
   const { after, target } = rewoundBook(before, height);
-  const { latestIndexedHeight: watermarkBefore, damaged: sweep } = live;
+  const { latestIndexedHeight: watermarkBefore } = live;
   const remaining = Math.max(watermarkBefore, ...live.above.keys());
+  // Of a damaged height that became a hole, something may still be there.
+  const healing = upTo(healingIn(before.plans, coverageOfBook(before)), remaining);
+  const sweep = live.damaged || (healing.at(-1)?.to ?? 0) > target;
   const isWithinLive = after.live.meta.firstHeight === live.meta.firstHeight;
   const covered = isWithinLive ? undefined : without(durableHeights(before), [{ from: 0, to: target }]);
   const intent = { target, remaining, watermarkBefore, sweep, covered };
@@ -65,7 +71,7 @@ export async function rewindStore(
   onBegun({ ...before, accounts: accounts && rewound(accounts, target) });
   logger.info({ height, from: remaining }, 'rewind begins');
   await finishRewind(database, intent, { logger, coverage: accounts });
-  return await loadBook(database, after.live.meta, false);
+  return await loadBook(database, after.live.meta, { forRewind: false, logger });
 }
 
 /**
@@ -112,8 +118,8 @@ async function finishRewind(
 
 /**
  * Removes the blocks of an open range above a height, highest first, in bounded batches, each handed to `write`. `healing`:
- * heights of which only a part may be there, because they were damaged; what is left will be written over.
- * Expected errors: `StorageError`, `corrupt` when damage hides what belongs to another block.
+ * heights of which only a part may be there, because they were damaged; what is left will be written over. Other damage
+ * costs a look through all pointers. Expected errors: `StorageError`.
  */
 export async function removeBlocks(
   database: Database,
@@ -121,11 +127,13 @@ export async function removeBlocks(
   {
     coverage,
     healing,
+    logger,
     write,
   }: {
     readonly coverage: Coverage | undefined;
     readonly healing: HeightRanges;
-    readonly write: (batch: WriteBatch) => Promise<void>;
+    readonly logger: Logger;
+    readonly write: WriteOne;
   },
 ): Promise<void> {
   let remaining = to;
@@ -136,8 +144,16 @@ export async function removeBlocks(
       const stored = await highestStored(database, from, remaining);
       if (stored === undefined) break;
       const found = await removeHeight(batch, stored, { database, coverage });
-      if (found !== 'whole' && !contains(healing, stored))
-        throw corruptRecord('block', stored, 'not all of it is there');
+      if (found !== 'whole' && !contains(healing, stored)) {
+        logger.warn(
+          { height: stored },
+          'a damaged block in a range that is removed: looking through all pointers',
+        );
+        const keeps = (height: number, prefix: number): boolean =>
+          height < from || height > to || prefix === Prefix.evidence;
+        await sweepOutside(database, keeps, write);
+        return;
+      }
       remaining = stored - 1;
     }
     if (batch.length === 0) return;
@@ -188,19 +204,23 @@ async function removeHeight(
   return present.every(Boolean) ? 'whole' : 'damaged';
 }
 
-/** Deletes everything at heights that are not kept, and under invalid keys, by checking every key. */
+/**
+ * Deletes everything at heights that are not kept, and under invalid keys, by checking every key. Blocks go last: while a
+ * damaged one is there, whoever was interrupted looks again.
+ */
 export async function sweepOutside(
   database: Database,
   keeps: (height: number, prefix: number) => boolean,
+  write: WriteOne = (batch) => batch.write(),
 ): Promise<void> {
-  for (const prefix of [Prefix.evidence, Prefix.block, Prefix.body, ...POINTER_PREFIXES, Prefix.account]) {
+  for (const prefix of [Prefix.account, ...POINTER_PREFIXES, Prefix.body, Prefix.block, Prefix.evidence]) {
     for await (const keys of database.keyPages(prefixRange(prefix))) {
       using batch = database.batch();
       for (const key of keys) {
         const height = heightOf(key);
         if (height === undefined || !keeps(height, prefix)) batch.del(key);
       }
-      if (batch.length > 0) await batch.write();
+      if (batch.length > 0) await write(batch);
     }
   }
 }

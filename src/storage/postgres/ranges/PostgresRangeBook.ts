@@ -16,15 +16,14 @@ import { contains } from '../../records/heightRanges.js';
 import type { Session, WriteSession } from '../connection/Session.js';
 import {
   bookOf,
-  rangesOf,
-  readBook,
-  writeBook,
-  lockStore,
-  readHeads,
-  readRanges,
   deleteBlocks,
-  readCoverage,
+  lockStore,
+  readBook,
+  readHeads,
+  readRows,
+  writeBook,
 } from '../tables/bookRows.js';
+import type { BookRows } from '../tables/bookRows.js';
 import { Fence } from '../writing/Fence.js';
 import { RangeLostError } from '../../StorageError.js';
 import { RangeReader } from '../../records/reading/RangeReader.js';
@@ -35,12 +34,7 @@ import type { LineParts } from '../writing/BlockLine.js';
 import { checkBordersOf, publish } from '../writing/changeRows.js';
 
 /** What the database holds of ranges. */
-export interface RangeFacts {
-  /** Ascending; the last one is the live range, which may be empty. None: the store was never initialised. */
-  readonly coverage: readonly HeightRange[];
-  readonly open: readonly OpenRange[];
-  readonly plans: readonly BackfillPlan[];
-}
+export type RangeFacts = Pick<BookRows, 'coverage' | 'plans'> & { readonly open: readonly OpenRange[] };
 
 /** No other process changes plans and ranges before it ends. */
 interface BookTransaction extends RangeFacts {
@@ -79,14 +73,14 @@ export class PostgresRangeBook implements RangeBook {
     });
   }
 
-  /** One snapshot at a time, in order: an older one must not replace a newer one. Expected errors: `StorageError`. */
+  /** One read at a time, in order: an older one must not replace a newer one. Expected errors: `StorageError`. */
   read(): Promise<RangeFacts> {
     const { adopt, database, inTurn } = this.#parts;
     return inTurn(async () => {
-      const facts = await database.snapshot(readRanges);
-      const { open, plans } = bookOf(facts, []);
+      const rows = await readRows(database);
+      const { open, plans } = bookOf(rows);
       adopt({ open, plans });
-      return facts;
+      return rows;
     });
   }
 
@@ -95,22 +89,19 @@ export class PostgresRangeBook implements RangeBook {
    * an attempt that was committed. Expected errors: `StorageError`; those of `work`.
    */
   transact<T>(work: (transaction: BookTransaction) => Promise<T>): Promise<T> {
-    return this.#locked((session, book) =>
-      work({
-        session,
-        coverage: rangesOf(book),
-        open: openRangesOf(book),
-        plans: book.plans,
-        write: (change) => writeBook(session, book, withRangeChange(book, change)),
-      }),
-    );
+    return this.#locked((session, rows) => {
+      const book = bookOf(rows);
+      const write = (change: RangeChange) => writeBook(session, book, withRangeChange(book, change));
+      return work({ ...rows, session, write });
+    });
   }
 
   /** Expected errors: `RangeTakenError`. Writes of a run that was replaced reject with `RangeLostError`. */
   async run(range: HeightRange, hooks: RunHooks = {}): Promise<RangeStore> {
     const { from } = range;
     await this.#endRun(from);
-    const { below, fence, line, open } = await this.#locked(async (session, book) => {
+    const { below, fence, line, open } = await this.#locked(async (session, rows) => {
+      const book = bookOf(rows);
       if (openAt(book, range) === undefined)
         await writeBook(session, book, withOpen(book, newRange(book, range)));
       const { database } = this.#parts;
@@ -129,12 +120,12 @@ export class PostgresRangeBook implements RangeBook {
   }
 
   /** Works on the book while no other process changes it, and takes over what the database says afterwards. */
-  async #locked<T>(work: (session: WriteSession, book: StoreBook) => Promise<T>): Promise<T> {
+  async #locked<T>(work: (session: WriteSession, rows: BookRows) => Promise<T>): Promise<T> {
     const { database } = this.#parts;
     const result = await database.persist(() =>
       database.transaction(async (session) => {
         await lockStore(session);
-        return work(session, await readBook(session));
+        return work(session, await readRows(session));
       }),
     );
     await database.persist(() => this.read());
@@ -318,5 +309,5 @@ class PostgresRange extends RangeReader implements RangeStore {
 }
 
 async function isPublished(session: Session, { from, to }: HeightRange): Promise<boolean> {
-  return (await readCoverage(session)).some((each) => each.from <= from && each.to >= to);
+  return (await readRows(session)).coverage.some((each) => each.from <= from && each.to >= to);
 }

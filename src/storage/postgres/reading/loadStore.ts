@@ -4,7 +4,7 @@ import type { StoreBook } from '../../records/book/StoreBook.js';
 import { contains } from '../../records/heightRanges.js';
 import { corruptRecord, unlessDamaged } from '../../StorageError.js';
 import type { Session } from '../connection/Session.js';
-import { bookOf, readHeads, readRanges, readSporks } from '../tables/bookRows.js';
+import { bookOf, LISTS, readHeads, readRows } from '../tables/bookRows.js';
 import { postgresValues } from './postgresReader.js';
 
 /** What the store holds. */
@@ -16,24 +16,14 @@ export interface Loaded {
 }
 
 /**
- * Call it in a snapshot. `chainId`: for the meta record. `isTolerant`: a damaged block at the watermark is left to the rewind that
- * follows. `before`: the block at the watermark as last known.
+ * Call it in a snapshot. A damaged block at the watermark is left to whoever leads. `before`: the block at the watermark as last
+ * known.
  */
-export async function loadStore(
-  session: Session,
-  {
-    chainId,
-    isTolerant,
-    before,
-  }: { readonly chainId: string; readonly isTolerant: boolean; readonly before?: BlockHead | undefined },
-): Promise<Loaded> {
-  const ranges = await readRanges(session);
-  const { rows } = await session.query<{ createdBy: string }>({
-    text: 'SELECT created_by AS "createdBy" FROM flow_store.store',
-  });
-  const isRewound = before !== undefined && !(await isIndexed(session, before, ranges.coverage));
-  const book = bookOf(ranges, await readSporks(session));
-  if (ranges.coverage.length === 0) return { book: undefined, isRewound };
+export async function loadStore(session: Session, before?: BlockHead): Promise<Loaded> {
+  const rows = await readRows(session);
+  const isRewound = before !== undefined && !(await isIndexed(session, before, rows.coverage));
+  if (rows.coverage.length === 0) return { book: undefined, isRewound };
+  const book = bookOf(rows);
   const { latestIndexedHeight, meta } = book.live;
   const heads = await readHeads(session, latestIndexedHeight + 1, Number.MAX_SAFE_INTEGER);
   let damaged = false;
@@ -42,17 +32,14 @@ export async function loadStore(
       ? undefined
       : await unlessDamaged(
           () => readHead(postgresValues(session), latestIndexedHeight),
-          (damage) => {
-            if (!isTolerant) throw damage;
-            damaged = true;
-          },
+          () => (damaged = true),
         );
   const live = {
     latestIndexedHeight,
     latestBlock,
     damaged,
     above: new Map(heads.map((head) => [head.height, head])),
-    meta: { ...meta, chainId, createdBy: rows[0]?.createdBy ?? '' },
+    meta,
   };
   return { book: { ...book, live }, isRewound };
 }
@@ -88,19 +75,13 @@ export async function readMark(session: Session): Promise<StoreMark> {
   return row;
 }
 
-/** These tables have a few hundred short rows at most. */
-const MARK = `
-  SELECT epoch, concat_ws(':', epoch, commits) AS live, md5(concat_ws('|',
+/** These tables have a few hundred short rows at most. The end of the live range is left out, which only its leader moves. */
+const MARK = `SELECT epoch, concat_ws(':', epoch, commits) AS live, md5(concat_ws('|',
     (SELECT string_agg(concat_ws(',', from_height,
         nullif(to_height, (SELECT max(to_height) FROM flow_store.coverage))), ';' ORDER BY from_height)
       FROM flow_store.coverage),
-    (SELECT string_agg(concat_ws(',', from_height, to_height, next_height, failures, reason), ';' ORDER BY from_height)
-      FROM flow_store.open_range),
-    (SELECT string_agg(concat_ws(',', id, from_height, to_height, sort_order, is_paused), ';' ORDER BY id)
-      FROM flow_store.plan),
-    (SELECT string_agg(concat_ws(',', root_height, spork_id, root_parent_id), ';' ORDER BY root_height)
-      FROM flow_store.spork))) AS rest, (SELECT heights::text FROM flow_store.unproven) AS unproven,
-    (SELECT height FROM flow_store.proven) AS proven
+    ${LISTS.open}, ${LISTS.plans}, ${LISTS.sporks})) AS rest,
+  (SELECT heights::text FROM flow_store.unproven) AS unproven, (SELECT height FROM flow_store.proven) AS proven
   FROM flow_store.store`;
 
 /** Bytes of all tables, their indexes and parts. Expected errors: those of the session. */

@@ -3,7 +3,7 @@ import type { Clock } from '../../../runtime/index.js';
 import { databasePlace } from '../connection/databasePlace.js';
 import { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
-import { readCoverage, readPlans, readSporks } from '../tables/bookRows.js';
+import { readRows } from '../tables/bookRows.js';
 import { OLDEST_SERVER, POSTGRES_SCHEMA_VERSION } from '../tables/schema.js';
 import { readSizeBytes } from './loadStore.js';
 
@@ -89,9 +89,9 @@ async function surveyTables(session: Session) {
   const common = { ...row, isTooNew, bytes: await readSizeBytes(session) };
   // The tables of a newer version may mean something else.
   if (isTooNew) return { ...common, coverage: [], sporks: [], plans: [] };
+  const { coverage, sporks, plans } = await readRows(session);
   // The live range last.
-  const coverage = (await readCoverage(session)).filter(({ from, to }) => to >= from);
-  return { ...common, coverage, sporks: await readSporks(session), plans: await readPlans(session) };
+  return { ...common, coverage: coverage.filter(({ from, to }) => to >= from), sporks, plans };
 }
 
 async function readJobsVersion(session: Session): Promise<number | undefined> {

@@ -1,11 +1,9 @@
+import { ok as assert } from 'node:assert/strict';
 import {
   accountRoles,
-  accountsOf,
   ADDRESS_BYTES,
-  addressBytes,
   asBuffer,
   decodeBlock,
-  decodeTransaction,
   identifierBytes,
   NO_TIME,
   paddedIdentifier,
@@ -22,8 +20,6 @@ import type { Script, Scripts } from './Scripts.js';
 
 const EPOCH_2000_SECONDS = 946_684_800n;
 const ID_BYTES = 32;
-/** With more authorizers a map is used, so that the cost cannot be made quadratic. */
-const LINEAR_AUTHORIZERS_MAX = 32;
 
 const BLOCK_COLUMNS = ['record', 'height', 'id', 'parent_id', 'time', 'collections', 'transactions'];
 const BODY_COLUMNS = ['height', 'chunk', 'value'];
@@ -56,10 +52,8 @@ export class BlockRows {
   readonly #known: Scripts;
   readonly #writer: BlockEntryWriter;
   readonly #scan = new TransactionScan();
-  /** The accounts of the current transaction: where the address of each is, and its roles. */
-  readonly #starts: number[] = [];
-  readonly #roles: number[] = [];
-  #accountCount = 0;
+  /** The accounts of the current transaction: the address of each as a number, and all of its roles. */
+  readonly #roles = new Map<bigint, number>();
 
   constructor({ scripts, writer }: { readonly scripts: Scripts; readonly writer: BlockEntryWriter }) {
     this.#known = scripts;
@@ -120,6 +114,7 @@ export class BlockRows {
     collections.int8(place.bodyOffset);
     collections.int4(encoded.length);
     const rows = this.#transactions;
+    const accounts = this.#accounts;
     const bytes = asBuffer(encoded);
     const ids = asBuffer(transactionIds);
     for (let index = 0; index < count; index += 1) {
@@ -132,106 +127,55 @@ export class BlockRows {
       rows.part(ids, index * ID_BYTES, ID_BYTES);
       rows.int8(place.bodyOffset + start);
       rows.int4(length);
-      if (this.#scan.run(bytes, start, start + length) && this.#isPlain())
-        this.#addScanned(bytes, place, index);
-      else this.#addDecoded(bytes.subarray(start, start + length), place, index);
+      this.#addTransaction(bytes, start, start + length);
+      for (const [address, roles] of this.#roles) {
+        accounts.row();
+        accounts.uint64(address);
+        accounts.int8(place.height);
+        accounts.int4(place.collectionIndex);
+        accounts.int4(index);
+        accounts.int2(roles);
+      }
     }
   }
 
-  #isPlain(): boolean {
-    const { authorizerNumbers, authorizers, payerLength, proposerLength, referenceLength } = this.#scan;
-    if (authorizerNumbers > 2 * LINEAR_AUTHORIZERS_MAX) return false;
-    if (payerLength !== ADDRESS_BYTES || proposerLength !== ADDRESS_BYTES) return false;
-    if (referenceLength !== ID_BYTES) return false;
-    for (let at = 1; at < authorizerNumbers; at += 2) if (authorizers[at] !== ADDRESS_BYTES) return false;
-    return true;
-  }
-
-  /** Adds what the scan has found, without allocating anything. */
-  #addScanned(bytes: Buffer, place: CollectionPlace, index: number): void {
+  /** What the transaction at `start … end` says; leaves the roles of its accounts. Collections are in canonical encoding. */
+  #addTransaction(bytes: Buffer, start: number, end: number): void {
     const rows = this.#transactions;
     const scan = this.#scan;
-    rows.part(bytes, scan.payerStart, ADDRESS_BYTES);
-    rows.part(bytes, scan.proposerStart, ADDRESS_BYTES);
+    assert(scan.run(bytes, start, end), 'a transaction is not in canonical encoding');
+    const { authorizerNumbers, authorizers, referenceLength, referenceStart } = scan;
+    this.#roles.clear();
+    this.#addAddress(bytes, scan.payerStart, scan.payerLength, accountRoles.payer);
+    this.#addAddress(bytes, scan.proposerStart, scan.proposerLength, accountRoles.proposer);
     rows.int8(scan.proposalKeyId >>> 0);
     rows.numeric(scan.sequenceLow, scan.sequenceHigh);
-    rows.part(bytes, scan.referenceStart, ID_BYTES);
+    if (referenceLength === ID_BYTES) rows.part(bytes, referenceStart, ID_BYTES);
+    else
+      rows.whole(
+        identifierBytes(paddedIdentifier(bytes.subarray(referenceStart, referenceStart + referenceLength))),
+      );
     rows.numeric(scan.gasLow, scan.gasHigh);
-    this.#addScript(this.#known.at(bytes, scan.scriptStart, scan.scriptLength));
-    const { authorizerNumbers, authorizers } = scan;
-    rows.list(authorizerNumbers / 2, ADDRESS_BYTES);
-    for (let at = 0; at < authorizerNumbers; at += 2) {
-      rows.part(bytes, authorizers[at] as number, ADDRESS_BYTES);
-    }
-    this.#addAccounts(bytes, place, index);
-  }
-
-  /** Each address once, with all its roles. */
-  #addAccounts(bytes: Buffer, place: CollectionPlace, index: number): void {
-    const { authorizerNumbers, authorizers, payerStart, proposerStart } = this.#scan;
-    this.#accountCount = 0;
-    this.#addRole(bytes, payerStart, accountRoles.payer);
-    this.#addRole(bytes, proposerStart, accountRoles.proposer);
-    for (let at = 0; at < authorizerNumbers; at += 2) {
-      this.#addRole(bytes, authorizers[at] as number, accountRoles.authorizer);
-    }
-    for (let at = 0; at < this.#accountCount; at += 1) {
-      this.#addAccount(bytes, this.#starts[at] as number, { place, index, roles: this.#roles[at] as number });
-    }
-  }
-
-  #addRole(bytes: Buffer, start: number, role: number): void {
-    const starts = this.#starts;
-    const roles = this.#roles;
-    for (let at = 0; at < this.#accountCount; at += 1) {
-      if (!isSameAddress(bytes, starts[at] as number, start)) continue;
-      roles[at] = (roles[at] as number) | role;
-      return;
-    }
-    starts[this.#accountCount] = start;
-    roles[this.#accountCount] = role;
-    this.#accountCount += 1;
-  }
-
-  /** Adds a transaction that the scan cannot handle. Expected errors: `WireError`. */
-  #addDecoded(wire: Buffer, place: CollectionPlace, index: number): void {
-    const rows = this.#transactions;
-    const { authorizers, gasLimit, payer, proposalKey, referenceBlockId, script } = decodeTransaction(wire);
-    rows.whole(addressBytes(toAddress(payer)));
-    rows.whole(addressBytes(toAddress(proposalKey?.address ?? new Uint8Array())));
-    rows.int8(proposalKey?.keyId ?? 0);
-    rows.numeric(...halvesOf(proposalKey?.sequenceNumber ?? 0n));
-    rows.whole(identifierBytes(paddedIdentifier(referenceBlockId)));
-    rows.numeric(...halvesOf(gasLimit));
-    this.#addScript(this.#known.at(asBuffer(script), 0, script.length));
-    rows.list(authorizers.length, ADDRESS_BYTES);
-    for (const each of authorizers) rows.whole(addressBytes(toAddress(each)));
-    for (const { address, roles } of accountsOf(wire)) {
-      this.#addAccount(addressBytes(address), 0, { place, index, roles });
-    }
-  }
-
-  #addScript(script: Script): void {
+    const script = this.#known.at(bytes, scan.scriptStart, scan.scriptLength);
     this.scripts.add(script);
-    this.#transactions.whole(script.hash);
+    rows.whole(script.hash);
+    rows.list(authorizerNumbers / 2, ADDRESS_BYTES);
+    for (let at = 0; at < authorizerNumbers; at += 2)
+      this.#addAddress(
+        bytes,
+        authorizers[at] as number,
+        authorizers[at + 1] as number,
+        accountRoles.authorizer,
+      );
   }
 
-  #addAccount(
-    bytes: Buffer,
-    start: number,
-    {
-      place,
-      index,
-      roles,
-    }: { readonly place: CollectionPlace; readonly index: number; readonly roles: number },
-  ): void {
-    const rows = this.#accounts;
-    rows.row();
-    rows.part(bytes, start, ADDRESS_BYTES);
-    rows.int8(place.height);
-    rows.int4(place.collectionIndex);
-    rows.int4(index);
-    rows.int2(roles);
+  #addAddress(bytes: Buffer, start: number, length: number, role: number): void {
+    const address =
+      length === ADDRESS_BYTES
+        ? bytes.readBigUInt64BE(start)
+        : BigInt(`0x${toAddress(bytes.subarray(start, start + length))}`);
+    this.#transactions.uint64(address);
+    this.#roles.set(address, (this.#roles.get(address) ?? 0) | role);
   }
 
   /**
@@ -258,15 +202,4 @@ function arrayText(values: readonly Buffer[]): string {
 /** Since 2000. */
 export function microsecondsOf({ seconds, nanos }: Timestamp = NO_TIME): bigint {
   return (seconds - EPOCH_2000_SECONDS) * 1_000_000n + BigInt(Math.floor(nanos / 1000));
-}
-
-/** The low and the high 32 bits of an unsigned number of 64. */
-function halvesOf(value: bigint): [low: number, high: number] {
-  return [Number(value & 0xffff_ffffn), Number(value >> 32n)];
-}
-
-function isSameAddress(bytes: Buffer, left: number, right: number): boolean {
-  // They differ at their ends more often than at their beginnings.
-  for (let at = ADDRESS_BYTES - 1; at >= 0; at -= 1) if (bytes[left + at] !== bytes[right + at]) return false;
-  return true;
 }

@@ -62,6 +62,12 @@ export class CopyRows {
     this.#at = this.#bytes.writeUInt32BE(value % TWO_POW_32, at + 4);
   }
 
+  /** The eight bytes of an unsigned number. */
+  uint64(value: bigint): void {
+    const at = this.#field(8);
+    this.#at = this.#bytes.writeBigUInt64BE(value, at);
+  }
+
   /** An unsigned 64-bit number, as two halves. */
   numeric(low: number, high: number): void {
     let rest = (high >>> 0) * TWO_POW_32 + (low >>> 0);

@@ -1,37 +1,90 @@
 import type { HeightRange, SporkRecord, BlockHead } from '../../port/stored.js';
 import { emptyLine, sporksBesides } from '../../records/book/changeBook.js';
+import { MAX_BLOCKS_ABOVE_WATERMARK } from '../../records/book/StoreBook.js';
 import type { StoreBook } from '../../records/book/StoreBook.js';
+import type { OpenRecord } from '../../records/coding/jsonRecords.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
 import { SCHEMA_VERSION } from '../../records/schema.js';
 import type { Session } from '../connection/Session.js';
 import { DATA_TABLES } from './schema.js';
-import { parseIdentifier } from '../../../flow/index.js';
 import { corruptRecord } from '../../StorageError.js';
 import type { BackfillPlan, OpenRange } from '../../port/RangeBook.js';
-import { MAX_BLOCKS_ABOVE_WATERMARK } from '../../records/book/StoreBook.js';
 
 /** Until the transaction ends, no other process changes what takes this lock: plans, ranges, partitions. */
 export async function lockStore(session: Session): Promise<void> {
   await session.query({ text: 'SELECT FROM flow_store.store FOR UPDATE' });
 }
 
-/** Ascending; the last one is the live range, which may be empty. None: the store was never initialised. */
-export async function readCoverage(session: Session, lock = ''): Promise<HeightRange[]> {
-  const { rows } = await session.query<HeightRange>({
-    text: `SELECT from_height AS "from", to_height AS "to" FROM flow_store.coverage ORDER BY from_height ${lock}`,
-  });
-  return rows;
+/** Rows as JSON, without the fields that are null. */
+function listOf(rows: string): string {
+  return `(SELECT json_strip_nulls(coalesce(json_agg(listed), '[]')) FROM (${rows}) AS listed)`;
 }
 
-export async function readSporks(session: Session): Promise<SporkRecord[]> {
-  const { rows } = await session.query<{ rootHeight: number; sporkId: string; parent: string | null }>({
-    text: `SELECT root_height AS "rootHeight", spork_id AS "sporkId", root_parent_id AS parent
+/** The rows of the tables that have few of them. */
+export const LISTS = {
+  coverage: listOf(
+    'SELECT from_height AS "from", to_height AS "to" FROM flow_store.coverage ORDER BY from_height',
+  ),
+  sporks: listOf(
+    `SELECT root_height AS "rootHeight", spork_id AS "sporkId", root_parent_id AS "rootParentId"
       FROM flow_store.spork ORDER BY root_height`,
-  });
-  return rows.map(({ parent, ...spork }) => {
-    const rootParentId = parent === null ? undefined : parseIdentifier(parent);
-    return rootParentId === undefined ? spork : { ...spork, rootParentId };
-  });
+  ),
+  open: listOf(
+    `SELECT from_height AS "from", to_height AS "to", next_height AS next, failures, reason, sporks::json AS sporks
+      FROM flow_store.open_range ORDER BY from_height`,
+  ),
+  // A store of an earlier version that is only read lacks the column `heals`.
+  plans: listOf(
+    `SELECT id, from_height AS "from", to_height AS "to", sort_order AS "order", is_paused AS "isPaused",
+        nullif((to_jsonb(plan) ->> 'heals')::boolean, false) AS heals
+      FROM flow_store.plan ORDER BY id`,
+  ),
+};
+
+/** What the database says of a store, but for its blocks. Lists ascend. */
+export interface BookRows {
+  readonly createdBy: string;
+  readonly chainId: string;
+  /** The last one is the live range, which may be empty. None: the store was never initialised. */
+  readonly coverage: readonly HeightRange[];
+  readonly sporks: readonly SporkRecord[];
+  /** With the sporks that were first seen with their blocks. */
+  readonly open: readonly (OpenRange & Pick<OpenRecord, 'sporks'>)[];
+  readonly plans: readonly BackfillPlan[];
+}
+
+const ROWS = `SELECT created_by AS "createdBy", chain_id AS "chainId",
+  ${Object.entries(LISTS)
+    .map(([name, list]) => `${list} AS ${name}`)
+    .join()} FROM flow_store.store`;
+
+/** All of one moment. Expected errors: those of the session; `StorageError` (`corrupt`). */
+export async function readRows(session: Session): Promise<BookRows> {
+  const { rows } = await session.query<BookRows>({ name: 'book', text: ROWS });
+  const [row] = rows;
+  if (row === undefined) throw corruptRecord('row of flow_store.store', undefined, 'it is missing');
+  return row;
+}
+
+/** The book according to the rows; no block is read. */
+export async function readBook(session: Session): Promise<StoreBook> {
+  return bookOf(await readRows(session));
+}
+
+export function bookOf({ chainId, coverage, createdBy, open, plans, sporks }: BookRows): StoreBook {
+  const live = coverage.at(-1) ?? { from: 0, to: -1 };
+  const meta = { schemaVersion: SCHEMA_VERSION, chainId, firstHeight: live.from, createdBy, sporks };
+  return {
+    live: { ...emptyLine(live.to + 1), meta },
+    published: coverage.slice(0, -1),
+    plans,
+    open: open.map(({ reason, ...row }) => ({
+      record: { ...row, reason, hasAccounts: false, keep: undefined, isDropped: false },
+      line: emptyLine(row.next),
+    })),
+    accounts: undefined,
+    unproven: [],
+  };
 }
 
 /** Adds new sporks, and the root's parent to a recorded one that lacks it. */
@@ -43,39 +96,6 @@ export async function writeSporks(session: Session, sporks: readonly SporkRecord
       values: [rootHeight, sporkId, rootParentId ?? null],
     });
   }
-}
-
-interface OpenRangeRow extends OpenRange {
-  /** First seen with its blocks. */
-  readonly sporks: readonly SporkRecord[];
-}
-
-/** Ascending. */
-export async function readOpenRanges(session: Session) {
-  const { rows } = await session.query<OpenRangeRow>({
-    text: `SELECT from_height AS "from", to_height AS "to", next_height AS next, failures, reason, sporks::json AS sporks
-      FROM flow_store.open_range ORDER BY from_height`,
-  });
-  return rows.map((row) => ({ ...row, reason: row.reason ?? undefined }));
-}
-
-/** What the database says of ranges. */
-export async function readRanges(session: Session) {
-  return {
-    coverage: await readCoverage(session),
-    open: await readOpenRanges(session),
-    plans: await readPlans(session),
-  };
-}
-
-export async function readPlans(session: Session): Promise<BackfillPlan[]> {
-  const { rows } = await session.query<BackfillPlan>({
-    text: `SELECT id, from_height AS "from", to_height AS "to", sort_order AS "order", is_paused AS "isPaused",
-        coalesce((to_jsonb(plan) ->> 'heals')::boolean, false) AS heals
-      FROM flow_store.plan ORDER BY id`,
-  });
-  // A store of an earlier version that is only read lacks the column.
-  return rows.map(({ heals = false, ...plan }) => (heals ? { ...plan, heals } : plan));
 }
 
 async function writePlans(session: Session, plans: readonly BackfillPlan[]): Promise<void> {
@@ -127,30 +147,6 @@ export async function readStored(session: Session, { from, to }: HeightRange): P
     else values.body.set(chunk, value);
   }
   return stored;
-}
-
-/** The book according to the rows; no block is read. */
-export async function readBook(session: Session): Promise<StoreBook> {
-  return bookOf(await readRanges(session), await readSporks(session));
-}
-
-export function bookOf(
-  { coverage, open, plans }: Awaited<ReturnType<typeof readRanges>>,
-  sporks: readonly SporkRecord[],
-): StoreBook {
-  const live = coverage.at(-1) ?? { from: 0, to: -1 };
-  const meta = { schemaVersion: SCHEMA_VERSION, chainId: '', firstHeight: live.from, createdBy: '', sporks };
-  return {
-    live: { ...emptyLine(live.to + 1), meta },
-    published: coverage.slice(0, -1),
-    plans,
-    open: open.map((row) => ({
-      record: { ...row, hasAccounts: false, keep: undefined, isDropped: false },
-      line: emptyLine(row.next),
-    })),
-    accounts: undefined,
-    unproven: [],
-  };
 }
 
 /** Every range of a book, ascending; the last one is the live range, which may be empty. */

@@ -50,7 +50,7 @@ export async function repairPostgres(
     const report = unchanged(found);
     if (found.damageCount === 0) return report;
     if (fence === undefined) {
-      const before = await database.snapshot(readBook);
+      const before = await readBook(database);
       return { ...report, ...outcomeOf(repairedBook(before, found.lostHeights)) };
     }
     await repairAll(fence, without(found.damagedHeights, found.lostHeights), signal);

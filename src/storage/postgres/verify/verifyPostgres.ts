@@ -15,7 +15,7 @@ import { databasePlace } from '../connection/databasePlace.js';
 import { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { PostgresDatabaseDependencies } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
-import { readCoverage, readHeads, readOpenRanges, readSporks, readStored } from '../tables/bookRows.js';
+import { readHeads, readRows, readStored } from '../tables/bookRows.js';
 import { prepareDatabase, readEvidence } from '../tables/prepareDatabase.js';
 import { isCovered } from '../tables/schema.js';
 import {
@@ -47,14 +47,11 @@ export async function verifyPostgres(
   try {
     await prepareDatabase(database, { chainId, create: false, isReadOnly: true });
     const damages = new DamageList(maxDamages);
-    const coverage = await readCoverage(database);
+    const { coverage, open, sporks } = await readRows(database);
     const live = coverage.at(-1) ?? { from: 0, to: -1 };
     const waiting = await readHeads(database, live.to + 1, Number.MAX_SAFE_INTEGER);
-    const open = await readOpenRanges(database);
-    const extent = {
-      ...extentOf({ live, published: coverage.slice(0, -1), open }, waiting.at(-1)?.height ?? live.to),
-      sporks: await readSporks(database),
-    };
+    const ranges = { live, published: coverage.slice(0, -1), open };
+    const extent = { ...extentOf(ranges, waiting.at(-1)?.height ?? live.to), sporks };
     const range = rangeToCheck(asked, extent, damages);
     const counts = await checkRows(database, {
       extent,
@@ -69,7 +66,7 @@ export async function verifyPostgres(
     });
     if (asked.from === undefined && asked.to === undefined) {
       // A range that was begun meanwhile has blocks already.
-      await checkRest(database, { damages, open: [...open, ...(await readOpenRanges(database))] });
+      await checkRest(database, { damages, open: [...open, ...(await readRows(database)).open] });
     }
     return reportOf(damages, { range, latestIndexedHeight: coverage.at(-1)?.to, ...counts });
   } finally {
@@ -83,7 +80,8 @@ export async function checkStored(
   range: HeightRange,
   how: Pick<HeightTask, 'holds'> & { readonly signal: AbortSignal | undefined },
 ): Promise<CheckedHeights> {
-  const known = { coverage: () => readCoverage(database), sporks: await readSporks(database) };
+  const { sporks } = await readRows(database);
+  const known = { coverage: async () => (await readRows(database)).coverage, sporks };
   return checkCovered(range, known, how, (task) => checkRows(database, task));
 }
 

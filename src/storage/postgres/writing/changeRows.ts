@@ -18,8 +18,8 @@ import {
   readBook,
   writeBook,
   lockStore,
-  readCoverage,
   readHeads,
+  readRows,
   readStored,
 } from '../tables/bookRows.js';
 import { readEvidence } from '../tables/prepareDatabase.js';
@@ -32,7 +32,7 @@ import { provenRecord } from '../../records/blocks/readBlocks.js';
 /** Takes a state of the store over: only the live range may grow before the transaction ends. */
 async function lockedBook(session: Session): Promise<StoreBook> {
   await lockStore(session);
-  await readCoverage(session, 'FOR UPDATE');
+  await session.query({ text: 'SELECT FROM flow_store.coverage FOR UPDATE' });
   return readBook(session);
 }
 
@@ -61,7 +61,7 @@ export async function checkBordersOf(
   range: HeightRange,
   known: Pick<StoreMeta, 'sporks'>,
 ): Promise<void> {
-  const coverage = await readCoverage(session);
+  const { coverage } = await readRows(session);
   await checkBorders(range, { ...known, coverage }, (height) => readHeads(session, height, height + 1));
 }
 

@@ -1,4 +1,5 @@
-import { corruptRecord, isCorruption } from '../../StorageError.js';
+import type { Logger } from '../../../observability/index.js';
+import { corruptRecord, isCorruption, unlessDamaged } from '../../StorageError.js';
 import type { BlockHead, StoreMeta } from '../../port/stored.js';
 import type { Database, Entry, WriteBatch } from '../Database.js';
 import type { Coverage } from '../accountCoverage.js';
@@ -36,7 +37,7 @@ import {
 } from '../schema.js';
 import { MAX_BLOCKS_ABOVE_WATERMARK } from './StoreBook.js';
 import type { LineState, OpenState, StoreBook } from './StoreBook.js';
-import { settled } from './changeBook.js';
+import { emptied, settled } from './changeBook.js';
 
 /** A record that a store has once, or not at all. */
 interface Single<T> {
@@ -233,10 +234,15 @@ export function putChanges(before: StoreBook | undefined, after: StoreBook, batc
 }
 
 /**
- * Loads the book: all ranges of the store. If the last feature of its kind was removed, the schema version goes back.
+ * Loads the book: all ranges of the store. An open range with a damaged block is to be dropped: it begins anew. If the last
+ * feature of its kind was removed, the schema version goes back.
  * Expected errors: `StorageError` (`corrupt`).
  */
-export async function loadBook(database: Database, meta: StoreMeta, forRewind: boolean): Promise<StoreBook> {
+export async function loadBook(
+  database: Database,
+  meta: StoreMeta,
+  { forRewind, logger }: { readonly forRewind: boolean; readonly logger: Logger },
+): Promise<StoreBook> {
   const { firstHeight, schemaVersion } = meta;
   const latestIndexedHeight = await readOne(database, single.progress);
   if (latestIndexedHeight === undefined) throw corruptRecord('progress record', undefined, 'it is missing');
@@ -254,7 +260,11 @@ export async function loadBook(database: Database, meta: StoreMeta, forRewind: b
     // What is above `keep` is yet to be removed.
     const { from, next, keep = record.to } = record;
     const run = { firstHeight: from, latestIndexedHeight: next - 1, to: keep };
-    open.push({ record, line: await readLine(database, run, forRewind) });
+    const line = await unlessDamaged(
+      () => readLine(database, run, false),
+      ({ damage, height }) => logger.warn({ from, to: record.to, height, damage }, 'a range begins anew'),
+    );
+    open.push(line === undefined ? emptied(record, true) : { record, line });
   }
   const unproven = await readUnproven(database);
   const book = { live, accounts, published, plans, open, unproven };

@@ -115,6 +115,12 @@ export function emptyLine(from: number): LineState {
   return { latestIndexedHeight: from - 1, latestBlock: undefined, above: new Map(), damaged: false };
 }
 
+/** An open range whose blocks are to be removed, and the range itself if `isDropped`. */
+export function emptied(record: OpenRecord, isDropped: boolean): OpenState {
+  const { from } = record;
+  return { record: { ...record, next: from, keep: from - 1, isDropped }, line: emptyLine(from) };
+}
+
 /** A range that was not open before. Expected errors: `RangeTakenError`. */
 export function newRange(book: StoreBook, { from, to }: HeightRange): OpenState {
   const isRange = Number.isSafeInteger(from) && Number.isSafeInteger(to) && from >= 0 && to >= from;
@@ -150,8 +156,7 @@ export function withRangeChange(
     const open = openAt(after, { from, to });
     if (open === undefined) continue;
     const isDropped = !failed.some((other) => other.from === from && other.to === to);
-    const record = { ...open.record, next: from, keep: from - 1, isDropped };
-    after = withOpen(after, { record, line: emptyLine(from) });
+    after = withOpen(after, emptied(open.record, isDropped));
   }
   return after === book ? book : settled(after);
 }
