@@ -14,7 +14,7 @@ function watching(port: number, flags: readonly string[], change: Partial<Termin
   const { terminal, printed } = recordingTerminal({ signal: ending.signal, ...change });
   const ended = runCommandLine(['status', '--watch', '--api-port', String(port), ...flags], terminal);
   const sees = (text: string): Promise<true> =>
-    eventually(() => (printed.out.includes(text) || printed.err.includes(text) ? true : undefined));
+    eventually(() => printed.out.includes(text) || printed.err.includes(text));
   return { printed, ended, sees, end: () => ending.abort() };
 }
 
