@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { sleep, systemClock } from '../../../src/runtime/index.js';
 import { seededRandom } from '../../../src/runtime/random.js';
-import { AccountIndexBuilder, LevelIndexStore, StorageError } from '../../../src/storage/index.js';
-import type { FoundDamage } from '../../../src/storage/index.js';
+import { AccountIndexBuilder, StorageError } from '../../../src/storage/index.js';
+import type { FoundDamage, LevelIndexStore } from '../../../src/storage/index.js';
 import type { AccountIndex } from '../../../src/storage/port/AccountIndex.js';
 import { accountChain } from '../../support/accountChain.js';
 import { MemoryDatabase } from '../../support/memoryDatabase.js';

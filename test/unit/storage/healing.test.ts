@@ -3,8 +3,8 @@ import { cp, lstat, readdir, readFile, rm, symlink, writeFile } from 'node:fs/pr
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { seededRandom } from '../../../src/runtime/random.js';
-import { LevelIndexStore, rangesInWords } from '../../../src/storage/index.js';
-import type { Entry, FoundDamage } from '../../../src/storage/index.js';
+import { rangesInWords } from '../../../src/storage/index.js';
+import type { Entry, FoundDamage, LevelIndexStore } from '../../../src/storage/index.js';
 import { MemoryDatabase } from '../../support/memoryDatabase.js';
 import { commitThrough, heal } from '../../support/ranges.js';
 import { eventually } from '../../support/program.js';

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { LevelIndexStore } from '../../../src/storage/index.js';
-import type { HeightRange } from '../../../src/storage/index.js';
+import type { HeightRange, LevelIndexStore } from '../../../src/storage/index.js';
 import { Crash, CrashingDatabase } from '../../support/crashingDatabase.js';
 import { MemoryDatabase } from '../../support/memoryDatabase.js';
 import { blocksIn, commitThrough, heal } from '../../support/ranges.js';
