@@ -156,3 +156,8 @@ export async function eventually<T>(read: () => Promise<T | undefined> | T | und
     );
   }
 }
+
+/** Asks until it holds, as `eventually` does. */
+export async function until(holds: () => Promise<boolean> | boolean): Promise<void> {
+  await eventually(async () => ((await holds()) ? true : undefined));
+}
