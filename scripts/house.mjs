@@ -58,7 +58,7 @@ const subFloors = {
   app: [['stores'], ['health'], ['line', 'threads', 'doctor'], ['lifecycle', 'guard']],
   cli: [
     ['commands'],
-    ['completion', 'export'],
+    ['export'],
     // The table of commands, which loads their code lazily.
     ['commands.ts'],
     ['output'],

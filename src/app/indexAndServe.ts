@@ -17,7 +17,7 @@ import { storePathOf } from './lifecycle/daemonRecord.js';
 import { watchDescriptors } from './lifecycle/watchDescriptors.js';
 import { readShippedSporks } from './lifecycle/knownBlocks.js';
 import type { ServiceNotifier } from './lifecycle/openServiceNotifier.js';
-import { hasReachedStop, openUpstream, runIndexing, userAgent } from './line/runIndexing.js';
+import { hasReachedStop, openUpstream, runIndexing } from './line/runIndexing.js';
 import { startServers } from './startServers.js';
 import { openQueueToWork, openReplicaToRead } from './stores/databases.js';
 import { openStoreToIndex } from './stores/openStore.js';
@@ -131,7 +131,7 @@ function startReaderThread(
     readonly ports: DaemonPorts;
   },
 ): ReaderThread {
-  const { accessNodes, access, api, chainId, dataDir, log, store } = config;
+  const { api, log } = config;
   const { corsOrigins, ratePerSecondPerAddress } = api;
   const forwards = api.forward || api.forwardRest !== undefined;
   const secrets = () => ({
@@ -141,15 +141,9 @@ function startReaderThread(
   const { forwarded: forwardSockets, perPort: maxConnections } = descriptors.shares();
   const readers = keepReaderThread(
     {
-      accessNodes,
-      api: { ...api, forwardSockets },
+      config,
+      forwardSockets,
       settings: { corsOrigins, ratePerSecondPerAddress, maxConnections, logLevel: log.level, ...secrets() },
-      chainId,
-      version: programVersion(),
-      userAgent: userAgent(),
-      storePath: storePathOf(dataDir),
-      storeUrl: api.store ?? store,
-      maxMessageBytes: access.maxMessageBytes,
     },
     { ...common, start: ports.startReader ?? startWorker },
   );

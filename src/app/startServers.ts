@@ -77,8 +77,8 @@ async function serveReaders(config: DaemonConfig, parts: ServedParts): Promise<R
   const { health, lifecycle, listener, network, prover, readers, window } = parts;
   if (readers === undefined) return undefined;
   const serving = readers.serve({
-    moment: () => readableIndex(config, parts),
-    surroundings: () => ({
+    state: () => ({
+      ...readableIndex(config, parts),
       isReady: health.readiness().ready,
       // One interface must not give answers from two chains.
       forwardingOff: network.chain.chainReplaced()?.message,
@@ -94,6 +94,6 @@ async function serveReaders(config: DaemonConfig, parts: ServedParts): Promise<R
   window.onMoved(() => readers.notify());
   listener.onSealed(() => readers.notify());
   prover?.onProven(() => readers.notify());
-  network.onAnswering(() => readers.notifyOfSurroundings());
+  network.onAnswering(() => readers.notify());
   return serving;
 }

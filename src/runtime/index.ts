@@ -27,6 +27,7 @@ export {
   outOfDescriptors,
   packageRoot,
   programVersion,
+  userAgent,
 } from './process.js';
 export { readNamedFile } from './readNamedFile.js';
 export { Output } from './output/Output.js';

@@ -15,6 +15,11 @@ export function programVersion(): string {
   return manifest.version;
 }
 
+/** The user agent that nodes see. */
+export function userAgent(): string {
+  return `flow-collection-indexer/${programVersion()}`;
+}
+
 /**
  * Major versions of Node.js with releases in which any client can crash an HTTP/2 server (nodejs/node#64850): seen in
  * 22.23.3 and 26.8.1.

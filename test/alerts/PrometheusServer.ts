@@ -58,7 +58,7 @@ export class PrometheusServer {
     await eventually(async () => {
       if (server.#hasEnded) throw new Error(`Prometheus has ended: ${server.#said}`);
       const answer = await fetch(`${server.url}/-/ready`).catch(() => undefined);
-      return answer?.ok === true ? true : undefined;
+      return answer?.ok === true;
     });
     return server;
   }

@@ -1,7 +1,8 @@
+import type { DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
 import { atEnd } from '../support/cleanup.js';
 import { lastingPort } from '../support/lastingPort.js';
-import { eventually, Program, programPath } from '../support/program.js';
-import { listening, startArguments } from '../support/runningDaemon.js';
+import { Program, programPath, runProgram, scratchDirectory } from '../support/program.js';
+import { devnetForTest, listening, startArguments } from '../support/runningDaemon.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';
 import type { PrometheusServer } from './PrometheusServer.js';
 
@@ -33,6 +34,11 @@ export interface Outcome {
 /** What takes longer does not come at all. */
 const LIMIT_MS = 120_000;
 const LOOK_EVERY_MS = 100;
+
+/** What most scenes index. */
+export const chain = {
+  ...{ seed: 21, startHead: 60, paused: true, executionDataLag: -4, sealedLag: 0 },
+} satisfies DevnetOptions;
 
 interface StartedAs {
   readonly args: readonly string[];
@@ -68,6 +74,19 @@ export class Stage {
     this.#daemons.set(instance, { args, nodeFlags, daemon });
     this.prometheus.add(instance);
     return instance;
+  }
+
+  /** A node of the usual chain, but for these options, and before it a daemon that has indexed all of it, and is ready. */
+  async startUsual(
+    options: DevnetOptions = {},
+    flags: readonly string[] = [],
+    nodeFlags: readonly string[] = [],
+  ): Promise<{ readonly devnet: DevnetHandle; readonly instance: string }> {
+    const devnet = await devnetForTest({ ...chain, ...options });
+    const from = ['--start-height', '0', ...flags];
+    const instance = await this.start(devnet, scratchDirectory(), from, nodeFlags);
+    await this.daemon(instance).ready();
+    return { devnet, instance };
   }
 
   daemon(instance: string): RunningDaemon {
@@ -178,14 +197,12 @@ async function begin(args: readonly string[], nodeFlags: readonly string[]): Pro
   return listening(program);
 }
 
-export function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
+/** Runs a command to its end, which must be a good one. */
+export async function succeeds(...args: readonly string[]): Promise<void> {
+  const { code, stderr } = await runProgram(args);
+  if (code !== 0) throw new Error(stderr);
 }
 
-/** Waits until a daemon is ready. */
-export function ready(daemon: RunningDaemon): Promise<true> {
-  return eventually(async () => {
-    const answer = await daemon.health('/readyz').catch(() => undefined);
-    return answer?.status === 200 ? true : undefined;
-  });
+export function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
 }

@@ -27,12 +27,6 @@ const MEMORY_POLL_MS = 50;
 /** All blocks are of one shape: the mean of a few is that of all. */
 const PAYLOAD_SAMPLES = 100;
 
-interface Tenth {
-  readonly heightsPerSecond: number;
-  /** The most memory in this tenth that no file backs. */
-  readonly peakAnonymousMiB: number;
-}
-
 await bench(
   {
     title: 'Growth',
@@ -50,7 +44,8 @@ await bench(
     const dataDir = freshDirectory();
     const daemon = await startDaemon({ node: node.address, mode: 'edi-only', dataDir });
     const pid = daemon.process.pid ?? 0;
-    const tenths: Tenth[] = [];
+    // With the most memory that no file backs.
+    const tenths: { readonly heightsPerSecond: number; readonly peakAnonymousMiB: number }[] = [];
     for (let tenth = 1; tenth <= TENTHS; tenth += 1) {
       let peakAnonymousMiB = 0;
       const poll = (): void => void (peakAnonymousMiB = Math.max(peakAnonymousMiB, anonymousMiB(pid)));
@@ -83,7 +78,7 @@ await bench(
           title: 'Tenth by tenth',
           columns: ['tenth', 'heights/s', 'anonymous memory, MiB'],
           rows: tenths.map((tenth, index) => [
-            ...[String(index + 1), digits(tenth.heightsPerSecond), digits(tenth.peakAnonymousMiB)],
+            ...[index + 1, tenth.heightsPerSecond, tenth.peakAnonymousMiB].map(digits),
           ]),
         },
         {

@@ -45,9 +45,8 @@ const { values: args } = scriptOptions({
 });
 if (!(args.mode in modeFlags))
   fail(`unknown mode ${args.mode}; there are: ${Object.keys(modeFlags).join(', ')}`);
-if (!(args.profile in profiles)) {
+if (!(args.profile in profiles))
   fail(`unknown profile ${args.profile}; there are: ${Object.keys(profiles).join(', ')}`);
-}
 const heights = Number(args.heights);
 if (!Number.isSafeInteger(heights) || heights < 1) fail('--heights must be a whole number from 1 on');
 
@@ -68,10 +67,8 @@ const found = readdirSync(directory).find((file) => file.split('.').at(-3) === S
 if (found === undefined) throw new Error(`the profiler left nothing of the ${thread.name} thread`);
 const out = resolve(ROOT, args.out);
 mkdirSync(out, { recursive: true });
-const name = join(
-  out,
-  `${reads === undefined ? args.mode : `reads-${reads}-${over}`}-${args.profile}-${heights}`,
-);
+const what = reads === undefined ? args.mode : `reads-${reads}-${over}`;
+const name = join(out, `${what}-${args.profile}-${heights}`);
 copyFileSync(join(directory, found), `${name}.cpuprofile`);
 
 const functions = selfTimes(JSON.parse(readFileSync(`${name}.cpuprofile`, 'utf8')) as CpuProfile);
@@ -104,22 +101,14 @@ process.stdout.write(
 );
 process.exit(0);
 
-/** What was done under the profiler. */
-interface Work {
-  readonly title: string;
-  readonly unit: 'height' | 'read';
-  readonly count: number;
-  readonly perSecond: number;
-}
-
-async function catchUp(): Promise<Work> {
+async function catchUp() {
   const run = await drain({ node: node.address, mode: args.mode as Mode, heights, nodeFlags });
   const title = `${args.mode}, ${heights} heights of the profile ${args.profile}`;
   return { title, unit: 'height', count: heights, perSecond: run.heightsPerSecond };
 }
 
 /** The store is filled by a process that is not profiled. */
-async function answerReads(kind: ReadKind, over: (typeof OVER)[number]): Promise<Work> {
+async function answerReads(kind: ReadKind, over: (typeof OVER)[number]) {
   const profile = args.profile as ProfileName;
   const daemon = { node: node.address, mode: 'edi-only' as Mode, dataDir: join(directory, 'store') };
   const filling = await startDaemon(daemon);

@@ -200,13 +200,8 @@ async function followTip(heights: number) {
 }
 
 async function checkSeconds(rounds: number): Promise<number> {
-  const node = await startBenchNode({
-    seed: SEED,
-    profile: 'dense',
-    heights: 100,
-    hashedIds: true,
-    certificatesEvery: 1,
-  });
+  const certified = { hashedIds: true, certificatesEvery: 1 };
+  const node = await startBenchNode({ seed: SEED, profile: 'dense', heights: 100, ...certified });
   const dataDir = freshDirectory();
   const daemon = await startDaemon({ node: node.address, mode: 'edi-only', dataDir, startHeight: 0 });
   while (sumOfMetrics(await daemon.metrics(), 'proven_height ') < PROVEN_HEIGHT) await sleep(100);

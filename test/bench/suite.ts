@@ -16,7 +16,7 @@ import { join } from 'node:path';
 import { format, resolveConfig } from 'prettier';
 import { ROOT, scratch, startScript } from './lib/processes.js';
 import { formatFigures, isMet, performancePage } from './lib/report.js';
-import type { Machine, Measured, Report } from './lib/report.js';
+import type { Measured, Report } from './lib/report.js';
 import { scriptOptions } from '../support/scriptOptions.js';
 
 /** In the order of the report. Each is a script beside this one, and runs alone too: `npx tsx test/bench/NAME.ts`. */
@@ -73,28 +73,22 @@ async function run(name: string): Promise<Report> {
 /** Kept at once: a bench that fails later loses nothing. */
 async function keep(name: string, report: Report): Promise<void> {
   const results = readResults();
-  results[name] = { ...machine(), report };
-  const inOrder = BENCHES.filter((bench) => results[bench] !== undefined);
-  const sorted = Object.fromEntries(inOrder.map((bench) => [bench, results[bench]]));
-  const text = await format(JSON.stringify(sorted), {
-    ...(await resolveConfig(RESULTS)),
-    filepath: RESULTS,
-  });
-  writeFileSync(RESULTS, text);
-}
-
-function readResults(): Record<string, Measured> {
-  return existsSync(RESULTS) ? (JSON.parse(readFileSync(RESULTS, 'utf8')) as Record<string, Measured>) : {};
-}
-
-function machine(): Machine {
-  return {
+  results[name] = {
     date: new Date().toISOString().slice(0, 10),
     processors: `${cpus().length} × ${cpus()[0]?.model.trim() ?? 'unknown'}`,
     memoryGiB: Math.round(totalmem() / 1024 ** 3),
     system: `${type()} ${release().split('-')[0] ?? ''}`,
     node: process.version,
+    report,
   };
+  const inOrder = BENCHES.filter((bench) => results[bench] !== undefined);
+  const sorted = Object.fromEntries(inOrder.map((bench) => [bench, results[bench]]));
+  const how = { ...(await resolveConfig(RESULTS)), filepath: RESULTS };
+  writeFileSync(RESULTS, await format(JSON.stringify(sorted), how));
+}
+
+function readResults(): Record<string, Measured> {
+  return existsSync(RESULTS) ? (JSON.parse(readFileSync(RESULTS, 'utf8')) as Record<string, Measured>) : {};
 }
 
 async function writePage(): Promise<void> {
@@ -102,7 +96,7 @@ async function writePage(): Promise<void> {
   const results = readResults();
   const absent = BENCHES.filter((name) => results[name] === undefined);
   const style = (await resolveConfig(path)) ?? {};
-  writeFileSync(path, await performancePage({ measured: Object.values(results), absent }, style));
+  writeFileSync(path, await performancePage(Object.values(results), absent, style));
 }
 
 function fail(message: string): never {

@@ -28,14 +28,6 @@ interface Scene {
   readonly heights: number;
 }
 
-/** Milliseconds that this share of all do not exceed. */
-interface Times {
-  /** In the daemon, from the receipt of a collection, each of them, to its durable commit. */
-  inside(share: number): number;
-  /** From the node's sending of the last collection to the first 200. */
-  outside(share: number): number;
-}
-
 /** Blocks whose collections come some time after them. */
 const FRESH = {
   ...{ profile: 'dense' as const, history: HISTORY, warmUpHeights: 60 },
@@ -66,7 +58,7 @@ await bench(
   },
   async ({ quick }) => {
     const fresh = await followFresh({ ...FRESH, heights: quick ? FRESH.quickHeights : FRESH.heights });
-    const measured: { scene: Scene; times: Times }[] = [];
+    const measured: { scene: Scene; times: Awaited<ReturnType<typeof follow>> }[] = [];
     for (const scene of quick ? quickScenes : scenes) measured.push({ scene, times: await follow(scene) });
     const figuresAt = (intervalMs: number): Figure[] => {
       const ofScenes = measured.filter(({ scene }) => scene.intervalMs === intervalMs);
@@ -94,23 +86,15 @@ await bench(
         },
       ],
       figures: [
-        {
-          what: 'tip, fresh blocks, late, p50',
-          value: percentile(fresh.lateMs, 0.5),
-          unit: 'ms',
-          atMost: 40,
-        },
-        {
-          what: 'tip, fresh blocks, late, p99',
-          value: percentile(fresh.lateMs, 0.99),
-          unit: 'ms',
-          atMost: 120,
-        },
-        {
-          what: 'tip, fresh blocks, calls per collection',
-          value: fresh.callsPerCollection,
-          ...{ unit: 'calls', atMost: 2.5 },
-        },
+        ...(
+          [
+            ['late, p50', percentile(fresh.lateMs, 0.5), 'ms', 40],
+            ['late, p99', percentile(fresh.lateMs, 0.99), 'ms', 120],
+            ['calls per collection', fresh.callsPerCollection, 'calls', 2.5],
+          ] as const
+        ).map(([what, value, unit, atMost]) => ({
+          ...{ what: `tip, fresh blocks, ${what}`, value, unit, atMost },
+        })),
         ...figuresAt(50),
         ...figuresAt(800),
       ],
@@ -118,7 +102,8 @@ await bench(
   },
 );
 
-async function follow({ mode, profile, intervalMs, heights }: Scene): Promise<Times> {
+/** Milliseconds that a share of all do not exceed, in the daemon, and from the node's sending to the first 200. */
+async function follow({ mode, profile, intervalMs, heights }: Scene) {
   const node = await startTipNode({
     ...{ profile, blockIntervalMs: intervalMs, startHead: HISTORY },
     ...{ sealedLag: SEALED_LAG, executionDataLag: -SEALED_LAG },
@@ -153,8 +138,8 @@ async function follow({ mode, profile, intervalMs, heights }: Scene): Promise<Ti
   node.close();
   rmSync(dataDir, { recursive: true });
   return {
-    inside: (share) => quantile(during, share),
-    outside: (share) => percentile(outsideMs, share),
+    inside: (share: number) => quantile(during, share),
+    outside: (share: number) => percentile(outsideMs, share),
   };
 }
 

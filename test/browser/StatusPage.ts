@@ -52,7 +52,7 @@ export class StatusPage {
       text = await this.text();
       const has = (word: string | RegExp): boolean =>
         typeof word === 'string' ? text.includes(word) : word.test(text);
-      return words.every(has) ? true : undefined;
+      return words.every(has);
     });
     clearTimeout(deadline);
   }

@@ -79,7 +79,7 @@ async function daemonFor(node: RestNode, ...flags: string[]): Promise<RunningDae
   await daemon.reaches(TOP);
   await eventually(async () => {
     const { sealed } = await daemon.status();
-    return (sealed ?? 0) >= ROOT ? true : undefined;
+    return (sealed ?? 0) >= ROOT;
   });
   return daemon;
 }

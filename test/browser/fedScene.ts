@@ -1,7 +1,6 @@
 import type { FaultRule } from '../../src/devnet/index.js';
 import { scratchDirectory } from '../support/program.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
-import { until } from './scene.js';
 import type { Scene } from './scene.js';
 import { StatusPage } from './StatusPage.js';
 
@@ -15,7 +14,7 @@ export const fed: Scene = async (browser, options) => {
   await source.reaches(1_200);
   const peer = ['--peer', source.grpcAddress];
   const daemon = await startDaemon(startArguments(devnet, scratchDirectory(), ...flags, ...peer));
-  await until(daemon, ({ lastHour, lag, sources }) => {
+  await daemon.statusUntil(({ lastHour, lag, sources }) => {
     const first = lastHour.reduce((sum, minute) => sum + minute.peer.first, 0);
     return first > 100 && (lag ?? 9) < 3 && sources.peer.state === 'following';
   });

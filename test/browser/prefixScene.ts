@@ -3,7 +3,6 @@ import { servedBelow } from '../support/prefixProxy.js';
 import { scratchDirectory } from '../support/program.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 import { holds } from './report.js';
-import { until } from './scene.js';
 import type { Scene } from './scene.js';
 import { StatusPage } from './StatusPage.js';
 
@@ -11,7 +10,7 @@ import { StatusPage } from './StatusPage.js';
 export const prefix: Scene = async (browser, options) => {
   const devnet = await devnetForTest({ seed: 3, profile: 'dense', startHead: 300, blockIntervalMs: 400 });
   const daemon = await startDaemon(startArguments(devnet, scratchDirectory(), '--start-height', 'root'));
-  await until(daemon, ({ ready, lag }) => ready && (lag ?? 9) < 3);
+  await daemon.statusUntil(({ ready, lag }) => ready && (lag ?? 9) < 3);
   const { port } = new URL(daemon.apiUrl);
   for (const isReported of [false, true]) {
     const url = await servedBelow('/flow/mainnet', { port: Number(port) }, { isReported });

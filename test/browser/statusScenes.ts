@@ -4,7 +4,6 @@ import { eventually, scratchDirectory } from '../support/program.js';
 import { lastingPort } from '../support/lastingPort.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 import { holds } from './report.js';
-import { until } from './scene.js';
 import type { Scene } from './scene.js';
 import { StatusPage } from './StatusPage.js';
 
@@ -34,7 +33,7 @@ const following: Scene = async (browser, options) => {
   const [one, two] = [await devnetForTest({ ...chain, faults: [slow] }), await devnetForTest(chain)];
   const flags = ['--access-node', two.address, '--start-height', 'root', '--access-rate-per-second', '400'];
   const daemon = await startDaemon(startArguments(one, scratchDirectory(), ...flags));
-  await until(daemon, ({ ready, lag }) => ready && (lag ?? 9) < 3);
+  await daemon.statusUntil(({ ready, lag }) => ready && (lag ?? 9) < 3);
   const page = await StatusPage.open(browser, daemon.apiUrl, options);
   await page.says('Ready', '2 of 2 healthy', /Latest indexed\s+158,000,\d{3}\s+without a gap from/);
   const height = async (): Promise<string> =>
@@ -59,7 +58,7 @@ const behind: Scene = async (browser, options) => {
   });
   const flags = ['--start-height', 'root', '--window', '512'];
   const daemon = await startDaemon(startArguments(devnet, scratchDirectory(), ...flags));
-  await until(daemon, ({ latestIndexed, eta }) => (latestIndexed ?? 0) > 500 && eta !== null);
+  await daemon.statusUntil(({ latestIndexed, eta }) => (latestIndexed ?? 0) > 500 && eta !== null);
   const page = await StatusPage.open(browser, daemon.apiUrl, options);
   await page.says('Catching up', 'behind', /Behind\s+99,9\d\d,\d{3}/, /\d+ d( \d+ h)?\s+at /, 'under 0.1 %');
   await page.isFine('far-behind');
@@ -74,7 +73,7 @@ const filling: Scene = async (browser, options) => {
   const dataDir = scratchDirectory();
   const flags = ['--start-height', '52000', '--backfill-window', '8', '--backfill-parallel-ranges', '3'];
   const daemon = await startDaemon(startArguments(devnet, dataDir, ...flags, '--backfill', '20000..45000'));
-  await until(daemon, ({ backfill }) => backfill.ranges.some(({ next, from }) => next > from + 20));
+  await daemon.statusUntil(({ backfill }) => backfill.ranges.some(({ next, from }) => next > from + 20));
   const page = await StatusPage.open(browser, daemon.apiUrl, options);
   await page.says('being filled in', 'heights of history to fill in', 'planned');
   const labels = (await page.strip()).map((label) => label.replace(/^.*: /, ''));
@@ -97,8 +96,7 @@ const stuck: Scene = async (browser, options) => {
   const daemon = await startDaemon(
     startArguments(devnet, scratchDirectory(), '--start-height', 'root', '--no-edi'),
   );
-  await until(
-    daemon,
+  await daemon.statusUntil(
     ({ oldestMissing, reasons }) => (oldestMissing?.ageSeconds ?? 0) > 11 && reasons.length > 1,
   );
   const page = await StatusPage.open(browser, daemon.apiUrl, options);
@@ -139,7 +137,7 @@ const nodes: Scene = async (browser, options) => {
   const daemon = await startDaemon(
     startArguments(sound, scratchDirectory(), ...flags, '--start-height', 'root', '--no-edi'),
   );
-  await until(daemon, ({ endpoints }) => {
+  await daemon.statusUntil(({ endpoints }) => {
     const [, lying, refusing, limited, gone] = endpoints;
     return (
       lying?.state === 'set_aside' &&
@@ -160,7 +158,7 @@ const down: Scene = async (browser, options) => {
   const [one, two] = [await devnetForTest(chain), await devnetForTest(chain)];
   const flags = ['--access-node', two.address, '--start-height', 'root'];
   const daemon = await startDaemon(startArguments(one, scratchDirectory(), ...flags));
-  await until(daemon, ({ ready }) => ready);
+  await daemon.statusUntil(({ ready }) => ready);
   const page = await StatusPage.open(browser, daemon.apiUrl, options);
   await page.says('Ready');
   await Promise.all([one.kill(), two.kill()]);

@@ -3,7 +3,6 @@ import { lastingPort } from '../support/lastingPort.js';
 import { eventually, runProgram, scratchDirectory } from '../support/program.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 import { holds } from './report.js';
-import { until } from './scene.js';
 import type { Scene } from './scene.js';
 import { StatusPage } from './StatusPage.js';
 
@@ -19,7 +18,7 @@ const gone: Scene = async (browser, options) => {
     all[index - 1] === '--api-port' ? port : arg,
   );
   const first = await startDaemon(args);
-  await until(first, ({ ready }) => ready);
+  await first.statusUntil(({ ready }) => ready);
   const page = await StatusPage.open(browser, first.apiUrl, options);
   await page.says('Ready');
 

@@ -6,7 +6,7 @@ import { listening, startArguments } from '../support/runningDaemon.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';
 import { storeFlags } from '../support/storeDump.js';
 import { TcpFaults } from '../support/tcpFaults.js';
-import { demand } from './demand.js';
+import { demand } from '../support/campaign.js';
 import { run } from './World.js';
 import type { World } from './World.js';
 
@@ -123,11 +123,11 @@ export class Cluster {
 
   /** Waits for it within the time of the scene. Expected errors: `Verdict`. */
   async until(what: string, holds: () => Promise<boolean>): Promise<void> {
-    const isThere = await eventually(async () => {
-      if (await holds().catch(() => false)) return true;
-      return performance.now() > this.#untilMs ? false : undefined;
+    const outcome = await eventually(async () => {
+      if (await holds().catch(() => false)) return 'holds';
+      return performance.now() > this.#untilMs && 'too late';
     });
-    if (isThere) return;
+    if (outcome === 'holds') return;
     const state = JSON.stringify({
       coverage: await this.coverage().catch(String),
       open: await this.openRanges().catch(String),

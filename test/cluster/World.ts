@@ -9,7 +9,7 @@ import { ownServer } from '../support/postgresServer.js';
 import { Program } from '../support/program.js';
 import { startArguments } from '../support/runningDaemon.js';
 import { storeFlags } from '../support/storeDump.js';
-import { demand } from './demand.js';
+import { demand } from '../support/campaign.js';
 
 /** Room for the databases of a few scenes. */
 const SMALL_DISK_MIB = 3_000;

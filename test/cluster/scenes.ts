@@ -5,7 +5,7 @@ import type { Dice } from '../simulation/Dice.js';
 import { asAdmin } from '../support/postgresServer.js';
 import { Program } from '../support/program.js';
 import type { Cluster, Member } from './Cluster.js';
-import { demand } from './demand.js';
+import { demand } from '../support/campaign.js';
 
 /** Within which a dead worker's ranges run again, and a dead leader is replaced. */
 const TAKEOVER_LIMIT_MS = 12_000;

@@ -5,6 +5,7 @@ import type { ChainGenerator } from '../../src/devnet/index.js';
 import { silentLogger } from '../../src/observability/index.js';
 import { systemClock } from '../../src/runtime/index.js';
 import { LevelIndexStore, verifyStore } from '../../src/storage/index.js';
+import { demand } from '../support/campaign.js';
 import { chainEntries, storePath } from '../support/storeDump.js';
 import type { Witness } from './Witness.js';
 import { digestOf } from '../support/storeDigest.js';
@@ -12,11 +13,6 @@ import { digestOf } from '../support/storeDigest.js';
 export const CHAIN_ID = 'flow-localnet';
 export const FIRST_HEIGHT = 1;
 export const LAST_HEIGHT = 160;
-
-/** The store is not what it must be. */
-export class Verdict extends Error {
-  override readonly name = 'Verdict';
-}
 
 export interface Doubts {
   readonly mayLie?: boolean;
@@ -158,10 +154,6 @@ async function verify(path: string): Promise<void> {
   const report = await verifyStore({ path, chainId: CHAIN_ID }, { logger: silentLogger });
   const [damage] = report.damages;
   demand(damage === undefined, `verify finds ${report.damageCount} damages, first: ${damage?.message ?? ''}`);
-}
-
-export function demand(condition: boolean, what: string): asserts condition {
-  if (!condition) throw new Verdict(what);
 }
 
 function hex(key: Uint8Array): string {

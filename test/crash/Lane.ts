@@ -5,12 +5,13 @@ import { daemonSettings, flagOf } from '../../src/config/index.js';
 import { startDevnet } from '../../src/devnet/index.js';
 import type { DevnetHandle, FaultRule } from '../../src/devnet/index.js';
 import { messageOf } from '../../src/runtime/index.js';
+import { demand, Verdict } from '../support/campaign.js';
 import { getJson } from '../support/httpProbe.js';
 import { Program } from '../support/program.js';
 import { storePath } from '../support/storeDump.js';
 import type { Dice } from '../simulation/Dice.js';
 import type { Failpoint } from './failpoints.js';
-import { demand, FIRST_HEIGHT, Judge, LAST_HEIGHT, Verdict } from './Judge.js';
+import { FIRST_HEIGHT, Judge, LAST_HEIGHT } from './Judge.js';
 import type { Doubts, Found } from './Judge.js';
 import type { CrashPlan } from './Steps.js';
 import { newestLog } from './steppedDatabase.js';
@@ -191,7 +192,7 @@ export class Lane {
 }
 
 /** A passage and a time for one crash at this step. */
-export function planOf({ name, passagesMax, underWayMaxMs = 0 }: Failpoint, dice: Dice): CrashPlan {
+export function planOf({ name, passagesMax, underWayMaxMs }: Failpoint, dice: Dice): CrashPlan {
   return {
     failpoint: name,
     // Early ones more often: later runs of a long chain are much alike.

@@ -1,6 +1,7 @@
 import type { Program } from '../support/program.js';
 import type { Dice } from '../simulation/Dice.js';
-import { demand, LAST_HEIGHT } from './Judge.js';
+import { demand } from '../support/campaign.js';
+import { LAST_HEIGHT } from './Judge.js';
 import type { Lane } from './Lane.js';
 import { anySettings } from './stories.js';
 import type { Story } from './stories.js';

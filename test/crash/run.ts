@@ -6,9 +6,8 @@
 //     --only NAME      a failpoint, or the beginning of several: commit
 //     --workers N      processes that do the work [2, or 1 on one processor]
 //     --report FILE    writes the result as JSON
-import { conclude, textOf, wholeNumber, Worker, WORKERS, serveWork } from '../support/campaign.js';
+import { conclude, serveWork, textOf, Verdict, wholeNumber, Worker, WORKERS } from '../support/campaign.js';
 import { failpoints } from './failpoints.js';
-import { Verdict } from './Judge.js';
 import { Lane } from './Lane.js';
 import { play } from './play.js';
 import { randomKills } from './randomKills.js';

@@ -5,7 +5,8 @@ import { ScrapedMetrics } from '../support/scrapedMetrics.js';
 import type { Dice } from '../simulation/Dice.js';
 import { failpointOf } from './failpoints.js';
 import type { Failpoint, StoryName } from './failpoints.js';
-import { demand, FIRST_HEIGHT, LAST_HEIGHT } from './Judge.js';
+import { demand } from '../support/campaign.js';
+import { FIRST_HEIGHT, LAST_HEIGHT } from './Judge.js';
 import { planOf } from './Lane.js';
 import type { DaemonSettings, Lane } from './Lane.js';
 import type { CrashPlan } from './Steps.js';
@@ -32,6 +33,11 @@ async function dies(lane: Lane, program: Program, witness: Witness): Promise<boo
   if (code === 'SIGKILL' && witness.end?.testimony === 'dies') return true;
   demand(code === 0, `the process ended with ${code}: ${program.stderr || program.stdout.slice(-2_000)}`);
   return false;
+}
+
+/** Lets a process die at a step that it is sure to take. */
+async function diesAt({ name }: Failpoint, lane: Lane, program: Program, witness: Witness): Promise<void> {
+  demand(await dies(lane, program, witness), `the step ${name} was never taken`);
 }
 
 /** Looks at what the crash left, in half of the cases without what had not been synced, and lets it be repaired. */
@@ -92,8 +98,7 @@ async function stop(failpoint: Failpoint, lane: Lane, dataDir: string, dice: Dic
     ...planOf(failpoint, dice),
     ...(isAsked ? { stopAtCommit: dice.whole(1, 4) } : {}),
   };
-  const hasDied = await dies(lane, lane.startStepped(dataDir, anySettings(dice), plan), witness);
-  demand(hasDied, `the step ${failpoint.name} was never taken`);
+  await diesAt(failpoint, lane, lane.startStepped(dataDir, anySettings(dice), plan), witness);
   await judge(lane, dataDir, witness, dice);
   return 1;
 }
@@ -105,8 +110,7 @@ async function rewind(failpoint: Failpoint, lane: Lane, dataDir: string, dice: D
   const witness = new Witness();
   const plan = planOf(failpoint, dice);
   const passage = to <= DEEP_REWIND_MAX ? plan.passage : 1;
-  const hasDied = await dies(lane, lane.rewindStepped(dataDir, to, { ...plan, passage }), witness);
-  demand(hasDied, `the step ${failpoint.name} was never taken`);
+  await diesAt(failpoint, lane, lane.rewindStepped(dataDir, to, { ...plan, passage }), witness);
   if (dice.chance(0.5)) lane.losePower(dataDir, witness, dice);
   const found = await lane.examine(dataDir, new Witness());
   const isIntended = witness.writes.includes('rewind.intent');
@@ -129,12 +133,8 @@ async function reopen(failpoint: Failpoint, lane: Lane, dataDir: string, dice: D
   const witness = new Witness();
   const rewinding = lane.rewindStepped(dataDir, to, { ...before, passage: 1 });
   demand(await dies(lane, rewinding, witness), 'the rewind was not cut off');
-  const hasDied = await dies(
-    lane,
-    lane.startStepped(dataDir, anySettings(dice), planOf(failpoint, dice)),
-    witness,
-  );
-  demand(hasDied, `the step ${failpoint.name} was never taken`);
+  const reopening = lane.startStepped(dataDir, anySettings(dice), planOf(failpoint, dice));
+  await diesAt(failpoint, lane, reopening, witness);
   if (dice.chance(0.5)) lane.losePower(dataDir, witness, dice);
   const found = await lane.examine(dataDir, new Witness());
   demand(found.watermark === to, `the watermark is ${found.watermark} after a rewind to ${to}`);
@@ -164,14 +164,14 @@ async function anew(failpoint: Failpoint, lane: Lane, dataDir: string, dice: Dic
   ]);
   const settings = { ...anySettings(dice), window: '64', 'edi.enabled': 'false' };
   const program = lane.startStepped(dataDir, settings, planOf(failpoint, dice));
-  const ended = dies(lane, program, witness);
+  const ended = diesAt(failpoint, lane, program, witness);
   ended.catch(() => undefined);
   try {
     await allButTheGap(program, gap, lie);
   } finally {
     node.head.set(LAST_HEIGHT);
   }
-  demand(await ended, `the step ${failpoint.name} was never taken`);
+  await ended;
   if (dice.chance(0.5)) lane.losePower(dataDir, witness, dice);
   const found = await lane.examine(dataDir, witness, { mayLie: true });
   // What was durable above the watermark may have gone with the lie.
@@ -193,11 +193,11 @@ function lieAboveGap(chain: ChainGenerator, from: number): { readonly gap: numbe
 async function allButTheGap(program: Program, gap: number, lie: number): Promise<void> {
   await eventually(async () => {
     const metrics = await scrape(program);
-    return metrics.value('latest_indexed_height') === gap - 1 &&
+    return (
+      metrics.value('latest_indexed_height') === gap - 1 &&
       metrics.value('in_flight_heights') === 1 &&
       metrics.sum('heights_completed_total') === lie - FIRST_HEIGHT
-      ? true
-      : undefined;
+    );
   });
 }
 
@@ -210,8 +210,7 @@ async function prove(failpoint: Failpoint, lane: Lane, dataDir: string, dice: Di
   const witness = new Witness();
   // At its stop height the process would end at once.
   const settings = { ...anySettings(dice), stopHeight: String(LAST_HEIGHT + 1) };
-  const hasDied = await dies(lane, lane.startStepped(dataDir, settings, planOf(failpoint, dice)), witness);
-  demand(hasDied, `the step ${failpoint.name} was never taken`);
+  await diesAt(failpoint, lane, lane.startStepped(dataDir, settings, planOf(failpoint, dice)), witness);
   if (dice.chance(0.5)) lane.losePower(dataDir, witness, dice);
   const found = await lane.examine(dataDir, witness, { mayBeUnproven: true });
   demand(found.watermark === LAST_HEIGHT, `the watermark is ${found.watermark} while proofs are added`);
@@ -221,7 +220,7 @@ async function prove(failpoint: Failpoint, lane: Lane, dataDir: string, dice: Di
 
 /** Resolves once nothing is unproven; the process goes on for ever, and is told to stop. */
 async function allIsProven(program: Program): Promise<void> {
-  await eventually(async () => ((await scrape(program)).value('unproven_heights') === 0 ? true : undefined));
+  await eventually(async () => (await scrape(program)).value('unproven_heights') === 0);
   program.child.kill('SIGTERM');
 }
 

@@ -7,9 +7,12 @@ import { spawnSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { chosenFrom, conclude, playEach } from '../support/campaign.js';
-import { withCleanup } from '../support/cleanup.js';
+import { startDevnet } from '../../src/devnet/index.js';
+import { atEnd, withCleanup } from '../support/cleanup.js';
 import { deployFolder } from '../support/deployed.js';
 import { programPath, scratchDirectory } from '../support/program.js';
+import { GrpcProbe } from '../support/grpcProbe.js';
+import { startArguments, startDaemon } from '../support/runningDaemon.js';
 import { scriptOptions } from '../support/scriptOptions.js';
 
 const root = join(deployFolder, '..');
@@ -98,6 +101,20 @@ function promtool(): string {
   return `both configurations are valid, ${/\d+ rules found/.exec(words)?.[0] ?? 'no rules'}`;
 }
 
+/** The metrics of a real daemon that has something to tell: it has indexed, and was read. */
+async function metricsPage(): Promise<string> {
+  const devnet = await startDevnet({ startHead: 200, paused: true, sealedLag: 0 });
+  atEnd(() => devnet.close());
+  const daemon = await startDaemon(startArguments(devnet, scratchDirectory(), '--start-height', 'root'));
+  await daemon.reaches(200);
+  for (const path of ['/status', '/v1/blocks?height=final', '/v1/blocks/abc', '/nowhere'])
+    await fetch(daemon.apiUrl + path);
+  const probe = new GrpcProbe(daemon.grpcAddress);
+  atEnd(() => probe.close());
+  await probe.call('GetLatestBlock');
+  return (await fetch(`${daemon.metricsUrl}/metrics`)).text();
+}
+
 /** Every object that kubectl would send of a folder, checked as the server would: with unknown fields refused. */
 function kubernetes(name: string): string {
   const { stdout } = run('kubectl', ['kustomize', join(deployFolder, 'kubernetes', name)]);
@@ -107,7 +124,7 @@ function kubernetes(name: string): string {
   return `${stdout.split('\n---\n').length} objects`;
 }
 
-const checks: Readonly<Record<string, () => string>> = {
+const checks: Readonly<Record<string, () => string | Promise<string>>> = {
   'systemd, exposure': () => {
     const { stdout } = run('systemd-analyze', [
       ...['security', '--offline=true', '--no-pager', `--threshold=${MAX_EXPOSURE}`, unit],
@@ -153,7 +170,17 @@ const checks: Readonly<Record<string, () => string>> = {
     silent('docker', ['compose', '-f', join(deployFolder, 'compose/compose.yaml'), 'config', '--quiet']),
   'compose, PostgreSQL': () =>
     silent('docker', ['compose', '-f', join(deployFolder, 'compose/postgres.yaml'), 'config', '--quiet']),
-  'compose, Prometheus': promtool,
+  'Prometheus, configurations': promtool,
+  'Prometheus, rules': () =>
+    ['check', 'test']
+      .map((what) => {
+        const file = what === 'test' ? 'alerts.test.yml' : 'alerts.yml';
+        return run('promtool', [what, 'rules', join(deployFolder, 'prometheus', file)])
+          .words.split('\n')
+          .at(-1);
+      })
+      .join(', '),
+  'Prometheus, metrics': async () => silent('promtool', ['check', 'metrics'], { input: await metricsPage() }),
   'Kubernetes, leveldb': () => kubernetes('leveldb'),
   'Kubernetes, postgres': () => kubernetes('postgres'),
   'Kubernetes, monitoring': () => {
@@ -167,7 +194,7 @@ const checks: Readonly<Record<string, () => string>> = {
 const { values } = scriptOptions({ options: { only: { type: 'string' } } });
 const named = Object.entries(checks).map(([name, check]) => ({ name, check }));
 const chosen = chosenFrom(named, values.only, (name, only) => name.includes(only));
-const played = await playEach(chosen, ({ check }) => withCleanup(() => Promise.resolve(check())));
+const played = await playEach(chosen, ({ check }) => withCleanup(async () => check()));
 const failed = played.filter(({ failure }) => failure !== null).length;
 console.log(`${played.length - failed} passed, ${failed} failed`);
 conclude(failed);

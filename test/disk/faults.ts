@@ -24,6 +24,9 @@ const BEYOND = 700;
 /** Until the disk itself refuses. */
 const NO_PAUSE = ['--disk-min-free-bytes', '0'];
 
+const startNode = (): Promise<DevnetHandle> =>
+  devnetForTest({ seed: 42, profile: 'dense', startHead: BEFORE, paused: true, sealedLag: 0 });
+
 /** A fault that begins, and what ends it again. */
 type Fault = (dataDir: string, daemon: RunningDaemon) => Ended | Promise<Ended>;
 type Ended = () => void;
@@ -38,9 +41,7 @@ interface Running {
 
 /** A fault that befalls a daemon at work: it stops by itself, and once the fault is over a start is all it takes. */
 async function whileItRuns({ says, fault, dataDir: where, wrapper }: Running): Promise<Result> {
-  const devnet = await devnetForTest({
-    ...{ seed: 42, profile: 'dense', startHead: BEFORE, paused: true, sealedLag: 0 },
-  });
+  const devnet = await startNode();
   const dataDir = where?.() ?? scratchDirectory();
   const args = startArguments(devnet, dataDir, '--start-height', '0', ...NO_PAUSE);
   const daemon = await startDaemon(args, {}, wrapper);
@@ -76,9 +77,7 @@ const FILLER_BYTES = 17 * 1024 ** 2;
 
 /** A disk that is nearly full, in time: the daemon waits, and is served from meanwhile; nothing needs to be restarted. */
 async function whileItWaits(small: NonNullable<ReturnType<typeof smallFileSystem>>): Promise<Result> {
-  const devnet = await devnetForTest({
-    ...{ seed: 42, profile: 'dense', startHead: BEFORE, paused: true, sealedLag: 0 },
-  });
+  const devnet = await startNode();
   const dataDir = join(small.path, 'data');
   const flags = ['--start-height', '0', '--disk-min-free-bytes', '8MiB'];
   const daemon = await startDaemon(startArguments(devnet, dataDir, ...flags));
@@ -91,11 +90,7 @@ async function whileItWaits(small: NonNullable<ReturnType<typeof smallFileSystem
   const paused = await daemon.scrapeUntil((metrics) => metrics.value('in_flight_heights') > 0);
   expect(paused.value('disk_free_bytes')).toBeLessThan(8 * 1024 ** 2);
   expect(paused.value('disk_min_free_bytes')).toBe(8 * 1024 ** 2);
-  const { body, status } = await daemon.health('/readyz');
-  expect(status).toBe(503);
-  const { reasons } = body as { readonly reasons: readonly { code: string; message: string }[] };
-  const reason = reasons.find(({ code }) => code === 'disk_low');
-  expect(reason?.message).toMatch(
+  expect((await daemon.reason('disk_low')).message).toMatch(
     /^indexing is paused: \d MiB are free on the disk of .*, and 10 MiB are needed/,
   );
   // What it has is served.
@@ -119,9 +114,7 @@ async function atStart(
   begin: () => () => void,
   wrapper?: readonly string[],
 ): Promise<Result> {
-  const devnet = await devnetForTest({
-    ...{ seed: 42, profile: 'dense', startHead: BEFORE, paused: true, sealedLag: 0 },
-  });
+  const devnet = await startNode();
   const args = startArguments(devnet, dataDir, '--start-height', '0', ...NO_PAUSE);
   expect(await runProgram([...args, '--stop-height', String(BEFORE)])).toMatchObject({ code: 0 });
   const end = begin();
@@ -197,9 +190,7 @@ const manyReaders: Fault = async (_, daemon) => {
 
 /** Readers do not take the files that the store needs: nothing stops, and nothing is to be done. */
 async function whileReadersStay(): Promise<Result> {
-  const devnet = await devnetForTest({
-    ...{ seed: 42, profile: 'dense', startHead: BEFORE, paused: true, sealedLag: 0 },
-  });
+  const devnet = await startNode();
   const dataDir = scratchDirectory();
   const args = startArguments(devnet, dataDir, '--start-height', '0', ...NO_PAUSE);
   const daemon = await startDaemon(args, undefined, fewFiles);

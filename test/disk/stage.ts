@@ -56,7 +56,7 @@ export class Stage {
       await daemon.reaches(height);
     }
     const note = join(storePath(killed), 'COVERAGE');
-    await eventually(() => (readFileSync(note, 'utf8').includes(`"to":${KILLED}}`) ? true : undefined));
+    await eventually(() => readFileSync(note, 'utf8').includes(`"to":${KILLED}}`));
     await daemon.program.stop('SIGKILL');
 
     devnet.node.head.set(FINAL);

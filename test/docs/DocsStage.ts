@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { DevnetHandle } from '../../src/devnet/index.js';
 import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
-import { eventually, scratchDirectory } from '../support/program.js';
+import { scratchDirectory } from '../support/program.js';
 import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 import type { DaemonHere } from '../support/runningDaemon.js';
 
@@ -50,10 +50,7 @@ export class DocsStage {
     const transactionId = collection.transactionIds.toString('hex', 0, 32);
     const { body } = await daemon.api(`/v1/transactions/${transactionId}`);
     // The account index follows the blocks.
-    await eventually(async () => {
-      const { accountIndex } = await daemon.status();
-      return accountIndex.state === 'complete' ? true : undefined;
-    });
+    await daemon.statusUntil(({ accountIndex }) => accountIndex.state === 'complete');
     return new DocsStage(node, daemon, dataDir, {
       NODE: node.address,
       HEIGHT: String(block.height),

@@ -9,8 +9,9 @@ import { blocksOf } from '../support/chainReference.js';
 import { atEnd } from '../support/cleanup.js';
 import { GrpcProbe, refusalOf } from '../support/grpcProbe.js';
 import { expectNoDamage } from '../support/provenStore.js';
-import { eventually, scratchDirectory } from '../support/program.js';
+import { scratchDirectory } from '../support/program.js';
 import {
+  daemonOn,
   devnetForTest,
   runDaemonHere,
   startArguments,
@@ -63,11 +64,8 @@ async function listedBy(daemon: DaemonHere, address: string, query: string): Pro
   }
 }
 
-const whenComplete = (daemon: DaemonHere): Promise<true> =>
-  eventually(async () => {
-    const { accountIndex } = await daemon.status();
-    return accountIndex.state === 'complete' ? true : undefined;
-  });
+const whenComplete = (daemon: DaemonHere): Promise<unknown> =>
+  daemon.statusUntil(({ accountIndex }) => accountIndex.state === 'complete');
 
 describe('the account index of a daemon', () => {
   it(
@@ -150,7 +148,7 @@ describe('the account index of a daemon', () => {
 
   it('is refused over gRPC, with what to do, where it is off', async () => {
     const devnet = await devnetForTest({ ...chainOptions, startHead: HEAD, paused: true });
-    const daemon = await startDaemonHere(startArguments(devnet, scratchDirectory()));
+    const daemon = await daemonOn(devnet);
     const grpc = new GrpcProbe(daemon.grpcAddress);
     atEnd(() => grpc.close());
     const service = 'flow_collection_indexer.v1.IndexAPI';

@@ -4,8 +4,8 @@ import { atEnd } from '../support/cleanup.js';
 import { GrpcProbe, refusalOf } from '../support/grpcProbe.js';
 import { lastingPort } from '../support/lastingPort.js';
 import { RestNode } from '../support/restNode.js';
-import { eventually, scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
+import { eventually } from '../support/program.js';
+import { daemonOn, devnetForTest } from '../support/runningDaemon.js';
 
 const HEAD = 60;
 const chain = { seed: 31, startHead: HEAD, paused: true } satisfies DevnetOptions;
@@ -15,7 +15,7 @@ it('leaves an access node alone whose chain began anew, and forwards nothing to 
   const devnet = await devnetForTest({ ...chain, port });
   const rest = await RestNode.start();
   const flags = ['--start-height', 'root', '--api-forward', '--api-forward-rest', rest.url];
-  const daemon = await startDaemonHere(startArguments(devnet, scratchDirectory(), ...flags));
+  const daemon = await daemonOn(devnet, ...flags);
   await daemon.reaches(HEAD);
   const probe = new GrpcProbe(daemon.grpcAddress);
   atEnd(() => probe.close());
@@ -28,6 +28,6 @@ it('leaves an access node alone whose chain began anew, and forwards nothing to 
   await devnetForTest({ ...chain, port, seed: 32, startHead: 20 });
   await daemon.program.sees(/access node is foreign and left out/);
   // The readers hear of it within half a second.
-  await eventually(async () => ((await overRest()) === 503 ? true : undefined));
+  await eventually(async () => (await overRest()) === 503);
   expect([await overGrpc(), await overRest()]).toEqual(['UNAVAILABLE', 503]);
 });

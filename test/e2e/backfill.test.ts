@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { BackfillStatus, StatusDocument } from '../../src/api/index.js';
+import type { BackfillStatus } from '../../src/api/index.js';
 import { runCommand } from '../support/commandLine.js';
-import { eventually, scratchDirectory } from '../support/program.js';
+import { scratchDirectory } from '../support/program.js';
 import {
   devnetForTest,
   runDaemonHere,
@@ -9,25 +9,10 @@ import {
   startDaemon,
   startDaemonHere,
 } from '../support/runningDaemon.js';
-import type { DaemonHere, RunningDaemon } from '../support/runningDaemon.js';
 import { dumpStore, firstDifference, storeFlags } from '../support/storeDump.js';
 
 const HISTORY = 1_200;
 const SEALED_LAG = 2;
-
-async function statusOf(daemon: DaemonHere | RunningDaemon): Promise<StatusDocument> {
-  return await daemon.status();
-}
-
-function until(
-  daemon: DaemonHere | RunningDaemon,
-  condition: (status: StatusDocument) => boolean,
-): Promise<StatusDocument> {
-  return eventually(async () => {
-    const status = await statusOf(daemon);
-    return condition(status) ? status : undefined;
-  });
-}
 
 describe('history', () => {
   it('is filled in while the tip is followed, through kill -9, to the store of a straight run', async () => {
@@ -45,23 +30,22 @@ describe('history', () => {
     const start = (...flags: string[]): string[] =>
       startArguments(devnet, dataDir, '--backfill-window', '16', '--backfill-parallel-ranges', '3', ...flags);
     const first = await startDaemon(start());
-    const begun = await until(first, ({ latestIndexed }) => latestIndexed !== null);
+    const begun = await first.statusUntil(({ latestIndexed }) => latestIndexed !== null);
     // The sealed head is finalized too, and may be told first.
     expect(begun.firstIndexed).toBeGreaterThanOrEqual(HISTORY - SEALED_LAG);
 
     const planned = await runCommand(['backfill', 'plan', '--everything', ...storeFlags(dataDir)]);
     expect(planned).toMatchObject({ code: 0, stderr: '' });
     expect(planned.stdout).toMatch(/^Plan 1: heights 0 to \d+, [\d,]+ in all, newest first\./);
-    await until(first, ({ backfill }) => backfill.ranges.some(({ next, from }) => next > from));
+    await first.statusUntil(({ backfill }) => backfill.ranges.some(({ next, from }) => next > from));
     await first.program.stop('SIGKILL');
 
     const second = await startDaemonHere(start());
     // Followed all the while.
-    const there = await until(second, ({ backfill }) => backfill.plans.length === 0);
+    const there = await second.statusUntil(({ backfill }) => backfill.plans.length === 0);
     expect(there.coverage).toEqual([{ from: 0, to: there.latestIndexed }]);
     expect(there).toMatchObject({ firstIndexed: 0, backfill: { missingHeights: 0, ranges: [] } });
-    const moved = await until(
-      second,
+    const moved = await second.statusUntil(
       ({ latestIndexed }) => (latestIndexed ?? 0) > (there.latestIndexed ?? 0),
     );
     expect(await second.program.stop()).toBe(0);
@@ -116,8 +100,7 @@ describe('history', () => {
     expect(await runCommand(['verify', ...storeFlags(dataDir)])).toMatchObject({ code: 0 });
 
     const daemon = await startDaemonHere(startArguments(devnet, dataDir, '--backfill', '5..9'));
-    const there = await until(
-      daemon,
+    const there = await daemon.statusUntil(
       ({ backfill: { plans }, coverage }) =>
         plans.length === 0 && coverage.length > 1 && coverage[0]?.from === 5,
     );
@@ -132,7 +115,7 @@ describe('history', () => {
     expect(text).toContain('event: height');
     expect(text).toMatch(/event: end\ndata: .*"reason":"hole"/);
     expect(await backfill('plan', '--from', '3')).toMatchObject({ code: 0 });
-    await until(daemon, ({ firstIndexed }) => firstIndexed === 3);
+    await daemon.statusUntil(({ firstIndexed }) => firstIndexed === 3);
     expect(await daemon.program.stop()).toBe(0);
   });
 });

@@ -129,7 +129,7 @@ it('clients that follow see every height once and in order, through restarts and
   const args = startArguments(devnet, scratchDirectory(), '--start-height', 'root');
   const followers = [new BlocksFollower(), new HeightsFollower(), new EventFollower()];
   const everyoneHas = (height: number) =>
-    eventually(() => (followers.every(({ last }) => (last?.height ?? 0) >= height) ? true : undefined));
+    eventually(() => followers.every(({ last }) => (last?.height ?? 0) >= height));
 
   let top = ROOT + 20;
   for (const signal of ['SIGKILL', 'SIGTERM', 'SIGKILL'] as const) {
@@ -170,7 +170,7 @@ it('a rewind is announced to those who tell what they have seen', async () => {
   const args = startArguments(devnet, dataDir, '--start-height', 'root');
   const followers = [new HeightsFollower(), new EventFollower()];
   const everyoneHas = (height: number) =>
-    eventually(() => (followers.every(({ last }) => last?.height === height) ? true : undefined));
+    eventually(() => followers.every(({ last }) => last?.height === height));
 
   const before = await startDaemonHere(args);
   await before.reaches(ROOT);

@@ -254,179 +254,146 @@ describe('the program', () => {
   });
 });
 
-describe('verify', () => {
-  it('prints what it checked', async () => {
-    const dataDir = await filledDirectory();
-    const blocks = blocksOf(chain, FIRST, LAST);
-    const collections = blocks.flatMap((block) => block.collections);
-    const transactions = collections.flatMap((collection) => collection.transactions);
-    const whole = await verified(runProgram(['verify', ...storeFlags(dataDir)]));
-    expect(whole).toMatchObject({ code: 0, stderr: '' });
-    expect(whole.stdout).toContain(
-      `checked: heights ${FIRST} to ${LAST}: ${blocks.length} blocks, ${collections.length} collections, ${transactions.length} transactions`,
-    );
-    expect(whole.stdout).toContain(`${blocks.length + collections.length + transactions.length} pointers`);
-    expect(whole.stdout).toContain('no damage');
+it('verify prints what it checked', async () => {
+  const dataDir = await filledDirectory();
+  const blocks = blocksOf(chain, FIRST, LAST);
+  const collections = blocks.flatMap((block) => block.collections);
+  const transactions = collections.flatMap((collection) => collection.transactions);
+  const whole = await verified(runProgram(['verify', ...storeFlags(dataDir)]));
+  expect(whole).toMatchObject({ code: 0, stderr: '' });
+  expect(whole.stdout).toContain(
+    `checked: heights ${FIRST} to ${LAST}: ${blocks.length} blocks, ${collections.length} collections, ${transactions.length} transactions`,
+  );
+  expect(whole.stdout).toContain(`${blocks.length + collections.length + transactions.length} pointers`);
+  expect(whole.stdout).toContain('no damage');
 
-    const part = await runCommand(['verify', ...storeFlags(dataDir), '--from', '130', '--to', '140']);
-    expect(part).toMatchObject({ code: 0 });
-    expect(part.stdout).toContain('checked: heights 130 to 140: 11 blocks');
-    const outside = await runCommand(['verify', ...storeFlags(dataDir), '--from', '10']);
-    expectRefusal(outside, 64, /holds heights 120 to 170/);
-    expectRefusal(
-      await runCommand(['verify', ...storeFlags(scratchDirectory())]),
-      74,
-      /There is no store at/,
-    );
-  });
+  const part = await runCommand(['verify', ...storeFlags(dataDir), '--from', '130', '--to', '140']);
+  expect(part).toMatchObject({ code: 0 });
+  expect(part.stdout).toContain('checked: heights 130 to 140: 11 blocks');
+  const outside = await runCommand(['verify', ...storeFlags(dataDir), '--from', '10']);
+  expectRefusal(outside, 64, /holds heights 120 to 170/);
+  expectRefusal(await runCommand(['verify', ...storeFlags(scratchDirectory())]), 74, /There is no store at/);
 });
 
-describe('get', () => {
-  it('gives the same documents from the store and from a running daemon', async () => {
-    const devnet = await nodeWith();
-    const dataDir = await filledDirectory();
-    const [collection] = rich.collections;
-    const position = (collection?.transactions.length ?? 0) - 1;
-    const transactionId =
-      collection?.transactionIds.subarray(32 * position, 32 * (position + 1)).toString('hex') ?? '';
-    const questions = [
-      ['block', String(rich.height)],
-      ['block', rich.id],
-      ['collection', collection?.id ?? ''],
-      ['transaction', transactionId],
-    ] as const;
-    const get = (kind: string, key: string): ReturnType<typeof runCommand> =>
-      runCommand(['get', kind, key, ...storeFlags(dataDir)]);
-    const fromStore: unknown[] = [];
-    for (const [kind, key] of questions) {
-      const { code, stdout, stderr } = await get(kind, key);
-      expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-      fromStore.push(JSON.parse(stdout));
-    }
-    const place = { height: rich.height, block_id: rich.id, collection_index: 0 };
-    expect(fromStore).toMatchObject([
-      { kind: 'block', id: rich.id, height: rich.height },
-      { kind: 'block', id: rich.id, height: rich.height },
-      { kind: 'collection', id: collection?.id, ...place },
-      { kind: 'transaction', id: transactionId, ...place, transaction_index: position },
-    ]);
-    const unknown = 'ab'.repeat(32);
-    for (const kind of ['block', 'collection', 'transaction'])
-      expectRefusal(
-        await get(kind, unknown),
-        66,
-        new RegExp(`no such ${kind} in heights ${FIRST}\\.\\.${LAST}`),
-      );
-    expectRefusal(await get('block', String(LAST + 1)), 66, /171 is not yet indexed/);
-    expectRefusal(await get('block', String(FIRST - 1)), 66, /119 is below the first indexed height 120/);
-    expectRefusal(await get('transaction', `0x${transactionId}0`), 64, /64 hexadecimal digits/);
-    expect(JSON.parse((await get('transaction', `0x${transactionId}`)).stdout)).toEqual(fromStore[3]);
-    for (const word of ['latest', 'final']) {
-      expect(JSON.parse((await get('block', word)).stdout)).toMatchObject({ height: LAST });
-    }
-    expectRefusal(await get('block', 'sealed'), 66, /a daemon that follows the chain knows it/);
-
-    const daemon = await startDaemonHere(startArguments(devnet, dataDir, '--stop-height', '1000'));
-    await daemon.reaches(HEAD);
-    for (const [index, [kind, key]] of questions.entries()) {
-      const answer = await get(kind, key);
-      expect(JSON.parse(answer.stdout)).toEqual(fromStore[index]);
-      expect((await daemon.api(`/lookup/${kind}/${key}`)).body).toEqual(fromStore[index]);
-    }
-    const status = await daemon.status();
-    expect(JSON.parse((await get('block', 'latest')).stdout)).toMatchObject({ height: HEAD });
-    expect(JSON.parse((await get('block', 'sealed')).stdout)).toMatchObject({ height: status.sealed });
-    const missed = await runCommand(['get', 'collection', unknown, ...storeFlags(dataDir)]);
-    expectRefusal(missed, 66, /no such collection in heights 120\.\.200/);
+it('get gives the same documents from the store and from a running daemon', async () => {
+  const devnet = await nodeWith();
+  const dataDir = await filledDirectory();
+  const [collection] = rich.collections;
+  const position = (collection?.transactions.length ?? 0) - 1;
+  const transactionId =
+    collection?.transactionIds.subarray(32 * position, 32 * (position + 1)).toString('hex') ?? '';
+  const questions = [
+    ['block', String(rich.height)],
+    ['block', rich.id],
+    ['collection', collection?.id ?? ''],
+    ['transaction', transactionId],
+  ] as const;
+  const get = (kind: string, key: string): ReturnType<typeof runCommand> =>
+    runCommand(['get', kind, key, ...storeFlags(dataDir)]);
+  const fromStore: unknown[] = [];
+  for (const [kind, key] of questions) {
+    const { code, stdout, stderr } = await get(kind, key);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    fromStore.push(JSON.parse(stdout));
+  }
+  const place = { height: rich.height, block_id: rich.id, collection_index: 0 };
+  expect(fromStore).toMatchObject([
+    { kind: 'block', id: rich.id, height: rich.height },
+    { kind: 'block', id: rich.id, height: rich.height },
+    { kind: 'collection', id: collection?.id, ...place },
+    { kind: 'transaction', id: transactionId, ...place, transaction_index: position },
+  ]);
+  const unknown = 'ab'.repeat(32);
+  for (const kind of ['block', 'collection', 'transaction'])
     expectRefusal(
-      await get('block', String(HEAD + 1)),
+      await get(kind, unknown),
       66,
-      /201 is not yet indexed \(latest 200, head 200\)/,
+      new RegExp(`no such ${kind} in heights ${FIRST}\\.\\.${LAST}`),
     );
-    expectRefusal(await get('block', '12x'), 64, /expected a height or a block ID/);
-    const { port } = new URL(daemon.apiUrl);
-    const byAddress = await runCommand(['get', 'block', rich.id, '--api-port', port]);
-    expect(JSON.parse(byAddress.stdout)).toEqual(fromStore[0]);
-    expect(await daemon.program.stop()).toBe(0);
-  });
+  expectRefusal(await get('block', String(LAST + 1)), 66, /171 is not yet indexed/);
+  expectRefusal(await get('block', String(FIRST - 1)), 66, /119 is below the first indexed height 120/);
+  expectRefusal(await get('transaction', `0x${transactionId}0`), 64, /64 hexadecimal digits/);
+  expect(JSON.parse((await get('transaction', `0x${transactionId}`)).stdout)).toEqual(fromStore[3]);
+  for (const word of ['latest', 'final']) {
+    expect(JSON.parse((await get('block', word)).stdout)).toMatchObject({ height: LAST });
+  }
+  expectRefusal(await get('block', 'sealed'), 66, /a daemon that follows the chain knows it/);
 
-  it('says what it takes', async () => {
-    expectRefusal(
-      await runCommand(['get', 'header', '1']),
-      64,
-      /It takes block, collection, transaction, account/,
-    );
-    expectRefusal(
-      await runCommand(['get', 'block', '1', ...storeFlags(scratchDirectory())]),
-      74,
-      /There is no store/,
-    );
-    const named = await runCommand(['get', 'block', '1', '--api-port', '1']);
-    expectRefusal(named, 69, /nothing answers at http:\/\/127\.0\.0\.1:1/);
-  });
+  const daemon = await startDaemonHere(startArguments(devnet, dataDir, '--stop-height', '1000'));
+  await daemon.reaches(HEAD);
+  for (const [index, [kind, key]] of questions.entries()) {
+    const answer = await get(kind, key);
+    expect(JSON.parse(answer.stdout)).toEqual(fromStore[index]);
+    expect((await daemon.api(`/lookup/${kind}/${key}`)).body).toEqual(fromStore[index]);
+  }
+  const status = await daemon.status();
+  expect(JSON.parse((await get('block', 'latest')).stdout)).toMatchObject({ height: HEAD });
+  expect(JSON.parse((await get('block', 'sealed')).stdout)).toMatchObject({ height: status.sealed });
+  const missed = await runCommand(['get', 'collection', unknown, ...storeFlags(dataDir)]);
+  expectRefusal(missed, 66, /no such collection in heights 120\.\.200/);
+  expectRefusal(await get('block', String(HEAD + 1)), 66, /201 is not yet indexed \(latest 200, head 200\)/);
+  expectRefusal(await get('block', '12x'), 64, /expected a height or a block ID/);
+  const { port } = new URL(daemon.apiUrl);
+  const byAddress = await runCommand(['get', 'block', rich.id, '--api-port', port]);
+  expect(JSON.parse(byAddress.stdout)).toEqual(fromStore[0]);
+  expect(await daemon.program.stop()).toBe(0);
 });
 
-describe('status', () => {
-  it('tells people and programs what the daemon does, and that none runs', async () => {
-    const devnet = await nodeWith();
-    const dataDir = scratchDirectory();
-    expectRefusal(await runCommand(['status', ...storeFlags(dataDir)]), 69, /no daemon is recorded/);
+it('status tells people and programs what the daemon does, and that none runs', async () => {
+  const devnet = await nodeWith();
+  const dataDir = scratchDirectory();
+  expectRefusal(await runCommand(['status', ...storeFlags(dataDir)]), 69, /no daemon is recorded/);
 
-    const daemon = await startDaemonHere(startArguments(devnet, dataDir, '--start-height', 'root'));
-    await daemon.reaches(HEAD);
-    const document = (await daemon.api('/status')).body as Record<string, unknown>;
-    const json = await runCommand(['status', '--json', ...storeFlags(dataDir)]);
-    expect(json).toMatchObject({ code: 0, stderr: '' });
-    expect(json.stdout.trimEnd().split('\n')).toHaveLength(1);
-    const stable = [
-      'network',
-      'chainId',
-      'version',
-      'instance',
-      'firstIndexed',
-      'latestIndexed',
-      'head',
-      'sealed',
-      'lag',
-    ];
-    const printed = JSON.parse(json.stdout) as Record<string, unknown>;
-    expect(Object.keys(printed)).toEqual(Object.keys(document));
-    for (const key of stable) expect(printed[key], key).toEqual(document[key]);
+  const daemon = await startDaemonHere(startArguments(devnet, dataDir, '--start-height', 'root'));
+  await daemon.reaches(HEAD);
+  const document = (await daemon.api('/status')).body as Record<string, unknown>;
+  const json = await runCommand(['status', '--json', ...storeFlags(dataDir)]);
+  expect(json).toMatchObject({ code: 0, stderr: '' });
+  expect(json.stdout.trimEnd().split('\n')).toHaveLength(1);
+  const stable = [
+    'network',
+    'chainId',
+    'version',
+    'instance',
+    'firstIndexed',
+    'latestIndexed',
+    'head',
+    'sealed',
+    'lag',
+  ];
+  const printed = JSON.parse(json.stdout) as Record<string, unknown>;
+  expect(Object.keys(printed)).toEqual(Object.keys(document));
+  for (const key of stable) expect(printed[key], key).toEqual(document[key]);
 
-    const page = await runCommand(['status', ...storeFlags(dataDir)]);
-    expect(page).toMatchObject({ code: 0, stderr: '' });
-    expect(page.stdout).toMatch(/^indexed +100 to 200: 101 heights, complete$/m);
-    expect(page.stdout).toContain(devnet.address);
+  const page = await runCommand(['status', ...storeFlags(dataDir)]);
+  expect(page).toMatchObject({ code: 0, stderr: '' });
+  expect(page.stdout).toMatch(/^indexed +100 to 200: 101 heights, complete$/m);
+  expect(page.stdout).toContain(devnet.address);
 
-    const watch = startProgram(['status', '--watch', '--json', ...storeFlags(dataDir)]);
-    await watch.sees(/\n\{.*\n/);
-    expect(await watch.stop('SIGINT')).toBe(0);
-    expect(await daemon.program.stop()).toBe(0);
-    expectRefusal(await runCommand(['status', ...storeFlags(dataDir)]), 69, /No daemon answers/);
-  });
+  const watch = startProgram(['status', '--watch', '--json', ...storeFlags(dataDir)]);
+  await watch.sees(/\n\{.*\n/);
+  expect(await watch.stop('SIGINT')).toBe(0);
+  expect(await daemon.program.stop()).toBe(0);
+  expectRefusal(await runCommand(['status', ...storeFlags(dataDir)]), 69, /No daemon answers/);
 });
 
-describe('rewind', () => {
-  it('forgets what is above a height; the daemon fills it in again to the same bytes', async () => {
-    const devnet = await nodeWith();
-    const dataDir = await filledDirectory();
-    const rewind = (...flags: string[]): ReturnType<typeof runCommand> =>
-      runCommand(['rewind', ...storeFlags(dataDir), ...flags]);
-    expectRefusal(await rewind('--yes'), 64, /rewind --to H --yes/);
-    expectRefusal(await rewind('--to', '140'), 64, /Add --yes/);
-    expectRefusal(await rewind('--to', String(LAST + 1), '--yes'), 64, /holds heights 120 to 170/);
-    expectRefusal(await rewind('--to', String(FIRST - 2), '--yes'), 64, /Give a height from 119/);
-    expect(await storedHeights(dataDir)).toMatchObject({ last: LAST });
+it('rewind forgets what is above a height; the daemon fills it in again to the same bytes', async () => {
+  const devnet = await nodeWith();
+  const dataDir = await filledDirectory();
+  const rewind = (...flags: string[]): ReturnType<typeof runCommand> =>
+    runCommand(['rewind', ...storeFlags(dataDir), ...flags]);
+  expectRefusal(await rewind('--yes'), 64, /rewind --to H --yes/);
+  expectRefusal(await rewind('--to', '140'), 64, /Add --yes/);
+  expectRefusal(await rewind('--to', String(LAST + 1), '--yes'), 64, /holds heights 120 to 170/);
+  expectRefusal(await rewind('--to', String(FIRST - 2), '--yes'), 64, /Give a height from 119/);
+  expect(await storedHeights(dataDir)).toMatchObject({ last: LAST });
 
-    const rewound = await runCommand(['rewind', ...storeFlags(dataDir), '--to', '140', '--yes']);
-    expect(rewound).toMatchObject({ code: 0, stderr: '' });
-    expect(rewound.stdout).toContain('from height 170 to 140');
-    expect(
-      firstDifference(await dumpStore(dataDir), await dumpStore(await filledDirectory(140))),
-    ).toBeUndefined();
-    expect(await runStart(devnet, dataDir, '--stop-height', String(LAST))).toMatchObject({ code: 0 });
-    expect(
-      firstDifference(await dumpStore(dataDir), await dumpStore(await filledDirectory())),
-    ).toBeUndefined();
-  });
+  const rewound = await runCommand(['rewind', ...storeFlags(dataDir), '--to', '140', '--yes']);
+  expect(rewound).toMatchObject({ code: 0, stderr: '' });
+  expect(rewound.stdout).toContain('from height 170 to 140');
+  expect(
+    firstDifference(await dumpStore(dataDir), await dumpStore(await filledDirectory(140))),
+  ).toBeUndefined();
+  expect(await runStart(devnet, dataDir, '--stop-height', String(LAST))).toMatchObject({ code: 0 });
+  expect(firstDifference(await dumpStore(dataDir), await dumpStore(await filledDirectory()))).toBeUndefined();
 });

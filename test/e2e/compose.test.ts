@@ -150,11 +150,11 @@ describe('the services of postgres.yaml', { timeout: 300_000 }, () => {
     const leader = await start('leader');
     const follower = await start('follower');
     await start('worker');
-    await eventually(async () => ((await leader.scrape()).value('leads') === 1 ? true : undefined));
+    await eventually(async () => (await leader.scrape()).value('leads') === 1);
     // History comes below the range that the leader began at the head: all of it, by the worker.
     await eventually(async () => {
       const { body } = await follower.api('/status');
-      return at(body as Yaml, 'firstIndexed') === 0 ? true : undefined;
+      return at(body as Yaml, 'firstIndexed') === 0;
     });
   });
 });

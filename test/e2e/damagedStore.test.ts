@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { diskScenarios } from '../disk/scenarios.js';
 import { Stage } from '../disk/stage.js';
 import { withCleanup } from '../support/cleanup.js';
@@ -9,15 +9,13 @@ const sample = [
   ['table truncated', 'refused, repaired'],
 ];
 
-describe('a damaged store', () => {
-  it('is named, heals or is repaired as the message says, and is in the end what it should be', () =>
-    withCleanup(async () => {
-      const stage = await Stage.set();
-      for (const [name, becomes] of sample) {
-        const scenario = diskScenarios.find((each) => each.name === name);
-        if (scenario === undefined) return expect.unreachable(`there is no scenario ${name ?? ''}`);
-        const { outcome } = await withCleanup(() => scenario.run(stage));
-        expect(outcome, name).toBe(becomes);
-      }
-    }));
-});
+it('a damaged store is named, heals or is repaired as the message says, and is in the end what it should be', () =>
+  withCleanup(async () => {
+    const stage = await Stage.set();
+    for (const [name, becomes] of sample) {
+      const scenario = diskScenarios.find((each) => each.name === name);
+      if (scenario === undefined) return expect.unreachable(`there is no scenario ${name ?? ''}`);
+      const { outcome } = await withCleanup(() => scenario.run(stage));
+      expect(outcome, name).toBe(becomes);
+    }
+  }));

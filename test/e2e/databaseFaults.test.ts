@@ -1,13 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { runCommand } from '../support/commandLine.js';
 import { atEnd } from '../support/cleanup.js';
-import { hasPgBouncer, startPgBouncer, startSharingPooler } from '../support/poolers.js';
+import { startSharingPooler } from '../support/poolers.js';
 import { passwordRole } from '../support/passwordRole.js';
 import { asAdmin } from '../support/postgresServer.js';
-import { eventually, scratchDirectory, startProgram } from '../support/program.js';
+import { eventually, scratchDirectory } from '../support/program.js';
 import {
   devnetForTest,
-  listening,
   runDaemonHere,
   startArguments,
   startDaemon,
@@ -34,6 +33,7 @@ const COMMANDS: readonly (readonly string[])[] = [
   ['workers'],
 ];
 
+/** Waited for at the start, or silent: test/integration/storage/postgresFaults.test.ts. */
 describe('a database that says something else than what is asked', { timeout: 180_000 }, () => {
   const postgres = usePostgres({ isOwn: true });
 
@@ -48,16 +48,13 @@ describe('a database that says something else than what is asked', { timeout: 18
   };
 
   const reasonsOf = async (daemon: DaemonHere | RunningDaemon): Promise<string> =>
-    JSON.stringify((await daemon.health('/readyz')).body);
+    JSON.stringify(await daemon.reasons());
 
   const names = (daemon: DaemonHere | RunningDaemon, ...words: readonly string[]) =>
     eventually(async () => {
       const reasons = await reasonsOf(daemon);
-      return [...words, 'database_unreachable'].every((each) => reasons.includes(each)) ? true : undefined;
+      return [...words, 'database_unreachable'].every((each) => reasons.includes(each));
     });
-
-  const isReady = (daemon: DaemonHere | RunningDaemon) =>
-    eventually(async () => ((await daemon.health('/readyz')).status === 200 ? true : undefined));
 
   it('ends neither the process that leads nor one that follows, and readers are told to come again', async () => {
     const { devnet, faults, start } = await begin();
@@ -83,23 +80,10 @@ describe('a database that says something else than what is asked', { timeout: 18
       for (const daemon of daemons) await daemon.reaches(head);
     }
     for (const daemon of daemons) {
-      await isReady(daemon);
+      await daemon.ready();
       expect((await daemon.api('/v1/blocks?height=10')).status).toBe(200);
       expect(await daemon.program.stop()).toBe(0);
     }
-  });
-
-  // In vain: test/integration/storage/postgresFaults.test.ts.
-  it('is waited for at the start, and then used', async () => {
-    const { faults, start } = await begin();
-    faults.script = ({ text }) =>
-      text.includes('flow_jobs') ? { code: '42704', message: 'not here' } : undefined;
-    const program = startProgram(start('--store', faults.url));
-    await program.sees(/not here \[SQLSTATE 42704\]/);
-    faults.script = () => undefined;
-    const daemon = await listening(program);
-    await daemon.reaches(HEAD);
-    expect(await daemon.program.stop()).toBe(0);
   });
 
   it('is quoted by every command, which ends with 74', async () => {
@@ -140,30 +124,6 @@ describe('a database that says something else than what is asked', { timeout: 18
     expect(daemon.program.stderr).toMatch(/duplicate key .*Run "verify"/);
   });
 
-  it('as silence, on connections that nobody has closed, is noticed within 15 s, and named as such', async () => {
-    const { devnet, faults, start } = await begin();
-    const daemon = await startDaemonHere(start('--store', faults.url));
-    await daemon.reaches(HEAD);
-    await isReady(daemon);
-    faults.silence();
-    let silentAtMs = performance.now();
-    devnet.node.head.advance(1);
-    await daemon.reaches(HEAD + 1);
-    expect(performance.now() - silentAtMs).toBeLessThan(15_000);
-    await isReady(daemon);
-    faults.freeze();
-    silentAtMs = performance.now();
-    devnet.node.head.advance(1);
-    await names(daemon, 'the database has not answered for');
-    expect(performance.now() - silentAtMs).toBeLessThan(15_000);
-    expect(await reasonsOf(daemon)).not.toContain('pg_stat_activity');
-    expect((await daemon.api('/v1/blocks?height=10')).status).toBe(503);
-    faults.thaw();
-    await daemon.reaches(HEAD + 2);
-    await isReady(daemon);
-    expect(await daemon.program.stop()).toBe(0);
-  });
-
   it('because the password has changed, is asked again with that of the file', async () => {
     const { devnet, start, url } = await begin();
     if (postgres.server().machine === undefined) {
@@ -184,14 +144,14 @@ describe('a database that says something else than what is asked', { timeout: 18
     for (let at = 0; at < 5; at += 1) expect((await daemon.api('/v1/blocks?height=10')).status).toBe(503);
     role.hold('new-one');
     await daemon.reaches(HEAD + 1);
-    await isReady(daemon);
+    await daemon.ready();
     expect((await daemon.api('/v1/blocks?height=10')).status).toBe(200);
     expect(await daemon.program.stop()).toBe(0);
     expect(daemon.program.stdout + daemon.program.stderr).not.toMatch(/old-one|new-one/);
   });
 
   describe('behind a pooler', () => {
-    // PgBouncer in transaction mode as well: test/integration/storage/postgresPoolers.test.ts.
+    // PgBouncer, as it is shipped and in transaction mode: test/integration/storage/postgresPoolers.test.ts.
     it('that shares its sessions out, is refused by name', async () => {
       const { start, url } = await begin();
       const pooler = await startSharingPooler(url, { sessions: 2, choice: 'first' });
@@ -211,22 +171,6 @@ describe('a database that says something else than what is asked', { timeout: 18
           expect.stringMatching(/There is a pooler .*pool_mode = session/),
         ]);
       }
-    });
-
-    it.runIf(hasPgBouncer)('PgBouncer as it is shipped, is all that is needed', async () => {
-      const { devnet, start, url } = await begin();
-      const pooler = await startPgBouncer(url);
-      atEnd(() => pooler.close());
-      const daemon = await startDaemonHere(start('--store', pooler.url));
-      await daemon.reaches(HEAD);
-      devnet.node.head.advance(3);
-      await daemon.reaches(HEAD + 3);
-      expect((await daemon.api('/v1/blocks?height=10')).status).toBe(200);
-      await isReady(daemon);
-      const where = ['--network', 'devnet', '--data-dir', scratchDirectory(), '--store', pooler.url];
-      expect((await runCommand(['workers', ...where])).code).toBe(0);
-      expect((await runCommand(['verify', ...where])).stdout).toContain('no damage');
-      expect(await daemon.program.stop()).toBe(0);
     });
   });
 });

@@ -50,10 +50,7 @@ describe('a disk that is nearly full', () => {
         metrics.value('in_flight_heights') > 0 &&
         metrics.value('backfill_held_up_ranges') > 0,
     );
-    const { body } = await daemon.health('/readyz');
-    const { reasons } = body as {
-      readonly reasons: readonly { code: string; height: number; message: string }[];
-    };
+    const reasons = await daemon.reasons();
     const reason = reasons.find(({ code }) => code === 'disk_low');
     expect(reason?.message).toMatch(
       /^indexing is paused: \d+ MiB are free on the disk of .*, and \d+ MiB are needed/,

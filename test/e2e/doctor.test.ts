@@ -11,11 +11,11 @@ import { HostedNode } from '../support/hostedNode.js';
 import { scratchDirectory } from '../support/program.js';
 import { relayedPeer } from '../support/relayedPeer.js';
 import {
+  daemonOn,
   devnetForTest,
   runDaemonHere,
   startArguments,
   startDaemon,
-  startDaemonHere,
 } from '../support/runningDaemon.js';
 import { TestSecrets } from '../support/secretFiles.js';
 import { smallFileSystem } from '../support/smallFileSystem.js';
@@ -179,11 +179,11 @@ describe('doctor', () => {
   it('tells which peers give blocks, and what keeps others from it', async () => {
     const devnet = await node();
     const indexing = ['--start-height', 'root', '--no-edi'];
-    const source = await startDaemonHere(startArguments(devnet, scratchDirectory(), ...indexing));
+    const source = await daemonOn(devnet, ...indexing);
     await source.reaches(HEAD);
     const secrets = new TestSecrets('a-token-of-this-test-0123\n');
     const tokens = ['--api-tokens-file', secrets.tokensFile];
-    const guarded = await startDaemonHere(startArguments(devnet, scratchDirectory(), ...indexing, ...tokens));
+    const guarded = await daemonOn(devnet, ...indexing, ...tokens);
     await guarded.reaches(HEAD);
     const emulator = await devnetForTest({ chainId: 'flow-emulator', startHead: 5, paused: true });
     const peers = [source.grpcAddress, guarded.grpcAddress, devnet.address, emulator.address, '127.0.0.1:1'];

@@ -4,11 +4,11 @@ import type { AddressInfo } from 'node:net';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import createClient from 'openapi-fetch';
 import type { paths } from '../../docs/examples/api-types.js';
 import { eventually, scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
+import { daemonOn, devnetForTest } from '../support/runningDaemon.js';
 
 const HEAD = 60;
 const FROM = 40;
@@ -63,24 +63,20 @@ async function shownBy(browser: string): Promise<string> {
   return /<pre>(.*)\n<\/pre>/s.exec(stdout)?.[1] ?? stdout;
 }
 
-describe('docs/examples', () => {
-  it('follow the index in each language that the machine has', async () => {
-    const devnet = await devnetForTest({ seed: 21, startHead: HEAD, paused: true, sealedLag: 0 });
-    const daemon = await startDaemonHere(startArguments(devnet, scratchDirectory(), '--start-height', '0'));
-    apiUrl = daemon.apiUrl;
-    await eventually(async () => {
-      const { data } = await createClient<paths>({ baseUrl: apiUrl }).GET('/status');
-      return data?.latestIndexed === HEAD ? true : undefined;
-    });
-    const expected = await expectedLines();
-    expect(expected.split('\n').length).toBeGreaterThan(COUNT);
-
-    expect(await printed(join(repository, 'node_modules', '.bin', 'tsx'), example('follow.ts'))).toBe(
-      expected,
-    );
-    if (has('python3', '--version')) expect(await printed('python3', example('follow.py'))).toBe(expected);
-    if (has('go', 'version')) expect(await printed('go', 'run', example('follow.go'))).toBe(expected);
-    const browser = browsers.find((name) => has(name, '--version'));
-    if (browser !== undefined) expect(await shownBy(browser)).toBe(expected);
+it('docs/examples follow the index in each language that the machine has', async () => {
+  const devnet = await devnetForTest({ seed: 21, startHead: HEAD, paused: true, sealedLag: 0 });
+  const daemon = await daemonOn(devnet, '--start-height', '0');
+  apiUrl = daemon.apiUrl;
+  await eventually(async () => {
+    const { data } = await createClient<paths>({ baseUrl: apiUrl }).GET('/status');
+    return data?.latestIndexed === HEAD;
   });
+  const expected = await expectedLines();
+  expect(expected.split('\n').length).toBeGreaterThan(COUNT);
+
+  expect(await printed(join(repository, 'node_modules', '.bin', 'tsx'), example('follow.ts'))).toBe(expected);
+  if (has('python3', '--version')) expect(await printed('python3', example('follow.py'))).toBe(expected);
+  if (has('go', 'version')) expect(await printed('go', 'run', example('follow.go'))).toBe(expected);
+  const browser = browsers.find((name) => has(name, '--version'));
+  if (browser !== undefined) expect(await shownBy(browser)).toBe(expected);
 });

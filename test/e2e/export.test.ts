@@ -41,14 +41,14 @@ describe('export', () => {
     const path = join(scratchDirectory(), 'followed.ndjson');
     await killed.reaches(ROOT);
     const follower = startProgram(['export', ...storeFlags(dataDir), '--follow', '--output', path]);
-    await eventually(() => (sizeOf(path) > 0 ? true : undefined));
+    await eventually(() => sizeOf(path) > 0);
     expect(await killed.program.stop('SIGKILL')).toBe('SIGKILL');
     await follower.sees(/The daemon does not answer; waiting for it\./);
     devnet.node.head.set(HEAD + 3);
     // Another port: it is found by its record.
     await startDaemonHere(args);
     await follower.sees(/The daemon answers again\./);
-    await eventually(() => (readTo(path) >= HEAD + 3 ? true : undefined));
+    await eventually(() => readTo(path) >= HEAD + 3);
     expect(await follower.stop('SIGINT')).toBe(0);
     expect(closingOf(readFileSync(path, 'utf8'))).toMatchObject({
       ...{ chain_id: 'flow-localnet', from: ROOT, to: HEAD + 3 },

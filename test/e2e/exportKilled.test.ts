@@ -55,7 +55,7 @@ it('an export that is killed at any instant, and resumed, leaves what one in one
     void program.exited.then(() => (ended = true));
     // Some way into its work, wherever that happens to be.
     const target = begun + 1 + Math.floor(random.next() * 20);
-    await eventually(() => (ended || filesIn(killed) >= target ? true : undefined));
+    await eventually(() => ended || filesIn(killed) >= target);
     if ((await program.stop('SIGKILL')) !== 'SIGKILL') survived += 1;
   }
   expect(survived).toBeLessThan(KILLS);

@@ -51,7 +51,7 @@ async function newest(database: string): Promise<number> {
 }
 
 const reaches = (database: string, height: number) =>
-  eventually(async () => ((await newest(database)) >= height ? true : undefined));
+  eventually(async () => (await newest(database)) >= height);
 
 it.runIf(hasPython)(
   'a pipe into a database loads exactly what is indexed, through kills and a rewind',

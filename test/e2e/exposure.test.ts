@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { runCommand } from '../support/commandLine.js';
 import { eventually, runProgram, scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
+import { daemonOn, devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 
 const modeOf = (path: string): string => (statSync(path).mode & 0o777).toString(8);
 
@@ -39,14 +39,14 @@ describe('the data directory', () => {
 describe('the servers', () => {
   it('listen on this machine alone unless told otherwise, and then they warn', async () => {
     const node = await devnetForTest({ startHead: 3, paused: true });
-    const local = await startDaemonHere(startArguments(node, scratchDirectory()));
+    const local = await daemonOn(node);
     const [listening] = local.program.logs().filter(({ msg }) => msg === 'listening');
     const loopback = { host: '127.0.0.1' };
     expect(listening).toMatchObject({ api: loopback, grpc: loopback, metrics: loopback });
     expect(local.program.logs().map(({ msg }) => msg)).not.toContain(BEYOND);
 
     const wide = ['--api-host', '0.0.0.0', '--metrics-host', '0.0.0.0'];
-    const beyond = await startDaemonHere(startArguments(node, scratchDirectory(), ...wide));
+    const beyond = await daemonOn(node, ...wide);
     const warnings = beyond.program.logs().filter(({ msg }) => msg === BEYOND);
     expect(warnings.map(({ level, server }) => [level, server])).toEqual([
       ['warn', 'metrics'],
@@ -57,7 +57,7 @@ describe('the servers', () => {
 
   it('let nobody write to standard error what the gRPC library thinks of his headers', async () => {
     const node = await devnetForTest({ startHead: 3, paused: true });
-    const daemon = await startDaemonHere(startArguments(node, scratchDirectory(), '--log-level', 'debug'));
+    const daemon = await daemonOn(node, '--log-level', 'debug');
     const session = connect(`http://${daemon.grpcAddress}`);
     const call = session.request({
       ...{ ':method': 'POST', ':path': '/flow.access.AccessAPI/Ping', te: 'trailers' },

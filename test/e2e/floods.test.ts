@@ -77,7 +77,7 @@ async function floodedWith(message: (honest: DevnetHandle, fromHeight: number) =
 async function until({ honest }: Flooded, knows: () => boolean | Promise<boolean>): Promise<void> {
   await eventually(async () => {
     if (honest.node.head.finalized < HEAD + 200) honest.node.head.advance(1);
-    return (await knows()) ? true : undefined;
+    return await knows();
   });
 }
 

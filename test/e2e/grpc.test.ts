@@ -6,8 +6,7 @@ import type { ChainOptions } from '../../src/devnet/index.js';
 import { blocksOf } from '../support/chainReference.js';
 import { GrpcProbe, refusalOf } from '../support/grpcProbe.js';
 import type { Message } from '../support/grpcProbe.js';
-import { eventually, scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
+import { daemonOn, devnetForTest } from '../support/runningDaemon.js';
 
 const { version } = packageJson;
 const ROOT = 1_000;
@@ -86,12 +85,9 @@ it('answers blocks, collections and transactions as the node itself, field by fi
     paused: true,
     sealedLag: SEALED_LAG,
   });
-  const daemon = await startDaemonHere(startArguments(devnet, scratchDirectory(), '--start-height', 'root'));
+  const daemon = await daemonOn(devnet, '--start-height', 'root');
   await daemon.reaches(TOP);
-  await eventually(async () => {
-    const { sealed } = await daemon.status();
-    return sealed === TOP - SEALED_LAG ? true : undefined;
-  });
+  await daemon.statusUntil(({ sealed }) => sealed === TOP - SEALED_LAG);
   const ours = new GrpcProbe(daemon.grpcAddress);
   const theirs = new GrpcProbe(devnet.address);
   onTestFinished(() => {
@@ -210,7 +206,7 @@ it('answers blocks, collections and transactions as the node itself, field by fi
 
 it('leaves the port alone where it is told to', async () => {
   const devnet = await devnetForTest({ startHead: 3, paused: true });
-  const daemon = await startDaemonHere(startArguments(devnet, scratchDirectory(), '--api-grpc-port', 'off'));
+  const daemon = await daemonOn(devnet, '--api-grpc-port', 'off');
   const [listening] = daemon.program.logs().filter(({ msg }) => msg === 'listening');
   expect(listening).toHaveProperty('api');
   expect(listening).not.toHaveProperty('grpc');

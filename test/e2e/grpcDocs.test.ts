@@ -5,9 +5,8 @@ import type { ServiceError } from '@grpc/grpc-js';
 import { expect, it } from 'vitest';
 import { decodeTransaction } from '../../src/flow/index.js';
 import { atEnd } from '../support/cleanup.js';
-import { eventually, scratchDirectory } from '../support/program.js';
 import { ReflectedClient } from '../support/reflectedClient.js';
-import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
+import { daemonOn, devnetForTest } from '../support/runningDaemon.js';
 
 const page = readFileSync(new URL('../../docs/grpc.md', import.meta.url), 'utf8');
 const DOCUMENTED_ADDRESS = '127.0.0.1:7181';
@@ -84,14 +83,9 @@ it('docs/grpc.md shows every call that is served, and each can be made as it sta
     sealedLag: 2,
     paused: true,
   });
-  const daemon = await startDaemonHere(
-    startArguments(devnet, scratchDirectory(), '--start-height', 'root', '--index-accounts'),
-  );
+  const daemon = await daemonOn(devnet, '--start-height', 'root', '--index-accounts');
   await daemon.reaches(ROOT + 20);
-  await eventually(async () => {
-    const { proof, sealed } = await daemon.status();
-    return (sealed ?? 0) >= ROOT && proof.committee !== null ? true : undefined;
-  });
+  await daemon.statusUntil(({ proof, sealed }) => (sealed ?? 0) >= ROOT && proof.committee !== null);
   const heights = Array.from({ length: 18 }, (_, index) => ROOT + 1 + index);
   const block = heights
     .map((height) => devnet.chain.block(height))

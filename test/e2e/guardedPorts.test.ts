@@ -119,20 +119,16 @@ describe('an API with a certificate and tokens', () => {
       response.on('close', () => (isOver = true));
     });
     atEnd(() => void request.destroy());
-    await eventually(() => (events.includes(`id: ${LAST}-`) ? true : undefined));
+    await eventually(() => events.includes(`id: ${LAST}-`));
 
     secrets.use('renewed');
     secrets.writeTokens(`${OTHER}\n`);
     // There is no configuration file; what is read from files is read all the same.
     daemon.program.reload();
     for (const each of [port, grpcPort])
-      await eventually(async () =>
-        (await fingerprintShown(each)) === fingerprint('renewed') ? true : undefined,
-      );
+      await eventually(async () => (await fingerprintShown(each)) === fingerprint('renewed'));
     const renewed = { token: OTHER, trusts: 'renewed' } as const;
-    await eventually(async () =>
-      (await askSecurely(port, '/status', renewed)).status === 200 ? true : undefined,
-    );
+    await eventually(async () => (await askSecurely(port, '/status', renewed)).status === 200);
     expect((await askSecurely(port, '/status', { ...renewed, token: TOKEN })).status).toBe(401);
     expect(await client(renewed).call('Ping')).toEqual({});
     const told = daemon.program.logs().filter(({ msg }) => msg === 'a secret has changed');
@@ -170,7 +166,7 @@ describe('an API with a certificate and tokens', () => {
       const answer = await askSecurely(port, '/status', { token: OTHER, trusts: 'renewed' }).catch(
         () => undefined,
       );
-      return answer?.status === 200 ? true : undefined;
+      return answer?.status === 200;
     });
     expect(daemon.program.logs().filter(({ msg }) => msg === REFUSED)).toHaveLength(2);
     expect(daemon.program.stdout).not.toContain('short');
@@ -202,30 +198,23 @@ describe('an API with a certificate and tokens', () => {
   });
 });
 
-describe('a start with files that cannot be used', () => {
-  it('is refused before anything is opened, and the refusal names the file and not what is in it', async () => {
-    const secrets = new TestSecrets(`${TOKEN}\n${TOKEN}\n`);
-    const elsewhere = join(import.meta.dirname, '../data/tls/elsewhere-cert.pem');
-    const cases = [
-      [['--api-tokens-file', secrets.tokensFile], /the token of line 2 is there twice/],
-      [['--api-tls-certificate-file', secrets.certificateFile], /has no private key in PEM/],
-      [
-        ['--api-tls-certificate-file', elsewhere, '--api-tls-key-file', keyOf('renewed')],
-        /is not the key of/,
-      ],
-      [['--api-tls-certificate-file', '/nowhere.pem'], /ENOENT/],
-      [
-        ['--api-tls-key-file', secrets.keyFile],
-        /api\.tls\.certificateFile is not, so the ports would speak plain/,
-      ],
-    ] as const;
-    const node = await devnetForTest({ startHead: 3, paused: true });
-    for (const [flags, why] of cases) {
-      const { code, stdout, stderr } = await runDaemonHere(
-        startArguments(node, scratchDirectory(), ...flags),
-      );
-      expect([code, stderr]).toEqual([78, expect.stringMatching(why)]);
-      expect(stdout + stderr).not.toContain(TOKEN);
-    }
-  });
+it('a start with files that cannot be used is refused before anything is opened, and the refusal names the file and not what is in it', async () => {
+  const secrets = new TestSecrets(`${TOKEN}\n${TOKEN}\n`);
+  const elsewhere = join(import.meta.dirname, '../data/tls/elsewhere-cert.pem');
+  const cases = [
+    [['--api-tokens-file', secrets.tokensFile], /the token of line 2 is there twice/],
+    [['--api-tls-certificate-file', secrets.certificateFile], /has no private key in PEM/],
+    [['--api-tls-certificate-file', elsewhere, '--api-tls-key-file', keyOf('renewed')], /is not the key of/],
+    [['--api-tls-certificate-file', '/nowhere.pem'], /ENOENT/],
+    [
+      ['--api-tls-key-file', secrets.keyFile],
+      /api\.tls\.certificateFile is not, so the ports would speak plain/,
+    ],
+  ] as const;
+  const node = await devnetForTest({ startHead: 3, paused: true });
+  for (const [flags, why] of cases) {
+    const { code, stdout, stderr } = await runDaemonHere(startArguments(node, scratchDirectory(), ...flags));
+    expect([code, stderr]).toEqual([78, expect.stringMatching(why)]);
+    expect(stdout + stderr).not.toContain(TOKEN);
+  }
 });

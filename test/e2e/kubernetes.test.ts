@@ -196,6 +196,6 @@ describe('the deployments on PostgreSQL', { timeout: 300_000 }, () => {
 async function probed(metricsUrl: string, container: Yaml | undefined): Promise<void> {
   for (const probe of ['startupProbe', 'livenessProbe', 'readinessProbe']) {
     const path = asText(at(container, probe, 'httpGet', 'path'));
-    await eventually(async () => ((await fetch(metricsUrl + path)).ok ? true : undefined));
+    await eventually(async () => (await fetch(metricsUrl + path)).ok);
   }
 }

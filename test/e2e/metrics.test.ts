@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import type { StatusDocument } from '../../src/api/index.js';
 import { programVersion } from '../../src/app/index.js';
 import { ChainGenerator, methodNames, profiles } from '../../src/devnet/index.js';
 import type { ChainOptions, DevnetHandle, DevnetOptions, FaultRule } from '../../src/devnet/index.js';
@@ -46,10 +45,6 @@ function daemonOn(devnet: DevnetHandle, ...flags: string[]): Promise<DaemonHere>
   const patient = ['--requester-timeout-ms', '600000', '--requester-backoff-min-ms', '20'];
   const soon = ['--requester-backoff-max-ms', '100', '--start-height', 'root'];
   return startDaemonHere(startArguments(devnet, scratchDirectory(), ...patient, ...soon, ...flags));
-}
-
-async function status(daemon: DaemonHere): Promise<StatusDocument> {
-  return await daemon.status();
 }
 
 async function readiness(daemon: DaemonHere): Promise<{ status: number; body: Readiness }> {
@@ -104,120 +99,85 @@ async function expectCallsCounted(
   await expect.poll(miscounted, patience).toEqual([]);
 }
 
-it('shows every metric of the reference, and no other', async () => {
-  const page = readFileSync(new URL('../../docs/metrics.md', import.meta.url), 'utf8');
-  const documented = [...page.matchAll(/^\| `flow_collection_indexer_(\w+)`/gm)].map(([, name = '']) => name);
-  expect(documented.length).toBeGreaterThan(30);
-  const devnet = await nodeWith({
-    faults: [{ method: 'GetFullCollectionByID', fault: 'wrong_body', times: 1 }],
+it('the requester alone, at the head counts what was asked, received and made durable, and is ready', async () => {
+  const devnet = await nodeWith();
+  const daemon = await daemonOn(devnet, '--no-edi', '--window', '40', '--max-in-flight-bytes', '7MiB');
+  const metrics = await settled(daemon);
+  const asked = devnet.node.requests.count('GetFullCollectionByID');
+
+  expectValues(metrics, {
+    latest_indexed_height: HEAD,
+    first_indexed_height: ROOT,
+    head_height: HEAD,
+    sealed_height: HEAD - SEALED_LAG,
+    lag_heights: 0,
+    in_flight_heights: 0,
+    collections_missing: 0,
+    oldest_missing_age_seconds: 0,
+    window_heights: 40,
+    in_flight_bytes: 0,
+    in_flight_bytes_limit: 7 * 1024 * 1024,
+    collection_requests_in_flight: 0,
+    unresolvable_heights: 0,
+    collections_requested_total: asked,
+    collection_requests_cancelled_total: 0,
+    collection_requests_held_back_total: 0,
+    execution_data_skipped_total: 0,
+    height_queue_to_complete_seconds_count: blocks.length,
+    collection_request_to_receive_seconds_count: asked,
+    commit_heights_sum: blocks.length,
+    commit_bytes_sum: sum(collections.map(({ encoded }) => encoded.byteLength)),
   });
-  const daemon = await daemonOn(devnet, '--no-edi');
-  await settled(daemon);
-  const text = await (await fetch(`${daemon.metricsUrl}/metrics`)).text();
-  const declared = [...text.matchAll(/^# TYPE flow_collection_indexer_(\w+) /gm)].map(
-    ([, name = '']) => name,
-  );
-  expect(declared.sort()).toEqual(documented.sort());
-  const helped = [...text.matchAll(/^# HELP flow_collection_indexer_\w+ \S+/gm)];
-  expect(helped).toHaveLength(declared.length);
-  expect(text).not.toMatch(/[0-9a-f]{64}/);
-});
-
-describe('the requester alone, at the head', () => {
-  it('counts what was asked, received and made durable, and is ready', async () => {
-    const devnet = await nodeWith();
-    const daemon = await daemonOn(devnet, '--no-edi', '--window', '40', '--max-in-flight-bytes', '7MiB');
-    const metrics = await settled(daemon);
-    const asked = devnet.node.requests.count('GetFullCollectionByID');
-
-    expectValues(metrics, {
-      latest_indexed_height: HEAD,
-      first_indexed_height: ROOT,
-      head_height: HEAD,
-      sealed_height: HEAD - SEALED_LAG,
-      lag_heights: 0,
-      in_flight_heights: 0,
-      collections_missing: 0,
-      oldest_missing_age_seconds: 0,
-      window_heights: 40,
-      in_flight_bytes: 0,
-      in_flight_bytes_limit: 7 * 1024 * 1024,
-      collection_requests_in_flight: 0,
-      unresolvable_heights: 0,
-      collections_requested_total: asked,
-      collection_requests_cancelled_total: 0,
-      collection_requests_held_back_total: 0,
-      execution_data_skipped_total: 0,
-      height_queue_to_complete_seconds_count: blocks.length,
-      collection_request_to_receive_seconds_count: asked,
-      commit_heights_sum: blocks.length,
-      commit_bytes_sum: sum(collections.map(({ encoded }) => encoded.byteLength)),
-    });
-    expect(metrics.value('build_info', { version: programVersion(), node: process.version })).toBe(1);
-    expect(metrics.value('network_info', { network: 'devnet', chain: 'flow-localnet' })).toBe(1);
-    expect(metrics.value('store_scrub_bytes_per_second')).toBe(2 * 1024 * 1024);
-    expect(metrics.series('workers')).toEqual([]);
-    expect(seriesOf(metrics, 'collections_received_total')).toEqual({ requester: asked });
-    expect(seriesOf(metrics, 'duplicate_collections_total')).toEqual({});
-    expect(seriesOf(metrics, 'heights_completed_total')).toEqual({
-      requester: full.length,
-      none: empty.length,
-    });
-    expect(seriesOf(metrics, 'collection_receive_to_indexed_seconds_count')).toEqual({
-      requester: idsPerBlock,
-    });
-    for (const name of [
-      'invalid_collections_total',
-      'invalid_blocks_total',
-      'endpoint_lies_total',
-      'foreign_nodes_total',
-      'upstream_errors_total',
-    ])
-      expect(seriesOf(metrics, name)).toEqual({});
-    expect(seriesOf(metrics, 'endpoint_state')).toEqual({ [`${devnet.address} healthy`]: 1 });
-    expectOneBatchCount(metrics);
-    expect(asked).toBeGreaterThanOrEqual(distinctIds);
-    expect(metrics.value('process_resident_memory_bytes')).toBeGreaterThan(10_000_000);
-    expect(metrics.value('nodejs_eventloop_lag_seconds')).toBeGreaterThanOrEqual(0);
-    await expectCallsCounted(daemon, devnet);
-
-    expect(await daemon.health('/livez')).toMatchObject({ status: 200, body: { live: true } });
-    expect(await readiness(daemon)).toMatchObject({ status: 200, body: { ready: true, reasons: [] } });
-    expect(await status(daemon)).toMatchObject({
-      network: 'devnet',
-      chainId: 'flow-localnet',
-      version: programVersion(),
-      firstIndexed: ROOT,
-      latestIndexed: HEAD,
-      head: HEAD,
-      sealed: HEAD - SEALED_LAG,
-      lag: 0,
-      eta: 0,
-      window: { heights: 40, upperBound: HEAD, inFlight: 0, bytesInFlight: 0, bytesLimit: 7 * 1024 * 1024 },
-      sources: {
-        requester: { state: 'idle', inFlight: 0, missing: 0 },
-        edi: { state: 'off', endpoint: null },
-      },
-      endpoints: [{ name: devnet.address, state: 'healthy' }],
-      oldestMissing: null,
-      ready: true,
-      reasons: [],
-    });
-
-    // Streams: their age grows while nothing comes, and begins anew with the next block.
-    const ages = (from: ScrapedMetrics): number[] =>
-      ['finalized', 'sealed'].map((stream) => from.value('stream_age_seconds', { stream }));
-    const later = await daemon.scrape();
-    ages(later).forEach((age, index) => expect(age).toBeGreaterThan(ages(metrics)[index] ?? Infinity));
-    expect(later.series('stream_age_seconds')).toHaveLength(2);
-    const advancedAtMs = performance.now();
-    devnet.node.head.advance(3);
-    const moved = await daemon.reaches(HEAD + 3);
-    const sinceSeconds = (performance.now() - advancedAtMs) / 1_000;
-    for (const age of ages(moved)) expect(age).toBeLessThanOrEqual(sinceSeconds);
-    expectValues(moved, { head_height: HEAD + 3, sealed_height: HEAD + 3 - SEALED_LAG, lag_heights: 0 });
-    expect(await daemon.program.stop()).toBe(0);
+  expect(metrics.value('build_info', { version: programVersion(), node: process.version })).toBe(1);
+  expect(metrics.value('network_info', { network: 'devnet', chain: 'flow-localnet' })).toBe(1);
+  expect(metrics.value('store_scrub_bytes_per_second')).toBe(2 * 1024 * 1024);
+  expect(metrics.series('workers')).toEqual([]);
+  expect(seriesOf(metrics, 'collections_received_total')).toEqual({ requester: asked });
+  expect(seriesOf(metrics, 'duplicate_collections_total')).toEqual({});
+  expect(seriesOf(metrics, 'heights_completed_total')).toEqual({
+    requester: full.length,
+    none: empty.length,
   });
+  expect(seriesOf(metrics, 'collection_receive_to_indexed_seconds_count')).toEqual({
+    requester: idsPerBlock,
+  });
+  const ofFaults = [
+    'invalid_collections',
+    'invalid_blocks',
+    'endpoint_lies',
+    'foreign_nodes',
+    'upstream_errors',
+  ];
+  for (const name of ofFaults) expect(seriesOf(metrics, `${name}_total`)).toEqual({});
+  expect(seriesOf(metrics, 'endpoint_state')).toEqual({ [`${devnet.address} healthy`]: 1 });
+  expectOneBatchCount(metrics);
+  expect(asked).toBeGreaterThanOrEqual(distinctIds);
+  expect(metrics.value('process_resident_memory_bytes')).toBeGreaterThan(10_000_000);
+  expect(metrics.value('nodejs_eventloop_lag_seconds')).toBeGreaterThanOrEqual(0);
+  await expectCallsCounted(daemon, devnet);
+
+  expect(await daemon.health('/livez')).toMatchObject({ status: 200, body: { live: true } });
+  expect(await readiness(daemon)).toMatchObject({ status: 200, body: { ready: true, reasons: [] } });
+  expect(await daemon.status()).toMatchObject({
+    ...{ network: 'devnet', version: programVersion(), latestIndexed: HEAD, lag: 0, eta: 0, ready: true },
+    window: { heights: 40, upperBound: HEAD, inFlight: 0, bytesInFlight: 0, bytesLimit: 7 * 1024 * 1024 },
+    sources: { requester: { state: 'idle', inFlight: 0, missing: 0 }, edi: { state: 'off' } },
+    ...{ endpoints: [{ name: devnet.address, state: 'healthy' }], oldestMissing: null, reasons: [] },
+  });
+
+  // Streams: their age grows while nothing comes, and begins anew with the next block.
+  const ages = (from: ScrapedMetrics): number[] =>
+    ['finalized', 'sealed'].map((stream) => from.value('stream_age_seconds', { stream }));
+  const later = await daemon.scrape();
+  ages(later).forEach((age, index) => expect(age).toBeGreaterThan(ages(metrics)[index] ?? Infinity));
+  expect(later.series('stream_age_seconds')).toHaveLength(2);
+  const advancedAtMs = performance.now();
+  devnet.node.head.advance(3);
+  const moved = await daemon.reaches(HEAD + 3);
+  const sinceSeconds = (performance.now() - advancedAtMs) / 1_000;
+  for (const age of ages(moved)) expect(age).toBeLessThanOrEqual(sinceSeconds);
+  expectValues(moved, { head_height: HEAD + 3, sealed_height: HEAD + 3 - SEALED_LAG, lag_heights: 0 });
+  expect(await daemon.program.stop()).toBe(0);
 });
 
 /** Three histograms of the same batches: one entry per batch, at least one and at most one per height. */
@@ -229,341 +189,291 @@ function expectOneBatchCount(metrics: ScrapedMetrics): void {
   expect(metrics.value('commit_bytes_count')).toBe(batches);
 }
 
-describe('execution data alone', () => {
-  it('counts what came by the stream, and every refusal of it', async () => {
-    const devnet = await nodeWith({ sealedLag: 0, startHead: ROOT });
-    const daemon = await daemonOn(devnet, '--edi-only');
-    const method = 'SubscribeExecutionDataFromStartBlockHeight';
-    const several = full.filter((block) => new Set(block.collections.map(({ id }) => id)).size > 1);
-    const faults: readonly FaultRule['fault'][] = [
-      'wrong_body',
-      'missing_chunk',
-      'swapped_chunks',
-      'truncated',
-      'other_body',
-      'extra_chunk',
-    ];
-    for (const [index, fault] of faults.entries()) {
-      // The head stops at the height of the fault: nothing behind it can be on its way.
-      const { height } = several[index * 2]!;
-      devnet.node.setFaults([{ method, fault, fromHeight: height, toHeight: height, times: 1 } as FaultRule]);
-      devnet.node.head.set(height);
-      await settled(daemon, height);
-      expect(devnet.node.faults.fired()).toEqual([1]);
-    }
-    devnet.node.setFaults([]);
-    devnet.node.head.set(HEAD);
-    const metrics = await settled(daemon);
+it('execution data alone counts what came by the stream, and every refusal of it', async () => {
+  const devnet = await nodeWith({ sealedLag: 0, startHead: ROOT });
+  const daemon = await daemonOn(devnet, '--edi-only');
+  const method = 'SubscribeExecutionDataFromStartBlockHeight';
+  const several = full.filter((block) => new Set(block.collections.map(({ id }) => id)).size > 1);
+  const faults: readonly FaultRule['fault'][] = [
+    'wrong_body',
+    'missing_chunk',
+    'swapped_chunks',
+    'truncated',
+    'other_body',
+    'extra_chunk',
+  ];
+  for (const [index, fault] of faults.entries()) {
+    // The head stops at the height of the fault: nothing behind it can be on its way.
+    const { height } = several[index * 2]!;
+    devnet.node.setFaults([{ method, fault, fromHeight: height, toHeight: height, times: 1 } as FaultRule]);
+    devnet.node.head.set(height);
+    await settled(daemon, height);
+    expect(devnet.node.faults.fired()).toEqual([1]);
+  }
+  devnet.node.setFaults([]);
+  devnet.node.head.set(HEAD);
+  const metrics = await settled(daemon);
 
-    expectValues(metrics, {
-      collections_requested_total: 0,
-      collection_request_to_receive_seconds_count: 0,
-      collection_requests_cancelled_total: 0,
-      collection_requests_held_back_total: 0,
-      collections_missing: 0,
-      height_queue_to_complete_seconds_count: blocks.length,
-      commit_heights_sum: blocks.length,
-      sealed_height: HEAD,
-    });
-    expectOneBatchCount(metrics);
-    expect(seriesOf(metrics, 'heights_completed_total')).toEqual({ edi: full.length, none: empty.length });
-    expect(seriesOf(metrics, 'collections_received_total')).toEqual({ edi: collections.length });
-    // A block that lists an id twice gets it twice.
-    expect(seriesOf(metrics, 'duplicate_collections_total')).toEqual({
-      edi: collections.length - idsPerBlock,
-    });
-    expect(collections.length).toBeGreaterThan(idsPerBlock);
-    expect(seriesOf(metrics, 'collection_receive_to_indexed_seconds_count')).toEqual({ edi: idsPerBlock });
-    expect(seriesOf(metrics, 'invalid_collections_total')).toEqual({
-      'edi id_mismatch': 1,
-      'edi wrong_block': 1,
-      'edi wrong_count': 2,
-      'edi wrong_order': 1,
-      'edi malformed': 1,
-    });
-    expect(seriesOf(metrics, 'stream_reopens_total')).toEqual({
-      'execution_data invalid': 5,
-      'execution_data malformed': 1,
-    });
-    expect(seriesOf(metrics, 'upstream_errors_total')).toEqual({
-      [`${devnet.address} ${method} malformed`]: 1,
-    });
-    await expectCallsCounted(daemon, devnet);
-
-    const advancedAtMs = performance.now();
-    devnet.node.head.advance();
-    await daemon.reaches(HEAD + 1);
-    const delivered = await daemon.scrapeUntil(
-      (scraped) =>
-        scraped.value('stream_age_seconds', { stream: 'execution_data' }) <=
-        (performance.now() - advancedAtMs) / 1_000,
-    );
-    expect(delivered.series('stream_age_seconds')).toHaveLength(3);
-    expect((await status(daemon)).sources).toMatchObject({
-      requester: { state: 'off', inFlight: 0 },
-      edi: { state: 'following', endpoint: devnet.address, height: HEAD + 1 },
-    });
-    expect(await readiness(daemon)).toMatchObject({ status: 200, body: { ready: true } });
+  expectValues(metrics, {
+    collections_requested_total: 0,
+    collection_request_to_receive_seconds_count: 0,
+    collection_requests_cancelled_total: 0,
+    collection_requests_held_back_total: 0,
+    collections_missing: 0,
+    height_queue_to_complete_seconds_count: blocks.length,
+    commit_heights_sum: blocks.length,
+    sealed_height: HEAD,
   });
+  expectOneBatchCount(metrics);
+  expect(seriesOf(metrics, 'heights_completed_total')).toEqual({ edi: full.length, none: empty.length });
+  expect(seriesOf(metrics, 'collections_received_total')).toEqual({ edi: collections.length });
+  // A block that lists an id twice gets it twice.
+  expect(seriesOf(metrics, 'duplicate_collections_total')).toEqual({
+    edi: collections.length - idsPerBlock,
+  });
+  expect(collections.length).toBeGreaterThan(idsPerBlock);
+  expect(seriesOf(metrics, 'collection_receive_to_indexed_seconds_count')).toEqual({ edi: idsPerBlock });
+  expect(seriesOf(metrics, 'invalid_collections_total')).toEqual({
+    'edi id_mismatch': 1,
+    'edi wrong_block': 1,
+    'edi wrong_count': 2,
+    'edi wrong_order': 1,
+    'edi malformed': 1,
+  });
+  expect(seriesOf(metrics, 'stream_reopens_total')).toEqual({
+    'execution_data invalid': 5,
+    'execution_data malformed': 1,
+  });
+  expect(seriesOf(metrics, 'upstream_errors_total')).toEqual({
+    [`${devnet.address} ${method} malformed`]: 1,
+  });
+  await expectCallsCounted(daemon, devnet);
+
+  const advancedAtMs = performance.now();
+  devnet.node.head.advance();
+  await daemon.reaches(HEAD + 1);
+  const delivered = await daemon.scrapeUntil(
+    (scraped) =>
+      scraped.value('stream_age_seconds', { stream: 'execution_data' }) <=
+      (performance.now() - advancedAtMs) / 1_000,
+  );
+  expect(delivered.series('stream_age_seconds')).toHaveLength(3);
+  expect((await daemon.status()).sources).toMatchObject({
+    requester: { state: 'off', inFlight: 0 },
+    edi: { state: 'following', endpoint: devnet.address, height: HEAD + 1 },
+  });
+  expect(await readiness(daemon)).toMatchObject({ status: 200, body: { ready: true } });
 });
 
-describe('both sources', () => {
-  it('counts the calls that the other source made needless, and the blocks that it passed over', async () => {
-    const stranger = await nodeWith({ chainId: 'flow-testnet' });
-    const devnet = await nodeWith({
-      sealedLag: 0,
-      executionDataLag: 1_000,
-      faults: [{ method: 'GetFullCollectionByID', fault: 'stall' }],
-    });
-    const flags = ['--access-node', stranger.address, '--ready-max-lag', '10'];
-    const daemon = await daemonOn(devnet, '--requester-concurrency', '12', ...flags);
-    const stuck = await daemon.scrapeUntil(
-      (metrics) =>
-        metrics.value('in_flight_heights') === full.length &&
-        metrics.value('heights_completed_total', { source: 'none' }) === empty.length &&
-        metrics.value('collection_requests_in_flight') >= 12,
-    );
-    const { requests } = devnet.node;
-    const watermark = (full[0]?.height ?? 0) - 1;
-    expectValues(stuck, {
-      latest_indexed_height: watermark,
-      head_height: HEAD,
-      lag_heights: HEAD - watermark,
-      collections_missing: distinctIds,
-      collections_requested_total: 12,
-      collection_requests_in_flight: 12,
-      in_flight_bytes: 0,
-      collection_requests_cancelled_total: 0,
-    });
-    await expect.poll(() => requests.inFlight('GetFullCollectionByID'), patience).toBe(12);
-    expect(requests.count('GetFullCollectionByID')).toBe(12);
-    expect(seriesOf(stuck, 'foreign_nodes_total')).toEqual({ chain: 1 });
-    expect(seriesOf(stuck, 'endpoint_state')).toEqual({
-      [`${devnet.address} healthy`]: 1,
-      [`${stranger.address} foreign`]: 1,
-    });
-    const waiting = await readiness(daemon);
-    expect(waiting).toMatchObject({ status: 503, body: { ready: false, reasons: [{ code: 'behind' }] } });
-    expect(waiting.body.reasons[0]).toMatchObject({ height: watermark });
-    expect(waiting.body.reasons[0]?.message).toContain(`${HEAD - watermark} heights behind the head ${HEAD}`);
-
-    devnet.node.head.executionDataLag = 0;
-    const metrics = await settled(daemon);
-    const asked = requests.count('GetFullCollectionByID');
-    // No call was ever answered: each was cancelled, and the node was told.
-    expectValues(metrics, {
-      collections_requested_total: asked,
-      collection_requests_cancelled_total: asked,
-      collection_requests_in_flight: 0,
-      collection_request_to_receive_seconds_count: 0,
-    });
-    await expect.poll(() => requests.inFlight('GetFullCollectionByID'), patience).toBe(0);
-    expect(seriesOf(metrics, 'heights_completed_total')).toEqual({ edi: full.length, none: empty.length });
-    expect(seriesOf(metrics, 'collections_received_total')).toEqual({ edi: collections.length });
-    const streamStart = requests.highestHeightAsked('SubscribeExecutionDataFromStartBlockHeight');
-    expect(metrics.value('execution_data_skipped_total')).toBe(
-      empty.filter(({ height }) => height >= streamStart).length,
-    );
-    expect(metrics.value('collection_requests_held_back_total')).toBeLessThanOrEqual(full.length);
-    expect(await readiness(daemon)).toMatchObject({ status: 200 });
+it('both sources counts the calls that the other source made needless, and the blocks that it passed over', async () => {
+  const stranger = await nodeWith({ chainId: 'flow-testnet' });
+  const devnet = await nodeWith({
+    sealedLag: 0,
+    executionDataLag: 1_000,
+    faults: [{ method: 'GetFullCollectionByID', fault: 'stall' }],
   });
+  const flags = ['--access-node', stranger.address, '--ready-max-lag', '10'];
+  const daemon = await daemonOn(devnet, '--requester-concurrency', '12', ...flags);
+  const stuck = await daemon.scrapeUntil(
+    (metrics) =>
+      metrics.value('in_flight_heights') === full.length &&
+      metrics.value('heights_completed_total', { source: 'none' }) === empty.length &&
+      metrics.value('collection_requests_in_flight') >= 12,
+  );
+  const { requests } = devnet.node;
+  const watermark = (full[0]?.height ?? 0) - 1;
+  expectValues(stuck, {
+    latest_indexed_height: watermark,
+    head_height: HEAD,
+    lag_heights: HEAD - watermark,
+    collections_missing: distinctIds,
+    collections_requested_total: 12,
+    collection_requests_in_flight: 12,
+    in_flight_bytes: 0,
+    collection_requests_cancelled_total: 0,
+  });
+  await expect.poll(() => requests.inFlight('GetFullCollectionByID'), patience).toBe(12);
+  expect(requests.count('GetFullCollectionByID')).toBe(12);
+  expect(seriesOf(stuck, 'foreign_nodes_total')).toEqual({ chain: 1 });
+  expect(seriesOf(stuck, 'endpoint_state')).toEqual({
+    [`${devnet.address} healthy`]: 1,
+    [`${stranger.address} foreign`]: 1,
+  });
+  const waiting = await readiness(daemon);
+  expect(waiting).toMatchObject({ status: 503, body: { ready: false, reasons: [{ code: 'behind' }] } });
+  expect(waiting.body.reasons[0]).toMatchObject({ height: watermark });
+  expect(waiting.body.reasons[0]?.message).toContain(`${HEAD - watermark} heights behind the head ${HEAD}`);
+
+  devnet.node.head.executionDataLag = 0;
+  const metrics = await settled(daemon);
+  const asked = requests.count('GetFullCollectionByID');
+  // No call was ever answered: each was cancelled, and the node was told.
+  expectValues(metrics, {
+    collections_requested_total: asked,
+    collection_requests_cancelled_total: asked,
+    collection_requests_in_flight: 0,
+    collection_request_to_receive_seconds_count: 0,
+  });
+  await expect.poll(() => requests.inFlight('GetFullCollectionByID'), patience).toBe(0);
+  expect(seriesOf(metrics, 'heights_completed_total')).toEqual({ edi: full.length, none: empty.length });
+  expect(seriesOf(metrics, 'collections_received_total')).toEqual({ edi: collections.length });
+  const streamStart = requests.highestHeightAsked('SubscribeExecutionDataFromStartBlockHeight');
+  expect(metrics.value('execution_data_skipped_total')).toBe(
+    empty.filter(({ height }) => height >= streamStart).length,
+  );
+  expect(metrics.value('collection_requests_held_back_total')).toBeLessThanOrEqual(full.length);
+  expect(await readiness(daemon)).toMatchObject({ status: 200 });
 });
 
-describe('wrong answers', () => {
-  it('are refused and counted by reason, failures by kind, and the node is set aside', async () => {
-    const method = 'GetFullCollectionByID';
-    const inTurn: readonly (readonly [times: number, effect: object])[] = [
-      [3, { fault: 'wrong_body' }],
-      [2, { fault: 'other_body' }],
-      [2, { fault: 'truncated' }],
-      [2, { fault: 'error', code: 'UNAVAILABLE' }],
-      [2, { fault: 'error', code: 'NOT_FOUND', message: 'please retry for collection in finalized block' }],
-    ];
-    let skip = 0;
-    const faults = inTurn.map(([times, effect]) => {
-      const rule = { method, times, skip, ...effect } as FaultRule;
-      skip += times;
-      return rule;
-    });
-    // The limiter slows down from the pace that it had, so it had better have one.
-    const limit: FaultRule = {
-      method,
-      times: 1,
-      skip: distinctIds - 5,
-      fault: 'error',
-      code: 'RESOURCE_EXHAUSTED',
-      message: 'rate limit reached',
-    };
-    // A node without streams is asked block by block, and tells the status of each.
-    const orphan: FaultRule = { method: 'GetBlockByHeight', fault: 'orphaned', times: 1 };
-    // While there is another way to ask for collections, one that fails is not asked.
-    const light = 'GetCollectionByID';
-    const noOther: FaultRule = { method: light, fault: 'error', code: 'UNIMPLEMENTED' };
-    const devnet = await nodeWith({ streams: false, faults: [...faults, limit, orphan, noOther] });
-    const daemon = await daemonOn(devnet, '--no-edi');
-    const metrics = await settled(daemon);
+/** The page of metrics has each of the reference, with a text, and no other. */
+async function expectReferenceServed({ metricsUrl }: DaemonHere): Promise<void> {
+  const reference = readFileSync(new URL('../../docs/metrics.md', import.meta.url), 'utf8');
+  const page = await (await fetch(`${metricsUrl}/metrics`)).text();
+  const namesIn = (text: string, pattern: RegExp): string[] =>
+    [...text.matchAll(pattern)].map(([, name = '']) => name).sort();
+  const documented = namesIn(reference, /^\| `flow_collection_indexer_(\w+)`/gm);
+  expect(documented.length).toBeGreaterThan(30);
+  expect(namesIn(page, /^# TYPE flow_collection_indexer_(\w+) /gm)).toEqual(documented);
+  expect(namesIn(page, /^# HELP flow_collection_indexer_(\w+) \S+/gm)).toEqual(documented);
+  expect(page).not.toMatch(/[0-9a-f]{64}/);
+}
 
-    const asked = devnet.node.requests.count(method);
-    const askedOtherwise = devnet.node.requests.count(light);
-    expect(devnet.node.faults.fired()).toEqual([3, 2, 2, 2, 2, 1, 1, askedOtherwise]);
-    expect(seriesOf(metrics, 'invalid_collections_total')).toEqual({
-      'requester id_mismatch': 5,
-      'requester malformed': 2,
-    });
-    expect(metrics.value('endpoint_lies_total', { endpoint: devnet.address })).toBeGreaterThanOrEqual(5);
-    expect(seriesOf(metrics, 'invalid_blocks_total')).toEqual({ [`${devnet.address} orphaned`]: 1 });
-    const failures = { malformed: 2, unavailable: 2, not_yet: 2, rate_limited: 1 };
-    for (const [kind, count] of Object.entries(failures)) {
-      expect(metrics.value('upstream_errors_total', { endpoint: devnet.address, method, kind }), kind).toBe(
-        count,
-      );
-    }
-    expect(metrics.sum('upstream_errors_total', { method })).toBe(7);
-    expectValues(metrics, { collections_requested_total: asked + askedOtherwise });
-    expect(seriesOf(metrics, 'collections_received_total')).toEqual({ requester: asked - 12 });
-    expect(seriesOf(metrics, 'duplicate_collections_total')).toEqual({});
-    expect(seriesOf(metrics, 'heights_completed_total')).toEqual({
-      requester: full.length,
-      none: empty.length,
-    });
-    expect(metrics.value('collection_request_to_receive_seconds_count')).toBe(asked - 12);
-    // A body that is refused came in good order as far as the call goes; blocks read ahead of the orphan were cancelled.
-    await expectCallsCounted(daemon, devnet, {
-      [method]: 5,
-      [light]: askedOtherwise,
-      GetBlockByHeight: 'some',
-    });
-    expect(daemon.program.logs().filter(({ msg }) => msg === 'access node penalized')).not.toEqual([]);
-    // The state passes with time: metric and status are compared at one moment.
-    const seen = async (): Promise<unknown[]> => [
-      (await status(daemon)).endpoints.map(({ name, state }) => ({ name, state })),
-      (await daemon.scrape())
-        .series('endpoint_state')
-        .filter(({ value }) => value === 1)
-        .map(({ labels }) => ({ name: labels['endpoint'], state: labels['state'] })),
-    ];
-    await expect
-      .poll(async () => {
-        const [a, b] = await seen();
-        return JSON.stringify(a) === JSON.stringify(b);
-      }, patience)
-      .toBe(true);
+it('wrong answers are refused and counted by reason, failures by kind, and the node is set aside', async () => {
+  const method = 'GetFullCollectionByID';
+  const inTurn: readonly (readonly [times: number, effect: object])[] = [
+    [3, { fault: 'wrong_body' }],
+    [2, { fault: 'other_body' }],
+    [2, { fault: 'truncated' }],
+    [2, { fault: 'error', code: 'UNAVAILABLE' }],
+    [2, { fault: 'error', code: 'NOT_FOUND', message: 'please retry for collection in finalized block' }],
+  ];
+  let skip = 0;
+  const faults = inTurn.map(([times, effect]) => {
+    const rule = { method, times, skip, ...effect } as FaultRule;
+    skip += times;
+    return rule;
   });
+  // The limiter slows down from the pace that it had, so it had better have one.
+  const limit: FaultRule = {
+    method,
+    times: 1,
+    skip: distinctIds - 5,
+    fault: 'error',
+    code: 'RESOURCE_EXHAUSTED',
+    message: 'rate limit reached',
+  };
+  // A node without streams is asked block by block, and tells the status of each.
+  const orphan: FaultRule = { method: 'GetBlockByHeight', fault: 'orphaned', times: 1 };
+  // While there is another way to ask for collections, one that fails is not asked.
+  const light = 'GetCollectionByID';
+  const noOther: FaultRule = { method: light, fault: 'error', code: 'UNIMPLEMENTED' };
+  const devnet = await nodeWith({ streams: false, faults: [...faults, limit, orphan, noOther] });
+  const daemon = await daemonOn(devnet, '--no-edi');
+  const metrics = await settled(daemon);
+  await expectReferenceServed(daemon);
+
+  const asked = devnet.node.requests.count(method);
+  const askedOtherwise = devnet.node.requests.count(light);
+  expect(devnet.node.faults.fired()).toEqual([3, 2, 2, 2, 2, 1, 1, askedOtherwise]);
+  expect(seriesOf(metrics, 'invalid_collections_total')).toEqual({
+    'requester id_mismatch': 5,
+    'requester malformed': 2,
+  });
+  expect(metrics.value('endpoint_lies_total', { endpoint: devnet.address })).toBeGreaterThanOrEqual(5);
+  expect(seriesOf(metrics, 'invalid_blocks_total')).toEqual({ [`${devnet.address} orphaned`]: 1 });
+  const endpoint = devnet.address;
+  expect(seriesOf(metrics, 'upstream_errors_total')).toMatchObject({
+    [`${endpoint} ${method} malformed`]: 2,
+    [`${endpoint} ${method} unavailable`]: 2,
+    [`${endpoint} ${method} not_yet`]: 2,
+    [`${endpoint} ${method} rate_limited`]: 1,
+  });
+  expect(metrics.sum('upstream_errors_total', { method })).toBe(7);
+  expectValues(metrics, { collections_requested_total: asked + askedOtherwise });
+  expect(seriesOf(metrics, 'collections_received_total')).toEqual({ requester: asked - 12 });
+  expect(seriesOf(metrics, 'duplicate_collections_total')).toEqual({});
+  expect(seriesOf(metrics, 'heights_completed_total')).toEqual({
+    requester: full.length,
+    none: empty.length,
+  });
+  expect(metrics.value('collection_request_to_receive_seconds_count')).toBe(asked - 12);
+  // A body that is refused came in good order as far as the call goes; blocks read ahead of the orphan were cancelled.
+  await expectCallsCounted(daemon, devnet, {
+    [method]: 5,
+    [light]: askedOtherwise,
+    GetBlockByHeight: 'some',
+  });
+  expect(daemon.program.logs().filter(({ msg }) => msg === 'access node penalized')).not.toEqual([]);
+  // The state passes with time: metric and status are compared at one moment.
+  const seen = async (): Promise<unknown[]> => [
+    (await daemon.status()).endpoints.map(({ name, state }) => ({ name, state })),
+    (await daemon.scrape())
+      .series('endpoint_state')
+      .filter(({ value }) => value === 1)
+      .map(({ labels }) => ({ name: labels['endpoint'], state: labels['state'] })),
+  ];
+  await expect
+    .poll(async () => {
+      const [a, b] = await seen();
+      return JSON.stringify(a) === JSON.stringify(b);
+    }, patience)
+    .toBe(true);
 });
 
 describe('a height that does not come', () => {
-  const WINDOW = 20;
-  /** Three ids or more, none of which stands anywhere near. */
-  const held = full.find(({ height, collections: own }) => {
-    const near = blocksOf(chain, height - WINDOW, height + WINDOW).filter((block) => block.height !== height);
-    const others = new Set(near.flatMap((block) => block.collections.map(({ id }) => id)));
-    const ids = new Set(own.map(({ id }) => id));
-    return (
-      height > ROOT + WINDOW &&
-      ids.size === own.length &&
-      own.length > 2 &&
-      own.every(({ id }) => !others.has(id))
-    );
-  })!;
+  const [STUCK, WINDOW] = [40, 20];
 
   it('shows in every gauge, while all stands still and while the head moves on', async () => {
-    const { height } = held;
-    // Without streams every block is asked for by its height.
-    const devnet = await nodeWith({
-      streams: false,
-      faults: [
-        { method: 'GetFullCollectionByID', fault: 'stall', fromHeight: height, toHeight: height, times: 1 },
-      ],
+    // Without streams every block is asked for by its height; no two blocks have a collection in common.
+    const method = 'GetFullCollectionByID';
+    const devnet = await devnetForTest({
+      ...{ seed: 8, profile: 'dense', startHead: HEAD, paused: true, streams: false },
+      faults: [{ method, fault: 'stall', fromHeight: STUCK, toHeight: STUCK, times: 1 }],
     });
     const startedAtMs = performance.now();
     const flags = ['--no-edi', '--window', String(WINDOW), '--ready-max-lag', '5'];
     const daemon = await daemonOn(devnet, '--requester-unresolvable-after-ms', '1000', ...flags);
-    const asked = (): readonly string[] => devnet.node.requests.idsAsked('GetFullCollectionByID');
-    const own = held.collections.map(({ id }) => id as string);
-    await expect.poll(() => own.every((id) => asked().includes(id)), patience).toBe(true);
-    const askedAtMs = performance.now();
-
     const stuck = await daemon.scrapeUntil(
       (metrics) => metrics.value('in_flight_heights') === 1 && metrics.value('unresolvable_heights') === 1,
     );
-    const stalled = own.find((id) => id === asked().find((candidate) => own.includes(candidate)));
-    const missing = held.collections.filter(({ id }) => id === stalled);
-    const received = held.collections.filter(({ id }) => id !== stalled);
+    const { requests } = devnet.node;
+    const own = devnet.chain.block(STUCK).collections;
+    const stalled = requests.idsAsked(method).find((asked) => own.some(({ id }) => id === asked));
+    const received = own.filter(({ id }) => id !== stalled);
     const expected = {
-      latest_indexed_height: height - 1,
-      first_indexed_height: ROOT,
-      head_height: HEAD,
-      lag_heights: HEAD - height + 1,
-      in_flight_heights: 1,
-      collections_missing: missing.length,
-      collection_requests_in_flight: 1,
-      unresolvable_heights: 1,
+      ...{ latest_indexed_height: STUCK - 1, head_height: HEAD, lag_heights: HEAD - STUCK + 1 },
+      ...{ in_flight_heights: 1, collections_missing: 1, collection_requests_in_flight: 1 },
+      ...{ unresolvable_heights: 1, window_heights: WINDOW },
       in_flight_bytes: sum(received.map(({ encoded }) => encoded.byteLength)),
-      window_heights: WINDOW,
     };
-    expectValues(stuck, { ...expected, collections_requested_total: asked().length });
     // Everything within the window was made durable above the gap, but for the last height, which waits for its child;
     // nothing above the window was asked for.
-    const last = height + WINDOW - 2;
-    const durable = blocks.filter((block) => block.height <= last && block.height !== height);
-    expect(stuck.sum('heights_completed_total')).toBe(durable.length);
-    const within = new Set<string>(
-      blocksOf(chain, ROOT, last).flatMap((block) => block.collections.map(({ id }) => id)),
-    );
-    expect(asked().filter((id) => !within.has(id))).toEqual([]);
-    expect(new Set(asked()).size).toBe(within.size);
-    expect(devnet.node.requests.highestHeightAsked()).toBe(height - 1 + WINDOW);
+    const last = STUCK + WINDOW - 2;
+    const within = blocksOf(devnet.chain, 0, last).flatMap((block) => block.collections);
+    expectValues(stuck, { ...expected, collections_requested_total: within.length });
+    expect(stuck.sum('heights_completed_total')).toBe(last);
+    expect(requests.highestHeightAsked()).toBe(STUCK - 1 + WINDOW);
 
-    const scrapedAtMs = performance.now();
-    const again = await daemon.scrape();
-    const age = again.value('oldest_missing_age_seconds');
+    const age = (await daemon.scrape()).value('oldest_missing_age_seconds');
     expect(age).toBeGreaterThan(stuck.value('oldest_missing_age_seconds'));
-    expect(age).toBeGreaterThanOrEqual((scrapedAtMs - askedAtMs) / 1_000);
-    expect(age).toBeLessThanOrEqual((performance.now() - startedAtMs) / 1_000);
     expect(age).toBeGreaterThan(1);
-
+    expect(age).toBeLessThanOrEqual((performance.now() - startedAtMs) / 1_000);
     const { status: code, body } = await readiness(daemon);
     expect(code).toBe(503);
     expect(body.reasons.map((reason) => reason.code).sort()).toEqual(['behind', 'unresolvable']);
-    expect(body.reasons.find((reason) => reason.code === 'unresolvable')).toMatchObject({ height });
-    expect(await daemon.health('/livez')).toMatchObject({ status: 200 });
-    expect(await status(daemon)).toMatchObject({
-      latestIndexed: height - 1,
-      oldestMissing: { height, missing: 1 },
-      window: { upperBound: height - 1 + WINDOW, inFlight: 1, bytesInFlight: expected.in_flight_bytes },
+    expect(body.reasons.find((reason) => reason.code === 'unresolvable')).toMatchObject({ height: STUCK });
+    expect(await daemon.status()).toMatchObject({
+      ...{ latestIndexed: STUCK - 1, oldestMissing: { height: STUCK, missing: 1 }, ready: false },
+      window: { upperBound: STUCK - 1 + WINDOW, inFlight: 1, bytesInFlight: expected.in_flight_bytes },
       sources: { requester: { state: 'asking', inFlight: 1, missing: 1 } },
-      ready: false,
     });
-    expect((await daemon.api(`/v1/blocks?height=${height}`)).status).toBe(404);
-    expect((await daemon.api(`/v1/blocks?height=${height + 1}`)).status).toBe(404);
+    for (const height of [STUCK, STUCK + 1])
+      expect((await daemon.api(`/v1/blocks?height=${height}`)).status).toBe(404);
 
     devnet.node.head.advance(7);
     const moved = await daemon.scrapeUntil((metrics) => metrics.value('head_height') === HEAD + 7);
-    expectValues(moved, { ...expected, head_height: HEAD + 7, lag_heights: HEAD + 7 - height + 1 });
-    expect(devnet.node.requests.highestHeightAsked()).toBe(height - 1 + WINDOW);
-    expect(await daemon.program.stop()).toBe(0);
-  });
-});
-
-describe('readiness', () => {
-  it('says that no node answers yet, while the process lives', async () => {
-    const nowhere = { address: '127.0.0.1:1' };
-    const daemon = await startDaemonHere(startArguments(nowhere, scratchDirectory()));
-    expect(await daemon.health('/livez')).toMatchObject({ status: 200 });
-    expect(await readiness(daemon)).toMatchObject({ status: 503, body: { reasons: [{ code: 'starting' }] } });
-    expect(await status(daemon)).toMatchObject({
-      firstIndexed: null,
-      latestIndexed: null,
-      head: null,
-      lag: null,
-    });
-    expectValues(await daemon.scrape(), { latest_indexed_height: 0, head_height: 0, in_flight_heights: 0 });
-    await expect
-      .poll(
-        async () => (await daemon.scrape()).sum('upstream_errors_total', { kind: 'unavailable' }),
-        patience,
-      )
-      .toBeGreaterThan(0);
+    expectValues(moved, { ...expected, head_height: HEAD + 7, lag_heights: HEAD + 7 - STUCK + 1 });
+    expect(requests.highestHeightAsked()).toBe(STUCK - 1 + WINDOW);
     expect(await daemon.program.stop()).toBe(0);
   });
 });

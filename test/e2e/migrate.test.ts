@@ -1,13 +1,11 @@
 import { createHash } from 'node:crypto';
-import { statSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { runCommand } from '../support/commandLine.js';
-import { eventually, scratchDirectory, startProgram } from '../support/program.js';
-import { asAdmin } from '../support/postgresServer.js';
+import { scratchDirectory } from '../support/program.js';
 import { devnetForTest, runDaemonHere, startArguments, startDaemonHere } from '../support/runningDaemon.js';
-import { dumpStore, firstDifference, storeFlags, storePath } from '../support/storeDump.js';
+import { dumpStore, firstDifference, storeFlags } from '../support/storeDump.js';
 import { usePostgres } from '../support/storeKinds.js';
 
 const HEIGHTS = 900;
@@ -21,13 +19,14 @@ async function exportDigest(...flags: string[]): Promise<string> {
   return createHash('sha256').update(lines.slice(0, -1).join('\n')).digest('hex');
 }
 
+/** Cut off after any of its writes: test/integration/storage/migrate.test.ts. */
 describe('migrate', () => {
   const postgres = usePostgres();
   const migrate = (from: string, to: string): string[] => [
     ...['migrate', '--network', 'devnet', '--from', from, '--to', to],
   ];
 
-  it('copies a store to a database and back, through kill -9, to the same store', async () => {
+  it('copies a store to a database and back, to the same store', async () => {
     const devnet = await devnetForTest({ seed: 7, startHead: HEIGHTS - 1, paused: true, sealedLag: 0 });
     const dataDir = scratchDirectory();
     const { url } = await postgres.home();
@@ -40,21 +39,10 @@ describe('migrate', () => {
     const later = ['backfill', 'plan', '--from', '250', '--to', '260', ...storeFlags(dataDir)];
     expect(await runCommand(later)).toMatchObject({ code: 0 });
 
-    const first = startProgram(migrate(dataDir, url));
-    await eventually(async () => {
-      const { rows } = await asAdmin(
-        url,
-        `SELECT max(to_height)::integer AS height FROM flow_store.coverage`,
-      ).catch(() => ({ rows: [] }));
-      return ((rows[0] as { readonly height: number } | undefined)?.height ?? 0) > 450 ? true : undefined;
-    });
-    await first.stop('SIGKILL');
-    const second = await runCommand(migrate(dataDir, url));
-    expect(second).toMatchObject({
+    expect(await runCommand(migrate(dataDir, url))).toMatchObject({
       code: 0,
-      stdout: expect.stringMatching(
-        /^Copied \d+ heights, 1 plan; \d+ heights were there already\. The target holds heights 100 to 199 and 400 to 899\.\n$/,
-      ) as string,
+      stdout:
+        'Copied 600 heights, 1 plan; 0 heights were there already. The target holds heights 100 to 199 and 400 to 899.\n',
     });
     expect(await runCommand(migrate(dataDir, url))).toMatchObject({
       ...{
@@ -68,21 +56,12 @@ describe('migrate', () => {
     expect(await exportDigest(...database, ...live)).toBe(await exportDigest('--data-dir', dataDir, ...live));
 
     const back = scratchDirectory();
-    const third = startProgram(migrate(url, back));
-    await eventually(() => {
-      const log = statSync(storePath(back), { throwIfNoEntry: false });
-      return Promise.resolve(log === undefined ? undefined : true);
-    });
-    await third.stop('SIGKILL');
     expect(await runCommand(migrate(url, back))).toMatchObject({ code: 0 });
     expect(firstDifference(await dumpStore(back), await dumpStore(dataDir))).toBeUndefined();
 
     // The daemon goes on with the copy: what is planned there is filled in.
     const daemon = await startDaemonHere(startArguments(devnet, back));
-    await eventually(async () => {
-      const { coverage } = await daemon.status();
-      return coverage.length === 3 ? true : undefined;
-    });
+    await daemon.statusUntil(({ coverage }) => coverage.length === 3);
     const refused = await runCommand(migrate(url, back));
     expect(refused).toMatchObject({ code: 74, stderr: expect.stringContaining('in use') as string });
     await daemon.program.stop();

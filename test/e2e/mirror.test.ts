@@ -7,7 +7,13 @@ import { lastingPort } from '../support/lastingPort.js';
 import { eventually, scratchDirectory } from '../support/program.js';
 import { expectNoDamage } from '../support/provenStore.js';
 import { relayedPeer } from '../support/relayedPeer.js';
-import { devnetForTest, startArguments, startDaemon, startDaemonHere } from '../support/runningDaemon.js';
+import {
+  daemonOn,
+  devnetForTest,
+  startArguments,
+  startDaemon,
+  startDaemonHere,
+} from '../support/runningDaemon.js';
 import type { DaemonHere } from '../support/runningDaemon.js';
 import type { ScrapedMetrics } from '../support/scrapedMetrics.js';
 import { dumpStore, firstDifference, storeFlags } from '../support/storeDump.js';
@@ -73,19 +79,18 @@ describe('a mirror', () => {
 
   it('says what its source would have to do where that keeps nothing of who signs above the first block, and proves no block final', async () => {
     const node = await devnetForTest(certified);
-    const source = await startDaemonHere(startArguments(node, scratchDirectory(), ...FROM_ROOT));
+    const source = await daemonOn(node, ...FROM_ROOT);
     const mirror = await mirrorOf(source.grpcAddress, scratchDirectory(), '--start-height', '7');
     await mirror.reaches(TOP);
-    const { proof } = await eventually(async () => {
-      const status = await mirror.status();
-      return status.proof.reason?.includes('forward such calls (api.forward)') === true ? status : undefined;
-    });
+    const { proof } = await mirror.statusUntil(
+      (status) => status.proof.reason?.includes('forward such calls (api.forward)') === true,
+    );
     expect(proof).toMatchObject({ provenHeight: null, unprovenHeights: 0 });
   });
 
   it('is what a daemon has to become whose access node is an indexer: it says so, and is one with the indexer as a peer too', async () => {
     const node = await devnetForTest(chain);
-    const source = await startDaemonHere(startArguments(node, scratchDirectory(), ...FROM_ROOT));
+    const source = await daemonOn(node, ...FROM_ROOT);
     await source.reaches(HEAD);
     const from = ['--start-height', '7'];
     const asNode = startArguments({ address: source.grpcAddress }, scratchDirectory(), ...from);
@@ -93,9 +98,7 @@ describe('a mirror', () => {
     await eventually(async () => {
       const { reasons } = await told.status();
       // At once, not after the minute in which nodes may name their spork.
-      return (
-        JSON.stringify(reasons).includes('to feed an indexer, name this one as its --peer too') || undefined
-      );
+      return JSON.stringify(reasons).includes('to feed an indexer, name this one as its --peer too');
     });
     await stopAll(told);
     const both = await startDaemonHere([...asNode, '--peer', source.grpcAddress]);
@@ -109,13 +112,10 @@ describe('a mirror', () => {
     const port = await lastingPort();
     const second = scratchDirectory();
     const early = await mirrorOf(`127.0.0.1:${port}`, second);
-    const { body } = await eventually(async () => {
-      const answer = await early.health('/readyz');
-      return JSON.stringify(answer.body).includes('no peer has reported') ? answer : undefined;
-    });
-    expect(JSON.stringify(body)).not.toContain('access node');
+    await early.reason(/no peer has reported/);
+    expect(JSON.stringify(await early.reasons())).not.toContain('access node');
     const grpc = ['--start-height', '50', '--api-grpc-port', String(port)];
-    const source = await startDaemonHere(startArguments(node, scratchDirectory(), ...grpc));
+    const source = await daemonOn(node, ...grpc);
     await early.reaches(HEAD);
     expect((await early.status()).firstIndexed).toBe(50);
     await stopAll(early, source);
@@ -165,11 +165,8 @@ describe('a mirror', () => {
     const both = startArguments(other, first, '--access-node', old.address, '--access-spork-root', '100');
     source = await startDaemonHere([...both, ...FROM_ROOT, ...grpc]);
     await source.reaches(HEAD + 20);
-    const text = await eventually(async () => {
-      const said = JSON.stringify((await mirror.health('/readyz')).body);
-      return said.includes('parent_mismatch') || said.includes('chain_replaced') ? said : undefined;
-    });
-    expect(text).toMatch(/rewind/);
+    const { code } = await mirror.reason(/rewind/);
+    expect(['parent_mismatch', 'chain_replaced']).toContain(code);
     await stopAll(mirror);
     expect((await runCommand(['rewind', ...storeFlags(second), '--to', '99', '--yes'])).code).toBe(0);
     const again = await mirrorOf(source.grpcAddress, second);
@@ -203,29 +200,27 @@ describe('a mirror', () => {
   });
 });
 
-describe('a copy from anywhere', () => {
-  it('is restored with every block proven, unless a block is not the one that the checkpoint names', async () => {
-    const node = await devnetForTest(chain);
-    const [first, second] = [scratchDirectory(), scratchDirectory()];
-    const source = await startDaemonHere(startArguments(node, first, ...FROM_ROOT));
-    await source.reaches(HEAD);
-    await stopAll(source);
-    const restore = (id: string) =>
-      runCommand([
-        ...['restore', '--from', first, ...storeFlags(second), '--proof-mode', 'required'],
-        ...['--proof-checkpoint', `7:${id}`],
-      ]);
-    const false7 = node.chain.block(8).id;
-    const refused = await restore(false7);
-    expect(refused.code).toBe(74);
-    expect(refused.stderr).toMatch(
-      new RegExp(`nothing of it was taken: block of height 7: its id is .* proof.checkpoint names ${false7}`),
-    );
-    const restored = await restore(node.chain.block(7).id);
-    expect(restored).toMatchObject({ code: 0 });
-    expect(restored.stdout).toContain(`${HEAD + 1} blocks proven, 0 on the word of nodes`);
-    await expectSameStores(first, second);
-  });
+it('a copy from anywhere is restored with every block proven, unless a block is not the one that the checkpoint names', async () => {
+  const node = await devnetForTest(chain);
+  const [first, second] = [scratchDirectory(), scratchDirectory()];
+  const source = await startDaemonHere(startArguments(node, first, ...FROM_ROOT));
+  await source.reaches(HEAD);
+  await stopAll(source);
+  const restore = (id: string) =>
+    runCommand([
+      ...['restore', '--from', first, ...storeFlags(second), '--proof-mode', 'required'],
+      ...['--proof-checkpoint', `7:${id}`],
+    ]);
+  const false7 = node.chain.block(8).id;
+  const refused = await restore(false7);
+  expect(refused.code).toBe(74);
+  expect(refused.stderr).toMatch(
+    new RegExp(`nothing of it was taken: block of height 7: its id is .* proof.checkpoint names ${false7}`),
+  );
+  const restored = await restore(node.chain.block(7).id);
+  expect(restored).toMatchObject({ code: 0 });
+  expect(restored.stdout).toContain(`${HEAD + 1} blocks proven, 0 on the word of nodes`);
+  await expectSameStores(first, second);
 });
 
 describe('a peer that changes what it mirrors', () => {

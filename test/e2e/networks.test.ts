@@ -4,12 +4,11 @@ import { constants } from 'node:http2';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { DevnetHandle } from '../../src/devnet/index.js';
-import type { Readiness } from '../../src/observability/index.js';
 import { seededRandom } from '../../src/runtime/random.js';
 import { FaultProxy } from '../support/faultProxy.js';
 import type { Identity, Weather } from '../support/faultProxy.js';
 import { peakMemoryBytes } from '../support/processMemory.js';
-import { eventually, scratchDirectory } from '../support/program.js';
+import { scratchDirectory } from '../support/program.js';
 import { stopAndProve } from '../support/provenStore.js';
 import { devnetForTest, startArguments, startDaemon, startDaemonHere } from '../support/runningDaemon.js';
 import type { DaemonHere, RunningDaemon } from '../support/runningDaemon.js';
@@ -72,10 +71,7 @@ async function recovers(line: Line): Promise<void> {
     setTimeout(() => reject(new Error(`not back at ${head} within ${RECOVERY_MS} ms`)), RECOVERY_MS).unref(),
   );
   await Promise.race([line.daemon.reaches(head), tooLate]);
-  await Promise.race([
-    eventually(async () => ((await line.daemon.health('/readyz')).status === 200 ? true : undefined)),
-    tooLate,
-  ]);
+  await Promise.race([line.daemon.ready(), tooLate]);
 }
 
 async function proves({ daemon, dataDir, node }: Line): Promise<void> {
@@ -86,26 +82,12 @@ async function proves({ daemon, dataDir, node }: Line): Promise<void> {
   });
 }
 
-async function reasons(daemon: Line['daemon']): Promise<Readiness['reasons']> {
-  return ((await daemon.health('/readyz')).body as Readiness).reasons;
-}
-
-/** `/readyz` names a reason whose message says this. */
-function tells(daemon: Line['daemon'], what: RegExp): Promise<true> {
-  return eventually(async () =>
-    (await reasons(daemon)).some(({ message }) => what.test(message)) ? true : undefined,
-  );
-}
-
-function nodeIs(daemon: Line['daemon'], ...states: string[]): Promise<true> {
-  return eventually(async () => {
-    const { endpoints } = await daemon.status();
-    return endpoints.every(({ state }) => states.includes(state)) ? true : undefined;
-  });
+function nodeIs(daemon: Line['daemon'], ...states: string[]): Promise<unknown> {
+  return daemon.statusUntil(({ endpoints }) => endpoints.every(({ state }) => states.includes(state)));
 }
 
 /** The node is known not to answer. */
-function isMissed({ daemon }: Line): Promise<true> {
+function isMissed({ daemon }: Line): Promise<unknown> {
   return nodeIs(daemon, 'failing', 'set_aside', 'unknown');
 }
 
@@ -124,8 +106,7 @@ describe('a network that fails and comes back', () => {
   it('is told at /readyz while it refuses connections; the daemon is back by itself, and nothing wrong is stored', async () => {
     const weather: Weather = { kind: 'refused' };
     const line = await lineOf({ weather });
-    await tells(
-      line.daemon,
+    await line.daemon.reason(
       /UNAVAILABLE: .*(?:ECONNREFUSED|ECONNRESET|Connection dropped|No connection established)/,
     );
     expect((await line.daemon.health('/readyz')).status).toBe(503);
@@ -205,23 +186,6 @@ describe('one bad weather after the other', () => {
   );
 });
 
-describe('a node that sends its callers away', () => {
-  it('is asked over new connections, at a bearable pace, and indexed from all the while', async () => {
-    const line = await lineOf();
-    await recovers(line);
-    const before = line.proxy.connections;
-    const code = constants.NGHTTP2_ENHANCE_YOUR_CALM;
-    await line.proxy.become({ kind: 'go-away', afterMs: 200, code, reason: 'too_many_pings' });
-    line.node.node.head.advance(10);
-    await eventually(() => (line.proxy.connections >= before + 3 ? true : undefined));
-    await line.daemon.reaches(HEAD + 10);
-    await line.proxy.become({ kind: 'fair' });
-    line.node.node.head.advance(10);
-    await recovers(line);
-    await proves(line);
-  });
-});
-
 describe('from the start', () => {
   it('a certificate that has expired is not trusted; /readyz says so until there is a good one', async () => {
     // The daemon knows both authorities: what is wrong is the date.
@@ -231,7 +195,7 @@ describe('from the start', () => {
       { identity: identity('expired'), address: (port) => `grpcs://localhost:${port}` },
       { GRPC_DEFAULT_SSL_ROOTS_FILE_PATH: authorities },
     );
-    await tells(line.daemon, /certificate has expired/);
+    await line.daemon.reason(/certificate has expired/);
     expect((await line.daemon.health('/readyz')).status).toBe(503);
     expect(line.node.node.requests.count('GetNetworkParameters')).toBe(0);
     await line.proxy.become({ kind: 'fair' }, identity('localhost'));
@@ -249,7 +213,7 @@ describe('from the start', () => {
         STUBBED_NAMES: hosts,
       },
     );
-    await tells(line.daemon, /Name resolution failed|ENOTFOUND/);
+    await line.daemon.reason(/Name resolution failed|ENOTFOUND/);
     writeFileSync(hosts, JSON.stringify({ 'node.test': '127.0.0.1' }));
     await recovers(line);
 

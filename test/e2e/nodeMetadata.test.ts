@@ -4,9 +4,10 @@ import { Client, credentials, Metadata } from '@grpc/grpc-js';
 import type { ServiceError } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
 import type { DevnetHandle } from '../../src/devnet/index.js';
+import type { ReadinessReason } from '../../src/observability/index.js';
 import { runCommand } from '../support/commandLine.js';
 import { HostedNode } from '../support/hostedNode.js';
-import { eventually, runProgram, scratchDirectory } from '../support/program.js';
+import { runProgram, scratchDirectory } from '../support/program.js';
 import { RestNode } from '../support/restNode.js';
 import {
   devnetForTest,
@@ -33,15 +34,6 @@ function metadataFile(text: string, mode = 0o600): string {
   const file = join(scratchDirectory(), 'metadata');
   writeFileSync(file, text, { mode });
   return file;
-}
-
-interface Reason {
-  readonly code: string;
-  readonly message: string;
-}
-
-async function reasonsOf(daemon: RunningDaemon): Promise<readonly Reason[]> {
-  return ((await daemon.health('/readyz')).body as { readonly reasons: readonly Reason[] }).reasons;
 }
 
 const asItIs = (bytes: Buffer): Buffer => bytes;
@@ -137,9 +129,7 @@ describe('hosted access nodes that want metadata with every call', () => {
     const file = metadataFile(`${node.name} x-token: ${FIRST}\n`);
     const flags = ['--access-metadata-file', file, '--start-height', 'root', '--api-forward'];
     const daemon = await startDaemon(startArguments(node, scratchDirectory(), ...flags), trusting);
-    const refusal = await eventually(async () =>
-      (await reasonsOf(daemon)).find(({ code }) => code === 'upstream_refusing'),
-    );
+    const refusal = await daemon.reason('upstream_refusing');
     expect(refusal.message).toContain('UNAUTHENTICATED: no such customer: x-token ***');
     expect(refusal.message).toContain(`it does not accept what ${file} (access.metadataFile) has for it`);
     expect(refusal.message).not.toContain('can be reached from here');
@@ -187,11 +177,9 @@ describe('hosted access nodes that want metadata with every call', () => {
     const node = await HostedNode.before(devnet);
     node.wants = { 'x-token': FIRST };
     const file = metadataFile('other.example:443 x-token: something\n');
-    const refusalWith = async (...flags: string[]): Promise<Reason> => {
+    const refusalWith = async (...flags: string[]): Promise<ReadinessReason> => {
       const daemon = await startDaemon(startArguments(node, scratchDirectory(), ...flags), trusting);
-      const found = await eventually(async () =>
-        (await reasonsOf(daemon)).find(({ code }) => code === 'upstream_refusing'),
-      );
+      const found = await daemon.reason('upstream_refusing');
       await daemon.program.stop();
       return found;
     };
@@ -201,58 +189,56 @@ describe('hosted access nodes that want metadata with every call', () => {
   });
 });
 
-describe('a REST address that wants headers', () => {
-  it('gets them with every forwarded request and socket, in the clear only where that is allowed', async () => {
-    const rest = await RestNode.start();
-    const devnet = await nodeAt(TOP);
-    const name = rest.url.replace('http://', '');
-    const file = metadataFile(`${rest.url} x-token: ${FIRST}\n${devnet.address} x-token: ${SECOND}\n`);
-    const base = ['--api-forward-rest', `${rest.url}/base-${SECOND}`, '--access-metadata-file', file];
-    const args = startArguments(devnet, scratchDirectory(), ...base, '--start-height', 'root');
-    const refused = await runDaemonHere(args);
-    expect(refused.code).toBe(78);
-    expect(refused.stderr).toContain(`line 1 is for ${name}, which is not called over TLS`);
-    expect(refused.stderr).not.toContain(FIRST);
+it('a REST address that wants headers gets them with every forwarded request and socket, in the clear only where that is allowed', async () => {
+  const rest = await RestNode.start();
+  const devnet = await nodeAt(TOP);
+  const name = rest.url.replace('http://', '');
+  const file = metadataFile(`${rest.url} x-token: ${FIRST}\n${devnet.address} x-token: ${SECOND}\n`);
+  const base = ['--api-forward-rest', `${rest.url}/base-${SECOND}`, '--access-metadata-file', file];
+  const args = startArguments(devnet, scratchDirectory(), ...base, '--start-height', 'root');
+  const refused = await runDaemonHere(args);
+  expect(refused.code).toBe(78);
+  expect(refused.stderr).toContain(`line 1 is for ${name}, which is not called over TLS`);
+  expect(refused.stderr).not.toContain(FIRST);
 
-    const daemon = await startDaemonHere([...args, '--access-metadata-without-tls']);
-    await daemon.reaches(TOP);
-    rest.reply = (_request, response, { headers }) => {
-      response.writeHead(200, { 'x-echo': String(headers['x-token']) });
-      // Even in two pieces.
-      response.write(`you sent ${String(headers['x-token']).slice(0, 7)}`);
-      setImmediate(() => response.end(`${String(headers['x-token']).slice(7)}, thank you`));
-    };
-    const asked = async (): Promise<Response> =>
-      fetch(`${daemon.apiUrl}/v1/accounts/f8d6e0586b0a20c7`, { headers: { 'X-Token': 'of the caller' } });
-    const answer = await asked();
-    const stars = '*'.repeat(FIRST.length);
-    expect([answer.headers.get('x-echo'), await answer.text()]).toEqual([
-      stars,
-      `you sent ${stars}, thank you`,
-    ]);
-    expect(rest.seen.at(-1)?.headers['x-token']).toBe(FIRST);
+  const daemon = await startDaemonHere([...args, '--access-metadata-without-tls']);
+  await daemon.reaches(TOP);
+  rest.reply = (_request, response, { headers }) => {
+    response.writeHead(200, { 'x-echo': String(headers['x-token']) });
+    // Even in two pieces.
+    response.write(`you sent ${String(headers['x-token']).slice(0, 7)}`);
+    setImmediate(() => response.end(`${String(headers['x-token']).slice(7)}, thank you`));
+  };
+  const asked = async (): Promise<Response> =>
+    fetch(`${daemon.apiUrl}/v1/accounts/f8d6e0586b0a20c7`, { headers: { 'X-Token': 'of the caller' } });
+  const answer = await asked();
+  const stars = '*'.repeat(FIRST.length);
+  expect([answer.headers.get('x-echo'), await answer.text()]).toEqual([
+    stars,
+    `you sent ${stars}, thank you`,
+  ]);
+  expect(rest.seen.at(-1)?.headers['x-token']).toBe(FIRST);
 
-    rest.speak(`/base-${SECOND}/v1/ws`, (socket, headers) =>
-      socket.on('message', () =>
-        socket.send(JSON.stringify({ subscription_id: 'x', topic: 'events', payload: headers['x-token'] })),
-      ),
-    );
-    const client = await WsClient.open(daemon.apiUrl);
-    client.send({ action: 'subscribe', subscription_id: 'x', topic: 'events', arguments: {} });
-    expect(await client.next()).toMatchObject({ payload: stars });
+  rest.speak(`/base-${SECOND}/v1/ws`, (socket, headers) =>
+    socket.on('message', () =>
+      socket.send(JSON.stringify({ subscription_id: 'x', topic: 'events', payload: headers['x-token'] })),
+    ),
+  );
+  const client = await WsClient.open(daemon.apiUrl);
+  client.send({ action: 'subscribe', subscription_id: 'x', topic: 'events', arguments: {} });
+  expect(await client.next()).toMatchObject({ payload: stars });
 
-    rest.reply = (_request, response) => response.writeHead(401).end(`unknown: ${FIRST}`);
-    const refusal = await asked();
-    expect(refusal.status).toBe(503);
-    expect(await refusal.json()).toMatchObject({ reason: 'upstream_refusing' });
-    const printed = await runCommand(['config', 'print', ...args.slice(1)]);
-    expect(printed.stdout).toContain(`${rest.url}/***`);
-    const status = (await daemon.status()).network;
-    expect(status).toBe('devnet');
-    await daemon.program.stop();
-    for (const secret of [FIRST, SECOND])
-      expect(printed.stdout + daemon.program.stdout + daemon.program.stderr).not.toContain(secret);
-  });
+  rest.reply = (_request, response) => response.writeHead(401).end(`unknown: ${FIRST}`);
+  const refusal = await asked();
+  expect(refusal.status).toBe(503);
+  expect(await refusal.json()).toMatchObject({ reason: 'upstream_refusing' });
+  const printed = await runCommand(['config', 'print', ...args.slice(1)]);
+  expect(printed.stdout).toContain(`${rest.url}/***`);
+  const status = (await daemon.status()).network;
+  expect(status).toBe('devnet');
+  await daemon.program.stop();
+  for (const secret of [FIRST, SECOND])
+    expect(printed.stdout + daemon.program.stdout + daemon.program.stderr).not.toContain(secret);
 });
 
 describe('a file of metadata that cannot be used', () => {

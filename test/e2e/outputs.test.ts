@@ -76,7 +76,7 @@ const scenes: Readonly<Record<string, () => Scene | Promise<Scene> | undefined>>
     return {
       ...onOne(pipe),
       strike: async () => {
-        await eventually(() => pipe.text().includes('"msg":"listening"') || undefined);
+        await eventually(() => pipe.text().includes('"msg":"listening"'));
         pipe.pause();
       },
       says: NOBODY_READS,
@@ -169,7 +169,7 @@ describe('a daemon goes on, answers and stops whatever its outputs do:', () => {
     const { daemon, pid } = await foundIn(dataDir, program);
     await strike?.(program);
     await daemon.reaches(HEAD + SOME_BLOCKS);
-    await eventually(async () => (await daemon.health('/readyz')).status === 200 || undefined);
+    await daemon.ready();
     expect((await daemon.health('/livez')).status).toBe(200);
 
     if (says === undefined) {
@@ -192,15 +192,15 @@ describe('a daemon goes on, answers and stops whatever its outputs do:', () => {
     if (read !== undefined) await expectWhole(daemon, read);
     process.kill(pid, 'SIGTERM');
     expect(await (exitCode?.() ?? program.exited)).toBe(0);
-    if (read !== undefined) await eventually(() => linesOf(read()).at(-1)?.msg === 'stopped' || undefined);
+    if (read !== undefined) await eventually(() => linesOf(read()).at(-1)?.msg === 'stopped');
   });
 });
 
 /** The log goes on, and says as many lost lines as are counted. */
 async function expectWhole(daemon: RunningDaemon, read: () => string): Promise<void> {
-  await eventually(async () => (await logOf(daemon)).length === 0 || undefined);
+  await eventually(async () => (await logOf(daemon)).length === 0);
   const before = linesOf(read()).length;
-  await eventually(() => linesOf(read()).length > before || undefined);
+  await eventually(() => linesOf(read()).length > before);
   const lost = (await daemon.scrape()).value('log_lines_lost_total');
   const said = linesOf(read()).filter(({ msg }) => msg === LOST);
   expect(said.reduce((sum, { lines = 0 }) => sum + lines, 0)).toBe(lost);
@@ -278,7 +278,7 @@ describe('a command', () => {
     const proxy = await countingProxy(chain.url);
     const { given } = unreadPipe({ isFull: true });
     const program = programOn([...command.split(' '), '--api-port', String(proxy.port)], [given, given]);
-    await eventually(() => proxy.asked() >= requests || undefined);
+    await eventually(() => proxy.asked() >= requests);
     expect(await program.stop('SIGINT')).toBe(outcome);
   });
 

@@ -6,7 +6,13 @@ import { blocksOf } from '../support/chainReference.js';
 import { eventually, scratchDirectory } from '../support/program.js';
 import { certificateOf, TestSecrets } from '../support/secretFiles.js';
 import { expectNoDamage } from '../support/provenStore.js';
-import { devnetForTest, startArguments, startDaemon, startDaemonHere } from '../support/runningDaemon.js';
+import {
+  daemonOn,
+  devnetForTest,
+  startArguments,
+  startDaemon,
+  startDaemonHere,
+} from '../support/runningDaemon.js';
 import type { DaemonHere, RunningDaemon } from '../support/runningDaemon.js';
 import type { ScrapedMetrics } from '../support/scrapedMetrics.js';
 import { dumpStore, firstDifference } from '../support/storeDump.js';
@@ -91,9 +97,7 @@ describe('an indexer that another one feeds', () => {
       sealedLag: 5,
       startHead: ROOT + 20,
     });
-    const source = await startDaemonHere(
-      startArguments(devnet, scratchDirectory(), '--start-height', 'root', '--no-edi'),
-    );
+    const source = await daemonOn(devnet, '--start-height', 'root', '--no-edi');
     await source.reaches(ROOT + 20);
     const fed = await follower(devnet, scratchDirectory(), source.grpcAddress, '--no-edi', ...FROM_ROOT);
     await fed.reaches(ROOT + 22);
@@ -114,9 +118,7 @@ describe('an indexer that another one feeds', () => {
 
   it('fills in history from it too', async () => {
     const devnet = await nodeWith();
-    const source = await startDaemonHere(
-      startArguments(devnet, scratchDirectory(), '--start-height', 'root', '--no-edi'),
-    );
+    const source = await daemonOn(devnet, '--start-height', 'root', '--no-edi');
     await source.reaches(TOP);
     const before = collectionCalls(devnet);
     const args = startArguments(devnet, scratchDirectory(), '--start-height', String(TOP - 20), '--no-edi');
@@ -135,7 +137,7 @@ describe('a peer that wants a token', () => {
   async function guardedSource(devnet: DevnetHandle, tokensFor: string) {
     const secrets = new TestSecrets(`${TOKEN}\n`);
     const flags = ['--no-edi', ...FROM_ROOT, ...secrets.flags(), '--api-tokens-for', tokensFor];
-    const source = await startDaemonHere(startArguments(devnet, scratchDirectory(), ...flags));
+    const source = await daemonOn(devnet, ...flags);
     await source.reaches(TOP);
     const { port } = new URL(`http://${source.grpcAddress}`);
     return { secrets, source, endpoint: `localhost:${port}` };
@@ -155,7 +157,7 @@ describe('a peer that wants a token', () => {
   }
 
   const says = (daemon: RunningDaemon, words: string) =>
-    eventually(async () => (await peerOf(daemon)).reason?.includes(words) || undefined);
+    eventually(async () => (await peerOf(daemon)).reason?.includes(words));
 
   it('is named with the next step', async () => {
     const { start } = await fedBy('expensive');

@@ -103,7 +103,7 @@ describe('a daemon on PostgreSQL', () => {
     const again = await startDaemonHere(start);
     await eventually(async () => {
       const { rows } = await asAdmin(url, 'SELECT from_height, to_height FROM flow.coverage');
-      return rows.length === 1 ? true : undefined;
+      return rows.length === 1;
     });
     await again.program.stop();
     expect(await exported('after.ndjson')).toBe(before);

@@ -41,7 +41,7 @@ describe('the tools of Node.js, as docs/profiling.md shows them', () => {
       );
     expect(await listens()).toBe(false);
     daemon.program.child.kill('SIGUSR1');
-    await eventually(async () => ((await listens()) ? true : undefined));
+    await eventually(async () => await listens());
     const lines = page.fences
       .flatMap(({ text }) => text.split('\n'))
       .filter((line) => line.startsWith('debug> '))
@@ -70,7 +70,7 @@ describe('the tools of Node.js, as docs/profiling.md shows them', () => {
     });
     await daemon.sees(/"msg":"reached the head"/);
     daemon.child.kill('SIGUSR2');
-    await eventually(() => (readdirSync(snapshots).length > 0 ? true : undefined));
+    await eventually(() => readdirSync(snapshots).length > 0);
     expect(await daemon.stop()).toBe(0);
     const [main, readers, ...more] = readdirSync(profiles).sort();
     expect(more).toEqual([]);

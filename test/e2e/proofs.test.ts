@@ -2,7 +2,6 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { StatusDocument } from '../../src/api/index.js';
 import type { DevnetHandle } from '../../src/devnet/index.js';
 import { runCommand } from '../support/commandLine.js';
 import { usePostgres } from '../support/storeKinds.js';
@@ -10,7 +9,13 @@ import { eventually, scratchDirectory } from '../support/program.js';
 import { expectNoDamage, stopAndProve } from '../support/provenStore.js';
 import { EventReader } from '../support/eventReader.js';
 import { GrpcProbe } from '../support/grpcProbe.js';
-import { devnetForTest, startArguments, startDaemon, startDaemonHere } from '../support/runningDaemon.js';
+import {
+  daemonOn,
+  devnetForTest,
+  startArguments,
+  startDaemon,
+  startDaemonHere,
+} from '../support/runningDaemon.js';
 import type { DaemonHere } from '../support/runningDaemon.js';
 import { storeFlags } from '../support/storeDump.js';
 
@@ -126,16 +131,11 @@ describe('a daemon whose readers see only what is proven final', () => {
 
     node.node.head.set(HEAD);
     await daemon.reaches(HEAD);
-    const { reasons } = await eventually(async () => {
-      const { body } = await daemon.health('/readyz');
-      const said = body as Pick<StatusDocument, 'ready' | 'reasons'>;
-      return said.reasons.some(({ code }) => code === 'proof_failed') ? said : undefined;
-    });
-    expect(reasons.map(({ code }) => code)).toEqual(expect.arrayContaining(['behind', 'proof_failed']));
-    const failed = reasons.find(({ code }) => code === 'proof_failed');
-    expect(failed?.height).toBeGreaterThanOrEqual(MINORITY_FROM);
-    expect(failed?.message).toContain(`rewind to that height`);
-    expect(failed?.message).toContain(`the chain is proven up to ${PROVEN}`);
+    const failed = await daemon.reason('proof_failed');
+    expect((await daemon.reasons()).map(({ code }) => code)).toContain('behind');
+    expect(failed.height).toBeGreaterThanOrEqual(MINORITY_FROM);
+    expect(failed.message).toContain(`rewind to that height`);
+    expect(failed.message).toContain(`the chain is proven up to ${PROVEN}`);
 
     const status = await daemon.status();
     expect(status).toMatchObject({ latestIndexed: PROVEN, lag: HEAD - PROVEN, ready: false });
@@ -236,14 +236,13 @@ describe('a daemon whose readers see only what is proven final', () => {
   it('shares the proven height with processes that only serve, and keeps it in a database', async () => {
     const node = await devnetForTest(certified);
     const url = await postgres.server().database();
-    const start = (roles: string) =>
-      startDaemonHere(startArguments(node, scratchDirectory(), ...flags, '--store', url, '--roles', roles));
+    const start = (roles: string) => daemonOn(node, ...flags, '--store', url, '--roles', roles);
     const serving = await start('api');
     expect(await heightOf(serving, 'height=final')).toBe(404);
     const leading = await start('live,backfill');
     await proven(leading, TOP - 2);
     await proven(serving, TOP - 2);
-    await eventually(async () => ((await heightOf(serving, 'height=final')) === TOP - 2 ? true : undefined));
+    await eventually(async () => (await heightOf(serving, 'height=final')) === TOP - 2);
     expect(await heightOf(serving, `height=${TOP - 1}`)).toBe(404);
     expect((await serving.api(`/v1/blocks?height=${TOP - 2}`)).body).toMatchObject([{ proven: true }]);
     expect((await serving.api(`/explain/${TOP}`)).body).toMatchObject({ stage: 'awaiting_proof' });

@@ -51,11 +51,12 @@ function startGroup(program: string, args: readonly string[]): Quickstart {
 async function sees(quickstart: Quickstart, text: string): Promise<void> {
   let ended = false;
   void quickstart.exited.then(() => (ended = true));
-  const seen = await eventually(() => quickstart.output().includes(text) || (ended ? false : undefined));
-  if (!seen) throw new Error(`ended without "${text}":\n${quickstart.output()}`);
+  await eventually(() => quickstart.output().includes(text) || ended);
+  if (!quickstart.output().includes(text))
+    throw new Error(`ended without "${text}":\n${quickstart.output()}`);
 }
 
-/** That it catches up and, with --once, ends: test/e2e/checkout.test.ts. */
+/** That it catches up and, with --once, ends: test/packaging/checkout.test.ts. */
 describe('the quickstart', () => {
   it('follows the tip, and ends with the npm that runs it, although npm ends only its own shell', async () => {
     const quickstart = startGroup('npm', ['run', 'quickstart', '--', '--blocks', '50']);
@@ -66,7 +67,7 @@ describe('the quickstart', () => {
       return body.latestIndexed;
     };
     const before = await heightOf();
-    await eventually(async () => ((await heightOf()) > before ? true : undefined));
+    await eventually(async () => (await heightOf()) > before);
 
     // A second one must not touch what the first one has.
     const second = startQuickstart('--blocks', '100');
@@ -89,7 +90,7 @@ describe('the quickstart', () => {
     const status = `http://127.0.0.1:${daemon.api?.port}/status`;
     await eventually(async () => {
       const { ready } = (await (await fetch(status)).json()) as { readonly ready: boolean };
-      return ready || undefined;
+      return ready;
     });
     quickstart.child.kill('SIGINT');
     expect(await quickstart.exited, quickstart.output()).toBe(0);

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import { atEnd } from '../support/cleanup.js';
-import type { Readiness } from '../../src/observability/index.js';
 import { inspectReaders } from '../support/inspector.js';
 import { eventually, Program, programPath, scratchDirectory } from '../support/program.js';
 import { devnetForTest, listening, startArguments } from '../support/runningDaemon.js';
@@ -27,15 +26,10 @@ async function inspected() {
   return { daemon, program, readers };
 }
 
-async function codes(daemon: RunningDaemon): Promise<string[]> {
-  const { body } = await daemon.health('/readyz');
-  return (body as Readiness).reasons.map(({ code }) => code);
-}
-
 function serves(daemon: RunningDaemon): Promise<true> {
   return eventually(async () => {
     const answer = await daemon.api('/v1/network/parameters').catch(() => undefined);
-    return answer?.status === 200 ? true : undefined;
+    return answer?.status === 200;
   });
 }
 
@@ -45,7 +39,7 @@ describe('the reader thread', () => {
     await serves(daemon);
     const before = await daemon.scrape();
     await readers('for (;;);');
-    await eventually(async () => ((await codes(daemon)).includes('reader_down') ? true : undefined));
+    await daemon.reason('reader_down');
     const height = (await daemon.scrape()).value('latest_indexed_height');
     expect(await daemon.health('/livez')).toMatchObject({ status: 200 });
     await daemon.reaches(height + 5);
@@ -54,7 +48,7 @@ describe('the reader thread', () => {
     expect(during.sum('api_requests_total')).toBe(before.sum('api_requests_total'));
     await daemon.scrapeUntil((metrics) => metrics.value('reader_replaced_total', { reason: 'hung' }) === 1);
     await serves(daemon);
-    await eventually(async () => ((await codes(daemon)).includes('reader_down') ? undefined : true));
+    await eventually(async () => (await daemon.reasons()).every(({ code }) => code !== 'reader_down'));
     const after = await daemon.scrape();
     expect(after.sum('api_requests_total')).toBeGreaterThan(before.sum('api_requests_total'));
     expect(await program.stop()).toBe(0);

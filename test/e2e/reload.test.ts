@@ -83,7 +83,7 @@ describe('SIGHUP', () => {
       'api.ratePerSecondPerAddress: 0 → 2',
       'log.level: info → debug',
     ]);
-    await eventually(async () => ((await statuses(daemon, 20)).includes(429) ? true : undefined));
+    await eventually(async () => (await statuses(daemon, 20)).includes(429));
     expect(await eventually(async () => ((await allowedOrigin(daemon)) === null ? 'none' : undefined))).toBe(
       'none',
     );

@@ -1,8 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { runCommand } from '../support/commandLine.js';
 import { asAdmin } from '../support/postgresServer.js';
-import { eventually, scratchDirectory } from '../support/program.js';
-import { devnetForTest, runDaemonHere, startArguments, startDaemonHere } from '../support/runningDaemon.js';
+import { scratchDirectory } from '../support/program.js';
+import {
+  daemonOn,
+  devnetForTest,
+  runDaemonHere,
+  startArguments,
+  startDaemonHere,
+} from '../support/runningDaemon.js';
 import type { DaemonHere } from '../support/runningDaemon.js';
 import { usePostgres } from '../support/storeKinds.js';
 
@@ -18,9 +24,7 @@ describe('several daemons on one database', { timeout: 120_000 }, () => {
     const devnet = await devnetForTest({ seed: 7, startHead: 40, paused: true, sealedLag: 0 });
     const { url } = await postgres.home();
     const start = (...flags: string[]): Promise<DaemonHere> =>
-      startDaemonHere(
-        startArguments(devnet, scratchDirectory(), '--store', url, '--start-height', '0', ...flags),
-      );
+      daemonOn(devnet, '--store', url, '--start-height', '0', ...flags);
     /** Two of them, of which the first leads. */
     const two = async (...flags: string[]) => {
       const first = await start(...flags);
@@ -35,11 +39,7 @@ describe('several daemons on one database', { timeout: 120_000 }, () => {
   it('one follows the chain, the others serve what it indexes, are ready, and take over at once when it stops', async () => {
     const { devnet, two } = await begin();
     const { first, second } = await two();
-    const ready = await eventually(async () => {
-      const answer = await second.health('/readyz');
-      return answer.status === 200 ? answer : undefined;
-    });
-    expect(ready.status).toBe(200);
+    await second.ready();
     devnet.node.head.advance(5);
     await second.reaches(45);
     expect((await second.api('/v1/blocks?height=45')).status).toBe(200);
@@ -70,18 +70,15 @@ describe('several daemons on one database', { timeout: 120_000 }, () => {
     devnet.node.head.advance(1);
     await reader.reaches(41);
     expect(await leader.program.stop()).toBe(0);
-    const lost = await eventually(async () => {
-      const { body } = await reader.health('/readyz');
-      return JSON.stringify(body).includes('leader_lost') ? body : undefined;
-    });
-    expect(JSON.stringify(lost)).toContain('start a process with the role live');
+    const { message } = await reader.reason('leader_lost');
+    expect(message).toContain('start a process with the role live');
     expect((await reader.api('/v1/blocks?height=41')).status).toBe(200);
     devnet.node.head.advance(1);
     // Whatever the leader has left undone, no access node is blamed for it.
-    expect(JSON.stringify((await reader.health('/readyz')).body)).not.toContain('upstream');
+    expect(JSON.stringify(await reader.reasons())).not.toContain('upstream');
     const again = await start('--roles', 'live');
     await reader.reaches(42);
-    await eventually(async () => ((await reader.health('/readyz')).status === 200 ? true : undefined));
+    await reader.ready();
     expect(await again.program.stop()).toBe(0);
   });
 

@@ -16,12 +16,12 @@ it('tells a service manager that it is ready, alive, what it does, and that it s
   const daemon = await startDaemon(args, manager.environment);
   manager.watch(daemon.program);
 
-  await eventually(() => manager.told.includes('READY=1') || undefined);
+  await eventually(() => manager.told.includes('READY=1'));
   expect(manager.told[0]).toBe('STATUS=Starting');
   const whole = 'STATUS=height 20, lag 0, following the head';
-  await eventually(() => manager.told.includes(whole) || undefined);
+  await eventually(() => manager.told.includes(whole));
   const seen = manager.signsOfLife;
-  await eventually(() => manager.signsOfLife > seen || undefined);
+  await eventually(() => manager.signsOfLife > seen);
 
   expect(await daemon.program.stop()).toBe(0);
   expect(manager.told.slice(-2)).toEqual(['STOPPING=1', 'STATUS=Stopping']);
@@ -50,7 +50,7 @@ it('gives no sign of life once its event loop hangs, and is ended', async () => 
   const [, url = ''] = await program.sees(/Debugger listening on (ws:\S+)/);
   const { metricsUrl } = await listening(program);
   manager.watch(program);
-  await eventually(() => manager.signsOfLife > 1 || undefined);
+  await eventually(() => manager.signsOfLife > 1);
 
   await evaluate(url, 'for (;;);');
   expect(await program.exited).toBe('SIGABRT');
@@ -75,7 +75,7 @@ it('counts as ready where nothing is left to do', async () => {
   expect((await runProgram(args, manager.environment)).code).toBe(0);
   manager.told.length = 0;
   expect((await runProgram(args, manager.environment)).code).toBe(0);
-  await eventually(() => manager.told.at(-1) === 'STATUS=Stopping' || undefined);
+  await eventually(() => manager.told.at(-1) === 'STATUS=Stopping');
   expect(manager.told[1]).toBe('READY=1');
 });
 
@@ -90,7 +90,7 @@ it('runs, and says so once, where it cannot tell the service manager', async () 
       daemon.program
         .logs()
         .filter(({ msg }) => msg === 'the service manager cannot be told how the daemon is');
-    await eventually(() => warnings().length > 0 || undefined);
+    await eventually(() => warnings().length > 0);
     expect(String(warnings()[0]?.['error'])).toMatch(/systemd-notify.*not found|Failed to notify/);
     expect(await daemon.program.stop()).toBe(0);
     expect(warnings()).toHaveLength(1);

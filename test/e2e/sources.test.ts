@@ -1,5 +1,5 @@
 import { daemonSettings } from '../../src/config/index.js';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { programVersion } from '../../src/app/index.js';
 import { ChainGenerator, oddKinds, profiles } from '../../src/devnet/index.js';
 import type { ChainOptions, DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
@@ -109,28 +109,26 @@ it('is tried with every odd block that the simulated chain knows', () => {
   expect([...oddKinds].filter((kind) => !found.has(kind))).toEqual([]);
 });
 
-describe('the requester alone', () => {
-  it('with a node of the first days: no streams, no full collections, no version', async () => {
-    const devnet = await nodeWith({
-      streams: false,
-      fullCollections: false,
-      nodeVersionInfo: false,
-      executionData: false,
-    });
-    const dataDir = scratchDirectory();
-    const metrics = await indexAll(devnet, dataDir, []);
-
-    expect(completed(metrics)).toEqual({ requester: withCollections.length, edi: 0 });
-    // Those that were under way together when the first of them was answered UNIMPLEMENTED.
-    expect(devnet.node.requests.count('GetFullCollectionByID')).toBeLessThanOrEqual(
-      daemonSettings['requester.concurrency'].default,
-    );
-    expect(devnet.node.requests.count('GetCollectionByID')).toBeGreaterThanOrEqual(distinctIds.size);
-    expect(devnet.node.requests.count('SubscribeBlocksFromStartHeight')).toBeLessThan(3);
-    expect(devnet.node.requests.highestHeightAsked()).toBeLessThanOrEqual(TOP);
-    // Such a node does not tell its spork id; all else is the same.
-    await expectTheStore(dataDir, '');
+it('the requester alone with a node of the first days: no streams, no full collections, no version', async () => {
+  const devnet = await nodeWith({
+    streams: false,
+    fullCollections: false,
+    nodeVersionInfo: false,
+    executionData: false,
   });
+  const dataDir = scratchDirectory();
+  const metrics = await indexAll(devnet, dataDir, []);
+
+  expect(completed(metrics)).toEqual({ requester: withCollections.length, edi: 0 });
+  // Those that were under way together when the first of them was answered UNIMPLEMENTED.
+  expect(devnet.node.requests.count('GetFullCollectionByID')).toBeLessThanOrEqual(
+    daemonSettings['requester.concurrency'].default,
+  );
+  expect(devnet.node.requests.count('GetCollectionByID')).toBeGreaterThanOrEqual(distinctIds.size);
+  expect(devnet.node.requests.count('SubscribeBlocksFromStartHeight')).toBeLessThan(3);
+  expect(devnet.node.requests.highestHeightAsked()).toBeLessThanOrEqual(TOP);
+  // Such a node does not tell its spork id; all else is the same.
+  await expectTheStore(dataDir, '');
 });
 
 it('execution data alone, from a node that leaves the root block out, in little room', async () => {

@@ -54,24 +54,22 @@ const CONFIRMED = ['--access-spork-root', String(ROOT)];
 /** What a node is asked last when it is asked who it is, unless it has a block at our watermark. */
 const LAST_QUESTION = { method: 'GetNodeVersionInfo' };
 
-describe('a store that grows through a spork', () => {
-  it('goes on at one address that moves to the next spork', async () => {
-    const [before, after] = sporks();
-    const old = await startDevnet({ ...before, port: await lastingPort() });
-    const dataDir = scratchDirectory();
-    const daemon = await startDaemonHere(argumentsFor([old], dataDir, '--start-height', '0'));
-    await daemon.reaches(LAST);
-    await old.close();
+it('a store that grows through a spork goes on at one address that moves to the next spork', async () => {
+  const [before, after] = sporks();
+  const old = await startDevnet({ ...before, port: await lastingPort() });
+  const dataDir = scratchDirectory();
+  const daemon = await startDaemonHere(argumentsFor([old], dataDir, '--start-height', '0'));
+  await daemon.reaches(LAST);
+  await old.close();
 
-    const identified = (await daemon.reaches(LAST)).sum('upstream_latency_seconds_count', LAST_QUESTION);
-    await devnetForTest({ ...after, port: old.port });
-    // It may deliver before it has said who it is; the record is complete once it has.
-    await daemon.scrapeUntil(
-      (metrics) => metrics.sum('upstream_latency_seconds_count', LAST_QUESTION) > identified,
-    );
-    const recorded = await stopAndProve(daemon, dataDir, chainsOf(before, after));
-    expect(recorded).toEqual(sporkRecords(before, after));
-  });
+  const identified = (await daemon.reaches(LAST)).sum('upstream_latency_seconds_count', LAST_QUESTION);
+  await devnetForTest({ ...after, port: old.port });
+  // It may deliver before it has said who it is; the record is complete once it has.
+  await daemon.scrapeUntil(
+    (metrics) => metrics.sum('upstream_latency_seconds_count', LAST_QUESTION) > identified,
+  );
+  const recorded = await stopAndProve(daemon, dataDir, chainsOf(before, after));
+  expect(recorded).toEqual(sporkRecords(before, after));
 });
 
 describe('a start below the root of the live spork', () => {
@@ -102,12 +100,9 @@ describe('finalized blocks that a spork discarded', () => {
   /** Waits for the mismatch and gives back the arguments of the command that it names. */
   async function namedCommand(daemon: DaemonHere): Promise<string[]> {
     await daemon.program.sees(/no access node confirms the latest stored block/);
-    const { status, body } = await daemon.health('/readyz');
-    expect(status).toBe(503);
-    const { reasons } = body as { readonly reasons: readonly { code: string; message: string }[] };
-    const reason = reasons.find(({ code }) => code === 'parent_mismatch');
-    const command = /"flow-collection-indexer ([^"]*)"/.exec(reason?.message ?? '')?.[1];
-    expect(command, reason?.message).toBeDefined();
+    const { message } = await daemon.reason('parent_mismatch');
+    const command = /"flow-collection-indexer ([^"]*)"/.exec(message)?.[1];
+    expect(command, message).toBeDefined();
     expect(daemon.program.logs()).toContainEqual(
       expect.objectContaining({
         level: 'error',
@@ -143,30 +138,28 @@ describe('finalized blocks that a spork discarded', () => {
   });
 });
 
-describe('a node of a foreign spork', () => {
-  it('is left out beside a good one, and alone ends the start with exit code 76', async () => {
-    const [before] = sporks();
-    const good = await devnetForTest(before);
-    const foreign = await devnetForTest({ ...before, seed: 99 });
-    const dataDir = scratchDirectory();
-    const first = await startDaemonHere(
-      argumentsFor([good], dataDir, '--start-height', '0', '--stop-height', '40'),
-    );
-    expect(await first.program.exited).toBe(0);
+it('a node of a foreign spork is left out beside a good one, and alone ends the start with exit code 76', async () => {
+  const [before] = sporks();
+  const good = await devnetForTest(before);
+  const foreign = await devnetForTest({ ...before, seed: 99 });
+  const dataDir = scratchDirectory();
+  const first = await startDaemonHere(
+    argumentsFor([good], dataDir, '--start-height', '0', '--stop-height', '40'),
+  );
+  expect(await first.program.exited).toBe(0);
 
-    const refused = await runDaemonHere(argumentsFor([foreign], dataDir));
-    expect(refused.code).toBe(76);
-    expect(refused.stderr).toMatch(
-      /gives spork [0-9a-f]{64} for root height 0, where this data directory has [0-9a-f]{64}/,
-    );
+  const refused = await runDaemonHere(argumentsFor([foreign], dataDir));
+  expect(refused.code).toBe(76);
+  expect(refused.stderr).toMatch(
+    /gives spork [0-9a-f]{64} for root height 0, where this data directory has [0-9a-f]{64}/,
+  );
 
-    const daemon = await startDaemonHere(argumentsFor([foreign, good], dataDir));
-    const metrics = await daemon.reaches(LAST);
-    expect(metrics.value('foreign_nodes_total', { reason: 'spork' })).toBe(1);
-    expect(metrics.value('endpoint_state', { endpoint: foreign.address, state: 'foreign' })).toBe(1);
-    expect(await daemon.program.stop()).toBe(0);
-    await proveStore(dataDir, { ...chainsOf(before, before), latestHeight: LAST });
-  });
+  const daemon = await startDaemonHere(argumentsFor([foreign, good], dataDir));
+  const metrics = await daemon.reaches(LAST);
+  expect(metrics.value('foreign_nodes_total', { reason: 'spork' })).toBe(1);
+  expect(metrics.value('endpoint_state', { endpoint: foreign.address, state: 'foreign' })).toBe(1);
+  expect(await daemon.program.stop()).toBe(0);
+  await proveStore(dataDir, { ...chainsOf(before, before), latestHeight: LAST });
 });
 
 it('a question about a height of an earlier spork dials nobody', async () => {

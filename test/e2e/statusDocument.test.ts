@@ -2,8 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { MAX_WINDOW_CELLS } from '../../src/api/index.js';
 import type { StatusDocument } from '../../src/api/index.js';
 import type { FaultRule } from '../../src/devnet/index.js';
-import { eventually, scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
+import { daemonOn, devnetForTest } from '../support/runningDaemon.js';
 import type { DaemonHere } from '../support/runningDaemon.js';
 import { violations } from '../support/schemaCheck.js';
 import type { JsonSchema } from '../support/schemaCheck.js';
@@ -12,13 +11,6 @@ import type { JsonSchema } from '../support/schemaCheck.js';
 const bodies = ['GetFullCollectionByID', 'GetCollectionByID', 'GetTransaction'];
 const HEAD = 1_500;
 const STUCK = 40;
-
-async function until(daemon: DaemonHere, isSo: (status: StatusDocument) => boolean): Promise<StatusDocument> {
-  return eventually(async () => {
-    const status = await daemon.status();
-    return isSo(status) ? status : undefined;
-  });
-}
 
 async function schemaFaults(daemon: DaemonHere, status: StatusDocument): Promise<string[]> {
   const { components } = (await daemon.api('/openapi.json')).body as {
@@ -38,11 +30,8 @@ describe('the status of a running daemon', () => {
       toHeight: STUCK,
     }));
     const devnet = await devnetForTest({ seed: 5, profile: 'dense', startHead: HEAD, paused: true, faults });
-    const daemon = await startDaemonHere(
-      startArguments(devnet, scratchDirectory(), '--start-height', 'root', '--no-edi', '--window', '64'),
-    );
-    const status = await until(
-      daemon,
+    const daemon = await daemonOn(devnet, '--start-height', 'root', '--no-edi', '--window', '64');
+    const status = await daemon.statusUntil(
       ({ endpoints, latestIndexed, oldestMissing, window }) =>
         latestIndexed === STUCK - 1 &&
         (oldestMissing?.ageSeconds ?? 0) > 3 &&
@@ -80,10 +69,8 @@ describe('the status of a running daemon', () => {
     const devnet = await devnetForTest({
       ...{ seed: 5, profile: 'dense', startHead: HEAD, blockIntervalMs: 200, ratePerSecond: 20 },
     });
-    const daemon = await startDaemonHere(
-      startArguments(devnet, scratchDirectory(), '--start-height', String(HEAD), '--window', '4096'),
-    );
-    const status = await until(daemon, ({ endpoints, lastHour, throughput }) => {
+    const daemon = await daemonOn(devnet, '--start-height', String(HEAD), '--window', '4096');
+    const status = await daemon.statusUntil(({ endpoints, lastHour, throughput }) => {
       const [minute] = lastHour;
       return (
         (throughput?.collectionsPerSecond ?? 0) > 0 &&
@@ -105,10 +92,8 @@ describe('the status of a running daemon', () => {
   it('bounds the cells of a large window', async () => {
     const stall = bodies.map((method): FaultRule => ({ method, fault: 'stall' }));
     const devnet = await devnetForTest({ seed: 5, startHead: 9_000, paused: true, faults: stall });
-    const daemon = await startDaemonHere(
-      startArguments(devnet, scratchDirectory(), '--start-height', 'root', '--no-edi', '--window', '4096'),
-    );
-    const { window } = await until(daemon, ({ window: { inFlight } }) => inFlight > 1_000);
+    const daemon = await daemonOn(devnet, '--start-height', 'root', '--no-edi', '--window', '4096');
+    const { window } = await daemon.statusUntil(({ window: { inFlight } }) => inFlight > 1_000);
     expect(window.cells.length).toBeGreaterThan(1);
     expect(window.cells.length).toBeLessThanOrEqual(MAX_WINDOW_CELLS);
     expect(window.cells.at(-1)?.to).toBe(window.upperBound);

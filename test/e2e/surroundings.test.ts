@@ -57,7 +57,7 @@ describe('a daemon works and writes nothing else than its log', () => {
     await daemon.reaches(12);
     expect(daemon.program.stdout.match(/its record cannot be written/g)).toHaveLength(1);
     rmSync(inTheWay[0] ?? '', { recursive: true });
-    await eventually(() => readdirSync(dataDir).includes('daemon.json') || undefined);
+    await eventually(() => readdirSync(dataDir).includes('daemon.json'));
     expect(await runProgram(['status', '--network', 'devnet', '--data-dir', dataDir])).toMatchObject({
       code: 0,
     });
@@ -65,50 +65,25 @@ describe('a daemon works and writes nothing else than its log', () => {
     mkdirSync(join(dataDir, 'daemon.json', 'full'), { recursive: true });
     expect(await daemon.program.stop()).toBe(0);
   });
-
-  it('beside a Service called fci, of which it warns once, outside its log', async () => {
-    const links = {
-      FCI_PORT: 'tcp://10.0.0.1:80',
-      FCI_METRICS_PORT: 'tcp://10.0.0.1:7182',
-      FCI_SERVICE_HOST: '10.0.0.1',
-    };
-    const { code, stderr } = await indexed(links);
-    expect(code).toBe(0);
-    expect(stderr).toMatch(/^Ignored environment variables \(3: .*enableServiceLinks: false.*\n$/);
-  });
 });
 
 describe('surroundings that cannot do are named', () => {
-  const gone = join(scratchName(), 'gone');
-
   /** A name that nothing has: what the shell below makes there, it removes again. */
-  function scratchName(): string {
-    return `/tmp/fci-surroundings-${process.pid}`;
-  }
+  const scratch = `/tmp/fci-surroundings-${process.pid}`;
+  const gone = join(scratch, 'gone');
 
   it.each([['start'], ['config', 'check']])('a current directory that was removed: %s', async (...args) => {
     mkdirSync(gone, { recursive: true });
-    const removed = ['sh', '-c', `cd ${gone}; rm -r ${scratchName()}; exec "$@"`, 'sh'];
+    const removed = ['sh', '-c', `cd ${gone}; rm -r ${scratch}; exec "$@"`, 'sh'];
     const { code, stdout, stderr } = await runProgram(args, {}, removed);
     expect([code, stdout]).toEqual([74, '']);
     expect(stderr).toMatch(/^The current directory is gone .*Change to one that exists.*\n$/);
   });
 
   it('a file of authorities that cannot be read', async () => {
-    const tls = [
-      'start',
-      '--network',
-      'devnet',
-      '--access-node',
-      'grpcs://localhost:1',
-      '--data-dir',
-      scratchDirectory(),
-    ];
-    const ports = ['--api-port', '0', '--api-grpc-port', '0', '--metrics-port', '0'];
+    const tls = startArguments({ address: 'grpcs://localhost:1' }, scratchDirectory());
     for (const file of ['/dev/null/roots.pem', scratchDirectory()]) {
-      const { code, stderr } = await runProgram([...tls, ...ports], {
-        GRPC_DEFAULT_SSL_ROOTS_FILE_PATH: file,
-      });
+      const { code, stderr } = await runProgram(tls, { GRPC_DEFAULT_SSL_ROOTS_FILE_PATH: file });
       expect(code).toBe(78);
       expect(stderr).toMatch(
         /^The file that GRPC_DEFAULT_SSL_ROOTS_FILE_PATH names cannot be read \(E(?:NOTDIR|ISDIR)/,

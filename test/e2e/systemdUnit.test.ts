@@ -42,7 +42,7 @@ it('starts the program as it stands there, which tells the service manager', asy
   expect(valuesOf('Type')).toEqual(['notify']);
   const manager = await StandInServiceManager.start({ watchdogMs: secondsOf('WatchdogSec') * 1_000 });
   const daemon = await listening(startProgram(args, { ...environment, ...manager.environment }));
-  await eventually(() => manager.told.includes('READY=1') || undefined);
+  await eventually(() => manager.told.includes('READY=1'));
   expect(manager.signsOfLife).toBeGreaterThan(0);
   expect(await daemon.program.stop()).toBe(0);
 });

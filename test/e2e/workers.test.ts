@@ -50,7 +50,7 @@ describe('several workers on one plan', { timeout: 300_000 }, () => {
     const [lost] = killed.busyWith;
     await eventually(async () => {
       const one = (await workers()).find(({ id }) => id === killed.id);
-      return one?.busyWith.length === 0 ? true : undefined;
+      return one?.busyWith.length === 0;
     });
     expect(performance.now() - killedAtMs).toBeLessThan(TAKEOVER_MS + SLACK_MS);
     const third = await start();
@@ -68,10 +68,9 @@ describe('several workers on one plan', { timeout: 300_000 }, () => {
       [inHand?.from, inHand?.to],
     );
     expect(published).toHaveLength(1);
-    const done = await eventually(async () => {
-      const status = await first.status();
-      return status.backfill.plans.length === 0 && status.firstIndexed === 0 ? status : undefined;
-    });
+    const done = await first.statusUntil(
+      (status) => status.backfill.plans.length === 0 && status.firstIndexed === 0,
+    );
     expect(done.coverage).toEqual([{ from: 0, to: HISTORY }]);
     expect(lost).toBeDefined();
     const { rows } = await asAdmin(

@@ -24,26 +24,24 @@ const chain = smallChain(
 const SCRIPT = '/flow.access.AccessAPI/ExecuteScriptAtLatestBlock';
 
 /** A store that is written to, and readers of it, until the end of the test. */
-async function served(startReader: StartReader, change: Partial<ReaderSources> = {}, forward = false) {
-  const path = `${scratchDirectory()}/index`;
+async function served(
+  startReader: StartReader,
+  change: Partial<ReaderSources> = {},
+  nodes?: () => ReturnType<ReaderSources['state']>['nodes'],
+) {
+  const dataDir = scratchDirectory();
   const logger = new RecordingLogger();
   const store = await LevelIndexStore.open(
-    { path, chainId: 'flow-localnet', accounts: true, isShared: true },
+    { path: `${dataDir}/index`, chainId: 'flow-localnet', accounts: true, isShared: true },
     { logger, clock: systemClock },
   );
   await store.initialise({
     ...{ schemaVersion: 1, chainId: 'flow-localnet', firstHeight: FIRST, createdBy: 'test', sporks: [] },
   });
-  const readers = keepReaderThread(
-    readerOptions({
-      ...{ storePath: path, accessNodes: ['node:9000'], maxMessageBytes: 1024 * 1024 },
-      api: { host: '127.0.0.1', port: 0, grpcPort: 0, forward, forwardRest: undefined },
-    }),
-    {
-      ...{ clock: systemClock, logger, start: startReader },
-      metrics: createMetrics({ version: '', node: '' }),
-    },
-  );
+  const readers = keepReaderThread(readerOptions({ forward: nodes !== undefined }, dataDir), {
+    ...{ clock: systemClock, logger, start: startReader },
+    metrics: createMetrics({ version: '', node: '' }),
+  });
   atEnd(async () => {
     await readers.close();
     await store.close();
@@ -53,7 +51,7 @@ async function served(startReader: StartReader, change: Partial<ReaderSources> =
     ...{ head: 1_000, sealed: store.latestIndexedHeight() },
   });
   const sources: ReaderSources = {
-    moment: () => ({
+    state: () => ({
       shown: {
         meta: store.meta(),
         latestIndexedHeight: store.latestIndexedHeight(),
@@ -63,8 +61,8 @@ async function served(startReader: StartReader, change: Partial<ReaderSources> =
         accounts: store.accounts.coverage(),
       },
       ...{ head: 1_000, sealed: store.latestIndexedHeight() },
+      ...{ isReady: true, forwardingOff: undefined, nodes: nodes?.() ?? [] },
     }),
-    surroundings: () => ({ isReady: true, forwardingOff: undefined, nodes: [] }),
     status: () => statusWith(range()),
     momentAt: () => ({ range: range(), durableId: undefined, daemon: undefined }),
     naming: () => undefined,
@@ -120,7 +118,6 @@ describe.each([
     const { probe } = await served(
       startReader,
       {
-        surroundings: () => ({ isReady: true, forwardingOff: undefined, nodes: network.forwardingNodes() }),
         admission: {
           admit: (name, call, signal) => {
             asked.push(call.method);
@@ -128,7 +125,7 @@ describe.each([
           },
         },
       },
-      true,
+      () => network.forwardingNodes(),
     );
     expect(await probe.raw(SCRIPT, Buffer.from([1, 2, 3]))).toEqual(Buffer.from([1, 2, 3]));
     expect(asked).toEqual(['ExecuteScriptAtLatestBlock']);
@@ -137,11 +134,7 @@ describe.each([
   it('say that the nodes take no more', async () => {
     const node = await RawNode.start({});
     const network = await networkOf([node]);
-    const { probe } = await served(
-      startReader,
-      { surroundings: () => ({ isReady: true, forwardingOff: undefined, nodes: network.forwardingNodes() }) },
-      true,
-    );
+    const { probe } = await served(startReader, {}, () => network.forwardingNodes());
     expect(await refusalOf(probe.raw(SCRIPT, Buffer.alloc(0)))).toMatchObject({
       code: 'RESOURCE_EXHAUSTED',
     });
@@ -153,7 +146,9 @@ describe('a reader thread', () => {
     const first = await served(readersHere);
     const port = Number(new URL(first.url).port);
     await expect(
-      served((options) => readersHere({ ...options, api: { ...options.api, port } })),
+      served((options) =>
+        readersHere({ ...options, config: { ...options.config, api: { ...options.config.api, port } } }),
+      ),
     ).rejects.toMatchObject({
       exit: 'configuration',
       message: expect.stringContaining('--api-port') as string,
@@ -161,7 +156,7 @@ describe('a reader thread', () => {
   });
 
   it('that is closed before it served says so', async () => {
-    const readers = keepReaderThread(readerOptions({ storePath: '/none' }), {
+    const readers = keepReaderThread(readerOptions(), {
       ...{ clock: systemClock, logger: new RecordingLogger(), start: readersHere },
       metrics: createMetrics({ version: '', node: '' }),
     });

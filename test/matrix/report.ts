@@ -9,17 +9,7 @@ interface Row {
   failed: number;
 }
 
-export interface MatrixReport {
-  readonly cells: number;
-  readonly failures: number;
-  readonly progress: number;
-  readonly causes: number;
-  readonly exits: number;
-  readonly seconds: number;
-  readonly results: readonly CellResult[];
-}
-
-export function reportOf(results: readonly CellResult[], seconds: number): MatrixReport {
+export function reportOf(results: readonly CellResult[], seconds: number) {
   const ended = (outcome: CellResult['outcome']): number =>
     results.filter((result) => result.outcome === outcome).length;
   return {

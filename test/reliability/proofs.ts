@@ -17,16 +17,17 @@ export interface Proof {
   readonly promise: string;
   /** As one types it. */
   readonly command: string;
-  /** The arguments by which the command writes what it found to a file. */
-  readonly reportTo: (file: string) => readonly string[];
-  /** Reads that file. Expected errors: any Error means that the report has another shape. */
+  /** Reads what the command found. Expected errors: any Error means that the report has another shape. */
   readonly read: (report: unknown) => Outcome;
+  /** It is vitest that reports. */
+  readonly isVitest?: true;
 }
 
 type Fields = Readonly<Record<string, unknown>>;
 
-const asFile = (file: string): readonly string[] => ['--report', file];
-const asVitest = (file: string): readonly string[] => ['--reporter=json', `--outputFile=${file}`];
+/** The arguments by which the command of a proof writes what it found to a file. */
+export const reportTo = ({ isVitest }: Proof, file: string): readonly string[] =>
+  isVitest === true ? ['--reporter=json', `--outputFile=${file}`] : ['--report', file];
 
 function fields(value: unknown): Fields {
   if (typeof value !== 'object' || value === null) throw new Error('a report of another shape');
@@ -59,7 +60,6 @@ export const proofs: readonly Proof[] = [
       'Whatever nodes, network, disk and clock do, and wherever the process dies: every invariant holds at every step, the ' +
       'head is reached once faults cease, and the store is byte for byte that of a run without faults.',
     command: 'npm run test:simulation -- --seeds 10000',
-    reportTo: asFile,
     read: (report) => ({
       runs: number(report, 'seeds'),
       failures: list(report, 'failures').length,
@@ -71,7 +71,6 @@ export const proofs: readonly Proof[] = [
     name: 'planted bugs',
     promise: `The tests would notice: bugs planted one at a time, most of them in ${MEASURED.join(', ')}, are found (see below).`,
     command: 'npm run test:simulation:mutations',
-    reportTo: asFile,
     read: (report) => ({
       runs: list(report, 'bugs').length,
       failures: list(report, 'bugs').filter(
@@ -86,7 +85,6 @@ export const proofs: readonly Proof[] = [
       `Unit and integration tests take at least ${LEAST_PERCENT} % of the lines, and as much of the branches, of ` +
       `${MEASURED.join(', ')}, each by itself (see below).`,
     command: 'npm run test:coverage',
-    reportTo: asFile,
     read: (report) => ({
       runs: list(report, 'rooms').length,
       failures: list(report, 'rooms').filter(
@@ -101,7 +99,6 @@ export const proofs: readonly Proof[] = [
       'Killed with SIGKILL between any two steps, or at any instant, the daemon goes on where it was: what it had reported ' +
       'durable is there, and the store becomes that of a run without a crash.',
     command: 'npm run test:crash',
-    reportTo: asFile,
     read: (report) => ({
       runs: number(report, 'crashes'),
       failures: number(report, 'failures'),
@@ -115,7 +112,6 @@ export const proofs: readonly Proof[] = [
       'Files that are torn, cut, lost or changed, and disks that are full, read-only or refuse: named, repaired by the command ' +
       'that the message tells, never served wrong; nothing that was durable is lost without a word.',
     command: 'npm run test:disk',
-    reportTo: asFile,
     read: (report) => ({
       runs: number(report, 'scenarios'),
       failures: number(report, 'failures'),
@@ -128,7 +124,7 @@ export const proofs: readonly Proof[] = [
       'Connections refused, reset, half-open or slow, wrong certificates, names that do not resolve, nodes that are all gone: ' +
       '/readyz tells, and within 60 seconds of the end of it the daemon is back, unaided.',
     command: 'npm run test:networks',
-    reportTo: asVitest,
+    isVitest: true,
     // As the command says.
     read: (report) => ({ ...tests(report), remark: 'one of them: 200 rounds of weather' }),
   },
@@ -138,7 +134,6 @@ export const proofs: readonly Proof[] = [
       'Several daemons on one database, killed, stopped, cut off, without a database or with a full one: no row twice, none ' +
       'missing, one coverage, the export of a straight run on one machine; within 12 seconds another daemon goes on.',
     command: 'npm run test:cluster',
-    reportTo: asFile,
     read: (report) => ({
       runs: list(report, 'scenes').length,
       failures: number(report, 'failures'),
@@ -152,7 +147,6 @@ export const proofs: readonly Proof[] = [
       '15 seconds; else /readyz names the right cause within 10 seconds, and no other; 15 seconds after the end of the fault ' +
       'all is well.',
     command: 'npm run test:matrix',
-    reportTo: asFile,
     read: (report) => ({
       runs: number(report, 'cells'),
       failures: number(report, 'failures'),
@@ -165,8 +159,8 @@ export const proofs: readonly Proof[] = [
     promise:
       'Other bodies, other chains, blocks off the chain, wrong lists of chunks, floods: refused, counted by source and reason, the ' +
       'liar set aside, and an honest node makes the progress.',
-    command: 'npm run test:e2e -- test/e2e/metrics.test.ts test/e2e/lateLie.test.ts test/e2e/floods.test.ts',
-    reportTo: asVitest,
+    command: 'npm run test:e2e -- test/e2e/metrics.test.ts test/e2e/crash.test.ts test/e2e/floods.test.ts',
+    isVitest: true,
     read: tests,
   },
   {
@@ -175,7 +169,7 @@ export const proofs: readonly Proof[] = [
       'A hundred thousand blocks behind the head, or a hundred million: memory stays under 300 MB, nothing above the window is ' +
       'asked for, and the store is whole.',
     command: 'npm run test:catchup',
-    reportTo: asVitest,
+    isVitest: true,
     // As the command says.
     read: (report) => ({ ...tests(report), remark: 'one of them: 100,000 blocks' }),
   },
@@ -185,7 +179,6 @@ export const proofs: readonly Proof[] = [
       'Random messages, requests, configurations and command lines: no crash, nothing that takes a second, and a refusal says ' +
       'what was wrong.',
     command: 'npm run test:fuzz',
-    reportTo: asFile,
     read: (report) => ({
       runs: number(report, 'inputs'),
       failures: number(report, 'findings'),
@@ -198,7 +191,16 @@ export const proofs: readonly Proof[] = [
       'Who listens where, how often an address is answered, slow and greedy clients, credentials in addresses, the data ' +
       'directory: as SECURITY.md says.',
     command: 'npm run test:e2e -- test/e2e/exposure.test.ts',
-    reportTo: asVitest,
+    isVitest: true,
+    read: tests,
+  },
+  {
+    name: 'packaging',
+    promise:
+      'The sources in any checkout, the tarball in an empty folder, the image that the Dockerfile builds, and a release: each is ' +
+      'whole, and runs.',
+    command: 'npm run test:packaging',
+    isVitest: true,
     read: tests,
   },
   {
@@ -207,7 +209,6 @@ export const proofs: readonly Proof[] = [
       'Catching up, following, being read and having faulty nodes all at once, memory, descriptors and event-loop delay stay as ' +
       'they are, and every read is answered rightly.',
     command: 'npm run soak',
-    reportTo: asFile,
     read: (report) => ({
       runs: number(report, 'minutes'),
       failures: list(report, 'failures').length,

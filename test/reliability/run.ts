@@ -10,7 +10,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { reliabilityPage } from './page.js';
-import { proofs } from './proofs.js';
+import { proofs, reportTo } from './proofs.js';
 import { pagePath, readResults, writeResults } from './results.js';
 import type { PlantedBug } from './results.js';
 import type { RoomCoverage } from './rooms.js';
@@ -25,14 +25,15 @@ const chosen = chosenFrom(proofs, args.only);
 
 const directory = mkdtempSync(join(tmpdir(), 'fci-reliability-'));
 let failed = false;
-for (const { name, command, reportTo, read } of chosen) {
+for (const proof of chosen) {
+  const { name, command, read } = proof;
   process.stdout.write(`\n== ${name}: ${command}\n`);
   const file = join(directory, 'report.json');
   const [program = '', ...given] = command.split(' ');
   const separator = given.includes('--') ? [] : ['--'];
   const startedAtMs = performance.now();
   const more = args.only === undefined ? [] : positionals;
-  spawnSync(program, [...given, ...separator, ...more, ...reportTo(file)], { stdio: 'inherit' });
+  spawnSync(program, [...given, ...separator, ...more, ...reportTo(proof, file)], { stdio: 'inherit' });
   const seconds = Math.round((performance.now() - startedAtMs) / 1000);
   if (!existsSync(file)) {
     process.stdout.write(

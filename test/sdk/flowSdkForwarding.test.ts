@@ -1,10 +1,9 @@
 import { createHash } from 'node:crypto';
 import * as sdk from '@onflow/sdk';
 import { expect, it } from 'vitest';
-import { eventually, scratchDirectory } from '../support/program.js';
 import { RestNode } from '../support/restNode.js';
 import type { RestReply } from '../support/restNode.js';
-import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
+import { daemonOn, devnetForTest } from '../support/runningDaemon.js';
 
 const ROOT = 1_000;
 const TOP = 1_010;
@@ -65,13 +64,10 @@ it('a program with @onflow/sdk runs scripts and sends transactions through the d
   node.reply = nodeReply;
   const devnet = await devnetForTest({ seed: 3, rootHeight: ROOT, startHead: TOP, paused: true });
   const flags = ['--start-height', 'root', '--api-forward-rest', node.url];
-  const daemon = await startDaemonHere(startArguments(devnet, scratchDirectory(), ...flags));
+  const daemon = await daemonOn(devnet, ...flags);
   await daemon.reaches(TOP);
   // The SDK refers to the newest sealed block.
-  await eventually(async () => {
-    const { sealed } = await daemon.status();
-    return (sealed ?? 0) >= ROOT ? true : undefined;
-  });
+  await daemon.statusUntil(({ sealed }) => (sealed ?? 0) >= ROOT);
   sdk.config().put('accessNode.api', daemon.apiUrl);
 
   const doubled = 'access(all) fun main(x: Int): Int { return x * 2 }';

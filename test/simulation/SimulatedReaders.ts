@@ -1,6 +1,8 @@
+import { EventEmitter } from 'node:events';
+import { callsOver } from '../../src/app/threads/calls.js';
 import { keepReaderThread } from '../../src/app/threads/keepReaderThread.js';
 import type { ReaderThread } from '../../src/app/threads/keepReaderThread.js';
-import type { FromReader, ReaderData, ToReader } from '../../src/app/threads/messages.js';
+import type { IndexerCalls, ReaderCalls, ReaderData } from '../../src/app/threads/messages.js';
 import type { ReaderHandle } from '../../src/app/threads/startWorker.js';
 import { silentLogger } from '../../src/observability/index.js';
 import type { Metrics } from '../../src/observability/index.js';
@@ -44,22 +46,20 @@ class FollowingClock implements Clock {
     return { cancel: () => void this.#timers.delete(timer) };
   }
 
-  /** True when anything fell due. */
+  /** Does the next thing that fell due; false when nothing has. */
   follow(): boolean {
     const untilMs = this.#world.monotonic();
-    let hasFired = false;
-    for (;;) {
-      const [due] = [...this.#timers]
-        .filter(({ dueAtMs }) => dueAtMs <= untilMs)
-        .sort((left, right) => left.dueAtMs - right.dueAtMs);
-      if (due === undefined) break;
-      hasFired = true;
-      this.#timers.delete(due);
-      this.#elapsedMs = Math.max(this.#elapsedMs, due.dueAtMs);
-      due.callback();
+    const [due] = [...this.#timers]
+      .filter(({ dueAtMs }) => dueAtMs <= untilMs)
+      .sort((left, right) => left.dueAtMs - right.dueAtMs);
+    if (due === undefined) {
+      this.#elapsedMs = untilMs;
+      return false;
     }
-    this.#elapsedMs = untilMs;
-    return hasFired;
+    this.#timers.delete(due);
+    this.#elapsedMs = Math.max(this.#elapsedMs, due.dueAtMs);
+    due.callback();
+    return true;
   }
 }
 
@@ -93,21 +93,18 @@ export class SimulatedReaders {
     this.#database = dependencies.database;
     this.#durable = dependencies.durable;
     this.#fail = dependencies.fail;
-    this.#thread = keepReaderThread(
-      readerOptions({
-        api: { host: '', port: 0, grpcPort: 'off', forward: false, forwardRest: undefined },
-      }),
-      {
-        ...{ clock: this.#clock, logger: silentLogger, metrics: dependencies.metrics },
-        start: (given) => this.#begin(given),
-      },
-    );
+    this.#thread = keepReaderThread(readerOptions({ grpcPort: 'off' }), {
+      ...{ clock: this.#clock, logger: silentLogger, metrics: dependencies.metrics },
+      start: (given) => this.#begin(given),
+    });
     const never = (): never => {
       throw new Error('nobody asks here');
     };
     void this.#thread.serve({
-      moment: () => ({ shown: dependencies.shown(), head: null, sealed: null }),
-      surroundings: () => ({ isReady: true, forwardingOff: undefined, nodes: [] }),
+      state: () => ({
+        ...{ shown: dependencies.shown(), head: null, sealed: null },
+        ...{ isReady: true, forwardingOff: undefined, nodes: [] },
+      }),
       ...{ status: never, momentAt: never, naming: never, damaged: never, admission: { admit: never } },
     });
   }
@@ -116,7 +113,7 @@ export class SimulatedReaders {
     if (!this.#isOver) this.#thread.notify();
   }
 
-  /** After each step of the world. True when something has happened. */
+  /** After each step of the world, until nothing happens any more. */
   follow(): boolean {
     return !this.#isOver && this.#clock.follow();
   }
@@ -129,40 +126,46 @@ export class SimulatedReaders {
   #begin(options: ReaderData): ReaderHandle {
     EndGate.loaded(options.gate);
     const replica = levelReplica(this.#database);
-    let say: (message: FromReader) => void = () => undefined;
-    let end: (error: unknown) => void = () => undefined;
+    const [events, fromOwner] = [new EventEmitter(), new EventEmitter()];
     let hangs = false;
     let hasEnded = false;
     let listens = false;
     const finish = (error?: unknown): void => {
       if (hasEnded) return;
       hasEnded = true;
-      end(error);
+      if (error !== undefined) events.emit('error', error);
+      events.emit('exit');
     };
     const later = (action: () => void): void => {
       this.#clock.setTimer(this.#dice.random.next() * SLOWEST_MS, () => {
         if (!hangs && !hasEnded && !this.#isOver) action();
       });
     };
-    const take = ({ moment }: ToReader & { readonly kind: 'state' }): void => {
-      // Not before it serves: that would end the daemon.
-      if (listens && this.#dice.chance(HANGS_SHARE)) hangs = true;
-      else if (listens && this.#dice.chance(DIES_SHARE)) finish(new Error('planted'));
-      if (hangs || hasEnded) return;
-      replica.show(moment.shown);
-      this.#check(replica, moment.shown);
-      later(() => say({ kind: 'ack' }));
-      if (!listens) {
-        listens = true;
-        say({ kind: 'listening', addresses: { api: { host: '', port: 1 } } });
-      }
-    };
-    return {
-      post: (message) => {
-        if (message.kind === 'state') later(() => take(message));
+    const served: Pick<ReaderCalls, 'show'> = {
+      show: ({ shown }) => {
+        // Not before it serves: that would end the daemon.
+        if (listens && this.#dice.chance(HANGS_SHARE)) hangs = true;
+        else if (listens && this.#dice.chance(DIES_SHARE)) finish(new Error('planted'));
+        if (hangs || hasEnded) return undefined;
+        replica.show(shown);
+        this.#check(replica, shown);
+        if (!listens) {
+          listens = true;
+          indexer.tell('listens', { api: { host: '', port: 1 } });
+        }
+        return undefined;
       },
-      onMessage: (listener) => (say = listener),
-      onEnd: (listener) => (end = listener),
+    };
+    const indexer = callsOver<IndexerCalls>(
+      {
+        postMessage: (message) => later(() => events.emit('message', message)),
+        on: fromOwner.on.bind(fromOwner),
+      },
+      served,
+    );
+    return {
+      postMessage: (message) => later(() => fromOwner.emit('message', message)),
+      on: events.on.bind(events),
       terminate: () => finish(),
     };
   }

@@ -239,7 +239,7 @@ export class World {
       await this.#clock.settle();
       this.#process?.ledger?.afterStep();
       await this.#oracle.afterStep();
-      if (this.#process?.readers?.follow() === true) await this.#clock.settle();
+      while (this.#process?.readers?.follow() === true) await this.#clock.settle();
       await this.#afterStep();
       if (this.#steps > MAX_STEPS) throw new Violation(`no end after ${this.#steps} steps`);
     }

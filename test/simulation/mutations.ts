@@ -44,26 +44,6 @@ interface Finding {
   readonly heldBy: string | undefined;
 }
 
-/** What `--report` writes. */
-interface Report {
-  /** How many seeds each bug was tried with at most. */
-  readonly seedsAtMost: number;
-  readonly bugs: readonly {
-    readonly name: string;
-    /** Below `src/`. */
-    readonly file: string;
-    /** The seeds needed to find it; `null`: it was not found. */
-    readonly seeds: number | null;
-    /** The time was up before all seeds had run. */
-    readonly isCutOff: boolean;
-    /** What the simulation said. */
-    readonly words: string;
-    /** Below `test/`: the unit test that fails with the bug in place; `null` where the simulation found it. */
-    readonly heldBy: string | null;
-  }[];
-  readonly seconds: number;
-}
-
 const startedAtMs = performance.now();
 const workplace = mkdtempSync(join(tmpdir(), 'planted-'));
 try {
@@ -168,7 +148,8 @@ function simulate(
   });
 }
 
-function reportOf(findings: readonly Finding[]): Report {
+/** What `--report` writes: of each bug, the seeds that it took to find it, or the unit test that did. */
+function reportOf(findings: readonly Finding[]) {
   const bugs = findings.map(({ bug, heldBy, isCutOff, seeds, words }) => ({
     ...{ name: bug.name, file: bug.file, seeds: seeds ?? null, isCutOff, words, heldBy: heldBy ?? null },
   }));

@@ -27,13 +27,6 @@ export interface TipNode {
   readonly slowMs?: number;
 }
 
-export interface TipTimes {
-  /** Per block: from the moment at which some node had all of it until it can be read, ascending. */
-  readonly lateMs: readonly number[];
-  /** Calls per block, by method. */
-  readonly calls: Readonly<Record<string, number>>;
-}
-
 const BLOCK_EVERY_MS = 800;
 const WARM_UP_BLOCKS = 60;
 /** The watermark is looked at so often. */
@@ -45,8 +38,11 @@ export function at(sorted: readonly number[], share: number): number {
   return sorted[Math.floor(share * (sorted.length - 1))] ?? Number.NaN;
 }
 
-/** Follows the tip of a chain over these nodes in virtual time. The same arguments give the same times. */
-export async function followTip(nodes: readonly TipNode[], blocks: number): Promise<TipTimes> {
+/**
+ * Follows the tip of a chain over these nodes in virtual time. The same arguments give the same times: per block, ascending,
+ * from the moment at which some node had all of it until it can be read, with the calls per block, by method.
+ */
+export async function followTip(nodes: readonly TipNode[], blocks: number) {
   const world = new SimulatedClock();
   const process = { clock: new ProcessClock(world), isDead: false };
   const { clock } = process;

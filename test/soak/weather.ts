@@ -66,20 +66,11 @@ export const spells: readonly Spell[] = [
   { name: 'dead' },
 ];
 
-export interface Forecast {
-  readonly spell: Spell;
-  /** Indices of the nodes that it befalls. */
-  readonly nodes: readonly number[];
-  readonly durationMs: number;
-  /** Fair weather afterwards. */
-  readonly pauseMs: number;
-}
-
 const DURATION_MS = { min: 4_000, max: 15_000 };
 const PAUSE_MS = { min: 3_000, max: 10_000 };
 
 /** The next spell, drawn from the seed. */
-export function forecast(random: Random, nodeCount: number): Forecast {
+export function forecast(random: Random, nodeCount: number) {
   const among = (count: number): number => Math.floor(random.next() * count);
   const between = ({ min, max }: { readonly min: number; readonly max: number }): number =>
     min + random.next() * (max - min);

@@ -9,6 +9,16 @@ const USAGE_ERROR = 64;
 /** Of `--workers`. */
 export const WORKERS = String(Math.min(2, availableParallelism()));
 
+/** A promise was broken. */
+export class Verdict extends Error {
+  override readonly name = 'Verdict';
+}
+
+/** Expected errors: `Verdict`. */
+export function demand(condition: boolean, what: string): asserts condition {
+  if (!condition) throw new Verdict(what);
+}
+
 /** What one scene of a campaign came to. */
 export interface Played {
   readonly name: string;

@@ -58,8 +58,6 @@ export class FaultProxy {
   #weather: Weather = { kind: 'fair' };
   #identity: Identity | undefined;
   #port = 0;
-  /** Connections that the daemon made. */
-  connections = 0;
 
   constructor(target: { readonly port: number }, identity?: Identity) {
     this.#target = target.port;
@@ -144,7 +142,6 @@ export class FaultProxy {
   }
 
   #accept(raw: Socket): void {
-    this.connections += 1;
     this.#keep(raw);
     const { kind } = this.#weather;
     if (kind === 'reset') {

@@ -2,7 +2,7 @@ import { oddKinds } from '../../src/devnet/index.js';
 import type { DevnetHandle } from '../../src/devnet/index.js';
 import { atEnd } from './cleanup.js';
 import { GrpcProbe } from './grpcProbe.js';
-import { eventually, scratchDirectory } from './program.js';
+import { scratchDirectory } from './program.js';
 import { devnetForTest, startArguments, startDaemon } from './runningDaemon.js';
 import type { RunningDaemon } from './runningDaemon.js';
 
@@ -40,9 +40,6 @@ export async function indexedOddChain(): Promise<OddChain> {
   atEnd(() => client.close());
   const daemon = await startDaemon(startArguments(node, scratchDirectory(), '--start-height', 'root'));
   await daemon.reaches(HEAD);
-  await eventually(async () => {
-    const { sealed } = await daemon.status();
-    return sealed === SEALED ? true : undefined;
-  });
+  await daemon.statusUntil(({ sealed }) => sealed === SEALED);
   return { node, client, daemon, heights, sealed: SEALED };
 }

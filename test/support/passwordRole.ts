@@ -4,18 +4,12 @@ import { atEnd } from './cleanup.js';
 import { asAdmin } from './postgresServer.js';
 import { scratchDirectory } from './program.js';
 
-/** A superuser who signs in with a password, until the end of the test. */
-export interface PasswordRole {
-  /** Of the database, with the user and without the password. */
-  readonly url: string;
-  /** A file for PGPASSFILE, which holds the password. */
-  readonly passwordFile: string;
-  /** Puts another password in the file. */
-  hold(password: string): void;
-}
-
-/** Makes such a role at the server of `url`, which must be one of ours: somebody else's keeps its rules. */
-export async function passwordRole(url: string, name: string, password: string): Promise<PasswordRole> {
+/**
+ * Makes a superuser who signs in with a password, until the end of the test, at the server of `url`, which must be one of
+ * ours: somebody else's keeps its rules. `url`: with the user and without the password, which `passwordFile` holds, for
+ * PGPASSFILE; `hold` puts another one there.
+ */
+export async function passwordRole(url: string, name: string, password: string) {
   const { rows } = await asAdmin(url, 'SHOW hba_file');
   const { hba_file: rules } = rows[0] as { hba_file: string };
   const before = readFileSync(rules, 'utf8');

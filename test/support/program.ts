@@ -142,17 +142,24 @@ const LOOK_PAUSE_MIN_MS = 20;
 const LOOK_PAUSE_MAX_MS = 100;
 
 /**
- * Asks until `read` gives a value. The test's own time limit is the bound. It asks less often the longer it has to: a look
- * costs the process that is asked as much as the one that asks.
+ * Asks until `read` gives a value; `false` is none. The test's own time limit is the bound. It asks less often the longer it
+ * has to: a look costs the process that is asked as much as the one that asks.
  */
-export async function eventually<T>(read: () => Promise<T | undefined> | T | undefined): Promise<T> {
+export async function eventually<T>(
+  read: () => Promise<T | false | undefined> | T | false | undefined,
+): Promise<T> {
   const beganAtMs = performance.now();
   for (;;) {
     const value = await read();
-    if (value !== undefined) return value;
+    if (value !== undefined && value !== false) return value;
     const pauseMs = (performance.now() - beganAtMs) / 10;
     await new Promise((resolve) =>
       setTimeout(resolve, Math.min(Math.max(pauseMs, LOOK_PAUSE_MIN_MS), LOOK_PAUSE_MAX_MS)),
     );
   }
+}
+
+/** Asks until it holds, as `eventually` does. */
+export async function until(holds: () => Promise<boolean> | boolean): Promise<void> {
+  await eventually(async () => ((await holds()) ? true : undefined));
 }

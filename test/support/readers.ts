@@ -1,46 +1,39 @@
+import { EventEmitter } from 'node:events';
 import { MessageChannel, receiveMessageOnPort, Worker } from 'node:worker_threads';
 import { serveReaders } from '../../src/app/threads/serveReaders.js';
-import type { FromReader } from '../../src/app/threads/messages.js';
-import { handleOf } from '../../src/app/threads/startWorker.js';
 import type { StartReader } from '../../src/app/threads/startWorker.js';
 import { systemClock } from '../../src/runtime/index.js';
 
 /** Readers on the thread of the test, for many daemons in one process. What ends them ends only them. */
 export const readersHere: StartReader = (options) => {
   const { port1: ours, port2: theirs } = new MessageChannel();
-  let tellEnd: (error: unknown) => void = () => undefined;
-  let receive: (message: FromReader) => void = () => undefined;
+  const events = new EventEmitter();
   let hasEnded = false;
   const end = (error?: unknown): void => {
     if (hasEnded) return;
     hasEnded = true;
     // As with a thread, what was said before the end is heard.
-    for (let said = receiveMessageOnPort(ours); said !== undefined; said = receiveMessageOnPort(ours)) {
-      receive(said.message as FromReader);
-    }
+    for (let said = receiveMessageOnPort(ours); said !== undefined; said = receiveMessageOnPort(ours))
+      events.emit('message', said.message);
     ours.close();
     theirs.close();
-    tellEnd(error);
+    if (error !== undefined) events.emit('error', error);
+    events.emit('exit');
   };
   void serveReaders(options, { port: theirs, clock: systemClock, fail: end }).then(() => end(), end);
+  ours.on('message', (message) => events.emit('message', message));
   return {
-    post: (message) => ours.postMessage(message),
-    onMessage: (listener) => {
-      receive = listener;
-      ours.on('message', listener);
-    },
-    onEnd: (listener) => (tellEnd = listener),
+    postMessage: (message) => ours.postMessage(message),
+    on: events.on.bind(events),
     // Nothing ends what shares our thread; it hears the same as at a stop.
-    terminate: () => ours.postMessage({ kind: 'stop' }),
+    terminate: () => ours.postMessage({ call: 'stop' }),
   };
 };
 
 /** Readers on a thread of their own, which runs the sources. */
 export const readersOfSources: StartReader = (options) =>
-  handleOf(
-    new Worker(new URL('sourceWorker.mjs', import.meta.url), {
-      workerData: options,
-      argv: [new URL('../../src/app/threads/readerEntry.ts', import.meta.url).href],
-      execArgv: [],
-    }),
-  );
+  new Worker(new URL('sourceWorker.mjs', import.meta.url), {
+    workerData: options,
+    argv: [new URL('../../src/app/threads/readerEntry.ts', import.meta.url).href],
+    execArgv: [],
+  });

@@ -1,11 +1,12 @@
 import type { StatusDocument } from '../../src/api/index.js';
 import { startDevnet } from '../../src/devnet/index.js';
 import type { DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
+import type { Readiness, ReadinessReason } from '../../src/observability/index.js';
 import { atEnd } from './cleanup.js';
 import { HousedProgram } from './HousedProgram.js';
 import { getJson } from './httpProbe.js';
 import type { JsonAnswer } from './httpProbe.js';
-import { eventually, startProgram } from './program.js';
+import { eventually, scratchDirectory, startProgram } from './program.js';
 import type { Printed, Program } from './program.js';
 import { ScrapedMetrics } from './scrapedMetrics.js';
 
@@ -23,7 +24,7 @@ export async function devnetForTest(options: DevnetOptions): Promise<DevnetHandl
 export function startArguments(
   devnet: { readonly address: string },
   dataDir: string,
-  ...flags: string[]
+  ...flags: readonly string[]
 ): string[] {
   return [
     ...['start', '--network', 'devnet', '--access-node', devnet.address, '--data-dir', dataDir],
@@ -65,9 +66,36 @@ export class RunningDaemon<P extends Printed = Program> {
     });
   }
 
+  /** Asks until the status meets a condition; the test's own time limit is the bound. */
+  statusUntil(condition: (status: StatusDocument) => boolean): Promise<StatusDocument> {
+    return eventually(async () => {
+      const status = await this.status();
+      return condition(status) && status;
+    });
+  }
+
   /** GETs a path beside `/metrics`. */
   health(path: '/livez' | '/readyz'): Promise<JsonAnswer> {
     return getJson(this.metricsUrl + path);
+  }
+
+  /** Resolves once it is ready. */
+  ready(): Promise<unknown> {
+    return eventually(async () => (await this.health('/readyz')).status === 200);
+  }
+
+  /** What `/readyz` says that it lacks. */
+  async reasons(): Promise<readonly ReadinessReason[]> {
+    return ((await this.health('/readyz')).body as Readiness).reasons;
+  }
+
+  /** The reason of this code, or in such words, once there is one. */
+  reason(which: ReadinessReason['code'] | RegExp): Promise<ReadinessReason> {
+    return eventually(async () =>
+      (await this.reasons()).find(({ code, message }) =>
+        typeof which === 'string' ? code === which : which.test(message),
+      ),
+    );
   }
 
   async scrape(): Promise<ScrapedMetrics> {
@@ -121,6 +149,14 @@ export function startDaemonHere(
   environment?: Readonly<Record<`FCI_${string}`, string>>,
 ): Promise<DaemonHere> {
   return listening(startHere(args, environment));
+}
+
+/** As `startDaemonHere`, on this node, with an empty data directory. */
+export function daemonOn(
+  node: { readonly address: string },
+  ...flags: readonly string[]
+): Promise<DaemonHere> {
+  return startDaemonHere(startArguments(node, scratchDirectory(), ...flags));
 }
 
 /** As `startDaemonHere`, to its end: at its stop height, or with a refusal. */

@@ -6,8 +6,15 @@ import { Level } from 'level';
 import { afterEach } from 'vitest';
 import { systemClock } from '../../src/runtime/index.js';
 import type { Clock } from '../../src/runtime/index.js';
-import { LevelIndexStore } from '../../src/storage/index.js';
-import type { BlockEntry, StoreMeta } from '../../src/storage/index.js';
+import { LevelIndexStore, repairStore, verifyStore } from '../../src/storage/index.js';
+import type {
+  BlockEntry,
+  Database,
+  StoreMeta,
+  VerifyOptions,
+  VerifyProgress,
+  VerifyReport,
+} from '../../src/storage/index.js';
 import type { LevelIndexStoreOptions } from '../../src/storage/leveldb/LevelIndexStore.js';
 import { RecordingLogger } from './recordingLogger.js';
 
@@ -71,6 +78,42 @@ export function metaFrom(firstHeight: number, overrides: Partial<StoreMeta> = {}
     sporks: [{ rootHeight: firstHeight, sporkId: 'aa' }],
     ...overrides,
   };
+}
+
+/** A store over a database that outlives it. */
+export function storeOver(database: Database, accounts?: boolean): Promise<LevelIndexStore> {
+  const options = { path: 'memory', chainId: TEST_CHAIN, ...(accounts === undefined ? {} : { accounts }) };
+  return LevelIndexStore.over(database, options, { logger: new RecordingLogger(), clock: systemClock });
+}
+
+export function verifyAt(
+  path: string,
+  options: Partial<VerifyOptions> = {},
+  more: { readonly signal?: AbortSignal; readonly onProgress?: (progress: VerifyProgress) => void } = {},
+): Promise<VerifyReport> {
+  return verifyStore({ path, chainId: TEST_CHAIN, ...options }, { logger: new RecordingLogger(), ...more });
+}
+
+export function repairAt(
+  path: string,
+  {
+    signal,
+    ...options
+  }: { readonly apply?: boolean; readonly chainId?: string; readonly signal?: AbortSignal } = {},
+): ReturnType<typeof repairStore> {
+  return repairStore(
+    { path, chainId: TEST_CHAIN, apply: true, ...options },
+    { logger: new RecordingLogger(), ...(signal && { signal }) },
+  );
+}
+
+/** The key of a record: what it is, its height, and numbers that follow. */
+export function keyOf(prefix: number, height: number, ...rest: readonly number[]): Buffer {
+  const key = Buffer.alloc(9 + 4 * rest.length);
+  key.writeUInt8(prefix);
+  key.writeBigUInt64BE(BigInt(height), 1);
+  rest.forEach((number, index) => key.writeUInt32BE(number, 9 + 4 * index));
+  return key;
 }
 
 type RawDatabase = Level<Buffer, Buffer>;

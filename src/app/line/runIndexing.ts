@@ -13,7 +13,7 @@ import { BlockHasher, readHeader } from '../../proof/index.js';
 import type { CertificateThread } from '../../proof/index.js';
 import { soleLeadership } from '../../ranges/index.js';
 import type { Leadership, SharedQueue } from '../../ranges/index.js';
-import { programVersion, wasAborted } from '../../runtime/index.js';
+import { userAgent, wasAborted } from '../../runtime/index.js';
 import { AccountIndexBuilder, unlessDamaged } from '../../storage/index.js';
 import type { IndexStore } from '../../storage/index.js';
 import type { Lifecycle } from '../lifecycle/openLifecycle.js';
@@ -34,6 +34,8 @@ export interface IndexingParts extends HistoryParts {
   readonly window: Window;
   readonly accountBuilder: AccountIndexBuilder;
   readonly backfill: Backfill;
+  /** Notified when more history can be read, and when the plan of the configuration has been made. */
+  readonly published: WorkSignal;
   readonly healing: Healing;
   readonly leadership: Leadership;
   /** Absent: nothing is proven final. */
@@ -44,11 +46,6 @@ export interface IndexingParts extends HistoryParts {
 
 /** While the store is further behind the head, stored blocks are not proven afterwards: that costs calls of the same nodes. */
 const MAX_TIP_LAG = 10;
-
-/** The user agent that nodes see. */
-export function userAgent(): string {
-  return `flow-collection-indexer/${programVersion()}`;
-}
 
 /** Builds the access nodes, the listener and the backfill of a daemon. No node is called before `runIndexing`. */
 export function openUpstream(
@@ -131,9 +128,16 @@ export function openUpstream(
   const slots = new EndpointSlots({ concurrency }, { historyShare: () => pace.share() });
   pace.onMore(() => slots.moreForHistory());
   const common = { ...base, network, listener, slots, pace };
-  const backfill: Backfill = fillHistory({ config, maxRangeHeights }, { ...common, queue });
   const healing = heal({ ...common, window, queue });
-  backfill.onDamage((damage) => healing.found(damage));
+  const published = new WorkSignal();
+  const onPublished = (): void => {
+    published.notify();
+    window.moved();
+  };
+  const backfill: Backfill = fillHistory(
+    { config, maxRangeHeights },
+    { ...common, queue, onPublished, onDamage: (damage) => healing.found(damage) },
+  );
   const leadership = queue?.leadership() ?? soleLeadership;
   const prover = certificates && openProver(config, { ...common, certificates, window });
   const proofBackfill =
@@ -148,7 +152,8 @@ export function openUpstream(
             store.shared?.isLeading() !== false &&
             (window.target() ?? Infinity) - store.latestIndexedHeight() <= MAX_TIP_LAG,
         });
-  return { ...common, window, accountBuilder, backfill, healing, leadership, prover, proofBackfill };
+  const history = { backfill, healing, published };
+  return { ...common, ...history, window, accountBuilder, leadership, prover, proofBackfill };
 }
 
 /** `undefined` where this process does not follow the chain. */
@@ -202,11 +207,6 @@ export async function runIndexing(config: DaemonConfig, parts: IndexingParts, on
   const { signal } = lifecycle;
   window.onMoved(() => backfill.notify());
   window.onMoved(() => stopWhenFinished(config, parts));
-  const published = new WorkSignal();
-  backfill.onPublished(() => {
-    published.notify();
-    window.moved();
-  });
   // They read or write the store, which closes when they have ended.
   const untilStopped = (name: string, running: Promise<void>): void => {
     lifecycle.supervise(running);
@@ -214,7 +214,7 @@ export async function runIndexing(config: DaemonConfig, parts: IndexingParts, on
   };
   // These need only the store.
   if (parts.prover !== undefined) untilStopped('announced proofs', parts.prover.announce());
-  untilStopped('account index', buildAccounts(config, parts, published));
+  untilStopped('account index', buildAccounts(config, parts));
   untilStopped('handshakes', network.run(signal));
   lifecycle.supervise(listener.run(signal));
   const heads = { source: () => listener.source(), onHead: listener.tell.bind(listener) };
@@ -260,12 +260,8 @@ async function proveFinality(
 }
 
 /** Completes the account index: now, and whenever a range is published that was begun without it. */
-async function buildAccounts(
-  config: DaemonConfig,
-  parts: IndexingParts,
-  published: WorkSignal,
-): Promise<void> {
-  const { accountBuilder, lifecycle } = parts;
+async function buildAccounts(config: DaemonConfig, parts: IndexingParts): Promise<void> {
+  const { accountBuilder, lifecycle, published } = parts;
   for (;;) {
     await accountBuilder.run(lifecycle.signal);
     stopWhenFinished(config, parts);

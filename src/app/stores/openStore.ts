@@ -1,4 +1,6 @@
-import { access, constants } from 'node:fs/promises';
+import { once } from 'node:events';
+import { access, constants, stat } from 'node:fs/promises';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { DaemonConfig } from '../../config/index.js';
@@ -11,11 +13,11 @@ import {
   loadPostgres,
   makeDirectory,
   StorageError,
+  storageErrorFrom,
 } from '../../storage/index.js';
 import type { IndexStore, StorageErrorKind } from '../../storage/index.js';
 import type { DaemonParts } from '../health/DaemonState.js';
-import { daemonRuns, removeDaemonRecord, storePathOf } from '../lifecycle/daemonRecord.js';
-import { refuseUnwritable, refuseUsedDirectory, warnOfOpenDirectory } from '../lifecycle/dataDirectory.js';
+import { daemonRuns, readDaemonRecord, removeDaemonRecord, storePathOf } from '../lifecycle/daemonRecord.js';
 import { checkStartOfFilledStore } from '../line/startHeight.js';
 import { DATABASE_WAIT_MS } from './databases.js';
 
@@ -28,6 +30,10 @@ export const openLevelStore: OpenStore = (options, dependencies) =>
 /** How long a command that reads a store waits for another one to finish, and how often it checks. */
 const LOCK_WAIT_MS = 5_000;
 const LOCK_LOOK_MS = 200;
+/** Permission bits of everyone but the owner. */
+const OTHERS = 0o077;
+/** Windows has no such bits: every directory there reads as open to all. */
+const hasModes = process.platform !== 'win32';
 
 /**
  * Opens the store that a daemon indexes into, and closes it at the end. Expected errors: OperatorError (locked, damaged, another
@@ -72,6 +78,56 @@ export async function openStoreToIndex(
   if (url === undefined) await warnOfOpenDirectory(dataDir, { logger });
   checkStartOfFilledStore(config, store);
   return store;
+}
+
+/**
+ * Warns when users other than the owner may enter the data directory or the store in it; the daemon creates both for the
+ * owner only. Changes nothing: the wider permissions may be intended.
+ */
+async function warnOfOpenDirectory(dataDir: string, { logger }: { readonly logger: Logger }): Promise<void> {
+  if (!hasModes) return;
+  for (const path of [dataDir, storePathOf(dataDir)]) {
+    const mode = (await stat(path)).mode & 0o777;
+    if ((mode & OTHERS) === 0) continue;
+    const fields = { path, mode: mode.toString(8), advice: `chmod 700 ${path}` };
+    logger.warn(fields, 'the data directory is open to other users of this machine');
+    return;
+  }
+}
+
+/** The daemon keeps its record and its socket there, wherever the index is. Expected errors: `StorageError`. */
+async function refuseUnwritable(dataDir: string): Promise<void> {
+  try {
+    await access(dataDir, constants.W_OK);
+  } catch (error) {
+    throw storageErrorFrom(error, 'write to the data directory', dataDir);
+  }
+}
+
+/**
+ * Refuses a data directory that another daemon uses. With the index in a database, no store lock does that, but record and
+ * socket need a directory of their own. Expected errors: OperatorError `storage`.
+ */
+async function refuseUsedDirectory(dataDir: string): Promise<void> {
+  const record = readDaemonRecord(dataDir);
+  if (record?.control === undefined || !(await isListening(record.control))) return;
+  throw new OperatorError(
+    'storage',
+    `The data directory ${dataDir} is in use by another daemon (process ${record.pid}). Give every process on this machine ` +
+      'a --data-dir of its own.',
+  );
+}
+
+async function isListening(path: string): Promise<boolean> {
+  const socket = connect({ path });
+  try {
+    await once(socket, 'connect');
+    return true;
+  } catch {
+    return false;
+  } finally {
+    socket.destroy();
+  }
 }
 
 /**

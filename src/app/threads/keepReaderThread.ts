@@ -1,6 +1,4 @@
 import type { AdmissionEnd, ForwardingAdmission } from '../../access/index.js';
-import type { NamedHeight, StatusDocument, WorkMoment } from '../../api/index.js';
-import type { Identifier } from '../../flow/index.js';
 import { mirrorMetrics } from '../../observability/index.js';
 import type { Logger, Metrics, MetricsSnapshot } from '../../observability/index.js';
 import {
@@ -16,21 +14,20 @@ import {
   sleep,
 } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
-import type { FoundDamage } from '../../storage/index.js';
+import { callsOver } from './calls.js';
+import type { Calls } from './calls.js';
 import type {
-  Answer,
-  FromReader,
-  IndexMoment,
+  IndexerCalls,
   OpenConnections,
-  Question,
   ReaderAddresses,
+  ReaderCalls,
   ReaderOptions,
   ReaderSettings,
-  Surroundings,
+  ReaderState,
 } from './messages.js';
 import type { ReaderHandle, StartReader } from './startWorker.js';
 
-/** How often the thread is checked. The state and its surroundings are sent at least this often. */
+/** How often the thread is checked. The state is sent at least this often. */
 const LOOK_EVERY_MS = 500;
 /** After this time without an acknowledgement, readers count as not served. */
 export const DOWN_AFTER_MS = 3_000;
@@ -51,14 +48,8 @@ const GATE_LOOK_MS = 10;
 const SCRAPE_LIMIT_MS = 250;
 
 /** What the thread is sent and may ask. Everything is synchronous, except the admission of forwarded calls. */
-export interface ReaderSources {
-  readonly moment: () => IndexMoment;
-  readonly surroundings: () => Surroundings;
-  readonly status: () => StatusDocument;
-  readonly momentAt: (height: number) => WorkMoment;
-  readonly naming: (id: Identifier) => NamedHeight | undefined;
-  /** A read has met damage. Does not throw. */
-  readonly damaged: (damage: FoundDamage) => void;
+export interface ReaderSources extends Pick<IndexerCalls, 'status' | 'momentAt' | 'naming' | 'damaged'> {
+  readonly state: () => ReaderState;
   readonly admission: ForwardingAdmission;
 }
 
@@ -66,6 +57,7 @@ export interface ReaderSources {
 class Run {
   readonly gate = EndGate.forThread();
   readonly handle: ReaderHandle;
+  readonly thread: Calls<ReaderCalls>;
   readonly ended: Promise<void>;
   /** How each forwarded call ends that waits to be admitted or is under way. Bounded by the limits on forwarded calls. */
   readonly calls = new Map<number, (end: AdmissionEnd) => void>();
@@ -73,8 +65,6 @@ class Run {
   awaitsAck = false;
   /** Something has changed since that state. */
   hasChanged = false;
-  /** Surroundings were sent since the last check. */
-  hasSurroundings = false;
   /** How long an acknowledgement is overdue, as counted at each check; 0 when none is. */
   silentMs = 0;
   /** Monotonic; `undefined` until its servers listen. */
@@ -87,13 +77,23 @@ class Run {
   isGivenUp = false;
   stopping: Timer | undefined;
 
-  constructor(options: ReaderOptions, start: StartReader, onEnd: (error: unknown) => void) {
+  constructor(
+    options: ReaderOptions,
+    start: StartReader,
+    {
+      serve,
+      onEnd,
+    }: { readonly serve: (run: Run) => IndexerCalls; readonly onEnd: (error: unknown) => void },
+  ) {
     this.handle = start({ ...options, gate: this.gate.memory });
+    this.thread = callsOver<ReaderCalls>(this.handle, serve(this));
+    let uncaught: unknown;
+    this.handle.on('error', (error) => (uncaught = error));
     this.ended = new Promise((resolve) => {
-      this.handle.onEnd((error) => {
+      this.handle.on('exit', () => {
         this.stopping?.cancel();
         for (const id of [...this.calls.keys()]) this.over(id, 'other');
-        onEnd(error);
+        onEnd(uncaught);
         resolve();
       });
     });
@@ -131,7 +131,7 @@ export function keepReaderThread(
   /** The metrics of all threads so far. */
   const reported = mirrorMetrics();
   /** Woken by what the thread reports. */
-  const report = new Pause({ clock });
+  const reports = new Pause({ clock });
   let scraping: Promise<void> | undefined;
   let options = wanted;
   let sources: ReaderSources | undefined;
@@ -152,128 +152,100 @@ export function keepReaderThread(
     | undefined;
 
   const begin = (): void => {
-    const begun = new Run(options, start, (error) => ended(begun, error));
-    begun.handle.onMessage((message) => receive(begun, message));
+    const begun = new Run(options, start, { serve, onEnd: (error) => ended(begun, error) });
     run = begun;
-    send(begun);
+    void show(begun);
   };
 
   /** The first state starts its servers. */
-  const send = (to: Run): void => {
+  const show = async (to: Run): Promise<void> => {
     if (sources === undefined) return;
     to.awaitsAck = true;
+    to.connections = await to.thread.ask(undefined, 'show', sources.state());
+    to.awaitsAck = false;
+    to.silentMs = 0;
+    if (!to.hasChanged) return;
     to.hasChanged = false;
-    const besides = to.hasSurroundings ? {} : { surroundings: sources.surroundings() };
-    to.hasSurroundings = true;
-    to.handle.post({ kind: 'state', moment: sources.moment(), ...besides });
+    void show(to);
   };
 
-  const receive = (from: Run, message: FromReader): void => {
-    switch (message.kind) {
-      case 'ack':
-        from.connections = message.connections;
-        from.awaitsAck = false;
-        from.silentMs = 0;
-        if (from.hasChanged) send(from);
-        break;
-      case 'listening':
-        listening(from, message.addresses);
-        break;
-      case 'refused':
-        from.refusal = message.message;
-        serving?.reject(new OperatorError(message.exit, message.message));
-        break;
-      case 'ask':
-        // So that reads are at least as new as the status.
-        if (message.question.about === 'status') {
-          from.hasSurroundings = false;
-          send(from);
+  /** What a thread may call. It asks nothing before it was sent a state. */
+  const serve = (from: Run): IndexerCalls => ({
+    status: () => {
+      // So that reads are at least as new as the status.
+      void show(from);
+      return known().status();
+    },
+    momentAt: (height) => known().momentAt(height),
+    naming: (id) => known().naming(id),
+    damaged: (damage) => known().damaged(damage),
+    admit: async (id, node, call) => {
+      const { calls, thread } = from;
+      const withdraw = new AbortController();
+      calls.set(id, () => withdraw.abort(new AbortError()));
+      try {
+        const outcome = await known().admission.admit(node, call, withdraw.signal);
+        if (typeof outcome === 'string') {
+          calls.delete(id);
+          return outcome;
         }
-        from.handle.post({ kind: 'answer', id: message.id, answer: answer(message.question) });
-        break;
-      case 'admit':
-        void admit(from, message);
-        break;
-      case 'over':
-        from.over(message.id, message.end);
-        break;
-      case 'damage':
-        sources?.damaged(message.damage);
-        break;
-      case 'metrics':
-        reported.update(message.metrics);
-        report.wake();
-        break;
-      case 'log':
-        logger[message.level](message.fields, message.message);
-        break;
-      case 'logLost':
-        metrics.logLinesLost.inc(message.records);
-        logger.warn({ records: message.records }, 'log records of the reader thread were dropped');
-        break;
-    }
-  };
-
-  const listening = (from: Run, addresses: ReaderAddresses): void => {
-    from.listensSinceMs = clock.monotonic();
-    // Its successor listens on the same ports.
-    const { api } = options;
-    const grpcPort = addresses.grpc?.port ?? api.grpcPort;
-    options = { ...options, api: { ...api, port: addresses.api.port, grpcPort } };
-    if (serving === undefined) logger.info(addresses, 'readers are served again');
-    serving?.resolve(addresses);
-    serving = undefined;
-    // So that some of its metrics are known if it never answers again.
-    from.handle.post({ kind: 'scrape' });
-  };
-
-  const answer = (question: Question): Answer => {
-    if (sources === undefined) throw new Error('the reader thread asked before it was sent any state');
-    switch (question.about) {
-      case 'status':
-        return sources.status();
-      case 'height':
-        return sources.momentAt(question.height);
-      case 'id':
-        return sources.naming(question.id);
-    }
-  };
-
-  /** Asks whether a call may be forwarded, and tells the thread. */
-  const admit = async (
-    { calls, handle }: Run,
-    { id, node, call }: Extract<FromReader, { readonly kind: 'admit' }>,
-  ): Promise<void> => {
-    const withdraw = new AbortController();
-    calls.set(id, () => withdraw.abort(new AbortError()));
-    try {
-      const outcome = (await sources?.admission.admit(node, call, withdraw.signal)) ?? 'gone';
-      if (typeof outcome === 'string') {
-        calls.delete(id);
-        handle.post({ kind: 'admission', id, outcome });
-      } else if (calls.has(id)) {
-        calls.set(id, (end) => outcome.over(end));
-        outcome.onMakeWay(() => handle.post({ kind: 'makeWay', id }));
-        handle.post({ kind: 'admission', id, outcome: 'admitted' });
-      } else {
+        if (calls.has(id)) {
+          calls.set(id, (end) => outcome.over(end));
+          outcome.onMakeWay(() => thread.tell('makeWay', id));
+          return 'admitted';
+        }
         // Cancelled while it was being admitted.
         outcome.over('other');
+      } catch (error) {
+        if (!isAbort(error)) throw error;
       }
-    } catch (error) {
-      if (!isAbort(error)) throw error;
-    }
+      return 'gone';
+    },
+    over: (id, end) => from.over(id, end),
+    listens: (addresses) => {
+      from.listensSinceMs = clock.monotonic();
+      // Its successor listens on the same ports.
+      const { api } = options.config;
+      const ports = { port: addresses.api.port, grpcPort: addresses.grpc?.port ?? api.grpcPort };
+      options = { ...options, config: { ...options.config, api: { ...api, ...ports } } };
+      if (serving === undefined) logger.info(addresses, 'readers are served again');
+      serving?.resolve(addresses);
+      serving = undefined;
+      // So that some of its metrics are known if it never answers again.
+      void report(from);
+    },
+    refused: (exit, message) => {
+      from.refusal = message;
+      serving?.reject(new OperatorError(exit, message));
+    },
+    log: (level, fields, message) => logger[level](fields, message),
+    logLost: (records) => {
+      metrics.logLinesLost.inc(records);
+      logger.warn({ records }, 'log records of the reader thread were dropped');
+    },
+  });
+  const known = (): ReaderSources => {
+    if (sources === undefined) throw new Error('the reader thread asked before it was sent any state');
+    return sources;
   };
 
-  /** The regular check: sends the state and its surroundings, or counts the silence. */
+  /** Takes what a thread has counted so far. */
+  const report = async (from: Run): Promise<void> => {
+    const counted = await from.thread.ask(undefined, 'metrics');
+    if (run !== from) return;
+    reported.update(counted);
+    reports.wake();
+  };
+
+  /** The regular check: sends the state, or counts the silence. */
   const look = (): void => {
     const nowMs = clock.monotonic();
     // A process that was suspended could receive nothing.
     const passedMs = Math.min(nowMs - lookedAtMs, 2 * LOOK_EVERY_MS);
     lookedAtMs = nowMs;
     if (run === undefined || run.isGivenUp) return;
-    run.hasSurroundings = false;
     if (run.awaitsAck) run.silentMs += passedMs;
-    else send(run);
+    else void show(run);
     if (run.silentMs === 0 && nowMs - (run.listensSinceMs ?? nowMs) >= STABLE_AFTER_MS) failures = 0;
     const limitMs = run.isServing ? HUNG_AFTER_MS : START_LIMIT_MS;
     if (run.silentMs < limitMs || isClosing) return;
@@ -288,7 +260,7 @@ export function keepReaderThread(
     if (stopped === undefined) return;
     if (stopped.silentMs >= DOWN_AFTER_MS && !stopped.gate.isLoading) void terminate(stopped);
     else {
-      stopped.handle.post({ kind: 'stop' });
+      stopped.thread.tell('stop');
       stopped.stopping ??= clock.setTimer(STOP_GRACE_MS, () => {
         logger.warn({ limitMs: STOP_GRACE_MS }, 'the reader thread did not close in time');
         void terminate(stopped);
@@ -304,14 +276,14 @@ export function keepReaderThread(
       if (!gate.isLoading && clock.monotonic() >= endByMs) break;
       await sleep(clock, GATE_LOOK_MS);
     }
-    handle.terminate();
+    void handle.terminate();
   };
 
   const ended = ({ isGivenUp, refusal }: Run, error: unknown): void => {
     run = undefined;
     // The next one counts from zero.
     reported.ended();
-    report.wake();
+    reports.wake();
     if (isClosing) {
       serving?.reject(new AbortError('stopping'));
       return;
@@ -339,20 +311,15 @@ export function keepReaderThread(
     await stop();
     looking?.cancel();
   };
-  /** Call it when the index has changed. Cheap, and never throws. */
+  /** Call it when the index has changed, or the nodes to forward to. Cheap, and never throws. */
   const notify = (): void => {
     if (run?.awaitsAck === true) run.hasChanged = true;
-    else if (run !== undefined) send(run);
+    else if (run !== undefined) void show(run);
   };
 
   begin();
   return {
     notify,
-    /** Like `notify`, for the rest: readiness, and the nodes to forward to. */
-    notifyOfSurroundings: (): void => {
-      if (run !== undefined) run.hasSurroundings = false;
-      notify();
-    },
     /**
      * Resolves when the thread listens. Expected errors: OperatorError (an unusable address, and anything else that the
      * operator must fix); AbortError when it is closed first.
@@ -366,7 +333,7 @@ export function keepReaderThread(
         else {
           lookedAtMs = clock.monotonic();
           looking = every(clock, LOOK_EVERY_MS, look);
-          send(run);
+          void show(run);
         }
       });
     },
@@ -374,7 +341,7 @@ export function keepReaderThread(
     change: (change: Partial<ReaderSettings>): void => {
       const settings = { ...options.settings, ...change };
       options = { ...options, settings };
-      run?.handle.post({ kind: 'settings', settings });
+      run?.thread.tell('change', settings);
     },
     /** Ends the thread, runs an action that needs what it holds, and starts another thread. */
     without: async (action: () => Promise<void>): Promise<void> => {
@@ -406,8 +373,8 @@ export function keepReaderThread(
     metrics: async (): Promise<readonly MetricsSnapshot[]> => {
       if (run?.isServing) {
         if (scraping === undefined) {
-          scraping = report.sleep(SCRAPE_LIMIT_MS).finally(() => (scraping = undefined));
-          run.handle.post({ kind: 'scrape' });
+          scraping = reports.sleep(SCRAPE_LIMIT_MS).finally(() => (scraping = undefined));
+          void report(run);
         }
         await scraping;
       }

@@ -1,18 +1,11 @@
-import type { Admission, AdmissionEnd, AdmittedCall, Endpoint, NotAdmitted } from '../../access/index.js';
+import type { Admission, AdmittedCall, Endpoint, NotAdmitted } from '../../access/index.js';
 import { ApiError, indexerSilent } from '../../api/index.js';
 import type { IndexedRange } from '../../api/index.js';
 import type { Identifier } from '../../flow/index.js';
-import { every, unlessAborted } from '../../runtime/index.js';
+import { AbortError, childOf, every } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import type {
-  Answer,
-  Answers,
-  FromReader,
-  IndexMoment,
-  Question,
-  Surroundings,
-  ToReader,
-} from './messages.js';
+import type { Calls } from './calls.js';
+import type { IndexerCalls, ReaderState } from './messages.js';
 import { rangeOf } from './readableIndex.js';
 
 /** How long the indexing thread may take to answer a question, or be silent while a call waits to be admitted. */
@@ -20,7 +13,7 @@ export const QUESTION_LIMIT_MS = 2_000;
 /** Unanswered questions at most. */
 export const MAX_QUESTIONS = 64;
 
-const NOTHING: IndexMoment = {
+const NOTHING: ReaderState = {
   shown: {
     meta: undefined,
     latestIndexedHeight: 0,
@@ -31,116 +24,97 @@ const NOTHING: IndexMoment = {
   },
   head: null,
   sealed: null,
+  isReady: false,
+  forwardingOff: undefined,
+  nodes: [],
 };
 
-/** A forwarded call, from the request for admission to its end. */
-interface AskedCall {
-  readonly decide: (outcome: 'admitted' | NotAdmitted) => void;
-  /** Aborted when the call must make way for the indexer. */
-  readonly makeWay: AbortController;
-}
-
 /**
- * The reader thread's link to the indexing thread: its latest state, questions with a deadline, and the admission of
- * forwarded calls.
+ * What the reader thread knows of the indexing thread: its latest state, the answers to questions, which have a deadline, and
+ * which calls it admits.
  */
-export function linkIndexer(thread: { readonly clock: Clock; readonly post: (message: FromReader) => void }) {
-  const { clock, post } = thread;
-  const asked = new Map<number, (answer: Answer) => void>();
-  /** Bounded by the limits on forwarded calls. */
-  const calls = new Map<number, AskedCall>();
-  let lastId = 0;
-  let moment = NOTHING;
-  let surroundings: Surroundings = { isReady: false, forwardingOff: undefined, nodes: [] };
-  /** When the last message came, of whatever kind: the state comes twice a second. */
+export function linkIndexer({
+  clock,
+  indexer,
+}: {
+  readonly clock: Clock;
+  readonly indexer: () => Calls<IndexerCalls>;
+}) {
+  /** How to end each forwarded call that must make way for the indexer. Bounded by the limits on forwarded calls. */
+  const calls = new Map<number, AbortController>();
+  let lastCall = 0;
+  let questions = 0;
+  let state = NOTHING;
+  /** When the last state came. It comes twice a second. */
   let heardAtMs = -Infinity;
 
   /** Expected errors: ApiError (`busy`, `indexer_silent`). */
-  const ask = <About extends keyof Answers>(
-    question: Question & { readonly about: About },
-  ): Promise<Answers[About]> => {
-    if (asked.size >= MAX_QUESTIONS) {
+  const asked = async <Answer>(ask: (signal: AbortSignal) => Promise<Answer>): Promise<Answer> => {
+    if (questions >= MAX_QUESTIONS) {
       const message = `at most ${MAX_QUESTIONS} requests may wait for the indexing thread; retry`;
-      return Promise.reject(new ApiError(503, 'busy', message));
+      throw new ApiError(503, 'busy', message);
     }
-    return new Promise((resolve, reject) => {
-      const id = (lastId += 1);
-      const timer = clock.setTimer(QUESTION_LIMIT_MS, () => {
-        asked.delete(id);
-        reject(indexerSilent());
-      });
-      asked.set(id, (answer) => {
-        asked.delete(id);
-        timer.cancel();
-        resolve(answer as Answers[About]);
-      });
-      post({ kind: 'ask', id, question });
-    });
+    const waiting = childOf();
+    const timer = clock.setTimer(QUESTION_LIMIT_MS, () => waiting.abort(indexerSilent()));
+    questions += 1;
+    try {
+      return await ask(waiting.signal);
+    } finally {
+      questions -= 1;
+      timer.cancel();
+    }
   };
 
   return {
-    moment: (): IndexMoment => moment,
-    /** Handles messages from the indexing thread. */
-    receive: (message: ToReader): void => {
+    state: (): ReaderState => state,
+    show: (next: ReaderState): void => {
       heardAtMs = clock.monotonic();
-      switch (message.kind) {
-        case 'state':
-          moment = message.moment;
-          surroundings = message.surroundings ?? surroundings;
-          break;
-        case 'answer':
-          asked.get(message.id)?.(message.answer);
-          break;
-        case 'admission':
-          calls.get(message.id)?.decide(message.outcome);
-          break;
-        case 'makeWay':
-          calls.get(message.id)?.makeWay.abort();
-          break;
-        default:
-      }
+      state = next;
     },
-    range: (): IndexedRange => rangeOf(moment),
-    readiness: (): { readonly ready: boolean } => ({ ready: surroundings.isReady }),
-    forwardingOff: (): string | undefined => surroundings.forwardingOff,
-    forwardingNodes: (): readonly Endpoint[] => surroundings.nodes,
-    status: () => ask({ about: 'status' }),
-    momentAt: (height: number) => ask({ about: 'height', height }),
-    naming: (id: Identifier) => ask({ about: 'id', id }),
+    makeWay: (id: number): void => calls.get(id)?.abort(),
+    range: (): IndexedRange => rangeOf(state),
+    readiness: (): { readonly ready: boolean } => ({ ready: state.isReady }),
+    forwardingOff: (): string | undefined => state.forwardingOff,
+    forwardingNodes: (): readonly Endpoint[] => state.nodes,
+    status: () => asked((signal) => indexer().ask(signal, 'status')),
+    momentAt: (height: number) => asked((signal) => indexer().ask(signal, 'momentAt', height)),
+    naming: (id: Identifier) => asked((signal) => indexer().ask(signal, 'naming', id)),
     /** See `ForwardingAdmission`. */
     admit: async (
       node: string,
       call: AdmittedCall,
       signal: AbortSignal,
     ): Promise<Admission | NotAdmitted> => {
-      const id = (lastId += 1);
+      const id = (lastCall += 1);
       const makeWay = new AbortController();
-      const over = (end: AdmissionEnd): void => {
-        if (calls.delete(id)) post({ kind: 'over', id, end });
+      const over: Admission['over'] = (end) => {
+        if (calls.delete(id)) indexer().tell('over', id, end);
       };
+      const silence = new AbortError('the indexing thread is silent');
+      const waiting = childOf(signal);
+      // It may be queued for longer, by a thread that is there.
+      const looking = every(clock, QUESTION_LIMIT_MS, () => {
+        if (clock.monotonic() - heardAtMs >= QUESTION_LIMIT_MS) waiting.abort(silence);
+      });
+      calls.set(id, makeWay);
       try {
-        const outcome = await unlessAborted<'admitted' | NotAdmitted>(signal, (decide) => {
-          calls.set(id, { decide, makeWay });
-          post({ kind: 'admit', id, node, call });
-          // It may be queued for longer, by a thread that is there.
-          const looking = every(clock, QUESTION_LIMIT_MS, () => {
-            if (clock.monotonic() - heardAtMs >= QUESTION_LIMIT_MS) decide('silent');
-          });
-          return () => looking.cancel();
-        });
-        if (outcome === 'admitted') {
-          const onMakeWay = (end: () => void): void => {
-            if (makeWay.signal.aborted) end();
-            else makeWay.signal.addEventListener('abort', end, { once: true });
-          };
-          return { over, onMakeWay };
+        const outcome = await indexer().ask(waiting.signal, 'admit', id, node, call);
+        if (outcome !== 'admitted') {
+          calls.delete(id);
+          return outcome;
         }
-        if (outcome === 'silent') over('other');
-        else calls.delete(id);
-        return outcome;
+        const onMakeWay = (end: () => void): void => {
+          if (makeWay.signal.aborted) end();
+          else makeWay.signal.addEventListener('abort', end, { once: true });
+        };
+        return { over, onMakeWay };
       } catch (error) {
         over('other');
+        if (error === silence) return 'silent';
         throw error;
+      } finally {
+        looking.cancel();
+        waiting.abort();
       }
     },
   };

@@ -9,21 +9,17 @@ import type { Address } from '../lifecycle/daemonRecord.js';
 
 /** What a reader thread starts with. Everything in this file can be cloned between threads. */
 export interface ReaderOptions {
-  readonly storePath: string;
-  /** The database, if the index is not in a directory. */
-  readonly storeUrl?: string | undefined;
-  readonly chainId: string;
-  /** The program's version. */
-  readonly version: string;
   /** Port 0 is replaced by the port found, once a thread has listened. */
-  readonly api: Pick<DaemonConfig['api'], 'host' | 'port' | 'grpcPort' | 'forward' | 'forwardRest'> & {
-    /** The most connections to the node of `forwardRest`. */
-    readonly forwardSockets?: number;
+  readonly config: Pick<DaemonConfig, 'accessNodes' | 'chainId' | 'dataDir' | 'store'> & {
+    readonly access: Pick<DaemonConfig['access'], 'maxMessageBytes'>;
+    readonly api: Pick<
+      DaemonConfig['api'],
+      'host' | 'port' | 'grpcPort' | 'forward' | 'forwardRest' | 'store'
+    >;
   };
+  /** The most connections to the node of `api.forwardRest`. */
+  readonly forwardSockets?: number;
   readonly settings: ReaderSettings;
-  readonly accessNodes: readonly string[];
-  readonly maxMessageBytes: number;
-  readonly userAgent: string;
 }
 
 /** The same, as a thread is given it. */
@@ -68,8 +64,8 @@ export interface IndexMoment {
   readonly awaitsProof?: readonly HeightRange[] | undefined;
 }
 
-/** What else readers need to know about the daemon. */
-export interface Surroundings {
+/** What readers are shown: the index, and what else they need to know about the daemon. */
+export interface ReaderState extends IndexMoment {
   readonly isReady: boolean;
   /** Why nothing may be forwarded now; `undefined` while it may. */
   readonly forwardingOff: string | undefined;
@@ -77,58 +73,33 @@ export interface Surroundings {
   readonly nodes: readonly Endpoint[];
 }
 
-/** What only the indexing thread knows. */
-export type Question =
-  | { readonly about: 'status' }
-  | { readonly about: 'height'; readonly height: number }
-  | { readonly about: 'id'; readonly id: Identifier };
-
-export interface Answers {
-  readonly status: StatusDocument;
-  readonly height: WorkMoment;
-  readonly id: NamedHeight | undefined;
-}
-export type Answer = Answers[keyof Answers];
-
-export type ToReader =
-  /** At most one unacknowledged at a time. The first one starts the servers. */
-  | {
-      readonly kind: 'state';
-      readonly moment: IndexMoment;
-      /** Absent: unchanged. */
-      readonly surroundings?: Surroundings;
-    }
-  | { readonly kind: 'answer'; readonly id: number; readonly answer: Answer }
-  | { readonly kind: 'admission'; readonly id: number; readonly outcome: 'admitted' | NotAdmitted }
-  | { readonly kind: 'makeWay'; readonly id: number }
-  | { readonly kind: 'settings'; readonly settings: ReaderSettings }
-  | { readonly kind: 'scrape' }
+/** What the reader thread serves to the indexing thread. */
+export interface ReaderCalls {
+  /** What may be read from now on. The first call starts the servers. Returns the open connections, once the servers listen. */
+  show(state: ReaderState): OpenConnections | undefined;
+  /** A forwarded call must end. */
+  makeWay(id: number): void;
+  change(settings: ReaderSettings): void;
+  metrics(): Promise<MetricsSnapshot>;
   /** Stop gracefully. */
-  | { readonly kind: 'stop' };
+  stop(): void;
+}
 
-export type FromReader =
-  /** Absent while its servers do not listen. */
-  | { readonly kind: 'ack'; readonly connections?: OpenConnections | undefined }
-  | { readonly kind: 'listening'; readonly addresses: ReaderAddresses }
-  /** The operator must fix something; the thread ends. */
-  | { readonly kind: 'refused'; readonly exit: ExitReason; readonly message: string }
-  | { readonly kind: 'ask'; readonly id: number; readonly question: Question }
-  | { readonly kind: 'admit'; readonly id: number; readonly node: string; readonly call: AdmittedCall }
-  /** A call that was admitted, or queued, is over. */
-  | { readonly kind: 'over'; readonly id: number; readonly end: AdmissionEnd }
+/** What the indexing thread serves to the reader thread: what only it knows, and where all logs go. */
+export interface IndexerCalls {
+  status(): StatusDocument;
+  momentAt(height: number): WorkMoment;
+  naming(id: Identifier): NamedHeight | undefined;
+  /** Returns when the forwarded call with this id may be sent, or may not. */
+  admit(id: number, node: string, call: AdmittedCall): Promise<'admitted' | NotAdmitted>;
+  /** A call that was admitted, or still waits for that, is over. */
+  over(id: number, end: AdmissionEnd): void;
   /** A read has met damage. */
-  | { readonly kind: 'damage'; readonly damage: FoundDamage }
-  | { readonly kind: 'metrics'; readonly metrics: MetricsSnapshot }
-  | {
-      readonly kind: 'log';
-      readonly level: Exclude<LogLevel, 'silent'>;
-      readonly fields: object;
-      readonly message: string;
-    }
-  | { readonly kind: 'logLost'; readonly records: number };
-
-/** One end of the channel between the two threads: a `MessagePort` or a `Worker`. */
-export interface Port {
-  postMessage(message: unknown): void;
-  on(event: 'message', listener: (message: unknown) => void): unknown;
+  damaged(damage: FoundDamage): void;
+  listens(addresses: ReaderAddresses): void;
+  /** The operator must fix something; the thread ends. */
+  refused(exit: ExitReason, message: string): void;
+  log(level: Exclude<LogLevel, 'silent'>, fields: object, message: string): void;
+  /** So many records were not sent. */
+  logLost(records: number): void;
 }

@@ -3,12 +3,15 @@ import type { NodeMetadata } from '../../access/index.js';
 import { apiServer, ChangeFeed, GrpcApiServer } from '../../api/index.js';
 import { createReaderMetrics, errorFields } from '../../observability/index.js';
 import type { Logger, LogLevel } from '../../observability/index.js';
-import { EndGate, OperatorError } from '../../runtime/index.js';
+import { EndGate, OperatorError, programVersion, userAgent } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { loadPostgres, openLevelReplica } from '../../storage/index.js';
 import { restNode } from '../guard/nodeMetadata.js';
+import { storePathOf } from '../lifecycle/daemonRecord.js';
+import { callsOver } from './calls.js';
+import type { Calls, Port } from './calls.js';
 import { linkIndexer } from './linkIndexer.js';
-import type { FromReader, OpenConnections, Port, ReaderData, ToReader } from './messages.js';
+import type { IndexerCalls, ReaderCalls, ReaderData } from './messages.js';
 
 /** Log records at most between two answers of the other thread; further ones are dropped. */
 export const MAX_RECORDS_UNDER_WAY = 1_000;
@@ -30,29 +33,62 @@ export function serveReaders(
   },
 ): Promise<void> {
   const { clock, fail, onLogger, port } = thread;
-  const { accessNodes, api: config, chainId, maxMessageBytes, userAgent, version } = options;
+  const { config, forwardSockets } = options;
+  const { access, accessNodes, chainId, dataDir } = config;
+  const storeUrl = config.api.store ?? config.store;
+  const version = programVersion();
   const gate = EndGate.loaded(options.gate);
-  const post = (message: FromReader): void => port.postMessage(message);
-  const logger = linkedLogger(options.settings.logLevel, post);
-  onLogger?.(logger);
-  const link = linkIndexer({ clock, post });
+  const link = linkIndexer({ clock, indexer: () => indexer });
   const metrics = createReaderMetrics();
-  const common = { clock, logger, fail, metrics };
   let { settings } = options;
+  let opening: Promise<void> | undefined;
+  let servers: Awaited<ReturnType<typeof openServers>> | undefined;
+  let end = (): void => undefined;
+  const ended = new Promise<void>((resolve) => (end = resolve));
+
+  const ours: ReaderCalls = {
+    show: (state) => {
+      // It has taken every record that was sent before.
+      logger.taken();
+      link.show(state);
+      servers?.replica.show(state.shown);
+      servers?.feed.notify();
+      servers?.grpc?.notify();
+      opening ??= open();
+      return servers && { api: servers.api.connections, grpc: servers.grpc?.connections ?? 0 };
+    },
+    makeWay: link.makeWay,
+    change: (next) => {
+      settings = next;
+      logger.setLevel(settings.logLevel);
+      change();
+    },
+    metrics: () => metrics.snapshot(),
+    stop: () => {
+      void Promise.resolve(opening)
+        .then(() => servers?.close())
+        .then(end, fail);
+    },
+  };
+  const indexer = callsOver<IndexerCalls>(port, ours);
+  const logger = linkedLogger(options.settings.logLevel, indexer);
+  onLogger?.(logger);
+  const common = { clock, logger, fail, metrics };
 
   /** Expected errors: OperatorError (an unusable address; those of `openLevelReplica`). */
   const openServers = async () => {
     const replica =
-      options.storeUrl === undefined
-        ? await openLevelReplica(options.storePath, gate)
-        : (await loadPostgres()).openPostgresReplica(options.storeUrl);
-    replica.show(link.moment().shown);
-    replica.onDamage((damage) => post({ kind: 'damage', damage }));
+      storeUrl === undefined
+        ? await openLevelReplica(storePathOf(dataDir), gate)
+        : (await loadPostgres()).openPostgresReplica(storeUrl);
+    replica.show(link.state().shown);
+    replica.onDamage((damage) => indexer.tell('damaged', damage));
     const metadataFor = (node: string): NodeMetadata => settings.nodeMetadata?.get(node) ?? {};
-    const restName = config.forwardRest === undefined ? '' : restNode(config.forwardRest).name;
+    const { forward, forwardRest, grpcPort, host } = config.api;
+    const restName = forwardRest === undefined ? '' : restNode(forwardRest).name;
     const feed = new ChangeFeed({ reader: replica, status: link, clock, metrics });
     const api = apiServer(
-      { ...config, ...settings, chainId, version },
+      { ...config.api, ...settings, forwardSockets, chainId, version },
       {
         ...common,
         feed,
@@ -63,17 +99,17 @@ export function serveReaders(
         restMetadata: () => metadataFor(restName),
       },
     );
-    const forwarder = config.forward
+    const forwarder = forward
       ? new Forwarder(
-          { maxMessageBytes, userAgent },
+          { maxMessageBytes: access.maxMessageBytes, userAgent: userAgent() },
           { clock, metrics, metadataFor, nodes: () => link.forwardingNodes(), admission: link },
         )
       : undefined;
     const grpc =
-      config.grpcPort === 'off'
+      grpcPort === 'off'
         ? undefined
         : new GrpcApiServer(
-            { ...settings, host: config.host, port: config.grpcPort, accessNodes, chainId, version },
+            { ...settings, host, port: grpcPort, accessNodes, chainId, version },
             { ...common, feed, forwarder, store: replica, status: link, health: link },
           );
     const close = async (): Promise<void> => {
@@ -93,21 +129,21 @@ export function serveReaders(
     return { replica, feed, api, grpc, close };
   };
 
-  let opening: Promise<void> | undefined;
-  let servers: Awaited<ReturnType<typeof openServers>> | undefined;
-  /** Resolves when the servers listen, or cannot: then `isOver` is called. */
-  const open = async (isOver: () => void): Promise<void> => {
+  /** Resolves when the servers listen, or cannot: then all is over. */
+  const open = async (): Promise<void> => {
     try {
       const given = settings;
       servers = await openServers();
       const { api, grpc } = servers;
       if (settings !== given) change();
-      const addresses = { api: api.address(), ...(grpc === undefined ? {} : { grpc: grpc.address() }) };
-      post({ kind: 'listening', addresses });
+      indexer.tell('listens', {
+        api: api.address(),
+        ...(grpc === undefined ? {} : { grpc: grpc.address() }),
+      });
     } catch (error) {
-      if (error instanceof OperatorError) post({ kind: 'refused', exit: error.exit, message: error.message });
+      if (error instanceof OperatorError) indexer.tell('refused', error.exit, error.message);
       else fail(error);
-      isOver();
+      end();
     }
   };
   const change = (): void => {
@@ -116,45 +152,14 @@ export function serveReaders(
       if (settings.secrets !== undefined) server?.secure(settings.secrets);
     }
   };
-  const connections = (): OpenConnections | undefined =>
-    servers && { api: servers.api.connections, grpc: servers.grpc?.connections ?? 0 };
-  return new Promise((resolve) => {
-    port.on('message', (received) => {
-      const message = received as ToReader;
-      link.receive(message);
-      switch (message.kind) {
-        case 'state':
-          post({ kind: 'ack', connections: connections() });
-          logger.taken();
-          servers?.replica.show(message.moment.shown);
-          servers?.feed.notify();
-          servers?.grpc?.notify();
-          opening ??= open(resolve);
-          break;
-        case 'settings':
-          ({ settings } = message);
-          logger.setLevel(settings.logLevel);
-          change();
-          break;
-        case 'scrape':
-          void metrics.snapshot().then((snapshot) => post({ kind: 'metrics', metrics: snapshot }), fail);
-          break;
-        case 'stop':
-          void Promise.resolve(opening)
-            .then(() => servers?.close())
-            .then(resolve, fail);
-          break;
-        default:
-      }
-    });
-  });
+  return ended;
 }
 
 /** From verbose to quiet. */
 const levels: readonly LogLevel[] = ['debug', 'info', 'warn', 'error', 'silent'];
 
 /** A logger whose records another thread writes. */
-function linkedLogger(level: LogLevel, post: (message: FromReader) => void) {
+function linkedLogger(level: LogLevel, indexer: Calls<IndexerCalls>) {
   let least = levels.indexOf(level);
   let underWay = 0;
   let dropped = 0;
@@ -167,7 +172,7 @@ function linkedLogger(level: LogLevel, post: (message: FromReader) => void) {
         return;
       }
       underWay += 1;
-      post({ kind: 'log', level: itsLevel, fields: errorFields(fields), message });
+      indexer.tell('log', itsLevel, errorFields(fields), message);
     };
   return {
     debug: as('debug'),
@@ -177,7 +182,7 @@ function linkedLogger(level: LogLevel, post: (message: FromReader) => void) {
     setLevel: (next: LogLevel): void => void (least = levels.indexOf(next)),
     /** The other thread answered: it has taken everything sent before. */
     taken: (): void => {
-      if (dropped > 0) post({ kind: 'logLost', records: dropped });
+      if (dropped > 0) indexer.tell('logLost', dropped);
       underWay = dropped = 0;
     },
   };

@@ -3,7 +3,7 @@ import { setFlagsFromString } from 'node:v8';
 import { Worker } from 'node:worker_threads';
 import { packageRoot } from '../../runtime/index.js';
 import type { CertificatePort } from '../../proof/index.js';
-import type { FromReader, ReaderData, ToReader } from './messages.js';
+import type { ReaderData } from './messages.js';
 
 /** Heap limit of a reader thread; beyond it only that thread ends. Buffers do not count. */
 export const MAX_READER_HEAP_MIB = 1_024;
@@ -19,12 +19,11 @@ const MAX_CERTIFICATES_HEAP_MIB = 512;
 
 /** A reader thread, as its owner sees it. */
 export interface ReaderHandle {
-  post(message: ToReader): void;
-  onMessage(listener: (message: FromReader) => void): void;
-  /** Called once, when it has ended; with the uncaught error, if there was one. */
-  onEnd(listener: (error: unknown) => void): void;
+  postMessage(message: unknown): void;
+  /** `error`: with what was not caught, just before its `exit`. */
+  on(event: 'message' | 'error' | 'exit', listener: (what: unknown) => void): unknown;
   /** Ends it at once. */
-  terminate(): void;
+  terminate(): unknown;
 }
 
 export type StartReader = (options: ReaderData) => ReaderHandle;
@@ -32,24 +31,12 @@ export type StartReader = (options: ReaderData) => ReaderHandle;
 /** Starts a reader in its own thread. Sets the heap growth of all threads: V8 has one setting for the whole process. */
 export const startWorker: StartReader = (options) => {
   setFlagsFromString(HEAP_GROWTH_FLAG);
-  const worker = new Worker(join(packageRoot, 'dist/readers.js'), {
+  return new Worker(join(packageRoot, 'dist/readers.js'), {
     name: 'readers',
     workerData: options,
     resourceLimits: { maxOldGenerationSizeMb: MAX_READER_HEAP_MIB },
   });
-  return handleOf(worker);
 };
-
-export function handleOf(worker: Worker): ReaderHandle {
-  let uncaught: unknown;
-  worker.on('error', (error) => (uncaught = error));
-  return {
-    post: (message) => worker.postMessage(message),
-    onMessage: (listener) => worker.on('message', listener),
-    onEnd: (listener) => worker.once('exit', () => listener(uncaught)),
-    terminate: () => void worker.terminate(),
-  };
-}
 
 /** Starts the thread that verifies certificates. */
 export const startCertificates = (): CertificatePort =>

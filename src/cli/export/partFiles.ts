@@ -3,7 +3,9 @@ import { open, rename, rm } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { basename, dirname, join } from 'node:path';
+import { PassThrough } from 'node:stream';
 import type { Transform } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 import { named, OperatorError, outputError } from '../../runtime/index.js';
 import { syncDirectory } from '../../storage/index.js';
 
@@ -54,59 +56,44 @@ export async function replaceFile(path: string, text: string): Promise<void> {
  * Begins a file, replacing an unfinished one of the same name; it gets its name once it is complete and on disk. Everything written
  * goes through `stream`. Expected errors, also of what it returns: OperatorError `storage`.
  */
-export async function beginPart(path: string, stream: Transform | undefined) {
+export async function beginPart(path: string, stream: Transform = new PassThrough()) {
   const handle = await explained(path, () => open(unfinishedName(path), 'w'));
-  /** Output of the stream that is not written yet. */
-  const compressed: Buffer[] = [];
   const sha256 = createHash('sha256');
-  /** Compresses and writes the last piece while the caller makes the next one. */
+  let bytes = 0;
+  const counted = async function* (pieces: AsyncIterable<Buffer>) {
+    for await (const piece of pieces) {
+      sha256.update(piece);
+      bytes += piece.length;
+      yield piece;
+    }
+  };
+  const written = explained(path, () => pipeline(stream, counted, handle.createWriteStream({ flush: true })));
+  // The next call reports a failure.
+  written.catch(() => undefined);
+  /** The last piece is compressed and written while the caller makes the next one. */
   let writing: Promise<void> = Promise.resolve();
-  let written = 0;
-  stream?.on('data', (bytes: Buffer) => compressed.push(bytes));
-
-  const put = async (bytes: Uint8Array): Promise<void> => {
-    sha256.update(bytes);
-    written += bytes.length;
-    await explained(path, () => handle.appendFile(bytes));
-  };
-  const putCompressed = async (): Promise<void> => {
-    for (const bytes of compressed.splice(0)) await put(bytes);
-  };
-  const compress = async (bytes: Uint8Array): Promise<void> => {
-    if (stream === undefined) return put(bytes);
-    await new Promise<void>((resolve, reject) => {
-      stream.write(bytes, (error) => (error ? reject(error) : resolve()));
-    });
-    return putCompressed();
-  };
   return {
     /** Takes bytes, which must not change any more. Resolves or rejects with the outcome of the previous write. */
-    write: async (bytes: Uint8Array): Promise<void> => {
+    write: async (piece: Uint8Array): Promise<void> => {
       await writing;
-      writing = compress(bytes);
-      // The next call reports a failure.
+      const taken = new Promise<void>((resolve) => stream.write(piece, () => resolve()));
+      // A stream that is cut off calls back with another error, or not at all.
+      writing = Promise.race([written, taken]);
       writing.catch(() => undefined);
     },
     /** Resolves when everything is on disk, under the unfinished name. */
     finish: async (): Promise<{ readonly bytes: number; readonly sha256: string }> => {
       await writing;
-      if (stream !== undefined) {
-        await new Promise<void>((resolve, reject) => {
-          stream.once('end', resolve).once('error', reject).end();
-        });
-        await putCompressed();
-      }
-      await explained(path, () => handle.sync());
-      await handle.close();
-      return { bytes: written, sha256: sha256.digest('hex') };
+      stream.end();
+      await written;
+      return { bytes, sha256: sha256.digest('hex') };
     },
     /** Gives a finished file its name. */
     publish: (): Promise<void> => explained(path, () => rename(unfinishedName(path), path)),
     /** Removes the unfinished file, which may be finished already. */
     discard: async (): Promise<void> => {
-      stream?.destroy();
-      await writing.catch(() => undefined);
-      await handle.close();
+      stream.destroy();
+      await written.catch(() => undefined);
       await rm(unfinishedName(path), { force: true });
     },
   };

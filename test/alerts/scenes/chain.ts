@@ -2,11 +2,11 @@ import { consecutiveSporks } from '../../../src/devnet/index.js';
 import type { DevnetHandle } from '../../../src/devnet/index.js';
 import { atEnd } from '../../support/cleanup.js';
 import { lastingPort } from '../../support/lastingPort.js';
-import { runProgram, scratchDirectory } from '../../support/program.js';
+import { scratchDirectory } from '../../support/program.js';
 import { devnetForTest } from '../../support/runningDaemon.js';
+import { storeFlags } from '../../support/storeDump.js';
 import type { Scene } from '../scene.js';
-import { ready } from '../Stage.js';
-import { chain } from './nodes.js';
+import { chain, succeeds } from '../Stage.js';
 
 /** Far enough above what the nodes fall back to. */
 const FAR = 3_000;
@@ -33,11 +33,8 @@ export const chainScenes: readonly Scene[] = [
   {
     name: 'head stands still',
     play: async (stage) => {
-      const devnet = await devnetForTest(chain);
+      const { devnet } = await stage.startUsual({}, ['--ready-max-head-age-seconds', '5']);
       const stop = growing(devnet, 250);
-      const flags = ['--start-height', '0', '--ready-max-head-age-seconds', '5'];
-      const instance = await stage.start(devnet, scratchDirectory(), flags);
-      await ready(stage.daemon(instance));
       await stage.provoke({
         alerts: ['FlowIndexerHeadStale', 'FlowIndexerHeadOld'],
         fault: 'the chain stands still, with `--ready-max-head-age-seconds 5`',
@@ -73,11 +70,10 @@ export const chainScenes: readonly Scene[] = [
     name: 'start is ahead',
     play: async (stage) => {
       const devnet = await devnetForTest(chain);
-      const flags = ['--start-height', '500'];
       await stage.provoke({
         alerts: ['FlowIndexerStartHeightAhead'],
         fault: 'a daemon is started with `--start-height 500`, and the head is 60',
-        strike: () => stage.start(devnet, scratchDirectory(), flags),
+        strike: () => stage.start(devnet, scratchDirectory(), ['--start-height', '500']),
         repaired: 'the chain gets there',
         fix: () => devnet.node.head.set(510),
       });
@@ -89,7 +85,7 @@ export const chainScenes: readonly Scene[] = [
       const port = await lastingPort();
       let devnet = await devnetForTest({ ...chain, port });
       const instance = await stage.start(devnet, scratchDirectory(), ['--start-height', '0']);
-      await ready(stage.daemon(instance));
+      await stage.daemon(instance).ready();
       const replace = async (seed: number): Promise<void> => {
         await devnet.close();
         devnet = await devnetForTest({ ...chain, seed, port, startHead: 70 });
@@ -121,11 +117,9 @@ export const chainScenes: readonly Scene[] = [
         repaired: `\`rewind --to ${LAST} --yes\`, and a start with \`--access-spork-root ${LAST + 1}\``,
         fix: async () => {
           await stage.daemon(instance).program.stop();
-          const where = ['--network', 'devnet', '--data-dir', dataDir];
-          const { code, stderr } = await runProgram(['rewind', '--to', String(LAST), '--yes', ...where]);
-          if (code !== 0) throw new Error(stderr);
+          await succeeds('rewind', '--to', String(LAST), '--yes', ...storeFlags(dataDir));
           await stage.restart(instance, '--access-spork-root', String(LAST + 1));
-          await ready(stage.daemon(instance));
+          await stage.daemon(instance).ready();
         },
       });
     },

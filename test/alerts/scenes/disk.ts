@@ -1,11 +1,10 @@
 import { join } from 'node:path';
-import { runProgram, scratchDirectory } from '../../support/program.js';
+import { scratchDirectory } from '../../support/program.js';
 import { devnetForTest, startArguments } from '../../support/runningDaemon.js';
 import type { Scene } from '../scene.js';
 import { SmallDisk } from '../SmallDisk.js';
-import { pause, ready } from '../Stage.js';
+import { chain, pause, succeeds } from '../Stage.js';
 import type { Stage } from '../Stage.js';
-import { chain } from './nodes.js';
 
 const MIB = 1024 ** 2;
 /** A commit that takes so long is slow, and does not hang. */
@@ -19,7 +18,7 @@ async function onDisk(stage: Stage): Promise<{ readonly disk: SmallDisk; readonl
   const disk = new SmallDisk();
   const devnet = await devnetForTest({ ...chain, blockIntervalMs: 200, paused: false });
   const instance = await stage.start(devnet, join(disk.directory, 'store'), ['--start-height', '0']);
-  await ready(stage.daemon(instance));
+  await stage.daemon(instance).ready();
   return { disk, instance };
 }
 
@@ -110,9 +109,8 @@ export const diskScenes: readonly Scene[] = [
     play: async (stage) => {
       const devnet = await devnetForTest({ ...chain, startHead: MANY });
       const dataDir = scratchDirectory();
-      const args = startArguments(devnet, dataDir, '--start-height', '0', '--stop-height', String(MANY));
-      const { code, stderr } = await runProgram(args);
-      if (code !== 0) throw new Error(stderr);
+      const all = ['--start-height', '0', '--stop-height', String(MANY)];
+      await succeeds(...startArguments(devnet, dataDir, ...all));
       await stage.provoke({
         alerts: ['FlowIndexerScrubOverdue'],
         fault: 'verifying all heights takes longer than the pace says, which this machine cannot keep',

@@ -1,21 +1,20 @@
-import type { DevnetOptions, FaultRule } from '../../../src/devnet/index.js';
+import type { FaultRule } from '../../../src/devnet/index.js';
 import { lastingPort } from '../../support/lastingPort.js';
 import { FaultProxy } from '../../support/faultProxy.js';
 import { atEnd } from '../../support/cleanup.js';
-import { runProgram, scratchDirectory } from '../../support/program.js';
+import { scratchDirectory } from '../../support/program.js';
 import { devnetForTest } from '../../support/runningDaemon.js';
+import { storeFlags } from '../../support/storeDump.js';
 import type { Scene } from '../scene.js';
-import { ready } from '../Stage.js';
+import { chain, succeeds } from '../Stage.js';
 
-const HEAD = 60;
 /** In the scene of certificates that a minority signed. */
 const LAST_SIGNED = 48;
-export const chain = {
-  ...{ seed: 21, startHead: HEAD, paused: true, executionDataLag: -4, sealedLag: 0 },
-} satisfies DevnetOptions;
+const soon = ['--no-edi', '--requester-backoff-max-ms', '1000'];
+const growing = { blockIntervalMs: 250, paused: false };
 
 /** Every call by which a collection can be had. */
-const bodies = ['GetFullCollectionByID', 'GetCollectionByID', 'GetTransaction'];
+export const bodies = ['GetFullCollectionByID', 'GetCollectionByID', 'GetTransaction'];
 
 export const nodeScenes: readonly Scene[] = [
   {
@@ -26,7 +25,7 @@ export const nodeScenes: readonly Scene[] = [
       atEnd(() => proxy.close());
       const node = { address: `127.0.0.1:${proxy.port}` };
       const instance = await stage.start(node, scratchDirectory(), ['--start-height', '0']);
-      await ready(stage.daemon(instance));
+      await stage.daemon(instance).ready();
       await stage.provoke({
         alerts: ['FlowIndexerUpstreamUnreachable', 'FlowIndexerNodeDown'],
         fault: 'the only access node refuses connections',
@@ -53,10 +52,7 @@ export const nodeScenes: readonly Scene[] = [
   {
     name: 'refusing',
     play: async (stage) => {
-      const devnet = await devnetForTest({ ...chain, blockIntervalMs: 250, paused: false });
-      const flags = ['--start-height', '0', '--no-edi', '--requester-backoff-max-ms', '1000'];
-      const instance = await stage.start(devnet, scratchDirectory(), flags);
-      await ready(stage.daemon(instance));
+      const { devnet } = await stage.startUsual(growing, soon);
       const faults = bodies.map((method): FaultRule => ({ method, fault: 'error', code: 'INTERNAL' }));
       await stage.provoke({
         alerts: ['FlowIndexerUpstreamRefusing', 'FlowIndexerStalled', 'FlowIndexerNodeErrors'],
@@ -70,10 +66,7 @@ export const nodeScenes: readonly Scene[] = [
   {
     name: 'lying',
     play: async (stage) => {
-      const devnet = await devnetForTest({ ...chain, blockIntervalMs: 250, paused: false });
-      const flags = ['--start-height', '0', '--no-edi', '--requester-backoff-max-ms', '1000'];
-      const instance = await stage.start(devnet, scratchDirectory(), flags);
-      await ready(stage.daemon(instance));
+      const { devnet } = await stage.startUsual(growing, soon);
       await stage.provoke({
         alerts: ['FlowIndexerUpstreamInvalid', 'FlowIndexerNodeLies', 'FlowIndexerInvalidData'],
         fault: 'the node answers every call for a collection with bytes that do not hash to its id',
@@ -107,7 +100,7 @@ export const nodeScenes: readonly Scene[] = [
     play: async (stage) => {
       const certified = { ...chain, hashedIds: true, certificatesEvery: 1 } as const;
       const port = await lastingPort();
-      const forged = await devnetForTest({ ...certified, minorityFrom: HEAD - 9, port });
+      const forged = await devnetForTest({ ...certified, minorityFrom: chain.startHead - 9, port });
       const dataDir = scratchDirectory();
       let instance = '';
       await stage.provoke({
@@ -119,15 +112,7 @@ export const nodeScenes: readonly Scene[] = [
         repaired: `\`rewind --to ${LAST_SIGNED} --yes\`, and a node of the right chain`,
         fix: async () => {
           await stage.daemon(instance).program.stop();
-          const where = ['--network', 'devnet', '--data-dir', dataDir];
-          const { code, stderr } = await runProgram([
-            'rewind',
-            '--to',
-            String(LAST_SIGNED),
-            '--yes',
-            ...where,
-          ]);
-          if (code !== 0) throw new Error(stderr);
+          await succeeds('rewind', '--to', String(LAST_SIGNED), '--yes', ...storeFlags(dataDir));
           await forged.close();
           await devnetForTest({ ...certified, port });
           await stage.restart(instance);
@@ -138,9 +123,7 @@ export const nodeScenes: readonly Scene[] = [
   {
     name: 'no execution data',
     play: async (stage) => {
-      const devnet = await devnetForTest({ ...chain, blockIntervalMs: 500, paused: false });
-      const instance = await stage.start(devnet, scratchDirectory(), ['--start-height', '0', '--edi-only']);
-      await ready(stage.daemon(instance));
+      const { devnet } = await stage.startUsual({ blockIntervalMs: 500, paused: false }, ['--edi-only']);
       const fault: FaultRule = { method: 'SubscribeExecutionData*', fault: 'error', code: 'INTERNAL' };
       await stage.provoke({
         alerts: ['FlowIndexerEdiUnavailable'],
@@ -154,11 +137,8 @@ export const nodeScenes: readonly Scene[] = [
   {
     name: 'foreign',
     play: async (stage) => {
-      const devnet = await devnetForTest(chain);
       const port = await lastingPort();
-      const flags = ['--start-height', '0', '--access-node', `127.0.0.1:${port}`];
-      const instance = await stage.start(devnet, scratchDirectory(), flags);
-      await ready(stage.daemon(instance));
+      await stage.startUsual({}, ['--access-node', `127.0.0.1:${port}`]);
       let stranger = await devnetForTest({ ...chain, port });
       await stage.provoke({
         alerts: ['FlowIndexerNodeForeign'],

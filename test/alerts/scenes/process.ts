@@ -1,18 +1,15 @@
 import { execFileSync } from 'node:child_process';
 import { inspectReaders } from '../../support/inspector.js';
-import { scratchDirectory } from '../../support/program.js';
-import { devnetForTest } from '../../support/runningDaemon.js';
 import type { Scene } from '../scene.js';
-import { ready } from '../Stage.js';
-import { chain } from './nodes.js';
+
+/** It grows all the while. */
+const growing = { blockIntervalMs: 200, paused: false };
 
 export const processScenes: readonly Scene[] = [
   {
     name: 'gone',
     play: async (stage) => {
-      const devnet = await devnetForTest(chain);
-      const instance = await stage.start(devnet, scratchDirectory(), ['--start-height', '0']);
-      await ready(stage.daemon(instance));
+      const { instance } = await stage.startUsual();
       await stage.provoke({
         alerts: ['FlowIndexerNotScraped'],
         fault: 'the daemon is killed (SIGKILL)',
@@ -39,10 +36,7 @@ export const processScenes: readonly Scene[] = [
   {
     name: 'log is not read',
     play: async (stage) => {
-      const devnet = await devnetForTest({ ...chain, blockIntervalMs: 200, paused: false });
-      const flags = ['--start-height', '0', '--log-level', 'debug'];
-      const instance = await stage.start(devnet, scratchDirectory(), flags);
-      await ready(stage.daemon(instance));
+      const { instance } = await stage.startUsual(growing, ['--log-level', 'debug']);
       await stage.provoke({
         alerts: ['FlowIndexerLogLinesLost'],
         fault: 'whoever reads its log, at level debug, ends',
@@ -59,10 +53,8 @@ export const processScenes: readonly Scene[] = [
     name: 'no file can be opened',
     needs: 'root',
     play: async (stage) => {
-      const devnet = await devnetForTest({ ...chain, blockIntervalMs: 200, paused: false });
-      const instance = await stage.start(devnet, scratchDirectory(), ['--start-height', '0']);
+      const { instance } = await stage.startUsual(growing);
       const daemon = stage.daemon(instance);
-      await ready(daemon);
       // Prometheus keeps the connection over which it scrapes: it must have it before none can be opened.
       await stage.isScraped(instance);
       const allow = (files: string): void => {
@@ -80,12 +72,9 @@ export const processScenes: readonly Scene[] = [
   {
     name: 'reader hangs',
     play: async (stage) => {
-      const devnet = await devnetForTest({ ...chain, blockIntervalMs: 200, paused: false });
-      const flags = ['--start-height', '0'];
-      const instance = await stage.start(devnet, scratchDirectory(), flags, ['--inspect=127.0.0.1:0']);
+      const { instance } = await stage.startUsual(growing, [], ['--inspect=127.0.0.1:0']);
       const { program } = stage.daemon(instance);
       const [, port = ''] = await program.sees(/ws:\/\/127\.0\.0\.1:(\d+)\//);
-      await ready(stage.daemon(instance));
       await stage.provoke({
         alerts: ['FlowIndexerReaderDown', 'FlowIndexerReaderReplaced'],
         fault: 'the thread that serves readers loops for ever',

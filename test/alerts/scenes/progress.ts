@@ -1,18 +1,13 @@
-import { scratchDirectory } from '../../support/program.js';
-import { devnetForTest } from '../../support/runningDaemon.js';
 import type { Scene } from '../scene.js';
-import { ready } from '../Stage.js';
 import { growing } from './chain.js';
-import { chain } from './nodes.js';
+import { bodies } from './nodes.js';
 
 export const progressScenes: readonly Scene[] = [
   {
     name: 'behind',
     play: async (stage) => {
-      const devnet = await devnetForTest({ ...chain, profile: 'dense' });
-      const flags = ['--start-height', '0', '--no-edi', '--requester-concurrency', '1', '--window', '2'];
-      const instance = await stage.start(devnet, scratchDirectory(), flags);
-      await ready(stage.daemon(instance));
+      const flags = ['--no-edi', '--requester-concurrency', '1', '--window', '2'];
+      const { devnet } = await stage.startUsual({ profile: 'dense' }, flags);
       let stop = (): void => undefined;
       await stage.provoke({
         alerts: ['FlowIndexerBehind', 'FlowIndexerLagging'],
@@ -32,24 +27,14 @@ export const progressScenes: readonly Scene[] = [
   {
     name: 'unresolvable',
     play: async (stage) => {
-      const devnet = await devnetForTest(chain);
-      const flags = ['--start-height', '0', '--no-edi', '--requester-unresolvable-after-ms', '2000'];
-      const instance = await stage.start(devnet, scratchDirectory(), [
-        ...flags,
-        ...['--requester-backoff-max-ms', '1000'],
-      ]);
-      await ready(stage.daemon(instance));
+      const late = ['--requester-unresolvable-after-ms', '2000', '--requester-backoff-max-ms', '1000'];
+      const { devnet } = await stage.startUsual({}, ['--no-edi', ...late]);
       const lost = { fault: 'error', code: 'NOT_FOUND', message: 'could not find collection' } as const;
       await stage.provoke({
         alerts: ['FlowIndexerUnresolvable'],
         fault: 'no node has the collections of a height, with `--requester-unresolvable-after-ms 2000`',
         strike: () => {
-          devnet.node.setFaults(
-            ['GetFullCollectionByID', 'GetCollectionByID', 'GetTransaction'].map((method) => ({
-              method,
-              ...lost,
-            })),
-          );
+          devnet.node.setFaults(bodies.map((method) => ({ method, ...lost })));
           devnet.node.head.advance(10);
         },
         repaired: 'the node has them',

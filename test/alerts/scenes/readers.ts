@@ -1,10 +1,7 @@
 import { GrpcProbe } from '../../support/grpcProbe.js';
 import { atEnd } from '../../support/cleanup.js';
-import { scratchDirectory } from '../../support/program.js';
-import { devnetForTest } from '../../support/runningDaemon.js';
 import type { Scene } from '../scene.js';
-import { pause, ready } from '../Stage.js';
-import { chain } from './nodes.js';
+import { pause } from '../Stage.js';
 
 const ROUNDS = 12;
 
@@ -13,14 +10,8 @@ export const readerScenes: readonly Scene[] = [
     // Provokes nothing: it is for the panels that only callers fill.
     name: 'readers',
     play: async (stage) => {
-      const devnet = await devnetForTest({ ...chain, blockIntervalMs: 200, paused: false });
-      const instance = await stage.start(devnet, scratchDirectory(), [
-        '--start-height',
-        '0',
-        '--api-forward',
-      ]);
+      const { instance } = await stage.startUsual({ blockIntervalMs: 200, paused: false }, ['--api-forward']);
       const daemon = stage.daemon(instance);
-      await ready(daemon);
       const follower = new AbortController();
       atEnd(() => follower.abort());
       const events = await fetch(`${daemon.apiUrl}/events`, { signal: follower.signal });

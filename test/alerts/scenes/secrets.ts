@@ -1,11 +1,7 @@
 import { copyFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { scratchDirectory } from '../../support/program.js';
-import { devnetForTest } from '../../support/runningDaemon.js';
 import { TestSecrets } from '../../support/secretFiles.js';
 import type { Scene } from '../scene.js';
-import { ready } from '../Stage.js';
-import { chain } from './nodes.js';
 
 /** With the key of the one for `localhost`. */
 const EXPIRED = join(import.meta.dirname, '../../data/tls/expired-cert.pem');
@@ -14,11 +10,8 @@ export const secretScenes: readonly Scene[] = [
   {
     name: 'certificate',
     play: async (stage) => {
-      const devnet = await devnetForTest(chain);
       const secrets = new TestSecrets('');
-      const flags = ['--start-height', '0', ...secrets.tlsFlags()];
-      const instance = await stage.start(devnet, scratchDirectory(), flags);
-      await ready(stage.daemon(instance));
+      await stage.startUsual({}, secrets.tlsFlags());
       await stage.provoke({
         alerts: ['FlowIndexerCertificateExpires'],
         fault: 'a certificate that has expired stands in the file of `--api-tls-certificate-file`',

@@ -1,20 +1,18 @@
 import type { FaultRule } from '../../../src/devnet/index.js';
 import { atEnd } from '../../support/cleanup.js';
 import { asAdmin, ownServer } from '../../support/postgresServer.js';
-import { runProgram, scratchDirectory } from '../../support/program.js';
+import { scratchDirectory } from '../../support/program.js';
 import { devnetForTest } from '../../support/runningDaemon.js';
 import { storeFlags } from '../../support/storeDump.js';
 import type { Scene } from '../scene.js';
-import { ready } from '../Stage.js';
-import { chain } from './nodes.js';
+import { chain, succeeds } from '../Stage.js';
+import { bodies } from './nodes.js';
 
 const HISTORY = 400;
 const LOST_HEIGHT = 200;
 
-async function backfill(dataDir: string, ...words: readonly string[]): Promise<void> {
-  const { code, stderr } = await runProgram(['backfill', ...words, ...storeFlags(dataDir)]);
-  if (code !== 0) throw new Error(stderr);
-}
+const backfill = (dataDir: string, ...words: readonly string[]): Promise<void> =>
+  succeeds('backfill', ...words, ...storeFlags(dataDir));
 
 export const sharedScenes: readonly Scene[] = [
   {
@@ -28,7 +26,7 @@ export const sharedScenes: readonly Scene[] = [
       const devnet = await devnetForTest({ ...chain, profile: 'empty', startHead: HISTORY, faults });
       const dataDir = scratchDirectory();
       const instance = await stage.start(devnet, dataDir);
-      await ready(stage.daemon(instance));
+      await stage.daemon(instance).ready();
       // The block that is lied about has to link to one that is indexed.
       await backfill(dataDir, 'plan', '--from', '0', '--to', String(LOST_HEIGHT - 1));
       await stage
@@ -56,13 +54,12 @@ export const sharedScenes: readonly Scene[] = [
     name: 'history is held up',
     play: async (stage) => {
       const before = { fromHeight: 0, toHeight: HISTORY - 50 };
-      const faults = ['GetFullCollectionByID', 'GetCollectionByID', 'GetTransaction'].map(
-        (method): FaultRule => ({ method, fault: 'error', code: 'INTERNAL', ...before }),
-      );
+      const refused = { fault: 'error', code: 'INTERNAL', ...before } as const;
+      const faults = bodies.map((method): FaultRule => ({ method, ...refused }));
       const devnet = await devnetForTest({ ...chain, startHead: HISTORY, faults });
       const dataDir = scratchDirectory();
       const instance = await stage.start(devnet, dataDir, ['--no-edi', '--requester-backoff-max-ms', '1000']);
-      await ready(stage.daemon(instance));
+      await stage.daemon(instance).ready();
       await stage.provoke({
         alerts: ['FlowIndexerHistoryHeldUp'],
         fault: 'history is planned whose collections the node refuses',
@@ -83,10 +80,10 @@ export const sharedScenes: readonly Scene[] = [
       const devnet = await devnetForTest({ ...chain, blockIntervalMs: 500, paused: false });
       const store = ['--store', url.href];
       const leader = await stage.start(devnet, scratchDirectory(), [...store, '--roles', 'live,backfill']);
-      await ready(stage.daemon(leader));
+      await stage.daemon(leader).ready();
       const reader = await stage.start(devnet, scratchDirectory(), [...store, '--roles', 'api,backfill']);
       const worker = await stage.start(devnet, scratchDirectory(), [...store, '--roles', 'backfill']);
-      for (const instance of [reader, worker]) await ready(stage.daemon(instance));
+      for (const instance of [reader, worker]) await stage.daemon(instance).ready();
       await stage.provoke({
         alerts: ['FlowIndexerWorkersDead'],
         fault: 'one of three processes on a database is killed (SIGKILL)',

@@ -1,25 +1,15 @@
 import { credentials, makeGenericClientConstructor } from '@grpc/grpc-js';
-import type { ClientReadableStream } from '@grpc/grpc-js';
 import type { ServiceDefinition } from '@grpc/proto-loader';
 import { loadProtocol } from '../../../src/flow/index.js';
-
-/** grpc-js and nothing else: what comes is handed over as the bytes that came. */
-export interface BareClient {
-  blocks(options?: { readonly isFull: boolean }): ClientReadableStream<Buffer>;
-  executionData(): ClientReadableStream<Buffer>;
-  /** `id` is the 32 bytes of a collection's id. */
-  fullCollection(id: Buffer, onAnswer: (error: Error | null, message: Buffer | undefined) => void): void;
-}
 
 const FIRST_HEIGHT = '1';
 const WINDOW_BYTES = 8 * 1024 * 1024;
 const MAX_MESSAGE_BYTES = 64 * 1024 * 1024;
 
-function identity(message: Buffer): Buffer {
-  return message;
-}
+const identity = (message: Buffer): Buffer => message;
 
-export function bareClient(node: string): BareClient {
+/** grpc-js and nothing else: what comes is handed over as the bytes that came. */
+export function bareClient(node: string) {
   const Client = makeGenericClientConstructor({}, 'bare');
   const client = new Client(node, credentials.createInsecure(), {
     'grpc.max_receive_message_length': MAX_MESSAGE_BYTES,
@@ -32,7 +22,10 @@ export function bareClient(node: string): BareClient {
     return method;
   };
   const blocks = methodOf('flow.access.AccessAPI', 'SubscribeBlocksFromStartHeight');
-  const full = methodOf('flow.access.AccessAPI', 'GetFullCollectionByID');
+  const byId = {
+    transaction: methodOf('flow.access.AccessAPI', 'GetTransaction'),
+    collection: methodOf('flow.access.AccessAPI', 'GetFullCollectionByID'),
+  };
   const executionData = methodOf(
     'flow.executiondata.ExecutionDataAPI',
     'SubscribeExecutionDataFromStartBlockHeight',
@@ -49,8 +42,14 @@ export function bareClient(node: string): BareClient {
         start_block_height: FIRST_HEIGHT,
         event_encoding_version: 'CCF_V0',
       }),
-    fullCollection: (id, onAnswer) => {
-      client.makeUnaryRequest(full.path, full.requestSerialize, identity, { id }, onAnswer);
+    /** A transaction or a whole collection, by the 32 bytes of its id. */
+    read: (
+      kind: keyof typeof byId,
+      id: Buffer,
+      onAnswer: (error: Error | null, message: Buffer | undefined) => void,
+    ): void => {
+      client.makeUnaryRequest(byId[kind].path, byId[kind].requestSerialize, identity, { id }, onAnswer);
     },
+    close: () => client.close(),
   };
 }

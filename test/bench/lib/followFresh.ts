@@ -30,31 +30,21 @@ export interface FreshOptions {
   readonly flags?: readonly string[];
 }
 
-export interface FreshTimes {
-  /** Per height: from the node's having the last of its collections to the first 200 for it. */
-  readonly lateMs: readonly number[];
-  readonly callsPerCollection: number;
-  /** Processor time of the daemon's main thread. */
-  readonly mainThreadMsPerHeight: number;
-}
-
-/** Follows a chain of fresh blocks by single calls alone. */
-export async function followFresh(options: FreshOptions): Promise<FreshTimes> {
+/**
+ * Follows a chain of fresh blocks by single calls alone. `lateMs`, per height: from the node's having the last of its
+ * collections to the first 200 for it.
+ */
+export async function followFresh(options: FreshOptions) {
   const { profile, history, warmUpHeights, heights } = options;
-  const node = await startTipNode({
-    ...FRESH,
-    ...options.chain,
-    profile,
-    startHead: history,
-    sealedLag: SEALED_LAG,
-  });
+  const made = { ...options.chain, profile };
+  const node = await startTipNode({ ...FRESH, ...made, startHead: history, sealedLag: SEALED_LAG });
   const dataDir = freshDirectory();
   const daemon = await startDaemon({
     ...{ node: node.address, mode: 'requester-only', dataDir, flags: options.flags ?? [] },
   });
   await daemon.reaches(history);
   const connection = await HttpConnection.open(daemon.apiPort);
-  const chain = new ChainGenerator({ profile, ...options.chain });
+  const chain = new ChainGenerator(made);
   node.pace();
   const lateMs: number[] = [];
   const first = history + warmUpHeights + 1;

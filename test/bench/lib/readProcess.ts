@@ -1,10 +1,8 @@
 // The process behind `startReadClient`: knows the ids of the chain beforehand and reads by them, over HTTP or gRPC.
-import { credentials, makeGenericClientConstructor } from '@grpc/grpc-js';
-import type { ServiceDefinition } from '@grpc/proto-loader';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ChainGenerator } from '../../../src/devnet/index.js';
-import { loadProtocol } from '../../../src/flow/index.js';
 import { seededRandom } from '../../../src/runtime/random.js';
+import { bareClient } from './bareClient.js';
 import { HttpConnection } from './HttpConnection.js';
 import { ownTask } from './processes.js';
 import type { ReaderOptions, ReadKind, ReadResult, ReadTask } from './readers.js';
@@ -19,7 +17,6 @@ const SETTLE_MS = 4_000;
 const STOPPING_MS = 1_000;
 /** Too many readers, or the daemon is about to stop. */
 const BUSY = 503;
-const GRPC_METHOD = { transaction: 'GetTransaction', collection: 'GetFullCollectionByID' } as const;
 
 const { profile, seed, heights } = ownTask() as ReaderOptions;
 const chain = new ChainGenerator({ profile, seed });
@@ -111,22 +108,10 @@ function httpReaders(kind: ReadKind, port: number, count: number): Promise<Reade
 
 /** As bare as it goes: one channel, answers left as they come off the wire. */
 function grpcReaders(kind: ReadKind, port: number, count: number): Reader[] {
-  const service = loadProtocol()['flow.access.AccessAPI'] as ServiceDefinition;
-  const { path, requestSerialize } = service[GRPC_METHOD[kind]]!;
-  const Client = makeGenericClientConstructor({}, 'flow.access.AccessAPI');
-  const client = new Client(`127.0.0.1:${port}`, credentials.createInsecure(), {
-    'grpc.max_receive_message_length': 64 * 1024 * 1024,
-    'grpc-node.flow_control_window': 8 * 1024 * 1024,
-  });
+  const client = bareClient(`127.0.0.1:${port}`);
   const read = (id: string): Promise<void> =>
     new Promise((resolve, reject) => {
-      client.makeUnaryRequest(
-        path,
-        requestSerialize,
-        (message: Buffer) => message,
-        { id: Buffer.from(id, 'hex') },
-        (error) => (error === null ? resolve() : reject(error)),
-      );
+      client.read(kind, Buffer.from(id, 'hex'), (error) => (error === null ? resolve() : reject(error)));
     });
   return Array.from({ length: count }, (_, index) => ({
     read,

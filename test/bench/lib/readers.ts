@@ -52,13 +52,7 @@ export interface ReadClient {
 }
 
 /** A gRPC server in a process of its own that answers for the same ids and does nothing else. */
-export interface BareServer {
-  /** On 127.0.0.1. */
-  readonly port: number;
-  close(): void;
-}
-
-export async function startBareServer(options: ReaderOptions): Promise<BareServer> {
+export async function startBareServer(options: ReaderOptions) {
   const child = startTask('limits/bareServer.ts', options);
   return { port: Number(await firstLine(child)), close: () => void child.kill('SIGKILL') };
 }

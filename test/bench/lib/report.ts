@@ -183,30 +183,27 @@ function withUnit(value: number, unit: string | undefined): string {
   return unit === undefined ? digits(value) : `${digits(value)} ${unit}`;
 }
 
-/** What the figures were measured on. */
-export interface Machine {
+/** A report and what it was measured on. */
+export interface Measured {
   readonly date: string;
   readonly processors: string;
   readonly memoryGiB: number;
   readonly system: string;
   readonly node: string;
-}
-
-/** A report and what it was measured on. */
-export interface Measured extends Machine {
   readonly report: Report;
-}
-
-export interface Measurements {
-  readonly measured: readonly Measured[];
-  /** The names of those that have not been run yet. */
-  readonly absent: readonly string[];
 }
 
 const SEAL = /\n<!-- sha3-256 of all the above: ([0-9a-f]{64}) -->\n$/;
 
-/** docs/performance.md: the reports and nothing else, sealed, so that a figure that was changed by hand is found. */
-export async function performancePage({ measured, absent }: Measurements, style: Options): Promise<string> {
+/**
+ * docs/performance.md: the reports and nothing else, sealed, so that a figure that was changed by hand is found. It names the
+ * `absent`, which have not been run yet.
+ */
+export async function performancePage(
+  measured: readonly Measured[],
+  absent: readonly string[],
+  style: Options,
+): Promise<string> {
   const reports = measured.map(({ report }) => report);
   const sections = measured.map(({ report: { title, about, command, tables, figures }, ...machine }) =>
     [

@@ -1,9 +1,8 @@
 import { once } from 'node:events';
 import { get } from 'node:http';
-import { createServer } from 'node:net';
-import type { AddressInfo } from 'node:net';
 import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { lastingPort } from '../../support/lastingPort.js';
 import { ROOT, startProcess } from './processes.js';
 
 /** Between two questions: often enough for the figure, and seldom enough to leave the processors to the daemon. */
@@ -24,7 +23,7 @@ export interface Start {
 
 /** Starts the real program on a store, asks it until it has answered everything, and stops it. */
 export async function timedStart(node: string, dataDir: string, path: string): Promise<Start> {
-  const [apiPort = 0, metricsPort = 0] = await freePorts(2);
+  const [apiPort, metricsPort] = [await lastingPort(), await lastingPort()];
   const startedAtMs = performance.now();
   const daemon = startProcess([
     ...[resolve(ROOT, 'dist/main.js'), 'start', '--network', 'devnet', '--access-node', node],
@@ -55,12 +54,4 @@ function statusOf(port: number, path: string): Promise<number> {
       response.resume().once('end', () => answered(response.statusCode ?? 0));
     }).once('error', () => answered(0));
   });
-}
-
-async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'));
-  await Promise.all(servers.map((server) => once(server, 'listening')));
-  const ports = servers.map((server) => (server.address() as AddressInfo).port);
-  await Promise.all(servers.map((server) => new Promise<void>((closed) => server.close(() => closed()))));
-  return ports;
 }

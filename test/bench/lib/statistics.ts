@@ -18,7 +18,7 @@ export function percentile(values: readonly number[], share: number): number {
  */
 export async function interleave<Name extends string, Result>(
   subjects: Readonly<Record<Name, () => Result | Promise<Result>>>,
-  { rounds, onResult }: { readonly rounds: number; readonly onResult?: (name: Name, result: Result) => void },
+  { rounds }: { readonly rounds: number },
 ): Promise<Record<Name, Result[]>> {
   const names = Object.keys(subjects) as Name[];
   const results = Object.fromEntries(names.map((name): [Name, Result[]] => [name, []])) as Record<
@@ -28,9 +28,7 @@ export async function interleave<Name extends string, Result>(
   for (let round = 0; round < rounds; round += 1) {
     for (const step of names.keys()) {
       const name = names[(step + round) % names.length] as Name;
-      const result = await subjects[name]();
-      results[name].push(result);
-      onResult?.(name, result);
+      results[name].push(await subjects[name]());
     }
   }
   return results;

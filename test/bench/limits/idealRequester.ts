@@ -48,7 +48,7 @@ function send(): void {
     if (next === undefined) return;
     const { id, gathering, place } = next;
     calls += 1;
-    client.fullCollection(flow.identifierBytes(id), (error, message) => {
+    client.read('collection', flow.identifierBytes(id), (error, message) => {
       if (error !== null || message === undefined) throw error ?? new Error('no answer');
       calls -= 1;
       send();

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { watchBackfill } from '../../../src/app/health/watches/watchBackfill.js';
+import { measureProgress } from '../../../src/observability/index.js';
 import { AbortError } from '../../../src/runtime/index.js';
 import type { HeightRange } from '../../../src/storage/index.js';
 import { atEnd } from '../../support/cleanup.js';
@@ -17,16 +18,15 @@ class World {
   readonly watch: ReturnType<typeof watchBackfill>;
   state: State = { plans: [], ranges: [], unserved: [], missingHeights: 0 };
   running: Running[] = [];
-  coverage: HeightRange[] = [];
+  filled = 0;
   heldBack: ReturnType<Parts['pace']['heldBack']>;
 
   constructor() {
     const { clock, logger } = this;
     const parts = {
       ...{ clock, logger },
-      backfill: { state: () => this.state, running: () => this.running },
+      backfill: { state: () => this.state, running: () => this.running, filled: () => this.filled },
       pace: { heldBack: () => this.heldBack },
-      store: { coverage: () => this.coverage },
       network: { heights: { source: 'access node', whyUnserved: () => [] } },
       descriptors: { trouble: () => undefined },
       diskWatch: { pause: () => undefined },
@@ -44,19 +44,27 @@ class World {
     });
   }
 
-  /** A range that runs, with what its line waits for. */
-  run(range: HeightRange): { at: number } {
-    const its = { at: range.from - 1 };
+  /** A range that runs, with what its line waits for. Returns how it grows. */
+  run(range: HeightRange): (heights: number) => void {
+    const { clock } = this;
+    let [latest, grewAtMs] = [range.from - 1, clock.monotonic()];
+    const latestIndexedHeight = (): number => latest;
     const indexing = {
-      blocks: {
-        heldUpBy: () => ({ height: its.at + 1, isUnserved: false, troubles: [] }),
-      },
+      blocks: { heldUpBy: () => ({ height: latest + 1, isUnserved: false, troubles: [] }) },
       indexer: { commitStartedAtMs: () => undefined },
       explainer: { explain: () => ({ stage: 'queued' }), heldUpBy: () => undefined },
     };
-    const job = { range, store: { latestIndexedHeight: () => its.at } };
-    this.running = [...this.running, { job, line: { indexing } } as unknown as Running];
-    return its;
+    const meter = measureProgress({ clock, source: { latestIndexedHeight, headHeight: () => range.to } });
+    const line = { indexing, meter, stillMs: () => clock.monotonic() - grewAtMs };
+    this.running = [
+      ...this.running,
+      { job: { range, store: { latestIndexedHeight } }, line } as unknown as Running,
+    ];
+    return (heights) => {
+      latest += heights;
+      this.filled += heights;
+      grewAtMs = clock.monotonic();
+    };
   }
 
   /** The document of the work source for one plan and what runs of it. */
@@ -80,8 +88,8 @@ describe('watchBackfill', () => {
     world.plan({ from: 0, to: 1_999 }, 2_000);
     world.start();
     for (let second = 1; second <= 12; second += 1) {
-      lower.at += 10;
-      upper.at += 30;
+      lower(10);
+      upper(30);
       world.plan({ from: 0, to: 1_999 }, 2_000 - 40 * second);
       await world.clock.advance(1_000);
     }
@@ -104,7 +112,7 @@ describe('watchBackfill', () => {
     world.start();
     await world.clock.advance(4_400);
     expect(world.watch.counts().heldUp).toBe(0);
-    upper.at = 1_004;
+    upper(5);
     await world.clock.advance(1_500);
     expect(world.watch.counts().heldUp).toBe(1);
     const [held, grows] = world.watch.status().ranges;
@@ -118,8 +126,8 @@ describe('watchBackfill', () => {
         .filter(({ message }) => /held up|continues/.test(message))
         .map(({ message }) => message);
     expect(edges()).toEqual(['history is held up']);
-    lower.at = 0;
-    upper.at = 1_005;
+    lower(1);
+    upper(1);
     await world.clock.advance(1_000);
     expect(edges()).toEqual(['history is held up', 'history continues']);
     expect(world.watch.counts().heldUp).toBe(0);
@@ -145,14 +153,14 @@ describe('watchBackfill', () => {
     expect(world.watch.counts().heldUp).toBe(1);
   });
 
-  it('counts a range that was published as filled, and one that was given back as far as it came', async () => {
+  it('tells how long all takes beyond the ranges that run', async () => {
     const world = new World();
-    world.run({ from: 0, to: 99 });
+    const grows = world.run({ from: 0, to: 99 });
     world.plan({ from: 0, to: 199 }, 200);
     world.start();
     await world.clock.advance(1_000);
+    grows(100);
     world.running = [];
-    world.coverage = [{ from: 0, to: 99 }];
     world.plan({ from: 0, to: 199 }, 100);
     await world.clock.advance(1_000);
     const { rate, eta } = world.watch.status();

@@ -1,10 +1,13 @@
+import { EventEmitter } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import type { Admission, ForwardingAdmission } from '../../../src/access/index.js';
 import { DOWN_AFTER_MS, HUNG_AFTER_MS, keepReaderThread } from '../../../src/app/threads/keepReaderThread.js';
 import { MAX_RECORDS_UNDER_WAY, serveReaders } from '../../../src/app/threads/serveReaders.js';
-import type { FromReader, ReaderData, ToReader } from '../../../src/app/threads/messages.js';
+import { callsOver } from '../../../src/app/threads/calls.js';
+import type { IndexerCalls, ReaderData, ReaderState } from '../../../src/app/threads/messages.js';
 import type { ReaderHandle } from '../../../src/app/threads/startWorker.js';
 import type { ReaderSources } from '../../../src/app/threads/keepReaderThread.js';
+import type { MetricsSnapshot } from '../../../src/observability/index.js';
 import { createMetrics, createReaderMetrics, mergedPage } from '../../../src/observability/index.js';
 import { AbortError, EndGate, OperatorError, systemClock } from '../../../src/runtime/index.js';
 import { readerOptions } from '../../support/readerOptions.js';
@@ -18,48 +21,56 @@ const addresses = {
   grpc: { host: '127.0.0.1', port: 4002 },
 } as const;
 
+type Got = Partial<{ id: number; call: string; args: unknown[]; answer: unknown }>;
+
 /** A reader thread that does what the test says. */
-class FakeThread implements ReaderHandle {
+class FakeThread extends EventEmitter implements ReaderHandle {
   readonly options: ReaderData;
   readonly gate: EndGate;
-  readonly got: ToReader[] = [];
+  readonly got: Got[] = [];
   isTerminated = false;
-  #say: (message: FromReader) => void = () => undefined;
-  #end: (error: unknown) => void = () => undefined;
+  /** What it says when its metrics are asked for; nothing before. */
+  counted: MetricsSnapshot | undefined;
+  readonly #fromOwner = new EventEmitter();
+  readonly #unanswered: number[] = [];
+  readonly owner = callsOver<IndexerCalls>(
+    { postMessage: (message) => this.emit('message', message), on: this.#fromOwner.on.bind(this.#fromOwner) },
+    {},
+  );
 
   constructor(options: ReaderData) {
+    super();
     this.options = options;
     this.gate = EndGate.loaded(options.gate);
   }
 
-  post(message: ToReader): void {
+  postMessage(message: Got): void {
     this.got.push(message);
-  }
-
-  onMessage(listener: (message: FromReader) => void): void {
-    this.#say = listener;
-  }
-
-  onEnd(listener: (error: unknown) => void): void {
-    this.#end = listener;
+    if (message.call === 'show') this.#unanswered.push(message.id ?? 0);
+    else if (message.call === 'metrics' && this.counted !== undefined)
+      this.emit('message', { id: message.id, answer: this.counted });
+    else if (message.call === undefined) this.#fromOwner.emit('message', message);
   }
 
   terminate(): void {
     this.isTerminated = true;
-    this.#end(undefined);
+    this.ends();
   }
 
-  say(message: FromReader): void {
-    this.#say(message);
+  /** Acknowledges what it was shown. */
+  async acks(): Promise<void> {
+    for (const id of this.#unanswered.splice(0)) this.emit('message', { id });
+    await Promise.resolve();
   }
 
   ends(error?: unknown): void {
-    this.#end(error);
+    if (error !== undefined) this.emit('error', error);
+    this.emit('exit');
   }
 
-  /** The states that it got since the last time. */
-  states(): (ToReader & { readonly kind: 'state' })[] {
-    return this.got.splice(0).filter((message) => message.kind === 'state');
+  /** The states that it was shown since the last time. */
+  shown(): ReaderState[] {
+    return this.got.splice(0).flatMap(({ args, call }) => (call === 'show' ? (args as [ReaderState]) : []));
   }
 }
 
@@ -78,7 +89,7 @@ function owner(admission: ForwardingAdmission = { admit: () => Promise.resolve('
     },
   });
   const sources: ReaderSources = {
-    moment: () => ({
+    state: () => ({
       shown: {
         meta: undefined,
         latestIndexedHeight: state.height,
@@ -87,9 +98,8 @@ function owner(admission: ForwardingAdmission = { admit: () => Promise.resolve('
         rewinds: 0,
         accounts: undefined,
       },
-      ...{ head: null, sealed: null },
+      ...{ head: null, sealed: null, isReady: state.isReady, forwardingOff: undefined, nodes: [] },
     }),
-    surroundings: () => ({ isReady: state.isReady, forwardingOff: undefined, nodes: [] }),
     status: () => ({ chainId: 'flow-localnet' }) as never,
     momentAt: (height) => ({ height }) as never,
     naming: () => ({ kind: 'block', height: 7 }),
@@ -99,53 +109,55 @@ function owner(admission: ForwardingAdmission = { admit: () => Promise.resolve('
   const last = (): FakeThread => threads[threads.length - 1]!;
   const scrape = async (): Promise<ScrapedMetrics> =>
     new ScrapedMetrics((await mergedPage(metrics.registry, await thread.metrics())).text);
-  return { clock, last, logger, metrics, scrape, sources, state, thread, threads };
+  const listens = async (): Promise<void> => {
+    await last().acks();
+    last().owner.tell('listens', addresses);
+  };
+  return { clock, last, listens, logger, metrics, scrape, sources, state, thread, threads };
 }
 
 /** One that listens and has acknowledged what it was sent. */
 async function serving(...how: Parameters<typeof owner>) {
   const made = owner(...how);
   const served = made.thread.serve(made.sources);
-  made.last().say({ kind: 'ack' });
-  made.last().say({ kind: 'listening', addresses });
+  await made.listens();
   await served;
   made.last().got.splice(0);
   return made;
 }
 
-const heights = (states: readonly (ToReader & { readonly kind: 'state' })[]): number[] =>
-  states.map(({ moment }) => moment.shown.latestIndexedHeight);
+const heights = (states: readonly ReaderState[]): number[] =>
+  states.map(({ shown }) => shown.latestIndexedHeight);
 
 describe('the state of the index', () => {
   it('is sent when it changes, one message at a time, of the newest', async () => {
     const { last, state, thread } = await serving();
     for (state.height = 2; state.height <= 1_000; state.height += 1) thread.notify();
-    expect(heights(last().states())).toEqual([2]);
-    last().say({ kind: 'ack' });
-    expect(heights(last().states())).toEqual([1_001]);
-    last().say({ kind: 'ack' });
-    expect(last().states()).toEqual([]);
+    expect(heights(last().shown())).toEqual([2]);
+    await last().acks();
+    expect(heights(last().shown())).toEqual([1_001]);
+    await last().acks();
+    expect(last().shown()).toEqual([]);
   });
 
   it('is sent every second at least, and with what changes slowly', async () => {
     const { clock, last, state } = await serving();
     state.isReady = false;
     await clock.advance(1_000);
-    const [first] = last().states();
-    expect(first?.surroundings).toMatchObject({ isReady: false });
+    expect(last().shown()[0]).toMatchObject({ isReady: false });
   });
 });
 
 describe('log records of the thread', () => {
   it('are bounded while the indexing thread is busy; the rest is counted there, and told', async () => {
-    const posted: FromReader[] = [];
+    const posted: Got[] = [];
     let receive = (_message: unknown): void => undefined;
     const { last, logger, metrics, sources } = await serving();
     const served = serveReaders(
-      { ...last().options, storePath: scratchDirectory(), gate: EndGate.forThread().memory },
+      { ...readerOptions({}, scratchDirectory()), gate: EndGate.forThread().memory },
       {
         port: {
-          postMessage: (message) => posted.push(message as FromReader),
+          postMessage: (message) => posted.push(message as Got),
           on: (_event, listener) => (receive = listener),
         },
         clock: systemClock,
@@ -157,10 +169,10 @@ describe('log records of the thread', () => {
         },
       },
     );
-    receive({ kind: 'state', moment: sources.moment() });
+    receive({ call: 'show', args: [sources.state()] });
     await served;
-    expect(posted.filter(({ kind }) => kind === 'log')).toHaveLength(MAX_RECORDS_UNDER_WAY);
-    for (const message of posted) if (message.kind === 'logLost') last().say(message);
+    expect(posted.filter(({ call }) => call === 'log')).toHaveLength(MAX_RECORDS_UNDER_WAY);
+    for (const message of posted) if (message.call === 'logLost') last().emit('message', message);
     expect((await metrics.logLinesLost.get()).values).toMatchObject([{ value: 5 }]);
     expect(logger.records).toMatchObject([
       { level: 'warn', fields: { records: 5 }, message: 'log records of the reader thread were dropped' },
@@ -170,7 +182,7 @@ describe('log records of the thread', () => {
 
 describe('a thread that does not answer', () => {
   it('is told of after three seconds, replaced after eight, and counted', async () => {
-    const { clock, last, logger, metrics, thread, threads } = await serving();
+    const { clock, last, listens, logger, metrics, thread, threads } = await serving();
     await clock.advance(500);
     await clock.advance(DOWN_AFTER_MS - 500);
     expect(thread.down()).toBeUndefined();
@@ -181,11 +193,10 @@ describe('a thread that does not answer', () => {
     expect(hung?.isTerminated).toBe(true);
     expect(threads).toHaveLength(2);
     // On the ports that the first one was given.
-    expect(last().options.api).toMatchObject({ port: 4001, grpcPort: 4002 });
+    expect(last().options.config.api).toMatchObject({ port: 4001, grpcPort: 4002 });
     expect(thread.down()?.message).toMatch(/a new one is starting/);
-    expect(heights(last().states())).toEqual([1]);
-    last().say({ kind: 'ack' });
-    last().say({ kind: 'listening', addresses });
+    expect(heights(last().shown())).toEqual([1]);
+    await listens();
     expect(thread.down()).toBeUndefined();
     expect((await metrics.readersReplaced.get()).values).toMatchObject([
       { labels: { reason: 'died' }, value: 0 },
@@ -198,7 +209,7 @@ describe('a thread that does not answer', () => {
     const { clock, last, thread, threads } = await serving();
     await clock.advance(HUNG_AFTER_MS - 1_000);
     expect(thread.down()).toBeDefined();
-    last().say({ kind: 'ack' });
+    await last().acks();
     expect(thread.down()).toBeUndefined();
     expect(threads).toHaveLength(1);
   });
@@ -249,15 +260,14 @@ describe('a thread that ends', () => {
   });
 
   it('after it served for a minute is followed at once', async () => {
-    const { clock, last, threads } = await serving();
+    const { clock, last, listens, threads } = await serving();
     last().ends(new Error('broken'));
     await clock.advance(1);
     const second = last();
-    second.say({ kind: 'ack' });
-    second.say({ kind: 'listening', addresses });
-    for (let second_ = 0; second_ < 61; second_ += 1) {
+    await listens();
+    for (let seconds = 0; seconds < 61; seconds += 1) {
       await clock.advance(1_000);
-      second.say({ kind: 'ack' });
+      await second.acks();
     }
     second.ends(new Error('broken'));
     await clock.advance(1);
@@ -265,14 +275,14 @@ describe('a thread that ends', () => {
   });
 
   it('keeps what it counted, and not its levels', async () => {
-    const { clock, last, scrape } = await serving();
+    const { clock, last, listens, scrape } = await serving();
     const tell = async (requests: number): Promise<void> => {
       const told = createReaderMetrics();
       told.apiRequests.inc({ interface: 'http', route: '/', status: '200' }, requests);
       told.apiLatency.observe({ interface: 'http', route: '/', status: '200' }, 0.1);
       told.upstreamRequests.inc({ endpoint: 'node', method: 'Ping' }, 2);
       told.feedFollowers.set({ kind: 'events' }, 5);
-      last().say({ kind: 'metrics', metrics: await told.snapshot() });
+      last().counted = await told.snapshot();
     };
     const scraped = async (): Promise<ScrapedMetrics> => {
       const page = scrape();
@@ -286,6 +296,7 @@ describe('a thread that ends', () => {
     const between = await scraped();
     expect(between.sum('api_requests_total')).toBe(3);
     expect(between.series('feed_followers')).toEqual([]);
+    await listens();
     await tell(4);
     const after = await scraped();
     expect(after.sum('api_requests_total')).toBe(7);
@@ -304,7 +315,7 @@ describe('a scrape', () => {
       return metrics;
     });
     await clock.settle();
-    expect(last().got.map(({ kind }) => kind)).toEqual(['scrape']);
+    expect(last().got.map(({ call }) => call)).toEqual(['metrics']);
     expect(isDone).toBe(false);
     await clock.advance(250);
     expect((await page).value('reader_replaced_total', { reason: 'died' })).toBe(0);
@@ -314,12 +325,13 @@ describe('a scrape', () => {
 describe('what the thread asks', () => {
   it('is answered, the status behind the state that it tells of', async () => {
     const { last } = await serving();
-    last().say({ kind: 'ask', id: 1, question: { about: 'height', height: 12 } });
-    last().say({ kind: 'ask', id: 2, question: { about: 'status' } });
-    expect(last().got).toMatchObject([
-      { kind: 'answer', id: 1, answer: { height: 12 } },
-      { kind: 'state', surroundings: {} },
-      { kind: 'answer', id: 2, answer: { chainId: 'flow-localnet' } },
+    const { got, owner: asked } = last();
+    expect(await asked.ask(undefined, 'momentAt', 12)).toEqual({ height: 12 });
+    expect(await asked.ask(undefined, 'status')).toEqual({ chainId: 'flow-localnet' });
+    expect(got.map(({ answer, call }) => call ?? answer)).toEqual([
+      { height: 12 },
+      'show',
+      { chainId: 'flow-localnet' },
     ]);
   });
 
@@ -327,20 +339,18 @@ describe('what the thread asks', () => {
     const ends: string[] = [];
     let admit: (admission: Admission) => void = () => undefined;
     let makeWay = (): void => undefined;
-    const { clock, last } = await serving({
+    const { last } = await serving({
       admit: (_node, { method }) =>
         method === 'Busy' ? Promise.resolve('busy') : new Promise((resolve) => (admit = resolve)),
     });
+    const { got, owner: asked } = last();
     const call = { method: 'Busy', isStream: false };
-    last().say({ kind: 'admit', id: 1, node: 'node', call });
-    last().say({ kind: 'admit', id: 2, node: 'node', call: { ...call, method: 'Some' } });
-    await clock.settle();
-    expect(last().got).toEqual([{ kind: 'admission', id: 1, outcome: 'busy' }]);
+    const admitted = asked.ask(undefined, 'admit', 2, 'node', { ...call, method: 'Some' });
+    expect(await asked.ask(undefined, 'admit', 1, 'node', call)).toBe('busy');
     admit({ over: (end) => ends.push(end), onMakeWay: (end) => (makeWay = end) });
-    await clock.settle();
-    expect(last().got.at(-1)).toEqual({ kind: 'admission', id: 2, outcome: 'admitted' });
+    expect(await admitted).toBe('admitted');
     makeWay();
-    expect(last().got.at(-1)).toEqual({ kind: 'makeWay', id: 2 });
+    expect(got.at(-1)).toEqual({ call: 'makeWay', args: [2] });
     last().ends(new Error('broken'));
     expect(ends).toEqual(['other']);
   });
@@ -353,9 +363,9 @@ describe('what the thread asks', () => {
         return new Promise((_, reject) => given.addEventListener('abort', () => reject(new AbortError())));
       },
     });
-    last().say({ kind: 'admit', id: 1, node: 'node', call: { method: 'Some', isStream: false } });
+    last().owner.tell('admit', 1, 'node', { method: 'Some', isStream: false });
     await clock.settle();
-    last().say({ kind: 'over', id: 1, end: 'other' });
+    last().owner.tell('over', 1, 'other');
     expect(signal?.aborted).toBe(true);
   });
 });
@@ -364,7 +374,7 @@ describe('the first thread', () => {
   it('that cannot listen is refused as the operator has to fix it', async () => {
     const { last, sources, thread } = owner();
     const served = thread.serve(sources);
-    last().say({ kind: 'refused', exit: 'configuration', message: 'Port 1 is in use.' });
+    last().owner.tell('refused', 'configuration', 'Port 1 is in use.');
     last().ends();
     await expect(served).rejects.toThrow(OperatorError);
     await expect(served).rejects.toThrow('Port 1 is in use.');
@@ -383,7 +393,7 @@ describe('closing', () => {
   it('is asked of the thread, which ends by itself', async () => {
     const { clock, last, thread } = await serving();
     const closing = thread.close();
-    expect(last().got.at(-1)).toEqual({ kind: 'stop' });
+    expect(last().got.at(-1)).toEqual({ call: 'stop', args: [] });
     last().ends();
     await closing;
     expect(clock.pendingTimers).toBe(0);

@@ -1,5 +1,3 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { makeDashboard } from '../../../scripts/dashboard/makeDashboard.js';
 import { EveryMetric } from '../../support/everyMetric.js';
@@ -18,22 +16,8 @@ describe('the dashboard', () => {
   });
 
   it('fits the types of Grafana, which would find a fault', () => {
-    const [, panel] = dashboard.panels;
-    const changed = (change: object): object => ({ ...dashboard, panels: [{ ...panel, ...change }] });
-    const faults = dashboardFaults([
-      dashboard,
-      { ...dashboard, panles: [] },
-      changed({}),
-      changed({ options: { colorMode: 'loud' } }),
-      changed({ gridPos: { x: '0', y: 0, w: 1, h: 1 } }),
-      changed({ targets: [{ expr: 7, refId: 'A' }] }),
-    ]);
-    expect(faults[0]).toEqual([]);
-    expect(faults[1]?.join()).toContain('panles');
-    expect(faults[2]).toEqual([]);
-    expect(faults[3]?.join()).toContain('loud');
-    expect(faults[4]?.join()).toContain("'string' is not assignable to type 'number'");
-    expect(faults[5]?.join()).toContain("'number' is not assignable to type 'string'");
+    const [own, changed] = dashboardFaults([dashboard, { ...dashboard, panles: [] }]);
+    expect([own, changed?.join()]).toEqual([[], expect.stringContaining('panles')]);
   });
 
   it('has every metric of a daemon on it', () => {
@@ -77,16 +61,5 @@ describe('the dashboard', () => {
     });
     expect(new Set(cells).size).toBe(cells.length);
     expect(new Set(dashboard.panels.map(({ id }) => id)).size).toBe(dashboard.panels.length);
-  });
-
-  it('is provisioned by files that name it', () => {
-    const provider = readFileSync(
-      join(
-        import.meta.dirname,
-        '../../../deploy/grafana/provisioning/dashboards/flow-collection-indexer.yml',
-      ),
-      'utf8',
-    );
-    expect(provider).toContain('/etc/grafana/flow-collection-indexer');
   });
 });

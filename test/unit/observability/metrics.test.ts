@@ -79,26 +79,6 @@ describe('the page of metrics', () => {
     expect(metricsFaults(await usedPage())).toEqual([]);
   });
 
-  it.each([
-    ['# TYPE a_total counter\na_total 1', /a_total has no help text/],
-    ['# HELP a_total x\n# TYPE a_total gauge\na_total 1', /ends in _total and is no counter/],
-    ['# HELP a x\n# TYPE a counter\na 1', /a counter and does not end in _total/],
-    ['# HELP a_count x\n# TYPE a_count gauge\na_count 1', /like a part of a histogram/],
-    ['# HELP a_milliseconds x\n# TYPE a_milliseconds gauge\na_milliseconds 1', /not seconds/],
-    ['# HELP a_ms x\n# TYPE a_ms gauge\na_ms 1', /abbreviates its unit: ms/],
-    ['# HELP a_gauge x\n# TYPE a_gauge gauge\na_gauge 1', /its type in its name/],
-    ['# HELP someName x\n# TYPE someName gauge\nsomeName 1', /not written with underscores/],
-    ['# HELP a:b x\n# TYPE a:b gauge\na:b 1', /has a colon/],
-    ['# HELP a x\n# TYPE a gauge\na{le="1"} 1', /the label le/],
-    ['# HELP a x\n# TYPE a gauge\na{quantile="1"} 1', /the label quantile/],
-    ['# HELP a x\n# TYPE a gauge\na{nodeName="1"} 1', /the label nodeName/],
-    ['# HELP a x\n# TYPE a gauge\na{b="1"} 1\na{b="1"} 2', /stands there twice/],
-    ['# HELP a x\na 1', /is of the type undefined/],
-    ['something', /not a line of metrics/],
-  ])('would be found out with %j', (page, fault) => {
-    expect(metricsFaults(page).join('\n')).toMatch(fault);
-  });
-
   it('has when the process was started', async () => {
     const [, seconds] = /^process_start_time_seconds (\d+)/m.exec(await freshPage()) ?? [];
     expect(Math.abs(Number(seconds) - (Date.now() / 1_000 - process.uptime()))).toBeLessThan(60);

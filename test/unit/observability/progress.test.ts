@@ -103,46 +103,38 @@ const catchingUp: ProgressState = {
 };
 
 describe('renderProgressLine', () => {
-  it('shows everything where there is room', () => {
-    expect(renderProgressLine(catchingUp, 120)).toBe(
-      `[==================>                     ]  45.2%  1,234,567 / 2,345,678  198.4/s  lag 1,111,111  ETA 1h 33m`,
-    );
+  const following = { mode: 'following', lag: 1, ratePerSecond: 0.82 } as const;
+  const line = (change: Partial<ProgressState>, columns: number): string =>
+    renderProgressLine({ ...catchingUp, ...change }, columns);
+
+  it.each<readonly [columns: number, change: Partial<ProgressState>, line: string]>([
+    [
+      120,
+      {},
+      '[==================>                     ]  45.2%  1,234,567 / 2,345,678  198.4/s  lag 1,111,111  ETA 1h 33m',
+    ],
+    [80, {}, '[=====>      ]  45.2%  1,234,567 / 2,345,678  198.4/s  lag 1,111,111  ETA 1h 33m'],
+    [60, {}, '[======>        ]  45.2%  198.4/s  lag 1,111,111  ETA 1h 33m'],
+    [20, {}, '45.2%  ETA 1h 33m'],
+    [80, following, 'following, head 2,345,678, lag 1, 0.82/s'],
+    [30, following, 'following, head 2,345,678'],
+    [20, following, 'head 2,345,678'],
+    [80, { mode: 'waiting', head: undefined, lag: undefined }, 'waiting for the head of the chain'],
+  ])('leaves out what %i columns have no room for: %j', (columns, change, expected) => {
+    expect(line(change, columns)).toBe(expected);
   });
 
-  it('shows no height below zero for a store that is still empty', () => {
-    const empty = { ...catchingUp, latestIndexed: -1, head: 5000, lag: 5001 };
-    expect(renderProgressLine(empty, 120)).toContain('  0 / 5,000  ');
-  });
-
-  it('shortens the bar at 80 columns and leaves the heights out at 60', () => {
-    expect(renderProgressLine(catchingUp, 80)).toBe(
-      '[=====>      ]  45.2%  1,234,567 / 2,345,678  198.4/s  lag 1,111,111  ETA 1h 33m',
-    );
-    expect(renderProgressLine(catchingUp, 60)).toBe(
-      '[======>        ]  45.2%  198.4/s  lag 1,111,111  ETA 1h 33m',
-    );
-  });
-
-  it('keeps share and time left at 20 columns', () => {
-    expect(renderProgressLine(catchingUp, 20)).toBe('45.2%  ETA 1h 33m');
-  });
-
-  it('says what it follows', () => {
-    const following = { ...catchingUp, mode: 'following', lag: 1, ratePerSecond: 0.82 } as const;
-    expect(renderProgressLine(following, 80)).toBe('following, head 2,345,678, lag 1, 0.82/s');
-    expect(renderProgressLine(following, 30)).toBe('following, head 2,345,678');
-    expect(renderProgressLine(following, 20)).toBe('head 2,345,678');
-  });
-
-  it('says that it waits, and that the end is not known', () => {
-    const waiting = { ...catchingUp, mode: 'waiting', head: undefined, lag: undefined } as const;
-    expect(renderProgressLine(waiting, 80)).toBe('waiting for the head of the chain');
-    expect(renderProgressLine({ ...catchingUp, etaSeconds: undefined }, 80)).toContain('ETA unknown');
-  });
-
-  it('never says 100 % before the end', () => {
-    expect(renderProgressLine({ ...catchingUp, fraction: 0.99999 }, 120)).toContain('99.9%');
-    expect(renderProgressLine({ ...catchingUp, fraction: 1, lag: 0 }, 120)).toContain('100.0%');
+  it.each<readonly [what: string, change: Partial<ProgressState>, part: string]>([
+    [
+      'no height below zero for an empty store',
+      { latestIndexed: -1, head: 5000, lag: 5001 },
+      '  0 / 5,000  ',
+    ],
+    ['that the end is not known', { etaSeconds: undefined }, 'ETA unknown'],
+    ['not 100 % before the end', { fraction: 0.99999 }, '99.9%'],
+    ['100 % then', { fraction: 1, lag: 0 }, '100.0%'],
+  ])('shows %s', (_, change, part) => {
+    expect(line(change, 120)).toContain(part);
   });
 
   it('fits any width in plain ASCII', () => {

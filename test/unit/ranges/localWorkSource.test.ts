@@ -51,36 +51,8 @@ function setUp({
   return { clock, logger, looks, next, nextNow, source, store, served };
 }
 
+/** What both work sources do: test/integration/ranges/workSource.test.ts. */
 describe('a plan', () => {
-  it('is cut newest first, or oldest first, and forgotten once it is filled', async () => {
-    for (const order of ['newest', 'oldest'] as const) {
-      const { logger, next, nextNow, source, store } = setUp();
-      await source.plan({ from: 75, to: 99, order });
-      const jobs = [await next(), await next(), await next()];
-      expect(await nextNow()).toBeUndefined();
-      expect(jobs.map(({ range }) => range)).toEqual(
-        order === 'newest'
-          ? [
-              { from: 90, to: 99 },
-              { from: 80, to: 89 },
-              { from: 75, to: 79 },
-            ]
-          : [
-              { from: 75, to: 84 },
-              { from: 85, to: 94 },
-              { from: 95, to: 99 },
-            ],
-      );
-      for (const job of jobs) {
-        store.fill(job.range);
-        await job.succeed();
-      }
-      expect(store.coverage()).toEqual([{ from: 75, to: 120 }]);
-      expect(source.status()).toEqual({ plans: [], ranges: [], unserved: [], missingHeights: 0 });
-      expect(logger.messages().at(-1)).toBe('backfill plan is filled');
-    }
-  });
-
   it('ends at the border of a spork, and waits where nobody serves its heights', async () => {
     const served = [{ from: 80, to: 1_000 }];
     const { clock, next, nextNow, source } = setUp({ served, borders: [95] });
@@ -106,19 +78,6 @@ describe('a plan', () => {
 });
 
 describe('plans of several sporks', () => {
-  it('give a free place to the spork whose last turn is longest ago', async () => {
-    const { next, source, store } = setUp({ borders: [50, 80] });
-    await source.plan({ ...ALL, order: 'oldest' });
-    const filled: number[] = [];
-    for (let count = 0; count < 5; count += 1) {
-      const job = await next();
-      filled.push(job.range.from);
-      store.fill(job.range);
-      await job.succeed();
-    }
-    expect(filled).toEqual([0, 50, 80, 10, 60]);
-  });
-
   it('count what goes on after a restart, and let no spork have two places of it while another has none', async () => {
     const store = new MemoryRanges(LIVE);
     const before = setUp({ store });
@@ -188,27 +147,8 @@ describe('plans of several sporks', () => {
   });
 });
 
-describe('pause, resume and cancel', () => {
-  it('takes running ranges back, keeps what is durable, and goes on with it', async () => {
-    const { next, nextNow, source, store } = setUp();
-    await source.plan(ALL);
-    const job = await next();
-    store.fill(job.range, 4);
-    let isPaused = false;
-    const paused = source.pause().then(() => (isPaused = true));
-    await Promise.resolve();
-    await new Promise<void>((resolve) => job.signal.addEventListener('abort', () => resolve()));
-    expect(isPaused).toBe(false);
-    await job.release();
-    await paused;
-    expect(await nextNow()).toBeUndefined();
-    expect(source.status().ranges).toMatchObject([{ from: 90, next: 94, phase: 'waiting' }]);
-    await source.resume();
-    expect((await next()).range).toEqual({ from: 90, to: 99 });
-    expect(source.status().plans).toMatchObject([{ missingHeights: 96 }]);
-  });
-
-  it('cancels one plan of two, and leaves the ranges of the other', async () => {
+describe('a plan that is cancelled', () => {
+  it('leaves another one its ranges', async () => {
     const { next, source, store } = setUp();
     await source.plan({ ...ALL, from: 90 });
     await source.plan({ ...ALL, from: 20, to: 29 });
@@ -278,26 +218,17 @@ describe('a store that holds nothing yet', () => {
 });
 
 describe('a range that fails', () => {
-  it('runs again after a pause, is disputed after five failures, and runs again when it is told to', async () => {
-    const { clock, logger, next, nextNow, source, store } = setUp();
+  it('goes on behind what is durable unless it is to start over, and is warned of once it is disputed', async () => {
+    const { clock, logger, next, source, store } = setUp();
     await source.plan({ ...ALL, from: 90 });
     for (let failures = 1; failures <= FAILURES_BEFORE_DISPUTE; failures += 1) {
       const job = await next();
       store.fill(job.range, 1);
       await job.fail('it does not link', { startOver: failures === 2 });
-      expect(await nextNow()).toBeUndefined();
-      const isLast = failures === FAILURES_BEFORE_DISPUTE;
-      expect(source.status().ranges).toMatchObject([
-        { failures, reason: 'it does not link', phase: isLast ? 'disputed' : 'failed' },
-      ]);
       await clock.advance(150_000);
     }
-    expect(await nextNow()).toBeUndefined();
     expect(store.open()[0]!.next).toBe(93);
     expect(logger.records.filter(({ level }) => level === 'warn')).toHaveLength(1);
-    expect(await source.redrive()).toBe(1);
-    expect((await next()).range).toEqual({ from: 90, to: 99 });
-    expect(source.status().ranges).toMatchObject([{ failures: 0, phase: 'running' }]);
   });
 });
 

@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { sleep, systemClock } from '../../../src/runtime/index.js';
 import { seededRandom } from '../../../src/runtime/random.js';
-import { AccountIndexBuilder, LevelIndexStore, StorageError } from '../../../src/storage/index.js';
-import type { FoundDamage } from '../../../src/storage/index.js';
+import { AccountIndexBuilder, StorageError } from '../../../src/storage/index.js';
+import type { FoundDamage, LevelIndexStore } from '../../../src/storage/index.js';
 import type { AccountIndex } from '../../../src/storage/port/AccountIndex.js';
 import { accountChain } from '../../support/accountChain.js';
 import { MemoryDatabase } from '../../support/memoryDatabase.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
-import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
+import { keyOf, metaFrom, storeOver } from '../../support/storeDirectory.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
 const FIRST = 50;
@@ -45,20 +45,13 @@ class SlowIndex implements AccountIndex {
   }
 }
 
-const over = (database: MemoryDatabase, accounts: boolean): Promise<LevelIndexStore> =>
-  LevelIndexStore.over(
-    database,
-    { path: 'memory', chainId: TEST_CHAIN, accounts },
-    { logger: new RecordingLogger(), clock: systemClock },
-  );
-
 /** A store whose blocks came while the index was off; now it is on. */
 async function lateIndex(): Promise<{ database: MemoryDatabase; store: LevelIndexStore }> {
   const database = new MemoryDatabase();
-  const off = await over(database, false);
+  const off = await storeOver(database, false);
   await off.initialise(metaFrom(FIRST));
   await off.commit({ blocks: chain, latestIndexedHeight: LAST });
-  return { database, store: await over(database, true) };
+  return { database, store: await storeOver(database, true) };
 }
 
 /** Runs to the end of it, in virtual time. */
@@ -120,7 +113,7 @@ describe('the building of the account index', () => {
     while (store.accounts.coverage()?.missingHeights !== 0) await store.accounts.extend();
     const complete = await run(clock, store.accounts);
     expect(complete.builder.progress().state).toBe('complete');
-    const off = await run(clock, (await over(database, false)).accounts);
+    const off = await run(clock, (await storeOver(database, false)).accounts);
     expect(off.builder.progress()).toEqual({ state: 'off', coverage: undefined });
     expect([...complete.logger.records, ...off.logger.records]).toEqual([]);
   });
@@ -136,9 +129,7 @@ describe('the building of the account index', () => {
 
   it('stops at damage, says so, leaves the rest of the daemon alone, and goes on once that is healed', async () => {
     const { database, store } = await lateIndex();
-    const key = Buffer.alloc(9);
-    key[0] = 0x10;
-    key.writeUInt32BE(LAST - 150, 5);
+    const key = keyOf(0x10, LAST - 150);
     (await database.get(key))![3]! ^= 1;
     const told: FoundDamage[] = [];
     store.onDamage((damage) => told.push(damage));

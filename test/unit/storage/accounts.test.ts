@@ -2,15 +2,12 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { accountRoles } from '../../../src/flow/index.js';
 import type { Address } from '../../../src/flow/index.js';
-import { systemClock } from '../../../src/runtime/index.js';
 import { seededRandom } from '../../../src/runtime/random.js';
-import { LevelIndexStore } from '../../../src/storage/index.js';
-import type { AccountTransaction } from '../../../src/storage/index.js';
+import type { AccountTransaction, LevelIndexStore } from '../../../src/storage/index.js';
 import { accountChain, accounts, everyTransactionOf, transactionBy } from '../../support/accountChain.js';
 import { MemoryDatabase } from '../../support/memoryDatabase.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
 import { makeChain, makeCollection, seededCollection } from '../../support/storeBlocks.js';
-import { metaFrom, sealed, TEST_CHAIN } from '../../support/storeDirectory.js';
+import { keyOf, metaFrom, sealed, storeOver } from '../../support/storeDirectory.js';
 import { digestOf } from '../../support/storeDigest.js';
 
 const FIRST = 50;
@@ -20,16 +17,9 @@ const LAST = FIRST + HEIGHTS - 1;
 const chain = accountChain(seededRandom(7), FIRST, HEIGHTS);
 const ALL = accountRoles.payer + accountRoles.proposer + accountRoles.authorizer;
 
-const openOver = (database: MemoryDatabase, isOn: boolean | undefined): Promise<LevelIndexStore> =>
-  LevelIndexStore.over(
-    database,
-    { path: 'memory', chainId: TEST_CHAIN, ...(isOn === undefined ? {} : { accounts: isOn }) },
-    { logger: new RecordingLogger(), clock: systemClock },
-  );
-
 async function begun(isOn: boolean): Promise<{ database: MemoryDatabase; store: LevelIndexStore }> {
   const database = new MemoryDatabase();
-  const store = await openOver(database, isOn);
+  const store = await storeOver(database, isOn);
   await store.initialise(metaFrom(FIRST));
   return { database, store };
 }
@@ -101,53 +91,23 @@ describe('the account index', () => {
     );
   });
 
-  it('is the same store whether it was built along or later', async () => {
-    const along = await begun(true);
-    await commitUpTo(along.store, LAST);
-    const later = await begun(false);
-    await commitUpTo(later.store, LAST);
-    const built = await openOver(later.database, true);
-    expect(built.accounts.coverage()).toEqual({ from: LAST + 1, to: LAST, missingHeights: HEIGHTS });
-    expect(await build(built)).toBeGreaterThan(2);
-    expect(await digestOf(built)).toBe(await digestOf(along.store));
-  });
-
   it('changes nothing of a store that does not have it', async () => {
     const { database, store } = await begun(false);
     await commitUpTo(store, LAST - 3);
     expect(store.accounts.coverage()).toBeUndefined();
     const before = await digestOf(store);
-    const again = await openOver(database, false);
+    const again = await storeOver(database, false);
     await again.accounts.extend();
     expect(await digestOf(again)).toBe(before);
     for await (const [key] of again.entries()) expect([0x04, 0x23]).not.toContain(key[0]);
   });
 
-  it('never takes for covered what was indexed while it was off', async () => {
-    const { database, store } = await begun(true);
-    await commitUpTo(store, FIRST + 99);
-    const off = await openOver(database, false);
-    expect(off.accounts.coverage()).toBeUndefined();
-    await commitUpTo(off, FIRST + 199);
-    const on = await openOver(database, true);
-    // Kept: the lowest hundred heights.
-    expect(on.accounts.coverage()).toEqual({ from: FIRST + 200, to: FIRST + 199, missingHeights: 100 });
-    await commitUpTo(on, LAST);
-    await expectTrue(on);
-    await build(on);
-    await expectTrue(on);
-    expect(await digestOf(on)).toBe(await builtAlong());
-  });
-
   it('stops at a damaged block, and reads go on', async () => {
     const { database, store } = await begun(false);
     await commitUpTo(store, LAST);
-    const key = Buffer.alloc(9);
-    key[0] = 0x10;
-    key.writeUInt32BE(LAST - 150, 5);
-    const record = (await database.get(key))!;
+    const record = (await database.get(keyOf(0x10, LAST - 150)))!;
     record[3]! ^= 1;
-    const on = await openOver(database, true);
+    const on = await storeOver(database, true);
     await on.accounts.extend();
     await expect(on.accounts.extend()).rejects.toMatchObject({ kind: 'corrupt', height: LAST - 150 });
     expect(on.accounts.coverage()?.from).toBe(LAST - 127);
@@ -190,23 +150,11 @@ describe('the account index', () => {
     );
     const { database, store } = await begun(false);
     await store.commit({ blocks, latestIndexedHeight: FIRST + 5 });
-    const on = await openOver(database, true);
+    const on = await storeOver(database, true);
     for (let missing = 6 - heightsAtOnce; missing >= 0; missing -= heightsAtOnce) {
       await on.accounts.extend();
       expect(on.accounts.coverage()).toMatchObject({ missingHeights: missing });
     }
-  });
-
-  it('claims nothing when it is switched off again before any block came', async () => {
-    const { database, store } = await begun(false);
-    await commitUpTo(store, FIRST + 99);
-    await openOver(database, true);
-    await openOver(database, false);
-    const on = await openOver(database, true);
-    expect(on.accounts.coverage()).toEqual({ from: FIRST + 100, to: FIRST + 99, missingHeights: 100 });
-    await commitUpTo(on, LAST);
-    await build(on);
-    expect(await digestOf(on)).toBe(await builtAlong());
   });
 
   it('keeps to a bound of what it remembers, however often it is switched off and on', async () => {
@@ -215,9 +163,9 @@ describe('the account index', () => {
     for (let height = FIRST; height < LAST - 4; height += 12) {
       // Nine heights with, then three without.
       await commitUpTo(store, height + 8);
-      store = await openOver(database, false);
+      store = await storeOver(database, false);
       await commitUpTo(store, height + 11);
-      store = await openOver(database, true);
+      store = await storeOver(database, true);
     }
     const record = await database.get(Buffer.of(0x04));
     // Sixteen ranges of two heights, and the checksum.
@@ -232,29 +180,24 @@ describe('the account index', () => {
   it('builds nothing of a height whose block is gone, or whose body holds no collection', async () => {
     const { database, store } = await begun(false);
     await commitUpTo(store, LAST);
-    const at = (prefix: number, height: number, rest: number[] = []): Buffer => {
-      const key = Buffer.from([prefix, 0, 0, 0, 0, 0, 0, 0, 0, ...rest]);
-      key.writeUInt32BE(height, 5);
-      return key;
-    };
     const change = async (key: Buffer, value: Buffer | undefined): Promise<void> => {
       const batch = database.batch();
       if (value === undefined) batch.del(key);
       else batch.put(key, value);
       await batch.write();
     };
-    const on = await openOver(database, true);
+    const on = await storeOver(database, true);
     const { height } = chain.findLast(({ collections }) =>
       collections.some(({ encoded }) => encoded.length > 0),
     )!.block;
-    const record = (await database.get(at(0x10, height)))!;
-    await change(at(0x10, height), undefined);
+    const record = (await database.get(keyOf(0x10, height)))!;
+    await change(keyOf(0x10, height), undefined);
     await expect(on.accounts.extend()).rejects.toMatchObject({
       ...{ kind: 'corrupt', height },
       damage: `block record of height ${height}: it is missing`,
     });
-    await change(at(0x10, height), record);
-    const bodyKey = at(0x11, height, [0, 0, 0, 0]);
+    await change(keyOf(0x10, height), record);
+    const bodyKey = keyOf(0x11, height, 0);
     const body = (await database.get(bodyKey))!;
     await change(bodyKey, sealed(bodyKey, Buffer.alloc(body.length - 4, 0xff)));
     await expect(on.accounts.extend()).rejects.toMatchObject({
@@ -296,7 +239,7 @@ describe('the account index', () => {
   it.each([true, false, undefined])('is forgotten without a trace (opened with %s)', async (isOn) => {
     const { database, store: first } = await begun(true);
     await commitUpTo(first, LAST);
-    const store = await openOver(database, isOn);
+    const store = await storeOver(database, isOn);
     let entries = 0;
     for await (const [key] of store.entries()) if (key[0] === 0x23) entries += 1;
     expect(entries).toBeGreaterThan(100);
@@ -305,7 +248,7 @@ describe('the account index', () => {
     expect(store.latestIndexedHeight()).toBe(LAST);
     expect(await digestOf(store)).toBe(await bare());
     expect(await store.forgetAccounts()).toBeUndefined();
-    const again = await openOver(database, true);
+    const again = await storeOver(database, true);
     expect(again.accounts.coverage()).toMatchObject({ missingHeights: HEIGHTS });
     await build(again);
     expect(await digestOf(again)).toBe(await builtAlong());
@@ -322,7 +265,7 @@ describe('the account index', () => {
           database.writes < last ? Promise.resolve() : Promise.reject(new Crash());
         await expect(store.forgetAccounts()).rejects.toBeInstanceOf(Crash);
         database.beforeWrite = () => Promise.resolve();
-        const next = await openOver(database, isOn);
+        const next = await storeOver(database, isOn);
         await expectTrue(next);
         if (isOn === true) {
           await build(next);
@@ -338,7 +281,7 @@ describe('the account index', () => {
     const { database, store } = await begun(false);
     await commitUpTo(store, LAST - 50);
     await store.commit({ blocks: blocksUpTo(LAST - 20, LAST), latestIndexedHeight: LAST - 50 });
-    const on = await openOver(database, true);
+    const on = await storeOver(database, true);
     let goOn = (): void => undefined;
     database.beforeWrite = () => new Promise((resolve) => (goOn = resolve));
     const step = on.accounts.extend();
@@ -356,7 +299,7 @@ describe('the account index', () => {
     const { database, store } = await begun(false);
     await commitUpTo(store, LAST);
     for (const target of [LAST - 1, LAST - 60, LAST - 200]) {
-      const on = await openOver(database, true);
+      const on = await storeOver(database, true);
       const damages: unknown[] = [];
       on.onDamage((damage) => damages.push(damage));
       await Promise.all([on.accounts.extend(), on.rewind(target)]);
@@ -372,10 +315,10 @@ describe('the account index', () => {
 
   it('covers a range that is published while a step is under way', async () => {
     const database = new MemoryDatabase();
-    const off = await openOver(database, false);
+    const off = await storeOver(database, false);
     await off.initialise(metaFrom(FIRST + 10));
     await off.commit({ blocks: blocksUpTo(FIRST + 10, LAST - 50), latestIndexedHeight: LAST - 50 });
-    const store = await openOver(database, true);
+    const store = await storeOver(database, true);
     await commitUpTo(store, LAST);
     const run = await store.ranges.run({ from: FIRST, to: FIRST + 9 });
     const entering = run.commit({ blocks: blocksUpTo(FIRST, FIRST + 9), latestIndexedHeight: FIRST + 9 });
@@ -415,7 +358,7 @@ describe('the account index', () => {
         let isOn = isOnAtFirst;
         const reopen = async (wanted: boolean | undefined): Promise<void> => {
           database.beforeWrite = () => Promise.resolve();
-          store = await openOver(database, wanted);
+          store = await storeOver(database, wanted);
           isOn = store.accounts.coverage() !== undefined;
         };
         for (const each of acts) {

@@ -2,11 +2,15 @@ import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { seededRandom } from '../../../src/runtime/random.js';
-import { repairStore, verifyStore } from '../../../src/storage/index.js';
-import type { VerifyReport } from '../../../src/storage/index.js';
 import { accountChain } from '../../support/accountChain.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { metaFrom, sealed, TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';
+import {
+  metaFrom,
+  repairAt,
+  sealed,
+  useStores,
+  verifyAt,
+  withRawDatabase,
+} from '../../support/storeDirectory.js';
 import { digestOf } from '../../support/storeDigest.js';
 
 const FIRST = 20;
@@ -14,9 +18,6 @@ const chain = accountChain(seededRandom(3), FIRST, 200);
 const LAST = FIRST + chain.length - 1;
 const COVERAGE = Buffer.of(0x04);
 const ENTRIES = { gte: Buffer.of(0x23), lt: Buffer.of(0x24) };
-
-const verify = (path: string): Promise<VerifyReport> =>
-  verifyStore({ path, chainId: TEST_CHAIN }, { logger: new RecordingLogger() });
 
 const heightOf = (key: Buffer): number => 0xffff_ffff - key.readUInt32BE(13);
 
@@ -46,12 +47,12 @@ describe('verify and repair of the account index', () => {
 
   it.each([0, 1, 2])('find nothing wrong after %i steps of building', async (steps) => {
     const path = await halfBuilt(steps);
-    const report = await verify(path);
+    const report = await verifyAt(path);
     expect(report.damages).toEqual([]);
     expect(report.pointers).toBeGreaterThan(0);
     // Nor after the index was switched off again.
     await (await open(path, { accounts: false })).close();
-    expect((await verify(path)).damages).toEqual([]);
+    expect((await verifyAt(path)).damages).toEqual([]);
   });
 
   it('tell an entry that is missing, one that is changed and one that nobody calls for', async () => {
@@ -69,7 +70,7 @@ describe('verify and repair of the account index', () => {
       await database.put(changed, sealed(changed, payload));
       await database.put(extra, sealed(extra, Buffer.from([1, 0, 0, 0, 0, 0, 0, 0, 9])));
     });
-    const { damages } = await verify(path);
+    const { damages } = await verifyAt(path);
     const told = damages.map(
       ({ height, kind, message }) => `${kind} ${height}: ${message.replace(/^.*: /, '')}`,
     );
@@ -80,8 +81,8 @@ describe('verify and repair of the account index', () => {
         `unexpected ${heightOf(extra)}: no block requires it`,
       ].sort(),
     );
-    await repairStore({ path, chainId: TEST_CHAIN, apply: true }, { logger: new RecordingLogger() });
-    expect((await verify(path)).damages).toEqual([]);
+    await repairAt(path);
+    expect((await verifyAt(path)).damages).toEqual([]);
     const store = await open(path, { accounts: true });
     expect(store.latestIndexedHeight()).toBe(LAST);
     expect(store.coverage()).toEqual([{ from: FIRST, to: LAST }]);
@@ -95,14 +96,14 @@ describe('verify and repair of the account index', () => {
     low.writeUInt32BE(0xffff_ffff - FIRST, 13);
     const payload = Buffer.from([1, 0, 0, 0, 0, 0, 0, 0, 9]);
     await withRawDatabase(path, (database) => database.put(low, sealed(low, payload)));
-    expect((await verify(path)).damages).toMatchObject([{ kind: 'unexpected', height: FIRST }]);
+    expect((await verifyAt(path)).damages).toMatchObject([{ kind: 'unexpected', height: FIRST }]);
     const bare = await freshPath();
     const store = await open(bare);
     await store.initialise(metaFrom(FIRST));
     await store.commit({ blocks: chain, latestIndexedHeight: LAST });
     await store.close();
     await withRawDatabase(bare, (database) => database.put(low, sealed(low, payload)));
-    expect((await verify(bare)).damages).toMatchObject([{ kind: 'unexpected', height: FIRST }]);
+    expect((await verifyAt(bare)).damages).toMatchObject([{ kind: 'unexpected', height: FIRST }]);
   });
 
   it('find nothing wrong after the index was forgotten, which gives its room back', async () => {
@@ -115,7 +116,7 @@ describe('verify and repair of the account index', () => {
     const store = await open(path);
     expect(await store.forgetAccounts()).toBeGreaterThan(100);
     await store.close();
-    expect((await verify(path)).damages).toEqual([]);
+    expect((await verifyAt(path)).damages).toEqual([]);
     expect(bytesOf()).toBeLessThan(before);
     const plain = await open(await freshPath());
     await plain.initialise(metaFrom(FIRST));
@@ -137,9 +138,9 @@ describe('verify and repair of the account index', () => {
       else await database.put(COVERAGE, stored);
     });
     await expect(open(path)).rejects.toMatchObject({ kind: 'corrupt' });
-    expect((await verify(path)).damages[0]).toMatchObject({ kind: 'store_record' });
-    await repairStore({ path, chainId: TEST_CHAIN, apply: true }, { logger: new RecordingLogger() });
-    expect((await verify(path)).damages).toEqual([]);
+    expect((await verifyAt(path)).damages[0]).toMatchObject({ kind: 'store_record' });
+    await repairAt(path);
+    expect((await verifyAt(path)).damages).toEqual([]);
     expect(await digestOf(await open(path))).toBe(await digestOf(plain));
   });
 });

@@ -1,11 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { silentLogger } from '../../../src/observability/index.js';
 import { systemClock } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
-import { verifyStore } from '../../../src/storage/index.js';
-import { makeBlock, makeChain, seededCollection } from '../../support/storeBlocks.js';
+import { makeChain, seededCollection } from '../../support/storeBlocks.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
-import { metaFrom, TEST_CHAIN, useStores } from '../../support/storeDirectory.js';
+import { metaFrom, useStores } from '../../support/storeDirectory.js';
 
 /** Ten blocks from height 100, every other one with a collection. */
 const chain = makeChain(
@@ -44,25 +42,6 @@ describe('a batch', () => {
   });
 });
 
-describe('a spork', () => {
-  const { open, freshPath, filled } = useStores();
-
-  it('whose parent the spork table confirms is taken, and verify agrees', async () => {
-    const path = await freshPath();
-    const store = await filled(chain.slice(0, 2), path);
-    const rootParentId = makeChain(300, [[]])[0]!.block.id;
-    const root = makeBlock(102, rootParentId, []);
-    const unconfirmed = { blocks: [root], latestIndexedHeight: 102 };
-    await expect(store.commit(unconfirmed)).rejects.toThrow('one of them is not on the finalized chain');
-    const spork = { rootHeight: 102, sporkId: 'bb', rootParentId };
-    await store.commit({ ...unconfirmed, spork });
-    await store.close();
-    const report = await verifyStore({ path, chainId: TEST_CHAIN }, { logger: silentLogger });
-    expect(report.damages).toEqual([]);
-    expect((await open(path)).meta()?.sporks.at(-1)).toEqual(spork);
-  });
-});
-
 describe('the record of a spork', () => {
   const { open, freshPath } = useStores();
 
@@ -89,19 +68,5 @@ describe('the record of a spork', () => {
       await store.close();
       expect((await open(path)).meta()?.sporks).toEqual([{ ...root, sporkId: 'bb' }]);
     }
-  });
-});
-
-describe('the stored bytes', () => {
-  const { open, freshPath } = useStores();
-
-  it('come out in key order', async () => {
-    const store = await open(await freshPath());
-    await store.initialise(metaFrom(100));
-    await store.commit({ blocks: chain, latestIndexedHeight: 109 });
-    const keys: Buffer[] = [];
-    for await (const [key] of store.entries()) keys.push(Buffer.from(key));
-    expect(keys.length).toBeGreaterThan(30);
-    expect(keys).toEqual(keys.toSorted((left, right) => Buffer.compare(left, right)));
   });
 });

@@ -1,13 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { WorkSignal } from '../../../src/jobqueue/index.js';
-import { silentLogger } from '../../../src/observability/index.js';
-import { systemClock } from '../../../src/runtime/index.js';
-import { BorderError, LevelIndexStore, StorageError } from '../../../src/storage/index.js';
+import { BorderError, StorageError } from '../../../src/storage/index.js';
 import type { BlockEntry, RangeStore } from '../../../src/storage/index.js';
 import { MemoryDatabase } from '../../support/memoryDatabase.js';
 import { blocksIn, commitThrough } from '../../support/ranges.js';
 import { makeChain, seededCollection } from '../../support/storeBlocks.js';
-import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
+import { metaFrom, storeOver } from '../../support/storeDirectory.js';
 import { digestOf } from '../../support/storeDigest.js';
 
 const forever = new AbortController().signal;
@@ -25,11 +23,7 @@ const chain = chainOf('g');
 /** A store from height 41 to 50, whose writes can be held back and counted. */
 async function liveStore(blocks = chain, accounts = false) {
   const database = new MemoryDatabase();
-  const store = await LevelIndexStore.over(
-    database,
-    { path: 'memory', chainId: TEST_CHAIN, accounts },
-    { logger: silentLogger, clock: systemClock },
-  );
+  const store = await storeOver(database, accounts);
   await store.initialise(metaFrom(LIVE, { sporks: metaFrom(1).sporks }));
   await store.commit({ blocks: blocksIn(blocks, { from: LIVE, to: 50 }), latestIndexedHeight: 50 });
   const runOf = (from: number, to: number): Promise<RangeStore> => store.ranges.run({ from, to });
@@ -60,11 +54,7 @@ async function liveStore(blocks = chain, accounts = false) {
 }
 
 async function wholeDigest(accounts: boolean, to = LAST): Promise<string> {
-  const store = await LevelIndexStore.over(
-    new MemoryDatabase(),
-    { path: 'memory', chainId: TEST_CHAIN, accounts },
-    { logger: silentLogger, clock: systemClock },
-  );
+  const store = await storeOver(new MemoryDatabase(), accounts);
   await store.initialise(metaFrom(1));
   await store.commit({ blocks: blocksIn(chain, { from: 1, to }), latestIndexedHeight: to });
   return digestOf(store);
@@ -116,18 +106,6 @@ describe('commits that come while a write is under way', () => {
     expect(told.sort()).toEqual(['live', 'range', 'range', 'range']);
     expect(store.latestIndexedHeight()).toBe(55);
     expect(store.ranges.open().map(({ next }) => next)).toEqual([6, 16, 26]);
-  });
-
-  it('of a large live batch and small ranges are one write as well', async () => {
-    const { duringWrite, runOf, store } = await liveStore();
-    const run = await runOf(31, 40);
-    const writes = await duringWrite(() => [
-      commitThrough(run, chain, 31),
-      commitThrough(store, chain, LAST),
-    ]);
-    expect(writes).toBe(1);
-    expect([store.latestIndexedHeight(), run.latestIndexedHeight()]).toEqual([LAST, 31]);
-    expect((await store.collectionsByHeight(LAST))?.length).toBe(chain.at(-1)?.collections.length);
   });
 
   it.each([false, true])(
@@ -197,20 +175,5 @@ describe('commits that come while a write is under way', () => {
     expect(writes).toBeGreaterThan(1);
     expect(writes).toBeLessThanOrEqual(4);
     expect(store.ranges.open().map(({ next }) => next)).toEqual([10, 20, 30, 40]);
-  });
-
-  it('are all refused when the write fails, and everything after them', async () => {
-    const { database, runOf, store } = await liveStore();
-    const runs = [await runOf(1, 10), await runOf(11, 20)];
-    database.beforeWrite = () => Promise.reject(new Error('the disk is gone'));
-    const before = database.writes;
-    const outcomes = await Promise.allSettled([
-      ...runs.map((run, index) => commitThrough(run, chain, 10 * index + 5)),
-      commitThrough(store, chain, 55),
-    ]);
-    expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected']);
-    await expect(commitThrough(runs[0]!, chain, 6)).rejects.toThrow('the disk is gone');
-    expect(database.writes).toBe(before);
-    expect(store.latestIndexedHeight()).toBe(50);
   });
 });

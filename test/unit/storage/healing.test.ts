@@ -2,16 +2,15 @@ import { existsSync } from 'node:fs';
 import { cp, lstat, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { systemClock } from '../../../src/runtime/index.js';
 import { seededRandom } from '../../../src/runtime/random.js';
-import { LevelIndexStore, rangesInWords } from '../../../src/storage/index.js';
-import type { Entry, FoundDamage } from '../../../src/storage/index.js';
+import { rangesInWords } from '../../../src/storage/index.js';
+import type { Entry, FoundDamage, LevelIndexStore } from '../../../src/storage/index.js';
 import { MemoryDatabase } from '../../support/memoryDatabase.js';
 import { commitThrough, heal } from '../../support/ranges.js';
 import { eventually } from '../../support/program.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { makeChain, seededCollection } from '../../support/storeBlocks.js';
-import { metaFrom, TEST_CHAIN, useStores } from '../../support/storeDirectory.js';
+import { keyOf, metaFrom, storeOver, useStores } from '../../support/storeDirectory.js';
 import { digestOf } from '../../support/storeDigest.js';
 
 const FIRST = 5;
@@ -25,14 +24,9 @@ const chain = makeChain(
 );
 const stored = chain.slice(0, -1);
 
-function openOver(database: MemoryDatabase): Promise<LevelIndexStore> {
-  const options = { path: '', chainId: TEST_CHAIN, accounts: true };
-  return LevelIndexStore.over(database, options, { clock: systemClock, logger: new RecordingLogger() });
-}
-
 async function filled() {
   const database = new MemoryDatabase();
-  const store = await openOver(database);
+  const store = await storeOver(database, true);
   await store.initialise(metaFrom(FIRST));
   await commitThrough(store, stored, LAST);
   return { database, store };
@@ -100,7 +94,7 @@ describe('a store with a damaged record', () => {
 
       // It is a hole for the next process, too, and the live range grows above it.
       await store.close();
-      const again = await openOver(database);
+      const again = await storeOver(database, true);
       expect(again.healing()).toEqual(only(height));
       await heal(again, stored);
       expect(again.healing()).toEqual([]);
@@ -115,7 +109,7 @@ describe('a store with a damaged record', () => {
     const { database, store } = await filled();
     const told: FoundDamage[] = [];
     store.onDamage((each) => told.push(each));
-    const body = Buffer.from([0x11, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0]);
+    const body = keyOf(0x11, 9, 0);
     const value = await database.get(body);
     if (value === undefined) expect.unreachable();
     await damage(database, [body, value], 3);

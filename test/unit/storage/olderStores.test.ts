@@ -1,10 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { silentLogger } from '../../../src/observability/index.js';
-import { verifyStore } from '../../../src/storage/index.js';
 import type { BackfillPlan } from '../../../src/storage/index.js';
 import { fixtureChain, olderStore } from '../../support/olderStores.js';
 import { commitThrough, fill, heal } from '../../support/ranges.js';
-import { rawEntries, TEST_CHAIN, useStores } from '../../support/storeDirectory.js';
+import { rawEntries, useStores, verifyAt } from '../../support/storeDirectory.js';
 
 const plan: BackfillPlan = { id: 1, from: 1, to: 4, order: 'newest', isPaused: false };
 
@@ -49,7 +47,6 @@ describe.each([1, 2] as const)('a store of version %i, of before there were rang
     expect(store.coverage()).toEqual([{ from: 1, to: 10 }]);
     expect(store.meta()?.schemaVersion).toBe(version);
     await store.close();
-    const { damages } = await verifyStore({ path, chainId: TEST_CHAIN }, { logger: silentLogger });
-    expect(damages).toEqual([]);
+    expect((await verifyAt(path)).damages).toEqual([]);
   });
 });

@@ -1,19 +1,21 @@
 import { describe, expect, it } from 'vitest';
 import type { IndexStore } from '../../../src/storage/index.js';
-import { verifyStore } from '../../../src/storage/index.js';
 import { HashedChain } from '../../support/hashedChain.js';
-import { fill } from '../../support/ranges.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { metaFrom, sealed, TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';
+import {
+  keyOf,
+  metaFrom,
+  sealed,
+  TEST_CHAIN,
+  useStores,
+  verifyAt,
+  withRawDatabase,
+} from '../../support/storeDirectory.js';
 
 const FIRST = 100;
 const chain = new HashedChain({ rootHeight: FIRST - 50, chainId: TEST_CHAIN });
-const logger = new RecordingLogger();
 const { freshPath, open } = useStores();
 
 const unproven = (store: IndexStore) => store.unproven?.();
-const verify = (path: string) => verifyStore({ path, chainId: TEST_CHAIN }, { logger });
-
 /** A store of the heights from FIRST to `to`, proven above `reportedTo`. */
 async function storeAt(path: string, reportedTo: number, to: number) {
   const store = await open(path);
@@ -28,13 +30,8 @@ async function storeAt(path: string, reportedTo: number, to: number) {
   return store;
 }
 
+/** What every store does with proofs: test/integration/storage/addedProofs.test.ts. */
 describe('a store with proofs', () => {
-  it('gives a block back with its proof, and one on the word of nodes without', async () => {
-    const store = await storeAt(await freshPath(), FIRST + 1, FIRST + 4);
-    expect((await store.blockByHeight(FIRST + 3))?.block).toEqual(chain.block(FIRST + 3));
-    expect((await store.blockByHeight(FIRST))?.block).toEqual(chain.block(FIRST, { isProven: false }));
-  });
-
   it('is one that an older program refuses, from the first proof on', async () => {
     const path = await freshPath();
     const store = await storeAt(path, FIRST + 2, FIRST + 2);
@@ -68,42 +65,6 @@ describe('a store with proofs', () => {
     ]);
   });
 
-  it('forgets them with their heights, and takes a proof when the height comes again', async () => {
-    const store = await storeAt(await freshPath(), FIRST + 2, FIRST + 4);
-    await store.rewind(FIRST);
-    expect(unproven(store)).toEqual([{ from: FIRST, to: FIRST }]);
-    await store.commit({ blocks: chain.entries(FIRST + 1, FIRST + 3), latestIndexedHeight: FIRST + 3 });
-    expect(unproven(store)).toEqual([{ from: FIRST, to: FIRST }]);
-  });
-
-  it('counts history that is filled in below by its own proofs', async () => {
-    const path = await freshPath();
-    const store = await storeAt(path, FIRST - 1, FIRST + 2);
-    expect(unproven(store)).toEqual([]);
-    await fill(store, chain.entries(FIRST - 10, FIRST - 6, { isProven: false }), {
-      from: FIRST - 10,
-      to: FIRST - 6,
-    });
-    await fill(store, chain.entries(FIRST - 5, FIRST - 1), { from: FIRST - 5, to: FIRST - 1 });
-    expect(unproven(store)).toEqual([{ from: FIRST - 10, to: FIRST - 6 }]);
-    await store.close();
-    expect(await verify(path)).toMatchObject({ damageCount: 0, heights: 13, proven: 8 });
-  });
-
-  it('keeps a bounded number of ranges where proven and unproven heights alternate, and calls none of these proven', async () => {
-    const store = await storeAt(await freshPath(), FIRST - 1, FIRST);
-    const last = FIRST + 600;
-    const blocks = Array.from({ length: last - FIRST }, (_, index) => index).flatMap((index) =>
-      chain.entries(FIRST + 1 + index, FIRST + 1 + index, { isProven: index % 2 === 0 }),
-    );
-    await store.commit({ blocks, latestIndexedHeight: last });
-    const ranges = unproven(store) ?? [];
-    expect(ranges.length).toBeLessThanOrEqual(256);
-    for (const { block } of blocks)
-      if (block.proof === undefined)
-        expect(ranges.some(({ from, to }) => block.height >= from && block.height <= to)).toBe(true);
-  });
-
   it.each([
     ['a bit of the proof is turned', 'turned', /does not hash to its id/],
     ['the proof is gone', 'gone', /its proof is missing/],
@@ -112,9 +73,7 @@ describe('a store with proofs', () => {
     await (await storeAt(path, FIRST - 1, FIRST + 3)).close();
     const height = FIRST + 2;
     await withRawDatabase(path, async (database) => {
-      const key = Buffer.alloc(9);
-      key[0] = 0x10;
-      key.writeBigUInt64BE(BigInt(height), 1);
+      const key = keyOf(0x10, height);
       const value = Buffer.from(await database.get(key));
       const count = value.readUInt32BE(4) - 0x8000_0000;
       const proofAt = 8 + 8 * count;
@@ -133,7 +92,7 @@ describe('a store with proofs', () => {
         await database.put(key, sealed(key, without));
       }
     });
-    const report = await verify(path);
+    const report = await verifyAt(path);
     expect(report.damages.map(({ message: each }) => each).join('\n')).toMatch(message);
     expect(report.lowestDamagedHeight).toBe(height);
   });

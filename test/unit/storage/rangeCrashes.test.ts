@@ -1,14 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { systemClock } from '../../../src/runtime/index.js';
-import { silentLogger } from '../../../src/observability/index.js';
-import { LevelIndexStore } from '../../../src/storage/index.js';
-import type { HeightRange } from '../../../src/storage/index.js';
+import type { HeightRange, LevelIndexStore } from '../../../src/storage/index.js';
 import { Crash, CrashingDatabase } from '../../support/crashingDatabase.js';
 import { MemoryDatabase } from '../../support/memoryDatabase.js';
 import { blocksIn, commitThrough, heal } from '../../support/ranges.js';
 import { makeChain, seededCollection } from '../../support/storeBlocks.js';
-import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
+import { metaFrom, storeOver } from '../../support/storeDirectory.js';
 import { digestOf } from '../../support/storeDigest.js';
 
 const LIVE = 41;
@@ -94,11 +91,7 @@ class Play {
 
   async #open(): Promise<LevelIndexStore> {
     this.#database = new CrashingDatabase(this.#disk);
-    this.#store = await LevelIndexStore.over(
-      this.#database.database,
-      { path: 'memory', chainId: TEST_CHAIN, accounts: this.#hasAccounts },
-      { logger: silentLogger, clock: systemClock },
-    );
+    this.#store = await storeOver(this.#database.database, this.#hasAccounts);
     return this.#store;
   }
 
@@ -188,11 +181,7 @@ function isCovered(store: LevelIndexStore, range: HeightRange): boolean {
 }
 
 async function straightDigest(hasAccounts: boolean): Promise<string> {
-  const store = await LevelIndexStore.over(
-    new MemoryDatabase(),
-    { path: 'memory', chainId: TEST_CHAIN, accounts: hasAccounts },
-    { logger: silentLogger, clock: systemClock },
-  );
+  const store = await storeOver(new MemoryDatabase(), hasAccounts);
   await store.initialise(metaFrom(1));
   await store.commit({ blocks: chain, latestIndexedHeight: LAST });
   return digestOf(store);

@@ -1,10 +1,16 @@
 import { describe, expect, it } from 'vitest';
-import { BorderError, verifyStore } from '../../../src/storage/index.js';
+import { BorderError, rangesInWords } from '../../../src/storage/index.js';
 import type { BackfillPlan, LevelIndexStore } from '../../../src/storage/index.js';
 import { blocksIn, commitThrough, fill, heal } from '../../support/ranges.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
 import { makeChain, makeCollection, makeTransaction, seededCollection } from '../../support/storeBlocks.js';
-import { metaFrom, sealed, TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';
+import {
+  keyOf,
+  metaFrom,
+  sealed,
+  useStores,
+  verifyAt,
+  withRawDatabase,
+} from '../../support/storeDirectory.js';
 import { digestOf } from '../../support/storeDigest.js';
 
 const FIRST = 1;
@@ -27,56 +33,15 @@ const plan = (from: number, to: number, changed: Partial<BackfillPlan> = {}): Ba
 });
 
 const { freshPath, filled, open } = useStores();
-const logger = new RecordingLogger();
 
 const liveStore = (path?: string): Promise<LevelIndexStore> =>
   filled(blocksIn(chain, { from: LIVE, to: LAST }), path);
 
-async function wholeDigest(accounts?: boolean): Promise<string> {
-  const store = await open(await freshPath(), accounts === undefined ? {} : { accounts });
-  await store.initialise(metaFrom(FIRST));
-  await store.commit({ blocks: chain, latestIndexedHeight: LAST });
-  return digestOf(store);
-}
-
-const SPORK = { rootHeight: FIRST, sporkId: 'aa' };
-
 async function expectSound(path: string): Promise<void> {
-  const { damages } = await verifyStore({ path, chainId: TEST_CHAIN }, { logger });
-  expect(damages).toEqual([]);
+  expect((await verifyAt(path)).damages).toEqual([]);
 }
 
 describe('a range', () => {
-  it.each([true, undefined])(
-    'that touches the live one becomes part of it, byte for byte (accounts: %s)',
-    async (accounts) => {
-      const path = await freshPath();
-      const store = await open(path, accounts === undefined ? {} : { accounts });
-      await store.initialise(metaFrom(LIVE, { sporks: [SPORK] }));
-      await commitThrough(store, chain, LAST);
-      await store.ranges.change({ plans: [plan(0, 100)] });
-      for (const [from, to] of [
-        [11, 20],
-        [31, 40],
-        [1, 10],
-        [21, 30],
-      ] as const) {
-        await fill(store, chain, { from, to });
-        await store.accounts.extend();
-      }
-      expect(store.coverage()).toEqual([{ from: FIRST, to: LAST }]);
-      // Height 0 is still planned.
-      expect(store.ranges.plans()).toHaveLength(1);
-      await store.ranges.change({ plans: [] });
-      expect(await digestOf(store)).toBe(await wholeDigest(accounts));
-      if (accounts === true) {
-        expect(store.accounts.coverage()).toEqual({ from: FIRST, to: LAST, missingHeights: 0 });
-      }
-      await store.close();
-      await expectSound(path);
-    },
-  );
-
   it('is compared with a neighbour that was published while it was filled', async () => {
     const store = await liveStore();
     // It begins lower, so each of its blocks has another id.
@@ -95,17 +60,6 @@ describe('a range', () => {
     expect(upper.latestIndexedHeight()).toBe(29);
   });
 
-  it('that is dropped leaves nothing', async () => {
-    const store = await liveStore();
-    const before = await digestOf(store);
-    const run = await store.ranges.run({ from: 1, to: 40 });
-    await commitThrough(run, chain, 30);
-    await run.commit({ blocks: [chain[35]!], latestIndexedHeight: 30 });
-    await store.ranges.change({ dropped: [{ from: 1, to: 40 }] });
-    expect(await digestOf(store)).toBe(before);
-    await expect(commitThrough(run, chain, 31)).rejects.toThrow('over');
-  });
-
   /** Of a range from 11 to 20, all up to 15 and 17 is durable, and the block record of one height is damaged. */
   async function withDamageAt(height: number) {
     const path = await freshPath();
@@ -115,9 +69,7 @@ describe('a range', () => {
     await commitThrough(run, chain, 15);
     await run.commit({ blocks: [chain[16]!], latestIndexedHeight: 15 });
     await first.close();
-    const key = Buffer.alloc(9);
-    key.writeUInt8(0x10);
-    key.writeUInt8(height, 8);
+    const key = keyOf(0x10, height);
     await withRawDatabase(path, (database) => database.put(key, sealed(key, Buffer.of(0))));
     return { before, path, store: await open(path) };
   }
@@ -238,41 +190,19 @@ describe('a rewind', () => {
   });
 
   it.each([
-    [
-      40,
-      [
-        [5, 10],
-        [21, 30],
-      ],
-      [1, 30],
-    ],
-    [
-      30,
-      [
-        [5, 10],
-        [21, 30],
-      ],
-      [1, 30],
-    ],
-    [
-      25,
-      [
-        [5, 10],
-        [21, 25],
-      ],
-      [1, 25],
-    ],
-    [15, [[5, 10]], [1, 10]],
-    [7, [[5, 7]], [1, 7]],
-  ] as const)('to height %i makes the range there the live one', async (height, ranges, [from, to]) => {
+    [40, '5 to 10 and 21 to 30', 30],
+    [30, '5 to 10 and 21 to 30', 30],
+    [25, '5 to 10 and 21 to 25', 25],
+    [15, '5 to 10', 10],
+    [7, '5 to 7', 7],
+  ])('to height %i makes the range there the live one: %s', async (height, ranges, top) => {
     const path = await freshPath();
     const store = await manyRanges(path);
     await store.rewind(height);
-    expect(store.coverage()).toEqual(ranges.map(([low, high]) => ({ from: low, to: high })));
-    expect(store.latestIndexedHeight()).toBe(ranges.at(-1)?.[1]);
-    expect(store.latestBlock()?.height).toBe(ranges.at(-1)?.[1]);
+    expect(rangesInWords(store.coverage())).toBe(ranges);
+    expect([store.latestIndexedHeight(), store.latestBlock()?.height]).toEqual([top, top]);
     expect(store.ranges.open()).toMatchObject([{ from: 1, to: 3, next: 3 }]);
-    expect(store.ranges.plans()).toEqual([plan(from, to)]);
+    expect(store.ranges.plans()).toEqual([plan(1, top)]);
     await store.close();
     await expectSound(path);
     const again = await open(path, { accounts: true });
@@ -295,8 +225,7 @@ describe('verify of ranges', () => {
     await commitThrough(run, chain, 24);
     await run.commit({ blocks: [chain[26]!], latestIndexedHeight: 24 });
     await store.close();
-    const look = () => verifyStore({ path, chainId: TEST_CHAIN }, { logger });
-    expect(await look()).toMatchObject({
+    expect(await verifyAt(path)).toMatchObject({
       damageCount: 0,
       range: { from: 11, to: LAST },
       ranges: [
@@ -305,14 +234,13 @@ describe('verify of ranges', () => {
         { kind: 'live', from: LIVE, to: LAST, blocks: LAST - LIVE + 1, damaged: [] },
       ],
     });
-    const blockKey = (height: number): Buffer =>
-      Buffer.from(`10${height.toString(16).padStart(16, '0')}`, 'hex');
+    const blockKey = (height: number): Buffer => keyOf(0x10, height);
     await withRawDatabase(path, async (database) => {
       const stray = await database.get(blockKey(12));
       for (const height of [15, 22, 50]) await database.del(blockKey(height));
       await database.put(blockKey(35), stray);
     });
-    const damaged = await look();
+    const damaged = await verifyAt(path);
     expect(damaged.ranges.map(({ damaged: heights }) => heights)).toEqual([
       [{ from: 15, to: 15 }],
       [{ from: 22, to: 22 }],

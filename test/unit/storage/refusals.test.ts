@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { mkdir, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { StorageError, storageErrorFrom } from '../../../src/storage/index.js';
@@ -12,7 +12,14 @@ import {
   seededCollection,
   transactionIdsOf,
 } from '../../support/storeBlocks.js';
-import { metaFrom, rawEntries, sealed, useStores, withRawDatabase } from '../../support/storeDirectory.js';
+import {
+  keyOf,
+  metaFrom,
+  rawEntries,
+  sealed,
+  useStores,
+  withRawDatabase,
+} from '../../support/storeDirectory.js';
 
 const chain = makeChain(100, [
   [],
@@ -54,17 +61,6 @@ describe('a store is not opened', () => {
     expect((await open(path)).latestIndexedHeight()).toBe(103);
   });
 
-  it('for another chain', async () => {
-    const path = await closedStore(chain);
-    await expect(open(path, { chainId: 'flow-mainnet' })).rejects.toMatchObject({
-      name: 'OperatorError',
-      exit: 'foreign',
-      message: expect.stringContaining('belongs to chain flow-localnet, not to flow-mainnet') as string,
-    });
-    // A refusal leaves no lock behind.
-    expect((await open(path)).latestIndexedHeight()).toBe(103);
-  });
-
   it('for a newer schema, whatever else its meta record holds', async () => {
     const path = await closedStore(chain);
     const meta = Buffer.from('{"schemaVersion":99,"chainId":"flow-localnet","sporks":"moved elsewhere"}');
@@ -93,23 +89,6 @@ describe('a store is not opened', () => {
     expect(await rawEntries(path)).toHaveLength(1);
   });
 
-  it('when its CURRENT file is lost, and its tables are left alone', async () => {
-    const path = await closedStore(chain);
-    await rm(join(path, 'CURRENT'));
-    const before = await readdir(path);
-    await expect(open(path)).rejects.toMatchObject({ kind: 'corrupt' });
-    expect(await readdir(path)).toEqual(before);
-  });
-
-  it.each(['table', 'manifest'])('when a %s file is lost or emptied', async (kind) => {
-    const path = await closedStore(chain);
-    const pattern = kind === 'table' ? /\.ldb$/ : /^MANIFEST/;
-    for (const name of await readdir(path)) if (pattern.test(name)) await rm(join(path, name));
-    await expect(open(path)).rejects.toMatchObject({
-      kind: expect.stringMatching(/^(corrupt|io)$/) as string,
-    });
-  });
-
   it('where there is none, by a command that only reads', async () => {
     const path = await freshPath();
     await expect(open(path, { create: false })).rejects.toMatchObject({ kind: 'missing', exit: 'storage' });
@@ -128,11 +107,7 @@ describe('a store is not opened', () => {
   it.each<[string, Buffer, RegExp]>([
     ['meta', Buffer.of(1), /meta record: its checksum/],
     ['progress', Buffer.of(2), /progress record: its checksum/],
-    [
-      'the block at the watermark',
-      Buffer.from('100000000000000067', 'hex'),
-      /block record of height 103: its checksum/,
-    ],
+    ['the block at the watermark', keyOf(0x10, 103), /block record of height 103: its checksum/],
   ])('when a record is damaged or missing: %s', async (_, key, message) => {
     const path = await closedStore(chain);
     await withRawDatabase(path, async (database) => {
@@ -203,7 +178,7 @@ describe('damaged records are never served', () => {
   it('a body that lost a chunk', async () => {
     const big = makeCollection([makeTransaction('big', 400 * 1024)]);
     const path = await closedStore(makeChain(1, [[big], []]));
-    await withRawDatabase(path, (database) => database.del(Buffer.from('11000000000000000100000003', 'hex')));
+    await withRawDatabase(path, (database) => database.del(keyOf(0x11, 1, 3)));
     const store = await open(path);
     await expect(store.collection(big.id)).rejects.toMatchObject({ kind: 'corrupt', height: 1 });
   });
@@ -312,12 +287,5 @@ describe('a damaged write-ahead log', () => {
     expect(logger.messages()).toContain(
       'the write-ahead log was damaged: what could not be read has been dropped',
     );
-  });
-
-  it('does not exist after a clean stop', async () => {
-    const path = await closedStore(chain);
-    for (const name of await readdir(path)) {
-      if (name.endsWith('.log')) expect((await stat(join(path, name))).size).toBe(0);
-    }
   });
 });

@@ -3,12 +3,17 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { seededRandom } from '../../../src/runtime/random.js';
-import { repairStore, verifyStore } from '../../../src/storage/index.js';
 import { evidenceOf } from '../../support/committeeEvidence.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
 import { commitThrough, fill, heal } from '../../support/ranges.js';
 import { makeChain, seededCollection } from '../../support/storeBlocks.js';
-import { sealed, TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';
+import {
+  keyOf,
+  repairAt,
+  sealed,
+  useStores,
+  verifyAt,
+  withRawDatabase,
+} from '../../support/storeDirectory.js';
 import { digestOf } from '../../support/storeDigest.js';
 
 const FIRST = 1;
@@ -22,7 +27,6 @@ const chain = makeChain(
   Array.from({ length: LAST }, (_, index) => [seededCollection(`r${index}`, 1 + (index % 4), 1500)]),
 );
 
-const logger = new RecordingLogger();
 const { freshPath, filled, open, closedStore } = useStores();
 
 /** Bytes of a file that are damaged, one at a time. */
@@ -79,7 +83,7 @@ async function expectWhole(path: string): Promise<boolean> {
   expect(store.coverage()).toEqual([{ from: FIRST, to: LAST }]);
   expect(store.meta()?.schemaVersion).toBe(1);
   await store.close();
-  return (await verifyStore({ path, chainId: TEST_CHAIN }, { logger })).damageCount === 0;
+  return (await verifyAt(path)).damageCount === 0;
 }
 
 type Outcome = 'refused' | 'healed' | 'opened';
@@ -104,16 +108,15 @@ async function expectMendable(path: string): Promise<{ outcome: Outcome; waterma
 }
 
 async function expectRepaired(path: string): Promise<number> {
-  const options = { path, chainId: TEST_CHAIN };
-  expect((await verifyStore(options, { logger })).damageCount).toBeGreaterThan(0);
+  expect((await verifyAt(path)).damageCount).toBeGreaterThan(0);
   const before = await readdir(path);
-  const plan = await repairStore({ ...options, apply: false }, { logger });
+  const plan = await repairAt(path, { apply: false });
   const kept = (names: string[]) => names.filter((name) => /ldb|MANIFEST/.test(name));
   expect(kept(await readdir(path))).toEqual(kept(before));
-  const report = await repairStore({ ...options, apply: true }, { logger });
+  const report = await repairAt(path);
   expect(report).toEqual({ ...plan, applied: true });
   expect(await readdir(dirname(path))).toEqual(['store']);
-  expect(await verifyStore(options, { logger })).toMatchObject({ damageCount: 0 });
+  expect(await verifyAt(path)).toMatchObject({ damageCount: 0 });
   const watermark = await expectSound(path);
   expect(report.keptThrough).toBe(watermark);
   return watermark;
@@ -229,23 +232,19 @@ describe('a damaged file of the database', () => {
 }, 120_000);
 
 describe('repair', () => {
-  const options = (path: string) => ({ path, chainId: TEST_CHAIN, apply: true });
-
   it('has nothing to do in a sound store', async () => {
     const path = await closedStore(chain);
-    expect(await repairStore(options(path), { logger })).toMatchObject({ damageCount: 0, applied: false });
+    expect(await repairAt(path)).toMatchObject({ damageCount: 0, applied: false });
     expect(await expectSound(path)).toBe(LAST);
   });
 
   it('keeps what is below and above a damaged record, and a lost one, and plans both', async () => {
     const path = await closedStore(chain);
     await withRawDatabase(path, async (database) => {
-      const [key, value] = (
-        await database.iterator({ gte: Buffer.from('110000000000000028', 'hex'), limit: 1 }).all()
-      )[0]!;
+      const [key, value] = (await database.iterator({ gte: keyOf(0x11, 40), limit: 1 }).all())[0]!;
       value[3]! ^= 1;
       await database.put(key, value);
-      await database.del(Buffer.from('100000000000000032', 'hex'));
+      await database.del(keyOf(0x10, 50));
     });
     const [below, between, above] = [
       { from: FIRST, to: 39 },
@@ -256,7 +255,7 @@ describe('repair', () => {
       { from: 40, to: 40 },
       { from: 50, to: 50 },
     ];
-    expect(await repairStore(options(path), { logger })).toMatchObject({
+    expect(await repairAt(path)).toMatchObject({
       ...{ keptThrough: LAST, applied: true, holes },
       kept: [below, between, above],
     });
@@ -278,7 +277,7 @@ describe('repair', () => {
         if (index % 7 === 2) await database.put(Buffer.concat([key, key]), value);
       }
     });
-    expect(await repairStore(options(path), { logger })).toMatchObject({
+    expect(await repairAt(path)).toMatchObject({
       ...{ keptThrough: LAST, applied: true, holes: [] },
     });
     const store = await open(path);
@@ -301,7 +300,7 @@ describe('repair', () => {
       for (const [key] of await database.iterator(range).all()) await database.put(key, Buffer.from('none'));
     });
     await expect(open(path)).rejects.toMatchObject({ kind: 'corrupt' });
-    const report = await repairStore(options(path), { logger });
+    const report = await repairAt(path);
     expect(report.keptThrough).toBe(LAST);
     const repaired = await open(path);
     expect(repaired.coverage()).toContainEqual({ from: 41, to: LAST });
@@ -322,7 +321,7 @@ describe('repair', () => {
       expect(keys).toHaveLength(2);
       await database.put(keys[1]!, Buffer.from('none'));
     });
-    expect(await repairStore(options(path), { logger })).toMatchObject({
+    expect(await repairAt(path)).toMatchObject({
       ...{ damageCount: 1, applied: true, keptThrough: LAST, holes: [] },
     });
     expect(await expectWhole(path)).toBe(true);
@@ -332,10 +331,10 @@ describe('repair', () => {
   it('makes a lost progress record anew, and gives up without a meta record', async () => {
     const path = await closedStore(chain);
     await withRawDatabase(path, (database) => database.del(Buffer.of(2)));
-    await repairStore(options(path), { logger });
+    await repairAt(path);
     expect(await expectSound(path)).toBe(LAST);
     await withRawDatabase(path, (database) => database.del(Buffer.of(1)));
-    await expect(repairStore(options(path), { logger })).rejects.toMatchObject({
+    await expect(repairAt(path)).rejects.toMatchObject({
       kind: 'corrupt',
       message: expect.stringMatching(/cannot be repaired.*meta record.*start again/s) as string,
     });
@@ -351,13 +350,11 @@ describe('repair', () => {
     const key = Buffer.of(1);
     const meta = (await withRawDatabase(path, (database) => database.get(key))).subarray(0, -4);
     await withRawDatabase(path, (database) => database.put(key, Buffer.concat([meta, Buffer.alloc(4)])));
-    await expect(repairStore(options(path), { logger })).rejects.toMatchObject(
-      cannotBeRepaired('its meta record is lost'),
-    );
+    await expect(repairAt(path)).rejects.toMatchObject(cannotBeRepaired('its meta record is lost'));
     const { sporks, ...others } = JSON.parse(meta.toString()) as { sporks: unknown[] };
     const twice = Buffer.from(JSON.stringify({ ...others, sporks: [...sporks, ...sporks] }));
     await withRawDatabase(path, (database) => database.put(key, sealed(key, twice)));
-    await expect(repairStore(options(path), { logger })).rejects.toMatchObject(
+    await expect(repairAt(path)).rejects.toMatchObject(
       cannotBeRepaired('meta record: its sporks do not ascend'),
     );
     expect(await readdir(dirname(path))).toEqual(['store']);
@@ -365,8 +362,8 @@ describe('repair', () => {
 
   it('plans its first height when that is lost', async () => {
     const path = await closedStore(chain);
-    await withRawDatabase(path, (database) => database.del(Buffer.from('100000000000000001', 'hex')));
-    expect(await repairStore(options(path), { logger })).toMatchObject({
+    await withRawDatabase(path, (database) => database.del(keyOf(0x10, 1)));
+    expect(await repairAt(path)).toMatchObject({
       ...{ keptThrough: LAST, applied: true, holes: [{ from: 1, to: 1 }] },
     });
     expect(await expectSound(path)).toBe(LAST);
@@ -375,7 +372,7 @@ describe('repair', () => {
   it('keeps nothing but the store itself when every block is lost', async () => {
     const path = await closedStore(chain);
     await withRawDatabase(path, (database) => database.clear({ gte: Buffer.of(0x10), lt: Buffer.of(0x11) }));
-    expect(await repairStore(options(path), { logger })).toMatchObject({
+    expect(await repairAt(path)).toMatchObject({
       ...{ keptThrough: 0, applied: true, kept: [], holes: [] },
     });
     expect((await open(path)).latestIndexedHeight()).toBe(0);
@@ -386,31 +383,29 @@ describe('repair', () => {
     await rm(join(path, 'CURRENT'));
     const before = await readdir(path);
     const signal = AbortSignal.abort();
-    await expect(repairStore(options(path), { logger, signal })).rejects.toMatchObject({
+    await expect(repairAt(path, { signal })).rejects.toMatchObject({
       name: 'AbortError',
     });
     expect(await readdir(dirname(path))).toEqual(['store']);
     expect((await readdir(path)).filter((name) => !/^LO[CG]/.test(name))).toEqual(
       before.filter((name) => !/^LO[CG]/.test(name)),
     );
-    await repairStore(options(path), { logger, signal: new AbortController().signal });
+    await repairAt(path, { signal: new AbortController().signal });
     expect(await expectSound(path)).toBe(LAST);
   });
 
   it('refuses a path that cannot be one', async () => {
     const file = await freshPath();
     await writeFile(file, '');
-    await expect(repairStore(options(join(file, 'below')), { logger })).rejects.toMatchObject({ kind: 'io' });
+    await expect(repairAt(join(file, 'below'))).rejects.toMatchObject({ kind: 'io' });
   });
 
   it('refuses a store in use, and another chain', async () => {
     const path = await closedStore(chain);
     const store = await open(path);
-    await expect(repairStore(options(path), { logger })).rejects.toMatchObject({ kind: 'locked' });
+    await expect(repairAt(path)).rejects.toMatchObject({ kind: 'locked' });
     await store.close();
-    await expect(
-      repairStore({ path, chainId: 'flow-mainnet', apply: true }, { logger }),
-    ).rejects.toMatchObject({ exit: 'foreign' });
+    await expect(repairAt(path, { chainId: 'flow-mainnet' })).rejects.toMatchObject({ exit: 'foreign' });
   });
 
   it('that was cut short is asked for again, and done', async () => {
@@ -423,11 +418,11 @@ describe('repair', () => {
       kind: 'corrupt',
       message: expect.stringContaining('"repair --yes" again') as string,
     });
-    await repairStore(options(path), { logger });
+    await repairAt(path);
     expect(await expectSound(path)).toBe(LAST);
     // And as it is before the damaged one is removed.
     await mkdir(`${path}.damaged`);
-    await repairStore(options(path), { logger });
+    await repairAt(path);
     expect(await readdir(dirname(path))).toEqual(['store']);
     expect(await expectSound(path)).toBe(LAST);
   });

@@ -1,9 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { VerifiedCollection } from '../../../src/flow/index.js';
-import { verifyStore } from '../../../src/storage/index.js';
 import { makeChain, makeCollection, makeTransaction, seededCollection } from '../../support/storeBlocks.js';
-import { metaFrom, sealed, TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';
+import { metaFrom, sealed, useStores, verifyAt, withRawDatabase } from '../../support/storeDirectory.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { digestOf } from '../../support/storeDigest.js';
 
@@ -100,11 +99,7 @@ describe('rewind', () => {
           expect(store.latestIndexedHeight()).toBe(11);
           expect(await digestOf(store)).toBe(reference);
           await store.close();
-          expect(
-            await verifyStore({ path: damagedPath, chainId: TEST_CHAIN }, { logger: new RecordingLogger() }),
-          ).toMatchObject({
-            damageCount: 0,
-          });
+          expect(await verifyAt(damagedPath)).toMatchObject({ damageCount: 0 });
         },
       ),
       { numRuns: 10 },

@@ -1,10 +1,17 @@
 import { describe, expect, it } from 'vitest';
-import { silentLogger } from '../../../src/observability/index.js';
-import { rangesInWords, repairStore, verifiedBlock, verifyStore } from '../../../src/storage/index.js';
-import type { LevelIndexStore, VerifyReport } from '../../../src/storage/index.js';
+import { rangesInWords, verifiedBlock } from '../../../src/storage/index.js';
+import type { LevelIndexStore } from '../../../src/storage/index.js';
 import { identifierBytes, toAddress, VerificationMemory } from '../../../src/flow/index.js';
 import { makeChain, seededCollection, transactionIdsOf } from '../../support/storeBlocks.js';
-import { sealed, TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';
+import {
+  keyOf,
+  repairAt,
+  sealed,
+  TEST_CHAIN,
+  useStores,
+  verifyAt,
+  withRawDatabase,
+} from '../../support/storeDirectory.js';
 
 /** Records that match their checksums and say what no store of ours would: never served, and named by verify. */
 
@@ -26,9 +33,8 @@ const heightBytes = (height: number | bigint): Buffer => {
   bytes.writeBigUInt64BE(BigInt(height));
   return bytes;
 };
-const blockKey = (height: number): Buffer => Buffer.concat([Buffer.of(0x10), heightBytes(height)]);
-const bodyKey = (height: number, chunk: number): Buffer =>
-  Buffer.concat([Buffer.of(0x11), heightBytes(height), Buffer.of(0, 0, 0, chunk)]);
+const blockKey = (height: number): Buffer => keyOf(0x10, height);
+const bodyKey = (height: number, chunk: number): Buffer => keyOf(0x11, height, chunk);
 const u32 = (...values: number[]): Buffer => {
   const bytes = Buffer.alloc(4 * values.length);
   values.forEach((value, index) => bytes.writeUInt32BE(value, 4 * index));
@@ -52,12 +58,9 @@ async function storeWith(...changes: readonly (readonly [key: Buffer, payload: B
   return path;
 }
 
-const verify = (path: string): Promise<VerifyReport> =>
-  verifyStore({ path, chainId: TEST_CHAIN }, { logger: silentLogger });
-
 /** What verify says of a store. */
 async function saidOf(path: string): Promise<string> {
-  const { damages, damageCount } = await verify(path);
+  const { damages, damageCount } = await verifyAt(path);
   expect(damageCount).toBeGreaterThan(0);
   return damages.map(({ message }) => message).join('\n');
 }
@@ -112,7 +115,7 @@ describe('a block record that makes no sense', () => {
     const store = await open(path, { forRewind: true });
     await store.rewind(LAST);
     await store.close();
-    expect(await verify(path)).toMatchObject({ damageCount: 0, latestIndexedHeight: LAST });
+    expect(await verifyAt(path)).toMatchObject({ damageCount: 0, latestIndexedHeight: LAST });
   });
 });
 
@@ -301,10 +304,9 @@ describe('a pointer or body that makes no sense', () => {
       [bodyKey(101, 0), undefined],
     );
     expect(await saidOf(path)).toContain('heights 101 to 102 have no block record');
-    const part = { path, chainId: TEST_CHAIN, from: 103 };
-    expect(await verifyStore(part, { logger: silentLogger })).toMatchObject({ heights: 1 });
+    expect(await verifyAt(path, { from: 103 })).toMatchObject({ heights: 1 });
     const damaged = await storeWith([blockKey(102), u32(0)]);
-    expect(await verifyStore({ ...part, path: damaged }, { logger: silentLogger })).toMatchObject({
+    expect(await verifyAt(damaged, { from: 103 })).toMatchObject({
       heights: 1,
       damageCount: 0,
     });
@@ -313,7 +315,7 @@ describe('a pointer or body that makes no sense', () => {
 
 describe('the records of several ranges that make no sense', () => {
   const json = (content: unknown): Buffer => Buffer.from(JSON.stringify(content));
-  const openKey = (from: number): Buffer => Buffer.concat([Buffer.of(0x07), heightBytes(from)]);
+  const openKey = (from: number): Buffer => keyOf(0x07, from);
   const meta = { schemaVersion: 3, chainId: TEST_CHAIN, firstHeight: 100, createdBy: 'x', sporks: [] };
   const withRanges: readonly [Buffer, Buffer] = [META, json(meta)];
   const range = { to: 29, next: 20, failures: 0, sporks: [], hasAccounts: false, isDropped: false };
@@ -321,7 +323,7 @@ describe('the records of several ranges that make no sense', () => {
 
   it('are those of a store that opens, while they do', async () => {
     const path = await storeWith(withRanges, [openKey(20), json(range)], [PLANS, json([plan])]);
-    expect(await verify(path)).toMatchObject({ damageCount: 0 });
+    expect(await verifyAt(path)).toMatchObject({ damageCount: 0 });
     const store = await open(path);
     expect(store.ranges.open()).toMatchObject([{ from: 20, to: 29, next: 20, failures: 0 }]);
     expect(store.ranges.plans()).toEqual([plan]);
@@ -393,12 +395,9 @@ describe('the records of several ranges that make no sense', () => {
     for (const [words, ...records] of cases) {
       const path = await storeWith(withRanges, ...records);
       await expectRefused(path, `record of the ranges: ${words}`);
-      const repaired = await repairStore(
-        { path, chainId: TEST_CHAIN, apply: true },
-        { logger: silentLogger },
-      );
+      const repaired = await repairAt(path);
       expect(repaired.kept).toEqual([{ from: 100, to: LAST }]);
-      expect(await verify(path)).toMatchObject({ damageCount: 0 });
+      expect(await verifyAt(path)).toMatchObject({ damageCount: 0 });
       const store = await open(path);
       expect(store.ranges.open()).toEqual([]);
       await store.close();

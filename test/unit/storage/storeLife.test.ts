@@ -8,8 +8,10 @@ import { MemoryDatabase } from '../../support/memoryDatabase.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { makeBlock, makeChain, seededCollection, transactionIdsOf } from '../../support/storeBlocks.js';
 import {
+  keyOf,
   metaFrom,
   rawEntries,
+  storeOver,
   TEST_CHAIN,
   useStores,
   withRawDatabase,
@@ -98,17 +100,10 @@ describe('a write that fails', () => {
 });
 
 describe('batches', () => {
-  const openOverMemory = (database: MemoryDatabase, accounts: boolean): Promise<LevelIndexStore> =>
-    LevelIndexStore.over(
-      database,
-      { path: 'memory', chainId: TEST_CHAIN, accounts },
-      { logger: new RecordingLogger(), clock: systemClock },
-    );
-
   // The database keeps each until then, with all that is in it. `MemoryDatabase.close` looks as well.
   it('are all given back, whatever fails before, in or after a write', async () => {
     const database = new MemoryDatabase();
-    const store = await openOverMemory(database, false);
+    const store = await storeOver(database, false);
     await store.initialise(metaFrom(11));
     const blocks = makeChain(
       1,
@@ -149,7 +144,7 @@ describe('batches', () => {
     await store.close();
 
     database.beforeWrite = () => Promise.resolve();
-    const again = await openOverMemory(database, true);
+    const again = await storeOver(database, true);
     again.stage(blocks[16]!);
     await again.close();
     await expect(again.commit({ blocks: blocks.slice(16, 17), latestIndexedHeight: 17 })).rejects.toThrow(
@@ -336,9 +331,7 @@ describe('blocks above the watermark', () => {
     const store = await filled(chain.slice(0, 1), path);
     await store.commit({ blocks: [chain[2]!], latestIndexedHeight: 1 });
     await store.close();
-    await withRawDatabase(path, (database) =>
-      database.put(Buffer.from('100000000000000003', 'hex'), Buffer.alloc(9)),
-    );
+    await withRawDatabase(path, (database) => database.put(keyOf(0x10, 3), Buffer.alloc(9)));
     await expect(open(path)).rejects.toMatchObject({ kind: 'corrupt', height: 3 });
     const damaged = await open(path, { forRewind: true });
     await damaged.rewind(1);

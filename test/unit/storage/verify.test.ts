@@ -1,9 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { seededRandom } from '../../../src/runtime/random.js';
-import { verifyStore } from '../../../src/storage/index.js';
-import type { VerifyOptions, VerifyProgress, VerifyReport } from '../../../src/storage/index.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
+import type { VerifyProgress, VerifyReport } from '../../../src/storage/index.js';
 import {
   makeBlock,
   makeChain,
@@ -15,8 +13,8 @@ import {
   metaFrom,
   rawEntries,
   sealed,
-  TEST_CHAIN,
   useStores,
+  verifyAt,
   withRawDatabase,
 } from '../../support/storeDirectory.js';
 
@@ -32,13 +30,6 @@ const chain = makeChain(5, [
   [seededCollection('c', 3)],
 ]);
 
-const verify = (
-  path: string,
-  options: Partial<VerifyOptions> = {},
-  more: { signal?: AbortSignal; onProgress?: (progress: VerifyProgress) => void } = {},
-): Promise<VerifyReport> =>
-  verifyStore({ path, chainId: TEST_CHAIN, ...options }, { logger: new RecordingLogger(), ...more });
-
 const heightsIn = ({ damages }: VerifyReport): (number | undefined)[] => damages.map(({ height }) => height);
 
 describe('verify of a sound store', () => {
@@ -48,7 +39,7 @@ describe('verify of a sound store', () => {
     const path = await closedStore(chain);
     const collections = chain.flatMap((entry) => entry.collections);
     const transactions = collections.reduce((sum, { ranges }) => sum + ranges.length / 2, 0);
-    expect(await verify(path)).toEqual({
+    expect(await verifyAt(path)).toEqual({
       range: { from: 5, to: 10 },
       latestIndexedHeight: 10,
       heights: 6,
@@ -67,20 +58,20 @@ describe('verify of a sound store', () => {
 
   it('checks a part of the heights', async () => {
     const path = await closedStore(chain);
-    expect(await verify(path, { from: 7, to: 8 })).toMatchObject({
+    expect(await verifyAt(path, { from: 7, to: 8 })).toMatchObject({
       range: { from: 7, to: 8 },
       heights: 2,
       collections: 5,
       damageCount: 0,
     });
-    expect(await verify(path, { from: 10 })).toMatchObject({ range: { from: 10, to: 10 }, heights: 1 });
-    expect(await verify(path, { to: 5 })).toMatchObject({ range: { from: 5, to: 5 }, heights: 1 });
+    expect(await verifyAt(path, { from: 10 })).toMatchObject({ range: { from: 10, to: 10 }, heights: 1 });
+    expect(await verifyAt(path, { to: 5 })).toMatchObject({ range: { from: 5, to: 5 }, heights: 1 });
   });
 
   it('refuses heights outside the store', async () => {
     const path = await closedStore(chain);
     for (const range of [{ from: 4 }, { to: 11 }, { from: 8, to: 7 }]) {
-      await expect(verify(path, range)).rejects.toMatchObject({
+      await expect(verifyAt(path, range)).rejects.toMatchObject({
         exit: 'usage',
         message: expect.stringContaining('holds heights 5 to 10') as string,
       });
@@ -93,7 +84,7 @@ describe('verify of a sound store', () => {
     await store.initialise(metaFrom(5));
     await store.commit({ blocks: [chain[0]!, chain[3]!, chain[4]!], latestIndexedHeight: 5 });
     await store.close();
-    expect(await verify(path)).toMatchObject({
+    expect(await verifyAt(path)).toMatchObject({
       ...{ range: { from: 5, to: 9 }, heights: 3, damageCount: 0 },
       waiting: { blocks: 2, from: 8, to: 9 },
     });
@@ -102,23 +93,37 @@ describe('verify of a sound store', () => {
   it('takes an empty store, initialised or not, and a store from height 0', async () => {
     const path = await freshPath();
     await (await open(path)).close();
-    expect(await verify(path)).toMatchObject({ range: undefined, damageCount: 0 });
+    expect(await verifyAt(path)).toMatchObject({ range: undefined, damageCount: 0 });
     const store = await open(path);
     await store.initialise(metaFrom(0));
     await store.close();
-    expect(await verify(path)).toMatchObject({ range: undefined, latestIndexedHeight: -1, damageCount: 0 });
+    expect(await verifyAt(path)).toMatchObject({ range: undefined, latestIndexedHeight: -1, damageCount: 0 });
   });
+
+  it('finds nothing in one that was opened and closed many times, whatever compactions were cut short', async () => {
+    const long = makeChain(
+      1,
+      Array.from({ length: 12 }, (_, index) => [seededCollection(`c${index}`, 1 + (index % 4), 200)]),
+    );
+    const path = await closedStore([]);
+    for (const entry of long) {
+      const store = await open(path);
+      await store.commit({ blocks: [entry], latestIndexedHeight: entry.block.height });
+      await store.close();
+      expect((await verifyAt(path)).damages).toEqual([]);
+    }
+  }, 60_000);
 
   it('tells how far it is, and stops when told to', async () => {
     const path = await closedStore(chain);
     const seen: VerifyProgress[] = [];
-    await verify(path, {}, { onProgress: (progress) => seen.push(progress) });
+    await verifyAt(path, {}, { onProgress: (progress) => seen.push(progress) });
     expect(seen).toContainEqual({ phase: 'blocks', height: 7, from: 5, to: 10 });
     expect(seen.at(-1)).toMatchObject({ phase: 'pointers' });
     const controller = new AbortController();
-    const stopped = verify(path, {}, { signal: controller.signal, onProgress: () => controller.abort() });
+    const stopped = verifyAt(path, {}, { signal: controller.signal, onProgress: () => controller.abort() });
     await expect(stopped).rejects.toMatchObject({ name: 'AbortError' });
-    expect((await verify(path)).damageCount).toBe(0);
+    expect((await verifyAt(path)).damageCount).toBe(0);
   });
 });
 
@@ -144,7 +149,7 @@ describe('verify of a store with one byte changed', () => {
         if (inKey) await database.del(key);
         await database.put(inKey ? changed : key, inKey ? value : changed);
       });
-      const report = await verify(path);
+      const report = await verifyAt(path);
       await withRawDatabase(path, async (database) => {
         // The changed key may be that of another record, which then has to come back too.
         const other = entries.find(([known]) => known.equals(changed));
@@ -174,7 +179,7 @@ describe('verify of a store with one byte changed', () => {
     await fc.assert(fc.asyncProperty(fc.constantFrom(...entries), fc.boolean(), where, fc.nat(7), check), {
       numRuns: 10,
     });
-    expect((await verify(path)).damageCount).toBe(0);
+    expect((await verifyAt(path)).damageCount).toBe(0);
   }, 120_000);
 
   it('names it also when only that part of the heights is checked', async () => {
@@ -188,7 +193,7 @@ describe('verify of a store with one byte changed', () => {
           if (inKey) await database.del(key);
           await database.put(inKey ? changed : key, inKey ? value : changed);
         });
-        expect(heightsIn(await verify(path, { from: 7, to: 7 }))).toContain(7);
+        expect(heightsIn(await verifyAt(path, { from: 7, to: 7 }))).toContain(7);
         await withRawDatabase(path, async (database) => {
           if (inKey) await database.del(changed);
           await database.put(key, value);
@@ -214,29 +219,13 @@ describe('verify', () => {
     return (await rawEntries(path)).filter(([key]) => key[0]! >= 0x10);
   };
 
-  it('names every height without a block record, in runs', async () => {
-    const path = await damaged(async (database) => {
-      for (const height of [6, 7, 9]) {
-        const key = Buffer.alloc(9, 0x10);
-        key.writeBigUInt64BE(BigInt(height), 1);
-        await database.del(key);
-      }
-    });
-    const missing = (await verify(path)).damages.filter(({ kind }) => kind === 'missing_block');
-    expect(missing.map(({ message }) => message)).toEqual([
-      'height 6 has no block record',
-      'height 7 has no block record',
-      'height 9 has no block record',
-    ]);
-  });
-
   it('finds a block that is not the child of the one below', async () => {
     const stranger = makeBlock(8, chain[0]!.block.id, chain[3]!.collections);
     const path = await damaged(async (database) => {
       for (const [key] of await copyOf(chain[3]!)) await database.del(key);
       for (const [key, value] of await copyOf(stranger)) await database.put(key, value);
     });
-    expect((await verify(path)).damages).toEqual([
+    expect((await verifyAt(path)).damages).toEqual([
       { height: 8, kind: 'parent', message: expect.stringContaining('height 7') as string },
       { height: 9, kind: 'parent', message: expect.stringContaining('height 8') as string },
     ]);
@@ -247,7 +236,7 @@ describe('verify', () => {
     const path = await damaged(async (database) => {
       for (const [key, value] of strangers) if (key[0]! >= 0x20) await database.put(key, value);
     });
-    const { damages, damageCount } = await verify(path);
+    const { damages, damageCount } = await verifyAt(path);
     // The block id is the same, so one of three pointers belongs there.
     expect(damageCount).toBe(2);
     expect(damages.map(({ kind, height }) => ({ kind, height }))).toEqual([
@@ -266,7 +255,7 @@ describe('verify', () => {
       await database.put(Buffer.from('zz'), Buffer.of(1));
       await database.put(Buffer.of(0x01, 0x00), Buffer.of(1));
     });
-    const report = await verify(path);
+    const report = await verifyAt(path);
     expect(heightsIn(report).filter((height) => height === 4)).toHaveLength(2);
     expect(heightsIn(report).filter((height) => height === 90_000)).toHaveLength(2);
     expect(report.damages.filter(({ height }) => height === undefined).map(({ message }) => message)).toEqual(
@@ -278,15 +267,15 @@ describe('verify', () => {
     const path = await damaged(async (database) =>
       database.clear({ gte: Buffer.of(0x22), lt: Buffer.of(0x23) }),
     );
-    const { transactions } = await verify(path);
-    const report = await verify(path, { maxDamages: 3 });
+    const { transactions } = await verifyAt(path);
+    const report = await verifyAt(path, { maxDamages: 3 });
     expect(report.damages).toHaveLength(3);
     expect(report.damageCount).toBe(transactions);
   });
 
   it('reports a store whose own records are gone', async () => {
     const path = await damaged(async (database) => database.clear({ lt: Buffer.of(0x10) }));
-    const { damages, heights } = await verify(path);
+    const { damages, heights } = await verifyAt(path);
     expect(damages.map(({ message }) => message)).toEqual([
       'meta record: it is missing',
       'progress record: it is missing',
@@ -311,7 +300,7 @@ describe('verify', () => {
         await database.put(rewind, sealed(rewind, payload));
         await database.put(progress, sealed(progress, watermark));
       });
-      expect(await verify(path)).toMatchObject({
+      expect(await verifyAt(path)).toMatchObject({
         ...{ range: { from: 5, to: 7 }, latestIndexedHeight: 7, heights: 3, damages: [] },
       });
       expect((await rawEntries(path)).map(([key]) => key)).not.toContainEqual(rewind);
@@ -320,9 +309,9 @@ describe('verify', () => {
 
   it('refuses a store of another chain, and a path without a store', async () => {
     const path = await closedStore(chain);
-    await expect(verify(path, { chainId: 'flow-mainnet' })).rejects.toMatchObject({ exit: 'foreign' });
-    await expect(verify(await freshPath())).rejects.toMatchObject({ kind: 'missing' });
+    await expect(verifyAt(path, { chainId: 'flow-mainnet' })).rejects.toMatchObject({ exit: 'foreign' });
+    await expect(verifyAt(await freshPath())).rejects.toMatchObject({ kind: 'missing' });
     await open(path);
-    await expect(verify(path)).rejects.toMatchObject({ kind: 'locked' });
+    await expect(verifyAt(path)).rejects.toMatchObject({ kind: 'locked' });
   });
 });

@@ -17,59 +17,48 @@ const LOG_EVERY_MS = 10_000;
 const HELD_UP_AFTER_MS = 5_000;
 
 /** A range that runs. */
-interface Watched {
-  readonly running: RunningRange<HistoryLine>;
-  readonly meter: ReturnType<typeof measureProgress>;
-  watermark: number;
-  sinceMs: number;
-}
-
-export type BackfillWatch = ReturnType<typeof watchBackfill>;
+type Running = RunningRange<HistoryLine>;
 
 /** Watches history: its progress, its rate, and what holds it up. */
 export function watchBackfill(
   config: Pick<DaemonConfig, 'ediOnly'>,
   parts: Surroundings & Pick<IndexingParts, 'backfill' | 'logger' | 'pace'>,
 ) {
-  const { backfill, clock, logger, pace, store } = parts;
-  /** By first height. */
-  const watched = new Map<number, Watched>();
-  /** Heights that became durable since the start. */
-  let filled = 0;
+  const { backfill, clock, logger, pace } = parts;
   const total = measureProgress({
     clock,
     source: {
-      latestIndexedHeight: () => filled,
-      headHeight: () => filled + backfill.state().missingHeights,
+      latestIndexedHeight: () => backfill.filled(),
+      headHeight: () => backfill.filled() + backfill.state().missingHeights,
     },
   });
   const edge = new EdgeLog(parts);
   let isToldHeldUp = false;
   let loggedAtMs = clock.monotonic();
 
-  const isStill = ({ sinceMs }: Watched): boolean => clock.monotonic() - sinceMs >= HELD_UP_AFTER_MS;
-  const causeOf = ({ running, watermark }: Watched): HeldUp =>
-    lineHeldUp(watermark + 1, running.line.indexing, parts, config);
+  const isStill = ({ line }: Running): boolean => line.stillMs() >= HELD_UP_AFTER_MS;
+  const causeOf = ({ job, line }: Running): HeldUp =>
+    lineHeldUp(job.store.latestIndexedHeight() + 1, line.indexing, parts, config);
   /** True when it yields to the live range, and no fault is known. */
-  const isYielding = (range: Watched): boolean =>
+  const isYielding = (range: Running): boolean =>
     pace.heldBack() !== undefined && causeOf(range).code === undefined;
   /** Ranges that do not grow for another reason than yielding. */
-  const allHeldUp = (): readonly Watched[] =>
-    [...watched.values()].filter((range) => isStill(range) && !isYielding(range));
+  const allHeldUp = (): readonly Running[] =>
+    backfill.running().filter((range) => isStill(range) && !isYielding(range));
 
-  const waitingFor = (range: Watched): BackfillRangeStatus['waitingFor'] => {
+  const waitingFor = (range: Running): BackfillRangeStatus['waitingFor'] => {
     if (!isStill(range)) return null;
     const { height, message } = causeOf(range);
     const yields = isYielding(range) ? pace.heldBack()?.message : undefined;
     return {
       height,
       message: yields === undefined ? message : `${message}: ${yields}`,
-      ageSeconds: (clock.monotonic() - range.sinceMs) / 1_000,
+      ageSeconds: range.line.stillMs() / 1_000,
     };
   };
   const rangeStatus = (range: RangeState): BackfillRangeStatus => {
-    const known = watched.get(range.from);
-    const progress = known?.meter.state();
+    const known = backfill.running().find(({ job }) => job.range.from === range.from);
+    const progress = known?.line.meter.state();
     return {
       ...rangeAtRest(range),
       rate: progress?.ratePerSecond ?? 0,
@@ -78,30 +67,6 @@ export function watchBackfill(
     };
   };
 
-  /** Updates which ranges run, and how far each has come. */
-  const update = (): void => {
-    const running = backfill.running();
-    for (const [from, { running: gone, watermark }] of watched) {
-      if (running.includes(gone)) continue;
-      watched.delete(from);
-      const { to } = gone.job.range;
-      if (store.coverage().some((range) => range.from <= to && to <= range.to)) filled += to - watermark;
-    }
-    for (const one of running) {
-      const { range, store: run } = one.job;
-      const watermark = run.latestIndexedHeight();
-      const known = watched.get(range.from);
-      if (known === undefined) {
-        const source = { latestIndexedHeight: () => run.latestIndexedHeight(), headHeight: () => range.to };
-        const meter = measureProgress({ clock, source });
-        watched.set(range.from, { running: one, meter, watermark, sinceMs: clock.monotonic() });
-      } else if (watermark > known.watermark) {
-        filled += watermark - known.watermark;
-        known.watermark = watermark;
-        known.sinceMs = clock.monotonic();
-      }
-    }
-  };
   /** One warning for all ranges: they often have the same cause. */
   const tellTrouble = (): void => {
     const heldUp = allHeldUp();
@@ -112,7 +77,7 @@ export function watchBackfill(
       edge.back({}, 'history continues');
       return;
     }
-    const { from, to } = first.running.job.range;
+    const { from, to } = first.job.range;
     const why = withoutIds(waitingFor(first)?.message ?? '');
     edge.lost({ from, to, why, ranges: heldUp.length }, 'history is held up');
   };
@@ -120,10 +85,11 @@ export function watchBackfill(
     const nowMs = clock.monotonic();
     if (nowMs - loggedAtMs < LOG_EVERY_MS) return;
     loggedAtMs = nowMs;
-    if (watched.size === 0) return;
+    const ranges = backfill.running().length;
+    if (ranges === 0) return;
     const fields = {
       missingHeights: backfill.state().missingHeights,
-      ranges: watched.size,
+      ranges,
       rate: Math.round(ratePerSecond * 100) / 100,
       eta: etaSeconds === undefined ? 'unknown' : formatDuration(etaSeconds),
       heldBack: pace.heldBack()?.message,
@@ -134,8 +100,7 @@ export function watchBackfill(
     /** Looks at the ranges. Expected errors: the signal's abort reason. */
     run: async (signal: AbortSignal): Promise<void> => {
       for (;;) {
-        update();
-        for (const { meter } of watched.values()) meter.state();
+        for (const { line } of backfill.running()) line.meter.state();
         const progress = total.state();
         tellTrouble();
         tellProgress(progress);

@@ -9,7 +9,7 @@ import type {
   RunningRange,
   SharedQueue,
 } from '../../../ranges/index.js';
-import { every, Listeners, messageOf, OperatorError, wasAborted } from '../../../runtime/index.js';
+import { every, messageOf, OperatorError, wasAborted } from '../../../runtime/index.js';
 import { rangesInWords, sharedRangesOf } from '../../../storage/index.js';
 import type { BackfillPlan, FoundDamage, HeightRange } from '../../../storage/index.js';
 import { MAX_HEIGHT, readHeightsToFill } from '../../../config/index.js';
@@ -37,14 +37,18 @@ export function fillHistory(
   parts: HistoryParts & {
     /** Shared with other processes. Default: no other process has the store. */
     readonly queue?: SharedQueue | undefined;
+    /** Called when more history can be read, and when the plan of the configuration has been made. Must not throw. */
+    readonly onPublished: () => void;
+    /** Called when a range meets damage beside it. Must not throw. */
+    readonly onDamage: (damage: FoundDamage) => void;
   },
 ) {
-  const { clock, logger, metrics, network, queue, random, store } = parts;
+  const { clock, logger, metrics, network, onDamage, onPublished, queue, random, store } = parts;
   const begun = new WorkSignal();
-  const published = new Listeners();
-  let tellDamage: (damage: FoundDamage) => void = () => undefined;
   /** The damaged heights of running ranges, by first height. */
   const healing = new Map<number, readonly HeightRange[]>();
+  /** Heights that became durable since the start. */
+  let filled = 0;
   /** The plan of the configuration has been made, or was refused. */
   let isPlanned = false;
   const chain = { borders: () => network.heights.sporkRoots(), served: () => servedBy(network) };
@@ -57,19 +61,21 @@ export function fillHistory(
     source,
     onPublished: (range) => {
       healed(range);
-      published.tell();
+      onPublished();
     },
-    onDamage: (damage) => tellDamage(damage),
+    onDamage,
     startLine: (job) => {
       const damaged = common([job.range], store.healing());
       if (damaged.length > 0) healing.set(job.range.from, damaged);
-      return startRangeLine(config, parts, job, { isUrgent: damaged.length > 0 });
+      return startRangeLine(config, parts, job, {
+        isUrgent: damaged.length > 0,
+        onGrown: (heights) => (filled += heights),
+      });
     },
     logger,
   });
 
   const state = (): BackfillState => source.status();
-
   const running = (): readonly RunningRange<HistoryLine>[] => runner.running();
 
   /** True while something is planned and not paused. */
@@ -95,12 +101,6 @@ export function fillHistory(
     source.drain();
     return running().length > 0;
   };
-
-  /** Calls back when more history can be read. The callback must not throw. */
-  const onPublished = (callback: () => void): void => void published.add(callback);
-
-  /** Calls back when a range meets damage beside it. The callback must not throw. */
-  const onDamage = (callback: typeof tellDamage): void => void (tellDamage = callback);
 
   /** Fills in the plans until `signal` aborts; then closes everything and resolves. Rejects as the line. */
   const run = async (signal: AbortSignal): Promise<void> => {
@@ -133,7 +133,7 @@ export function fillHistory(
       }
     }
     isPlanned = true;
-    published.tell();
+    onPublished();
   };
 
   const healed = ({ from }: HeightRange): void => {
@@ -144,7 +144,8 @@ export function fillHistory(
     logger.info({ heights: rangesInWords(heights) }, 'damaged heights are whole again');
   };
 
-  return { source, state, running, hasWork, plan, notify, finish, onPublished, onDamage, run };
+  const told = { filled: () => filled, state, running, hasWork };
+  return { ...told, source, plan, notify, finish, run };
 }
 
 function servedBy(network: AccessNetwork): readonly HeightRange[] {

@@ -1,6 +1,7 @@
 import { Window } from '../../../collections/index.js';
 import type { DaemonConfig } from '../../../config/index.js';
 import type { RootParent } from '../../../finality/index.js';
+import { measureProgress } from '../../../observability/index.js';
 import type { Logger } from '../../../observability/index.js';
 import type { RangeJob, RangeLine, RangeOutcome } from '../../../ranges/index.js';
 import type { Clock } from '../../../runtime/index.js';
@@ -22,6 +23,9 @@ const MIN_IN_FLIGHT_BYTES = 1024 ** 2;
 /** A range of history that is being filled. */
 export interface HistoryLine extends RangeLine {
   readonly indexing: IndexingLine;
+  readonly meter: ReturnType<typeof measureProgress>;
+  /** Milliseconds since it grew last, or began. */
+  readonly stillMs: () => number;
 }
 
 /** The parts of the daemon that ranges need. */
@@ -39,7 +43,7 @@ export async function startRangeLine(
   config: DaemonConfig,
   parts: HistoryParts,
   { range, store }: RangeJob,
-  { isUrgent }: { readonly isUrgent: boolean },
+  { isUrgent, onGrown }: { readonly isUrgent: boolean; readonly onGrown: (heights: number) => void },
 ): Promise<HistoryLine> {
   const { clock, network } = parts;
   const nodes = isUrgent ? network : network.history;
@@ -76,8 +80,18 @@ export async function startRangeLine(
       ...(isUrgent ? {} : { share: () => parts.pace.share() }),
     },
   );
+  const latestIndexedHeight = (): number => store.latestIndexedHeight();
+  const meter = measureProgress({ clock, source: { latestIndexedHeight, headHeight: () => range.to } });
+  let latest = latestIndexedHeight();
+  let grewAtMs = clock.monotonic();
   window.onMoved(() => {
-    if (store.latestIndexedHeight() === range.to) settle({ kind: 'published' });
+    const before = latest;
+    latest = latestIndexedHeight();
+    if (latest > before) {
+      grewAtMs = clock.monotonic();
+      onGrown(latest - before);
+    }
+    if (latest === range.to) settle({ kind: 'published' });
   });
   const indexing = buildLine(
     rangeConfig(config, range),
@@ -110,7 +124,8 @@ export async function startRangeLine(
     // Blocks above the watermark only save work, and one of them is false.
     if (isOutdated) await store.rewind(store.latestIndexedHeight());
   };
-  return { indexing, outcome, close: () => (closing ??= end()) };
+  const stillMs = (): number => clock.monotonic() - grewAtMs;
+  return { indexing, meter, outcome, stillMs, close: () => (closing ??= end()) };
 }
 
 function rangeBytes({ backfill, maxInFlightBytes }: DaemonConfig): number {

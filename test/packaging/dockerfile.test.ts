@@ -6,7 +6,7 @@ import { validate } from 'dockerfile-utils';
 import { expect, it } from 'vitest';
 import { programVersion } from '../../src/app/index.js';
 import { atEnd } from '../support/cleanup.js';
-import { DockerfileRun } from '../support/DockerfileRun.js';
+import { DockerfileRun } from './DockerfileRun.js';
 import { Program } from '../support/program.js';
 import { devnetForTest, listening } from '../support/runningDaemon.js';
 

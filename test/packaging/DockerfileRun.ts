@@ -12,7 +12,7 @@ import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
 import { Copy, DockerfileParser, PropertyInstruction } from 'dockerfile-ast';
 import type { Dockerfile, Instruction } from 'dockerfile-ast';
-import { scratchDirectory } from './program.js';
+import { scratchDirectory } from '../support/program.js';
 
 const run = promisify(execFile);
 
@@ -163,7 +163,7 @@ export class DockerfileRun {
 
   async #run(script: string): Promise<void> {
     const { environment, root, workdir } = this.image;
-    // All packages for development are a gigabyte that the repository has; test/e2e/checkout.test.ts installs them.
+    // All packages for development are a gigabyte that the repository has; checkout.test.ts installs them.
     if (script.startsWith('npm ci --include=dev ')) {
       symlinkSync(realpathSync(join(this.#context, 'node_modules')), join(root, workdir, 'node_modules'));
       return;

@@ -1,0 +1,54 @@
+import { unlessAborted } from '../../runtime/index.js';
+
+/** One end of the channel between two threads: a `MessagePort` or a `Worker`. */
+export interface Port {
+  postMessage(message: unknown): void;
+  on(event: 'message', listener: (message: unknown) => void): unknown;
+}
+
+/** What a thread serves to the other one: functions whose arguments and results can be cloned. */
+type Served<Functions> = Readonly<Record<keyof Functions, (...args: never[]) => unknown>>;
+
+/** A call, with an `id` if its caller waits, or the answer to the call with this `id`. */
+interface Message {
+  readonly id?: number;
+  readonly call?: string;
+  readonly args?: readonly never[];
+  readonly answer?: unknown;
+}
+
+/** How one thread calls the other. */
+export type Calls<Theirs extends Served<Theirs>> = ReturnType<typeof callsOver<Theirs>>;
+
+/** Serves `ours` to the thread behind a port, and calls what that one serves. Calls arrive in their order. */
+export function callsOver<Theirs extends Served<Theirs>>(port: Port, ours: object) {
+  const served = ours as Readonly<Partial<Record<string, (...args: never[]) => unknown>>>;
+  const asked = new Map<number, (answer: unknown) => void>();
+  let lastId = 0;
+  const post = (message: Message): void => port.postMessage(message);
+  port.on('message', (message) => {
+    const { id, call, args = [], answer } = message as Message;
+    if (call === undefined) {
+      asked.get(id ?? 0)?.(answer);
+      return;
+    }
+    const result = served[call]?.(...args);
+    if (id !== undefined) void Promise.resolve(result).then((its) => post({ id, answer: its }));
+  });
+  return {
+    tell: <Name extends keyof Theirs & string>(call: Name, ...args: Parameters<Theirs[Name]>): void =>
+      post({ call, args }),
+    /** Does not wait any longer once the signal aborts. Expected errors: its reason. */
+    ask: <Name extends keyof Theirs & string>(
+      signal: AbortSignal | undefined,
+      call: Name,
+      ...args: Parameters<Theirs[Name]>
+    ): Promise<Awaited<ReturnType<Theirs[Name]>>> =>
+      unlessAborted<Awaited<ReturnType<Theirs[Name]>>>(signal, (settle) => {
+        const id = (lastId += 1);
+        asked.set(id, (answer) => settle(answer as Awaited<ReturnType<Theirs[Name]>>));
+        post({ id, call, args });
+        return () => asked.delete(id);
+      }),
+  };
+}

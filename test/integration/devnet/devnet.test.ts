@@ -1,0 +1,341 @@
+import { describe, expect, it } from 'vitest';
+import { ChainGenerator, startDevnet, UnaryCalls } from '../../../src/devnet/index.js';
+import type {
+  DevnetHandle,
+  DevnetMethod,
+  DevnetOptions,
+  FaultCondition,
+  FaultEffect,
+} from '../../../src/devnet/index.js';
+import {
+  decodeBlockResponse,
+  decodeFullCollectionResponse,
+  identifierBytes,
+  WireError,
+} from '../../../src/flow/index.js';
+import { atEnd } from '../../support/cleanup.js';
+import { GrpcProbe } from '../../support/grpcProbe.js';
+import { VirtualClock } from '../../support/virtualClock.js';
+
+const ROOT = 1_000;
+const HEAD = 1_400;
+
+async function start(
+  options: DevnetOptions = {},
+  dependencies?: Parameters<typeof startDevnet>[1],
+): Promise<{ devnet: DevnetHandle; client: GrpcProbe }> {
+  const devnet = await startDevnet(
+    { ...{ seed: 3, rootHeight: ROOT, startHead: HEAD, paused: true, sealedLag: 5 }, ...options },
+    dependencies,
+  );
+  const client = new GrpcProbe(devnet.address, { 'grpc.max_receive_message_length': 4 * 1024 * 1024 });
+  atEnd(async () => {
+    client.close();
+    await devnet.close();
+    await devnet.finished;
+  });
+  return { devnet, client };
+}
+
+const finalized = { block_status: 'BLOCK_FINALIZED' };
+const blocks = 'SubscribeBlocksFromStartHeight';
+const executionData = 'SubscribeExecutionDataFromStartBlockHeight';
+const heights = (from: number, count: number): string[] =>
+  Array.from({ length: count }, (_, index) => String(from + index));
+
+describe('calls', () => {
+  it('are answered with a full block where that is asked for, and with execution data of sealed blocks', async () => {
+    const { client, devnet } = await start({ chainId: 'flow-testnet' });
+    const height = HEAD - 10;
+    const { collections, id, parentId } = devnet.chain.block(height);
+    expect(await client.call('GetBlockByHeight', { height, full_block_response: true })).toMatchObject({
+      block: {
+        id: identifierBytes(id),
+        block_seals: [{ block_id: identifierBytes(devnet.chain.blockId(height - 4)) }],
+        block_header: {
+          ...{ id: identifierBytes(id), parent_id: identifierBytes(parentId) },
+          ...{ height: String(height), chain_id: 'flow-testnet' },
+        },
+      },
+    });
+    const at = (of: number): object => ({ block_id: identifierBytes(devnet.chain.blockId(of)) });
+    expect(await client.call('GetExecutionDataByBlockID', at(height))).toMatchObject({
+      block_execution_data: { ...at(height), chunk_execution_data: { length: collections.length + 1 } },
+    });
+    expect(await client.refusal('GetExecutionDataByBlockID', at(HEAD - 4))).toEqual({
+      code: 'NOT_FOUND',
+      details: 'could not find execution data: could not retrieve resource: key not found',
+    });
+    expect(await client.refusal('GetExecutionDataByBlockID', at(HEAD + 1))).toMatchObject({
+      code: 'INTERNAL',
+    });
+  });
+
+  it('for what is not there are refused as a node refuses them', async () => {
+    const { client, devnet } = await start({ nodeRootHeight: ROOT + 10 });
+    const cause = (height: number): string =>
+      `failed to retrieve block ID for height ${height}: could not retrieve resource: key not found`;
+    const retry =
+      'not found: please retry for collection in finalized block: could not retrieve resource: key not found';
+    const lower = (height: number, root: string, node: string): string =>
+      `not found: block height ${height} is less than the ${root}. Try to use a ${node}: ${cause(height)}`;
+    const above = identifierBytes(devnet.chain.blockId(HEAD + 1));
+    const unknown = { id: Buffer.alloc(32, 9) };
+    for (const [method, request, code, details] of [
+      ['GetBlockByHeight', { height: HEAD + 1 }, 'NOT_FOUND', `not found: ${cause(HEAD + 1)}`],
+      ['GetBlockByHeight', { height: '18446744073709551615' }, 'NOT_FOUND'],
+      [
+        'GetBlockByHeight',
+        { height: ROOT - 1 },
+        'NOT_FOUND',
+        lower(999, 'spork root block height 1000', 'historic node'),
+      ],
+      [
+        'GetBlockByHeight',
+        { height: ROOT + 9 },
+        'NOT_FOUND',
+        lower(1009, "node's root block height 1010", 'different Access node'),
+      ],
+      ['GetBlockHeaderByHeight', { height: HEAD + 1 }, 'NOT_FOUND'],
+      ['GetBlockByID', { id: above }, 'NOT_FOUND'],
+      ['GetBlockByID', unknown, 'NOT_FOUND'],
+      ['GetBlockByID', { id: Buffer.alloc(31) }, 'INVALID_ARGUMENT'],
+      ['GetBlockHeaderByID', {}, 'INVALID_ARGUMENT'],
+      ['GetCollectionByID', unknown, 'NOT_FOUND', retry],
+      ['GetFullCollectionByID', unknown, 'NOT_FOUND', retry],
+      // Short ids are no error of their own.
+      ['GetFullCollectionByID', { id: Buffer.alloc(3, 5) }, 'NOT_FOUND', retry],
+      ['GetTransaction', unknown, 'NOT_FOUND'],
+      ['GetCollectionByID', {}, 'INVALID_ARGUMENT'],
+      ['GetFullCollectionByID', {}, 'INVALID_ARGUMENT'],
+      ['GetTransaction', {}, 'INVALID_ARGUMENT'],
+      ['GetTransactionsByBlockID', { block_id: Buffer.alloc(4) }, 'INVALID_ARGUMENT'],
+      ['GetExecutionDataByBlockID', { block_id: Buffer.alloc(5) }, 'INVALID_ARGUMENT'],
+    ] as const) {
+      const refusal = await client.refusal(method, request);
+      expect(refusal, method).toMatchObject({ code, ...(details === undefined ? {} : { details }) });
+    }
+  });
+
+  it('get an answer that breaks off: no method has one that decodes', async () => {
+    const { devnet, client } = await start({
+      profile: { base: 'dense', odd: {} },
+      faults: [{ method: '*', fault: 'truncated' }],
+    });
+    const { collections, height, id } = devnet.chain.block(HEAD - 10);
+    const ofCollection = { id: identifierBytes(collections[0]!.id) };
+    const calls: readonly (readonly [DevnetMethod, object])[] = [
+      ['Ping', {}],
+      ['GetNetworkParameters', {}],
+      ['GetNodeVersionInfo', {}],
+      ['GetLatestBlockHeader', {}],
+      ['GetBlockByHeight', { height: String(height) }],
+      ['GetCollectionByID', ofCollection],
+      ['GetFullCollectionByID', ofCollection],
+      ['GetTransaction', { id: collections[0]!.transactionIds.subarray(0, 32) }],
+      ['GetExecutionDataByBlockID', { block_id: identifierBytes(id) }],
+    ];
+    for (const [method, request] of calls)
+      expect([method, (await client.refusal(method, request)).code]).toEqual([method, 'INTERNAL']);
+    const from = { start_block_height: height, ...finalized };
+    for (const method of [blocks, executionData])
+      expect((await client.drain(method, from)).end.code).toBe('INTERNAL');
+    // Without a client's decoder in between.
+    const answer = (method: DevnetMethod, request: object): Promise<Buffer> =>
+      new UnaryCalls({ node: devnet.node }).answer(method, request, {
+        signal: new AbortController().signal,
+        connection: { reset: () => undefined },
+      });
+    const broken = answer('GetBlockByHeight', { height: String(height) }).then(decodeBlockResponse);
+    await expect(broken).rejects.toThrow(WireError);
+    const body = answer('GetFullCollectionByID', ofCollection).then(decodeFullCollectionResponse);
+    await expect(body).rejects.toThrow(WireError);
+  });
+});
+
+it('plays an indexer where it is told to, and is none otherwise', async () => {
+  const range = { start_height: HEAD, end_height: HEAD + 1 };
+  const { client: none } = await start();
+  expect((await none.drain('SubscribeIndexedBlocks', range)).end.code).toBe('UNIMPLEMENTED');
+  const { client, devnet } = await start({ indexedBlocks: true });
+  const asked = client.take('SubscribeIndexedBlocks', range, 2);
+  devnet.node.head.advance(1);
+  expect(await asked).toMatchObject(
+    [HEAD, HEAD + 1].map((height) => {
+      const { collections, id } = devnet.chain.block(height);
+      const block_id = identifierBytes(id);
+      return { blocks: [{ height: String(height), block_id, collections: { length: collections.length } }] };
+    }),
+  );
+  expect((await client.drain('SubscribeIndexedBlocks', { start_height: 999 })).end).toMatchObject({
+    code: 'NOT_FOUND',
+    details: 'not found: height 999 is below the first indexed height 1000',
+  });
+});
+
+it('what a running node adds is certified, and a spork that has ended is the same for all', async () => {
+  const options = { hashedIds: true, seed: 1, rootHeight: 50 };
+  const { devnet: growing } = await start({ ...options, startHead: 60, endHeight: 70 });
+  const { devnet: ended } = await start({ ...options, startHead: 70, endHeight: 70 });
+  const plain = new ChainGenerator(options);
+  expect(growing.chain.blockId(55)).toBe(plain.blockId(55));
+  expect(growing.chain.blockId(56)).not.toBe(plain.blockId(56));
+  expect(ended.chain.blockId(70)).toBe(plain.blockId(70));
+});
+
+it('a port that is in use is refused with a sentence', async () => {
+  const { port } = (await start()).devnet;
+  await expect(startDevnet({ port })).rejects.toMatchObject({
+    ...{ name: 'OperatorError', exit: 'configuration' },
+    message: `The devnet cannot listen on 127.0.0.1:${port}: the port is in use. Stop what listens there, or choose another port.`,
+  });
+});
+
+describe('streams', () => {
+  it.each(['SubscribeBlocks', 'SubscribeBlockHeaders', 'SubscribeBlockDigests', 'SubscribeExecutionData'])(
+    'refuse starts that are not there: %s',
+    async (kind) => {
+      const { client } = await start();
+      const isOfBlocks = kind !== 'SubscribeExecutionData';
+      const byHeight = isOfBlocks ? `${kind}FromStartHeight` : `${kind}FromStartBlockHeight`;
+      const byId = `${kind}FromStartBlockID`;
+      const unknown = { start_block_height: HEAD, block_status: 'BLOCK_UNKNOWN' };
+      for (const [method, request, code, details] of [
+        [
+          ...[byHeight, { start_block_height: ROOT - 1 }, 'INVALID_ARGUMENT'],
+          'could not get start height: start height must be greater than or equal to the root height 1000',
+        ],
+        [byHeight, { start_block_height: HEAD + 1 }, 'NOT_FOUND'],
+        [byId, { start_block_id: Buffer.alloc(32, 4) }, 'NOT_FOUND'],
+        [byId, { start_block_id: Buffer.alloc(4) }, 'INVALID_ARGUMENT'],
+        ...(isOfBlocks ? [[byHeight, unknown, 'INVALID_ARGUMENT']] : []),
+      ] as (readonly [string, object, string, string?])[]) {
+        const { end } = await client.drain(method, { ...(isOfBlocks ? finalized : {}), ...request });
+        expect(end).toMatchObject({ code, ...(details === undefined ? {} : { details }) });
+      }
+    },
+  );
+
+  it('end in good order, break, fail, skip and repeat', async () => {
+    const { devnet, client } = await start();
+    const run = async (rule: FaultEffect & Partial<FaultCondition>): Promise<string> => {
+      devnet.node.setFaults([
+        { ...rule, method: blocks, fromHeight: 1_052 },
+        { method: blocks, fault: 'cut', fromHeight: 1_055 },
+      ]);
+      const { messages, end } = await client.drain(blocks, { start_block_height: 1_050, ...finalized });
+      const seen = messages.map(({ block }) => Number((block as { height: string }).height) - 1_000);
+      return `${seen.join(' ')} ${end.code}`;
+    };
+    expect(await run({ fault: 'cut' })).toBe('50 51 OK');
+    expect(await run({ fault: 'error', code: 'DEADLINE_EXCEEDED' })).toBe('50 51 DEADLINE_EXCEEDED');
+    expect(await run({ fault: 'gap', times: 1 })).toBe('50 51 53 54 OK');
+    expect(await run({ fault: 'repeat', times: 1 })).toBe('50 51 52 52 53 54 OK');
+    expect(await run({ fault: 'cut', how: 'reset' })).not.toContain('OK');
+  });
+
+  it('of execution data begin at finalized blocks, wait for the seal, and can lead or lag', async () => {
+    const { devnet, client } = await start({ executionDataLag: -2 });
+    const received: string[] = [];
+    const call = client.stream(executionData, { start_block_height: HEAD - 4 });
+    call.on('error', () => undefined);
+    call.on('data', (message: { block_height: string }) => received.push(message.block_height));
+    await expect.poll(() => received).toEqual(heights(HEAD - 4, 2));
+    devnet.node.setFaults([{ method: executionData, fault: 'execution_data_lag', blocks: 10 }]);
+    devnet.node.head.advance(10);
+    expect((await client.call('GetLatestBlockHeader'))['block']).toMatchObject({ height: String(HEAD + 10) });
+    expect(received).toEqual(heights(HEAD - 4, 2));
+    devnet.node.setFaults([]);
+    await expect.poll(() => received).toEqual(heights(HEAD - 4, 12));
+    call.cancel();
+  });
+
+  it('of execution data by the deprecated method take a height, an id or nothing, but not both', async () => {
+    const { devnet, client } = await start();
+    const method = 'SubscribeExecutionData';
+    const [byHeight, byId] = [
+      { start_block_height: 1_010 },
+      { start_block_id: identifierBytes(devnet.chain.blockId(1_020)) },
+    ];
+    expect(await client.take(method, byHeight, 1)).toMatchObject([{ block_height: '1010' }]);
+    expect(await client.take(method, byId, 1)).toMatchObject([{ block_height: '1020' }]);
+    expect(await client.take(method, {}, 1)).toMatchObject([{ block_height: String(HEAD - 5) }]);
+    expect((await client.drain(method, { ...byHeight, ...byId })).end).toMatchObject({
+      code: 'INVALID_ARGUMENT',
+    });
+  });
+
+  it('are limited in number over both services together', async () => {
+    const { devnet, client } = await start({ maxStreams: 2 });
+    const calls = [
+      client.stream('SubscribeBlocksFromLatest', finalized),
+      client.stream('SubscribeExecutionDataFromLatest', {}),
+    ];
+    for (const call of calls) call.on('error', () => undefined).resume();
+    await expect.poll(() => devnet.openStreams()).toBe(2);
+    expect((await client.drain('SubscribeBlocksFromLatest', finalized)).end).toEqual({
+      ...{ code: 'RESOURCE_EXHAUSTED', details: 'maximum number of streams reached' },
+    });
+    for (const call of calls) call.cancel();
+    await expect.poll(() => devnet.openStreams()).toBe(0);
+    expect(await client.take('SubscribeBlocksFromLatest', finalized, 1)).toHaveLength(1);
+  });
+
+  it('end with UNAVAILABLE when the node shuts down', async () => {
+    const { devnet, client } = await start();
+    const drained = client.drain('SubscribeBlocksFromLatest', finalized);
+    await expect.poll(() => devnet.node.requests.highestHeightSent).toBe(HEAD);
+    await devnet.close();
+    expect((await drained).end.code).toBe('UNAVAILABLE');
+  });
+});
+
+describe('flow control', () => {
+  const many: DevnetOptions = { rootHeight: 0, profile: 'dense', startHead: 100_000 };
+
+  /**
+   * A stream whose reader takes one message and then no more, once the pipes between the two are full and nothing moves.
+   * (A grpc-js client honours back-pressure from its first read on, not before.)
+   */
+  async function clogged(devnet: DevnetHandle, client: GrpcProbe) {
+    const call = client.stream(executionData, { start_block_height: 1 });
+    call.on('error', () => undefined);
+    atEnd(() => call.cancel());
+    const iterator = call[Symbol.asyncIterator]() as AsyncIterator<{ block_height: string }, undefined>;
+    await iterator.next();
+    let sent = -1;
+    let unmovedPolls = 0;
+    const isStill = (): boolean => {
+      unmovedPolls = sent === devnet.node.requests.highestHeightSent ? unmovedPolls + 1 : 0;
+      sent = devnet.node.requests.highestHeightSent;
+      return unmovedPolls >= 5;
+    };
+    await expect.poll(isStill, { interval: 100, timeout: 20_000 }).toBe(true);
+    return { call, next: async () => (await iterator.next()).value?.block_height };
+  }
+
+  it('prepares nothing ahead of a reader that takes nothing', async () => {
+    const { devnet, client } = await start(many);
+    const { next } = await clogged(devnet, client);
+    const sent = devnet.node.requests.highestHeightSent;
+    expect(sent).toBeLessThan(500);
+    for (let height = 2; height < sent + 50; height++) expect(await next()).toBe(String(height));
+  });
+
+  it('cuts a reader off that takes nothing for too long', async () => {
+    const clock = new VirtualClock();
+    const { devnet, client } = await start({ ...many, sendTimeoutMs: 30_000 }, { clock });
+    const { call, next } = await clogged(devnet, client);
+    const ended = new Promise<number>((resolve) => call.on('status', ({ code }) => resolve(code)));
+    await clock.advance(29_999);
+    expect(devnet.openStreams()).toBe(1);
+    await clock.advance(1);
+    expect(devnet.openStreams()).toBe(0);
+    // What was under way arrives, and then the verdict.
+    const readAll = async (): Promise<void> => {
+      while ((await next()) !== undefined);
+    };
+    await expect(readAll()).rejects.toThrow(/timeout sending response/);
+    expect(await ended).toBe(4);
+  });
+});
