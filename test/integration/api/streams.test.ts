@@ -288,6 +288,9 @@ describe.each(kindsThatCan('sealed'))('$name', ({ serve }) => {
     const { follow, index } = await serve();
     const reader = await follow({ from: 114, finality: 'sealed' });
     expect(await heightsOf(reader, 2)).toEqual([114, 115]);
+    // Who follows what is indexed has all of it by now.
+    await first(await follow({ from: 114 }), 6);
+    expect(reader.seen()).toHaveLength(2);
     index.change({ sealed: 117 });
     expect(await heightsOf(reader, 4)).toEqual(upwards(114, 4));
     expect(reader.seen()).toHaveLength(4);
