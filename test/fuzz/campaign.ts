@@ -1,11 +1,14 @@
 import { shown, Choices } from './target.js';
-import type { FuzzSession, FuzzTarget } from './target.js';
+import type { FuzzTarget } from './target.js';
 
 /** One input may take so long; beyond it counts as a hang. */
 export const HANG_MS = 1_000;
 
 /** So many inputs that were late in company are tried alone. */
 const MOST_AGAIN = 20;
+
+/** What a worker is at that runs a campaign. */
+export const Phase = { starting: 0, feeding: 1, ending: 2 };
 
 /** An input that did what none may do. */
 export interface Finding {
@@ -27,7 +30,7 @@ export interface CampaignOptions {
   readonly seed: number;
   readonly firstIndex: number;
   readonly inputs: number;
-  /** Longest time for one input. A process needs more: it starts first. */
+  /** Longest time for one input: that of the target unless told. */
   readonly hangMs?: number;
   /** Told before each input, so that somebody outside can name the one that never ends. */
   readonly onInput?: (index: number) => void;
@@ -43,7 +46,7 @@ export async function campaign(
   target: FuzzTarget,
   options: CampaignOptions,
 ): Promise<{ readonly tally: Tally; readonly finding: Finding | undefined }> {
-  const { seed, firstIndex, inputs, hangMs = HANG_MS, onInput, onLastInput } = options;
+  const { seed, firstIndex, inputs, hangMs = target.hangMs ?? HANG_MS, onInput, onLastInput } = options;
   const outcomes = new Map<string, number>();
   let slowest = { index: firstIndex, ms: 0 };
   let next = firstIndex;
@@ -95,12 +98,12 @@ export async function campaign(
     }
   };
   try {
-    await Promise.all(Array.from({ length: target.concurrency }, worker));
+    await Promise.all(Array.from({ length: target.concurrency ?? 1 }, worker));
     await feedAgain();
     onLastInput?.();
     // What was left behind by the last input comes to light within a turn or two.
     await new Promise((resolve) => setImmediate(resolve));
-    await close(session);
+    await session.close?.();
   } finally {
     process.off('uncaughtException', uncaught);
     process.off('unhandledRejection', uncaught);
@@ -132,8 +135,4 @@ async function inTime<T>(running: Promise<T>, hangMs: number): Promise<T> {
   } finally {
     clearTimeout(timer);
   }
-}
-
-function close(session: FuzzSession): Promise<void> {
-  return session.close();
 }

@@ -7,9 +7,9 @@ import { daemonSettings, devnetSettings, flagOf } from '../../src/config/index.j
 import type { Settings } from '../../src/config/index.js';
 import { OperatorError } from '../../src/runtime/index.js';
 import { recordingTerminal } from '../support/terminal.js';
-import { misspelt, oddText } from './mutation.js';
-import { insist, insistReadable } from './target.js';
-import type { Choices, FuzzSession, FuzzTarget, Outcome } from './target.js';
+import { list, misspelt, oddText } from './mutation.js';
+import { formOf, insist, insistReadable } from './target.js';
+import type { Choices, FuzzSession, FuzzTarget, Outcome, Refusals } from './target.js';
 
 const root = join(import.meta.dirname, '../..');
 const program = join(root, 'dist/main.js');
@@ -21,52 +21,34 @@ const flagsOf = (settings: Settings): string[] =>
  * The commands, their flags, and an ending that keeps each from doing its work whatever stands before it, even where a flag
  * without a value swallows the first word of the ending.
  */
-const commands: Readonly<
-  Record<string, { readonly flags: readonly string[]; readonly ending: readonly string[] }>
-> = {
+const commands: Readonly<Record<string, { flags: readonly string[]; ending: readonly string[] }>> = {
   start: { flags: flagsOf(daemonSettings), ending: ['--window', '0'] },
   devnet: { flags: flagsOf(devnetSettings), ending: ['--port', 'none'] },
   config: { flags: flagsOf(daemonSettings), ending: [] },
-  status: { flags: ['--network', '--data-dir', '--watch', '--json'], ending: ['--api-port', 'none'] },
-  get: {
-    flags: ['--network', '--data-dir', '--role', '--limit', '--cursor'],
-    ending: ['--api-port', 'none'],
-  },
-  explain: { flags: ['--network', '--data-dir', '--json'], ending: ['--api-port', 'none'] },
+  status: { flags: list('--network --data-dir --watch --json'), ending: ['--api-port', 'none'] },
+  get: { flags: list('--network --data-dir --role --limit --cursor'), ending: ['--api-port', 'none'] },
+  explain: { flags: list('--network --data-dir --json'), ending: ['--api-port', 'none'] },
   export: {
     flags: [
-      ...['--network', '--data-dir', '--from', '--to', '--output', '--resume', '--follow', '--quiet'],
-      ...['--format', '--partition', '--compress', '--account', '--role', '--columns', '--scripts'],
+      ...list('--network --data-dir --from --to --output --resume --follow --quiet --format --partition'),
+      ...list('--compress --account --role --columns --scripts'),
     ],
     ending: ['--to', 'none'],
   },
-  verify: { flags: ['--network', '--from', '--to'], ending: ['--to', 'none'] },
-  rewind: { flags: ['--network', '--to', '--yes'], ending: ['--to', 'none'] },
-  forget: { flags: ['--network', '--data-dir', '--yes'], ending: ['everything', 'else'] },
-  completion: { flags: ['--help', '--system'], ending: ['every', 'shell'] },
+  verify: { flags: list('--network --from --to'), ending: ['--to', 'none'] },
+  rewind: { flags: list('--network --to --yes'), ending: ['--to', 'none'] },
+  forget: { flags: list('--network --data-dir --yes'), ending: ['everything', 'else'] },
+  completion: { flags: list('--help --system'), ending: ['every', 'shell'] },
 };
 const names = Object.keys(commands);
-const words = ['print', 'check', 'docs', 'block', 'collection', 'transaction', '158000000', 'f'.repeat(64)];
-const values = [
-  'mainnet',
-  'devnet',
-  '0',
-  '1',
-  '64',
-  '4097',
-  '128MiB',
-  'latest',
-  'root',
-  'node:9000',
-  'json',
-  'true',
-];
+const words = [...list('print check docs block collection transaction 158000000'), 'f'.repeat(64)];
+const values = list('mainnet devnet 0 1 64 4097 128MiB latest root node:9000 json true');
 
 function commandLine(choices: Choices): string[] {
   if (choices.once(30))
     return choices.once(3)
       ? []
-      : [choices.of(['--help', '-h', '--version', '-V', 'version', 'help', oddText(choices)])];
+      : [choices.of([...list('--help -h --version -V version help'), oddText(choices)])];
   const name = choices.of(names);
   const { flags, ending } = commands[name] ?? { flags: [], ending: [] };
   const args = [choices.once(20) ? misspelt(choices, name) : name];
@@ -102,7 +84,7 @@ function word(choices: Choices, flags: readonly string[]): string[] {
 }
 
 /** What every refusal of a command line says: what it is about, and what is allowed or where that is written. */
-const refusals: readonly [string, RegExp][] = [
+const refusals: Refusals = [
   ['unknown command', /^Unknown command ".*"\..* See flow-collection-indexer --help\.$/s],
   ['unknown flag', /^Unknown flag \S.*\..* See flow-collection-indexer (?:[a-z]+ )?--help\.$/s],
   ['no value', /^\S+ needs a value\. See flow-collection-indexer [a-z]+ --help\.$/],
@@ -127,96 +109,81 @@ const refusals: readonly [string, RegExp][] = [
   ['no store', /^There is no store at /],
 ];
 
-function kindOf(message: string, input: () => unknown): string {
-  const form = refusals.find(([, pattern]) => pattern.test(message));
-  insist(form !== undefined, `a refusal of no known form: ${message}`, input);
-  return form[0];
-}
-
 /** The command line, in this process. */
 export const commandLineTarget: FuzzTarget = {
   name: 'command-line',
   share: 60,
-  concurrency: 1,
-  open: () => Promise.resolve(new CommandLineSession()),
+  open: () => opened(inThisProcess),
 };
 
-class CommandLineSession implements FuzzSession {
-  readonly #folder = mkdtempSync(join(tmpdir(), 'fci-fuzz-'));
-  readonly #nowhere = join(this.#folder, 'nowhere');
-
-  async run(choices: Choices): Promise<Outcome> {
-    const args = commandLine(choices);
-    const input = () => args;
-    const { terminal, printed } = recordingTerminal({ environment: { FCI_DATA_DIR: this.#nowhere } });
-    try {
-      const exit = await runCommandLine(args, terminal);
-      insist(exit === 'done' || exit === 'usage', `ended with ${exit}`, input);
-      insist(printed.out.length + printed.err.length > 0, 'nothing was printed', input);
-      insist(!(printed.out + printed.err).includes('sesame'), 'a password is shown', input);
-      return 'accepted';
-    } catch (error) {
-      if (!(error instanceof OperatorError))
-        throw new Error(`${String(error)} from ${JSON.stringify(args)}`, { cause: error });
-      insistReadable(error.message, input);
-      insist(
-        ['usage', 'configuration', 'storage', 'foreign'].includes(error.exit),
-        `exit ${error.exit}`,
-        input,
-      );
-      return kindOf(error.message, input);
-    } finally {
-      insist(!existsSync(this.#nowhere), 'something was written', input);
-    }
-  }
-
-  close(): Promise<void> {
-    rmSync(this.#folder, { recursive: true });
-    return Promise.resolve();
-  }
-}
-
-/** The same command lines, each given to a process of the built program. */
+/** The same command lines, each given to a process of the built program. It starts first, which takes a while. */
 export const processTarget: FuzzTarget = {
   name: 'process',
   share: 0.1,
   concurrency: 2,
-  open: () => Promise.resolve(new ProcessSession()),
+  hangMs: 20_000,
+  open: () => opened(inItsOwn),
 };
 
-class ProcessSession implements FuzzSession {
-  readonly #folder = mkdtempSync(join(tmpdir(), 'fci-fuzz-'));
+/** In a folder where nothing is, and no store at `nowhere`. */
+function opened(run: (choices: Choices, folder: string) => Promise<Outcome>): Promise<FuzzSession> {
+  const folder = mkdtempSync(join(tmpdir(), 'fci-fuzz-'));
+  return Promise.resolve({
+    run: (choices) => run(choices, folder),
+    close: () => rmSync(folder, { recursive: true }),
+  });
+}
 
-  async run(choices: Choices): Promise<Outcome> {
-    // No operating system passes on a zero byte, nor an argument of any length.
-    const args = commandLine(choices).map((arg) => arg.replaceAll('\u0000', '').slice(0, 10_000));
-    const input = () => args;
-    const { code, out, err } = await this.#ended(args);
-    insist(!err.includes('fault of the program'), `a bug: ${err}`, input);
-    insist([0, 64, 74, 78].includes(Number(code)), `exit code ${String(code)}: ${err}`, input);
-    insist(!(out + err).includes('sesame'), 'a password is shown', input);
-    if (code === 0 || args.length === 0) return 'accepted';
-    insistReadable(err.trimEnd(), input);
-    return kindOf(err.trimEnd(), input);
+async function inThisProcess(choices: Choices, folder: string): Promise<Outcome> {
+  const args = commandLine(choices);
+  const nowhere = join(folder, 'nowhere');
+  const input = () => args;
+  const { terminal, printed } = recordingTerminal({ environment: { FCI_DATA_DIR: nowhere } });
+  try {
+    const exit = await runCommandLine(args, terminal);
+    insist(exit === 'done' || exit === 'usage', `ended with ${exit}`, input);
+    insist(printed.out.length + printed.err.length > 0, 'nothing was printed', input);
+    insist(!(printed.out + printed.err).includes('sesame'), 'a password is shown', input);
+    return 'accepted';
+  } catch (error) {
+    if (!(error instanceof OperatorError))
+      throw new Error(`${String(error)} from ${JSON.stringify(args)}`, { cause: error });
+    insistReadable(error.message, input);
+    const isKnown = ['usage', 'configuration', 'storage', 'foreign'].includes(error.exit);
+    insist(isKnown, `exit ${error.exit}`, input);
+    return formOf(error.message, refusals, input);
+  } finally {
+    insist(!existsSync(nowhere), 'something was written', input);
   }
+}
 
-  close(): Promise<void> {
-    rmSync(this.#folder, { recursive: true });
-    return Promise.resolve();
-  }
+async function inItsOwn(choices: Choices, folder: string): Promise<Outcome> {
+  // No operating system passes on a zero byte, nor an argument of any length.
+  const args = commandLine(choices).map((arg) => arg.replaceAll('\u0000', '').slice(0, 10_000));
+  const input = () => args;
+  const { code, out, err } = await ended(args, folder);
+  insist(!err.includes('fault of the program'), `a bug: ${err}`, input);
+  insist([0, 64, 74, 78].includes(Number(code)), `exit code ${String(code)}: ${err}`, input);
+  insist(!(out + err).includes('sesame'), 'a password is shown', input);
+  if (code === 0 || args.length === 0) return 'accepted';
+  insistReadable(err.trimEnd(), input);
+  return formOf(err.trimEnd(), refusals, input);
+}
 
-  #ended(args: readonly string[]): Promise<{ code: number | string; out: string; err: string }> {
-    return new Promise((resolve, reject) => {
-      const child = spawn(process.execPath, [program, ...args], {
-        cwd: this.#folder,
-        env: { PATH: process.env['PATH'], FCI_DATA_DIR: join(this.#folder, 'nowhere') },
-        stdio: ['ignore', 'pipe', 'pipe'],
-      });
-      let [out, err] = ['', ''];
-      child.stdout.setEncoding('utf8').on('data', (chunk: string) => (out += chunk));
-      child.stderr.setEncoding('utf8').on('data', (chunk: string) => (err += chunk));
-      child.once('error', reject);
-      child.once('close', (code, signal) => resolve({ code: code ?? signal ?? 'none', out, err }));
+function ended(
+  args: readonly string[],
+  folder: string,
+): Promise<{ code: number | string; out: string; err: string }> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, [program, ...args], {
+      cwd: folder,
+      env: { PATH: process.env['PATH'], FCI_DATA_DIR: join(folder, 'nowhere') },
+      stdio: ['ignore', 'pipe', 'pipe'],
     });
-  }
+    let [out, err] = ['', ''];
+    child.stdout.setEncoding('utf8').on('data', (chunk: string) => (out += chunk));
+    child.stderr.setEncoding('utf8').on('data', (chunk: string) => (err += chunk));
+    child.once('error', reject);
+    child.once('close', (code, signal) => resolve({ code: code ?? signal ?? 'none', out, err }));
+  });
 }

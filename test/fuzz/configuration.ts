@@ -4,29 +4,16 @@ import { join } from 'node:path';
 import { daemonSettings, loadConfig } from '../../src/config/index.js';
 import { environmentOf } from '../../src/config/settings.js';
 import { OperatorError } from '../../src/runtime/index.js';
-import { misspelt, mutated, noise, oddText } from './mutation.js';
-import { insist, insistReadable } from './target.js';
-import type { Choices, FuzzSession, FuzzTarget, Outcome } from './target.js';
+import { list, misspelt, mutated, noise, oddText } from './mutation.js';
+import { formOf, insist, insistReadable } from './target.js';
+import type { Choices, FuzzTarget, Outcome, Refusals } from './target.js';
 
 const keys = Object.keys(daemonSettings);
 const groups = [...new Set(keys.filter((key) => key.includes('.')).map((key) => key.split('.')[0] ?? ''))];
 /** Values of every kind that some key takes. */
 const plausible: readonly unknown[] = [
-  ...[
-    'mainnet',
-    'devnet',
-    'root',
-    'latest',
-    'info',
-    'json',
-    '127.0.0.1',
-    '0.0.0.0',
-    '64MiB',
-    'data/x',
-    'node:9000',
-    'https://rest.node:8070/flow',
-    'http://user:sesame@node',
-  ],
+  ...list('mainnet devnet root latest info json 127.0.0.1 0.0.0.0 64MiB data/x node:9000'),
+  ...list('https://rest.node:8070/flow http://user:sesame@node'),
   ...[0, 1, 2, 100, 4096, 65_535, 1_000_000, true, false, null, ['node:9000'], ['a:1', 'b:2'], []],
 ];
 const NESTED = 50_000;
@@ -35,70 +22,58 @@ const NESTED = 50_000;
 export const configurationTarget: FuzzTarget = {
   name: 'configuration',
   share: 40,
-  concurrency: 1,
-  open: () => Promise.resolve(new ConfigurationSession()),
+  open: () => {
+    const folder = mkdtempSync(join(tmpdir(), 'fci-fuzz-'));
+    const run = (choices: Choices): Outcome => configure(choices, join(folder, 'config.json'));
+    return Promise.resolve({ run, close: () => rmSync(folder, { recursive: true }) });
+  },
 };
 
-class ConfigurationSession implements FuzzSession {
-  readonly #folder = mkdtempSync(join(tmpdir(), 'fci-fuzz-'));
-  readonly #file = join(this.#folder, 'config.json');
-
-  run(choices: Choices): Outcome {
-    const file = choices.once(2) ? fileText(choices) : undefined;
-    const environment = choices.once(2) ? environmentOfChoices(choices) : {};
-    const flags = choices.once(2) ? flagsOf(choices) : {};
-    const input = () => ({ file: file?.toString('latin1'), environment, flags });
-    if (file !== undefined) writeFileSync(this.#file, file);
-    const sources = {
-      file: file === undefined ? undefined : this.#file,
-      environment,
-      flags: new Map(Object.entries(flags)),
-    };
-    try {
-      const { config, effective } = loadConfig(sources, { isTerminal: false });
-      insist(
-        Object.isFrozen(config) && Object.keys(effective).length === keys.length,
-        'half a configuration',
-        input,
-      );
-      for (const key of keys) insist(effective[key] !== undefined, `${key} has no value`, input);
-      return 'accepted';
-    } catch (error) {
-      if (!(error instanceof OperatorError))
-        throw new Error(`${String(error)} from ${JSON.stringify(input())}`, { cause: error });
-      insistReadable(error.message, input);
-      insist(error.exit === 'configuration' || error.exit === 'usage', `exit ${error.exit}`, input);
-      insist(!error.message.includes('sesame'), 'a password is shown', input);
-      return this.#kind(error.message, input);
-    } finally {
-      insist(Object.keys(Object.prototype).length === 0, 'a prototype was changed', input);
-    }
-  }
-
-  close(): Promise<void> {
-    rmSync(this.#folder, { recursive: true });
-    return Promise.resolve();
-  }
-
-  /** Every refusal names what it is about, and what is allowed or where that is written. */
-  #kind(message: string, input: () => unknown): string {
-    const forms: readonly [string, RegExp][] = [
-      [
-        'wrong value',
-        /^Wrong value for (?:--[a-z-]+|environment variable FCI_\w+|\S+ in .*): .* is not (?:one of|a |an |true or|root, |off or )/,
-      ],
-      ['unknown key', /^Unknown key \S.* in .* docs\/configuration\.md lists every key\.$/],
-      ['unknown variable', /^Unknown environment variable "?FCI_.* Unset it, or see docs\/configuration\.md/],
-      ['not an object', /^(?:The file|The key \S+) in .* must be an object of keys/],
-      ['no JSON', /^Cannot read the configuration file .*: .+\./],
-      ['contradiction', /(?:Remove|Lower|Raise|drop|Add) .*\.$/],
-      ['no database URL', /^(?:api\.)?store cannot be used: .+\.$/],
-    ];
-    const form = forms.find(([, pattern]) => pattern.test(message));
-    insist(form !== undefined, `a refusal of no known form: ${message}`, input);
-    return form[0];
+function configure(choices: Choices, path: string): Outcome {
+  const file = choices.once(2) ? fileText(choices) : undefined;
+  const environment = choices.once(2) ? environmentOfChoices(choices) : {};
+  const flags = choices.once(2) ? flagsOf(choices) : {};
+  const input = () => ({ file: file?.toString('latin1'), environment, flags });
+  if (file !== undefined) writeFileSync(path, file);
+  const sources = {
+    file: file === undefined ? undefined : path,
+    environment,
+    flags: new Map(Object.entries(flags)),
+  };
+  try {
+    const { config, effective } = loadConfig(sources, { isTerminal: false });
+    const isWhole = Object.isFrozen(config) && Object.keys(effective).length === keys.length;
+    insist(isWhole, 'half a configuration', input);
+    for (const key of keys) insist(effective[key] !== undefined, `${key} has no value`, input);
+    return 'accepted';
+  } catch (error) {
+    if (!(error instanceof OperatorError))
+      throw new Error(`${String(error)} from ${JSON.stringify(input())}`, { cause: error });
+    insistReadable(error.message, input);
+    insist(error.exit === 'configuration' || error.exit === 'usage', `exit ${error.exit}`, input);
+    insist(!error.message.includes('sesame'), 'a password is shown', input);
+    return formOf(error.message, refusals, input);
+  } finally {
+    insist(Object.keys(Object.prototype).length === 0, 'a prototype was changed', input);
   }
 }
+
+/** Every refusal names what it is about, and what is allowed or where that is written. */
+const refusals: Refusals = [
+  [
+    'wrong value',
+    /^Wrong value for (?:--[a-z-]+|environment variable FCI_\w+|\S+ in .*): .* is not (?:one of|a |an |true or|root, |off or )/,
+  ],
+  ['unknown key', /^Unknown key \S.* in .* docs\/configuration\.md lists every key\.$/],
+  ['unknown variable', /^Unknown environment variable "?FCI_.* Unset it, or see docs\/configuration\.md/],
+  ['not an object', /^(?:The file|The key \S+) in .* must be an object of keys/],
+  ['no JSON', /^Cannot read the configuration file .*: .+\./],
+  ['contradiction', /(?:Remove|Lower|Raise|drop|Add) .*\.$/],
+  ['no database URL', /^(?:api\.)?store cannot be used: .+\.$/],
+];
+
+const manyNodes = Array(65).fill('a:1');
+const oddValues = [Number.NaN, -1, 1.5, 1e308, 2 ** 53, {}, { a: 1 }, [[]], [null], manyNodes];
 
 function value(choices: Choices): unknown {
   switch (choices.below(5)) {
@@ -107,18 +82,7 @@ function value(choices: Choices): unknown {
     case 1:
       return [value(choices)];
     case 2:
-      return choices.of([
-        Number.NaN,
-        -1,
-        1.5,
-        1e308,
-        2 ** 53,
-        {},
-        { a: 1 },
-        [[]],
-        [null],
-        Array(65).fill('a:1'),
-      ]);
+      return choices.of(oddValues);
     default:
       return choices.of(plausible);
   }

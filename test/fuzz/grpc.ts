@@ -5,50 +5,23 @@ import { GrpcApiServer } from '../../src/api/index.js';
 import { WireWriter } from '../../src/flow/index.js';
 import { hasSoundHttp2, systemClock } from '../../src/runtime/index.js';
 import { feedOver } from '../support/feed.js';
-import { MemoryIndexStore } from '../support/memoryIndexStore.js';
 import { RecordingLogger } from '../support/recordingLogger.js';
-import { smallChain, transactionIds, transactionWith } from '../support/smallChain.js';
 import { connectionBytes, framedMessage, LAST_PING, LAST_WORD, oddHeader } from './http2.js';
-import { misspelt, mutated, noise } from './mutation.js';
+import { list, misspelt, mutated, noise } from './mutation.js';
+import { FIRST, ids, range, servedStore } from './servedBlocks.js';
 import { insist, insistReadable } from './target.js';
 import type { Choices, FuzzSession, FuzzTarget, Outcome } from './target.js';
 
-const FIRST = 100;
-const BLOCKS = 4;
-const chain = smallChain(
-  FIRST,
-  Array.from({ length: BLOCKS }, (_, index) => [[transactionWith({ gasLimit: BigInt(index) })], []]),
-);
-const range = { firstIndexed: FIRST, latestIndexed: FIRST + BLOCKS - 1, head: 120, sealed: 102 };
-const ids = chain.flatMap((entry) => [
-  entry.block.id,
-  ...entry.block.collectionIds,
-  ...transactionIds(entry, 0),
-]);
-
 const ACCESS = '/flow.access.AccessAPI';
-const answered = [
-  ...[
-    'Ping',
-    'GetLatestBlock',
-    'GetBlockByID',
-    'GetBlockByHeight',
-    'GetCollectionByID',
-    'GetFullCollectionByID',
-  ],
-  ...['GetTransaction', 'GetTransactionsByBlockID', 'GetNetworkParameters', 'GetNodeVersionInfo'],
-].map((method) => `${ACCESS}/${method}`);
+const methods = [
+  ...list('Ping GetLatestBlock GetBlockByID GetBlockByHeight GetCollectionByID GetFullCollectionByID'),
+  ...list('GetTransaction GetTransactionsByBlockID GetNetworkParameters GetNodeVersionInfo'),
+  // Not answered.
+  ...list('ExecuteScriptAtLatestBlock SendTransaction GetAccount GetLatestBlockHeader'),
+  ...list('SubscribeBlocksFromLatest SubscribeBlocksFromStartHeight SubscribeBlockDigestsFromStartBlockID'),
+];
 const paths = [
-  ...answered,
-  ...[
-    'ExecuteScriptAtLatestBlock',
-    'SendTransaction',
-    'GetAccount',
-    'GetLatestBlockHeader',
-    'SubscribeBlocksFromLatest',
-    'SubscribeBlocksFromStartHeight',
-    'SubscribeBlockDigestsFromStartBlockID',
-  ].map((method) => `${ACCESS}/${method}`),
+  ...methods.map((method) => `${ACCESS}/${method}`),
   '/flow_collection_indexer.v1.IndexAPI/SubscribeIndexedHeights',
   '/flow_collection_indexer.v1.IndexAPI/SubscribeIndexedBlocks',
   '/flow.executiondata.ExecutionDataAPI/SubscribeExecutionData',
@@ -64,7 +37,7 @@ const ENDLESS = /Watch|Subscribe|Reflection|SendAndSubscribe/;
 const messages: readonly Uint8Array[] = [
   new Uint8Array(0),
   ...ids.map((id) => new WireWriter().bytes(1, Buffer.from(id, 'hex')).finish()),
-  ...[0, FIRST, FIRST + 1, FIRST + BLOCKS, 2 ** 53].map((height) =>
+  ...[0, FIRST, FIRST + 1, range.latestIndexed + 1, 2 ** 53].map((height) =>
     new WireWriter().number(1, height).finish(),
   ),
   new WireWriter().number(1, 1).number(2, 1).finish(),
@@ -83,65 +56,37 @@ export const grpcTarget: FuzzTarget = {
   name: 'grpc',
   share: 12,
   concurrency: 16,
-  open: () => GrpcSession.open(),
+  open: openServer,
 };
 
-class GrpcSession implements FuzzSession {
-  readonly #server: GrpcApiServer;
-  readonly #feed: { close(): unknown };
-  readonly #failures: unknown[];
-  readonly #port: number;
-  #client: ClientHttp2Session | undefined;
+async function openServer(): Promise<FuzzSession> {
+  const store = await servedStore();
+  const failures: unknown[] = [];
+  const status = { range: () => range };
+  const feed = feedOver({ reader: store, status, clock: systemClock });
+  const server = new GrpcApiServer(
+    { host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '1.2.3', accessNodes: [] },
+    {
+      ...{ store, clock: systemClock, logger: new RecordingLogger() },
+      ...{ status, feed },
+      health: { readiness: () => ({ ready: true }) },
+      fail: (error) => failures.push(error),
+    },
+  );
+  await server.start();
+  const { port } = server.address();
+  let client: ClientHttp2Session | undefined;
+  const insistNoFailure = (input: () => unknown): void =>
+    insist(failures.length === 0, `a bug: ${String(failures[0])}`, input);
 
-  private constructor(server: GrpcApiServer, feed: { close(): unknown }, failures: unknown[]) {
-    this.#server = server;
-    this.#feed = feed;
-    this.#failures = failures;
-    this.#port = server.address().port;
-  }
-
-  static async open(): Promise<GrpcSession> {
-    const store = await MemoryIndexStore.startingAt(FIRST);
-    await store.commit({ blocks: chain, latestIndexedHeight: range.latestIndexed });
-    const failures: unknown[] = [];
-    const status = { range: () => range };
-    const feed = feedOver({ reader: store, status, clock: systemClock });
-    const server = new GrpcApiServer(
-      { host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '1.2.3', accessNodes: [] },
-      {
-        ...{ store, clock: systemClock, logger: new RecordingLogger() },
-        ...{ status, feed },
-        health: { readiness: () => ({ ready: true }) },
-        fail: (error) => failures.push(error),
-      },
-    );
-    await server.start();
-    return new GrpcSession(server, feed, failures);
-  }
-
-  async run(choices: Choices): Promise<Outcome> {
-    const outcome =
-      choices.once(3) && hasSoundHttp2(process.version)
-        ? await this.#rawBytes(choices)
-        : await this.#oddCall(choices);
-    if (choices.once(40)) await this.#insistServing();
-    return outcome;
-  }
-
-  async close(): Promise<void> {
-    this.#client?.destroy();
-    await this.#feed.close();
-    await this.#server.close();
-  }
-
-  async #rawBytes(choices: Choices): Promise<Outcome> {
+  const rawBytes = async (choices: Choices): Promise<Outcome> => {
     const bytes = connectionBytes(choices, { messages, paths });
-    const answer = await talk(this.#port, bytes);
-    this.#insistNoFailure(() => bytes);
+    const answer = await talk(port, bytes);
+    insistNoFailure(() => bytes);
     return answer.length === 0 ? 'bytes: hung up on' : 'bytes: answered';
-  }
+  };
 
-  async #oddCall(choices: Choices): Promise<Outcome> {
+  const oddCall = async (choices: Choices): Promise<Outcome> => {
     const path = choices.once(6)
       ? `/${misspelt(choices, choices.of(paths)).replace(/[^\x21-\x7e]/g, '.')}`
       : choices.of(paths);
@@ -150,11 +95,10 @@ class GrpcSession implements FuzzSession {
       : Object.fromEntries([oddHeader(choices)].filter(([name]) => mayBeSent(name)));
     const body = bodyOf(choices);
     const input = () => ({ path, extra, body: body.toString('hex') });
-    const { headers, trailers } = await callOn(this.#connected(), path, {
-      ...{ extra, body },
-      givesUp: choices.once(30),
-    });
-    this.#insistNoFailure(input);
+    if (client === undefined || client.closed || client.destroyed) client = connected(port);
+    const call = { extra, body, givesUp: choices.once(30) };
+    const { headers, trailers } = await callOn(client, path, call);
+    insistNoFailure(input);
     const text = fieldOf('grpc-status', trailers, headers);
     if (text === undefined) return `call: no status, HTTP ${String(headers[':status'] ?? 'none')}`;
     const code = Number(text);
@@ -163,31 +107,38 @@ class GrpcSession implements FuzzSession {
     insist(!(code === INTERNAL && message.includes('internal server error')), 'an internal error', input);
     if (code !== 0 && code !== 1) insistReadable(decodeURIComponent(message), input);
     return `call: ${code}`;
-  }
+  };
 
   /** After whatever came, a call in good order is answered: on a connection that no odd call beside it can bring down. */
-  async #insistServing(): Promise<void> {
-    const session = connectHttp2(`http://127.0.0.1:${this.#port}`);
-    session.on('error', () => undefined);
+  const insistServing = async (): Promise<void> => {
+    const session = connected(port);
     const { headers, trailers } = await callOn(session, `${ACCESS}/Ping`, {
       body: framedMessage(new Uint8Array(0)),
     });
     session.destroy();
     const code = fieldOf('grpc-status', trailers, headers);
     insist(Number(code) === 0, `Ping is answered with ${code ?? 'no status'}`, () => '');
-  }
+  };
 
-  #insistNoFailure(input: () => unknown): void {
-    insist(this.#failures.length === 0, `a bug: ${String(this.#failures[0])}`, input);
-  }
+  return {
+    run: async (choices) => {
+      const isRaw = choices.once(3) && hasSoundHttp2(process.version);
+      const outcome = await (isRaw ? rawBytes(choices) : oddCall(choices));
+      if (choices.once(40)) await insistServing();
+      return outcome;
+    },
+    close: async () => {
+      client?.destroy();
+      await feed.close();
+      await server.close();
+    },
+  };
+}
 
-  #connected(): ClientHttp2Session {
-    if (this.#client === undefined || this.#client.closed || this.#client.destroyed) {
-      this.#client = connectHttp2(`http://127.0.0.1:${this.#port}`);
-      this.#client.on('error', () => undefined);
-    }
-    return this.#client;
-  }
+function connected(port: number): ClientHttp2Session {
+  const session = connectHttp2(`http://127.0.0.1:${port}`);
+  session.on('error', () => undefined);
+  return session;
 }
 
 interface Answer {

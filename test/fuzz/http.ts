@@ -1,27 +1,12 @@
 import { connect } from 'node:net';
 import { metricsServer } from '../../src/api/index.js';
-import type { HttpServer } from '../../src/api/index.js';
 import { createMetrics, mergedPage } from '../../src/observability/index.js';
 import { systemClock } from '../../src/runtime/index.js';
-import { MemoryIndexStore } from '../support/memoryIndexStore.js';
 import { apiServerOver } from '../support/servedChain.js';
-import { smallChain, transactionIds, transactionWith } from '../support/smallChain.js';
-import { misspelt, mutated, noise, oddText } from './mutation.js';
+import { list, misspelt, mutated, noise, oddText } from './mutation.js';
+import { chain, FIRST, ids, range, servedStore } from './servedBlocks.js';
 import { insist, insistReadable } from './target.js';
 import type { Choices, FuzzSession, FuzzTarget, Outcome } from './target.js';
-
-const FIRST = 100;
-const BLOCKS = 8;
-const chain = smallChain(
-  FIRST,
-  Array.from({ length: BLOCKS }, (_, index) => [[transactionWith({ gasLimit: BigInt(index) })], []]),
-);
-const range = { firstIndexed: FIRST, latestIndexed: FIRST + BLOCKS - 1, head: 120, sealed: 103 };
-const ids = chain.flatMap((entry) => [
-  entry.block.id,
-  ...entry.block.collectionIds,
-  ...transactionIds(entry, 0),
-]);
 
 /** Every status that a request can deserve; 500 is none of them. */
 const allowed = new Set([100, 200, 204, 304, 400, 403, 404, 405, 408, 409, 413, 414, 417, 429, 431, 503]);
@@ -31,56 +16,42 @@ export const httpTarget: FuzzTarget = {
   name: 'http',
   share: 60,
   concurrency: 16,
-  open: () => HttpSession.open(),
+  open: openServers,
 };
 
-class HttpSession implements FuzzSession {
-  readonly #servers: readonly HttpServer[];
-  readonly #failures: unknown[];
-
-  private constructor(servers: readonly HttpServer[], failures: unknown[]) {
-    this.#servers = servers;
-    this.#failures = failures;
-  }
-
-  static async open(): Promise<HttpSession> {
-    const store = await MemoryIndexStore.startingAt(FIRST);
-    await store.commit({ blocks: chain, latestIndexedHeight: range.latestIndexed });
-    store.switchAccountsOn(FIRST + 2);
-    const { server, failures, logger } = apiServerOver(store, () => range, { corsOrigins: ['http://page'] });
-    const { registry } = createMetrics({ version: 'fuzz', node: 'fuzz' });
-    const readiness = () => ({
-      ready: false,
-      reasons: [{ code: 'behind', message: 'behind by 12 heights', sinceSeconds: 1 } as const],
-    });
-    const monitored = metricsServer(
-      { host: '127.0.0.1', port: 0 },
-      {
-        ...{ clock: systemClock, logger, fail: (error) => void failures.push(error) },
-        ...{ page: () => mergedPage(registry, []), health: { readiness } },
-      },
-    );
-    const servers = [server, monitored];
-    for (const each of servers) await each.start();
-    return new HttpSession(servers, failures);
-  }
-
-  async run(choices: Choices): Promise<Outcome> {
-    const server = choices.once(6) ? this.#servers[1] : this.#servers[0];
-    const { bytes, whole } = conversation(choices);
-    const input = () => bytes.toString('latin1');
-    const answer = await talk(server?.address().port ?? 0, bytes);
-    insist(this.#failures.length === 0, `a bug: ${String(this.#failures[0])}`, input);
-    if (answer.length === 0) {
+async function openServers(): Promise<FuzzSession> {
+  const store = await servedStore();
+  store.switchAccountsOn(FIRST + 2);
+  const { server, failures, logger } = apiServerOver(store, () => range, { corsOrigins: ['http://page'] });
+  const { registry } = createMetrics({ version: 'fuzz', node: 'fuzz' });
+  const readiness = () => ({
+    ready: false,
+    reasons: [{ code: 'behind', message: 'behind by 12 heights', sinceSeconds: 1 } as const],
+  });
+  const monitored = metricsServer(
+    { host: '127.0.0.1', port: 0 },
+    {
+      ...{ clock: systemClock, logger, fail: (error) => void failures.push(error) },
+      ...{ page: () => mergedPage(registry, []), health: { readiness } },
+    },
+  );
+  const servers = [server, monitored];
+  for (const each of servers) await each.start();
+  return {
+    run: async (choices) => {
+      const asked = choices.once(6) ? monitored : server;
+      const { bytes, whole } = conversation(choices);
+      const input = () => bytes.toString('latin1');
+      const answer = await talk(asked.address().port, bytes);
+      insist(failures.length === 0, `a bug: ${String(failures[0])}`, input);
+      if (answer.length > 0) return judge(answer, whole, input);
       insist(!whole, 'a whole request got no answer', input);
       return 'hung up on';
-    }
-    return judge(answer, whole, input);
-  }
-
-  async close(): Promise<void> {
-    for (const server of this.#servers) await server.close();
-  }
+    },
+    close: async () => {
+      for (const each of servers) await each.close();
+    },
+  };
 }
 
 /** The first answer; of a whole request also its body. */
@@ -150,32 +121,8 @@ function wellFormedUnicode(character: string): string {
   return /[\ud800-\udfff]/.test(character) ? '?' : character;
 }
 
-const methods = [
-  'GET',
-  'HEAD',
-  'POST',
-  'PUT',
-  'DELETE',
-  'OPTIONS',
-  'TRACE',
-  'CONNECT',
-  'PATCH',
-  'PRI',
-  'get',
-  'G E T',
-  '',
-];
-const versions = [
-  'HTTP/1.1',
-  'HTTP/1.0',
-  'HTTP/0.9',
-  'HTTP/2.0',
-  'HTTP/1.1 ',
-  'http/1.1',
-  'HTTP/9.9',
-  'FTP/1.1',
-  '',
-];
+const methods = [...list('GET HEAD POST PUT DELETE OPTIONS TRACE CONNECT PATCH PRI get'), 'G E T', ''];
+const versions = [...list('HTTP/1.1 HTTP/1.0 HTTP/0.9 HTTP/2.0 http/1.1 HTTP/9.9 FTP/1.1'), 'HTTP/1.1 ', ''];
 const headers: readonly ((choices: Choices) => string)[] = [
   () => 'Host: x',
   () => 'Connection: close',
@@ -215,110 +162,31 @@ function request(choices: Choices): string {
 }
 
 const paths = [
-  '/',
-  '/docs',
-  '/page/page.js',
-  '/page',
-  '/v1/ws',
-  '/status',
-  '/v1/blocks',
-  '/v1/collections',
-  '/v1/transactions',
-  '/v1/network/parameters',
-  '/v1/node_version_info',
-  '/openapi.json',
-  '/lookup',
-  '/proof',
-  '/accounts',
-  '/metrics',
-  '/livez',
-  '/readyz',
+  ...list('/ /docs /page/page.js /page /v1/ws /status /v1/blocks /v1/collections /v1/transactions'),
+  ...list('/v1/network/parameters /v1/node_version_info /openapi.json /lookup /proof /accounts'),
+  ...list('/metrics /livez /readyz'),
 ];
-const addresses = ['f8d6e0586b0a20c7', '0xF8D6E0586B0A20C7', '01cf0e2f2f715450', '1', '0x', '0'.repeat(17)];
-const kinds = ['block', 'collection', 'transaction', 'account'];
-const provable = ['blocks', 'collections', 'transactions', 'accounts'];
+const addresses = [...list('f8d6e0586b0a20c7 0xF8D6E0586B0A20C7 01cf0e2f2f715450 1 0x'), '0'.repeat(17)];
+const kinds = list('block collection transaction account');
+const provable = kinds.map((kind) => `${kind}s`);
 const parameters = [
-  'height',
-  'start_height',
-  'end_height',
-  'to',
-  'expand',
-  'select',
-  'block_id',
-  'role',
-  'limit',
-  'cursor',
-  '__proto__',
-  'constructor',
-  'height[]',
-  '',
+  ...list('height start_height end_height to expand select block_id role limit cursor'),
+  ...['__proto__', 'constructor', 'height[]', ''],
 ];
 const parameterValues = [
-  ...[
-    'final',
-    'sealed',
-    '100',
-    '101,102',
-    '107',
-    '108',
-    '99',
-    '0',
-    '-1',
-    '9007199254740993',
-    'payload',
-    'payer',
-    'AAAAAAAAAGQAAAAAAAAAAA',
-    'execution_result',
-    chain[0]?.block.id ?? '',
-  ],
-  ...[
-    'transactions',
-    'header.id',
-    'header,payload.',
-    '.',
-    '..',
-    'id,id',
-    '__proto__',
-    'constructor.name',
-    'length',
-  ],
+  ...list('final sealed 100 101,102 107 108 99 0 -1 9007199254740993 payload payer AAAAAAAAAGQAAAAAAAAAAA'),
+  ...list('execution_result transactions header.id header,payload. . .. id,id __proto__ constructor.name'),
+  ...['length', chain[0]?.block.id ?? ''],
 ];
-const escapes = [
-  '%',
-  '%2',
-  '%zz',
-  '%00',
-  '%2f',
-  '%2e%2e',
-  '%c0%af',
-  '%ff',
-  '%ed%a0%80',
-  '%25',
-  '+',
-  '%F0%9F%98%80',
-];
+const escapes = list('% %2 %zz %00 %2f %2e%2e %c0%af %ff %ed%a0%80 %25 + %F0%9F%98%80');
 
 function target(choices: Choices): string {
   if (choices.once(30))
-    return choices.of([
-      '*',
-      '//',
-      '///',
-      '/..',
-      'http://x/status',
-      'x:80',
-      '?',
-      '#',
-      '/#',
-      '/?',
-      'x'.repeat(20_000),
-    ]);
+    return choices.of([...list('* // /// /.. http://x/status x:80 ? # /# /?'), 'x'.repeat(20_000)]);
   let path = choices.of(paths);
   if (/^\/v1\/[bct]/.test(path) && !choices.once(4)) path += `/${identifiers(choices)}`;
-  if (path === '/lookup')
-    path += `/${choices.of(kinds)}/${choices.once(3) ? String(FIRST + choices.below(12)) : identifiers(choices)}`;
-  if (path === '/proof')
-    path += `/${choices.of(provable)}/${choices.once(3) ? String(FIRST + choices.below(12)) : identifiers(choices)}`;
+  if (path === '/lookup' || path === '/proof')
+    path += `/${choices.of(path === '/lookup' ? kinds : provable)}/${choices.once(3) ? String(FIRST + choices.below(12)) : identifiers(choices)}`;
   if (path === '/accounts')
     path += `/${choices.once(4) ? oddText(choices) : choices.of(addresses)}${choices.once(8) ? '' : '/transactions'}`;
   if (path.startsWith('/v1/blocks/') && choices.once(3)) path += choices.of(['/payload', '/collections']);

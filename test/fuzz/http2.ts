@@ -11,7 +11,6 @@ const Frame = {
   priority: 2,
   reset: 3,
   settings: 4,
-  push: 5,
   ping: 6,
   goAway: 7,
   credit: 8,
@@ -112,18 +111,14 @@ export function oddHeader(choices: Choices): [string, string] {
 function oddFrame(choices: Choices): Buffer {
   const stream = choices.of([0, 0, 1, 3, 2, 0x7fff_ffff]);
   const payload = noise(choices, choices.of([0, 1, 4, 5, 6, 8, 8, 9, 64]));
+  const any = (types: number): [number, number] => [choices.below(types), choices.below(256)];
   switch (choices.below(10)) {
     case 0:
       return frame(Frame.ping, choices.below(2), 0, noise(choices, 8));
     case 1:
       return frame(Frame.reset, 0, 1 + 2 * choices.below(8), Buffer.alloc(4, choices.below(3)));
     case 2:
-      return frame(
-        Frame.credit,
-        0,
-        choices.of([0, 1, 3]),
-        choices.of([Buffer.alloc(4), Buffer.alloc(4, 0x7f)]),
-      );
+      return frame(Frame.credit, 0, choices.of([0, 1, 3]), Buffer.alloc(4, choices.of([0, 0x7f])));
     case 3:
       return frame(Frame.settings, choices.below(2), 0, oddSettings(choices));
     case 4:
@@ -146,15 +141,9 @@ function oddFrame(choices: Choices): Buffer {
         ),
       );
     case 8:
-      return frame(
-        choices.below(256),
-        choices.below(256),
-        stream,
-        payload,
-        choices.of([payload.length, 0, 0xff_ffff]),
-      );
+      return frame(...any(256), stream, payload, choices.of([payload.length, 0, 0xff_ffff]));
     default:
-      return frame(choices.below(10), choices.below(256), stream, payload);
+      return frame(...any(10), stream, payload);
   }
 }
 

@@ -1,22 +1,18 @@
 import type { Choices } from './target.js';
 
+/** Words that are chosen from. */
+export function list(text: string): string[] {
+  return text.split(' ');
+}
+
 /** Bytes and runs of bytes at which parsers stumble. */
 const ODD_BYTES = [0x00, 0x01, 0x7f, 0x80, 0xff, 0x0a, 0x0d, 0x20, 0x22, 0x25, 0x2f, 0x0b, 0x0c, 0x3a];
 const ODD_RUNS = [
   // Varints: the longest, one longer still, 2^31, 2^32, 2^53, 2^64 - 1, and zero written in two bytes.
-  'ffffffffffffffffff01',
-  'ffffffffffffffffffff01',
-  '8080808008',
-  '8080808010',
-  '8080808080808010',
-  'ffffffffffffffffff7f',
-  '8000',
+  ...list('ffffffffffffffffff01 ffffffffffffffffffff01 8080808008 8080808010 8080808080808010'),
+  ...list('ffffffffffffffffff7f 8000'),
   // The beginnings and ends of groups, field 0, and the wire types that mean nothing.
-  '0b',
-  '0c',
-  '00',
-  '06',
-  '07',
+  ...list('0b 0c 00 06 07'),
 ].map((hex) => Buffer.from(hex, 'hex'));
 
 const MAX_BYTES = 64 * 1024;
@@ -68,57 +64,12 @@ export function noise(choices: Choices, length: number): Buffer {
 }
 
 const ODD_TEXTS = [
-  '',
-  ' ',
-  '\u0000',
-  '\n',
-  '\r\n\r\n',
-  '\u001b[2J',
-  '"',
-  "'",
-  '\\',
-  '%',
-  '%00',
-  '%zz',
-  '../../../../etc/passwd',
-  '__proto__',
-  'constructor',
-  'toString',
-  'hasOwnProperty',
-  'null',
-  'true',
-  'false',
-  'NaN',
-  'Infinity',
-  '-0',
-  '1e999',
-  '0x10',
-  '007',
-  '-1',
-  '1.5',
-  '9007199254740991',
-  '9007199254740992',
-  '18446744073709551616',
-  '99999999999999999999999999999999',
-  '128MiB',
-  '1 GiB',
-  '٣',
-  '\u202e',
-  '\ud800',
-  '😀',
-  'é',
-  'grpc://user:sesame@node:9000',
-  'grpc://[::1]:9000',
-  'grpc://[:::9000',
-  'node:99999',
-  'a'.repeat(300),
-  'a'.repeat(70_000),
-  '[{()}]',
-  '*',
-  ',,,',
-  '--',
-  '-',
-  '=',
+  ...['', ' ', '\u0000', '\n', '\r\n\r\n', '\u001b[2J', '\u202e', '\ud800', '😀', 'é', '٣', '1 GiB'],
+  ...list(`" ' \\ % %00 %zz ../../../../etc/passwd [{()}] * ,,, -- - =`),
+  ...list('__proto__ constructor toString hasOwnProperty null true false NaN Infinity'),
+  ...list('-0 1e999 0x10 007 -1 1.5 9007199254740991 9007199254740992 18446744073709551616 128MiB'),
+  ...['9'.repeat(32), 'a'.repeat(300), 'a'.repeat(70_000)],
+  ...list('grpc://user:sesame@node:9000 grpc://[::1]:9000 grpc://[:::9000 node:99999'),
 ];
 
 /** A short word that nobody expects, or one that looks right. */

@@ -20,13 +20,10 @@ const LATEST = 112;
 /** Besides what other targets share: small numbers of messages, each of several kilobytes. */
 const SAMPLES = 40;
 
-const nothingToClose = { close: () => Promise.resolve() };
-
 /** Full blocks, and the proofs that are stored of them: whatever passes for a block is that block. */
 export const fullBlockTarget: FuzzTarget = {
   name: 'full-block',
   share: 60,
-  concurrency: 1,
   open: () => {
     const prover = new BlockProver({ chainId: CHAIN });
     const made = new HashedChain({ rootHeight: FIRST });
@@ -68,10 +65,7 @@ export const fullBlockTarget: FuzzTarget = {
       insist(isDeepStrictEqual(header, whole), 'a stored proof tells of another header', () => proof);
       return 'stored: accepted';
     };
-    return Promise.resolve({
-      ...nothingToClose,
-      run: (choices) => (choices.once(4) ? check(choices) : prove(choices)),
-    });
+    return Promise.resolve({ run: (choices) => (choices.once(4) ? check(choices) : prove(choices)) });
   },
 };
 
@@ -79,7 +73,6 @@ export const fullBlockTarget: FuzzTarget = {
 export const protocolStateTarget: FuzzTarget = {
   name: 'protocol-state',
   share: 40,
-  concurrency: 1,
   open: () => {
     const entries = Object.entries(recordedSnapshot().SealingSegment.ProtocolStateEntries);
     const wrap = (id: string, entry: unknown) => ({
@@ -97,17 +90,14 @@ export const protocolStateTarget: FuzzTarget = {
       if (snapshot === undefined) return 'not JSON';
       const reading = readProtocolState(JSON.stringify(snapshot.value), id);
       if (reading.ok) {
-        insist(
-          isDeepStrictEqual(reading.state, state),
-          'a snapshot tells of another state',
-          () => snapshot.value,
-        );
+        const isSame = isDeepStrictEqual(reading.state, state);
+        insist(isSame, 'a snapshot tells of another state', () => snapshot.value);
         return 'accepted';
       }
       insistReadable(reading.reason, () => snapshot.value);
       return reading.reason.replaceAll(/\d+/g, 'N').slice(0, 60);
     };
-    return Promise.resolve({ ...nothingToClose, run });
+    return Promise.resolve({ run });
   },
 };
 
@@ -115,7 +105,6 @@ export const protocolStateTarget: FuzzTarget = {
 export const proofDocumentTarget: FuzzTarget = {
   name: 'proof-document',
   share: 20,
-  concurrency: 1,
   open: openDocuments,
 };
 
@@ -157,11 +146,8 @@ async function openDocuments(): Promise<FuzzSession> {
         : JSON.stringify(changed.value);
     try {
       const follows = checkProof(text, sample.trusted);
-      insist(
-        follows.every((line) => sample.true.has(line)),
-        'something follows that is not so',
-        () => text,
-      );
+      const isTrue = follows.every((line) => sample.true.has(line));
+      insist(isTrue, 'something follows that is not so', () => text);
       return 'accepted';
     } catch (error) {
       if (error instanceof SyntaxError) return 'not JSON';
@@ -170,23 +156,11 @@ async function openDocuments(): Promise<FuzzSession> {
       return error.message.replaceAll(/[0-9a-f]{64}|\d+/g, 'N').slice(0, 60);
     }
   };
-  return { ...nothingToClose, run };
+  return { run };
 }
 
 const ODD_VALUES: readonly unknown[] = [
-  null,
-  true,
-  0,
-  -1,
-  1.5,
-  2 ** 53,
-  1e300,
-  '',
-  '0',
-  [],
-  {},
-  [[]],
-  'ab'.repeat(32),
+  ...[null, true, 0, -1, 1.5, 2 ** 53, 1e300, '', '0', [], {}, [[]], 'ab'.repeat(32)],
 ];
 
 /** A document in which a few values have changed, or, now and then, its text. `undefined`: it is no JSON any more. */

@@ -9,9 +9,8 @@
 
 import { Worker } from 'node:worker_threads';
 import type { Finding, Tally } from './campaign.js';
-import { HANG_MS } from './campaign.js';
-import { StuckWatch, WorkerState } from './StuckWatch.js';
-import { hangMsOf, targets } from './targets.js';
+import { HANG_MS, Phase } from './campaign.js';
+import { targets } from './targets.js';
 import type { FuzzTarget } from './target.js';
 import { chosenFrom, conclude, wholeNumber } from '../support/campaign.js';
 import { scriptOptions } from '../support/scriptOptions.js';
@@ -32,13 +31,12 @@ export interface Assignment {
   readonly seed: number;
   readonly firstIndex: number;
   readonly inputs: number;
-  readonly hangMs: number;
-  /** Those of its `WorkerState`. */
+  /** What it is at: its `Phase`, and the input under way or the last one. Shared, so that it can be read while it hangs. */
   readonly cells: Int32Array;
 }
 
 /** What it gives back. */
-export interface Report {
+interface Report {
   readonly tally: Tally;
   readonly finding: Finding | undefined;
 }
@@ -47,6 +45,12 @@ export interface Report {
 const LOOK_EVERY_MS = 500;
 /** A message that makes the program take more memory than this is a finding. */
 const MAX_HEAP_MB = 1_024;
+/** From the start of a worker until its target is ready for the first input: loading the sources, opening servers. */
+const START_LIMIT_MS = 180_000;
+/** From the last input until the target is closed. */
+const END_LIMIT_MS = 60_000;
+/** A worker that is at the same input for so many times as long as an input may take will never come back. */
+const STUCK_FACTOR = 10;
 
 /** A worker does not inherit the loader of TypeScript: it begins by loading it. */
 const BOOT = `
@@ -69,20 +73,28 @@ async function runTarget(
   firstIndex: number,
   inputs: number,
 ): Promise<Report> {
-  const hangMs = hangMsOf(target) ?? HANG_MS;
-  const state = new WorkerState();
-  const { cells } = state;
-  const assignment: Assignment = { target: target.name, seed, firstIndex, inputs, hangMs, cells };
+  const cells = new Int32Array(new SharedArrayBuffer(8));
+  const assignment: Assignment = { target: target.name, seed, firstIndex, inputs, cells };
   const worker = new Worker(BOOT, {
     eval: true,
     workerData: { assignment, module: new URL('worker.ts', import.meta.url).href },
     resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MB },
   });
-  const stuck = new StuckWatch({ hangMs, nowMs: performance.now() }, state);
+  let seen = { phase: Phase.starting, index: 0, sinceMs: performance.now() };
+  /** What is wrong, if it gets no further. Its start, each input and its end have bounds of their own. */
+  const stuck = (nowMs: number): string | undefined => {
+    const [phase = Phase.starting, index = 0] = [0, 1].map((cell) => Atomics.load(cells, cell));
+    if (phase !== seen.phase || index !== seen.index) seen = { phase, index, sinceMs: nowMs };
+    const tookMs = nowMs - seen.sinceMs;
+    if (phase === Phase.feeding)
+      return tookMs > (target.hangMs ?? HANG_MS) * STUCK_FACTOR ? 'it never ends' : undefined;
+    if (phase === Phase.ending) return tookMs > END_LIMIT_MS ? 'the target never closed' : undefined;
+    return tookMs > START_LIMIT_MS ? 'the target was never ready' : undefined;
+  };
   let watch: NodeJS.Timeout | undefined;
   const stopped = (problem: string): Report => ({
     tally: { inputs: 0, outcomes: new Map(), slowest: { index: 0, ms: 0 }, elapsedMs: 0 },
-    finding: { target: target.name, index: Math.max(state.index, firstIndex), problem },
+    finding: { target: target.name, index: Math.max(Atomics.load(cells, 1), firstIndex), problem },
   });
   try {
     return await new Promise<Report>((resolve) => {
@@ -90,7 +102,7 @@ async function runTarget(
       worker.once('error', (error) => resolve(stopped(`the worker ended: ${error.message}`)));
       worker.once('exit', (code) => resolve(stopped(`the worker ended with ${code}`)));
       watch = setInterval(() => {
-        const problem = stuck.problem(performance.now());
+        const problem = stuck(performance.now());
         if (problem !== undefined) resolve(stopped(problem));
       }, LOOK_EVERY_MS);
     });

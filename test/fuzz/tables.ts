@@ -14,8 +14,7 @@ const sporks: unknown = JSON.parse(readFileSync(join(root, 'config/sporks.json')
 export const tableTarget: FuzzTarget = {
   name: 'table',
   share: 20,
-  concurrency: 1,
-  open: () => Promise.resolve({ run: read, close: () => Promise.resolve() }),
+  open: () => Promise.resolve({ run: read }),
 };
 
 const rules: readonly Readonly<Record<string, unknown>>[] = [

@@ -47,8 +47,10 @@ export interface FuzzTarget {
   readonly name: string;
   /** Its part of all inputs, relative to the others: the quick ones get more. */
   readonly share: number;
-  /** Inputs that are under way at once; 1 unless they wait for something. */
-  readonly concurrency: number;
+  /** Inputs that are under way at once, where they wait for something; else one. */
+  readonly concurrency?: number;
+  /** Longest time for one input, where that needs more than others. */
+  readonly hangMs?: number;
   open(): Promise<FuzzSession>;
 }
 
@@ -58,7 +60,7 @@ export interface FuzzSession {
    * with a message that shows the input.
    */
   run(choices: Choices): Outcome | Promise<Outcome>;
-  close(): Promise<void>;
+  close?(): Promise<void> | void;
 }
 
 /** Throws with the input in the message when a property does not hold. */
@@ -82,14 +84,15 @@ export function shown(input: unknown): string {
 export function insistReadable(message: string, input: () => unknown): void {
   insist(message.length >= 10, `a refusal says nothing: ${JSON.stringify(message)}`, input);
   insist(message.length <= 1_500, `a refusal repeats the input at length (${message.length})`, input);
-  insist(
-    !Array.from(message).some(isControl),
-    `a refusal holds control characters: ${JSON.stringify(message)}`,
-    input,
-  );
+  const isControlled = /\p{Cc}/u.test(message);
+  insist(!isControlled, `a refusal holds control characters: ${JSON.stringify(message)}`, input);
 }
 
-function isControl(character: string): boolean {
-  const code = character.charCodeAt(0);
-  return code < 0x20 || (code >= 0x7f && code < 0xa0);
+/** The forms that a refusal may have, by name. */
+export type Refusals = readonly (readonly [name: string, form: RegExp])[];
+
+export function formOf(message: string, refusals: Refusals, input: () => unknown): string {
+  const form = refusals.find(([, pattern]) => pattern.test(message));
+  insist(form !== undefined, `a refusal of no known form: ${message}`, input);
+  return form[0];
 }

@@ -51,19 +51,21 @@ interface Decoder {
 export const wireTarget: FuzzTarget = {
   name: 'wire',
   share: 780,
-  concurrency: 1,
-  open: () => Promise.resolve(new WireSession()),
+  open: () => Promise.resolve(openDecoders()),
 };
 
-class WireSession implements FuzzSession {
-  readonly #decoders = Object.entries(makeDecoders());
-  readonly #all = this.#decoders.flatMap(([, { samples }]) => samples);
-
-  run(choices: Choices): Outcome {
-    const [name, decoder] = choices.of(this.#decoders);
+function openDecoders(): FuzzSession {
+  const decoders = Object.entries(makeDecoders());
+  const all = decoders.flatMap(([, { samples }]) => samples);
+  const message = (choices: Choices, valid: Uint8Array): Uint8Array => {
+    if (choices.once(12)) return noise(choices, choices.below(300));
+    return choices.once(400) ? monster(choices, valid) : mutated(choices, valid, choices.of(all).bytes);
+  };
+  const run = (choices: Choices): Outcome => {
+    const [name, decoder] = choices.of(decoders);
     const sample = choices.of(decoder.samples);
     const untouched = choices.once(20);
-    const bytes = untouched ? sample.bytes : this.#message(choices, sample.bytes);
+    const bytes = untouched ? sample.bytes : message(choices, sample.bytes);
     const input = () => ({ decoder: name, bytes: Buffer.from(bytes).toString('hex') });
     try {
       decoder.decode(bytes, sample);
@@ -75,17 +77,8 @@ class WireSession implements FuzzSession {
       insistReadable(error.message, input);
       return error instanceof InvalidCollectionError ? `${error.name} ${error.reason}` : error.message;
     }
-  }
-
-  close(): Promise<void> {
-    return Promise.resolve();
-  }
-
-  #message(choices: Choices, valid: Uint8Array): Uint8Array {
-    if (choices.once(12)) return noise(choices, choices.below(300));
-    if (choices.once(400)) return monster(choices, valid);
-    return mutated(choices, valid, choices.of(this.#all).bytes);
-  }
+  };
+  return { run };
 }
 
 /** Messages that are large or deep rather than wrong. */
@@ -187,45 +180,43 @@ function makeDecoders(): Readonly<Record<string, Decoder>> {
 
 /** Both readers of a block agree, and what is stored of it reads back as the same. */
 function checkBlock(bytes: Uint8Array): void {
-  const stored = attempt(() => decodeBlockMessage(bytes));
-  const whole = attempt(() => decodeBlock(bytes));
-  insist(
-    (stored.error === undefined) === (whole.error === undefined),
-    'the readers of a block disagree',
-    () => bytes,
-  );
-  if (stored.error !== undefined) throw stored.error;
-  const again = decodeBlock(stored.value.encoded);
-  insist(
-    again.id === stored.value.id && again.height === stored.value.height,
-    'a stored block differs',
-    () => bytes,
-  );
-  insist(
-    Buffer.from(encodeBlock(again)).equals(Buffer.from(stored.value.encoded)),
-    'the stored form of a block is not canonical',
-    () => bytes,
-  );
+  const [stored] = agreeing(bytes, 'the readers of a block', decodeBlockMessage, decodeBlock);
+  const again = decodeBlock(stored.encoded);
+  insist(again.id === stored.id && again.height === stored.height, 'a stored block differs', () => bytes);
+  const isCanonical = Buffer.from(encodeBlock(again)).equals(Buffer.from(stored.encoded));
+  insist(isCanonical, 'the stored form of a block is not canonical', () => bytes);
 }
 
 /** Decoding and hashing accept the same bytes, and the canonical form has the same id. */
 function checkTransaction(bytes: Uint8Array): void {
-  const decoded = attempt(() => decodeTransaction(bytes));
-  const hashed = attempt(() => transactionId(bytes));
-  insist(
-    (decoded.error === undefined) === (hashed.error === undefined),
-    'decoding and hashing disagree',
-    () => bytes,
-  );
-  if (decoded.error !== undefined) throw decoded.error;
-  if (hashed.error !== undefined) throw hashed.error;
-  const canonical = encodeTransaction(decoded.value);
-  insist(transactionId(canonical).equals(hashed.value), 'the canonical form has another id', () => bytes);
-  insist(
-    encodeTransaction(decodeTransaction(canonical)).equals(canonical),
-    'the canonical form is not stable',
-    () => bytes,
-  );
+  const [decoded, id] = agreeing(bytes, 'decoding and hashing', decodeTransaction, transactionId);
+  const canonical = encodeTransaction(decoded);
+  insist(transactionId(canonical).equals(id), 'the canonical form has another id', () => bytes);
+  const isStable = encodeTransaction(decodeTransaction(canonical)).equals(canonical);
+  insist(isStable, 'the canonical form is not stable', () => bytes);
+}
+
+/** What two readers make of the bytes; both take them, or neither does. */
+function agreeing<A, B>(
+  bytes: Uint8Array,
+  readers: string,
+  one: (bytes: Uint8Array) => A,
+  other: (bytes: Uint8Array) => B,
+): [A, B] {
+  const attempt = <T>(read: (bytes: Uint8Array) => T): T | WireError => {
+    try {
+      return read(bytes);
+    } catch (error) {
+      if (error instanceof WireError) return error;
+      throw error;
+    }
+  };
+  const [first, second] = [attempt(one), attempt(other)];
+  const isAgreed = first instanceof WireError === second instanceof WireError;
+  insist(isAgreed, `${readers} disagree`, () => bytes);
+  if (first instanceof WireError) throw first;
+  if (second instanceof WireError) throw second;
+  return [first, second];
 }
 
 /** Nothing but the collection itself passes for the collection. */
@@ -245,26 +236,4 @@ function checkExecutionData(bytes: Uint8Array): void {
   insist(collections.length === collectionIds.length, 'a collection of a block is missing', () => bytes);
 }
 
-const emptyBlock = decodeBlockMessage(
-  encodeBlock({
-    id: ZERO_ID,
-    parentId: ZERO_ID,
-    height: 0,
-    timestamp: undefined,
-    guarantees: [],
-    signatures: [],
-  }),
-);
-
-type Attempt<T> =
-  | { readonly value: T; readonly error?: undefined }
-  | { readonly error: WireError; readonly value?: undefined };
-
-function attempt<T>(run: () => T): Attempt<T> {
-  try {
-    return { value: run() };
-  } catch (error) {
-    if (error instanceof WireError) return { error };
-    throw error;
-  }
-}
+const emptyBlock = { parentId: ZERO_ID, encoded: new Uint8Array(0) };

@@ -1,7 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import { campaign } from './campaign.js';
+import { campaign, Phase } from './campaign.js';
 import type { Assignment } from './run.js';
-import { WorkerState } from './StuckWatch.js';
 import { targets } from './targets.js';
 
 const { assignment } = workerData as { readonly assignment: Assignment };
@@ -9,10 +8,12 @@ const { target: name, cells, ...options } = assignment;
 const target = targets.find((each) => each.name === name);
 if (target === undefined) throw new Error(`there is no target ${name}`);
 
-const state = new WorkerState(cells);
 const report = await campaign(target, {
   ...options,
-  onInput: (index) => state.feeding(index),
-  onLastInput: () => state.ending(),
+  onInput: (index) => {
+    Atomics.store(cells, 1, index);
+    Atomics.store(cells, 0, Phase.feeding);
+  },
+  onLastInput: () => void Atomics.store(cells, 0, Phase.ending),
 });
 parentPort?.postMessage(report);

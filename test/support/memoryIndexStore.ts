@@ -15,9 +15,9 @@ import type {
 } from '../../src/storage/index.js';
 import type { CommitBatch } from '../../src/storage/port/RangeStore.js';
 import type { AccountIndex } from '../../src/storage/port/AccountIndex.js';
+import type { RangeBook } from '../../src/storage/port/RangeBook.js';
 import { everyTransactionOf } from './accountChain.js';
 import { accountsOff } from './accountsOff.js';
-import { neverDamaged, noRanges } from './noRanges.js';
 
 export interface MemoryIndexStoreHooks {
   /** Runs before a commit takes effect: wait to hold it back, throw to make it fail. */
@@ -30,11 +30,14 @@ export class MemoryIndexStore implements IndexStore {
   readonly commits: CommitBatch[] = [];
   /** Off, unless `switchAccountsOn` was called. */
   accounts: AccountIndex = accountsOff;
-  readonly ranges = noRanges;
-  readonly check = neverDamaged.check;
-  readonly heal = neverDamaged.heal;
-  readonly healing = neverDamaged.healing;
-  readonly onDamage = neverDamaged.onDamage;
+  /** None but the live one. */
+  readonly ranges: RangeBook = {
+    plans: () => [],
+    open: () => [],
+    change: () => Promise.reject(new Error('this store keeps no ranges')),
+    run: () => Promise.reject(new Error('this store keeps no ranges')),
+    release: () => undefined,
+  };
   closed = false;
   readonly #hooks: MemoryIndexStoreHooks;
   readonly #blocks = new Map<number, BlockEntry>();
@@ -165,6 +168,12 @@ export class MemoryIndexStore implements IndexStore {
     for (const kept of [...this.#evidence.keys()]) if (kept > height) this.#evidence.delete(kept);
     this.#latest = Math.min(this.#latest, height);
   }
+
+  // It is never damaged.
+  check: IndexStore['check'] = () => Promise.resolve({ bytes: 0, damages: [] });
+  heal: IndexStore['heal'] = () => Promise.resolve([]);
+  healing: IndexStore['healing'] = () => [];
+  onDamage: IndexStore['onDamage'] = () => undefined;
 
   async close(): Promise<void> {
     this.closed = true;

@@ -158,3 +158,8 @@ export async function eventually<T>(
     );
   }
 }
+
+/** Asks until it holds, as `eventually` does. */
+export async function until(holds: () => Promise<boolean> | boolean): Promise<void> {
+  await eventually(async () => ((await holds()) ? true : undefined));
+}

@@ -9,7 +9,9 @@ import { atEnd } from './cleanup.js';
 import { feedOver } from './feed.js';
 import { getJson } from './httpProbe.js';
 import type { JsonAnswer } from './httpProbe.js';
-import { MemoryIndexStore } from './memoryIndexStore.js';
+import { IndexedChain, indexed } from './indexedChain.js';
+import type { Heads } from './indexedChain.js';
+import type { MemoryIndexStore } from './memoryIndexStore.js';
 import { RecordingLogger } from './recordingLogger.js';
 
 /** A status with a value in every field, but for what the test sets itself. */
@@ -124,37 +126,33 @@ export function apiServerOver(
   return { server, feed, logger, failures };
 }
 
+type Parts = Partial<ApiServerOptions> & {
+  /** More of the status than the test's default. */
+  readonly told?: Partial<StatusDocument>;
+  readonly clock?: Clock;
+  readonly metrics?: ReaderMetrics;
+};
+
 /** The API server over a store in memory that holds a chain, until the end of the test. */
-export class ServedChain {
-  readonly store: MemoryIndexStore;
-  readonly port: number;
-  readonly url: string;
+export class ServedChain extends IndexedChain {
   readonly feed: ChangeFeed;
   readonly logger: RecordingLogger;
-  /** Stops the server before the end of the test. */
-  readonly stop: () => Promise<void>;
-  readonly #state: { range: IndexedRange };
+  port = 0;
+  readonly #server: ReturnType<typeof apiServerOver>['server'];
   readonly #failures: unknown[];
 
-  private constructor(
-    store: MemoryIndexStore,
-    port: number,
-    parts: {
-      readonly feed: ChangeFeed;
-      readonly logger: RecordingLogger;
-      readonly failures: unknown[];
-      readonly state: { range: IndexedRange };
-      readonly stop: () => Promise<void>;
-    },
-  ) {
-    this.store = store;
-    this.port = port;
-    this.url = `http://127.0.0.1:${port}`;
-    this.feed = parts.feed;
-    this.logger = parts.logger;
-    this.stop = parts.stop;
-    this.#state = parts.state;
-    this.#failures = parts.failures;
+  private constructor(store: MemoryIndexStore, range: IndexedRange, { told, ...parts }: Parts) {
+    super(store, range);
+    const status = {
+      range: () => this.range,
+      status: () => ({ ...statusWith(this.range), ...told }),
+    };
+    const made = apiServerOver(store, status.range, { ...parts, status });
+    this.#server = made.server;
+    this.#failures = made.failures;
+    this.feed = made.feed;
+    this.logger = made.logger;
+    this.onChanged = () => made.feed.notify();
   }
 
   /**
@@ -163,75 +161,29 @@ export class ServedChain {
    */
   static async start(
     chain: readonly BlockEntry[],
-    heads: { readonly sealed: number | null; readonly head?: number },
-    {
-      spork,
-      clock = systemClock,
-      metrics,
-      backfill,
-      told: alsoTold,
-      ...options
-    }: Partial<ApiServerOptions> & {
-      readonly backfill?: StatusDocument['backfill'];
-      /** More of the status than the test's default. */
-      readonly told?: Partial<StatusDocument>;
-      readonly spork?: SporkRecord;
-      readonly clock?: Clock;
-      readonly metrics?: ReaderMetrics;
-    } = {},
+    heads: Heads,
+    { spork, ...parts }: Parts & { readonly spork?: SporkRecord } = {},
   ): Promise<ServedChain> {
-    const firstIndexed = chain[0]?.block.height ?? 0;
-    const latestIndexed = firstIndexed + chain.length - 1;
-    const store = await MemoryIndexStore.startingAt(firstIndexed);
-    await store.commit({
-      blocks: chain,
-      latestIndexedHeight: latestIndexed,
-      ...(spork === undefined ? {} : { spork }),
-    });
+    const { store, range } = await indexed(chain, heads, spork);
     store.switchAccountsOn();
-    const range = { firstIndexed, latestIndexed, head: latestIndexed, ...heads };
-    const state = { range };
-    const told = () => ({
-      ...statusWith(state.range),
-      ...(backfill === undefined ? {} : { backfill }),
-      ...alsoTold,
-    });
-    const status = { status: told, range: () => state.range };
-    const parts = { ...options, clock, metrics, status };
-    const { server, feed, logger, failures } = apiServerOver(store, status.range, parts);
-    await server.start();
-    const stop = async (): Promise<void> => {
-      await feed.close();
-      await server.close();
-    };
+    const served = new ServedChain(store, range, parts);
+    await served.#server.start();
+    served.port = served.#server.address().port;
     atEnd(async () => {
-      await stop();
-      if (failures.length > 0) throw failures[0];
+      await served.stop();
+      if (served.#failures.length > 0) throw served.#failures[0];
     });
-    return new ServedChain(store, server.address().port, { feed, logger, failures, state, stop });
+    return served;
   }
 
-  /** Makes further blocks of the chain readable, and lets the feed know. */
-  async commit(blocks: readonly BlockEntry[]): Promise<void> {
-    const latestIndexed = (this.range.latestIndexed ?? 0) + blocks.length;
-    await this.store.commit({ blocks, latestIndexedHeight: latestIndexed });
-    this.range = { ...this.range, latestIndexed, head: Math.max(latestIndexed, this.range.head ?? 0) };
-    this.feed.notify();
+  get url(): string {
+    return `http://127.0.0.1:${this.port}`;
   }
 
-  /** Another process rewinds the store, and goes on with other blocks. */
-  async rewind(height: number, blocks: readonly BlockEntry[]): Promise<void> {
-    await this.store.rewind(height);
-    this.range = { ...this.range, latestIndexed: height };
-    await this.commit(blocks);
-  }
-
-  set range(range: IndexedRange) {
-    this.#state.range = range;
-  }
-
-  get range(): IndexedRange {
-    return this.#state.range;
+  /** Stops the server before the end of the test. */
+  async stop(): Promise<void> {
+    await this.feed.close();
+    await this.#server.close();
   }
 
   /** The bugs that the server told its owner of since the last time. */

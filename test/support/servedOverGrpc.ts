@@ -6,7 +6,8 @@ import type { BlockEntry } from '../../src/storage/index.js';
 import { atEnd } from './cleanup.js';
 import { feedOver } from './feed.js';
 import { GrpcProbe } from './grpcProbe.js';
-import { MemoryIndexStore } from './memoryIndexStore.js';
+import { IndexedChain } from './indexedChain.js';
+import type { Heads } from './indexedChain.js';
 import { RecordingLogger } from './recordingLogger.js';
 
 type Parts = Partial<GrpcApiServerOptions> & Partial<GrpcApiServerDependencies>;
@@ -58,15 +59,20 @@ export async function grpcOver(...ground: Parameters<typeof grpcServerOver>) {
   return { ...parts, port, address, probe };
 }
 
-/** The same over a store in memory that holds a chain, all of it indexed and sealed. */
+/** The same over a store in memory that holds a chain, all of it indexed, and sealed unless it is told otherwise. */
 export async function servedOverGrpc(
   chain: readonly BlockEntry[],
-  parts: Parts = {},
-): ReturnType<typeof grpcOver> {
-  const firstIndexed = chain[0]?.block.height ?? 0;
-  const latestIndexed = firstIndexed + chain.length - 1;
-  const store = await MemoryIndexStore.startingAt(firstIndexed);
-  await store.commit({ blocks: chain, latestIndexedHeight: latestIndexed });
-  const range = { firstIndexed, latestIndexed, head: latestIndexed, sealed: latestIndexed };
-  return grpcOver(store, () => range, { accessNodes: ['grpc://node:9000'], ...parts });
+  { sealed, head, ...parts }: Parts & Partial<Heads> = {},
+) {
+  const top = (chain[0]?.block.height ?? 0) + chain.length - 1;
+  const index = await IndexedChain.of(chain, {
+    sealed: sealed === undefined ? top : sealed,
+    head: head ?? top,
+  });
+  const served = await grpcOver(index.store, () => index.range, {
+    accessNodes: ['grpc://node:9000'],
+    ...parts,
+  });
+  index.onChanged = () => served.feed.notify();
+  return { ...served, index };
 }

@@ -88,6 +88,14 @@ export function makeChain(
   });
 }
 
+/** Consecutive blocks with one collection each. */
+export function plainChain(firstHeight: number, blocks: number, transactions = 1): BlockEntry[] {
+  return makeChain(
+    firstHeight,
+    Array.from({ length: blocks }, (_, index) => [seededCollection(`of ${index}`, transactions)]),
+  );
+}
+
 /** The ids of a collection's transactions, in order. */
 export function transactionIdsOf({ transactionIds }: VerifiedCollection): Identifier[] {
   return Array.from({ length: transactionIds.length / 32 }, (_, index) =>

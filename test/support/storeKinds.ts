@@ -1,15 +1,16 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, inject } from 'vitest';
+import { afterAll, afterEach, beforeAll, inject, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/runtime/index.js';
 import { LevelIndexStore, loadPostgres } from '../../src/storage/index.js';
-import type { IndexStore } from '../../src/storage/index.js';
+import type { IndexStore, VerifyOptions, VerifyProgress } from '../../src/storage/index.js';
 import { startPostgres } from './postgresServer.js';
 import type { PostgresServer } from './postgresServer.js';
 import './sharedPostgres.js';
 import { RecordingLogger } from './recordingLogger.js';
 import { TEST_CHAIN } from './storeDirectory.js';
+import { TcpFaults } from './tcpFaults.js';
 
 export interface OpenHow {
   readonly create?: boolean;
@@ -70,32 +71,62 @@ export function usePostgres({ isOwn = false }: { readonly isOwn?: boolean } = {}
     if (server === undefined) throw new Error('the server runs while tests do');
     return server;
   };
-  const open = async (
+  /** As a daemon does, which does not lead yet. */
+  const opening = async (
     url: string,
     how: OpenHow & {
       readonly isReadOnly?: boolean;
       readonly waitMs?: number;
-      /** Default false: it leads. */
-      readonly isFollower?: boolean;
+      readonly patienceMs?: number;
     } = {},
   ) => {
     const { PostgresIndexStore } = await loadPostgres();
-    const { isFollower = false, ...options } = how;
-    const store = await closing.later(
-      PostgresIndexStore.open(
-        { url, chainId: TEST_CHAIN, ...options },
-        { clock: systemClock, logger: new RecordingLogger() },
-      ),
-    );
-    if (!isFollower && options.isReadOnly !== true) await store.shared.lead();
+    return closing.later(PostgresIndexStore.open({ url, chainId: TEST_CHAIN, ...how }, parts()));
+  };
+  /** It leads, unless it is a follower or to be read. */
+  const open = async (
+    url: string,
+    { isFollower = false, ...how }: Parameters<typeof opening>[1] & { readonly isFollower?: boolean } = {},
+  ) => {
+    const store = await opening(url, how);
+    if (!isFollower && how.isReadOnly !== true) await store.shared.lead();
     return store;
+  };
+  const verified = async (
+    url: string,
+    options: Partial<VerifyOptions> = {},
+    how: { readonly signal?: AbortSignal; readonly onProgress?: (progress: VerifyProgress) => void } = {},
+  ) => {
+    const { verifyPostgres } = await loadPostgres();
+    return verifyPostgres({ url, chainId: TEST_CHAIN, ...options }, { ...parts(), ...how });
   };
   const home = async (): Promise<StoreHome & { readonly url: string }> => {
     const url = await running().database();
     return { url, open: (how) => open(url, how) };
   };
-  return { home, open, server: running, later: closing.later, now: closing.now };
+  /** What stands between a client and a database, and breaks as it is told; until the end of the test. */
+  const faultsBefore = async (url: string): Promise<TcpFaults> => {
+    const faults = await TcpFaults.before(url);
+    onTestFinished(async () => {
+      faults.script = () => undefined;
+      await closing.now();
+      await faults.close();
+    });
+    return faults;
+  };
+  return {
+    home,
+    opening,
+    open,
+    verified,
+    faultsBefore,
+    server: running,
+    later: closing.later,
+    now: closing.now,
+  };
 }
+
+const parts = () => ({ clock: systemClock, logger: new RecordingLogger() });
 
 interface Closable {
   close(): Promise<void>;

@@ -12,9 +12,9 @@ import { rangeOf, readableIndex } from '../threads/readableIndex.js';
 import type { ReaderThread } from '../threads/keepReaderThread.js';
 import { lineHeldUp } from './heldUp.js';
 import type { HeldUp } from './heldUp.js';
-import type { BackfillWatch } from './watches/watchBackfill.js';
+import { watchBackfill } from './watches/watchBackfill.js';
 import type { DiskWatch } from './watches/watchDisk.js';
-import type { LeaderWatch } from './watches/watchLeader.js';
+import { watchLeader } from './watches/watchLeader.js';
 
 /** Everything that a daemon consists of. */
 export interface DaemonParts extends IndexingParts {
@@ -35,21 +35,20 @@ export interface DaemonParts extends IndexingParts {
   readonly readers: ReaderThread | undefined;
 }
 
-interface WatchedParts extends DaemonParts {
-  readonly backfillWatch: BackfillWatch;
-  readonly leaderWatch: LeaderWatch;
-}
-
 /** The base of all reports: the parts of the daemon, and the current line. It caches nothing, so nothing is stale. */
 export class DaemonState {
   readonly config: DaemonConfig;
-  readonly parts: WatchedParts;
+  readonly parts: DaemonParts;
+  readonly backfillWatch: ReturnType<typeof watchBackfill>;
+  readonly leaderWatch: ReturnType<typeof watchLeader>;
   #line: IndexingLine | undefined;
   #hasBegun = false;
 
-  constructor(config: DaemonConfig, parts: WatchedParts) {
+  constructor(config: DaemonConfig, parts: DaemonParts) {
     this.config = config;
     this.parts = parts;
+    this.backfillWatch = watchBackfill(config, parts);
+    this.leaderWatch = watchLeader(parts);
   }
 
   /** How much of the daemon is up. */

@@ -103,7 +103,7 @@ export class DaemonStatus extends DaemonState {
       cluster: this.#cluster(),
       accountIndex: this.#accountIndex(),
       proof: this.#proof(),
-      backfill: parts.backfillWatch.status(),
+      backfill: this.backfillWatch.status(),
       log: parts.outputs.flatMap((output) => {
         const trouble = output.trouble();
         if (trouble === undefined) return [];
@@ -131,7 +131,7 @@ export class DaemonStatus extends DaemonState {
     return {
       roles: [...config.roles],
       leads: shared.isLeading(),
-      leader: parts.leaderWatch.leader(),
+      leader: this.leaderWatch.leader(),
       workers: (parts.backfill.state().workers ?? []).map((worker) => ({
         id: worker.id,
         host: worker.host,

@@ -93,7 +93,7 @@ export function diagnose(daemon: DaemonState) {
       finding('reader_down', parts.readers?.down()),
       finding('disk_low', disk()),
       finding('database_unreachable', databaseTrouble()),
-      finding('leader_lost', parts.leaderWatch.lost()),
+      finding('leader_lost', daemon.leaderWatch.lost()),
     ];
     // What follows from a lack of descriptors is not a cause of its own.
     const isCause = ({ message }: Finding): boolean =>

@@ -4,8 +4,8 @@ import type { DaemonStatus } from './DaemonStatus.js';
 
 /** The metrics that are read at each scrape: nothing here can be stale. */
 export function gaugesOf(status: DaemonStatus): ScrapedValues {
-  const { config, diagnosis, parts } = status;
-  const { accountBuilder, backfill, backfillWatch, diskWatch, leaderWatch, listener, store, window } = parts;
+  const { backfillWatch, config, diagnosis, leaderWatch, parts } = status;
+  const { accountBuilder, backfill, diskWatch, listener, store, window } = parts;
   return {
     latest_indexed_height: () => store.latestIndexedHeight(),
     first_indexed_height: () => store.meta()?.firstHeight ?? 0,

@@ -6,12 +6,11 @@ import type { DaemonStatus } from './DaemonStatus.js';
 
 /** What the daemon knows about the work on one height, read from the parts of the line on demand. */
 export function momentAt(daemon: DaemonStatus, height: number): WorkMoment {
-  const { store, backfillWatch } = daemon.parts;
   return {
     range: daemon.range(),
-    durableId: blockAbove(store, { height })?.id,
+    durableId: blockAbove(daemon.parts.store, { height })?.id,
     daemon: { reasons: daemon.readiness().reasons, work: heightWork(daemon, height) },
-    history: backfillWatch.plannedAt(height),
+    history: daemon.backfillWatch.plannedAt(height),
   };
 }
 

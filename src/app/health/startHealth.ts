@@ -12,12 +12,10 @@ import { sleep } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
 import { storePathOf } from '../lifecycle/daemonRecord.js';
 import type { IndexingParts } from '../line/runIndexing.js';
-import { watchBackfill } from './watches/watchBackfill.js';
 import type { DaemonParts } from './DaemonState.js';
 import { DaemonStatus } from './DaemonStatus.js';
 import { watchDisk } from './watches/watchDisk.js';
 import { gaugesOf } from './gauges.js';
-import { watchLeader } from './watches/watchLeader.js';
 
 /** How often the size of a database is measured: the server stats all of its files. */
 const WEIGH_EVERY_MS = 5 * 60_000;
@@ -60,9 +58,8 @@ export function watchStorage(
 export function startHealth(config: DaemonConfig, parts: DaemonParts): DaemonStatus {
   const { lifecycle, metrics, window } = parts;
   const { signal } = lifecycle;
-  const backfillWatch = watchBackfill(config, parts);
-  lifecycle.supervise(backfillWatch.run(signal));
-  const health = new DaemonStatus(config, { ...parts, backfillWatch, leaderWatch: watchLeader(parts) });
+  const health = new DaemonStatus(config, parts);
+  lifecycle.supervise(health.backfillWatch.run(signal));
   window.onMoved(() => health.diagnosis.noteProgress());
   lifecycle.supervise(health.lastHour.run(signal));
   metrics.bind(gaugesOf(health));

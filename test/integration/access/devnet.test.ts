@@ -1,6 +1,5 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { AccessNetwork, UpstreamError } from '../../../src/access/index.js';
-import type { AccessNetworkOptions } from '../../../src/access/pool/AccessNetwork.js';
 import { startDevnet } from '../../../src/devnet/index.js';
 import type { DevnetHandle, DevnetOptions } from '../../../src/devnet/index.js';
 import { createMetrics } from '../../../src/observability/index.js';
@@ -8,40 +7,19 @@ import { systemClock } from '../../../src/runtime/index.js';
 import { seededRandom } from '../../../src/runtime/random.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 
-let devnets: DevnetHandle[];
-let network: AccessNetwork;
-let stop: AbortController;
-let running: Promise<void>;
-
-beforeEach(() => {
-  devnets = [];
-  stop = new AbortController();
-});
-
-afterEach(async () => {
-  stop.abort();
-  await running;
-  network.close();
-  for (const devnet of devnets) await devnet.close();
-});
+const { signal } = new AbortController();
 
 async function devnet(options: DevnetOptions): Promise<DevnetHandle> {
   const started = await startDevnet({ paused: true, ...options });
-  devnets.push(started);
+  onTestFinished(() => started.close());
   return started;
 }
 
-async function follow(...nodes: readonly DevnetHandle[]): Promise<AccessNetwork> {
-  return followWith({}, ...nodes);
-}
-
-async function followWith(
-  options: Pick<AccessNetworkOptions, 'sporkRoot'>,
-  ...nodes: readonly DevnetHandle[]
-): Promise<AccessNetwork> {
-  network = new AccessNetwork(
+/** A network of these nodes, once it can be asked. */
+async function follow(nodes: readonly DevnetHandle[], sporkRoot?: number): Promise<AccessNetwork> {
+  const network = new AccessNetwork(
     {
-      ...options,
+      ...(sporkRoot !== undefined && { sporkRoot }),
       accessNodes: nodes.map(({ url }) => url),
       sporks: [],
       ratePerSecond: 0,
@@ -57,7 +35,13 @@ async function followWith(
       expectation: () => ({ chainId: 'flow-localnet', network: 'devnet', sporks: [] }),
     },
   );
-  running = network.run(stop.signal);
+  const stop = new AbortController();
+  const running = network.run(stop.signal);
+  onTestFinished(async () => {
+    stop.abort();
+    await running;
+    network.close();
+  });
   await network.waits.whenIdentified(stop.signal);
   return network;
 }
@@ -85,9 +69,8 @@ async function eventually<T>(ask: () => Promise<T>): Promise<T> {
 
 describe('a simulated access node', () => {
   it('that grants one stream keeps it for execution data, and its blocks are polled', async () => {
-    const net = await follow(await devnet({ rootHeight: 100, startHead: 130, maxStreams: 1 }));
+    const net = await follow([await devnet({ rootHeight: 100, startHead: 130, maxStreams: 1 })]);
     const node = net.live()[0]!;
-    const { signal } = stop;
     const blocks = node.subscribeBlocks(101, { signal })[Symbol.asyncIterator]();
     expect((await blocks.next()).value).toMatchObject({ block: { height: 101 } });
     expect(node.supports('SubscribeBlocksFromStartHeight')).toBe(true);
@@ -112,9 +95,8 @@ describe('a simulated access node', () => {
       ...{ rootHeight: 100, startHead: 110 },
       faults: [{ method, fault: 'cut', how: 'reset' }],
     });
-    const net = await follow(made);
+    const net = await follow([made]);
     const node = net.live()[0]!;
-    const { signal } = stop;
     const blocks = node.subscribeBlocks(110, { signal })[Symbol.asyncIterator]();
     expect((await blocks.next()).value).toMatchObject({ block: { height: 110 } });
     const next = blocks.next();
@@ -137,9 +119,8 @@ describe('a simulated access node', () => {
         { method: 'GetBlockByHeight', fault: 'latency', delayMs: 200 },
       ],
     });
-    const net = await follow(made);
+    const net = await follow([made]);
     const node = net.live()[0]!;
-    const { signal } = stop;
     const blocks = node.subscribeBlocks(110, { signal })[Symbol.asyncIterator]();
     expect((await blocks.next()).value).toMatchObject({ block: { height: 110 } });
     const next = blocks.next();
@@ -163,8 +144,8 @@ describe('a simulated access node', () => {
     const old = await devnet({ seed: 1, rootHeight: 100, startHead: 399, nodeVersionInfo: false });
     const next = await devnet({ seed: 2, previousSeed: 1, rootHeight: 400, startHead: 500 });
     // A spork that nobody confirms is watched for half a minute first: test/unit/access/sporkVerifier.test.ts.
-    const net = await followWith({ sporkRoot: 400 }, old, next);
-    await net.waits.whenAllAsked(stop.signal);
+    const net = await follow([old, next], 400);
+    await net.waits.whenAllAsked(signal);
     expect(net.live().map(({ name }) => name)).toEqual([next.address]);
     expect(net.forHeight(399).map(({ name }) => name)).toEqual([old.address]);
     expect(net.heights.liveRoot()).toBe(400);

@@ -40,6 +40,16 @@ async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
   return collected;
 }
 
+/** The block that was asked for. */
+const sealedBlock = (request: Readonly<Record<string, unknown>>) => ({
+  block: testBlock(Number(request['height'])),
+  block_status: 'BLOCK_SEALED',
+});
+const parameters = () => ({ chain_id: 'c' });
+const refuses = (code: status, details: string) => () => {
+  throw new StatusError(code, details);
+};
+
 let server: AccessServer;
 let nodes: GrpcAccessNode[];
 let clock: SkippingClock;
@@ -79,19 +89,20 @@ async function connect(
 
 /** A node that never answers for a block. `cancelled`: it has been told that nobody waits any more. */
 async function connectToSilence() {
-  const cancelled = deferred();
+  const [arrived, cancelled] = [deferred(), deferred()];
   const node = await connect({
     unary: {
       GetNetworkParameters: () => ({ chain_id: 'flow-testnet' }),
       GetBlockByHeight: (_request, call) => {
         call.cancelled.addEventListener('abort', () => cancelled.resolve());
+        arrived.resolve();
         return new Promise(() => undefined);
       },
     },
   });
   // The connection stands, so that a call reaches the node before its time is up.
   await node.getNetworkParameters();
-  return { node, cancelled: cancelled.promise };
+  return { node, arrived: arrived.promise, cancelled: cancelled.promise };
 }
 
 /** A node that streams one block and then none. `cancelled`: it has been told that nobody reads any more. */
@@ -175,10 +186,7 @@ describe('unary calls', () => {
             chain_id: 'flow-testnet',
           },
         }),
-        GetBlockByHeight: (request) => ({
-          block: testBlock(Number(request['height'])),
-          block_status: 'BLOCK_SEALED',
-        }),
+        GetBlockByHeight: sealedBlock,
         GetCollectionByID: () => ({ collection: { id: testId(1), transaction_ids: [testId(2), testId(3)] } }),
         GetFullCollectionByID: () => ({
           transactions: [{ script: Buffer.from('a') }, { script: Buffer.from('b') }],
@@ -223,34 +231,20 @@ describe('unary calls', () => {
   });
 
   it('refuse an answer to another question', async () => {
-    const node = await connect({
-      unary: {
-        GetBlockByHeight: () => ({ block: testBlock(13), block_status: 'BLOCK_SEALED' }),
-      },
-    });
+    const node = await connect({ unary: { GetBlockByHeight: () => sealedBlock({ height: 13 }) } });
     expect(await kindOf(node.getBlockByHeight(12))).toBe('malformed');
   });
 
   it('refuse truncated bytes', async () => {
-    const block = { block: testBlock(12), block_status: 'BLOCK_SEALED' };
-    const cut = (bytes: Buffer): Buffer => bytes.subarray(0, bytes.length - 3);
-    let whole: Buffer = Buffer.alloc(0);
     const node = await connect({
       unary: {
-        GetBlockByHeight: () => cut(whole),
+        // A block of twelve bytes, of which one is there.
+        GetBlockByHeight: () => Buffer.from('0a0c0a', 'hex'),
         GetFullCollectionByID: () => Buffer.from('0a10ff', 'hex'),
         GetLatestBlockHeader: () => Buffer.from('0a20ffff', 'hex'),
         GetNetworkParameters: () => Buffer.from('0a', 'hex'),
       },
     });
-    const { loadSync } = await import('@grpc/proto-loader');
-    const definition = loadSync('flow/access/access.proto', {
-      includeDirs: [new URL('../../../proto', import.meta.url).pathname],
-      keepCase: true,
-    })['flow.access.AccessAPI'];
-    if (definition === undefined || 'format' in definition) throw new Error('no such service');
-    whole = definition['GetBlockByHeight']!.responseSerialize(block);
-
     expect(await kindOf(node.getBlockByHeight(12))).toBe('malformed');
     expect(await kindOf(node.getFullCollection(toIdentifier(testId(1))))).toBe('malformed');
     expect(await kindOf(node.getLatestBlockHeader(true))).toBe('malformed');
@@ -260,12 +254,10 @@ describe('unary calls', () => {
   it('carry the status and text of the node into the error', async () => {
     const node = await connect({
       unary: {
-        GetBlockByHeight: () => {
-          throw new StatusError(
-            status.NOT_FOUND,
-            'block height 5 is less than the spork root block height 900. Try to use a historic node',
-          );
-        },
+        GetBlockByHeight: refuses(
+          status.NOT_FOUND,
+          'block height 5 is less than the spork root block height 900. Try to use a historic node',
+        ),
       },
     });
     const error = await failure(node.getBlockByHeight(5));
@@ -295,24 +287,14 @@ describe('unary calls', () => {
   });
 
   it('are cancelled at the node by their signal, and reject with its reason', async () => {
-    const arrived = deferred();
-    const cancelled = deferred();
-    const node = await connect({
-      unary: {
-        GetBlockByHeight: (_request, call) => {
-          call.cancelled.addEventListener('abort', () => cancelled.resolve());
-          arrived.resolve();
-          return new Promise(() => undefined);
-        },
-      },
-    });
+    const { node, arrived, cancelled } = await connectToSilence();
     const abort = new AbortController();
     const call = node.getBlockByHeight(5, { signal: abort.signal });
-    await arrived.promise;
+    await arrived;
     const reason = new Error('no longer needed');
     abort.abort(reason);
     await expect(call).rejects.toBe(reason);
-    await cancelled.promise;
+    await cancelled;
     expect(node.inFlight).toBe(0);
     await expect(node.getBlockByHeight(5, { signal: abort.signal })).rejects.toBe(reason);
   });
@@ -364,10 +346,7 @@ describe('unary calls', () => {
     const node = await connect({
       unary: {
         GetFullCollectionByID: () => ({ transactions: [{ script: Buffer.alloc(2 * 1024 * 1024) }] }),
-        GetBlockByHeight: (request) => ({
-          block: testBlock(Number(request['height'])),
-          block_status: 'BLOCK_SEALED',
-        }),
+        GetBlockByHeight: sealedBlock,
       },
     });
     expect(await kindOf(node.getFullCollection(toIdentifier(testId(1))))).toBe('too_large');
@@ -375,7 +354,7 @@ describe('unary calls', () => {
   });
 
   it('fail while the node is down and work again when it is back', async () => {
-    const handlers: AccessHandlers = { unary: { GetNetworkParameters: () => ({ chain_id: 'c' }) } };
+    const handlers: AccessHandlers = { unary: { GetNetworkParameters: parameters } };
     let outages = 0;
     const node = await connect(handlers, {}, { onOutage: () => (outages += 1) });
     await node.getNetworkParameters();
@@ -403,7 +382,7 @@ describe('unary calls', () => {
     const node = await connect(
       {
         unary: {
-          GetNetworkParameters: () => (hang ? new Promise(() => undefined) : { chain_id: 'c' }),
+          GetNetworkParameters: () => (hang ? new Promise(() => undefined) : parameters()),
         },
         streams: {
           SubscribeBlocksFromStartHeight: (_request, call) => {
@@ -463,23 +442,6 @@ describe('unary calls', () => {
     expect(node.supports('GetFullCollectionByID')).toBe(true);
   });
 
-  it('hold the method back, and no other, after an answered rate limit', async () => {
-    const node = await connect({
-      unary: {
-        GetBlockByHeight: () => {
-          throw new StatusError(
-            status.RESOURCE_EXHAUSTED,
-            'GetBlockByHeight rate limit reached, please retry later.',
-          );
-        },
-      },
-    });
-    expect(await kindOf(node.getBlockByHeight(1))).toBe('rate_limited');
-    expect(node.delayMs('GetBlockByHeight')).toBeGreaterThan(0);
-    expect(node.delayMs('GetFullCollectionByID')).toBe(0);
-    expect(node.heldBack).toBe(true);
-  });
-
   it('count refusals of everything against the call, which is no limit of a rate, until it is answered', async () => {
     let isShut = true;
     const node = await connect({
@@ -498,6 +460,12 @@ describe('unary calls', () => {
     };
     for (let refusals = 0; refusals < 3; refusals += 1) expect(await ask()).toBe('rate_limited');
     expect(node.healthOf(method)).toBe('healthy');
+    // That call waits for a while, and no other.
+    expect([node.delayMs(method) > 0, node.delayMs('GetBlockByHeight'), node.heldBack]).toEqual([
+      true,
+      0,
+      true,
+    ]);
     for (let refusals = 0; refusals < 2; refusals += 1) expect(await ask()).toBe('rate_limited');
     // There is another call for the same.
     expect([node.healthOf(method), node.supports(method)]).toEqual(['failing', false]);
@@ -511,20 +479,6 @@ describe('unary calls', () => {
 });
 
 describe('streams', () => {
-  it('yield each block in order and return when the node ends them', async () => {
-    const node = await connect({
-      streams: {
-        SubscribeBlocksFromStartHeight: flood((height) => ({ block: testBlock(height) }), { count: 0 }, 500),
-      },
-    });
-    const heights: number[] = [];
-    for await (const { block, status: blockStatus } of node.subscribeBlocks(100, { signal: never })) {
-      expect(blockStatus).toBe('finalized');
-      heights.push(block.height);
-    }
-    expect(heights).toEqual(Array.from({ length: 500 }, (_, index) => 100 + index));
-  });
-
   it('yield digests of the kind asked for', async () => {
     const node = await connect({
       streams: {
@@ -547,7 +501,7 @@ describe('streams', () => {
     const block = { ...testBlock(1), signatures: [Buffer.alloc(kilobytes * 1024)] };
     const pump = flood(() => ({ block }), written, limit);
     const node = await connect({
-      unary: { GetNetworkParameters: () => ({ chain_id: 'c' }) },
+      unary: { GetNetworkParameters: parameters },
       streams: {
         SubscribeBlocksFromStartHeight: (request, call) => {
           call.on('cancelled', () => cancelled.resolve());
@@ -568,15 +522,6 @@ describe('streams', () => {
     await iterator.return?.();
     await cancelled.promise;
     expect(await iterator.next()).toEqual({ done: true, value: undefined });
-  });
-
-  it('are cancelled at the node when the loop is left', async () => {
-    const { node, cancelled } = await connectToOneBlock();
-    for await (const { block } of node.subscribeBlocks(1, { signal: never })) {
-      expect(block.height).toBe(1);
-      break;
-    }
-    await cancelled;
   });
 
   it('throw the reason of their signal, and cancel', async () => {
@@ -602,13 +547,8 @@ describe('streams', () => {
           call.emit('error', new StatusError(status.RESOURCE_EXHAUSTED, 'maximum number of streams reached'));
         },
         SubscribeBlockDigestsFromLatest: (_request, call) => {
-          call.emit(
-            'error',
-            new StatusError(
-              status.INVALID_ARGUMENT,
-              'start height must be greater than or equal to the root height 77',
-            ),
-          );
+          const details = 'start height must be greater than or equal to the root height 77';
+          call.emit('error', new StatusError(status.INVALID_ARGUMENT, details));
         },
       },
     });
@@ -620,7 +560,7 @@ describe('streams', () => {
 
   it('end at a malformed or an oversized message and leave the channel in order', async () => {
     const node = await connect({
-      unary: { GetNetworkParameters: () => ({ chain_id: 'c' }) },
+      unary: { GetNetworkParameters: parameters },
       streams: {
         SubscribeBlocksFromStartHeight: (request, call) => {
           call.write({ block: testBlock(1) });
@@ -723,13 +663,5 @@ describe('execution data', () => {
     expect(node.supports('SubscribeExecutionDataFromStartBlockHeight')).toBe(false);
     expect((await received()).map(({ height }) => height)).toEqual([7, 8, 9]);
     expect(server.calls.get('SubscribeExecutionDataFromStartBlockHeight')).toBe(1);
-  });
-
-  it('is unimplemented where the node knows neither', async () => {
-    const node = await connect({});
-    for (let round = 0; round < 2; round++)
-      expect(await kindOf(collect(node.subscribeExecutionData(7, { signal: never })))).toBe('unimplemented');
-    expect(node.supports('SubscribeExecutionDataFromStartBlockHeight')).toBe(false);
-    expect(node.supports('SubscribeExecutionData')).toBe(false);
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { EventReader } from '../../support/eventReader.js';
-import { eventually } from '../../support/program.js';
+import { until } from '../../support/program.js';
 import { ServedChain } from '../../support/servedChain.js';
 import { idOf, smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
 
@@ -166,7 +166,7 @@ describe('/v1/blocks/{id or height}/collections', () => {
       return read(height);
     };
     const asked = Array.from({ length: 20 }, () => served.get('/v1/blocks/102/collections'));
-    await eventually(async () => (reading === 4 ? true : undefined));
+    await until(async () => reading === 4);
     expect((await served.get('/v1/blocks?height=102')).status).toBe(200);
     letGo();
     const answers = await Promise.all(asked);

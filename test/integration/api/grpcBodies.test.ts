@@ -1,11 +1,9 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { ChangeFeed, IndexedRange } from '../../../src/api/index.js';
-import type { HeightRange } from '../../../src/storage/index.js';
 import { refusalOf } from '../../support/grpcProbe.js';
 import type { GrpcProbe, Message } from '../../support/grpcProbe.js';
-import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
-import { grpcOver } from '../../support/servedOverGrpc.js';
+import { servedOverGrpc } from '../../support/servedOverGrpc.js';
 import { smallChain, transactionWith } from '../../support/smallChain.js';
+
 const METHOD = 'SubscribeIndexedBlocks';
 const FIRST = 100;
 const LATEST = 159;
@@ -23,37 +21,19 @@ const chain = smallChain(
   }),
 );
 
-let store: MemoryIndexStore;
-let feed: ChangeFeed;
+let served: Awaited<ReturnType<typeof servedOverGrpc>>;
 let client: GrpcProbe;
-let coverage: HeightRange[] | undefined;
-let proven: HeightRange | undefined;
-
-const rangeNow = (): IndexedRange => ({
-  ...{ firstIndexed: coverage?.at(-1)?.from ?? FIRST, latestIndexed: store.latestIndexedHeight() },
-  ...{ head: 170, sealed: null, proven },
-  ...(coverage === undefined ? {} : { coverage }),
-});
-
-async function commit(count: number): Promise<void> {
-  const from = store.latestIndexedHeight() + 1 - FIRST;
-  const blocks = chain.slice(from, from + count);
-  await store.commit({ blocks, latestIndexedHeight: store.latestIndexedHeight() + blocks.length });
-  feed.notify();
-}
 
 async function serve(blocks: typeof chain): Promise<void> {
-  store = await MemoryIndexStore.startingAt(FIRST);
-  await store.commit({ blocks, latestIndexedHeight: FIRST + blocks.length - 1 });
-  const served = await grpcOver(store, rangeNow);
-  feed = served.feed;
+  served = await servedOverGrpc(blocks, { sealed: null, head: 170 });
   client = served.probe();
 }
+const commit = (count: number): Promise<void> => {
+  const from = served.index.store.latestIndexedHeight() + 1 - FIRST;
+  return served.index.commit(chain.slice(from, from + count));
+};
 
-beforeEach(async () => {
-  coverage = proven = undefined;
-  await serve(chain.slice(0, LATEST + 1 - FIRST));
-});
+beforeEach(() => serve(chain.slice(0, LATEST + 1 - FIRST)));
 
 const blocksOf = (messages: readonly Message[]): Message[] =>
   messages.flatMap((message) => message['blocks'] as Message[]);
@@ -62,6 +42,7 @@ const heightsOf = (messages: readonly Message[]): number[] =>
 const upwards = (from: number, to: number): number[] =>
   Array.from({ length: to - from + 1 }, (_, at) => from + at);
 
+/** What it promises as every stream does: streams.test.ts. */
 describe('SubscribeIndexedBlocks', () => {
   it('gives a range of blocks with their bodies, byte for byte, and ends', async () => {
     const reader = client.follow(METHOD, { start_height: 110, end_height: 140 });
@@ -98,55 +79,20 @@ describe('SubscribeIndexedBlocks', () => {
     expect(2 * script.length).toBeGreaterThan(EVENT_BYTES);
   });
 
-  it('says of every block whether it is proven', async () => {
-    proven = { from: 102, to: 104 };
-    const reader = client.follow(METHOD, { start_height: 101, end_height: 105 });
-    await reader.finished();
-    expect(blocksOf(reader.messages).map((block) => block['is_proven'])).toEqual([
-      false,
-      true,
-      true,
-      true,
-      false,
-    ]);
-  });
-
-  it('waits for the proof of every block where it is asked to', async () => {
-    proven = { from: 102, to: 104 };
-    const request = { start_height: 102, end_height: 106, finality: 'FINALITY_PROVEN' };
-    const reader = client.follow(METHOD, request);
-    while (heightsOf(reader.messages).length < 3) await client.call('Ping');
-    proven = { from: 102, to: 110 };
-    feed.notify();
-    await reader.finished();
-    expect(blocksOf(reader.messages).map((block) => [block['height'], block['is_proven']])).toEqual(
-      upwards(102, 106).map((height) => [String(height), true]),
-    );
-  });
-
-  it('follows the index where no end is given', async () => {
-    const reader = client.follow(METHOD, { start_height: LATEST + 1 });
-    while (feed.followers === 0) await client.call('Ping');
-    await commit(1);
-    await commit(3);
-    while (heightsOf(reader.messages).length < 4) await client.call('Ping');
-    expect(heightsOf(reader.messages)).toEqual(upwards(LATEST + 1, LATEST + 4));
-    reader.cancel();
-  });
-
   it('waits for an end that is not indexed yet', async () => {
     const reader = client.follow(METHOD, { start_height: LATEST, end_height: LATEST + 2 });
     await reader.first(1);
     await commit(5);
     await reader.finished();
     expect(heightsOf(reader.messages)).toEqual(upwards(LATEST, LATEST + 2));
-    expect(feed.followers).toBe(0);
+    expect(served.feed.followers).toBe(0);
   });
 
   it('reads nothing for a caller who takes nothing', async () => {
     const bodies = Array.from({ length: 60 }, () => [[large]]);
     await serve(smallChain(FIRST, bodies));
     const reads: number[] = [];
+    const { store } = served.index;
     const read = store.wholeBlock.bind(store);
     store.wholeBlock = (height) => {
       reads.push(height);
@@ -171,10 +117,11 @@ describe('SubscribeIndexedBlocks', () => {
   });
 
   it('ends at a hole with the reason, or waits there', async () => {
-    coverage = [
+    const coverage = [
       { from: FIRST, to: 104 },
       { from: 110, to: LATEST },
     ];
+    served.index.change({ firstIndexed: 110, coverage });
     const reader = client.follow(METHOD, { start_height: 102 });
     expect(await refusalOf(reader.ended())).toMatchObject({
       code: 'NOT_FOUND',
@@ -185,15 +132,12 @@ describe('SubscribeIndexedBlocks', () => {
     const patient = client.follow(METHOD, request);
     await patient.first(1);
     expect(heightsOf(patient.messages)).toEqual([102, 103, 104]);
-    coverage = undefined;
-    feed.notify();
+    served.index.change({ firstIndexed: FIRST, coverage: [{ from: FIRST, to: LATEST }] });
     await patient.finished();
     expect(heightsOf(patient.messages)).toEqual(upwards(102, 112));
   });
 
   it.each([
-    [{ start_height: 99 }, 'INVALID_ARGUMENT', 'below_first_indexed'],
-    [{ start_height: 172 }, 'NOT_FOUND', 'not_yet_indexed'],
     [{ start_height: 110, end_height: 109 }, 'INVALID_ARGUMENT', 'invalid_argument'],
     [{ start_height: '9007199254740993' }, 'INVALID_ARGUMENT', 'invalid_argument'],
   ] as const)('of %j is refused', async (request, code, reason) => {

@@ -7,8 +7,9 @@ import { WireWriter } from '../../../src/flow/index.js';
 import { createReaderMetrics } from '../../../src/observability/index.js';
 import type { ReaderMetrics } from '../../../src/observability/index.js';
 import { atEnd } from '../../support/cleanup.js';
-import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
-import { eventually } from '../../support/program.js';
+import { refusalOf } from '../../support/grpcProbe.js';
+import type { GrpcProbe } from '../../support/grpcProbe.js';
+import { eventually, until } from '../../support/program.js';
 import { answer, fail, forwarderTo, networkOf, RawNode } from '../../support/rawNode.js';
 import type { RawCall, RawHandler } from '../../support/rawNode.js';
 import { ScrapedMetrics } from '../../support/scrapedMetrics.js';
@@ -35,16 +36,13 @@ class Forwarded {
   readonly probe: GrpcProbe;
   readonly #client: Client;
 
-  private constructor(address: string) {
-    this.probe = new GrpcProbe(address);
+  private constructor(address: string, probe: GrpcProbe) {
+    this.probe = probe;
     this.#client = new Client(address, credentials.createInsecure(), {
       'grpc.max_receive_message_length': -1,
       'grpc.use_local_subchannel_pool': 1,
     });
-    atEnd(() => {
-      this.probe.close();
-      this.#client.close();
-    });
+    atEnd(() => this.#client.close());
   }
 
   static async to(
@@ -52,8 +50,8 @@ class Forwarded {
     parts: { readonly metrics?: ReaderMetrics; readonly secrets?: ApiSecrets } = {},
   ): Promise<Forwarded> {
     const network = await networkOf([nodes].flat());
-    const { address } = await servedOverGrpc(chain, { forwarder: forwarderTo(network), ...parts });
-    return new Forwarded(address);
+    const { address, probe } = await servedOverGrpc(chain, { forwarder: forwarderTo(network), ...parts });
+    return new Forwarded(address, probe());
   }
 
   call(
@@ -197,20 +195,20 @@ describe('a forwarded call', () => {
     });
     const [first] = open;
     expect(Number.isFinite(Number(first?.getDeadline()))).toBe(true);
-    await eventually(() => (first?.cancelled === true ? true : undefined));
+    await until(() => first?.cancelled === true);
 
     const given = new AbortController();
     const call = error(to.call(SCRIPT, Buffer.alloc(0), { signal: given.signal }));
-    await eventually(() => (open.length === 2 ? true : undefined));
+    await until(() => open.length === 2);
     given.abort();
     expect(await call).toMatchObject({ code: status.CANCELLED });
-    await eventually(() => (open[1]?.cancelled === true ? true : undefined));
+    await until(() => open[1]?.cancelled === true);
 
     const stream = to.stream(EVENTS, Buffer.alloc(0));
-    await eventually(() => (open.length === 3 ? true : undefined));
+    await until(() => open.length === 3);
     expect(open[2]?.getDeadline()).toBe(Infinity);
     stream.cancel();
-    await eventually(() => (open[2]?.cancelled === true ? true : undefined));
+    await until(() => open[2]?.cancelled === true);
   });
 
   it('may be as large as a transaction, and its answer larger; an indexed one may not', async () => {
@@ -423,15 +421,12 @@ describe('what the index does not have', () => {
 
   it('is not asked of a node where the head of the index is meant', async () => {
     const node = await RawNode.start({ [LATEST_BLOCK]: echo });
-    const network = await networkOf([node]);
     const nothing = { firstIndexed: null, latestIndexed: null, head: null, sealed: null };
-    const { address } = await servedOverGrpc([], {
-      forwarder: forwarderTo(network),
+    const { probe } = await servedOverGrpc([], {
+      forwarder: forwarderTo(await networkOf([node])),
       status: { range: () => nothing },
     });
-    const probe = new GrpcProbe(address);
-    atEnd(() => probe.close());
-    const refusal = await refusalOf(probe.call('GetLatestBlock'));
+    const refusal = await refusalOf(probe().call('GetLatestBlock'));
     expect(refusal).toMatchObject({ code: 'NOT_FOUND', metadata: { reason: 'not_yet_indexed' } });
     expect(node.calls).toEqual([]);
   });
@@ -479,7 +474,7 @@ describe('what is forwarded is counted', () => {
       error(to.call(`${API}/GetAccount`, Buffer.alloc(0), { signal: given.signal })),
       error(to.call(`${API}/GetEventsForBlockIDs`, Buffer.alloc(0))),
     ];
-    await eventually(() => (open.length === 2 ? true : undefined));
+    await until(() => open.length === 2);
     await underWay('call', 2);
     given.abort();
     await waiting[0];
@@ -514,39 +509,41 @@ describe('what is forwarded is counted', () => {
 });
 
 describe('bounds', () => {
-  it('of calls give back the place of whoever leaves while it waits for its turn', async () => {
-    const node = await RawNode.start({ [SCRIPT]: echo });
-    const network = await networkOf([node]);
+  /** A server that forwards to a node, two clients of it, and how many calls are under way. */
+  const crowded = async (handlers: Readonly<Record<string, RawHandler>>) => {
+    const network = await networkOf([await RawNode.start(handlers)]);
     const metrics = createReaderMetrics();
-    const { address } = await servedOverGrpc(chain, { forwarder: forwarderTo(network), metrics });
+    const { address, server } = await servedOverGrpc(chain, { forwarder: forwarderTo(network), metrics });
     const clients = [0, 1].map(
       () => new Client(address, credentials.createInsecure(), { 'grpc.use_local_subchannel_pool': 1 }),
     );
     atEnd(() => clients.forEach((client) => client.close()));
+    const scrape = async (): Promise<ScrapedMetrics> => new ScrapedMetrics(await metrics.registry.metrics());
+    const inFlight = async (kind: 'call' | 'stream'): Promise<number> =>
+      (await scrape()).value('forwarded_calls_in_flight', { protocol: 'grpc', kind });
+    return { clientOf: (index: number) => clients[index % 2]!, inFlight, scrape, server };
+  };
+
+  it('of calls give back the place of whoever leaves while it waits for its turn', async () => {
+    const { clientOf, inFlight } = await crowded({ [SCRIPT]: echo });
     const begin = (index: number) => {
       // Its request does not come.
-      const call = clients[index % 2]!.makeClientStreamRequest(SCRIPT, asItIs, asItIs, () => undefined);
+      const call = clientOf(index).makeClientStreamRequest(SCRIPT, asItIs, asItIs, () => undefined);
       call.on('error', () => undefined);
       return call;
     };
-    const inFlight = async (): Promise<number> => {
-      const scraped = new ScrapedMetrics(await metrics.registry.metrics());
-      return scraped.value('forwarded_calls_in_flight', { protocol: 'grpc', kind: 'call' });
-    };
-    const until = async (count: number): Promise<void> => {
-      while ((await inFlight()) !== count) await new Promise((resolve) => setImmediate(resolve));
-    };
+    const underWay = (count: number) => until(async () => (await inFlight('call')) === count);
     const mute = Array.from({ length: 32 }, (_, index) => begin(index));
-    await until(32);
+    await underWay(32);
     const waiting = Array.from({ length: 68 }, (_, index) => begin(index));
-    await until(100);
+    await underWay(100);
     for (const call of waiting) call.cancel();
-    await until(32);
+    await underWay(32);
     for (const call of mute) call.cancel();
-    await until(0);
+    await underWay(0);
     const message = Buffer.from('request');
     const said = await new Promise((resolve, reject) => {
-      clients[0]!.makeUnaryRequest(SCRIPT, asItIs, asItIs, message, (failure, given) =>
+      clientOf(0).makeUnaryRequest(SCRIPT, asItIs, asItIs, message, (failure, given) =>
         failure === null ? resolve(given) : reject(failure),
       );
     });
@@ -554,25 +551,18 @@ describe('bounds', () => {
   });
 
   it('allow so many streams, and end them when the server closes', async () => {
-    const node = await RawNode.start({ [EVENTS]: (call) => call.write(Buffer.from('begun')) });
-    const network = await networkOf([node]);
-    const metrics = createReaderMetrics();
-    const { address, server } = await servedOverGrpc(chain, { forwarder: forwarderTo(network), metrics });
-    const clients = [0, 1].map(
-      () => new Client(address, credentials.createInsecure(), { 'grpc.use_local_subchannel_pool': 1 }),
-    );
-    atEnd(() => clients.forEach((client) => client.close()));
+    const begun: RawHandler = (call) => call.write(Buffer.from('begun'));
+    const { clientOf, inFlight, scrape, server } = await crowded({ [EVENTS]: begun });
     const open = (index: number) => {
-      const stream = clients[index % 2]!.makeServerStreamRequest(EVENTS, asItIs, asItIs, Buffer.alloc(0));
+      const stream = clientOf(index).makeServerStreamRequest(EVENTS, asItIs, asItIs, Buffer.alloc(0));
       stream.on('error', () => undefined);
       return { end: endOf(stream), begun: new Promise((resolve) => stream.once('data', resolve)) };
     };
     const streams = Array.from({ length: 100 }, (_, index) => open(index));
-    await Promise.all(streams.map(({ begun }) => begun));
+    await Promise.all(streams.map((stream) => stream.begun));
     expect(await open(0).end).toMatchObject({ code: status.RESOURCE_EXHAUSTED });
-    const scraped = new ScrapedMetrics(await metrics.registry.metrics());
-    expect(scraped.value('forwarded_calls_in_flight', { protocol: 'grpc', kind: 'stream' })).toBe(100);
-    expect(scraped.sum('forwarded_calls_total', { outcome: 'busy' })).toBe(1);
+    expect(await inFlight('stream')).toBe(100);
+    expect((await scrape()).sum('forwarded_calls_total', { outcome: 'busy' })).toBe(1);
     await server.close();
     for (const { end } of streams) expect(await end).toMatchObject({ code: status.UNAVAILABLE });
   });

@@ -10,7 +10,7 @@ import type { ReaderMetrics } from '../../../src/observability/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
-import { grpcOver } from '../../support/servedOverGrpc.js';
+import { grpcOver, servedOverGrpc } from '../../support/servedOverGrpc.js';
 import { idOf, smallChain, transactionWith } from '../../support/smallChain.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 import { waitingStore } from '../../support/waitingStore.js';
@@ -347,6 +347,51 @@ it('a stream whose caller has left before it begins holds nothing', async () => 
   feed.cursorAt = cursorAt;
   const next = probe.follow('SubscribeIndexedBlocks', { ...start, end_height: 2 }, api);
   await next.finished();
+});
+
+describe('a stream', () => {
+  const blocks = smallChain(
+    100,
+    Array.from({ length: 20 }, () => []),
+  );
+  /** From height 100 on. */
+  const follow = (session: ClientHttp2Session) =>
+    request(session, 'SubscribeBlocksFromStartHeight', Buffer.from([0x08, 100, 0x10, 1]));
+
+  it('leaves its caller as many pings as it needs to measure its way', async () => {
+    const [large] = smallChain(100, [Array.from({ length: 3_000 }, () => [])]);
+    const clock = new VirtualClock();
+    const { index, port, probe } = await servedOverGrpc(blocks, { clock });
+    const stored = { block: large!.block, transactionCounts: [] };
+    index.store.blockByHeight = () => Promise.resolve(stored);
+    const session = await sessionWith(port);
+    let taken = 0;
+    follow(session).on('data', (chunk: Buffer) => (taken += chunk.length));
+    while (taken < 20 * large!.block.encoded.length) await clock.settle();
+    // More than a call may bring along where nothing is sent.
+    for (let count = 0; count < 13_000; count += 10)
+      await Promise.all(Array.from({ length: 10 }, () => pinged(session)));
+    await clock.advance(10_000);
+    await probe().call('Ping');
+    await pinged(session);
+    expect(session.destroyed).toBe(false);
+  });
+
+  it('of a caller who takes nothing is cut, with its connection', async () => {
+    const clock = new VirtualClock();
+    const { feed, port } = await servedOverGrpc(blocks, { clock });
+    const session = await sessionWith(port, { initialWindowSize: 0 });
+    follow(session);
+    while (feed.followers === 0) await clock.turn();
+    await clock.settle();
+    await clock.advance(29_000);
+    expect(feed.followers).toBe(1);
+    const cut = closed(session);
+    await clock.advance(6_000);
+    expect(feed.followers).toBe(0);
+    await clock.advance(20_000);
+    await cut;
+  });
 });
 
 /** Resolves when the other end has answered a ping: it has read all that was sent before. */

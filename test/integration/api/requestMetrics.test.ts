@@ -2,9 +2,8 @@ import { connect } from 'node:net';
 import { status } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
 import { createReaderMetrics } from '../../../src/observability/index.js';
-import { atEnd } from '../../support/cleanup.js';
-import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
-import { eventually } from '../../support/program.js';
+import { refusalOf } from '../../support/grpcProbe.js';
+import { eventually, until } from '../../support/program.js';
 import { answer, fail, forwarderTo, networkOf, RawNode } from '../../support/rawNode.js';
 import { RestNode } from '../../support/restNode.js';
 import { ScrapedMetrics } from '../../support/scrapedMetrics.js';
@@ -93,7 +92,7 @@ describe('requests over HTTP', () => {
     caller.abort();
     const socket = connect(daemon.port, '127.0.0.1').on('error', () => undefined);
     socket.write('GET /v1/accounts/1 HTTP/1.1\r\nhost: x\r\n\r\n');
-    await eventually(() => (node.seen.length > 0 ? true : undefined));
+    await until(() => node.seen.length > 0);
     socket.destroy();
     await expectCounts(metrics, 'api_requests_total', ['http /events 200: 1', 'http forwarded cancelled: 1']);
     await expectCounts(metrics, 'api_request_seconds_count', ['http forwarded cancelled: 1']);
@@ -103,9 +102,7 @@ describe('requests over HTTP', () => {
 describe('calls over gRPC', () => {
   it('are counted by method and by the name of their status', async () => {
     const metrics = createReaderMetrics();
-    const { address } = await servedOverGrpc(chain, { metrics });
-    const probe = new GrpcProbe(address);
-    atEnd(() => probe.close());
+    const probe = (await servedOverGrpc(chain, { metrics })).probe();
     const height = (value: number): Buffer => Buffer.from([8, value]);
     await probe.raw(`${ACCESS}/GetBlockByHeight`, height(100));
     await probe.raw(`${ACCESS}/GetBlockByHeight`, height(101));
@@ -125,9 +122,7 @@ describe('calls over gRPC', () => {
 
   it('are counted also when they are refused before anything is read', async () => {
     const metrics = createReaderMetrics();
-    const { address } = await servedOverGrpc(chain, { metrics, ratePerSecondPerAddress: 1 });
-    const probe = new GrpcProbe(address);
-    atEnd(() => probe.close());
+    const probe = (await servedOverGrpc(chain, { metrics, ratePerSecondPerAddress: 1 })).probe();
     const calls = Array.from({ length: 20 }, () => probe.raw(`${ACCESS}/Ping`, Buffer.alloc(0)));
     const ends = await Promise.allSettled(calls);
     const answered = ends.filter(({ status: end }) => end === 'fulfilled').length;
@@ -147,9 +142,7 @@ describe('calls over gRPC', () => {
       [header]: (call) => fail(call, status.NOT_FOUND, 'none'),
     });
     const forwarder = forwarderTo(await networkOf([node]));
-    const { address } = await servedOverGrpc(chain, { metrics, forwarder });
-    const probe = new GrpcProbe(address);
-    atEnd(() => probe.close());
+    const probe = (await servedOverGrpc(chain, { metrics, forwarder })).probe();
     await probe.raw(script, Buffer.from([8, 1]));
     await refusalOf(probe.raw(header, Buffer.alloc(0)));
     await expectCounts(metrics, 'api_requests_total', [
@@ -160,9 +153,7 @@ describe('calls over gRPC', () => {
 
   it('are counted as cancelled where the caller leaves first, and streams are not timed', async () => {
     const metrics = createReaderMetrics();
-    const { address } = await servedOverGrpc(chain, { metrics });
-    const probe = new GrpcProbe(address);
-    atEnd(() => probe.close());
+    const probe = (await servedOverGrpc(chain, { metrics })).probe();
     const path = '/flow_collection_indexer.v1.IndexAPI/SubscribeIndexedHeights';
     const [service = '', method = ''] = path.slice(1).split('/');
     const stream = probe.follow(method, { start_height: 100 }, service);

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { digestOf } from '../../../src/api/index.js';
 import { createReaderMetrics } from '../../../src/observability/index.js';
-import { eventually } from '../../support/program.js';
+import { until } from '../../support/program.js';
 import { RestNode } from '../../support/restNode.js';
 import { ScrapedMetrics } from '../../support/scrapedMetrics.js';
 import { ServedChain } from '../../support/servedChain.js';
@@ -217,10 +217,10 @@ describe('what is forwarded is counted', () => {
     upstream.reply = () => undefined;
     const caller = new AbortController();
     const waiting = ask('/v1/execution_results/1', { signal: caller.signal });
-    await eventually(async () => ((await underWay()) === 1 ? true : undefined));
+    await until(async () => (await underWay()) === 1);
     caller.abort();
     await waiting;
-    await eventually(async () => ((await underWay()) === 0 ? true : undefined));
+    await until(async () => (await underWay()) === 0);
     await upstream.stop();
     expect(await ask('/v1/accounts/3')).toBe(503);
     // The index's own: not forwarded, and not counted.

@@ -2,7 +2,7 @@ import { createServer, connect } from 'node:net';
 import type { AddressInfo, Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { atEnd } from '../../support/cleanup.js';
-import { eventually } from '../../support/program.js';
+import { eventually, until } from '../../support/program.js';
 import { RestNode } from '../../support/restNode.js';
 import { ServedChain } from '../../support/servedChain.js';
 import { smallChain, transactionWith } from '../../support/smallChain.js';
@@ -76,7 +76,7 @@ describe('the time that a forwarded request may take', () => {
     const limited = await Limited.to(`https://127.0.0.1:${mute.port}`);
     for (const [before, method] of ['GET', 'POST'].entries()) {
       const asked = limited.ask('/v1/scripts', { method, ...(method === 'POST' ? { body: '{}' } : {}) });
-      await eventually(() => (mute.heard() > before ? true : undefined));
+      await until(() => mute.heard() > before);
       await limited.clock.advance(CONNECT_LIMIT_MS - 1);
       expect(asked.isOver).toBe(false);
       await limited.clock.advance(1);
@@ -89,7 +89,7 @@ describe('the time that a forwarded request may take', () => {
     node.reply = () => undefined;
     const limited = await Limited.to(node.url);
     const asked = limited.ask('/v1/scripts', { method, ...(method === 'POST' ? { body: '{}' } : {}) });
-    await eventually(() => (node.seen.length === 1 ? true : undefined));
+    await until(() => node.seen.length === 1);
     await limited.clock.advance(SILENCE_LIMIT_MS - 1);
     // What is not forwarded is not held up.
     expect((await limited.daemon.get('/v1/blocks?height=100')).status).toBe(200);
@@ -108,7 +108,7 @@ describe('the time that a forwarded request may take', () => {
     node.reply = () => undefined;
     const limited = await Limited.to(node.url);
     const asked = limited.ask('/v1/blocks?height=500');
-    await eventually(() => (node.seen.length === 1 ? true : undefined));
+    await until(() => node.seen.length === 1);
     await limited.clock.advance(SILENCE_LIMIT_MS);
     expect(await asked.refusal()).toMatchObject([404, { reason: 'not_yet_indexed' }]);
   });
@@ -143,7 +143,7 @@ describe('the time that a forwarded request may take', () => {
     }
     await node.stop();
     expect((await limited.ask('/v1/accounts/1').answer).status).toBe(503);
-    await eventually(() => (limited.clock.pendingTimers === before ? true : undefined));
+    await until(() => limited.clock.pendingTimers === before);
   });
 
   it("is the node's, and not that of a connection on which nothing moves", async () => {
@@ -154,7 +154,7 @@ describe('the time that a forwarded request may take', () => {
     const asked = await eventually(async () => {
       const before = node.seen.length;
       const attempt = limited.ask('/v1/accounts/1');
-      await eventually(() => (node.seen.length > before || attempt.isOver ? true : undefined));
+      await until(() => node.seen.length > before || attempt.isOver);
       return attempt.isOver ? undefined : attempt;
     });
     // A connection that is younger and on which nobody waits is cut.

@@ -1,20 +1,14 @@
 import { describe, expect, it } from 'vitest';
-import { systemClock } from '../../../src/runtime/index.js';
-import { loadPostgres } from '../../../src/storage/index.js';
 import { asAdmin } from '../../support/postgresServer.js';
 import { commitThrough, heal } from '../../support/ranges.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { eventually } from '../../support/program.js';
-import { makeChain, seededCollection } from '../../support/storeBlocks.js';
-import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
+import { until } from '../../support/program.js';
+import { plainChain } from '../../support/storeBlocks.js';
+import { metaFrom } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
 
 const FIRST = 10;
 const LAST = 49;
-const chain = makeChain(
-  FIRST,
-  Array.from({ length: LAST - FIRST + 2 }, (_, index) => [seededCollection(`of ${index}`, 2)]),
-);
+const chain = plainChain(FIRST, LAST - FIRST + 2, 2);
 const whole = { from: FIRST, to: LAST };
 
 describe('a damaged height in a database', () => {
@@ -44,7 +38,7 @@ describe('a damaged height in a database', () => {
     expect(await other.heal([{ from: 20, to: 20 }], 6)).toEqual([{ from: 20, to: 20 }]);
     expect(await other.heal([{ from: 20, to: 20 }])).toEqual([]);
     await commitThrough(store, chain, LAST + 1);
-    await eventually(() => Promise.resolve(store.healing().length > 0 ? true : undefined));
+    await until(() => store.healing().length > 0);
     expect(store.ranges.plans()).toMatchObject([{ id: 7, from: 20, to: 20, heals: true }]);
     expect(store.coverage()).toEqual([
       { from: FIRST, to: 19 },
@@ -53,10 +47,7 @@ describe('a damaged height in a database', () => {
     expect(await store.blockByHeight(20)).toBeUndefined();
     await heal(store, chain);
     expect([store.healing(), store.coverage()]).toEqual([[], [{ from: FIRST, to: LAST + 1 }]]);
-    const { verifyPostgres } = await loadPostgres();
-    const logger = new RecordingLogger();
-    const report = await verifyPostgres({ url, chainId: TEST_CHAIN }, { clock: systemClock, logger });
-    expect(report).toMatchObject({ damages: [], damageCount: 0 });
+    expect(await postgres.verified(url)).toMatchObject({ damages: [], damageCount: 0 });
   });
 
   it('is not the watermark, and not what no range has', async () => {

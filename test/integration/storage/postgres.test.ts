@@ -1,20 +1,14 @@
 import { describe, expect, it } from 'vitest';
-import { systemClock } from '../../../src/runtime/index.js';
 import { loadPostgres } from '../../../src/storage/index.js';
-import type { IndexStore } from '../../../src/storage/index.js';
 import { lastingPort } from '../../support/lastingPort.js';
 import { asAdmin } from '../../support/postgresServer.js';
 import type { PostgresMachine } from '../../support/postgresServer.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { makeChain, seededCollection, transactionIdsOf } from '../../support/storeBlocks.js';
-import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
+import { until } from '../../support/program.js';
+import { plainChain, transactionIdsOf } from '../../support/storeBlocks.js';
+import { metaFrom } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
-import { TcpFaults } from '../../support/tcpFaults.js';
 
-const chain = makeChain(
-  10,
-  Array.from({ length: 40 }, (_, index) => [seededCollection(`of ${index}`, 2)]),
-);
+const chain = plainChain(10, 40, 2);
 const at = (height: number) => chain[height - 10]!;
 
 describe('the store on PostgreSQL', () => {
@@ -51,17 +45,6 @@ describe('the store on PostgreSQL', () => {
     await expect(stale.commit({ blocks: [at(11)], latestIndexedHeight: 11 })).rejects.toMatchObject({
       kind: 'locked',
     });
-  });
-
-  it('tells a writer that was replaced so, though its rows are there already by the other', async () => {
-    const { url } = await postgres.home();
-    const stale = await begun(url);
-    const other = await postgres.open(url);
-    await other.commit({ blocks: [at(11)], latestIndexedHeight: 11 });
-    await expect(stale.commit({ blocks: [at(11)], latestIndexedHeight: 11 })).rejects.toMatchObject({
-      kind: 'locked',
-    });
-    expect(await countOf(url, 'block')).toBe(2);
   });
 
   it('lets a run of a range that was given to another write nothing', async () => {
@@ -122,74 +105,43 @@ describe('the store on PostgreSQL', () => {
 
   it('finds out that a commit counts whose end it did not see', async () => {
     const { url } = await postgres.home();
-    const faults = await TcpFaults.before(url);
-    try {
-      const store = await postgres.open(faults.url);
-      await store.initialise(metaFrom(10));
-      // The answer to COMMIT is lost, and the connection with it.
-      faults.cutAfterRequest('COMMIT');
-      await store.commit({ blocks: [at(10)], latestIndexedHeight: 10 });
-      expect(faults.cuts).toBe(1);
-      await store.commit({ blocks: [at(11)], latestIndexedHeight: 11 });
-      expect(await countOf(url, 'block')).toBe(2);
-      await store.close();
-    } finally {
-      await faults.close();
-    }
+    const faults = await postgres.faultsBefore(url);
+    const store = await postgres.open(faults.url);
+    await store.initialise(metaFrom(10));
+    // The answer to COMMIT is lost, and the connection with it.
+    faults.cutAfterRequest('COMMIT');
+    await store.commit({ blocks: [at(10)], latestIndexedHeight: 10 });
+    expect(faults.cuts).toBe(1);
+    await store.commit({ blocks: [at(11)], latestIndexedHeight: 11 });
+    expect(await countOf(url, 'block')).toBe(2);
   });
 
   it(
     'says what is wrong while the database is away, and readers are told at once',
     { timeout: 120_000 },
     async () => {
-      const { url } = await postgres.home();
-      const faults = await TcpFaults.before(url);
-      const replica = (await loadPostgres()).openPostgresReplica(faults.url);
-      try {
-        const store = await postgres.open(faults.url);
-        await store.initialise(metaFrom(10));
-        await store.commit({ blocks: [at(10), at(11)], latestIndexedHeight: 11 });
-        replica.show({
-          ...{ meta: store.meta(), latestIndexedHeight: 11, coverage: store.coverage() },
-          ...{ latestBlock: store.latestBlock(), rewinds: 0, accounts: store.accounts.coverage() },
-        });
-        expect((await replica.blockByHeight(10))?.block.id).toBe(at(10).block.id);
-        await faults.down();
-        await expect(replica.blockByHeight(10)).rejects.toMatchObject({ kind: 'unavailable' });
-        const waiting = store.commit({ blocks: [at(12)], latestIndexedHeight: 12 });
-        const reading = store.blockByHeight(11);
-        await until(() => store.trouble() !== undefined);
-        expect(store.trouble()).toMatch(/127\.0\.0\.1:\d+\/fci_test_\w+ \(/);
-        await faults.up();
-        await waiting;
-        expect((await reading)?.block.id).toBe(at(11).block.id);
-        await until(() => store.trouble() === undefined);
-        expect((await replica.blockByHeight(10))?.block.id).toBe(at(10).block.id);
-        await store.close();
-      } finally {
-        await replica.close();
-        await faults.close();
-      }
+      const faults = await postgres.faultsBefore((await postgres.home()).url);
+      const store = await begun(faults.url);
+      await store.commit({ blocks: [at(11)], latestIndexedHeight: 11 });
+      const replica = await postgres.later(loadPostgres().then((pg) => pg.openPostgresReplica(faults.url)));
+      replica.show({
+        ...{ meta: store.meta(), latestIndexedHeight: 11, coverage: store.coverage() },
+        ...{ latestBlock: store.latestBlock(), rewinds: 0, accounts: store.accounts.coverage() },
+      });
+      expect((await replica.blockByHeight(10))?.block.id).toBe(at(10).block.id);
+      await faults.down();
+      await expect(replica.blockByHeight(10)).rejects.toMatchObject({ kind: 'unavailable' });
+      const waiting = store.commit({ blocks: [at(12)], latestIndexedHeight: 12 });
+      const reading = store.blockByHeight(11);
+      await until(() => store.trouble() !== undefined);
+      expect(store.trouble()).toMatch(/127\.0\.0\.1:\d+\/fci_test_\w+ \(/);
+      await faults.up();
+      await waiting;
+      expect((await reading)?.block.id).toBe(at(11).block.id);
+      await until(() => store.trouble() === undefined);
+      expect((await replica.blockByHeight(10))?.block.id).toBe(at(10).block.id);
     },
   );
-
-  it('notices a server that is there and says nothing', { timeout: 120_000 }, async () => {
-    const { url } = await postgres.home();
-    const faults = await TcpFaults.before(url);
-    try {
-      const store = await begun(faults.url);
-      faults.freeze();
-      const commit = store.commit({ blocks: [at(11)], latestIndexedHeight: 11 });
-      await until(() => store.trouble() !== undefined);
-      faults.thaw();
-      await commit;
-      await until(() => store.trouble() === undefined);
-      expect(await countOf(url, 'block')).toBe(2);
-      await store.close();
-    } finally {
-      await faults.close();
-    }
-  });
 
   it('goes on saying that nothing is written while reads are answered', { timeout: 120_000 }, async () => {
     const { url } = await postgres.home();
@@ -237,8 +189,7 @@ describe('the store on PostgreSQL', () => {
   });
 
   it('can be closed while the database is away', async () => {
-    const { url } = await postgres.home();
-    const faults = await TcpFaults.before(url);
+    const faults = await postgres.faultsBefore((await postgres.home()).url);
     const store = await postgres.open(faults.url);
     await store.initialise(metaFrom(10));
     await faults.down();
@@ -246,25 +197,10 @@ describe('the store on PostgreSQL', () => {
     const refused = expect(commit).rejects.toMatchObject({ kind: 'unavailable' });
     await store.close();
     await refused;
-    await faults.close();
   });
 
   describe('is refused with a sentence:', () => {
-    const opening = async (url: string): Promise<IndexStore> => {
-      const { PostgresIndexStore } = await loadPostgres();
-      const dependencies = { clock: systemClock, logger: new RecordingLogger() };
-      return postgres.later(PostgresIndexStore.open({ url, chainId: TEST_CHAIN }, dependencies));
-    };
-
-    it('of a newer schema', async () => {
-      const { url } = await postgres.home();
-      await (await begun(url)).close();
-      await asAdmin(url, 'UPDATE flow_store.store SET schema_version = 99');
-      await expect(opening(url)).rejects.toMatchObject({
-        exit: 'configuration',
-        message: expect.stringMatching(/schema 99/) as string,
-      });
-    });
+    const { opening } = postgres;
 
     it('where nobody answers', async () => {
       const url = `postgres://somebody:secret@127.0.0.1:${await lastingPort()}/flow`;
@@ -305,11 +241,7 @@ describe('the store on PostgreSQL', () => {
   });
 
   describe('is verified:', () => {
-    const verified = async (url: string, heights: { from?: number; to?: number } = {}) => {
-      const { verifyPostgres } = await loadPostgres();
-      const dependencies = { clock: systemClock, logger: new RecordingLogger() };
-      return verifyPostgres({ url, chainId: TEST_CHAIN, ...heights }, dependencies);
-    };
+    const { verified } = postgres;
 
     const filled = async () => {
       const { url } = await postgres.home();
@@ -435,8 +367,4 @@ async function cutOff(url: string, machine: PostgresMachine | undefined, isServe
   }
   await machine.kill();
   await machine.start();
-}
-
-async function until(holds: () => boolean): Promise<void> {
-  while (!holds()) await new Promise((resolve) => setTimeout(resolve, 10));
 }

@@ -7,11 +7,7 @@ import { Transform } from 'node:stream';
 import type { Duplex } from 'node:stream';
 import { TLSSocket } from 'node:tls';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { systemClock } from '../../../src/runtime/index.js';
-import { loadPostgres } from '../../../src/storage/index.js';
 import { asAdmin } from '../../support/postgresServer.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { TEST_CHAIN } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
 
 const tlsFiles = join(import.meta.dirname, '../../data/tls');
@@ -20,11 +16,7 @@ const certificate = join(tlsFiles, 'localhost-cert.pem');
 describe('a database', () => {
   const postgres = usePostgres({ isOwn: true });
 
-  const opening = async (url: string) => {
-    const { PostgresIndexStore } = await loadPostgres();
-    const dependencies = { clock: systemClock, logger: new RecordingLogger() };
-    return postgres.later(PostgresIndexStore.open({ url, chainId: TEST_CHAIN }, dependencies));
-  };
+  const { opening } = postgres;
 
   it('is refused where the server is too old', async () => {
     const { url } = await postgres.home();

@@ -5,17 +5,15 @@ import { systemClock } from '../../../src/runtime/index.js';
 import { seededRandom } from '../../../src/runtime/random.js';
 import { DatabaseFault, loadPostgres } from '../../../src/storage/index.js';
 import { asAdmin } from '../../support/postgresServer.js';
+import { until } from '../../support/program.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
-import { makeChain, seededCollection } from '../../support/storeBlocks.js';
-import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
+import { plainChain } from '../../support/storeBlocks.js';
+import { metaFrom } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
-import { messageOf, TcpFaults } from '../../support/tcpFaults.js';
-import type { ScriptedAnswer } from '../../support/tcpFaults.js';
+import { messageOf } from '../../support/tcpFaults.js';
+import type { ScriptedAnswer, TcpFaults } from '../../support/tcpFaults.js';
 
-const chain = makeChain(
-  10,
-  Array.from({ length: 400 }, (_, index) => [seededCollection(`of ${index}`, 1)]),
-);
+const chain = plainChain(10, 400);
 const at = (height: number) => chain[height - 10]!;
 
 /** Of every class that PostgreSQL has, of those that poolers make, and of none. */
@@ -44,24 +42,18 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
   const postgres = usePostgres();
   const dependencies = () => ({ clock: systemClock, logger: new RecordingLogger() });
 
-  const behind = async (url: string): Promise<TcpFaults> => {
-    const faults = await TcpFaults.before(url);
-    onTestFinished(async () => {
-      faults.script = () => undefined;
-      await postgres.now();
-      await faults.close();
-    });
-    return faults;
-  };
+  const { faultsBefore, opening } = postgres;
 
   const surveyed = async (url: string): Promise<unknown> => {
     const { surveyDatabase } = await loadPostgres();
     return surveyDatabase({ url, key: 'store' }, { clock: systemClock });
   };
 
-  const opening = async (url: string, how: { readonly waitMs?: number } = {}) => {
-    const { PostgresIndexStore } = await loadPostgres();
-    return postgres.later(PostgresIndexStore.open({ url, chainId: TEST_CHAIN, ...how }, dependencies()));
+  const connected = async (url: string) => {
+    const { PostgresDatabase, databasePlace } = await loadPostgres();
+    const database = new PostgresDatabase(databasePlace(url), dependencies());
+    onTestFinished(() => database.close());
+    return database;
   };
 
   const failing = (running: Promise<unknown>): Promise<unknown> =>
@@ -72,7 +64,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
 
   it('is named with its code and its words, and is its own, for any code', async () => {
     const { url } = await postgres.home();
-    const faults = await behind(url);
+    const faults = await faultsBefore(url);
     for (const kind of ['startup', 'statements'] as const) {
       for (const code of [...KNOWN, ...anyCodes(40, 1)]) {
         faults.script = (request) =>
@@ -96,7 +88,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
     ['noise', { bytes: randomBytes(2_000) }],
   ])('is its own, where it is %s', async (_, answer) => {
     const { url } = await postgres.home();
-    const faults = await behind(url);
+    const faults = await faultsBefore(url);
     for (const kind of ['startup', 'statements'] as const) {
       let asked = 0;
       faults.script = (request) => {
@@ -114,7 +106,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
 
   it('is waited for at the start, for so long', async () => {
     const { url } = await postgres.home();
-    const faults = await behind(url);
+    const faults = await faultsBefore(url);
     for (const code of ['XX000', '28P01']) {
       faults.script = ({ text }) =>
         text.includes('schema_version') ? { code, message: 'not now' } : undefined;
@@ -155,7 +147,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
 
     it('leads: what it writes is written later', async () => {
       const { url } = await postgres.home();
-      const faults = await behind(url);
+      const faults = await faultsBefore(url);
       const store = await postgres.open(faults.url);
       await store.initialise(metaFrom(10));
       let height = 9;
@@ -179,7 +171,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
 
     it('follows: it learns later', async () => {
       const { url } = await postgres.home();
-      const faults = await behind(url);
+      const faults = await faultsBefore(url);
       const leader = await postgres.open(url);
       await leader.initialise(metaFrom(10));
       const follower = await postgres.open(faults.url, { isFollower: true });
@@ -198,7 +190,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
 
     it('reads: callers are told that the database does not give it', async () => {
       const { url } = await postgres.home();
-      const faults = await behind(url);
+      const faults = await faultsBefore(url);
       const store = await postgres.open(url);
       await store.initialise(metaFrom(10));
       await store.commit({ blocks: [at(10)], latestIndexedHeight: 10 });
@@ -218,7 +210,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
     it('works with others: it takes its place again', async () => {
       const { url } = await postgres.home();
       await postgres.open(url);
-      const faults = await behind(url);
+      const faults = await faultsBefore(url);
       const { SharedQueue } = await loadQueue();
       const queue = await postgres.later(
         SharedQueue.open(
@@ -245,7 +237,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
     it('works with others: it begins once its tables can be made', async () => {
       const { url } = await postgres.home();
       await postgres.open(url);
-      const faults = await behind(url);
+      const faults = await faultsBefore(url);
       const { SharedQueue } = await loadQueue();
       let refused = 0;
       faults.script = ({ text }) => {
@@ -267,10 +259,8 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
 
   it('is told to a command after some patience', async () => {
     const { url } = await postgres.home();
-    const faults = await behind(url);
-    const { PostgresIndexStore } = await loadPostgres();
-    const options = { url: faults.url, chainId: TEST_CHAIN, patienceMs: 400 };
-    const store = await postgres.later(PostgresIndexStore.open(options, dependencies()));
+    const faults = await faultsBefore(url);
+    const store = await opening(faults.url, { patienceMs: 400 });
     faults.script = ({ kind }) => (kind === 'statements' ? { code: '42501', message: 'no' } : undefined);
     await expect(store.shared.lead()).rejects.toMatchObject({ kind: 'permission', code: '42501' });
   });
@@ -279,9 +269,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
     const { url } = await postgres.home();
     const store = await postgres.open(url);
     await store.initialise(metaFrom(10));
-    const { PostgresDatabase, databasePlace } = await loadPostgres();
-    const database = new PostgresDatabase(databasePlace(url), dependencies());
-    onTestFinished(() => database.close());
+    const database = await connected(url);
     const ended = database.transaction(async (session) => {
       const { rows } = await session.query<{ pid: number }>({ text: 'SELECT pg_backend_pid() AS pid' });
       await asAdmin(url, 'SELECT pg_terminate_backend($1)', [rows[0]?.pid]);
@@ -296,7 +284,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
 
   it('leaves no connection behind where this side cannot sign in', async () => {
     const { url } = await postgres.home();
-    const faults = await behind(url);
+    const faults = await faultsBefore(url);
     const ask = Buffer.alloc(4);
     ask.writeInt32BE(SASL);
     const bytes = messageOf('R', Buffer.concat([ask, Buffer.from('A-WAY-OF-ITS-OWN\0\0')]));
@@ -307,9 +295,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
 
   it('does not count as written where the server has undone it', async () => {
     const { url } = await postgres.home();
-    const { PostgresDatabase, databasePlace } = await loadPostgres();
-    const database = new PostgresDatabase(databasePlace(url), dependencies());
-    onTestFinished(() => database.close());
+    const database = await connected(url);
     const undone = database.transaction(async (session) => {
       await session.query({ text: 'SELECT 1 / 0' }).catch(() => undefined);
     });
@@ -320,7 +306,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
     /** The connections fall silent while a block is written; new ones are as `how` has it. */
     const silenced = async (how: 'silence' | 'freeze') => {
       const { url } = await postgres.home();
-      const faults = await behind(url);
+      const faults = await faultsBefore(url);
       const store = await postgres.open(faults.url);
       await store.initialise(metaFrom(10));
       await store.commit({ blocks: [at(10)], latestIndexedHeight: 10 });
@@ -351,7 +337,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
 
     it('in the middle of rows, leaves no lock behind', async () => {
       const { url } = await postgres.home();
-      const faults = await behind(url);
+      const faults = await faultsBefore(url);
       const store = await postgres.open(faults.url);
       await store.initialise(metaFrom(10));
       await store.commit({ blocks: [at(10)], latestIndexedHeight: 10 });
@@ -366,7 +352,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
     it('to the queue, is noticed too', async () => {
       const { url } = await postgres.home();
       await postgres.open(url);
-      const faults = await behind(url);
+      const faults = await faultsBefore(url);
       const { SharedQueue } = await loadQueue();
       const options = { url: faults.url, roles: ['live'] };
       const parts = { ...dependencies(), random: seededRandom(1) };
@@ -384,9 +370,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
 
     it('because it is at work, is given its time', async () => {
       const { url } = await postgres.home();
-      const { PostgresDatabase, databasePlace } = await loadPostgres();
-      const database = new PostgresDatabase(databasePlace(url), dependencies());
-      onTestFinished(() => database.close());
+      const database = await connected(url);
       const slow = database.transaction((session) => session.query({ text: 'SELECT pg_sleep(9)' }));
       const heard: (string | undefined)[] = [];
       const listening = setInterval(() => heard.push(database.trouble()), 50);
@@ -397,9 +381,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
 
     it('because this process stood still, ends neither the session nor leaves a look behind', async () => {
       const { url } = await postgres.home();
-      const { databasePlace, PostgresDatabase } = await loadPostgres();
-      const database = new PostgresDatabase(databasePlace(url), dependencies());
-      onTestFinished(() => database.close());
+      const database = await connected(url);
       const pid = async (): Promise<number | undefined> => {
         const asked = database.query<{ pid: number }>({ text: 'SELECT pg_backend_pid() AS pid' });
         return (await asked).rows[0]?.pid;
@@ -437,8 +419,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
 
   /** Keeps everybody from writing the live range. */
   async function lockedStore(url: string): Promise<{ readonly pid: number; release(): Promise<void> }> {
-    const { PostgresDatabase, databasePlace } = await loadPostgres();
-    const database = new PostgresDatabase(databasePlace(url), dependencies());
+    const database = await connected(url);
     let release = (): void => undefined;
     const released = new Promise<void>((resolve) => (release = resolve));
     let begun = (_pid: number): void => undefined;
@@ -449,7 +430,6 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
       begun(rows[0]!.pid);
       await released;
     });
-    onTestFinished(() => database.close());
     const pid = await locked;
     return {
       pid,
@@ -460,7 +440,3 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
     };
   }
 });
-
-async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 10));
-}

@@ -8,14 +8,11 @@ import { hasPgBouncer, startPgBouncer, startSharingPooler } from '../../support/
 import type { Pooler } from '../../support/poolers.js';
 import { fill } from '../../support/ranges.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
-import { makeChain, seededCollection } from '../../support/storeBlocks.js';
+import { plainChain } from '../../support/storeBlocks.js';
 import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
 
-const chain = makeChain(
-  10,
-  Array.from({ length: 30 }, (_, index) => [seededCollection(`of ${index}`, 2)]),
-);
+const chain = plainChain(10, 30, 2);
 const REFUSAL = {
   exit: 'configuration',
   message: expect.stringMatching(
@@ -37,14 +34,11 @@ describe('a database behind a pooler', { timeout: 120_000 }, () => {
     return { direct: url, url: pooler.url };
   };
 
-  const opening = async (url: string) => {
-    const { PostgresIndexStore } = await loadPostgres();
-    return postgres.later(PostgresIndexStore.open({ url, chainId: TEST_CHAIN }, parts()));
-  };
+  const { opening, verified } = postgres;
 
   /** Every way to a database begins with the same question. */
   const isRefused = async (url: string): Promise<void> => {
-    const { repairPostgres, surveyDatabase, verifyPostgres } = await loadPostgres();
+    const { repairPostgres, surveyDatabase } = await loadPostgres();
     const { SharedQueue } = await loadQueue();
     await expect(opening(url)).rejects.toMatchObject(REFUSAL);
     await expect(SharedQueue.open({ url, roles: [] }, parts())).rejects.toMatchObject(REFUSAL);
@@ -52,7 +46,7 @@ describe('a database behind a pooler', { timeout: 120_000 }, () => {
       REFUSAL,
     );
     await expect(surveyDatabase({ url, key: 'store' }, parts())).rejects.toMatchObject(REFUSAL);
-    await expect(verifyPostgres({ url, chainId: TEST_CHAIN }, parts())).rejects.toMatchObject(REFUSAL);
+    await expect(verified(url)).rejects.toMatchObject(REFUSAL);
     await expect(repairPostgres({ url, chainId: TEST_CHAIN, apply: false }, parts())).rejects.toMatchObject(
       REFUSAL,
     );
@@ -68,8 +62,8 @@ describe('a database behind a pooler', { timeout: 120_000 }, () => {
     const term = await queue.leadership()!.lead(AbortSignal.timeout(20_000));
     expect(term).toBeDefined();
     expect((await store.blockByHeight(15))?.block.id).toBe(chain[5]!.block.id);
-    const { surveyDatabase, verifyPostgres } = await loadPostgres();
-    expect(await verifyPostgres({ url, chainId: TEST_CHAIN }, parts())).toMatchObject({ damageCount: 0 });
+    const { surveyDatabase } = await loadPostgres();
+    expect(await verified(url)).toMatchObject({ damageCount: 0 });
     expect((await surveyDatabase({ url, key: 'store' }, parts())).store?.coverage).toHaveLength(2);
     await store.close();
     // The next clients get the sessions of the first ones.
@@ -111,9 +105,10 @@ describe('a database behind a pooler', { timeout: 120_000 }, () => {
         nowhere.port = '1';
         return startPgBouncer(nowhere.href, { server_login_retry: '1', query_wait_timeout: '2' });
       });
-      const { PostgresIndexStore } = await loadPostgres();
-      const late = PostgresIndexStore.open({ url, chainId: TEST_CHAIN, waitMs: 1_000 }, parts());
-      await expect(late).rejects.toMatchObject({ exit: 'storage', name: 'StorageError' });
+      await expect(opening(url, { waitMs: 1_000 })).rejects.toMatchObject({
+        exit: 'storage',
+        name: 'StorageError',
+      });
     });
 
     it('that has no session left says so in time', async () => {

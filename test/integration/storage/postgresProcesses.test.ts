@@ -2,15 +2,12 @@ import pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import type { BlockEntry } from '../../../src/storage/index.js';
 import { asAdmin } from '../../support/postgresServer.js';
-import { makeBlock, makeChain, seededCollection } from '../../support/storeBlocks.js';
-import { TcpFaults } from '../../support/tcpFaults.js';
+import { until } from '../../support/program.js';
+import { makeBlock, plainChain } from '../../support/storeBlocks.js';
 import { metaFrom } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
 
-const chain = makeChain(
-  10,
-  Array.from({ length: 30 }, (_, index) => [seededCollection(`of ${index}`, 2)]),
-);
+const chain = plainChain(10, 30, 2);
 const at = (height: number) => chain[height - 10]!;
 
 describe('a store on PostgreSQL that several processes have', () => {
@@ -48,30 +45,26 @@ describe('a store on PostgreSQL that several processes have', () => {
   it('is known to have been rewound, however little of that was seen', { timeout: 120_000 }, async () => {
     const { leader, url } = await two();
     await leader.commit({ blocks: chain.slice(1, 5), latestIndexedHeight: 14 });
-    const faults = await TcpFaults.before(url);
-    try {
-      const watching = await postgres.open(faults.url, { isFollower: true });
-      const unaware = await postgres.open(faults.url, { isFollower: true });
-      await until(() => watching.latestIndexedHeight() === 14 && unaware.latestIndexedHeight() === 14);
-      await faults.down();
-      await leader.rewind(12);
-      const other: BlockEntry[] = [];
-      for (let height = 13; height <= 17; height += 1)
-        other.push(makeBlock(height, (other.at(-1) ?? at(12)).block.id, [], 'other'));
-      await leader.commit({ blocks: other.slice(0, 4), latestIndexedHeight: 16 });
-      expect([leader, watching, unaware].map((store) => store.rewinds())).toEqual([1, 0, 0]);
-      await faults.up();
-      await unaware.shared.lead();
-      await until(() => watching.latestIndexedHeight() === 16);
-      expect([watching, unaware].map((store) => store.rewinds())).toEqual([1, 1]);
-      // Commits and new leaders take nothing back.
-      await unaware.commit({ blocks: other.slice(4), latestIndexedHeight: 17 });
-      await until(() => watching.latestIndexedHeight() === 17);
-      await watching.shared.lead();
-      expect([watching, unaware].map((store) => store.rewinds())).toEqual([1, 1]);
-    } finally {
-      await faults.close();
-    }
+    const faults = await postgres.faultsBefore(url);
+    const watching = await postgres.open(faults.url, { isFollower: true });
+    const unaware = await postgres.open(faults.url, { isFollower: true });
+    await until(() => watching.latestIndexedHeight() === 14 && unaware.latestIndexedHeight() === 14);
+    await faults.down();
+    await leader.rewind(12);
+    const other: BlockEntry[] = [];
+    for (let height = 13; height <= 17; height += 1)
+      other.push(makeBlock(height, (other.at(-1) ?? at(12)).block.id, [], 'other'));
+    await leader.commit({ blocks: other.slice(0, 4), latestIndexedHeight: 16 });
+    expect([leader, watching, unaware].map((store) => store.rewinds())).toEqual([1, 0, 0]);
+    await faults.up();
+    await unaware.shared.lead();
+    await until(() => watching.latestIndexedHeight() === 16);
+    expect([watching, unaware].map((store) => store.rewinds())).toEqual([1, 1]);
+    // Commits and new leaders take nothing back.
+    await unaware.commit({ blocks: other.slice(4), latestIndexedHeight: 17 });
+    await until(() => watching.latestIndexedHeight() === 17);
+    await watching.shared.lead();
+    expect([watching, unaware].map((store) => store.rewinds())).toEqual([1, 1]);
   });
 
   it('is written by the one that leads last, which knows all that was written before', async () => {
@@ -173,10 +166,6 @@ describe('a store on PostgreSQL that several processes have', () => {
     expect(leader.coverage()).toEqual([{ from: 20, to: 30 }]);
   });
 });
-
-async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 10));
-}
 
 async function plansOf(url: string): Promise<number> {
   const { rows } = await asAdmin(url, 'SELECT count(*)::integer AS count FROM flow_store.plan');

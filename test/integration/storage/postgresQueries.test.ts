@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { packageRoot } from '../../../src/runtime/index.js';
 import { asAdmin } from '../../support/postgresServer.js';
-import { makeChain, seededCollection } from '../../support/storeBlocks.js';
+import { plainChain } from '../../support/storeBlocks.js';
 import { metaFrom } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
 
@@ -12,10 +12,7 @@ const queriesOf = (text: string): string[] =>
   [...text.matchAll(/```sql\n([^`]+)```/g)].map(([, sql = '']) => sql);
 const page = pageAt('postgresql.md');
 const queries = queriesOf(page);
-const chain = makeChain(
-  10,
-  Array.from({ length: 8 }, (_, index) => [seededCollection(`of ${index}`, 2)]),
-);
+const chain = plainChain(10, 8, 2);
 
 describe('the queries of docs/postgresql.md', () => {
   const postgres = usePostgres();

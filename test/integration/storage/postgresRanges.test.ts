@@ -1,18 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import { AbortError, systemClock } from '../../../src/runtime/index.js';
-import { loadPostgres, RangeLostError } from '../../../src/storage/index.js';
-import type { IndexStore, VerifyOptions, VerifyProgress } from '../../../src/storage/index.js';
+import { AbortError } from '../../../src/runtime/index.js';
+import { RangeLostError } from '../../../src/storage/index.js';
+import type { IndexStore, VerifyProgress } from '../../../src/storage/index.js';
 import { asAdmin } from '../../support/postgresServer.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { makeChain, seededCollection } from '../../support/storeBlocks.js';
-import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
+import { plainChain } from '../../support/storeBlocks.js';
+import { metaFrom } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
-import { TcpFaults } from '../../support/tcpFaults.js';
 
-const chain = makeChain(
-  10,
-  Array.from({ length: 130 }, (_, index) => [seededCollection(`of ${index}`, 1)]),
-);
+const chain = plainChain(10, 130);
 const blocks = (from: number, to: number) => chain.slice(from - 10, to - 9);
 
 describe('ranges of a store on PostgreSQL', () => {
@@ -27,67 +22,59 @@ describe('ranges of a store on PostgreSQL', () => {
   };
 
   /** A store behind a connection that can be cut. */
-  const behindFaults = async (
-    action: (faults: TcpFaults, store: IndexStore, url: string) => Promise<void>,
-  ) => {
+  const behindFaults = async () => {
     const { url } = await postgres.home();
-    const faults = await TcpFaults.before(url);
-    try {
-      const store = await begun(faults.url, 30);
-      await action(faults, store, url);
-      await store.close();
-    } finally {
-      await faults.close();
-    }
+    const faults = await postgres.faultsBefore(url);
+    return { faults, store: await begun(faults.url, 30), url };
   };
 
-  it('find out that a range is published whose end they did not see, or that it goes on', () =>
-    behindFaults(async (faults, store) => {
-      const run = await store.ranges.run({ from: 10, to: 19 });
-      faults.cutAfterRequest('COMMIT');
-      await run.commit({ blocks: blocks(10, 14), latestIndexedHeight: 14 });
-      expect(run.latestIndexedHeight()).toBe(14);
-      expect(store.ranges.open()).toMatchObject([{ from: 10, to: 19, next: 15 }]);
-      faults.cutAfterRequest('COMMIT');
-      await run.commit({ blocks: blocks(15, 19), latestIndexedHeight: 19 });
-      expect(faults.cuts).toBe(2);
-      expect(store.coverage()).toEqual([
-        { from: 10, to: 19 },
-        { from: 30, to: 30 },
-      ]);
-      expect((await store.blockByHeight(15))?.block.id).toBe(blocks(15, 15)[0]?.block.id);
-    }));
+  it('find out that a range is published whose end they did not see, or that it goes on', async () => {
+    const { faults, store } = await behindFaults();
+    const run = await store.ranges.run({ from: 10, to: 19 });
+    faults.cutAfterRequest('COMMIT');
+    await run.commit({ blocks: blocks(10, 14), latestIndexedHeight: 14 });
+    expect(run.latestIndexedHeight()).toBe(14);
+    expect(store.ranges.open()).toMatchObject([{ from: 10, to: 19, next: 15 }]);
+    faults.cutAfterRequest('COMMIT');
+    await run.commit({ blocks: blocks(15, 19), latestIndexedHeight: 19 });
+    expect(faults.cuts).toBe(2);
+    expect(store.coverage()).toEqual([
+      { from: 10, to: 19 },
+      { from: 30, to: 30 },
+    ]);
+    expect((await store.blockByHeight(15))?.block.id).toBe(blocks(15, 15)[0]?.block.id);
+  });
 
-  it('tell a run that lost its range while its commit was under way so, and it has written nothing', () =>
-    behindFaults(async (faults, store, url) => {
-      const run = await store.ranges.run({ from: 10, to: 19 });
-      faults.cutAfterRequest('range_progress');
-      const commit = run.commit({ blocks: blocks(10, 12), latestIndexedHeight: 12 });
-      const refused = expect(commit).rejects.toBeInstanceOf(RangeLostError);
-      await asAdmin(url, 'UPDATE flow_store.open_range SET epoch = epoch + 1');
-      await refused;
-      const { rows } = await asAdmin(url, 'SELECT next_height FROM flow_store.open_range');
-      expect(rows).toEqual([{ next_height: '10' }]);
-    }));
+  it('tell a run that lost its range while its commit was under way so, and it has written nothing', async () => {
+    const { faults, store, url } = await behindFaults();
+    const run = await store.ranges.run({ from: 10, to: 19 });
+    faults.cutAfterRequest('range_progress');
+    const commit = run.commit({ blocks: blocks(10, 12), latestIndexedHeight: 12 });
+    const refused = expect(commit).rejects.toBeInstanceOf(RangeLostError);
+    await asAdmin(url, 'UPDATE flow_store.open_range SET epoch = epoch + 1');
+    await refused;
+    const { rows } = await asAdmin(url, 'SELECT next_height FROM flow_store.open_range');
+    expect(rows).toEqual([{ next_height: '10' }]);
+  });
 
-  it('keep no spork of their own that the store has, however often it is read meanwhile', () =>
-    behindFaults(async (faults, store, url) => {
-      const run = await store.ranges.run({ from: 10, to: 19 });
-      let refused = 0;
-      faults.script = ({ text }) => {
-        if (!text.includes('SET next_height')) return undefined;
-        refused += 1;
-        return { code: 'XX000', message: 'not now' };
-      };
-      const commit = run.commit({ blocks: blocks(10, 12), latestIndexedHeight: 12 });
-      await expect.poll(() => refused).toBeGreaterThan(0);
-      await asAdmin(url, `INSERT INTO flow_store.plan VALUES (1, 20, 29, 'newest', true)`);
-      await expect.poll(() => store.ranges.plans(), { timeout: 10_000 }).toHaveLength(1);
-      faults.script = () => undefined;
-      await commit;
-      const { rows } = await asAdmin(url, 'SELECT sporks FROM flow_store.open_range');
-      expect(rows).toEqual([{ sporks: '[]' }]);
-    }));
+  it('keep no spork of their own that the store has, however often it is read meanwhile', async () => {
+    const { faults, store, url } = await behindFaults();
+    const run = await store.ranges.run({ from: 10, to: 19 });
+    let refused = 0;
+    faults.script = ({ text }) => {
+      if (!text.includes('SET next_height')) return undefined;
+      refused += 1;
+      return { code: 'XX000', message: 'not now' };
+    };
+    const commit = run.commit({ blocks: blocks(10, 12), latestIndexedHeight: 12 });
+    await expect.poll(() => refused).toBeGreaterThan(0);
+    await asAdmin(url, `INSERT INTO flow_store.plan VALUES (1, 20, 29, 'newest', true)`);
+    await expect.poll(() => store.ranges.plans(), { timeout: 10_000 }).toHaveLength(1);
+    faults.script = () => undefined;
+    await commit;
+    const { rows } = await asAdmin(url, 'SELECT sporks FROM flow_store.open_range');
+    expect(rows).toEqual([{ sporks: '[]' }]);
+  });
 
   it('that are dropped end their run, which writes nothing more', async () => {
     const { url } = await postgres.home();
@@ -120,15 +107,7 @@ describe('ranges of a store on PostgreSQL', () => {
   });
 
   describe('verify', () => {
-    const verified = async (
-      url: string,
-      options: Partial<VerifyOptions> = {},
-      how: { readonly signal?: AbortSignal; readonly onProgress?: (progress: VerifyProgress) => void } = {},
-    ) => {
-      const { verifyPostgres } = await loadPostgres();
-      const dependencies = { clock: systemClock, logger: new RecordingLogger(), ...how };
-      return verifyPostgres({ url, chainId: TEST_CHAIN, ...options }, dependencies);
-    };
+    const { verified } = postgres;
 
     it('takes a store in which nothing is yet, where no height can be asked for', async () => {
       const { url } = await postgres.home();

@@ -5,29 +5,23 @@ import { asAdmin } from '../../support/postgresServer.js';
 import { evidenceOf } from '../../support/committeeEvidence.js';
 import { commitThrough, heal } from '../../support/ranges.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
-import { makeChain, seededCollection } from '../../support/storeBlocks.js';
+import { plainChain } from '../../support/storeBlocks.js';
 import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
 
 const FIRST = 10;
 const LAST = 49;
-const chain = makeChain(
-  FIRST,
-  Array.from({ length: LAST - FIRST + 1 }, (_, index) => [seededCollection(`of ${index}`, 2)]),
-);
-const dependencies = () => ({ clock: systemClock, logger: new RecordingLogger() });
+const chain = plainChain(FIRST, LAST - FIRST + 1, 2);
 
 describe('a store on PostgreSQL that is damaged', () => {
   const postgres = usePostgres();
 
   const repaired = async (url: string, apply = true) => {
     const { repairPostgres } = await loadPostgres();
-    return repairPostgres({ url, chainId: TEST_CHAIN, apply }, dependencies());
+    const parts = { clock: systemClock, logger: new RecordingLogger() };
+    return repairPostgres({ url, chainId: TEST_CHAIN, apply }, parts);
   };
-  const damagesOf = async (url: string) => {
-    const { verifyPostgres } = await loadPostgres();
-    return (await verifyPostgres({ url, chainId: TEST_CHAIN }, dependencies())).damages;
-  };
+  const damagesOf = async (url: string) => (await postgres.verified(url)).damages;
   /** From 10 to 19, an open range from 22 to 27 of which all but the last two are there, and from 30 to 49. */
   const filled = async () => {
     const { url } = await postgres.home();

@@ -1,12 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { encodeTransaction, sha3 } from '../../../src/flow/index.js';
 import type { Transaction } from '../../../src/flow/index.js';
-import { systemClock } from '../../../src/runtime/index.js';
-import { loadPostgres } from '../../../src/storage/index.js';
 import { asAdmin } from '../../support/postgresServer.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
 import { makeChain, makeCollection } from '../../support/storeBlocks.js';
-import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
+import { metaFrom } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
 
 const MAX_UINT64 = 0xffff_ffff_ffff_ffffn;
@@ -80,10 +77,11 @@ describe('the rows of transactions', () => {
     await store.initialise(metaFrom(10));
     await store.commit({ blocks: chain.slice(0, 1), latestIndexedHeight: 10 });
     await store.commit({ blocks: chain.slice(1), latestIndexedHeight: 12 });
-    const { verifyPostgres } = await loadPostgres();
-    const dependencies = { clock: systemClock, logger: new RecordingLogger() };
-    const report = await verifyPostgres({ url, chainId: TEST_CHAIN }, dependencies);
-    expect(report).toMatchObject({ damages: [], transactions: all.length + 1, collections: 3 });
+    expect(await postgres.verified(url)).toMatchObject({
+      damages: [],
+      transactions: all.length + 1,
+      collections: 3,
+    });
     const { rows } = await asAdmin(
       url,
       `SELECT gas_limit, sequence_number, proposer_key, encode(payer, 'hex') AS payer FROM flow.transaction

@@ -8,7 +8,7 @@ import { asAdmin } from '../../support/postgresServer.js';
 import { fill } from '../../support/ranges.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { makeChain, seededCollection } from '../../support/storeBlocks.js';
-import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
+import { metaFrom } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
 
 const chain = makeChain(
@@ -129,8 +129,7 @@ describe('whatever a role has as its defaults', { timeout: 120_000 }, () => {
     })());
 
   const isVerified = async (url: string): Promise<void> => {
-    const { verifyPostgres } = await loadPostgres();
-    expect(await verifyPostgres({ url, chainId: TEST_CHAIN }, parts())).toMatchObject({ damageCount: 0 });
+    expect(await postgres.verified(url)).toMatchObject({ damageCount: 0 });
   };
 
   it.each(HOSTILE)('the bytes are the same, and %s is not %s', async (name, value) => {

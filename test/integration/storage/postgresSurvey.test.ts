@@ -3,15 +3,11 @@ import { systemClock } from '../../../src/runtime/index.js';
 import { loadPostgres } from '../../../src/storage/index.js';
 import type { DatabaseSurvey } from '../../../src/storage/index.js';
 import { asAdmin } from '../../support/postgresServer.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { makeChain, seededCollection } from '../../support/storeBlocks.js';
+import { plainChain } from '../../support/storeBlocks.js';
 import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
 
-const chain = makeChain(
-  10,
-  Array.from({ length: 25 }, (_, index) => [seededCollection(`of ${index}`, 1)]),
-);
+const chain = plainChain(10, 25);
 
 describe('a survey of a database', () => {
   const postgres = usePostgres({ isOwn: true });
@@ -21,11 +17,7 @@ describe('a survey of a database', () => {
     return surveyDatabase({ url, key: 'store' }, { clock: systemClock });
   };
 
-  const opening = async (url: string, create = true) => {
-    const { PostgresIndexStore } = await loadPostgres();
-    const dependencies = { clock: systemClock, logger: new RecordingLogger() };
-    return postgres.later(PostgresIndexStore.open({ url, chainId: TEST_CHAIN, create }, dependencies));
-  };
+  const { opening } = postgres;
 
   /** A role that may log in and nothing else, and the URL by which it does. */
   const stranger = async (url: string): Promise<{ readonly name: string; readonly its: string }> => {
@@ -52,7 +44,7 @@ describe('a survey of a database', () => {
     expect(survey.roundTripMs).toBeGreaterThan(0);
     expect(survey.connections.used).toBeGreaterThan(0);
     expect(survey.connections.used).toBeLessThanOrEqual(survey.connections.max);
-    await expect(opening(url, false)).rejects.toMatchObject({
+    await expect(opening(url, { create: false })).rejects.toMatchObject({
       kind: 'missing',
       message: expect.stringContaining('Check the network and the URL, or run "start" first') as string,
     });

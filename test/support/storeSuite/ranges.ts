@@ -111,43 +111,6 @@ export function rangeSuite({ name, use }: StoreKind): void {
       expect([store.meta()?.firstHeight, store.latestIndexedHeight()]).toEqual([180, 189]);
     });
 
-    it('go on after a reopen where they stood', async () => {
-      const home = await newHome();
-      const store = await begun(home);
-      const run = await store.ranges.run(range(150, 159));
-      await run.commit({ blocks: [at(150), at(152)], latestIndexedHeight: 150 });
-      await store.close();
-      const again = await home.open();
-      expect(again.ranges.open()).toMatchObject([{ from: 150, to: 159, next: 151 }]);
-      expect(again.coverage()).toEqual([range(180, 189)]);
-      const next = await again.ranges.run(range(150, 159));
-      expect([next.latestIndexedHeight(), next.latestBlock()?.id]).toEqual([150, at(150).block.id]);
-      expect(next.blocksAboveWatermark().map(({ height }) => height)).toEqual([152]);
-      const rest = blocksOf(range(151, 159)).filter(({ block }) => block.height !== 152);
-      await next.commit({ blocks: rest, latestIndexedHeight: 159 });
-      expect(again.coverage()).toEqual([range(150, 159), range(180, 189)]);
-    });
-
-    it('become one with what they touch: below, above, and the live range', async () => {
-      const home = await newHome();
-      const store = await begun(home);
-      await fill(store, range(110, 119));
-      await fill(store, range(130, 139));
-      await fill(store, range(120, 129));
-      expect(store.coverage()).toEqual([range(110, 139), range(180, 189)]);
-      await fill(store, range(170, 179));
-      expect(store.meta()?.firstHeight).toBe(170);
-      expect(store.accounts.coverage()?.from ?? 170).toBe(170);
-      await store.commit({ blocks: [at(190)], latestIndexedHeight: 190 });
-      await fill(store, range(140, 169));
-      expect(store.coverage()).toEqual([range(110, 190)]);
-      await store.close();
-      const again = await home.open();
-      expect([again.coverage(), again.meta()?.firstHeight]).toEqual([[range(110, 190)], 110]);
-      await again.commit({ blocks: [at(191)], latestIndexedHeight: 191 });
-      expect(await again.collectionPlaces(shared.id, 99)).toHaveLength(8);
-    });
-
     it('are filled beside each other and beside the live range', async () => {
       const store = await begun();
       const ranges = [range(100, 119), range(120, 139), range(140, 159), range(160, 179)];
@@ -353,7 +316,12 @@ export function rangeSuite({ name, use }: StoreKind): void {
           for (let height = 100; height < 180; height += 1) expect(covered(height)).toBe(filled.has(height));
         }
         expect(store.coverage()).toEqual([range(100, 189)]);
-        for (const { block } of blocksOf(range(100, 189))) {
+        await store.close();
+        store = await home.open();
+        expect([store.coverage(), store.meta()?.firstHeight]).toEqual([[range(100, 189)], 100]);
+        expect(await store.collectionPlaces(shared.id, 99)).toHaveLength(9);
+        await store.commit({ blocks: [at(190)], latestIndexedHeight: 190 });
+        for (const { block } of blocksOf(range(100, 190))) {
           expect((await store.blockById(block.id))?.block.height).toBe(block.height);
         }
       },

@@ -1,4 +1,3 @@
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parseEndpoint, proxyFor } from '../../../src/access/index.js';
 import { OperatorError } from '../../../src/runtime/index.js';
@@ -50,27 +49,6 @@ describe('parseEndpoint', () => {
     expect(thrown).toMatchObject({ exit: 'configuration' });
     expect((thrown as Error).message).toContain(reason);
     expect((thrown as Error).message).toContain('grpcs://host:port');
-  });
-
-  it('either reads a text to a name that reads to itself, or refuses it', () => {
-    const scheme = fc.constantFrom('', 'grpc://', 'grpcs://', 'http://');
-    const host = fc.oneof(
-      fc.domain(),
-      fc.ipV4(),
-      fc.ipV6().map((ip) => `[${ip}]`),
-      fc.string(),
-    );
-    const port = fc.oneof(fc.integer({ min: -1, max: 70_000 }).map(String), fc.string());
-    fc.assert(
-      fc.property(scheme, host, port, (s, h, p) => {
-        try {
-          const { name } = parseEndpoint(`${s}${h}:${p}`);
-          expect(parseEndpoint(name).name).toBe(name);
-        } catch (error) {
-          expect(error).toBeInstanceOf(OperatorError);
-        }
-      }),
-    );
   });
 });
 

@@ -1,11 +1,12 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { AccessNetwork } from '../../../src/access/index.js';
 import type { AccessNetworkOptions } from '../../../src/access/pool/AccessNetwork.js';
 import type { Expectation } from '../../../src/access/pool/identity/nodeIdentity.js';
 import { scriptedWorlds, version } from '../../support/scriptedNetwork.js';
 import type { ScriptedWorld } from '../../support/scriptedNetwork.js';
 import { idOf } from '../../support/scriptedNode.js';
-import type { NodeScript, ScriptedNodes } from '../../support/scriptedNode.js';
+import type { NodeScript } from '../../support/scriptedNode.js';
+
+type Name = 'a:1' | 'b:1' | 'c:1';
 
 const MINUTE_MS = 60_000;
 const [TRUE_ID, FALSE_ID] = ['bb'.repeat(32), 'dd'.repeat(32)];
@@ -13,10 +14,8 @@ const [TRUE_ID, FALSE_ID] = ['bb'.repeat(32), 'dd'.repeat(32)];
 const WATERMARK = { height: 149, id: idOf('9') };
 const STORED = { sporks: [{ rootHeight: 100, sporkId: 'aa'.repeat(32) }], watermark: WATERMARK };
 
-let clock: ScriptedWorld['clock'];
-let stop: AbortController;
-
 const { world } = scriptedWorlds();
+let { clock, stop } = {} as ScriptedWorld;
 beforeEach(() => {
   ({ clock, stop } = world());
 });
@@ -29,31 +28,22 @@ function growing(height: number): NonNullable<NodeScript['latest']> {
   return () => ({ height: height + Math.floor((clock.monotonic() - sinceMs) / 1_000) });
 }
 
-interface Told {
-  readonly net: AccessNetwork;
-  readonly nodes: ScriptedNodes;
-  readonly scripts: Readonly<Record<'a:1' | 'b:1' | 'c:1', NodeScript>>;
-  /** One of them, or several, turn out to be of another spork, as happens after an outage. */
-  readonly tells: (names: readonly ('a:1' | 'b:1' | 'c:1')[], root?: number, id?: string) => Promise<void>;
-}
-
 /** Three nodes of the spork that began at 100, all of them identified. */
 async function three(
-  latest: Partial<Record<'a:1' | 'b:1' | 'c:1', NodeScript['latest']>> = {},
-  {
-    options = {},
-    expectation = STORED,
-  }: Partial<{ options: Partial<AccessNetworkOptions>; expectation: Partial<Expectation> }> = {},
-): Promise<Told> {
-  const script = (name: 'a:1' | 'b:1' | 'c:1'): NodeScript => {
+  latest: Partial<Record<Name, NodeScript['latest']>> = {},
+  options: Partial<AccessNetworkOptions> = {},
+  expectation: Partial<Expectation> = STORED,
+) {
+  const script = (name: Name): NodeScript => {
     const told = latest[name];
-    return { version: version(100), ...(told === undefined ? {} : { latest: told }) };
+    return { version: version(100), ...(told !== undefined && { latest: told }) };
   };
   const scripts = { 'a:1': script('a:1'), 'b:1': script('b:1'), 'c:1': script('c:1') };
   const { net, nodes } = world().network(scripts, options, expectation);
   await net.waits.whenAllAsked(stop.signal);
   await clock.advance(10_000);
-  const tells: Told['tells'] = async (who, root = 200, id = FALSE_ID) => {
+  /** One of them, or several, turn out to be of another spork, as happens after an outage. */
+  const tells = async (who: readonly Name[], root = 200, id = FALSE_ID): Promise<void> => {
     for (const name of who) {
       scripts[name].version = version(root, root, id);
       nodes.node(name).breakConnection();
@@ -157,6 +147,7 @@ describe('a spork that the table does not have', () => {
     expect(names(net.live())).toEqual(['a:1', 'b:1', 'c:1']);
     expect(names(net.forHeight(740))).toEqual(['b:1', 'c:1']);
     expect(net.forHeight(1_000)).toEqual([]);
+    expect(net.heights.undecidedSporkAt(1_000)).toMatchObject({ tellers: ['a:1'], awaited: ['b:1', 'c:1'] });
     await clock.advance(5 * MINUTE_MS);
     expect(names(net.forHeight(1_000))).toEqual(['a:1', 'b:1', 'c:1']);
   });
@@ -217,7 +208,7 @@ describe('a spork that the table does not have', () => {
 
   it('is believed at any rate once the store has crossed into it', async () => {
     const crossed = { ...STORED, sporks: [...STORED.sporks, { rootHeight: 200, sporkId: FALSE_ID }] };
-    const { net, nodes, tells } = await three({}, { expectation: crossed });
+    const { net, nodes, tells } = await three({}, {}, crossed);
     await tells(['a:1']);
     expect(names(net.forHeight(200))).toEqual(['a:1']);
     const before = nodes.opened.map(({ asked }) => asked);
@@ -235,25 +226,13 @@ describe('a spork that the table does not have', () => {
   });
 
   it('is followed at once where the configuration has it, whatever the others do', async () => {
-    const { net, tells } = await three({ 'b:1': growing(205) }, { options: { sporkRoot: 200 } });
+    const { net, tells } = await three({ 'b:1': growing(205) }, { sporkRoot: 200 });
     await tells(['a:1']);
     expect(names(net.forHeight(200))).toEqual(['a:1']);
     await clock.advance(2 * MINUTE_MS);
     expect(names(net.forHeight(200))).toEqual(['a:1']);
     expect(names(net.forHeight(199))).toEqual(['b:1', 'c:1']);
     expect(net.heights.sporkAt(200)).toEqual({ rootHeight: 200, sporkId: FALSE_ID });
-  });
-
-  it('is not decided on while a node grows towards its root, and that is told', async () => {
-    const { net, tells } = await three({ 'b:1': growing(100) });
-    await tells(['a:1'], 1_000);
-    await clock.advance(5 * MINUTE_MS);
-    expect(net.forHeight(1_000)).toEqual([]);
-    expect(net.heights.undecidedSporkAt(1_000)).toEqual({
-      rootHeight: 1_000,
-      tellers: ['a:1'],
-      awaited: ['b:1'],
-    });
   });
 
   it('that all tell from the first is waited for by nobody', async () => {

@@ -128,7 +128,6 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0 } =
       finalBlock: () => (state.wrong.proven === undefined ? undefined : { height: state.wrong.proven.to }),
       status: () => ({ reason: state.wrong.proven?.reason, failed: state.wrong.proofFailed }),
     },
-    leaderWatch: { lost: () => state.wrong.leaderLost },
     readers: { down: () => state.wrong.readerDown },
     diskWatch: { disk: () => state.wrong.disk, pause: () => state.wrong.paused },
     descriptors: { trouble: () => state.wrong.outOfDescriptors },
@@ -153,6 +152,7 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0 } =
       requester: { unresolvableAfterMs: 60_000 },
     },
     parts,
+    leaderWatch: { lost: () => state.wrong.leaderLost },
   };
   const diagnosis = diagnose(daemon as unknown as DaemonState);
   /** Looks every second, as the health monitor does. */

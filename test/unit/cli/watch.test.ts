@@ -59,7 +59,7 @@ describe('status --watch', () => {
     } as const;
     const pace = { missingHeights: 7_500, rate: 125, eta: 60, heldBack: null };
     const backfill = { ...pace, plans: [plan], ranges, unserved: [] };
-    const chain = await ServedChain.start(smallChain(100, [[], []]), { sealed: 101 }, { backfill });
+    const chain = await ServedChain.start(smallChain(100, [[], []]), { sealed: 101 }, { told: { backfill } });
     const watch = watching(chain.port, []);
     await watch.sees(
       '; history 7,500 heights to go, 125.0/s, ETA 1m 0s (0 to 999 failed 25%, 1,000 to 1,999 running 25%, ' +

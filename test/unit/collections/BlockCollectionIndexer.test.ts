@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { BlockCollectionIndexer, OffChainBlockError } from '../../../src/collections/index.js';
+import { BlockCollectionIndexer } from '../../../src/collections/index.js';
 import type { Identifier } from '../../../src/flow/index.js';
-import { createMetrics } from '../../../src/observability/index.js';
+import { createMetrics, silentLogger } from '../../../src/observability/index.js';
 import { AbortError } from '../../../src/runtime/index.js';
 import { ParentLinkError } from '../../../src/storage/index.js';
 import type { CommitQueueOptions, SporkRecord, WriteRoom } from '../../../src/storage/index.js';
-import { block, collection, HandClock, HandStore, id, settle, silent } from './meetingHarness.js';
+import { block, collection, HandClock, HandStore, id, settle } from './meetingHarness.js';
 import { windowOf } from '../../support/windowOf.js';
 
 interface Options extends Partial<CommitQueueOptions> {
@@ -22,7 +22,7 @@ function indexing({ store = new HandStore(), windowHeights = 100, ...options }: 
   const window = windowOf(store, { heights: windowHeights });
   const indexer = new BlockCollectionIndexer(
     { groupMaxHeights: 100, groupMaxBytes: 1e6, ...options },
-    { store, window, clock, metrics, logger: silent, ...options },
+    { store, window, clock, metrics, logger: silentLogger, ...options },
   );
   const put = (height: number, names: readonly string[] = [], bytes = 10): Promise<boolean> =>
     indexer.onReceivedCollectionsForBlock(
@@ -30,6 +30,16 @@ function indexing({ store = new HandStore(), windowHeights = 100, ...options }: 
       names.map((name) => collection(name, bytes)),
     );
   return { store, clock, metrics, indexer, put };
+}
+
+/** A store whose commits take no time. */
+function committing(sporks?: readonly SporkRecord[]): HandStore {
+  return Object.assign(new HandStore(1, sporks), { auto: true });
+}
+
+/** Who tells of the sporks that are known at that moment. */
+function tellerOf(known: readonly SporkRecord[]): Options {
+  return { sporkFor: (height) => known.findLast(({ rootHeight }) => rootHeight <= height) };
 }
 
 function heightsOf(store: HandStore): number[][] {
@@ -113,41 +123,22 @@ describe('BlockCollectionIndexer', () => {
     expect(store.staged.size).toBe(0);
   });
 
-  it('makes groups no larger than their bounds, lowest heights first', async () => {
-    const { store, put } = indexing({ groupMaxHeights: 3, groupMaxBytes: 100 });
-    store.auto = true;
+  it('makes groups no larger than their bounds, lowest heights first, and larger ones of empty heights', async () => {
+    const { store, put } = indexing({ store: committing(), groupMaxHeights: 3, groupMaxBytes: 100 });
     const all = [5, 4, 3].map((height) => put(height, [`c${height}`], 60));
     all.push(...[9, 8, 7, 6, 2].map((height) => put(height)));
     all.push(put(1, ['c1'], 1000));
     await Promise.all(all);
     expect(heightsOf(store)).toEqual([[1], [2, 3], [4], [5, 6, 7], [8, 9]]);
-  });
-
-  it('lets a group take more heights while they have no collections', async () => {
-    const { store, put } = indexing({ groupMaxHeights: 2, groupMaxEmptyHeights: 5 });
-    store.auto = true;
-    const empty = [1, 2, 3, 4, 5, 6, 8, 11].map((height) => put(height));
-    await Promise.all([...empty, ...[7, 9, 10].map((height) => put(height, [`c${height}`]))]);
-    expect(heightsOf(store)).toEqual([
-      [1, 2, 3, 4, 5],
-      [6, 7, 8, 9],
-      [10, 11],
-    ]);
-  });
-
-  it('passes over no block of an earlier run that the chain does not have', async () => {
-    const store = new HandStore();
-    store.auto = true;
-    await indexing({ store }).put(2);
-    const { indexer, put } = indexing({ store });
-    await put(1);
-    await expect(indexer.confirm(block(2, [], 'other'))).rejects.toThrow(OffChainBlockError);
-    expect(store.latestIndexedHeight()).toBe(1);
+    const bounds = { groupMaxHeights: 2, groupMaxEmptyHeights: 5 };
+    const { store: second, put: putSecond } = indexing({ store: committing(), ...bounds });
+    const empty = [1, 2, 3, 4, 5, 6, 8, 11].map((height) => putSecond(height));
+    await Promise.all([...empty, ...[7, 9, 10].map((height) => putSecond(height, [`c${height}`]))]);
+    expect(heightsOf(second).map((heights) => heights.join())).toEqual(['1,2,3,4,5', '6,7,8,9', '10,11']);
   });
 
   it('passes over nothing more once it is told to stop', async () => {
-    const store = new HandStore();
-    store.auto = true;
+    const store = committing();
     await indexing({ store }).put(2);
     const { indexer, put } = indexing({ store });
     await put(1);
@@ -156,25 +147,8 @@ describe('BlockCollectionIndexer', () => {
     expect(store.latestIndexedHeight()).toBe(1);
   });
 
-  it('tells at the last moment that a block does not link to its durable neighbours', async () => {
-    const store = new HandStore();
-    store.auto = true;
-    await indexing({ store }).put(1);
-    const wrongAbove = { ...block(2, []), parentId: id('x') };
-    await expect(indexing({ store }).indexer.onReceivedCollectionsForBlock(wrongAbove, [])).rejects.toThrow(
-      ParentLinkError,
-    );
-    await indexing({ store }).put(4);
-    const wrongBelow = block(3, [], 'other');
-    await expect(
-      indexing({ store }).indexer.onReceivedCollectionsForBlock(wrongBelow, []),
-    ).rejects.toMatchObject({ height: 4 });
-    expect(heightsOf(store)).toEqual([[1], [4]]);
-  });
-
   it('forgets what is durable above the gap when it does not link, so that a restart goes on', async () => {
-    const store = new HandStore();
-    store.auto = true;
+    const store = committing();
     const lied = indexing({ store });
     await lied.put(1);
     await lied.indexer.onReceivedCollectionsForBlock({ ...block(3, [], 'lie'), parentId: id('lie2') }, []);
@@ -187,25 +161,13 @@ describe('BlockCollectionIndexer', () => {
   });
 
   it('reports why mending failed, when it did', async () => {
-    const store = new HandStore();
-    store.auto = true;
+    const store = committing();
     await indexing({ store }).put(2);
     store.rewind = async () => {
       throw new Error('disk full');
     };
     const wrong = indexing({ store }).indexer.onReceivedCollectionsForBlock(block(1, [], 'other'), []);
     await expect(wrong).rejects.toThrow('disk full');
-  });
-
-  it('lets the root of a spork name a parent that the spork table knows', async () => {
-    const root = { ...block(2, []), parentId: id('discarded') };
-    const rootParentAt = (height: number) => (height === 2 ? id('discarded') : undefined);
-    const { store, indexer, put } = indexing({ rootParentAt });
-    store.auto = true;
-    await Promise.all([put(1), indexer.onReceivedCollectionsForBlock(root, []), put(3)]);
-    expect(store.latestIndexedHeight()).toBe(3);
-    const wrong = { ...block(4, []), parentId: id('discarded') };
-    await expect(indexer.onReceivedCollectionsForBlock(wrong, [])).rejects.toThrow(ParentLinkError);
   });
 
   it('refuses collections that are not the block’s own', async () => {
@@ -220,35 +182,16 @@ describe('BlockCollectionIndexer', () => {
     await expect(give(1, ['a', 'x'])).rejects.toThrow('collection 1 is not');
     await expect(give(6, ['a', 'b'])).rejects.toThrow('above the window');
     const first = give(5, ['a', 'b']);
-    await expect(indexer.onReceivedCollectionsForBlock(block(5, [], 'other'), [])).rejects.toThrow(
-      'two blocks',
-    );
+    const other = () => indexer.onReceivedCollectionsForBlock(block(5, [], 'other'), []);
+    await expect(other()).rejects.toThrow('two blocks');
     await settle();
-    await expect(indexer.onReceivedCollectionsForBlock(block(5, [], 'other'), [])).rejects.toThrow(
-      'two blocks',
-    );
+    await expect(other()).rejects.toThrow('two blocks');
     store.finish();
     expect(await first).toBe(true);
   });
 
-  it('compares a block with the one below it in the same batch, and in the batch before', async () => {
-    const { store, indexer, put } = indexing();
-    store.auto = true;
-    await put(1);
-    const wrong = indexer.onReceivedCollectionsForBlock({ ...block(2, []), parentId: id('x') }, []);
-    await expect(wrong).rejects.toMatchObject({ name: 'ParentLinkError', height: 2 });
-
-    const other = indexing();
-    const pair = [other.put(1), other.indexer.onReceivedCollectionsForBlock(block(2, [], 'x'), [])];
-    pair.push(other.put(3));
-    for (const end of await Promise.allSettled(pair)) {
-      expect(end).toMatchObject({ status: 'rejected', reason: { height: 3 } });
-    }
-  });
-
   it('takes a store that keeps another watermark than the committed one for broken', async () => {
-    const store = new HandStore();
-    store.auto = true;
+    const store = committing();
     const finish = store.finish.bind(store);
     store.finish = () => {
       finish();
@@ -263,10 +206,8 @@ describe('BlockCollectionIndexer', () => {
       { rootHeight: 3, sporkId: 'bb' },
       { rootHeight: 5, sporkId: 'cc' },
     ];
-    const sporkFor = (height: number) => sporks.findLast(({ rootHeight }) => rootHeight <= height);
-    const store = new HandStore(1, sporks.slice(0, 1));
-    store.auto = true;
-    const { put } = indexing({ store, sporkFor });
+    const store = committing(sporks.slice(0, 1));
+    const { put } = indexing({ store, ...tellerOf(sporks) });
     await Promise.all([1, 2, 3, 4, 5, 6].map((height) => put(height)));
     expect(heightsOf(store)).toEqual([
       [1, 2, 3, 4],
@@ -277,10 +218,8 @@ describe('BlockCollectionIndexer', () => {
 
   it('records a spork that nobody told of until its root was written, with the next batch or at the end', async () => {
     const known = [{ rootHeight: 1, sporkId: 'aa' }];
-    const sporkFor = (height: number) => known.findLast(({ rootHeight }) => rootHeight <= height);
-    const store = new HandStore(1, known.slice(0, 1));
-    store.auto = true;
-    const { indexer, put } = indexing({ store, sporkFor });
+    const store = committing(known.slice(0, 1));
+    const { indexer, put } = indexing({ store, ...tellerOf(known) });
     await Promise.all([put(1), put(2), put(3)]);
     known.push({ rootHeight: 3, sporkId: 'bb' });
     await put(4);
@@ -295,9 +234,8 @@ describe('BlockCollectionIndexer', () => {
 
   it('records the spork of a store that began before any node told of one', async () => {
     const known: { rootHeight: number; sporkId: string }[] = [];
-    const store = new HandStore(1, []);
-    store.auto = true;
-    const { put } = indexing({ store, sporkFor: () => known[0] });
+    const store = committing([]);
+    const { put } = indexing({ store, ...tellerOf(known) });
     await put(1);
     known.push({ rootHeight: 0, sporkId: 'aa' });
     await put(2);
@@ -308,8 +246,7 @@ describe('BlockCollectionIndexer', () => {
 
   it('adds the id of a spork that its only node did not tell until its root was written', async () => {
     const spork = { rootHeight: 2, sporkId: '' };
-    const store = new HandStore(1, []);
-    store.auto = true;
+    const store = committing([]);
     const { put } = indexing({
       store,
       sporkFor: (height) => (height >= 2 ? spork : undefined),
@@ -395,15 +332,6 @@ describe('BlockCollectionIndexer', () => {
     await end;
     expect(heightsOf(store)).toEqual([[1]]);
     expect(await put(1)).toBe(false);
-  });
-
-  it('takes anything for a failure of the store', async () => {
-    const { store, indexer, put } = indexing();
-    const failed = put(1);
-    await settle();
-    store.fail('no error object' as unknown as Error);
-    await expect(failed).rejects.toThrow('no error object');
-    expect(await indexer.stop()).toBe(false);
   });
 
   it('records a spork with the id that its nodes tell, and the parent that the spork table knows', async () => {

@@ -3,40 +3,14 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { EndpointSlots } from '../../../src/collections/index.js';
 import type { CollectionRequesterOptions } from '../../../src/collections/requester/CollectionRequester.js';
 import type { Random } from '../../../src/runtime/index.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { VirtualClock } from '../../support/virtualClock.js';
-import {
-  counted,
-  failing,
-  FakeNode,
-  FakeNodes,
-  FakeWindow,
-  HeightsRequester,
-  honestOf,
-  KeepingSink,
-  makeCollection,
-  makeMetrics,
-} from './sourceHarness.js';
+import { counted, failing, FakeNodes, HeightsRequester, honestOf, makeCollection } from './sourceHarness.js';
+import { sources } from './sourceHarness.js';
 import type { MadeCollection } from './sourceHarness.js';
 
-let clock: VirtualClock;
-let sink: KeepingSink;
-let window: FakeWindow;
-let logger: RecordingLogger;
-let metrics: ReturnType<typeof makeMetrics>;
-let a: FakeNode;
-let b: FakeNode;
-let fatal: unknown[];
+let { clock, sink, window, logger, metrics, a, b, fatal } = sources();
 
 beforeEach(() => {
-  clock = new VirtualClock();
-  sink = new KeepingSink();
-  window = new FakeWindow(0, 1_000);
-  logger = new RecordingLogger();
-  metrics = makeMetrics();
-  a = new FakeNode('a:9000', clock);
-  b = new FakeNode('b:9000', clock);
-  fatal = [];
+  ({ clock, sink, window, logger, metrics, a, b, fatal } = sources());
 });
 
 function requester(
@@ -293,8 +267,9 @@ describe('cancelling', () => {
 });
 
 describe('nodes without GetFullCollectionByID', () => {
+  beforeEach(() => a.unsupported.add('GetFullCollectionByID'));
+
   it('are asked on where they left off when their rate limit refuses a transaction, within bounds', async () => {
-    a.unsupported.add('GetFullCollectionByID');
     const full = makeCollection('a full one', 30);
     const serve = honest(full);
     const refused = new Set<string>();
@@ -321,7 +296,6 @@ describe('nodes without GetFullCollectionByID', () => {
   });
 
   it('tell of the transactions that a rate limit refuses while they are still asked for', async () => {
-    a.unsupported.add('GetFullCollectionByID');
     a.onCall = (call) => {
       if (call.method === 'GetCollectionByID') honest(one)(call);
       // The second time it waits for its turn.
@@ -339,7 +313,6 @@ describe('nodes without GetFullCollectionByID', () => {
   });
 
   it('are not begun while their transactions are held back, which is told', async () => {
-    a.unsupported.add('GetFullCollectionByID');
     a.onCall = honest(one);
     a.methodBlockedUntilMs.set('GetTransaction', 2_000);
     const requests = requester();
@@ -353,7 +326,7 @@ describe('nodes without GetFullCollectionByID', () => {
   });
 
   it('whose transactions fail are asked after the others, and not patiently', async () => {
-    for (const node of [a, b]) node.unsupported.add('GetFullCollectionByID');
+    b.unsupported.add('GetFullCollectionByID');
     a.failing.add('GetTransaction');
     a.onCall = (call) => (call.method === 'GetTransaction' ? call.fail('rate_limited') : honest(one)(call));
     b.onCall = honest(one);
@@ -367,29 +340,26 @@ describe('nodes without GetFullCollectionByID', () => {
     expect(alone.trail(one.id)).toMatchObject({ attempts: 1, isUnderWay: false });
   });
 
-  it('are refused when the list of transactions is not the collection, before anything is fetched', async () => {
+  it.each([
+    ['the list of transactions is not the collection, before anything is fetched', 'GetCollectionByID', 1],
+    ['one transaction is another one', 'GetTransaction', 3],
+  ])('are refused when %s', async (_, method, calls) => {
     const nodes = new FakeNodes(a);
-    a.unsupported.add('GetFullCollectionByID');
-    a.onCall = (call) => call.answer(two.transactionIds);
+    const serve = honest(one);
+    a.onCall = (call) => {
+      if (call.method === method)
+        call.answer(method === 'GetTransaction' ? two.transactions[0] : two.transactionIds);
+      else serve(call);
+    };
     requester({}, { nodes }).request(1, [one.id]);
     await clock.settle();
-    expect(a.calls).toHaveLength(1);
+    expect(a.calls).toHaveLength(calls);
+    expect(sink.received).toHaveLength(0);
     expect(nodes.reported).toEqual([{ node: 'a:9000', fault: 'lied' }]);
     expect(await counted(metrics.invalidCollections, { reason: 'id_mismatch' })).toBe(1);
   });
 
-  it('are refused when one transaction is another one', async () => {
-    a.unsupported.add('GetFullCollectionByID');
-    const serve = honest(one);
-    a.onCall = (call) => (call.method === 'GetTransaction' ? call.answer(two.transactions[0]) : serve(call));
-    requester().request(1, [one.id]);
-    await clock.settle();
-    expect(sink.received).toHaveLength(0);
-    expect(await counted(metrics.invalidCollections, { reason: 'id_mismatch' })).toBe(1);
-  });
-
   it('fail as a whole when one transaction fails, and the others are cancelled', async () => {
-    a.unsupported.add('GetFullCollectionByID');
     const serve = honest(one);
     a.onCall = (call) => {
       if (call.method === 'GetCollectionByID') serve(call);
@@ -552,11 +522,7 @@ describe('the slots, which all requesters share,', () => {
         fc.boolean(),
         fc.boolean(),
         async (steps, isLight, isBroken) => {
-          clock = new VirtualClock();
-          sink = new KeepingSink();
-          window = new FakeWindow(0, 1_000);
-          a = new FakeNode('a:9000', clock);
-          fatal = [];
+          ({ clock, sink, window, a, fatal } = sources());
           if (isLight) a.unsupported.add('GetFullCollectionByID');
           if (isBroken) sink.onReceived = () => expect.unreachable('a bug of the sink');
           const slots = slotsOf(3);

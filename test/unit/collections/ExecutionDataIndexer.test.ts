@@ -4,20 +4,9 @@ import type { ExecutionDataIndexerOptions } from '../../../src/collections/execu
 import { UpstreamError } from '../../../src/access/index.js';
 import type { BlockExecutionData } from '../../../src/flow/index.js';
 import { AbortError } from '../../../src/runtime/index.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { VirtualClock } from '../../support/virtualClock.js';
-import {
-  counted,
-  FakeNode,
-  FakeNodes,
-  FakeWindow,
-  KeepingSink,
-  makeBlock,
-  makeMetrics,
-  RecordedNodes,
-  upstream,
-} from './sourceHarness.js';
-import type { FakeStream, MadeBlock } from './sourceHarness.js';
+import { counted, FakeNodes, FakeWindow, makeBlock } from './sourceHarness.js';
+import { RecordedNodes, sources, upstream } from './sourceHarness.js';
+import type { FakeNode, FakeStream, MadeBlock } from './sourceHarness.js';
 
 const OPTIONS: ExecutionDataIndexerOptions = { silenceMs: 10_000, backoffMinMs: 200, backoffMaxMs: 10_000 };
 /** How far the forecast is asked to look. */
@@ -25,13 +14,7 @@ const WITHIN_MS = 500;
 const METHOD = 'SubscribeExecutionDataFromStartBlockHeight';
 const DEPRECATED = 'SubscribeExecutionData';
 
-let clock: VirtualClock;
-let sink: KeepingSink;
-let window: FakeWindow;
-let logger: RecordingLogger;
-let metrics: ReturnType<typeof makeMetrics>;
-let a: FakeNode;
-let b: FakeNode;
+let { clock, sink, window, logger, metrics, a, b } = sources();
 let nodes: FakeNodes;
 let sealed: number | undefined;
 let made: Map<number, MadeBlock>;
@@ -40,13 +23,7 @@ let running: Promise<void> | undefined;
 let bug: unknown;
 
 beforeEach(() => {
-  clock = new VirtualClock();
-  sink = new KeepingSink();
-  window = new FakeWindow(99, 1_000);
-  logger = new RecordingLogger();
-  metrics = makeMetrics();
-  a = new FakeNode('a:9000', clock);
-  b = new FakeNode('b:9000', clock);
+  ({ clock, sink, window, logger, metrics, a, b } = sources(99));
   nodes = new FakeNodes(a);
   sealed = 1_000;
   made = new Map();
@@ -117,11 +94,11 @@ function serves(to: number): (stream: FakeStream) => void {
   };
 }
 
-/** Blocks up to this height are handed out, and the stream is followed. */
-async function following(to: number, collections = 2): Promise<ExecutionDataIndexer> {
-  handOut(100, to, collections);
+/** Blocks up to this height are handed out, and the stream is followed for so long. */
+async function following(to: number, ms = 0): Promise<ExecutionDataIndexer> {
+  handOut(100, to);
   const indexer = start();
-  await clock.settle();
+  await clock.advance(ms);
   return indexer;
 }
 
@@ -244,10 +221,8 @@ describe('lies', () => {
   });
 
   it('from the only node there is are asked about again, ever more slowly, with one warning', async () => {
-    handOut(100, 100);
     a.onStream = (stream) => stream.push(swapped(dataOf(100)));
-    const indexer = start();
-    await clock.advance(120_000);
+    const indexer = await following(100, 120_000);
     expect(a.streams.length).toBeGreaterThan(10);
     expect(a.streams.length).toBeLessThan(20);
     expect(logger.records.filter(({ level }) => level === 'warn')).toHaveLength(1);
@@ -270,10 +245,8 @@ describe('a stream that fails', () => {
   ] as const)(
     'is opened again after a pause when its start is refused, no fault at first: %s',
     async (kind) => {
-      handOut(100, 100);
       a.onStream = (stream) => stream.push(upstream(kind, a.name, METHOD));
-      start();
-      await clock.advance(199);
+      await following(100, 199);
       expect(nodes.reported).toEqual([]);
       await clock.advance(1 + 400 + 800);
       expect(opened(a)).toEqual([100, 100, 100, 100]);
@@ -307,14 +280,12 @@ describe('a stream that fails', () => {
   });
 
   it('waits 10 s at most between attempts, and 200 ms again once it delivered', async () => {
-    handOut(100, 102);
     const openedAtMs: number[] = [];
     a.onStream = (stream) => {
       openedAtMs.push(clock.monotonic());
       stream.push('end');
     };
-    start();
-    await clock.advance(120_000);
+    await following(102, 120_000);
     const pauses = openedAtMs.slice(1).map((atMs, place) => atMs - openedAtMs[place]!);
     expect(pauses.slice(0, 8)).toEqual([200, 400, 800, 1_600, 3_200, 6_400, 10_000, 10_000]);
     a.onStream = (stream) => {
@@ -350,10 +321,8 @@ describe('a stream that stands still', () => {
   });
 
   it('is left in peace while nothing is due: a quiet chain is no fault', async () => {
-    handOut(100, 100);
     sealed = 99;
-    start();
-    await clock.advance(3_600_000);
+    await following(100, 3_600_000);
     sealed = 100;
     await clock.advance(5_000);
     expect(a.streams).toHaveLength(1);
@@ -417,12 +386,10 @@ describe('a stream that lags', () => {
 
 describe('nodes without execution data', () => {
   it('are asked again every minute, and used once they have it', async () => {
-    handOut(100, 100);
     const unimplemented = (stream: FakeStream): void =>
       stream.push(upstream('unimplemented', a.name, METHOD));
     a.onStream = unimplemented;
-    const indexer = start();
-    await clock.advance(59_999);
+    const indexer = await following(100, 59_999);
     expect(indexer.status().state).toBe('unavailable');
     expect(indexer.trouble()).toContain('no access node');
     const said = expect.stringMatching(/ does not offer execution data: .*unimplemented/) as string;
@@ -502,14 +469,12 @@ describe('stopping', () => {
   });
 
   it('lets a bug through that shows in a stream that was left already', async () => {
-    handOut(100, 100);
     const error = new TypeError('a late bug');
     let break_: (error: Error) => void = () => undefined;
     a.onStream = (stream) => {
       stream.next = () => new Promise((_, reject) => (break_ = reject));
     };
-    start();
-    await clock.advance(4_100);
+    await following(100, 4_100);
     expect(a.streams).toHaveLength(1);
     break_(error);
     await clock.advance(200);
@@ -518,12 +483,10 @@ describe('stopping', () => {
   });
 
   it('does not wait for a stream that does not heed its signal', async () => {
-    handOut(100, 100);
     a.onStream = (stream) => {
       stream.next = () => new Promise(() => undefined);
     };
-    start();
-    await clock.settle();
+    await following(100);
     controller.abort(new AbortError());
     await running;
     expect(bug).toBeUndefined();
@@ -531,30 +494,13 @@ describe('stopping', () => {
 });
 
 describe('the other call', () => {
-  /** By which call the streams of a node were opened. */
-  const methods = (node: FakeNode): string[] =>
-    node.streams.map((_, place) => (byDeprecated.get(node)?.has(place) === true ? DEPRECATED : METHOD));
-  const byDeprecated = new Map<FakeNode, Set<number>>();
+  const methods = (node: FakeNode): string[] => node.streams.map(({ method }) => method);
 
   /** The node plays this for the current call, and that for the deprecated one. */
-  function playing(
-    node: FakeNode,
-    current: (stream: FakeStream) => void,
-    other: (stream: FakeStream) => void,
-  ) {
-    const places = new Set<number>();
-    byDeprecated.set(node, places);
-    node.onStream = (stream) => {
-      const isOther = !node.supports(METHOD) && node.supports(DEPRECATED);
-      if (isOther) places.add(node.streams.length - 1);
-      (isOther ? other : current)(stream);
-    };
+  function playing(current: (stream: FakeStream) => void, other: (stream: FakeStream) => void): void {
+    a.onStream = (stream) => (stream.method === METHOD ? current : other)(stream);
   }
 
-  const swapped = (data: BlockExecutionData): BlockExecutionData => ({
-    ...data,
-    chunks: [...data.chunks].reverse(),
-  });
   const faults: readonly (readonly [string, (stream: FakeStream) => void])[] = [
     ...(
       [
@@ -574,14 +520,17 @@ describe('the other call', () => {
     ['an end', (stream) => stream.push('end')],
     ['silence', () => undefined],
     ['another block', (stream) => stream.push({ ...dataOf(100), blockId: dataOf(99).blockId })],
-    ['chunks in another order', (stream) => stream.push(swapped(dataOf(100)))],
+    [
+      'chunks in another order',
+      (stream) => stream.push({ ...dataOf(100), chunks: [...dataOf(100).chunks].reverse() }),
+    ],
     ['a height too high', (stream) => stream.push(dataOf(101))],
   ];
 
   it.each(faults)('is taken while the first one keeps failing by %s', async (_, fault) => {
     nodes = new RecordedNodes(clock, a);
     handOut(100, 102);
-    playing(a, fault, serves(102));
+    playing(fault, serves(102));
     start();
     await clock.advanceUntil(() => deliveredHeights().includes(102), 15_000);
     expect(methods(a).slice(0, 2)).toContain(METHOD);
@@ -598,7 +547,7 @@ describe('the other call', () => {
     handOut(100, 105);
     const current = ({ startHeight }: FakeStream): void =>
       a.stream.push(dataOf(startHeight), second(startHeight));
-    playing(a, current, serves(105));
+    playing(current, serves(105));
     start();
     await clock.advance(2_000);
     expect(methods(a)).toEqual([METHOD, METHOD, DEPRECATED]);
@@ -610,7 +559,6 @@ describe('the other call', () => {
     handOut(100, 100);
     let isBroken = true;
     playing(
-      a,
       (stream) => (isBroken ? stream.push(upstream('internal', a.name, METHOD)) : serves(100)(stream)),
       (stream) => {
         a.unsupported.add(DEPRECATED);
@@ -628,15 +576,13 @@ describe('the other call', () => {
 
 describe('why execution data does not come', () => {
   it('a node that names where it begins is asked for nothing below, and says so', async () => {
-    handOut(100, 104);
     const words = 'start height 100 is lower than lowest indexed height 103';
     a.onStream = (stream) => {
       if (stream.startHeight < 103)
         stream.push(new UpstreamError('invalid_argument', { node: a.name, method: METHOD }, words));
       else serves(104)(stream);
     };
-    const indexer = start();
-    await clock.advance(500_000);
+    const indexer = await following(104, 500_000);
     expect(opened(a)).toEqual([100]);
     expect(indexer.status().state).toBe('unavailable');
     expect(indexer.trouble()).toBe('a:9000 has no execution data below 103');
@@ -655,9 +601,7 @@ describe('why execution data does not come', () => {
   });
 
   it('a node that waits and says nothing for a sealed height is said to have pruned it', async () => {
-    handOut(100, 100);
-    const indexer = start();
-    await clock.advance(2_999);
+    const indexer = await following(100, 2_999);
     expect(indexer.troubles()).toEqual([]);
     await clock.advance(1);
     expect(indexer.troubles()).toMatchObject([
@@ -676,10 +620,8 @@ describe('why execution data does not come', () => {
     ['internal', 'the execution-data stream was interrupted at height 100', 'refused'],
     ['malformed', 'a:9000 gives corrupt execution data for height 100', 'invalid'],
   ] as const)('%s has words of its own', async (kind, words, trouble) => {
-    handOut(100, 100);
     a.onStream = (stream) => stream.push(upstream(kind, a.name, METHOD));
-    const indexer = start();
-    await clock.advance(1_000);
+    const indexer = await following(100, 1_000);
     expect(indexer.trouble()).toContain(words);
     const [only, ...more] = indexer.troubles();
     expect(only).toMatchObject({ node: 'a:9000', kind: trouble, sinceMs: 0 });
@@ -688,11 +630,9 @@ describe('why execution data does not come', () => {
   });
 
   it('corrupt data is told with the chunk that does not match', async () => {
-    handOut(100, 100);
     a.onStream = (stream) =>
       stream.push({ ...dataOf(100), chunks: [dataOf(100).chunks[1]!, ...dataOf(100).chunks.slice(1)] });
-    const indexer = start();
-    await clock.settle();
+    const indexer = await following(100);
     expect(indexer.trouble()).toContain(
       'a:9000 gives corrupt execution data for height 100: wrong_order: chunk 0',
     );
@@ -700,11 +640,9 @@ describe('why execution data does not come', () => {
   });
 
   it('a sealed head that stands still is told, and is no trouble of a node', async () => {
-    handOut(100, 101);
     sealed = 100;
     a.onStream = serves(100);
-    const indexer = start();
-    await clock.advance(9_000);
+    const indexer = await following(101, 9_000);
     expect(indexer.trouble()).toBeUndefined();
     expect(indexer.status().earlyMs).toBe(9_000);
     await clock.advance(3_000);
@@ -720,10 +658,8 @@ describe('why execution data does not come', () => {
 
 describe('a refused stream', () => {
   it('is tried again every other second, with one warning in the words of the node', async () => {
-    handOut(100, 100);
     a.onStream = (stream) => stream.push(upstream('rate_limited', a.name, METHOD));
-    const indexer = start();
-    await clock.advance(60_000);
+    const indexer = await following(100, 60_000);
     expect(a.streams.length).toBeGreaterThanOrEqual(30);
     const warnings = logger.records.filter(({ level }) => level === 'warn');
     expect(warnings).toHaveLength(1);
@@ -737,14 +673,12 @@ describe('a refused stream', () => {
 
 describe('one unreadable height', () => {
   it('costs the stream alone: nothing is counted on, and it is opened above as soon as that height has come', async () => {
-    handOut(100, 103);
     a.onStream = (stream) => {
       if (stream.startHeight === 101) stream.push(upstream('internal', a.name, METHOD));
       else if (stream.startHeight < 101) stream.push(dataOf(100), upstream('internal', a.name, METHOD));
       else serves(103)(stream);
     };
-    const indexer = start();
-    await clock.settle();
+    const indexer = await following(103);
     expect(indexer.expects(101, WITHIN_MS)).toBe(false);
     expect(indexer.expects(102, WITHIN_MS)).toBe(false);
     await clock.advance(300);
@@ -760,10 +694,8 @@ describe('one unreadable height', () => {
 
 describe('a node that could not be reached', () => {
   it('is asked again as soon as a new head shows that it can be', async () => {
-    handOut(100, 100);
     a.onStream = (stream) => stream.push(upstream('unavailable', a.name, METHOD));
-    start();
-    await clock.advance(25_000);
+    await following(100, 25_000);
     const before = a.streams.length;
     a.onStream = serves(100);
     window.change(() => (window.ends.head += 1));

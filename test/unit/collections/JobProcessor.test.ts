@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { JobProcessor } from '../../../src/collections/index.js';
-import { block, HandStore, id, meeting, received, settle, silent } from './meetingHarness.js';
+import { block, HandStore, id, meeting, settle } from './meetingHarness.js';
 
 describe('JobProcessor', () => {
   it('is done with a height that held up the watermark once that has moved, and with no other block', async () => {
@@ -36,71 +35,12 @@ describe('JobProcessor', () => {
     expect(await count('heights_completed_total')).toBe(1);
   });
 
-  it('registers what is missing before it asks, so that an answer within the call is taken', async () => {
-    const m = meeting();
-    m.store.auto = true;
-    const wired: JobProcessor = new JobProcessor({
-      ...m,
-      requests: {
-        request: (height) => {
-          for (const each of m.mcq.missingIds(height)) {
-            const collection = { ...received('', 'requester').collection, id: each };
-            wired.onCollection({ collection, source: 'requester', receivedAtMs: 0 });
-          }
-        },
-        cancel: noop,
-      },
-      logger: silent,
-      onFatal: (error) => m.fatal.push(error),
-    });
-    let done = 0;
-    wired.run({ id: '1', height: 1, block: block(1, ['a', 'b']) }, () => (done += 1));
-    await settle();
-    expect([done, m.fatal]).toEqual([1, []]);
-    expect(m.store.written.get(1)?.collections.map((each) => each.id)).toEqual([id('a'), id('b')]);
-  });
-
-  it('holds the byte budget while a commit is slow, however many heights come in order', async () => {
-    const { run, edi, store, window } = meeting({ limitBytes: 25, windowHeights: 8 });
-    for (const height of [1, 2, 3, 4]) run(block(height, [`of ${height}`]));
-    for (const height of [1, 2, 3]) {
-      expect(window.admits(height, 10)).toBe(height < 3);
-      edi(height, [`of ${height}`]);
-    }
-    await settle();
-    // Height 4 is the lowest one that lacks anything, but it is the commit that the watermark waits for.
-    expect([window.bytesInHand, window.admits(4, 10)]).toEqual([30, false]);
-    store.auto = true;
-    store.finish();
-    await settle();
-    expect([window.bytesInHand, window.admits(4, 10), window.admits(4, 1000)]).toEqual([0, true, true]);
-  });
-
   it('asks once per distinct id, and cancels what is outstanding when execution data comes first', () => {
     const { run, edi, wanted, calls } = meeting();
     run(block(1, ['a', 'b', 'a']));
     expect(wanted.get(1)).toEqual([id('a'), id('b')]);
     edi(1, ['a', 'b', 'a']);
     expect(calls).toEqual(['request 1', 'cancel 1']);
-  });
-
-  it('counts what comes after the other source has won as duplicates', async () => {
-    const { run, edi, answer, store, count } = meeting();
-    store.auto = true;
-    run(block(1, ['a', 'b']));
-    answer('a');
-    edi(1, ['a', 'b']);
-    answer('b');
-    await settle();
-    answer('a');
-    edi(1, ['a', 'b']);
-    expect(await count('collections_received_total', { source: 'requester' })).toBe(3);
-    expect(await count('collections_received_total', { source: 'edi' })).toBe(4);
-    expect(await count('duplicate_collections_total', { source: 'requester' })).toBe(2);
-    expect(await count('duplicate_collections_total', { source: 'edi' })).toBe(3);
-    expect(await count('heights_completed_total', { source: 'edi' })).toBe(1);
-    expect(await count('heights_completed_total', { source: 'requester' })).toBe(0);
-    expect(await count('collection_receive_to_indexed_seconds_count')).toBe(2);
   });
 
   it('refuses and counts what nobody asked for', async () => {
@@ -179,7 +119,9 @@ describe('JobProcessor', () => {
     run(block(1, ['a']));
     expect(() => run(block(1, ['a']))).toThrow('queued twice');
     expect(() => run(block(4, ['a']))).toThrow('above the window');
-    expect(() => processor.run({ id: '2', height: 2, block: block(3, []) }, noop)).toThrow('carries');
+    expect(() => processor.run({ id: '2', height: 2, block: block(3, []) }, () => undefined)).toThrow(
+      'carries',
+    );
   });
 
   it('names the lowest missing height, its age and its ids', () => {
@@ -210,6 +152,11 @@ describe('JobProcessor', () => {
 
   it('explains where a height stands', async () => {
     const m = meeting();
+    const trail = {
+      ...{ attempts: 3, lastNode: 'node:9000', lastError: 'not found', notFound: 3 },
+      ...{ isUnderWay: false, failures: new Map() },
+    };
+    m.requests.trails.set(id('lost'), trail);
     m.head.height = 5;
     m.run(block(1, []));
     await settle();
@@ -233,15 +180,7 @@ describe('JobProcessor', () => {
       blockId: id('b3'),
       ageMs: 40,
       guarantees: 2,
-      missing: [
-        {
-          id: id('lost'),
-          trail: {
-            ...{ attempts: 3, lastNode: 'node:9000', lastError: 'not found', notFound: 3 },
-            ...{ isUnderWay: false, failures: new Map() },
-          },
-        },
-      ],
+      missing: [{ id: id('lost'), trail }],
       executionData: 'no feed',
     });
   });
@@ -314,7 +253,3 @@ describe('JobProcessor', () => {
     expect(await m.count('collection_receive_to_indexed_seconds_sum', { source: 'edi' })).toBe(0.5);
   });
 });
-
-function noop(): undefined {
-  return undefined;
-}

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { MissingCollectionQueue } from '../../../src/collections/index.js';
+import { HeightRecord } from '../../../src/collections/heights/HeightRecord.js';
 import { windowOf } from '../../support/windowOf.js';
-import { block, meeting, received, settle } from './meetingHarness.js';
+import { block, id, meeting, received, settle } from './meetingHarness.js';
 
 function bounded(options: { readonly stopHeight?: number; readonly share?: () => number } = {}) {
   const at = { watermark: 10, head: undefined as number | undefined };
@@ -9,8 +10,8 @@ function bounded(options: { readonly stopHeight?: number; readonly share?: () =>
   return { at, window: windowOf(store, { heights: 5, head: () => at.head, ...options }) };
 }
 
-function holding(limitBytes: number) {
-  const window = windowOf(0, { heights: 8, limitBytes });
+function holding(limitBytes: number, heights = 8) {
+  const window = windowOf(0, { heights, limitBytes });
   const mcq = new MissingCollectionQueue(window);
   const take = (height: number, ...names: string[]) =>
     mcq.enqueueMissingCollections(
@@ -86,25 +87,6 @@ describe('Window', () => {
     expect(window.admits(5, 1)).toBe(false);
   });
 
-  it('counts per height, and gives all of a height back at once', () => {
-    const { window, mcq, take } = holding(10);
-    take(1, 'a', 'b');
-    take(2, 'c');
-    for (const [name, bytes] of Object.entries({ a: 8, b: 8, c: 3 }))
-      mcq.onReceivedCollection(received(name, 'edi', 0, bytes));
-    expect(window.bytesInHand).toBe(19);
-    mcq.onIndexedForBlock(mcq.get(1)!);
-    expect(window.bytesInHand).toBe(3);
-  });
-
-  it('counts of a replaced block what is still wanted', () => {
-    const { window, mcq, take } = holding(10);
-    take(1, 'a', 'b', 'c');
-    for (const name of ['a', 'b']) mcq.onReceivedCollection(received(name, 'edi', 0, 8));
-    mcq.replaceBlock(block(1, ['b', 'd'], 'other'));
-    expect(window.bytesInHand).toBe(8);
-  });
-
   it('wakes those who wait at a new block, a delivery, a durable commit and a new head', async () => {
     const { window, run, answer, store } = meeting();
     let woken = 0;
@@ -147,5 +129,29 @@ describe('Window', () => {
     const wait = (): Promise<void> => window.changed(new AbortController().signal);
     for (let waiter = 0; waiter < 32; waiter += 1) void wait();
     await expect(wait()).rejects.toThrow('too many');
+  });
+});
+
+describe('MissingCollectionQueue', () => {
+  it('knows the lowest height that an id belongs to, as its block or as a collection, received or not', () => {
+    const { mcq, take } = holding(Infinity);
+    take(2, 'a', 'b');
+    take(1, 'a');
+    mcq.onReceivedCollection(received('b', 'edi'));
+    expect(mcq.naming(id('a'))).toEqual({ kind: 'collection', height: 1 });
+    expect(mcq.naming(id('b'))).toEqual({ kind: 'collection', height: 2 });
+    expect(mcq.naming(block(2, []).id)).toEqual({ kind: 'block', height: 2 });
+    expect(mcq.naming(id('c'))).toBeUndefined();
+  });
+
+  it('holds its bounds, and lets no incomplete or unknown height go as indexed', () => {
+    const { mcq, take } = holding(Infinity, 2);
+    take(1, 'a');
+    expect(() => take(1, 'a')).toThrow('queued twice');
+    take(2, 'b');
+    expect(() => take(3, 'c')).toThrow('one too many');
+    expect(() => mcq.onIndexedForBlock(mcq.get(1)!)).toThrow('before it was complete');
+    expect(() => mcq.onIndexedForBlock(new HeightRecord(block(2, [])))).toThrow('before it was complete');
+    expect(() => mcq.get(1)!.collections()).toThrow('height 1 still lacks collections');
   });
 });

@@ -1,33 +1,16 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { VirtualClock } from '../../support/virtualClock.js';
-import {
-  failing,
-  FakeNode,
-  FakeWindow,
-  HeightsRequester,
-  honestOf,
-  KeepingSink,
-  makeCollection,
-  RecordedNodes,
-} from './sourceHarness.js';
-import type { MadeCollection } from './sourceHarness.js';
+import { failing, HeightsRequester, honestOf, makeCollection } from './sourceHarness.js';
+import { RecordedNodes, sources } from './sourceHarness.js';
+import type { FakeNode, MadeCollection } from './sourceHarness.js';
 
-let clock: VirtualClock;
-let sink: KeepingSink;
-let window: FakeWindow;
-let a: FakeNode;
-let b: FakeNode;
+let { clock, sink, window, a, b } = sources();
 let requests: HeightsRequester;
 
 const made: MadeCollection[] = Array.from({ length: 12 }, (_, place) => makeCollection(`paused ${place}`, 1));
 const ids = made.map(({ id }) => id);
 
 beforeEach(() => {
-  clock = new VirtualClock();
-  sink = new KeepingSink();
-  window = new FakeWindow(0, 1_000);
-  a = new FakeNode('a:9000', clock);
-  b = new FakeNode('b:9000', clock);
+  ({ clock, sink, window, a, b } = sources());
   // One call for one collection: the other way is not the question here.
   for (const node of [a, b]) node.unsupported.add('GetCollectionByID');
   requests = asking(a);

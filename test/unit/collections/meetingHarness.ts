@@ -1,5 +1,3 @@
-import { accountsOff } from '../../support/accountsOff.js';
-import { neverDamaged, noRanges } from '../../support/noRanges.js';
 import type { Source } from '../../../src/collections/index.js';
 import type { RequestTrail } from '../../../src/collections/heights/WantedCollection.js';
 import type { ReceivedCollection } from '../../../src/collections/ports.js';
@@ -10,13 +8,13 @@ import {
   MissingCollectionQueue,
 } from '../../../src/collections/index.js';
 import type { FinalizedBlock, Identifier, VerifiedCollection } from '../../../src/flow/index.js';
-import { createMetrics, type Logger } from '../../../src/observability/index.js';
+import { createMetrics, silentLogger } from '../../../src/observability/index.js';
 import type { Clock, Timer } from '../../../src/runtime/index.js';
 import type {
   BlockEntry,
   BlockHead,
   CommitQueueOptions,
-  IndexStore,
+  RangeStore,
   SporkRecord,
   StoredBlock,
   StoreMeta,
@@ -54,13 +52,6 @@ export function received(name: string, source: Source, receivedAtMs = 0, bytes =
   return { collection: collection(name, bytes), source, receivedAtMs };
 }
 
-export const silent: Logger = {
-  debug: () => undefined,
-  info: () => undefined,
-  warn: () => undefined,
-  error: () => undefined,
-};
-
 /** A clock that moves by hand and has no timers: nothing that is tested here may need one. */
 export class HandClock implements Clock {
   ms = 0;
@@ -82,15 +73,9 @@ export class HandClock implements Clock {
 }
 
 /** A store whose commits are under way until the test says `finish` or `fail`; or, with `auto`, for one microtask. */
-export class HandStore implements IndexStore {
+export class HandStore implements RangeStore {
   readonly written = new Map<number, CommitBatch['blocks'][number]>();
   readonly batches: CommitBatch[] = [];
-  readonly accounts = accountsOff;
-  readonly ranges = noRanges;
-  readonly check = neverDamaged.check;
-  readonly heal = neverDamaged.heal;
-  readonly healing = neverDamaged.healing;
-  readonly onDamage = neverDamaged.onDamage;
   auto = false;
   #latest: number;
   #meta: StoreMeta;
@@ -155,10 +140,6 @@ export class HandStore implements IndexStore {
   hasHeight(height: number): boolean {
     return this.written.has(height);
   }
-  rewinds(): number {
-    return 0;
-  }
-
   latestBlock(): BlockHead | undefined {
     return this.written.get(this.#latest)?.block;
   }
@@ -176,22 +157,6 @@ export class HandStore implements IndexStore {
     const entry = height <= this.#latest ? this.written.get(height) : undefined;
     return entry && { block: entry.block, transactionCounts: [] };
   }
-  initialise = unused;
-  close = unused;
-  coverage = unused;
-  blockById = unused;
-  wholeBlock = unused;
-  collectionsByHeight = unused;
-  collection = unused;
-  collectionPlaces = unused;
-  transaction = unused;
-  transactionPlaces = unused;
-  evidence = unused;
-  keepEvidence = unused;
-}
-
-function unused(): never {
-  throw new Error('not part of this test');
 }
 
 /** Runs everything that is ready; no time passes. */
@@ -199,24 +164,25 @@ export async function settle(): Promise<void> {
   await new Promise((resolve) => setImmediate(resolve));
 }
 
-export interface MeetingOptions extends Partial<CommitQueueOptions> {
-  readonly windowHeights?: number;
-  readonly ediOnly?: boolean;
-  readonly limitBytes?: number;
-  readonly sporkFor?: (height: number) => SporkRecord | undefined;
-  readonly store?: HandStore;
-}
-
 /** Everything between the job consumer and the store, wired as the daemon wires it. */
-export function meeting({ store = new HandStore(), windowHeights = 8, ...options }: MeetingOptions = {}) {
+export function meeting({
+  store = new HandStore(),
+  windowHeights = 8,
+  limitBytes = 1000,
+  ...options
+}: Partial<CommitQueueOptions> & {
+  readonly store?: HandStore;
+  readonly windowHeights?: number;
+  readonly limitBytes?: number;
+  readonly ediOnly?: boolean;
+} = {}) {
   const clock = new HandClock();
   const metrics = createMetrics({ version: 'test', node: 'test' });
   const head = { height: 1_000_000 };
-  const { limitBytes = 1000 } = options;
   const window = windowOf(store, { heights: windowHeights, limitBytes, head: () => head.height });
   const indexer = new BlockCollectionIndexer(
     { groupMaxHeights: 100, groupMaxBytes: 1e6, ...options },
-    { store, window, clock, metrics, logger: silent, ...options },
+    { store, window, clock, metrics, logger: silentLogger },
   );
   const mcq = new MissingCollectionQueue(window);
 
@@ -238,15 +204,7 @@ export function meeting({ store = new HandStore(), windowHeights = 8, ...options
       calls.push(`cancel ${height}`);
       wanted.delete(height);
     },
-    trails: new Map<Identifier, RequestTrail>([
-      [
-        id('lost'),
-        {
-          ...{ attempts: 3, lastNode: 'node:9000', lastError: 'not found', notFound: 3 },
-          ...{ isUnderWay: false, failures: new Map() },
-        },
-      ],
-    ]),
+    trails: new Map<Identifier, RequestTrail>(),
     trail: (each: Identifier) => requests.trails.get(each),
     heldBackNodes: [] as { readonly node: string; readonly untilMs: number }[],
     heldBack: () => requests.heldBackNodes,
@@ -254,7 +212,7 @@ export function meeting({ store = new HandStore(), windowHeights = 8, ...options
   const fatal: unknown[] = [];
   const trouble = { executionData: undefined as string | undefined };
   const processor = new JobProcessor({
-    ...{ mcq, indexer, window, clock, metrics, logger: silent },
+    ...{ mcq, indexer, window, clock, metrics, logger: silentLogger },
     ...(options.ediOnly === true ? {} : { requests }),
     onFatal: (error) => fatal.push(error),
   });
@@ -283,22 +241,8 @@ export function meeting({ store = new HandStore(), windowHeights = 8, ...options
   const answer = (name: string): void => processor.onCollection(received(name, 'requester', clock.ms));
 
   return {
-    ...{
-      clock,
-      store,
-      metrics,
-      indexer,
-      mcq,
-      head,
-      window,
-      wanted,
-      calls,
-      fatal,
-      trouble,
-      requests,
-      processor,
-      explainer,
-    },
+    ...{ clock, store, metrics, indexer, mcq, head, window, wanted, calls, fatal, trouble, requests },
+    ...{ processor, explainer },
     ...{ done, run, edi, answer },
     count: (name: string, labels: Record<string, string> = {}) => read(metrics, name, labels),
   };
@@ -310,18 +254,12 @@ async function read(
   name: string,
   labels: Record<string, string>,
 ): Promise<number> {
-  const full = `flow_collection_indexer_${name}`;
-  interface Series {
-    readonly metricName?: string;
-    readonly value: number;
-    readonly labels: Record<string, unknown>;
-  }
-  let sum = 0;
-  for (const metric of await metrics.registry.getMetricsAsJSON()) {
-    for (const series of metric.values as Series[]) {
-      const wanted = Object.entries(labels).every(([key, value]) => series.labels[key] === value);
-      if ((series.metricName ?? metric.name) === full && wanted) sum += series.value;
-    }
-  }
-  return sum;
+  const text = await metrics.registry.metrics();
+  return text.split('\n').reduce((sum, line) => {
+    const isSeries =
+      line.startsWith(`flow_collection_indexer_${name}{`) ||
+      line.startsWith(`flow_collection_indexer_${name} `);
+    const isWanted = Object.entries(labels).every(([key, value]) => line.includes(`${key}="${value}"`));
+    return isSeries && isWanted ? sum + Number(line.slice(line.lastIndexOf(' '))) : sum;
+  }, 0);
 }

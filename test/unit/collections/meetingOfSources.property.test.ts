@@ -109,8 +109,8 @@ async function randomRun(names: string[][], steps: readonly Step[], groupMaxHeig
     if (next > names.length || next > m.store.latestIndexedHeight() + WINDOW) return;
     const height = next;
     next += 1;
-    // A lie names a collection that nobody has, so that it never completes.
-    const ids = lie ? [...names[height - 1]!.slice(1), `ghost${height}`] : names[height - 1]!;
+    // A lie names a collection that nobody has, so that it never completes, and one that other heights may want.
+    const ids = lie ? [...names[height - 1]!.slice(1), `ghost${height}`, 'f'] : names[height - 1]!;
     if (lie) lies.add(height);
     account.held.set(height, ids);
     account.missing.set(height, new Set(ids));

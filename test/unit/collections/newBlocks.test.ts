@@ -1,34 +1,18 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { Identifier } from '../../../src/flow/index.js';
 import { seededRandom } from '../../../src/runtime/random.js';
-import { VirtualClock } from '../../support/virtualClock.js';
-import {
-  FakeNode,
-  FakeWindow,
-  HeightsRequester,
-  KeepingSink,
-  makeCollection,
-  RecordedNodes,
-} from './sourceHarness.js';
-import type { FakeCall, MadeCollection } from './sourceHarness.js';
+import { HeightsRequester, makeCollection, RecordedNodes, sources } from './sourceHarness.js';
+import type { FakeCall, FakeNode, MadeCollection } from './sourceHarness.js';
 
 const BLOCK_MS = 800;
 
-let clock: VirtualClock;
-let sink: KeepingSink;
-let window: FakeWindow;
-let a: FakeNode;
-let b: FakeNode;
+let { clock, sink, window, a, b } = sources(0, 0);
 /** When each node has which collection. */
 let hasAtMs: Map<string, number>;
 let made: Map<Identifier, MadeCollection>;
 
 beforeEach(() => {
-  clock = new VirtualClock();
-  sink = new KeepingSink();
-  window = new FakeWindow(0, 0);
-  a = new FakeNode('a:9000', clock);
-  b = new FakeNode('b:9000', clock);
+  ({ clock, sink, window, a, b } = sources(0, 0));
   hasAtMs = new Map();
   made = new Map();
   for (const node of [a, b]) node.onCall = (call) => serve(call);

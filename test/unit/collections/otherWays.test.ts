@@ -1,16 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { VirtualClock } from '../../support/virtualClock.js';
-import {
-  failing,
-  FakeNode,
-  FakeWindow,
-  HeightsRequester,
-  honestOf,
-  KeepingSink,
-  makeCollection,
-  RecordedNodes,
-  upstream,
-} from './sourceHarness.js';
+import { failing, FakeNode, HeightsRequester, honestOf, makeCollection } from './sourceHarness.js';
+import { RecordedNodes, sources, upstream } from './sourceHarness.js';
 import type { FakeCall, MadeCollection } from './sourceHarness.js';
 
 const FULL = 'GetFullCollectionByID';
@@ -19,17 +9,11 @@ const HEAD = 1_000;
 /** Whatever is wrong, what can be had is had within this time. */
 const WITHIN_MS = 15_000;
 
-let clock: VirtualClock;
-let sink: KeepingSink;
-let window: FakeWindow;
-let fatal: unknown[];
+let { clock, sink, window, fatal } = sources(0, HEAD);
 let nodes: RecordedNodes;
 
 beforeEach(() => {
-  clock = new VirtualClock();
-  sink = new KeepingSink();
-  window = new FakeWindow(0, HEAD);
-  fatal = [];
+  ({ clock, sink, window, fatal } = sources(0, HEAD));
 });
 
 function asking(

@@ -30,6 +30,8 @@ import type { Metrics } from '../../../src/observability/index.js';
 import { abortReason } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
+import { transactionWith } from '../../support/smallChain.js';
+import { VirtualClock } from '../../support/virtualClock.js';
 import { windowOf } from '../../support/windowOf.js';
 
 /** A collection that really hashes to its id. */
@@ -41,17 +43,7 @@ export interface MadeCollection {
 
 export function makeCollection(name: string, transactionCount = 2): MadeCollection {
   const transactions = Array.from({ length: transactionCount }, (_, place) =>
-    encodeTransaction({
-      script: Buffer.from(`transaction ${place} of ${name}`),
-      arguments: [],
-      referenceBlockId: sha3(Buffer.from(name)),
-      gasLimit: 100n,
-      proposalKey: undefined,
-      payer: Buffer.alloc(8, 1),
-      authorizers: [],
-      payloadSignatures: [],
-      envelopeSignatures: [],
-    }),
+    encodeTransaction(transactionWith({ script: Buffer.from(`transaction ${place} of ${name}`) })),
   );
   const ids = transactions.map((wire) => transactionId(wire));
   return {
@@ -145,6 +137,8 @@ export function upstream(kind: UpstreamErrorKind, node: string, method: AccessMe
 /** One execution-data stream as the node sees it. */
 export class FakeStream implements AsyncIterableIterator<BlockExecutionData> {
   readonly startHeight: number;
+  /** The call by which it was opened. */
+  readonly method: AccessMethod;
   /** How often the reader has asked for a message. */
   pulls = 0;
   isClosed = false;
@@ -152,8 +146,9 @@ export class FakeStream implements AsyncIterableIterator<BlockExecutionData> {
   #pending:
     { resolve(result: IteratorResult<BlockExecutionData>): void; reject(error: Error): void } | undefined;
 
-  constructor(startHeight: number, signal: AbortSignal) {
+  constructor(startHeight: number, method: AccessMethod, signal: AbortSignal) {
     this.startHeight = startHeight;
+    this.method = method;
     signal.addEventListener('abort', () => {
       this.isClosed = true;
       this.#pending?.reject(abortReason(signal));
@@ -168,11 +163,6 @@ export class FakeStream implements AsyncIterableIterator<BlockExecutionData> {
   push(...items: (BlockExecutionData | Error | 'end')[]): void {
     this.#queue.push(...items);
     this.#flush();
-  }
-
-  /** Messages that were not asked for yet. */
-  get unread(): number {
-    return this.#queue.length;
   }
 
   next(): Promise<IteratorResult<BlockExecutionData>> {
@@ -198,6 +188,9 @@ export class FakeStream implements AsyncIterableIterator<BlockExecutionData> {
     else pending.resolve({ done: false, value: item });
   }
 }
+
+const STREAM = 'SubscribeExecutionDataFromStartBlockHeight';
+const OTHER_STREAM = 'SubscribeExecutionData';
 
 export class FakeNode implements AccessNode {
   readonly name: string;
@@ -265,7 +258,8 @@ export class FakeNode implements AccessNode {
   }
 
   subscribeExecutionData(startHeight: number, options: { signal: AbortSignal }): FakeStream {
-    const stream = new FakeStream(startHeight, options.signal);
+    const isOther = !this.supports(STREAM) && this.supports(OTHER_STREAM);
+    const stream = new FakeStream(startHeight, isOther ? OTHER_STREAM : STREAM, options.signal);
     this.streams.push(stream);
     this.onStream(stream);
     return stream;
@@ -344,19 +338,19 @@ export class FakeNodes implements Pick<
 /** The way that a call gives way to, as the pool has it. */
 const OTHER_WAY: Partial<Record<AccessMethod, AccessMethod>> = {
   GetFullCollectionByID: 'GetCollectionByID',
-  SubscribeExecutionDataFromStartBlockHeight: 'SubscribeExecutionData',
+  [STREAM]: OTHER_STREAM,
 };
 
-/** Nodes whose calls rest, and whose order changes, by the pool's own healthRecord. */
+/** Nodes whose calls rest, and whose order changes, by the pool's own record of their health. */
 export class RecordedNodes extends FakeNodes {
-  readonly #ledgers = new Map<string, NodeHealthRecord>();
+  readonly #records = new Map<AccessNode, NodeHealthRecord>();
 
   constructor(clock: Clock, ...list: readonly FakeNode[]) {
     super(...list);
     for (const node of list) {
       const healthRecord = new NodeHealthRecord({ clock });
       healthRecord.identity = 'usable';
-      this.#ledgers.set(node.name, healthRecord);
+      this.#records.set(node, healthRecord);
       const knows = node.supports.bind(node);
       node.healthOf = (method) => healthRecord.healthOf(method);
       node.supports = (method) => {
@@ -372,25 +366,23 @@ export class RecordedNodes extends FakeNodes {
   }
 
   override forExecutionData(): readonly AccessNode[] {
-    return this.#ordered('SubscribeExecutionDataFromStartBlockHeight');
+    return this.#ordered(STREAM);
   }
 
   override succeeded(node: AccessNode, method: AccessMethod): void {
     super.succeeded(node, method);
-    this.#ledgers.get(node.name)?.succeeded(method);
+    this.#records.get(node)?.succeeded(method);
   }
 
   override report(node: AccessNode, fault: NodeFault, detail: string, method: AccessMethod): void {
     super.report(node, fault, detail, method);
-    this.#ledgers.get(node.name)?.report(fault, detail, method);
+    this.#records.get(node)?.report(fault, detail, method);
   }
 
   #ordered(method: AccessMethod): readonly AccessNode[] {
-    const candidates = this.list.flatMap((node) => {
-      const healthRecord = this.#ledgers.get(node.name);
-      return healthRecord === undefined
-        ? []
-        : { node, healthRecord, inFlight: node.pending.length, heldBack: false };
+    const candidates = this.list.map((node) => {
+      const healthRecord = this.#records.get(node)!;
+      return { node, healthRecord, inFlight: node.pending.length, heldBack: false };
     });
     return inOrderOfAsking(candidates, method).map(({ node }) => node);
   }
@@ -451,7 +443,6 @@ export class KeepingSink implements CollectionSink {
   readonly received: ReceivedCollection[] = [];
   readonly blocks: { readonly height: number; readonly ids: readonly Identifier[] }[] = [];
   onReceived: (received: ReceivedCollection) => void = () => undefined;
-  onBlock: (height: number) => void = () => undefined;
 
   get ids(): Identifier[] {
     return this.received.map(({ collection }) => collection.id);
@@ -464,7 +455,6 @@ export class KeepingSink implements CollectionSink {
 
   onReceivedCollectionsForBlock(height: number, collections: readonly ReceivedCollection[]): void {
     this.blocks.push({ height, ids: collections.map(({ collection }) => collection.id) });
-    this.onBlock(height);
   }
 }
 
@@ -539,6 +529,21 @@ export class HeightsRequester extends CollectionRequester {
     this.#requests.set(height, record.requests);
     this.#mcq.onIndexedForBlock(record);
   }
+}
+
+/** What a test of a source begins with: two nodes in virtual time, and nothing received. */
+export function sources(indexed = 0, head = 1_000) {
+  const clock = new VirtualClock();
+  return {
+    clock,
+    window: new FakeWindow(indexed, head),
+    sink: new KeepingSink(),
+    logger: new RecordingLogger(),
+    metrics: makeMetrics(),
+    a: new FakeNode('a:9000', clock),
+    b: new FakeNode('b:9000', clock),
+    fatal: [] as unknown[],
+  };
 }
 
 export function makeMetrics(): Metrics {

@@ -93,7 +93,6 @@ export class Reading {
   readonly heights: Window;
   readonly signal = new WorkSignal();
   readonly replaced: { readonly height: number; readonly id: string }[] = [];
-  /** Heights whose block no node has any more. */
   watermark: number;
   latest: BlockLink | undefined;
   head: number;
@@ -138,13 +137,13 @@ export class Reading {
     world.run(this.blocks);
   }
 
-  /** The network's head moves, and we are told. */
-  async moveHead(head: number): Promise<void> {
+  /** The network's head moves, we are told, and so much time passes. */
+  async moveHead(head: number, thenMs = 0): Promise<void> {
     this.world.advance(head);
     this.head = head;
     this.heights.moved();
     this.blocks.notify();
-    await this.world.clock.settle();
+    await this.world.clock.advance(thenMs);
   }
 
   /** Everything up to `height` becomes durable. */

@@ -1,15 +1,12 @@
-import fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ChainGenerator } from '../../../src/devnet/index.js';
 import { FinalityProver } from '../../../src/finality/index.js';
 import type { NamedBlock } from '../../../src/finality/index.js';
 import type { FinalityProverDependencies } from '../../../src/finality/proven/FinalityProver.js';
 import { identifierBytes } from '../../../src/flow/index.js';
 import type { Identifier } from '../../../src/flow/index.js';
 import { createMetrics } from '../../../src/observability/index.js';
-import { BlockProver, CertificateThread, readHeader } from '../../../src/proof/index.js';
-import { readProtocolState } from '../../../src/proof/committee/protocolState.js';
-import type { CertificatePort, Committee, StoredHeader } from '../../../src/proof/index.js';
+import { CertificateThread } from '../../../src/proof/index.js';
+import type { CertificatePort, StoredHeader } from '../../../src/proof/index.js';
 import { OperatorError } from '../../../src/runtime/index.js';
 import { DatabaseFault, StorageError } from '../../../src/storage/index.js';
 import type { CommitteeEvidence, HeightRange } from '../../../src/storage/index.js';
@@ -162,6 +159,13 @@ class Proving {
   }
 }
 
+/** A prover that has had a second. */
+async function proved(...made: ConstructorParameters<typeof Proving>): Promise<Proving> {
+  const proving = new Proving(...made);
+  await proving.clock.advance(1_000);
+  return proving;
+}
+
 const flipped = (bytes: Uint8Array): Buffer => {
   const copy = Buffer.from(bytes);
   copy.writeUInt8(copy.readUInt8(copy.length - 60) ^ 1, copy.length - 60);
@@ -170,8 +174,7 @@ const flipped = (bytes: Uint8Array): Buffer => {
 
 describe('FinalityProver', () => {
   it('follows the newest block, passes over a skipped view, and verifies nothing twice', async () => {
-    const proving = new Proving([42, 43]);
-    await proving.clock.advance(1_000);
+    const proving = await proved([42, 43]);
     expect(proving.prover.status()).toMatchObject({ provenHeight: undefined, reason: undefined });
     const proven: unknown[] = [];
     for (let height = 44; height <= 52; height += 1) {
@@ -354,14 +357,13 @@ describe('FinalityProver', () => {
   });
 
   it('says which certificate is invalid, warns once, and goes on with the next block', async () => {
-    const proving = new Proving([274, 279], {
+    const proving = await proved([274, 279], {
       change: (its) => {
         for (const height of [280, 281]) {
           its.change(height, { parentVoterSigData: flipped(headerAt(height).parentVoterSigData) });
         }
       },
     });
-    await proving.clock.advance(1_000);
     await proving.reaches(280);
     expect(proving.prover.status()).toMatchObject({
       provenHeight: 277,
@@ -395,7 +397,7 @@ describe('FinalityProver', () => {
 
   it('proves nothing by the certificates of another committee', async () => {
     const thread = new CertificateThread(certificatesHere);
-    const proving = new Proving([42, 52], {
+    const proving = await proved([42, 52], {
       thread: {
         verify: (...question) => thread.verify(...question),
         readState: async (bytes, id) => {
@@ -408,7 +410,6 @@ describe('FinalityProver', () => {
         },
       },
     });
-    await proving.clock.advance(1_000);
     expect(proving.prover.status()).toMatchObject({
       ...{ provenHeight: undefined, latestCertificate: undefined },
       reason: 'the certificate in block 52 is invalid: another committee voted',
@@ -416,7 +417,7 @@ describe('FinalityProver', () => {
   });
 
   it('takes no forged snapshot: the node is reported for that call, and the next one asked', async () => {
-    const proving = new Proving([42, 52], {
+    const proving = await proved([42, 52], {
       names: ['liar', 'honest'],
       change: ({ node }) => {
         const forged = recordedSnapshot();
@@ -426,7 +427,6 @@ describe('FinalityProver', () => {
         node.snapshot = () => forged;
       },
     });
-    await proving.clock.advance(1_000);
     expect(proving.nodes.reported).toEqual([
       {
         ...{ node: 'liar', fault: 'failing' },
@@ -437,8 +437,7 @@ describe('FinalityProver', () => {
   });
 
   it('says that no node has snapshots, reports none for it, and asks again after five minutes', async () => {
-    const proving = new Proving([42, 50], { change: ({ node }) => (node.snapshot = undefined) });
-    await proving.clock.advance(1_000);
+    const proving = await proved([42, 50], { change: ({ node }) => (node.snapshot = undefined) });
     // At the first height, and at the newest.
     expect(proving.node.count(METHOD)).toBe(2);
     expect(proving.prover.status()).toMatchObject({
@@ -456,8 +455,7 @@ describe('FinalityProver', () => {
   });
 
   it('believes the nodes at the newest block only where none has the first, not while one does not answer', async () => {
-    const proving = new Proving([42, 50], { change: ({ node }) => (node.down = true) });
-    await proving.clock.advance(1_000);
+    const proving = await proved([42, 50], { change: ({ node }) => (node.down = true) });
     expect(proving.prover.status().reason).toContain('block 42');
     Object.assign(proving.node, {
       down: false,
@@ -474,8 +472,7 @@ describe('FinalityProver', () => {
 
   it('rests on a checkpoint once it is indexed, and on nothing else', async () => {
     const checkpoint = { height: 50, id: headerAt(50).id };
-    const proving = new Proving([42, 49], { checkpoint });
-    await proving.clock.advance(1_000);
+    const proving = await proved([42, 49], { checkpoint });
     const { anchor, reason } = proving.prover.status();
     expect(anchor).toBeUndefined();
     expect(reason).toContain('the checkpoint at height 50 is not among the heights from 42 to 49');
@@ -495,31 +492,27 @@ describe('FinalityProver', () => {
   });
 
   it('rests on the root that the spork table names, and on the nodes where none has its protocol state', async () => {
-    const proving = new Proving([42, 52], { named: [named('spork_root', 42)] });
-    await proving.clock.advance(1_000);
+    const proving = await proved([42, 52], { named: [named('spork_root', 42)] });
     expect(proving.prover.status()).toMatchObject({
       ...{ anchor: named('spork_root', 42), provenHeight: 50, reason: undefined },
     });
-    const lacking = new Proving([42, 50], {
+    const lacking = await proved([42, 50], {
       named: [named('spork_root', 42)],
       change: ({ node }) => (node.snapshot = (height) => (height === 42 ? 'not_found' : snapshot)),
     });
-    await lacking.clock.advance(1_000);
     expect(lacking.prover.status().anchor).toMatchObject({ kind: 'first_use', height: 50 });
     // After a restart no newer block is believed.
-    const again = new Proving([42, 52], {
+    const again = await proved([42, 52], {
       ...{ named: [named('spork_root', 42)], evidence: lacking.evidence },
       change: ({ node }) => (node.snapshot = () => 'not_found'),
     });
-    await again.clock.advance(1_000);
     expect(again.prover.status()).toMatchObject({
       ...{ anchor: { kind: 'first_use', height: 50 }, provenHeight: 50 },
     });
   });
 
   it('rests on the last block of a spork once it is indexed, which proves all below without a certificate', async () => {
-    const proving = new Proving([42, 49], { named: [named('spork_table', 52)] });
-    await proving.clock.advance(1_000);
+    const proving = await proved([42, 49], { named: [named('spork_table', 52)] });
     expect(proving.prover.status().anchor).toMatchObject({ kind: 'first_use', height: 42 });
     await proving.reaches(51);
     const { valid } = await proving.checks();
@@ -540,11 +533,10 @@ describe('FinalityProver', () => {
   });
 
   it('does not rest on a last block that is not proven itself', async () => {
-    const proving = new Proving([42, 52], {
+    const proving = await proved([42, 52], {
       named: [named('spork_table', 52)],
       change: ({ unproven }) => unproven.add(52),
     });
-    await proving.clock.advance(1_000);
     expect(proving.prover.status()).toMatchObject({
       ...{ anchor: undefined, provenHeight: undefined, reason: 'block 52 itself is not proven' },
     });
@@ -570,15 +562,13 @@ describe('FinalityProver', () => {
   it('prefers the checkpoint to the root, and that to the last block', async () => {
     const all = [named('checkpoint', 45), named('spork_root', 42), named('spork_table', 52)];
     for (const first of [0, 1, 2]) {
-      const proving = new Proving([42, 52], { named: all.slice(first) });
-      await proving.clock.advance(1_000);
+      const proving = await proved([42, 52], { named: all.slice(first) });
       expect(proving.prover.status().anchor).toEqual(all[first]);
     }
-    const withoutState = new Proving([42, 52], {
+    const withoutState = await proved([42, 52], {
       named: all.slice(1),
       change: ({ node }) => (node.snapshot = () => 'not_found'),
     });
-    await withoutState.clock.advance(1_000);
     expect(withoutState.prover.status()).toMatchObject({ anchor: all[2], provenHeight: 52 });
   });
 
@@ -591,8 +581,7 @@ describe('FinalityProver', () => {
   ] as const)(
     'ends on a chain that a named block contradicts (%s, %s, proving: %s)',
     async (kind, by, isProving) => {
-      const proving = new Proving([42, 49], { named: [named(kind, 50, headerAt(49).id)], isProving });
-      await proving.clock.advance(1_000);
+      const proving = await proved([42, 49], { named: [named(kind, 50, headerAt(49).id)], isProving });
       await proving.reaches(50);
       const error = await proving.ended;
       if (!(error instanceof OperatorError)) throw error;
@@ -604,11 +593,10 @@ describe('FinalityProver', () => {
   );
 
   it('ends when history that is filled in later contradicts a named block, far below its anchor', async () => {
-    const proving = new Proving([274, 283], {
+    const proving = await proved([274, 283], {
       named: [named('spork_table', 50, headerAt(49).id)],
       change: ({ store }) => store.delete(50),
     });
-    await proving.clock.advance(1_000);
     expect(proving.prover.status().anchor).toMatchObject({ kind: 'first_use', height: 274 });
     proving.store.set(50, headerAt(50));
     await proving.reaches(283);
@@ -616,16 +604,14 @@ describe('FinalityProver', () => {
   });
 
   it('says at which height a block has no proof', async () => {
-    const proving = new Proving([42, 52], { change: ({ unproven }) => unproven.add(52) });
-    await proving.clock.advance(1_000);
+    const proving = await proved([42, 52], { change: ({ unproven }) => unproven.add(52) });
     expect(proving.prover.status()).toMatchObject({
       ...{ provenHeight: undefined, reason: 'block 52 itself is not proven' },
     });
   });
 
   it('forgets what it knew when the store goes back, a spork begins, or another process follows the chain', async () => {
-    const proving = new Proving([42, 52]);
-    await proving.clock.advance(1_000);
+    const proving = await proved([42, 52]);
     await proving.reaches(47);
     expect(proving.prover.status().provenHeight).toBe(45);
     proving.range.from = 44;
@@ -646,8 +632,7 @@ describe('FinalityProver', () => {
     const evidence = new MemoryIndexStore();
     const keep = evidence.keepEvidence.bind(evidence);
     evidence.keepEvidence = () => Promise.reject(fault);
-    const proving = new Proving([42, 52], { evidence });
-    await proving.clock.advance(1_000);
+    const proving = await proved([42, 52], { evidence });
     expect(proving.prover.status().reason).toBe(fault.message);
     evidence.keepEvidence = keep;
     await proving.clock.advance(20_000);
@@ -668,8 +653,7 @@ describe('FinalityProver', () => {
         },
       };
     };
-    const proving = new Proving([42, 52], { thread: new CertificateThread(start) });
-    await proving.clock.advance(1_000);
+    const proving = await proved([42, 52], { thread: new CertificateThread(start) });
     for (const end of ports) end();
     await proving.clock.advance(1_000);
     expect(proving.prover.status().reason).toBe('the thread that verifies certificates ended');
@@ -677,139 +661,3 @@ describe('FinalityProver', () => {
     expect(proving.prover.status()).toMatchObject({ provenHeight: 50, reason: undefined });
   });
 });
-
-/** A simulated chain of epochs of six views. */
-class MadeEpochs {
-  readonly #chain: ChainGenerator;
-  readonly #blocks = new BlockProver({ chainId: 'flow-localnet' });
-  readonly headers: readonly StoredHeader[];
-  readonly #committees = new Map<string, Committee>();
-
-  constructor(last: number, odd: { readonly fallbackEpoch?: number; readonly forgedEpoch?: number }) {
-    this.#chain = new ChainGenerator({ hashedIds: true, profile: 'empty', epochViews: 6, ...odd });
-    this.headers = Array.from({ length: last + 1 }, (_, height) => {
-      const { encoded, hashed } = this.#chain.block(height);
-      const proving = this.#blocks.prove(Buffer.concat([encoded, hashed?.extras ?? Buffer.alloc(0)]));
-      if (proving.kind !== 'proven') throw new Error(proving.kind);
-      return readHeader(proving.block.encoded, proving.proof, 'flow-localnet');
-    });
-  }
-
-  snapshot(height: number): ReturnType<typeof recordedSnapshot> {
-    return JSON.parse(this.#chain.snapshot(height) ?? '') as ReturnType<typeof recordedSnapshot>;
-  }
-
-  /** Who signs a block, if it is of this chain. */
-  signersOf(id: Identifier): Committee | undefined {
-    const height = this.headers.findIndex((header) => header.id === id);
-    const state = this.headers[height]?.protocolStateId.toString();
-    if (state === undefined) return undefined;
-    let committee = this.#committees.get(state);
-    if (committee === undefined) {
-      const snapshot = this.snapshot(height);
-      const [stateId] = Object.keys(snapshot.SealingSegment.ProtocolStateEntries);
-      const read = readProtocolState(JSON.stringify(snapshot), stateId as Identifier);
-      if (!read.ok) throw new Error(read.reason);
-      committee = read.state.current.committee;
-      this.#committees.set(state, committee);
-    }
-    return committee;
-  }
-}
-
-it('proves no block that the true committees did not sign, whatever nodes say of epochs, and all that they did', async () => {
-  const LAST = 44;
-  const chains = new Map<string, MadeEpochs>();
-  const chainOf = (odd: ConstructorParameters<typeof MadeEpochs>[1]): MadeEpochs => {
-    const key = JSON.stringify(odd);
-    const chain = chains.get(key) ?? new MadeEpochs(LAST, odd);
-    chains.set(key, chain);
-    return chain;
-  };
-  const answers = fc.array(fc.constantFrom('true', 'forged', 'stale', 'not_found', 'unavailable'), {
-    ...{ minLength: 5, maxLength: 9 },
-  });
-  const world = fc.record({
-    fallbackEpoch: fc.constantFrom(undefined, 1),
-    forgedEpoch: fc.constantFrom(undefined, undefined, 2, 4),
-    hasCheckpoint: fc.boolean(),
-    nodes: fc.tuple(answers, answers),
-    steps: fc.array(fc.record({ blocks: fc.nat(20), restarts: fc.boolean(), waitsMs: fc.nat(400_000) }), {
-      ...{ minLength: 1, maxLength: 8 },
-    }),
-  });
-  await fc.assert(
-    fc.asyncProperty(world, async ({ fallbackEpoch, forgedEpoch, hasCheckpoint, nodes, steps }) => {
-      const fallback = fallbackEpoch === undefined ? {} : { fallbackEpoch };
-      const truth = chainOf(fallback);
-      const forger = chainOf({ ...fallback, forgedEpoch: 0 });
-      const served = forgedEpoch === undefined ? truth : chainOf({ ...fallback, forgedEpoch });
-      const answering = new CertificateThread(certificatesHere);
-      // In place of signatures: nobody but the committee of its epoch can sign a block of the chain.
-      const thread: FinalityProverDependencies['thread'] = {
-        readState: (...question) => answering.readState(...question),
-        verify: ({ blockId }, { members }) => {
-          const signers = truth.signersOf(blockId) ?? served.signersOf(blockId);
-          const isSigned = JSON.stringify(members) === JSON.stringify(signers?.members);
-          return Promise.resolve(
-            isSigned
-              ? { valid: true, signers: 4, weight: 400, threshold: 334 }
-              : { valid: false, reason: 'another committee voted' },
-          );
-        },
-      };
-      let isHonest = false;
-      const said = (answer: string | undefined, height: number) => {
-        // The first block is believed, or checked: it is what all rests on.
-        if (isHonest || height === 0 || answer === 'true') return served.snapshot(height);
-        if (answer === 'stale') return served.snapshot(Math.max(0, height - 6));
-        if (answer !== 'forged') return answer as 'not_found' | 'unavailable';
-        // Whole in itself, with committees of his own: only the hash of the epoch state is another.
-        const forged = served.snapshot(height);
-        const [entry] = Object.values(forged.SealingSegment.ProtocolStateEntries);
-        const [own] = Object.values(forger.snapshot(height).SealingSegment.ProtocolStateEntries);
-        if (entry !== undefined && own !== undefined) entry.EpochEntry = own.EpochEntry;
-        return forged;
-      };
-      const evidence = new MemoryIndexStore();
-      const [first] = served.headers as readonly [StoredHeader];
-      const start = (to: number): Proving =>
-        new Proving([0, to], {
-          ...{ thread, evidence, names: ['a', 'b'] },
-          ...(hasCheckpoint && { checkpoint: { height: 0, id: first.id } }),
-          change: (its) => {
-            its.store.clear();
-            for (const header of served.headers) its.store.set(header.height, header);
-            its.nodes.all.forEach((node, index) => {
-              node.snapshot = (height) => said(nodes[index]?.[height % nodes[index].length], height);
-            });
-          },
-        });
-      let proving = start(0);
-      const check = (): number => {
-        const { failed, provenHeight = 0 } = proving.prover.status();
-        expect(truth.headers[provenHeight]?.id).toBe(served.headers[provenHeight]?.id);
-        if (forgedEpoch === undefined) expect(failed).toBeUndefined();
-        return provenHeight;
-      };
-      let height = 0;
-      for (const { blocks, restarts, waitsMs } of steps) {
-        height = Math.min(LAST, height + blocks);
-        if (restarts) {
-          for (const each of stops.splice(0)) each.abort();
-          proving = start(height);
-        }
-        await proving.reaches(height);
-        await proving.clock.advance(waitsMs);
-        check();
-      }
-      isHonest = true;
-      await proving.reaches(LAST);
-      await proving.clock.advance(2 * FIVE_MINUTES_MS);
-      const lastTrue = truth.headers.findLastIndex(({ id }, at) => id === served.headers[at]?.id);
-      expect(check()).toBe(lastTrue - (lastTrue === LAST ? 2 : 1));
-      for (const each of stops.splice(0)) each.abort();
-    }),
-    { numRuns: 8 },
-  );
-}, 60_000);

@@ -18,9 +18,8 @@ describe('FinalizedBlocks', () => {
   });
 
   it('does not take for the tip what is far below a height that the chain has reached', async () => {
-    const world = new World('a');
+    const { reading } = reads({ window: 10, reachedHeight: 109 }, 'a');
     // A node that lags tells of a head far below what an earlier process made durable.
-    const reading = new Reading(world, { window: 10, reachedHeight: 109 });
     await reading.moveHead(103);
     expect(reading.linked()).toEqual(range(101, 103));
     expect(reading.available()).toEqual(range(101, 102));
@@ -35,9 +34,8 @@ describe('FinalizedBlocks', () => {
   });
 
   it('does not take the heights below the stop height for the tip', async () => {
-    const world = new World('a');
+    const { world, reading } = reads({ window: 5, stopHeight: 104 }, 'a');
     world.node('a').odd.set(104, 'hang');
-    const reading = new Reading(world, { window: 5, stopHeight: 104 });
     await reading.moveHead(200);
     expect(reading.linked()).toEqual(range(101, 103));
     expect(reading.available()).toEqual(range(101, 102));
@@ -70,8 +68,7 @@ describe('FinalizedBlocks', () => {
     world.nodes.serving = () => false;
     const told = () =>
       world.logger.messages().filter((message) => message.startsWith('no access node serves'));
-    await reading.moveHead(110);
-    await world.clock.advance(2_000);
+    await reading.moveHead(110, 2_000);
     expect(told()).toEqual([]);
     await world.clock.advance(600_000);
     expect(told()).toHaveLength(1);
@@ -155,18 +152,15 @@ describe('FinalizedBlocks', () => {
 
     it('takes silence for nothing while no block is due', async () => {
       const { world, reading } = reads({ window: 3 }, 'a');
-      await reading.moveHead(102);
-      await world.clock.advance(3_600_000);
-      await reading.moveHead(110);
-      await world.clock.advance(3_600_000);
+      await reading.moveHead(102, 3_600_000);
+      await reading.moveHead(110, 3_600_000);
       expect(reading.linked()).toEqual(range(101, 103));
       expect(world.streamReopens.counts).toEqual({});
     });
 
     it('forgives a node that gave up on a stream which was paused for long', async () => {
       const { world, reading } = reads({ window: 2 }, 'a');
-      await reading.moveHead(110);
-      await world.clock.advance(60_000);
+      await reading.moveHead(110, 60_000);
       world.node('a').failsOnce.set(103, 'deadline');
       await reading.makeDurable(102);
       expect(reading.linked()).toEqual([103, 104]);
@@ -175,9 +169,8 @@ describe('FinalizedBlocks', () => {
     });
 
     it('does not wait for a historic node to end its stream', async () => {
-      const world = new World('historic', 'live');
+      const { world, reading } = reads({ window: 20 }, 'historic', 'live');
       world.nodes.serving = (node, height) => (node.name === 'historic') === height < 105;
-      const reading = new Reading(world, { window: 20 });
       world.node('live').advance(110);
       world.node('historic').advance(104);
       reading.head = 110;
@@ -236,8 +229,7 @@ describe('FinalizedBlocks', () => {
         );
         fix();
         await world.clock.advance(60_000);
-        await reading.moveHead(125);
-        await world.clock.advance(30_000);
+        await reading.moveHead(125, 30_000);
         expect(reading.available()).toEqual(range(101, 125));
         expect(told(world)).toEqual([
           'block streams fail, using single calls instead',
@@ -258,8 +250,7 @@ describe('FinalizedBlocks', () => {
       const { world, fix } = brokenStreams('internal', 'a');
       const reading = new Reading(world, { window: 50 });
       world.node('a').odd.set(101, 'internal');
-      await reading.moveHead(120);
-      await world.clock.advance(30_000);
+      await reading.moveHead(120, 30_000);
       expect(reading.linked()).toEqual([]);
       fix();
       world.node('a').odd.clear();
@@ -270,7 +261,7 @@ describe('FinalizedBlocks', () => {
     });
 
     it('asks block by block below where the stream begins, and reports nobody', async () => {
-      const world = new World('a');
+      const { world, reading } = reads({ window: 50 }, 'a');
       const node = world.node('a');
       const subscribeBlocks = node.subscribeBlocks.bind(node);
       node.subscribeBlocks = async function* (startHeight, options) {
@@ -286,9 +277,7 @@ describe('FinalizedBlocks', () => {
           'start height 101 is lower than lowest indexed height 110',
         );
       };
-      const reading = new Reading(world, { window: 50 });
-      await reading.moveHead(120);
-      await world.clock.advance(1_000);
+      await reading.moveHead(120, 1_000);
       expect(reading.blocks.head()).toBe(120);
       expect(node.calls.filter(({ method }) => method === stream).map(({ height }) => height)).toEqual([
         101, 110,
@@ -297,11 +286,9 @@ describe('FinalizedBlocks', () => {
     });
 
     it('asks at once when it is told that a node answers again', async () => {
-      const world = new World('a');
+      const { world, reading } = reads({ window: 50 }, 'a');
       world.node('a').down = true;
-      const reading = new Reading(world, { window: 50 });
-      await reading.moveHead(105);
-      await world.clock.advance(120_000);
+      await reading.moveHead(105, 120_000);
       world.node('a').down = false;
       reading.blocks.wake();
       await world.clock.settle();
@@ -322,11 +309,9 @@ describe('FinalizedBlocks', () => {
     });
 
     it('is each node with its words, how often and since when', async () => {
-      const world = new World('a', 'b');
+      const { world, reading } = reads({ window: 5 }, 'a', 'b');
       for (const node of world.nodes.all) node.odd.set(101, 'internal');
-      const reading = new Reading(world, { window: 5 });
-      await reading.moveHead(103);
-      await world.clock.advance(10_000);
+      await reading.moveHead(103, 10_000);
       const held = reading.blocks.heldUpBy();
       expect(held).toMatchObject({ height: 101, isUnserved: false });
       expect(held?.troubles.map(({ node, kind, sinceMs }) => [node, kind, sinceMs < 1_000])).toEqual([
@@ -339,36 +324,40 @@ describe('FinalizedBlocks', () => {
       expect(reading.blocks.heldUpBy()).toBeUndefined();
     });
 
-    it('is silence, from the third second on', async () => {
-      const world = new World('a');
-      world.node('a').odd.set(101, 'hang');
-      const reading = new Reading(world, { window: 5 });
-      await reading.moveHead(103);
-      await world.clock.advance(3_000);
-      expect(reading.blocks.heldUpBy()).toMatchObject({
-        troubles: [{ node: 'a', method: stream, kind: 'unreachable', count: 0 }],
-      });
+    it.each<[string, (world: World) => unknown, number, object]>([
+      [
+        'silence, from the third second on',
+        (world) => world.node('a').odd.set(101, 'hang'),
+        3_000,
+        { troubles: [{ node: 'a', method: stream, kind: 'unreachable', count: 0 }] },
+      ],
+      [
+        'a node that does not learn of it, from the fifth second on',
+        (world) => world.node('a').odd.set(101, 'not_found'),
+        6_000,
+        { troubles: [{ node: 'a', kind: 'denied' }] },
+      ],
+      [
+        'that no node serves it',
+        (world) => (world.nodes.serving = () => false),
+        10_000,
+        { height: 101, troubles: [], isUnserved: true },
+      ],
+    ])('is %s', async (_, prepare, ms, held) => {
+      const { world, reading } = reads({ window: 5 }, 'a');
+      prepare(world);
+      await reading.moveHead(103, ms);
+      expect(reading.blocks.heldUpBy()).toMatchObject(held);
     });
 
     it('is not a node that learns of it a moment later, while another has no answer', async () => {
-      const world = new World('late', 'mute');
+      const { world, reading } = reads({ window: 5 }, 'late', 'mute');
       world.node('late').failsOnce.set(101, 'not_found');
       world.node('mute').odd.set(101, 'hang');
-      const reading = new Reading(world, { window: 5 });
-      await reading.moveHead(103);
-      await world.clock.advance(4_500);
+      await reading.moveHead(103, 4_500);
       expect(reading.blocks.heldUpBy()?.troubles).toMatchObject([{ node: 'mute', kind: 'unreachable' }]);
       await world.clock.advance(1_500);
       expect(reading.linked()).toEqual(range(101, 103));
-    });
-
-    it('is a node that does not learn of it, from the fifth second on', async () => {
-      const world = new World('a');
-      world.node('a').odd.set(101, 'not_found');
-      const reading = new Reading(world, { window: 5 });
-      await reading.moveHead(103);
-      await world.clock.advance(6_000);
-      expect(reading.blocks.heldUpBy()?.troubles).toMatchObject([{ node: 'a', kind: 'denied' }]);
     });
 
     it.each([
@@ -376,7 +365,7 @@ describe('FinalizedBlocks', () => {
       ['orphan', 'sent block 101 off the finalized chain'],
       ['parent', 'sent block 101, which does not follow block 100'],
     ] as const)('is what a node sends that is wrong: %s', async (kind, said) => {
-      const world = new World('a');
+      const { world, reading } = reads({ window: 5 }, 'a');
       const block = {
         'other height': world.chain.block(102),
         orphan: world.chain.block(101),
@@ -384,9 +373,7 @@ describe('FinalizedBlocks', () => {
       }[kind];
       const status = kind === 'orphan' ? 'unknown' : 'finalized';
       world.node('a').odd.set(101, { block, status });
-      const reading = new Reading(world, { window: 5 });
-      await reading.moveHead(103);
-      await world.clock.advance(10_000);
+      await reading.moveHead(103, 10_000);
       expect(reading.blocks.heldUpBy()?.troubles).toMatchObject([{ node: 'a', kind: 'invalid', said }]);
       // It is told once, however often it is sent.
       expect(
@@ -394,15 +381,6 @@ describe('FinalizedBlocks', () => {
           ({ level, message }) => level === 'warn' && message === 'a block was refused',
         ).length,
       ).toBeLessThanOrEqual(1);
-    });
-
-    it('is that no node serves it', async () => {
-      const world = new World('a');
-      world.nodes.serving = () => false;
-      const reading = new Reading(world, { window: 5 });
-      await reading.moveHead(103);
-      await world.clock.advance(10_000);
-      expect(reading.blocks.heldUpBy()).toEqual({ height: 101, troubles: [], isUnserved: true });
     });
   });
 
@@ -414,11 +392,9 @@ describe('FinalizedBlocks', () => {
     }
 
     it('polls a node whose streams are all taken, and asks it for one again after a minute', async () => {
-      const world = new World('full');
+      const { world, reading } = reads({ window: 5 }, 'full');
       world.node('full').refusesStreams = 'rate_limited';
-      const reading = new Reading(world, { window: 5 });
-      await reading.moveHead(103);
-      await world.clock.advance(1_000);
+      await reading.moveHead(103, 1_000);
       expect(reading.available()).toEqual([101, 102, 103]);
       expect(world.nodes.faults()).toEqual([]);
       expect(world.node('full').count('SubscribeBlocksFromStartHeight')).toBe(1);
@@ -443,8 +419,7 @@ describe('FinalizedBlocks', () => {
       const world = oldNode('a', 'b');
       world.node('a').odd.set(102, 'hang');
       const reading = new Reading(world, { window: 4 });
-      await reading.moveHead(104);
-      await world.clock.advance(10_000);
+      await reading.moveHead(104, 10_000);
       expect(reading.available()).toEqual(range(101, 104));
       expect(world.nodes.faults()).toEqual(['a stale']);
     });

@@ -2,42 +2,39 @@ import { describe, expect, it } from 'vitest';
 import type { RootParent } from '../../../src/finality/index.js';
 import { range, Reading, reads, World } from './bench.js';
 
+/** Another block of height 102, with the same parent. */
+const lieOf102 = (world: World) => ({
+  block: { ...world.chain.fork('fork', 102).block(102), parentId: world.chain.idAt(101) },
+  status: 'finalized' as const,
+});
+
 describe('blocks that do not fit', () => {
   it('refuses a block of another height than the stream owes', async () => {
-    const world = new World('liar', 'honest');
+    const { world, reading } = reads({ window: 10 }, 'liar', 'honest');
     world.node('liar').odd.set(103, { block: world.chain.block(104), status: 'finalized' });
-    const reading = new Reading(world, { window: 10 });
-    await reading.moveHead(105);
-    await world.clock.advance(400);
+    await reading.moveHead(105, 400);
     expect(reading.available()).toEqual(range(101, 105));
     expect(world.invalidBlocks.counts).toEqual({ wrong_height: 1 });
     expect(world.nodes.faults()).toEqual(['liar lied']);
   });
 
   it('counts and reports a block that could not be decoded', async () => {
-    const world = new World('liar', 'honest');
+    const { world, reading } = reads({ window: 10 }, 'liar', 'honest');
     world.node('liar').odd.set(103, 'malformed');
-    const reading = new Reading(world, { window: 10 });
-    await reading.moveHead(105);
-    await world.clock.advance(400);
+    await reading.moveHead(105, 400);
     expect(reading.available()).toEqual(range(101, 105));
     expect(world.invalidBlocks.counts).toEqual({ malformed: 1 });
     expect(world.nodes.faults()).toEqual(['liar failing']);
   });
 
   describe('at the tip, where no child is known', () => {
-    /** Another block of height 102, with the same parent. */
-    const lieIn = (world: World) => ({
-      ...world.chain.fork('fork', 102).block(102),
-      parentId: world.chain.idAt(101),
-    });
-    /** Gives it in its streams. */
+    /** Gives the lie in its streams. */
     const streamLie = (world: World, name: string) => {
       const node = world.node(name);
       const honest = node.subscribeBlocks.bind(node);
       node.subscribeBlocks = async function* (height, options) {
         for await (const received of honest(height, options))
-          yield received.block.height === 102 ? { block: lieIn(world), status: 'finalized' } : received;
+          yield received.block.height === 102 ? lieOf102(world) : received;
       };
     };
     const calls = (world: World) =>
@@ -46,10 +43,9 @@ describe('blocks that do not fit', () => {
     it.each(['finalized', 'unknown'] as const)(
       'never hands out a block that its blockSource recants, by a call that says %s of it',
       async (says) => {
-        const world = new World('liar', 'honest');
+        const { world, reading } = reads({ window: 10 }, 'liar', 'honest');
         streamLie(world, 'liar');
-        if (says === 'unknown') world.node('liar').odd.set(102, { block: lieIn(world), status: says });
-        const reading = new Reading(world, { window: 10 });
+        if (says === 'unknown') world.node('liar').odd.set(102, { ...lieOf102(world), status: says });
         const handedOut = new Set<string | undefined>();
         for (const head of [101, 102, 103, 104]) {
           await reading.moveHead(head);
@@ -69,7 +65,7 @@ describe('blocks that do not fit', () => {
     it.each(['unavailable', 'internal', 'forged'] as const)(
       'asks another node in the place of one whose call ends with %s, and hands out no lie',
       async (kind) => {
-        const world = new World('liar', 'broken', 'honest');
+        const { world, reading } = reads({ window: 10 }, 'liar', 'broken', 'honest');
         streamLie(world, 'liar');
         const broken = world.node('broken');
         const sound = broken.getBlockByHeight.bind(broken);
@@ -79,7 +75,6 @@ describe('blocks that do not fit', () => {
           failures += 1;
           return Promise.reject(broken.error(kind, 'GetBlockByHeight'));
         };
-        const reading = new Reading(world, { window: 10 });
         await reading.moveHead(102);
         for (let at = 0; at < 10; at += 1) {
           expect([undefined, world.chain.idAt(102)]).toContain(reading.blocks.atIndex(102)?.block.id);
@@ -95,8 +90,7 @@ describe('blocks that do not fit', () => {
       streamLie(world, 'a');
       const reportedHead = (height: number) => ({ height, id: world.chain.idAt(height), node: 'a' });
       const reading = new Reading(world, { window: 10, reportedHead });
-      await reading.moveHead(102);
-      await world.clock.advance(2_000);
+      await reading.moveHead(102, 2_000);
       expect(reading.available()).toEqual([101, 102]);
       expect(reading.blocks.atIndex(102)?.block.id).toBe(world.chain.idAt(102));
     });
@@ -118,29 +112,24 @@ describe('blocks that do not fit', () => {
     });
 
     it('blames nobody while one node stands against one that cannot be heard', async () => {
-      const world = new World('a', 'foreign', 'dead');
-      world.node('foreign').odd.set(102, { block: lieIn(world), status: 'finalized' });
+      const { world, reading } = reads({ window: 10 }, 'a', 'foreign', 'dead');
+      world.node('foreign').odd.set(102, lieOf102(world));
       // The streams go on, the calls are lost.
       for (const name of ['a', 'dead']) {
         const node = world.node(name);
         node.getBlockByHeight = () => Promise.reject(node.error('unavailable', 'GetBlockByHeight'));
       }
-      const reading = new Reading(world, { window: 10 });
-      await reading.moveHead(102);
-      await world.clock.advance(3_000);
+      await reading.moveHead(102, 3_000);
       expect(world.nodes.faults()).not.toContain('a lied');
-      await reading.moveHead(103);
-      await world.clock.advance(1_000);
+      await reading.moveHead(103, 1_000);
       expect(reading.blocks.atIndex(102)?.block.id).toBe(world.chain.idAt(102));
       expect(world.nodes.faults()).not.toContain('a lied');
     });
 
     it('waits for the child of a block on which the nodes disagree, and names who gave it', async () => {
-      const world = new World('liar', 'honest');
-      world.node('liar').odd.set(102, { block: lieIn(world), status: 'finalized' });
-      const reading = new Reading(world, { window: 10 });
-      await reading.moveHead(102);
-      await world.clock.advance(5_000);
+      const { world, reading } = reads({ window: 10 }, 'liar', 'honest');
+      world.node('liar').odd.set(102, lieOf102(world));
+      await reading.moveHead(102, 5_000);
       expect(reading.available()).toEqual([101]);
       expect(reading.blocks.heldUpBy()).toMatchObject({
         height: 102,
@@ -152,8 +141,7 @@ describe('blocks that do not fit', () => {
           },
         ],
       });
-      await reading.moveHead(103);
-      await world.clock.advance(1_000);
+      await reading.moveHead(103, 1_000);
       expect(reading.available()).toEqual([101, 102, 103]);
       expect(reading.blocks.atIndex(102)?.block.id).toBe(world.chain.idAt(102));
       expect(reading.blocks.heldUpBy()).toBeUndefined();
@@ -188,18 +176,15 @@ describe('blocks that do not fit', () => {
   });
 
   it('replaces a block that was handed out when the nodes agree on another', async () => {
-    const world = new World('liar', 'honest', 'honest2');
-    const lie = { ...world.chain.fork('fork', 102).block(102), parentId: world.chain.idAt(101) };
-    world.node('liar').odd.set(102, { block: lie, status: 'finalized' });
-    const reading = new Reading(world, { window: 10 });
+    const { world, reading } = reads({ window: 10 }, 'liar', 'honest', 'honest2');
+    world.node('liar').odd.set(102, lieOf102(world));
     // Nobody can be asked whether it is the one.
     for (const { unknown } of world.nodes.all) unknown.add('GetBlockByHeight');
     await reading.moveHead(102);
-    expect(reading.blocks.atIndex(102)?.block.id).toBe(lie.id);
+    expect(reading.blocks.atIndex(102)?.block.id).toBe(lieOf102(world).block.id);
     expect(reading.available()).toEqual([101, 102]);
     for (const { unknown } of world.nodes.all) unknown.clear();
-    await reading.moveHead(105);
-    await world.clock.advance(1_000);
+    await reading.moveHead(105, 1_000);
     expect(reading.available()).toEqual(range(101, 105));
     expect(reading.blocks.atIndex(102)?.block.id).toBe(world.chain.idAt(102));
     expect(reading.replaced).toEqual([{ height: 102, id: world.chain.idAt(102) }]);
@@ -208,7 +193,7 @@ describe('blocks that do not fit', () => {
   });
 
   it('does so with a single node that corrects itself, several blocks deep', async () => {
-    const world = new World('a');
+    const { world, reading } = reads({ window: 10 }, 'a');
     const fork = world.chain.fork('fork', 102);
     const node = world.node('a');
     for (const height of [102, 103]) {
@@ -218,12 +203,10 @@ describe('blocks that do not fit', () => {
         status: 'finalized',
       });
     }
-    const reading = new Reading(world, { window: 10 });
     await reading.moveHead(103);
     expect(reading.available()).toEqual([101, 102, 103]);
     node.odd.clear();
-    await reading.moveHead(105);
-    await world.clock.advance(1_000);
+    await reading.moveHead(105, 1_000);
     expect(reading.available()).toEqual(range(101, 105));
     expect(reading.replaced).toEqual([
       { height: 102, id: world.chain.idAt(102) },
@@ -232,12 +215,10 @@ describe('blocks that do not fit', () => {
   });
 
   it('keeps what it has when a node contradicts itself', async () => {
-    const world = new World('a');
+    const { world, reading } = reads({ window: 10 }, 'a');
     const fork = world.chain.fork('fork', 102);
     world.node('a').odd.set(103, { block: fork.block(103), status: 'finalized' });
-    const reading = new Reading(world, { window: 10 });
-    await reading.moveHead(105);
-    await world.clock.advance(60_000);
+    await reading.moveHead(105, 60_000);
     expect(reading.linked()).toEqual([101, 102]);
     expect(reading.replaced).toEqual([]);
     expect(reading.blocks.chainTrouble()).toBeUndefined();
@@ -249,7 +230,7 @@ describe('blocks that do not fit', () => {
   });
 
   it('replaces nothing while the nodes disagree on what it should be', async () => {
-    const world = new World('blockSource', 'b', 'c');
+    const { world, reading } = reads({ window: 10 }, 'blockSource', 'b', 'c');
     const at = (name: string) => {
       const fork = world.chain.fork(name, 102);
       return [{ ...fork.block(102), parentId: world.chain.idAt(101) }, fork.block(103)] as const;
@@ -260,14 +241,12 @@ describe('blocks that do not fit', () => {
     tell('blockSource', 'x');
     tell('b', 'y');
     tell('c', 'z');
-    const reading = new Reading(world, { window: 10 });
     for (const { unknown } of world.nodes.all) unknown.add('GetBlockByHeight');
     await reading.moveHead(102);
     const first = reading.blocks.atIndex(102)?.block.id;
     for (const { unknown } of world.nodes.all) unknown.clear();
     world.node('blockSource').odd.set(103, 'unavailable');
-    await reading.moveHead(103);
-    await world.clock.advance(60_000);
+    await reading.moveHead(103, 60_000);
     expect(reading.available()).toEqual([101, 102]);
     expect(reading.blocks.atIndex(102)?.block.id).toBe(first);
     expect(reading.replaced).toEqual([]);
@@ -295,8 +274,7 @@ describe('blocks that do not fit', () => {
         world.node('blockSource').odd.clear();
       }
     };
-    await reading.moveHead(103);
-    await world.clock.advance(1_000);
+    await reading.moveHead(103, 1_000);
     expect(world.nodes.faults()).toContain('blockSource lied');
     expect(reading.available()).toEqual([101, 102, 103]);
     expect(reading.blocks.atIndex(103)?.block.id).toBe(world.chain.idAt(103));
@@ -304,12 +282,9 @@ describe('blocks that do not fit', () => {
   });
 
   it('does not say that a block was replaced which nobody has taken', async () => {
-    const world = new World('liar', 'honest');
-    const lie = { ...world.chain.fork('fork', 102).block(102), parentId: world.chain.idAt(101) };
-    world.node('liar').odd.set(102, { block: lie, status: 'finalized' });
-    const reading = new Reading(world, { window: 10 });
-    await reading.moveHead(105);
-    await world.clock.advance(1_000);
+    const { world, reading } = reads({ window: 10 }, 'liar', 'honest');
+    world.node('liar').odd.set(102, lieOf102(world));
+    await reading.moveHead(105, 1_000);
     expect(reading.available()).toEqual(range(101, 105));
     expect(reading.blocks.atIndex(102)?.block.id).toBe(world.chain.idAt(102));
     expect(reading.replaced).toEqual([]);
@@ -344,8 +319,7 @@ describe('blocks that do not fit', () => {
 
     it('names the height to rewind to, once', async () => {
       const { world, reading, stored } = discarded(497);
-      await reading.moveHead(600);
-      await world.clock.advance(60_000);
+      await reading.moveHead(600, 60_000);
       const mismatch = reading.blocks.chainTrouble();
       expect(mismatch).toMatchObject({ code: 'parent_mismatch', height: 501 });
       expect(mismatch?.what).toBe(
@@ -413,8 +387,7 @@ describe('blocks that do not fit', () => {
             reject(options.signal?.reason as Error);
           });
         });
-      await reading.moveHead(600);
-      await world.clock.advance(10_000);
+      await reading.moveHead(600, 10_000);
       expect(reading.blocks.chainTrouble()).toMatchObject({ code: 'parent_mismatch', height: 501 });
     });
 
@@ -429,16 +402,14 @@ describe('blocks that do not fit', () => {
     });
 
     it('believes the single call of a node whose stream alone breaks the chain', async () => {
-      const world = new World('a');
+      const { world, reading } = reads({ window: 10 }, 'a');
       const node = world.node('a');
       const lie = world.chain.fork('fork', 90).block(101);
       node.subscribeBlocks = async function* () {
         await Promise.resolve();
         yield { block: lie, status: 'finalized' };
       };
-      const reading = new Reading(world, { window: 10 });
-      await reading.moveHead(105);
-      await world.clock.advance(10_000);
+      await reading.moveHead(105, 10_000);
       expect(reading.blocks.head()).toBe(105);
       expect(reading.blocks.chainTrouble()).toBeUndefined();
     });
@@ -455,11 +426,9 @@ describe('blocks that do not fit', () => {
     });
 
     it('does not suspect the store for the lie of one node among several', async () => {
-      const world = new World('liar', 'honest');
+      const { world, reading } = reads({ window: 10 }, 'liar', 'honest');
       world.node('liar').chain = world.chain.fork('fork', 90);
-      const reading = new Reading(world, { window: 10 });
-      await reading.moveHead(105);
-      await world.clock.advance(1_000);
+      await reading.moveHead(105, 1_000);
       expect(reading.available()).toEqual(range(101, 105));
       expect(reading.blocks.chainTrouble()).toBeUndefined();
       expect(world.nodes.faults()).toEqual(['liar lied']);
@@ -479,26 +448,20 @@ describe('blocks that do not fit', () => {
 
   describe('at a spork', () => {
     it('finds out who lied of the last block before the root, though no node has both', async () => {
-      const world = new World('liar', 'old', 'new');
+      const { world, reading } = reads({ window: 10 }, 'liar', 'old', 'new');
       world.nodes.serving = (node, height) => (node.name === 'new') === height >= 103;
-      const lie = { ...world.chain.fork('fork', 102).block(102), parentId: world.chain.idAt(101) };
-      world.node('liar').odd.set(102, { block: lie, status: 'finalized' });
-      const reading = new Reading(world, { window: 10 });
-      await reading.moveHead(105);
-      await world.clock.advance(1_000);
+      world.node('liar').odd.set(102, lieOf102(world));
+      await reading.moveHead(105, 1_000);
       expect(reading.available()).toEqual(range(101, 105));
       expect(reading.blocks.atIndex(102)?.block.id).toBe(world.chain.idAt(102));
       expect(world.nodes.faults()).toEqual(['liar lied']);
     });
 
     it('reports nobody while it cannot tell who lied, and goes on when the lie ends', async () => {
-      const world = new World('old', 'new');
+      const { world, reading } = reads({ window: 10 }, 'old', 'new');
       world.nodes.serving = (node, height) => (node.name === 'old') === height < 103;
-      const lie = { ...world.chain.fork('fork', 102).block(102), parentId: world.chain.idAt(101) };
-      world.node('old').odd.set(102, { block: lie, status: 'finalized' });
-      const reading = new Reading(world, { window: 10 });
-      await reading.moveHead(105);
-      await world.clock.advance(1_000);
+      world.node('old').odd.set(102, lieOf102(world));
+      await reading.moveHead(105, 1_000);
       expect(reading.available()).toEqual([101]);
       expect(world.nodes.faults()).toEqual([]);
       world.node('old').odd.clear();
@@ -519,19 +482,13 @@ describe('blocks that do not fit', () => {
     const confirmed = (world: World): RootParent[] => [
       { rootHeight: 103, rootParentId: world.chain.idAt(102) },
     ];
-    const lieOf102 = (world: World) => ({
-      block: { ...world.chain.fork('fork', 102).block(102), parentId: world.chain.idAt(101) },
-      status: 'finalized' as const,
-    });
-
     it('takes the last block that the spork table confirms, and knows the liar', async () => {
       const world = new World('liar', 'old', 'new');
       world.nodes.serving = (node, height) => (node.name === 'new') === height >= 103;
       world.node('liar').odd.set(102, lieOf102(world));
       const reading = new Reading(world, { window: 10, sporkRoots: confirmed(world) });
       // The next spork is not heard of: nothing but the table tells.
-      await reading.moveHead(102);
-      await world.clock.advance(1_000);
+      await reading.moveHead(102, 1_000);
       expect(reading.blocks.atIndex(102)?.block.id).toBe(world.chain.idAt(102));
       expect(world.nodes.faults()).toEqual(['liar lied']);
       expect(world.invalidBlocks.counts).toEqual({ not_vouched: 1 });
@@ -543,8 +500,7 @@ describe('blocks that do not fit', () => {
       world.nodes.serving = (node, height) => (node.name === 'old') === height < 103;
       world.node('old').odd.set(102, lieOf102(world));
       const reading = new Reading(world, { window: 10, sporkRoots: confirmed(world) });
-      await reading.moveHead(105);
-      await world.clock.advance(60_000);
+      await reading.moveHead(105, 60_000);
       expect(reading.linked()).toEqual([101]);
       expect(new Set(world.nodes.faults())).toEqual(new Set(['old lied']));
       expect(reading.blocks.chainTrouble()).toMatchObject({ code: 'not_vouched', height: 102 });
@@ -569,8 +525,7 @@ describe('blocks that do not fit', () => {
       world.node('liar').odd.set(101, { block: first, status: 'finalized' });
       world.node('liar').odd.set(102, { block: fork.block(102), status: 'finalized' });
       const reading = new Reading(world, { window: 10, sporkRoots: confirmed(world) });
-      await reading.moveHead(102);
-      await world.clock.advance(20_000);
+      await reading.moveHead(102, 20_000);
       expect(reading.blocks.atIndex(101)?.block.id).toBe(world.chain.idAt(101));
       expect(reading.blocks.atIndex(102)?.block.id).toBe(world.chain.idAt(102));
       expect(reading.replaced).toEqual([]);

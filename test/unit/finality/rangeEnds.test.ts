@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { range, Reading, World } from './bench.js';
+import { range, Reading, reads, World } from './bench.js';
 
 const NOTHING = { below: false, above: false };
 
@@ -7,9 +7,8 @@ describe('the last block of a range whose upper neighbour is not indexed', () =>
   const above = { window: 10, stopHeight: 104, asksFor: { ...NOTHING, above: true } };
 
   it('counts once its child is read, which is never handed out', async () => {
-    const world = new World('a');
+    const { world, reading } = reads(above, 'a');
     world.node('a').odd.set(105, 'hang');
-    const reading = new Reading(world, above);
     await reading.moveHead(200);
     expect(reading.available()).toEqual(range(101, 103));
     world.node('a').odd.delete(105);
@@ -19,11 +18,10 @@ describe('the last block of a range whose upper neighbour is not indexed', () =>
   });
 
   it('is taken back where its child names another one', async () => {
-    const world = new World('a');
+    const { world, reading } = reads(above, 'a');
     const fork = world.chain.fork('fork', 104);
     world.node('a').odd.set(104, { block: fork.block(104), status: 'finalized' });
     world.node('a').odd.set(105, 'hang');
-    const reading = new Reading(world, above);
     await reading.moveHead(200);
     expect(reading.available()).toEqual(range(101, 103));
     world.node('a').odd.clear();
@@ -34,9 +32,8 @@ describe('the last block of a range whose upper neighbour is not indexed', () =>
   });
 
   it('does not wait for a child that nobody has', async () => {
-    const world = new World('a');
+    const { world, reading } = reads(above, 'a');
     world.nodes.serving = (_node, height) => height <= 104;
-    const reading = new Reading(world, above);
     await reading.moveHead(200);
     expect(reading.available()).toEqual(range(101, 103));
     await world.clock.advance(60_000);
@@ -44,11 +41,9 @@ describe('the last block of a range whose upper neighbour is not indexed', () =>
   });
 
   it('says who owes the child', async () => {
-    const world = new World('a');
+    const { world, reading } = reads(above, 'a');
     world.node('a').odd.set(105, 'malformed');
-    const reading = new Reading(world, above);
-    await reading.moveHead(200);
-    await world.clock.advance(5_000);
+    await reading.moveHead(200, 5_000);
     expect(reading.blocks.heldUpBy()).toMatchObject({ height: 105, troubles: [{ node: 'a' }] });
   });
 });
@@ -57,13 +52,11 @@ describe('the first block of a range whose lower neighbour is not indexed', () =
   const below = { window: 10, stopHeight: 104, empty: true, asksFor: { ...NOTHING, below: true } };
 
   it('is read once the block below is known, and must name that as its parent', async () => {
-    const world = new World('a');
+    const { world, reading } = reads(below, 'a');
     const lie = world.chain.fork('lie', 99).block(101);
     world.node('a').odd.set(100, 'unavailable');
     world.node('a').odd.set(101, { block: lie, status: 'finalized' });
-    const reading = new Reading(world, below);
-    await reading.moveHead(200);
-    await world.clock.advance(60_000);
+    await reading.moveHead(200, 60_000);
     expect(reading.linked()).toEqual([]);
     expect(reading.blocks.heldUpBy()).toMatchObject({ height: 100, troubles: [{ node: 'a' }] });
     world.node('a').odd.delete(100);
@@ -76,20 +69,16 @@ describe('the first block of a range whose lower neighbour is not indexed', () =
   });
 
   it('follows the block that most nodes give', async () => {
-    const world = new World('liar', 'b', 'c');
+    const { world, reading } = reads(below, 'liar', 'b', 'c');
     world.node('liar').odd.set(100, { block: world.chain.fork('lie', 99).block(100), status: 'finalized' });
-    const reading = new Reading(world, below);
-    await reading.moveHead(200);
-    await world.clock.advance(1_000);
+    await reading.moveHead(200, 1_000);
     expect(reading.available()).toEqual(range(101, 104));
   });
 
   it('waits for a block that a node gives without calling it final, and says so', async () => {
-    const world = new World('a');
+    const { world, reading } = reads(below, 'a');
     world.node('a').odd.set(100, { block: world.chain.block(100), status: 'unknown' });
-    const reading = new Reading(world, below);
-    await reading.moveHead(200);
-    await world.clock.advance(60_000);
+    await reading.moveHead(200, 60_000);
     expect(reading.linked()).toEqual([]);
     expect(reading.blocks.heldUpBy()?.troubles).toMatchObject([
       { node: 'a', said: 'gives no finalized block 100' },

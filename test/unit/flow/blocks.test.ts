@@ -27,35 +27,22 @@ const plain: Block = {
   signatures: [],
 };
 
+const id = bytes({ maxLength: 32 });
 /** What a node adds to the light form when it is asked for the full one. */
 const fullOnly = fc.record({
-  block_seals: fc.array(
-    fc.record({ block_id: bytes({ maxLength: 32 }), final_state: bytes({ maxLength: 32 }) }),
-    {
-      maxLength: 2,
-    },
-  ),
-  execution_receipt_metaList: fc.array(fc.record({ executor_id: bytes({ maxLength: 32 }) }), {
-    maxLength: 2,
-  }),
-  execution_result_list: fc.array(fc.record({ block_id: bytes({ maxLength: 32 }) }), { maxLength: 2 }),
-  block_header: fc.record({ id: bytes({ maxLength: 32 }), chain_id: fc.constant('flow-mainnet') }),
-  protocol_state_id: bytes({ maxLength: 32 }),
+  block_seals: fc.array(fc.record({ block_id: id, final_state: id }), { maxLength: 2 }),
+  execution_receipt_metaList: fc.array(fc.record({ executor_id: id }), { maxLength: 2 }),
+  execution_result_list: fc.array(fc.record({ block_id: id }), { maxLength: 2 }),
+  block_header: fc.record({ id, chain_id: fc.constant('flow-mainnet') }),
+  protocol_state_id: id,
 });
 
 describe('blocks', () => {
-  it('decode and encode are the inverse of each other', () => {
-    fc.assert(
-      fc.property(block, (each) => {
-        expect(decodeBlock(encodeBlock(each))).toEqual(each);
-      }),
-    );
-  });
-
   it('agree with protobufjs', () => {
     fc.assert(
       fc.property(block, (each) => {
         const encoded = encodeBlock(each);
+        expect(decodeBlock(encoded)).toEqual(each);
         const decoded = BlockMessage.decode(encoded);
         expect(Buffer.from(BlockMessage.encode(decoded).finish())).toEqual(encoded);
         expect(
@@ -180,12 +167,6 @@ describe('blocks', () => {
     ['a cut signature', withFields((writer) => writer.element(7, Buffer.alloc(5))).subarray(0, -1)],
   ])('with %s are refused', (_, wire) => {
     expect(() => decodeBlockMessage(wire)).toThrow(WireError);
-  });
-
-  it('at height 0 and at the greatest safe height are taken', () => {
-    for (const height of [0, Number.MAX_SAFE_INTEGER]) {
-      expect(decodeBlockMessage(encodeBlock({ ...plain, height })).height).toBe(height);
-    }
   });
 
   it('missing from their answer are refused', () => {

@@ -62,11 +62,15 @@ describe('collections', () => {
     );
   });
 
-  it('are split into their transactions, each with its id, in canonical encoding or not', () => {
+  it('are split into their transactions, each with its id, and brought into canonical encoding', () => {
     fc.assert(
       fc.property(collection, choices, (transactions, choose) => {
         const canonical = transactions.map(encodeTransaction);
-        for (const wires of [canonical, transactions.map((tx) => scrambled(transactionFields(tx), choose))]) {
+        const some = transactions.map((tx) =>
+          choose(3) === 0 ? encodeTransaction(tx) : scrambled(transactionFields(tx), choose),
+        );
+        for (const wires of [canonical, some]) {
+          expect(splitCollection(verifyCollection(idOf(canonical), wires).encoded)).toEqual(canonical);
           // Not at the front of its memory, like a body that the store gives.
           const encoded = Buffer.concat([Buffer.from('before'), encodeFullCollection(wires)]).subarray(6);
           const found = identifyTransactions(encoded);
@@ -77,20 +81,6 @@ describe('collections', () => {
             canonical.map((wire) => toIdentifier(transactionId(wire))),
           );
         }
-      }),
-      { numRuns: 30 },
-    );
-  });
-
-  it('are brought into canonical encoding', () => {
-    fc.assert(
-      fc.property(collection, choices, (transactions, choose) => {
-        const canonical = transactions.map(encodeTransaction);
-        const received = transactions.map((tx) =>
-          choose(3) === 0 ? encodeTransaction(tx) : scrambled(transactionFields(tx), choose),
-        );
-        const verified = verifyCollection(idOf(canonical), received);
-        expect(splitCollection(verified.encoded)).toEqual(canonical);
       }),
       { numRuns: 30 },
     );
@@ -179,21 +169,18 @@ describe('signatures in another order than the node hashed', () => {
     const [payer, other, unknown] = ['f8d6e0586b0a20c7', '0000000000000002', '0000000000000003'].map((each) =>
       Buffer.from(each, 'hex'),
     );
-    const signature = (address: Buffer, keyId: number): Transaction['payloadSignatures'][number] => ({
-      address,
-      keyId,
-      signature: Buffer.from([keyId]),
-      extensionData: Buffer.alloc(0),
-    });
+    const signatures = [
+      [unknown!, 9] as const,
+      [payer!, 5] as const,
+      [other!, 0] as const,
+      [other!, 1] as const,
+    ];
     const sorted: Transaction = {
       ...signed([]),
       authorizers: [payer!, other!],
-      payloadSignatures: [
-        signature(unknown!, 9),
-        signature(payer!, 5),
-        signature(other!, 0),
-        signature(other!, 1),
-      ],
+      payloadSignatures: signatures.map(([address, keyId]) => ({
+        ...{ address, keyId, signature: Buffer.from([keyId]), extensionData: Buffer.alloc(0) },
+      })),
     };
     const shuffled = { ...sorted, payloadSignatures: sorted.payloadSignatures.toReversed() };
     const verified = verifyCollection(idOf([encodeTransaction(sorted)]), [encodeTransaction(shuffled)]);
@@ -235,10 +222,20 @@ describe('the collections of a block', () => {
     byteLength: 1000,
   });
 
-  it('are all chunks but the system chunk', () => {
-    const verified = verifyBlockCollections(block(one, two), data(one, two, system));
-    expect(verified.map((each) => each.id)).toEqual([idOf(one), idOf(two)]);
-    expect(verified.map((each) => splitCollection(each.encoded))).toEqual([one, two]);
+  it.each<[string, readonly Uint8Array[][], readonly Uint8Array[][]]>([
+    ['all chunks but the system chunk', [one, two], [one, two, system]],
+    ['none where the block guarantees none', [], [system]],
+    ['none in a root block, which has no chunk at all', [], []],
+    // Each proves to be the one of its place.
+    ['all chunks on a network without a system chunk', [one, two, one], [one, two, one]],
+    ['the only chunk there, though it is empty', [[]], [[]]],
+    ['empty where their chunks are', [[]], [[], system]],
+    ['the same twice where they are', [one, one], [one, one, system]],
+    ['the same whatever the system chunk holds', [one], [one, [Buffer.from('no transaction')]]],
+  ])('are %s', (_, collections, chunks) => {
+    const verified = verifyBlockCollections(block(...collections), data(...chunks));
+    expect(verified.map((each) => each.id)).toEqual(collections.map(idOf));
+    expect(verified.map((each) => splitCollection(each.encoded))).toEqual(collections);
   });
 
   it('are the same whatever was verified before in the same memory, and stay what they were', () => {
@@ -272,29 +269,6 @@ describe('the collections of a block', () => {
     );
   });
 
-  it('are none where the block guarantees none', () => {
-    expect(verifyBlockCollections(block(), data(system))).toEqual([]);
-  });
-
-  it('are none in a root block, which has no chunk at all', () => {
-    expect(verifyBlockCollections(block(), data())).toEqual([]);
-  });
-
-  it('are all chunks on a network without a system chunk, where each proves to be the one of its place', () => {
-    const verified = verifyBlockCollections(block(one, two, one), data(one, two, one));
-    expect(verified.map((each) => splitCollection(each.encoded))).toEqual([one, two, one]);
-    expect(verifyBlockCollections(block([]), data([]))).toHaveLength(1);
-  });
-
-  it('may be empty', () => {
-    expect(verifyBlockCollections(block([]), data([], system))).toHaveLength(1);
-  });
-
-  it('may be the same twice', () => {
-    const verified = verifyBlockCollections(block(one, one), data(one, one, system));
-    expect(verified.map((each) => each.id)).toEqual([idOf(one), idOf(one)]);
-  });
-
   it.each<[string, InvalidCollectionReason, FinalizedBlock, BlockExecutionData]>([
     ['guarantees but no chunk', 'wrong_count', block(one), data()],
     ['no system chunk and another order', 'wrong_count', block(one, two), data(two, one)],
@@ -314,9 +288,5 @@ describe('the collections of a block', () => {
     ['another height', 'wrong_block', block(one), { ...data(one, system), height: 13 }],
   ])('are refused with %s', (_, reason, of, from) => {
     expect(reasonOf(() => verifyBlockCollections(of, from))).toBe(reason);
-  });
-
-  it('do not look at what the system chunk holds', () => {
-    expect(verifyBlockCollections(block(one), data(one, [Buffer.from('no transaction')]))).toHaveLength(1);
   });
 });

@@ -18,39 +18,27 @@ const messages = loadMessages();
 const encoded = (name: string, object: object): Uint8Array =>
   messages(name).encode(messages(name).fromObject(object)).finish();
 
-const wires = fc.array(transaction.map(encodeTransaction), { maxLength: 3 });
+const few = <T>(items: fc.Arbitrary<T>): fc.Arbitrary<T[]> => fc.array(items, { maxLength: 3 });
+const hash = bytes({ maxLength: 32 });
+const wires = few(transaction.map(encodeTransaction));
 const decoded = (wire: Uint8Array): object => messages('flow.entities.Transaction').decode(wire);
-const metadata = fc.record({ latest_finalized_height: fc.nat(), node_id: bytes({ maxLength: 32 }) });
+const metadata = fc.record({ latest_finalized_height: fc.nat(), node_id: hash });
 
 /** Everything a chunk carries besides its transactions. */
 const chunkExtras = fc.record({
-  events: fc.array(
-    fc.record({ type: fc.string(), payload: bytes({ maxLength: 40 }), event_index: fc.nat() }),
-    { maxLength: 3 },
-  ),
+  events: few(fc.record({ type: fc.string(), payload: bytes({ maxLength: 40 }), event_index: fc.nat() })),
   trieUpdate: fc.record({
-    root_hash: bytes({ maxLength: 32 }),
-    paths: fc.array(bytes({ maxLength: 32 }), { maxLength: 3 }),
-    payloads: fc.array(
-      fc.record({
-        keyPart: fc.array(fc.record({ type: fc.nat(), value: bytes({ maxLength: 9 }) })),
-        value: bytes({}),
-      }),
-      { maxLength: 3 },
-    ),
+    root_hash: hash,
+    paths: few(hash),
+    payloads: few(fc.record({ keyPart: few(fc.record({ type: fc.nat(), value: hash })), value: bytes({}) })),
   }),
-  transaction_results: fc.array(
-    fc.record({ transaction_id: bytes({ maxLength: 32 }), failed: fc.boolean() }),
-    {
-      maxLength: 3,
-    },
-  ),
+  transaction_results: few(fc.record({ transaction_id: hash, failed: fc.boolean() })),
 });
 
 const executionData = fc.record({
   blockId: identifier,
   height: fc.integer({ min: 0, max: Number.MAX_SAFE_INTEGER }),
-  chunks: fc.array(fc.tuple(wires, chunkExtras), { maxLength: 3 }),
+  chunks: few(fc.tuple(wires, chunkExtras)),
 });
 
 function executionDataMessage(data: {

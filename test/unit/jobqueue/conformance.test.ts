@@ -3,12 +3,6 @@ import { ComponentConsumer, MemoryProgress, WorkSignal } from '../../../src/jobq
 import { Bench, range, settle } from './bench.js';
 import type { BenchOptions } from './bench.js';
 
-/** Jobs 3..upTo exist above P = 2; those of `done` are done in ascending order, once they run. */
-async function above2(bench: Bench, upTo: number, done: readonly number[]): Promise<void> {
-  await bench.push(upTo);
-  await bench.finish(...done);
-}
-
 /** Written as in docs/jobqueue.md: `+n` appears, `n*` is done; `stop` and `check` are what they say. */
 async function act(bench: Bench, steps: string): Promise<void> {
   for (const step of steps.split(' ')) {
@@ -24,6 +18,7 @@ async function act(bench: Bench, steps: string): Promise<void> {
 
 const ahead5 = { maxSearchAhead: 5 };
 const from2 = { stored: 2 };
+const four = { stored: 2, maxProcessing: 4 };
 const three = '+1 +2 +3 +4 3*';
 
 type Case = [name: string, steps: string, called: number[], progress: number, options?: BenchOptions];
@@ -43,6 +38,7 @@ const cases: readonly Case[] = [
   ['10: a new job takes the free slot', `${three} 2* +5`, range(1, 5), 0],
   ['11: and the next one waits', `${three} 2* +5 +6`, range(1, 5), 0],
   ['12: progress passes all that was done above the gap', `${three} 2* +5 1*`, range(1, 5), 3],
+  ['14: four jobs, done in another order', '+1 +2 +3 +4 3* 4* 1* 2*', range(1, 4), 4],
   ['15: after stop a running job still moves progress', '+1 +2 +3 +4 stop 1*', range(1, 3), 1],
   [
     '17: 3 and 5 running, 4 and 6..11 done: takes only 12',
@@ -51,6 +47,17 @@ const cases: readonly Case[] = [
     2,
     from2,
   ],
+  // Three slots cannot come into this state, for 7 starts only when one of them is free; four can.
+  [
+    '18: 3, 5 and 6 running, the others to 12 done: takes no more than one',
+    '+12 4* 7* 8* 9* 10* 11* 12* check +13 +14',
+    range(3, 13),
+    2,
+    four,
+  ],
+  ['19a: the search bound counts from progress', '+20 4* 6* 7*', range(3, 7), 2, { ...four, ...ahead5 }],
+  ['19b: in the same pass', '+20 4* 6* 7* 3*', range(3, 9), 4, { ...four, ...ahead5 }],
+  ['19c: however far that is', '+20 4* 6* 7* 3* 5*', range(3, 11), 7, { ...four, ...ahead5 }],
   [
     '20: 3 and 11 running, the rest done: takes none',
     '+11 4* 5* 6* 7* 8* 9* 10* check',
@@ -59,6 +66,7 @@ const cases: readonly Case[] = [
     from2,
   ],
   ['21: 3 and 5 done, 4 and 6 running: takes 7', '+8 5* 3*', range(3, 7), 3, from2],
+  ['25: with maxProcessing 1 strictly one at a time', '+20 1* 2*', range(1, 3), 2, { maxProcessing: 1 }],
 ];
 
 describe('conformance of the job queue', () => {
@@ -85,61 +93,6 @@ describe('conformance of the job queue', () => {
     expect(second.P).toBe(3);
   });
 
-  it('14: progress after each completion', async () => {
-    const bench = await new Bench().start();
-    await bench.push(...range(1, 4));
-    const seen: number[] = [];
-    for (const index of [3, 4, 1, 2]) {
-      await bench.finish(index);
-      seen.push(bench.P);
-    }
-    expect(seen).toEqual([0, 0, 1, 4]);
-  });
-
-  it('16: pushes, checks and completions interleaved: each job once', async () => {
-    const bench = await new Bench({
-      work: (job, done) => {
-        // Later jobs of a group of three finish first.
-        let turns = 3 - (job.index % 3);
-        const turn = (): void => {
-          turns -= 1;
-          if (turns <= 0) done();
-          else setImmediate(turn);
-        };
-        setImmediate(turn);
-      },
-    }).start();
-    await Promise.all(range(1, 100).map((index) => bench.push(index)));
-    while (bench.P < 100) await settle();
-    expect(bench.called).toEqual(range(1, 100));
-    expect(bench.consumer.size()).toBe(0);
-  });
-
-  it('18: 3, 5 and 6 running, the others to 12 done: takes none while all slots are used', async () => {
-    // Three slots cannot come into this state, for 7 starts only when one of them is free; four can.
-    const bench = await new Bench({ stored: 2, maxProcessing: 4 }).start();
-    await above2(bench, 12, [4, ...range(7, 12)]);
-    expect(bench.consumer.running).toBe(3);
-    bench.consumer.check();
-    await settle();
-    expect(bench.called).toEqual(range(3, 12));
-    await bench.push(13, 14);
-    expect(bench.called).toEqual(range(3, 13));
-    expect(bench.P).toBe(2);
-  });
-
-  it('19: the search bound counts from progress, in the same pass', async () => {
-    const bench = await new Bench({ stored: 2, maxProcessing: 4, maxSearchAhead: 5 }).start();
-    await above2(bench, 20, [4, 6, 7]);
-    expect(bench.called).toEqual(range(3, 7));
-    await bench.finish(3);
-    expect(bench.called).toEqual(range(3, 9));
-    expect(bench.P).toBe(4);
-    await bench.finish(5);
-    expect(bench.called).toEqual(range(3, 11));
-    expect(bench.P).toBe(7);
-  });
-
   it('22: a worker that finishes inside its own call leaves nothing behind', async () => {
     const bench = new Bench({ work: (_, done) => done() });
     bench.available = 10;
@@ -155,66 +108,15 @@ describe('conformance of the job queue', () => {
     bench.available = 101;
     bench.consumer.check();
     await settle();
-    expect(bench.headReads).toBe(0);
-    expect(bench.called).toEqual([]);
-    expect(bench.P).toBe(100);
+    expect([bench.headReads, bench.called, bench.P]).toEqual([0, [], 100]);
     await bench.start();
     expect(bench.called).toEqual([101]);
-  });
-
-  it('23: an empty progress starts from the default index', async () => {
-    const bench = new Bench({ defaultIndex: 10 });
-    bench.available = 12;
-    await bench.start();
-    expect(bench.called).toEqual([11, 12]);
-    expect(bench.progress.processedIndex()).toBeUndefined();
-    await bench.finish(11);
-    expect(bench.P).toBe(11);
-  });
-
-  it('24: 20 jobs on one signal, each hook once per job', async () => {
-    const pre: number[] = [];
-    const post: number[] = [];
-    const bench = await new Bench({
-      work: (_, done) => void setImmediate(done),
-      hooks: {
-        pre: (job) => void pre.push(job.index),
-        post: (job) => void post.push(job.index),
-      },
-    }).start();
-    bench.available = 20;
-    bench.consumer.check();
-    while (bench.P < 20) await settle();
-    expect(bench.called).toEqual(range(1, 20));
-    expect(pre.toSorted((a, b) => a - b)).toEqual(range(1, 20));
-    expect(post.toSorted((a, b) => a - b)).toEqual(range(1, 20));
-  });
-
-  it('25: with maxProcessing 1 jobs run strictly one at a time, up to the one that is never done', async () => {
-    let running = 0;
-    let most = 0;
-    let completions = 0;
-    const bench = await new Bench({
-      maxProcessing: 1,
-      work: (job, done) => {
-        running += 1;
-        most = Math.max(most, running);
-        if (job.index === 11) return;
-        setImmediate(() => {
-          running -= 1;
-          completions += 1;
-          done();
-        });
-      },
-    }).start();
-    await bench.push(20);
-    while (bench.called.length < 11) await settle();
-    await settle();
-    await settle();
-    expect(most).toBe(1);
-    expect(completions).toBe(10);
-    expect(bench.called).toEqual(range(1, 11));
-    expect(bench.P).toBe(10);
+    const empty = new Bench({ defaultIndex: 10 });
+    empty.available = 12;
+    await empty.start();
+    expect([empty.called, empty.progress.processedIndex()]).toEqual([[11, 12], undefined]);
+    await empty.finish(11);
+    expect(empty.P).toBe(11);
   });
 
   it('26: signals before ready cause no check before start has finished, and exactly one after', async () => {

@@ -3,12 +3,6 @@ import { WorkSignal } from '../../../src/jobqueue/index.js';
 import { settle } from './bench.js';
 
 describe('WorkSignal', () => {
-  it('keeps a wake-up that comes before anybody waits', async () => {
-    const signal = new WorkSignal();
-    signal.notify();
-    await signal.wait();
-  });
-
   it('turns any number of notifies into one wake-up', async () => {
     const signal = new WorkSignal();
     for (let i = 0; i < 10; i += 1) signal.notify();

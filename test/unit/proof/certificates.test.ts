@@ -1,13 +1,11 @@
-import { MessageChannel } from 'node:worker_threads';
 import { bls12_381 } from '@noble/curves/bls12-381.js';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { signCertificate, signingKeyOf } from '../../../src/devnet/chain/signCertificate.js';
 import { toIdentifier } from '../../../src/flow/index.js';
 import { CertificateThread, provenFinal, CURRENT_RULES } from '../../../src/proof/index.js';
-import type { CertificatePort, Certificate, Committee } from '../../../src/proof/index.js';
+import type { Certificate, Committee } from '../../../src/proof/index.js';
 import { certificateIn } from '../../../src/proof/certificates/provenFinal.js';
-import { serveCertificates } from '../../../src/proof/certificates/serveCertificates.js';
 import { prepareCommittee, verifyCertificate } from '../../../src/proof/certificates/verifyCertificate.js';
 import { readProtocolState } from '../../../src/proof/committee/protocolState.js';
 import { FIRST_RULES, V27_RULES } from '../../support/olderRules.js';
@@ -242,45 +240,29 @@ describe('the rule of finality', () => {
   });
 });
 
-describe('the thread of certificates', () => {
-  function start(): { port: CertificatePort; end: () => void } {
-    const { port1, port2 } = new MessageChannel();
-    serveCertificates(port2);
-    const listeners: (() => void)[] = [];
-    const port: CertificatePort = {
-      postMessage: (request) => port1.postMessage(request),
-      on: (event: string, listener: never) =>
-        event === 'exit' ? listeners.push(listener) : port1.on(event as 'message', listener),
-      terminate: () => port1.close(),
-    };
-    return { port, end: () => listeners.forEach((listener) => listener()) };
-  }
-
-  it('gives the same verdicts', async () => {
-    const thread = new CertificateThread(() => start().port);
-    const bad = { ...knownCertificate, view: 1 };
-    const verdicts = await Promise.all([
-      thread.verify(knownCertificate, knownCommittee),
-      thread.verify(signed([0, 1, 2, 3, 4]), own),
-      thread.verify(bad, knownCommittee),
-    ]);
-    expect(verdicts.map(({ valid }) => valid)).toEqual([true, true, false]);
-    thread.close();
-  });
-
-  it('rejects what waits when it ends, and starts again', async () => {
-    const started: ReturnType<typeof start>[] = [];
-    const thread = new CertificateThread(() => {
-      started.push(start());
-      return started.at(-1)!.port;
-    });
-    const waiting = thread.verify(knownCertificate, knownCommittee);
-    started[0]!.end();
-    await expect(waiting).rejects.toThrow('ended');
-    expect((await thread.verify(knownCertificate, knownCommittee)).valid).toBe(true);
-    expect(started).toHaveLength(2);
-    const cut = thread.verify(knownCertificate, knownCommittee);
-    thread.close();
-    await expect(cut).rejects.toThrow('closed');
-  });
+it('the thread of certificates gives each question its answer, rejects what waits when it ends, and starts again', async () => {
+  const asked: number[] = [];
+  let answer: (response: readonly [number, object]) => void = () => undefined;
+  let end = (): void => undefined;
+  const thread = new CertificateThread(() => ({
+    postMessage: ([number]) => asked.push(number),
+    on: (event: string, listener: never) => {
+      if (event === 'message') answer = listener;
+      else if (event === 'exit') end = listener;
+    },
+    terminate: () => undefined,
+  }));
+  const verify = () => thread.verify(knownCertificate, knownCommittee);
+  const [first, second] = [verify(), verify()];
+  await Promise.resolve();
+  answer([asked[1]!, { valid: false }]);
+  answer([asked[0]!, { valid: true }]);
+  expect(await Promise.all([first, second])).toEqual([{ valid: true }, { valid: false }]);
+  const waiting = verify();
+  end();
+  await expect(waiting).rejects.toThrow('ended');
+  const cut = verify();
+  thread.close();
+  await expect(cut).rejects.toThrow('closed');
+  expect(asked).toHaveLength(4);
 });

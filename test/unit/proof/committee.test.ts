@@ -15,6 +15,7 @@ import { knownAnswers, recordedBlock, recordedBlocks, recordedSnapshot } from '.
 import type { WireBlock } from '../../support/proofData.js';
 
 const hex = (text: string): Buffer => Buffer.from(text, 'hex');
+const MOST = (1n << 64n) - 1n;
 
 describe('the id of a result', () => {
   const modern = knownAnswers('block-v0.51.json') as { blockMessageFull: string; resultIDs: Identifier[] };
@@ -98,11 +99,7 @@ describe('the id of a result', () => {
 });
 
 it('RLP of nested values is that of another implementation', () => {
-  const leaf = fc.oneof(
-    fc.uint8Array({ maxLength: 300 }),
-    fc.nat(),
-    fc.bigInt({ min: 0n, max: (1n << 64n) - 1n }),
-  );
+  const leaf = fc.oneof(fc.uint8Array({ maxLength: 300 }), fc.nat(), fc.bigInt({ min: 0n, max: MOST }));
   const { tree } = fc.letrec<{ tree: RlpItem }>((tie) => ({
     tree: fc.oneof({ depthSize: 'small' }, leaf, fc.array(tie('tree'), { maxLength: 8 })),
   }));
@@ -188,17 +185,7 @@ describe('the protocol state of a block', () => {
       (base: unknown): unknown => [
         [[base]],
         // By number of the kind, not in the order in which they were packed.
-        [
-          [
-            [
-              [2, 300],
-              [10, 1],
-            ],
-            [],
-            (1n << 64n) - 1n,
-          ],
-          [],
-        ],
+        [[Object.entries({ 2: 300, 10: 1 }).map(([kind, weight]) => [Number(kind), weight]), [], MOST], []],
         [
           [1, 0],
           [[1, 2], 700],
@@ -208,12 +195,9 @@ describe('the protocol state of a block', () => {
       {
         ExecutionMeteringParameters: {
           CurrentValue: {
-            ExecutionEffortWeights: new Map([
-              [10, 1],
-              [2, 300],
-            ]),
+            ExecutionEffortWeights: new Map<number, number>().set(10, 1).set(2, 300),
             ExecutionMemoryWeights: new Map(),
-            ExecutionMemoryLimit: (1n << 64n) - 1n,
+            ExecutionMemoryLimit: MOST,
           },
           Update: null,
         },
@@ -260,23 +244,14 @@ it('the threshold is more than two thirds', () => {
   ]);
 });
 
-interface OlderResult {
-  PreviousResultID: string;
-  BlockID: string;
-  Chunks: {
-    CollectionIndex: number;
-    StartState: string;
-    EventCollection: string;
+type OlderChunk = Record<'StartState' | 'EventCollection' | 'BlockID' | 'EndState', string> &
+  Record<'CollectionIndex' | 'TotalComputationUsed' | 'NumberOfTransactions' | 'Index', number> & {
     ServiceEventCount: number | null;
-    BlockID: string;
-    TotalComputationUsed: number;
-    NumberOfTransactions: number;
-    Index: number;
-    EndState: string;
-  }[];
+  };
+type OlderResult = Record<'PreviousResultID' | 'BlockID' | 'ExecutionDataID', string> & {
+  Chunks: OlderChunk[];
   ServiceEvents: { Type: string; Event: unknown }[] | null;
-  ExecutionDataID: string;
-}
+};
 
 /** As a node converts it for the wire. */
 function olderResult(result: OlderResult): ExecutionResult {

@@ -26,10 +26,10 @@ function proven(message: Uint8Array, chainId = CHAIN): Extract<Proving, { kind: 
   return proving;
 }
 
-function root(ids: readonly Uint8Array[]): string | undefined {
+function root(ids: readonly Uint8Array[], hasher = new BlockHasher()): string | undefined {
   const target = Buffer.alloc(32);
   const texts = ids.map((id) => Buffer.from(id).toString('latin1'));
-  return new BlockHasher().root(texts, target, 0) ? target.toString('hex') : undefined;
+  return hasher.root(texts, target, 0) ? target.toString('hex') : undefined;
 }
 
 describe('Merkle roots', () => {
@@ -68,15 +68,7 @@ describe('Merkle roots', () => {
     const hasher = new BlockHasher();
     for (const count of [70, 3, 0, 200, 1]) {
       const ids = Array.from({ length: count }, (_, index) => Buffer.alloc(32, `${count}.${index}`));
-      const target = Buffer.alloc(32);
-      expect(
-        hasher.root(
-          ids.map((each) => each.toString('latin1')),
-          target,
-          0,
-        ),
-      ).toBe(true);
-      expect(target.toString('hex')).toBe(merkleRoot(ids).toString('hex'));
+      expect(root(ids, hasher)).toBe(merkleRoot(ids).toString('hex'));
     }
   });
 
@@ -123,22 +115,19 @@ describe('a block in full form', () => {
       resultIDs,
     );
 
-  it.each(['H8P8', 'H5P8', 'H5P7', 'H5P1', 'H3P1', 'H1P1'] as const)('of the form %s is proven', (form) => {
-    const { header, payload } = ofForm(form);
-    const proving = proven(fullBlockMessage({ header, payload }));
-    expect(proving.form).toBe(form);
-    const stored = checkStoredProof(proving.block.encoded, proving.proof, CHAIN);
-    expect(stored).toEqual(readHeader(proving.block.encoded, proving.proof, CHAIN));
-    expect(stored).toMatchObject({ form, id: header['ID'], view: header['View'], chainId: CHAIN });
-    expect(stored?.parentVoterIds).toHaveLength(form === 'H1P1' ? 2 : 0);
-    expect(stored?.parentVoterIndices).toHaveLength(form === 'H1P1' ? 0 : 12);
-  });
-
-  it('is proven in whichever form comes next', () => {
+  it('is proven whatever its form is, in whichever order they come', () => {
     const prover = new BlockProver({ chainId: CHAIN });
-    const forms = ['H1P1', 'H8P8', 'H5P1', 'H5P7', 'H3P1', 'H5P8', 'H8P8'];
-    const found = forms.map((form) => prover.prove(fullBlockMessage(ofForm(form))));
-    expect(found.map((proving) => proving.kind === 'proven' && proving.form)).toEqual(forms);
+    for (const form of ['H1P1', 'H8P8', 'H5P1', 'H5P7', 'H3P1', 'H5P8', 'H8P8']) {
+      const { header, payload } = ofForm(form);
+      const proving = prover.prove(fullBlockMessage({ header, payload }));
+      if (proving.kind !== 'proven') throw new Error(`${form} is not proven`);
+      expect(proving.form).toBe(form);
+      const stored = checkStoredProof(proving.block.encoded, proving.proof, CHAIN);
+      expect(stored).toEqual(readHeader(proving.block.encoded, proving.proof, CHAIN));
+      expect(stored).toMatchObject({ form, id: header['ID'], view: header['View'], chainId: CHAIN });
+      expect(stored?.parentVoterIds).toHaveLength(form === 'H1P1' ? 2 : 0);
+      expect(stored?.parentVoterIndices).toHaveLength(form === 'H1P1' ? 0 : 12);
+    }
   });
 
   it('is of unknown form when its header hashes to another id', () => {
@@ -164,6 +153,8 @@ describe('a block in full form', () => {
       return { header: newest.header, payload: { ...payload, [kind]: [{ ...first, ...change }, ...others] } };
     };
     const [guarantee] = payload['Guarantees'] ?? [];
+    const Timestamp = '2025-10-22T12:59:59.123000001Z';
+    const finer = sealedBlock('H8P8', { ...newest, header: { ...newest.header, Timestamp } }, resultIDs);
     const other = 'ab'.repeat(32);
 
     it.each([
@@ -175,10 +166,7 @@ describe('a block in full form', () => {
       ['whose protocol state', { ...newest, payload: { ...payload, ProtocolStateID: other } }],
       ['with a guarantee less', { ...newest, payload: { ...payload, Guarantees: [guarantee] } }],
     ])('%s its header does not cover', (_, block) => {
-      expect(prove(fullBlockMessage(block))).toMatchObject({
-        kind: 'refused',
-        reason: 'payload',
-      });
+      expect(prove(fullBlockMessage(block))).toMatchObject({ kind: 'refused', reason: 'payload' });
     });
 
     it('of another chain', () => {
@@ -186,22 +174,11 @@ describe('a block in full form', () => {
       expect(prove(message, 'flow-testnet')).toMatchObject({ kind: 'refused', reason: 'chain' });
     });
 
-    it('with a guarantee twice', () => {
-      const message = fullBlockMessage({
-        ...newest,
-        payload: { ...payload, Guarantees: [guarantee, guarantee] },
-      });
-      expect(prove(message)).toMatchObject({ kind: 'refused', reason: 'ambiguous' });
-    });
-
-    it('with a time that is finer than what is hashed', () => {
-      const { header } = sealedBlock(
-        'H8P8',
-        { ...newest, header: { ...newest.header, Timestamp: '2025-10-22T12:59:59.123000001Z' } },
-        resultIDs,
-      );
-      const message = fullBlockMessage({ header, payload });
-      expect(prove(message)).toMatchObject({ kind: 'refused', reason: 'ambiguous' });
+    it.each([
+      ['a guarantee twice', { ...newest, payload: { ...payload, Guarantees: [guarantee, guarantee] } }],
+      ['a time that is finer than what is hashed', { header: finer.header, payload }],
+    ])('with %s', (_, block) => {
+      expect(prove(fullBlockMessage(block))).toMatchObject({ kind: 'refused', reason: 'ambiguous' });
     });
 
     it('with copies that differ', () => {
@@ -302,11 +279,6 @@ describe('a stored proof', () => {
       expect(checkStoredProof(block.encoded, next?.proof ?? proof, 'flow-localnet')).toBeUndefined();
       expect(checkStoredProof(block.encoded, proof, 'flow-mainnet')).toBeUndefined();
     }
-  });
-
-  it('takes some 190 bytes', () => {
-    const sizes = recorded.slice(0, 5).map(({ full }) => proven(full, 'flow-localnet').proof.length);
-    expect(Math.max(...sizes)).toBeLessThan(200);
   });
 
   it('gives back every field of the header', () => {

@@ -1,4 +1,3 @@
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { WireError } from '../../../src/flow/index.js';
 import { BlockProver } from '../../../src/proof/index.js';
@@ -53,11 +52,11 @@ interface Flipped {
 
 describe('a block with one bit turned', () => {
   const prover = new BlockProver({ chainId: 'flow-localnet' });
-  const blocks = recordedBlocks().map(({ height, full }) => ({
-    ...{ height, block: full, whole: prover.prove(full), paths: pathsOf(full) },
-  }));
+  const block = recordedBlocks().find(({ height }) => height === 1318)?.full ?? Buffer.alloc(0);
+  const whole = prover.prove(block);
+  const paths = pathsOf(block);
 
-  function flip({ block, whole, paths }: (typeof blocks)[number], bit: number): Flipped {
+  function flip(bit: number): Flipped {
     const turned = Buffer.from(block);
     turned.writeUInt8(turned.readUInt8(bit >> 3) ^ (1 << (bit & 7)), bit >> 3);
     const path = paths[bit >> 3];
@@ -75,32 +74,16 @@ describe('a block with one bit turned', () => {
     }
   }
 
+  // Other blocks, and proofs that are stored, are changed at random by the targets of test/fuzz/proofs.ts.
   it('is not proven, or proven to be the same: then the bit was in a field that no id binds', () => {
-    const flips = fc
-      .constantFrom(...blocks)
-      .chain((each) => fc.record({ each: fc.constant(each), bit: fc.nat(8 * each.block.length - 1) }));
-    fc.assert(
-      fc.property(flips, ({ each, bit }) => {
-        const { path, outcome } = flip(each, bit);
-        expect(outcome).not.toBe('other');
-        if (outcome === 'same') expect(Object.values<string | undefined>(unbound)).toContain(path);
-      }),
-      { numRuns: 400 },
-    );
-  });
-
-  it('is proven in nothing but those fields, whichever bit of a small block it is', () => {
-    const small = blocks.find(({ height }) => height === 1318);
-    if (small === undefined) throw new Error('the recording lacks block 1318');
     const found = new Set<string | undefined>();
-    for (let bit = 0; bit < 8 * small.block.length; bit++) {
-      const { path, outcome } = flip(small, bit);
+    for (let bit = 0; bit < 8 * block.length; bit++) {
+      const { path, outcome } = flip(bit);
       expect(outcome).not.toBe('other');
       if (outcome === 'same') found.add(path);
     }
-    expect([...found].filter((path) => !Object.values<string | undefined>(unbound).includes(path))).toEqual(
-      [],
-    );
+    const known = Object.values<string | undefined>(unbound);
+    expect([...found].filter((path) => !known.includes(path))).toEqual([]);
     expect(found).toContain(unbound.parentVoterIds);
   });
 });
@@ -118,25 +101,6 @@ describe('a block of an index, with its proof', () => {
   it('is proven to be what the full block was', () => {
     expect(stored.length).toBeGreaterThan(30);
     for (const { light, proof, proving } of stored) expect(prover.proveStored(light, proof)).toEqual(proving);
-  });
-
-  it('is refused, or the same, whichever bit is turned', () => {
-    const flips = fc
-      .constantFrom(...stored)
-      .chain((each) => fc.tuple(fc.constant(each), fc.nat(8 * (each.light.length + each.proof.length) - 1)));
-    fc.assert(
-      fc.property(flips, ([{ light, proof, proving }, bit]) => {
-        const turned = Buffer.concat([light, proof]);
-        turned.writeUInt8(turned.readUInt8(bit >> 3) ^ (1 << (bit & 7)), bit >> 3);
-        try {
-          const outcome = prover.proveStored(turned.subarray(0, light.length), turned.subarray(light.length));
-          if (outcome.kind === 'proven') expect(outcome).toEqual(proving);
-        } catch (error) {
-          if (!(error instanceof WireError)) throw error;
-        }
-      }),
-      { numRuns: 300 },
-    );
   });
 
   it('loses what nothing covers, and is not proven without a proof, or with one of a later version', () => {

@@ -19,8 +19,6 @@ const HELD_UP_AFTER_MS = 5_000;
 /** A range that runs. */
 type Running = RunningRange<HistoryLine>;
 
-export type BackfillWatch = ReturnType<typeof watchBackfill>;
-
 /** Watches history: its progress, its rate, and what holds it up. */
 export function watchBackfill(
   config: Pick<DaemonConfig, 'ediOnly'>,

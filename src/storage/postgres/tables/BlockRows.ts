@@ -85,7 +85,7 @@ export class BlockRows {
     rows.int8(height);
     rows.whole(identifierBytes(id));
     rows.whole(identifierBytes(parentId));
-    rows.timestamp(microsecondsOf(decodeBlock(encoded).timestamp));
+    rows.int64(microsecondsOf(decodeBlock(encoded).timestamp));
     rows.int4(collections.length);
     rows.int4(transactions);
   }
@@ -130,7 +130,7 @@ export class BlockRows {
       this.#addTransaction(bytes, start, start + length);
       for (const [address, roles] of this.#roles) {
         accounts.row();
-        accounts.uint64(address);
+        accounts.int64(address);
         accounts.int8(place.height);
         accounts.int4(place.collectionIndex);
         accounts.int4(index);
@@ -174,7 +174,7 @@ export class BlockRows {
       length === ADDRESS_BYTES
         ? bytes.readBigUInt64BE(start)
         : BigInt(`0x${toAddress(bytes.subarray(start, start + length))}`);
-    this.#transactions.uint64(address);
+    this.#transactions.int64(address);
     this.#roles.set(address, (this.#roles.get(address) ?? 0) | role);
   }
 

@@ -16,7 +16,7 @@ const BYTEA_OID = 17;
 const ARRAY_HEADER_BYTES = 20;
 const EMPTY_ARRAY_BYTES = 12;
 const NUMERIC_HEADER_BYTES = 8;
-const NUMERIC_BASE = 10_000;
+const NUMERIC_BASE = 10_000n;
 const FIRST_BYTES = 16 * 1024;
 /** A longer buffer is not kept for the rows of later commits. */
 const MAX_KEPT_BYTES = 1024 * 1024;
@@ -62,40 +62,24 @@ export class CopyRows {
     this.#at = this.#bytes.writeUInt32BE(value % TWO_POW_32, at + 4);
   }
 
-  /** The eight bytes of an unsigned number. */
-  uint64(value: bigint): void {
+  /** The 64 bits of a number, signed or not: an address, or microseconds since 2000. */
+  int64(value: bigint): void {
     const at = this.#field(8);
-    this.#at = this.#bytes.writeBigUInt64BE(value, at);
+    this.#at = this.#bytes.writeBigUInt64BE(BigInt.asUintN(64, value), at);
   }
 
   /** An unsigned 64-bit number, as two halves. */
   numeric(low: number, high: number): void {
-    let rest = (high >>> 0) * TWO_POW_32 + (low >>> 0);
-    let lowest: number | undefined;
-    if (!Number.isSafeInteger(rest)) {
-      const exact = (BigInt(high >>> 0) << 32n) | BigInt(low >>> 0);
-      lowest = Number(exact % BigInt(NUMERIC_BASE));
-      rest = Number(exact / BigInt(NUMERIC_BASE));
-    }
-    let digits = lowest === undefined ? 0 : 1;
-    for (let left = rest; left > 0; left = Math.floor(left / NUMERIC_BASE)) digits += 1;
-    const start = this.#field(NUMERIC_HEADER_BYTES + 2 * digits);
-    const bytes = this.#bytes;
-    bytes.writeInt16BE(digits, start);
+    const digits: number[] = [];
+    for (let rest = (BigInt(high >>> 0) << 32n) | BigInt(low >>> 0); rest > 0n; rest /= NUMERIC_BASE)
+      digits.unshift(Number(rest % NUMERIC_BASE));
+    let at = this.#field(NUMERIC_HEADER_BYTES + 2 * digits.length);
+    at = this.#bytes.writeInt16BE(digits.length, at);
     // The weight of the first digit; then the sign (positive) and the digits after the point (none).
-    bytes.writeInt16BE(Math.max(0, digits - 1), start + 2);
-    bytes.writeInt32BE(0, start + 4);
-    this.#at = start + NUMERIC_HEADER_BYTES + 2 * digits;
-    let at = this.#at;
-    if (lowest !== undefined) bytes.writeInt16BE(lowest, (at -= 2));
-    for (; rest > 0; rest = Math.floor(rest / NUMERIC_BASE))
-      bytes.writeInt16BE(rest % NUMERIC_BASE, (at -= 2));
-  }
-
-  /** Microseconds since 2000. */
-  timestamp(value: bigint): void {
-    const at = this.#field(8);
-    this.#at = this.#bytes.writeBigInt64BE(value, at);
+    at = this.#bytes.writeInt16BE(Math.max(0, digits.length - 1), at);
+    at = this.#bytes.writeInt32BE(0, at);
+    for (const digit of digits) at = this.#bytes.writeInt16BE(digit, at);
+    this.#at = at;
   }
 
   /** `length` bytes of a buffer, from `start`. */

@@ -1,0 +1,342 @@
+import { describe, expect, it } from 'vitest';
+import type { ChangeFeed } from '../../../src/api/index.js';
+import { StorageError } from '../../../src/storage/index.js';
+import { EventReader } from '../../support/eventReader.js';
+import { refusalOf } from '../../support/grpcProbe.js';
+import type { Message } from '../../support/grpcProbe.js';
+import type { IndexedChain } from '../../support/indexedChain.js';
+import { eventually } from '../../support/program.js';
+import { ServedChain } from '../../support/servedChain.js';
+import { servedOverGrpc } from '../../support/servedOverGrpc.js';
+import { branchAbove, idOf, smallChain, transactionWith } from '../../support/smallChain.js';
+import { WsClient } from '../../support/wsClient.js';
+
+/** What every stream of blocks promises, whatever it comes over. What is a protocol's own is in a file of its own. */
+
+const FIRST = 100;
+const chain = smallChain(
+  FIRST,
+  Array.from({ length: 40 }, (_, index) => (index % 2 === 0 ? [[transactionWith()], []] : [])),
+);
+const there = chain.slice(0, 20);
+const coming = chain.slice(20);
+const heads = { sealed: 115, head: 130 };
+const idAt = (height: number): string => chain[height - FIRST]!.block.id;
+const upwards = (from: number, count: number) => Array.from({ length: count }, (_, at) => from + at);
+
+interface Start {
+  readonly from?: number;
+  readonly behind?: { readonly height: number; readonly id: string };
+  readonly finality?: 'sealed' | 'proven';
+}
+
+/** A block, or with a height below zero how far was taken back. */
+interface Seen {
+  readonly height: number;
+  readonly isProven?: boolean;
+}
+
+interface Reader {
+  readonly seen: () => readonly Seen[];
+  /** Resolves when there is more, and rejects when there is no more. */
+  readonly more: () => Promise<unknown>;
+  /** In the protocol's own words. */
+  readonly end: () => Promise<string>;
+  readonly leave: () => void;
+}
+
+interface Served {
+  readonly index: IndexedChain;
+  readonly feed: ChangeFeed;
+  readonly follow: (start: Start) => Promise<Reader>;
+  readonly stop: () => Promise<void>;
+}
+
+interface Kind {
+  readonly name: string;
+  readonly can?: readonly ('behind' | 'proven' | 'sealed')[];
+  readonly serve: () => Promise<Served>;
+  readonly says: Readonly<Record<'rewound' | 'damaged' | 'stopping' | 'below' | 'above', string>>;
+}
+
+const onOneServer = async (
+  follow: (served: ServedChain, start: Start) => Promise<Reader>,
+): Promise<Served> => {
+  const served = await ServedChain.start(there, heads);
+  const stop = () => served.stop();
+  return { index: served, feed: served.feed, follow: (start) => follow(served, start), stop };
+};
+
+async function followEvents(served: ServedChain, { from, behind, finality }: Start): Promise<Reader> {
+  const query = { ...(from === undefined ? {} : { from: `${from}` }), ...(finality && { finality }) };
+  const path = `/events?${new URLSearchParams(query).toString()}`;
+  const headers: Record<string, string> = behind ? { 'last-event-id': `${behind.height}-${behind.id}` } : {};
+  const reader = await EventReader.open(served.url + path, headers);
+  const reasonIn = (data: unknown): string => {
+    const { code, reason } = data as { readonly code: number; readonly reason: string };
+    return `${code} ${reason}`;
+  };
+  return {
+    seen: () =>
+      reader.events
+        .filter(({ event }) => event !== 'end')
+        .map(({ event, data }) => {
+          const { height, proven } = data as { readonly height: number; readonly proven: boolean };
+          return event === 'rewind' ? { height: -height } : { height, isProven: proven };
+        }),
+    more: () => reader.first(reader.events.length + 1),
+    end: async () => {
+      if (reader.status !== 200) return reasonIn((await served.get(path, { headers })).body);
+      await reader.over();
+      return reasonIn(reader.events.at(-1)?.data);
+    },
+    leave: () => reader.close(),
+  };
+}
+
+const followTopic = (topic: string) =>
+  async function (served: ServedChain, { from, finality }: Start): Promise<Reader> {
+    const client = await WsClient.open(served.url);
+    client.subscribe('mine', topic, {
+      block_status: finality ?? 'finalized',
+      start_block_height: String(from),
+    });
+    await client.first(1);
+    const isBlock = ({ topic: its }: { readonly topic?: string }) => its === topic;
+    return {
+      seen: () =>
+        client.messages.filter(isBlock).map(({ payload }) => {
+          const { header, height } = payload as { header?: { height: string }; height?: string };
+          return { height: Number(header?.height ?? height) };
+        }),
+      more: () => client.first(client.messages.length + 1),
+      end: async () => {
+        for (let count = 1; ; count += 1) {
+          const message = await client.first(count).then(
+            (messages) => messages.at(-1),
+            () => undefined,
+          );
+          if (message === undefined) return `closed ${(await client.closed).code}`;
+          if (message.error !== undefined) return String(message.error.code);
+        }
+      },
+      leave: () => client.socket.close(),
+    };
+  };
+
+/** As much of the messages as tells what came. */
+interface Told {
+  readonly block?: { readonly height: string };
+  readonly block_height?: string;
+  readonly rewind?: { readonly height: string };
+  readonly indexed?: { readonly height: string; readonly is_proven: boolean };
+  readonly blocks?: readonly { readonly height: string; readonly is_proven: boolean }[];
+}
+
+function seenIn({ block, block_height, blocks, indexed, rewind }: Told): readonly Seen[] {
+  if (rewind !== undefined) return [{ height: -Number(rewind.height) }];
+  if (block !== undefined || block_height !== undefined)
+    return [{ height: Number(block?.height ?? block_height) }];
+  return [indexed ?? [], blocks ?? []].flat().map(({ height, is_proven: isProven }) => ({
+    ...{ height: Number(height), isProven },
+  }));
+}
+
+const overGrpc = (method: string, requestOf: (start: Start) => object, can: Kind['can'] = []): Kind => ({
+  ...{ name: `${method} over gRPC`, can },
+  says: {
+    rewound: 'ABORTED rewound',
+    damaged: 'UNAVAILABLE healing',
+    stopping: 'UNAVAILABLE stopping',
+    below: 'INVALID_ARGUMENT below_first_indexed',
+    above: 'NOT_FOUND not_yet_indexed',
+  },
+  serve: async () => {
+    const { feed, index, probe, server } = await servedOverGrpc(there, heads);
+    const client = probe();
+    const follow = async (start: Start): Promise<Reader> => {
+      const reader = client.follow(method, requestOf(start));
+      return {
+        seen: () => reader.messages.flatMap((message: Message) => seenIn(message as Told)),
+        more: () => reader.first(reader.messages.length + 1),
+        end: async () => {
+          const { code, metadata } = await refusalOf(reader.ended());
+          return `${code} ${metadata['reason']}`;
+        },
+        leave: () => reader.cancel(),
+      };
+    };
+    const stop = async () => {
+      await feed.close();
+      await server.close();
+    };
+    return { feed, index, follow, stop };
+  },
+});
+
+const fromBlock = ({ from, finality }: Start) => ({
+  start_block_height: from,
+  block_status: finality === 'sealed' ? 'BLOCK_SEALED' : 'BLOCK_FINALIZED',
+});
+const fromHeight = ({ from, behind, finality }: Start) => ({
+  ...(from !== undefined && { start_height: from }),
+  ...(behind && { last_seen: { height: behind.height, block_id: Buffer.from(behind.id, 'hex') } }),
+  ...(finality === 'proven' && { finality: 'FINALITY_PROVEN' }),
+});
+/** Of WebSocket, only what a client can mend has a word of its own. */
+const overWebSocket = { rewound: '409', damaged: '500', stopping: 'closed 1001', below: '404', above: '404' };
+
+const kinds: readonly Kind[] = [
+  {
+    name: '/events',
+    can: ['behind', 'proven'],
+    serve: () => onOneServer(followEvents),
+    says: {
+      rewound: '409 rewound',
+      damaged: '503 healing',
+      stopping: '503 stopping',
+      below: '404 below_first_indexed',
+      above: '404 not_yet_indexed',
+    },
+  },
+  ...['blocks', 'block_digests'].map((topic): Kind => ({
+    name: `the topic ${topic} over WebSocket`,
+    can: ['sealed'],
+    serve: () => onOneServer(followTopic(topic)),
+    says: overWebSocket,
+  })),
+  overGrpc('SubscribeBlocksFromStartHeight', fromBlock, ['sealed']),
+  overGrpc('SubscribeBlockDigestsFromStartHeight', fromBlock, ['sealed']),
+  overGrpc('SubscribeIndexedHeights', fromHeight, ['behind', 'proven']),
+  overGrpc('SubscribeIndexedBlocks', fromHeight, ['proven']),
+];
+
+const kindsThatCan = (what: NonNullable<Kind['can']>[number]) =>
+  kinds.filter(({ can }) => can?.includes(what));
+
+async function first({ seen, more }: Reader, count: number): Promise<readonly Seen[]> {
+  while (seen().length < count) await more();
+  return seen().slice(0, count);
+}
+const heightsOf = async (reader: Reader, count: number): Promise<readonly number[]> =>
+  (await first(reader, count)).map(({ height }) => height);
+
+describe.each(kinds)('$name', ({ name, says, serve }) => {
+  it('gives each height once, in order, as it becomes readable, and lets its caller go', async () => {
+    const { feed, follow, index } = await serve();
+    const reader = await follow({ from: 114 });
+    expect(await heightsOf(reader, 6)).toEqual(upwards(114, 6));
+    await index.commit(coming.slice(0, 3));
+    expect(await heightsOf(reader, 9)).toEqual(upwards(114, 9));
+    expect(feed.followers).toBe(1);
+    reader.leave();
+    await eventually(() => (feed.followers === 0 ? true : undefined));
+  });
+
+  it('can begin at a height that is not there yet', async () => {
+    const { follow, index } = await serve();
+    const reader = await follow({ from: 121 });
+    await index.commit(coming.slice(0, 1));
+    await index.commit(coming.slice(1, 3));
+    expect(await heightsOf(reader, 2)).toEqual([121, 122]);
+  });
+
+  it('is refused where it would pass over heights, or none is near', async () => {
+    const { feed, follow } = await serve();
+    expect(await (await follow({ from: 99 })).end()).toBe(says.below);
+    expect(await (await follow({ from: 132 })).end()).toBe(says.above);
+    expect(feed.followers).toBe(0);
+  });
+
+  it('ends where what it gave was taken back, and says so', async () => {
+    const { feed, follow, index } = await serve();
+    const reader = await follow({ from: 117 });
+    await first(reader, 3);
+    await index.rewind(118, branchAbove(118, 4));
+    expect(await reader.end()).toBe(says.rewound);
+    expect(await heightsOf(reader, reader.seen().length)).toEqual(upwards(117, 3));
+    expect(feed.followers).toBe(0);
+  });
+
+  it('ends where a record is damaged, and says so', async () => {
+    const { follow, index } = await serve();
+    const { store } = index;
+    for (const name of ['blockByHeight', 'wholeBlock'] as const) {
+      const read = store[name].bind(store) as (height: number) => Promise<never>;
+      store[name] = (height) =>
+        height === 118 ? Promise.reject(new StorageError('corrupt', 'block 118 is damaged')) : read(height);
+    }
+    const reader = await follow({ from: 117 });
+    expect(await reader.end()).toBe(says.damaged);
+    // Where several blocks are one message, what lacks some of them is none.
+    const isGathered = name.startsWith('SubscribeIndexedBlocks');
+    expect(reader.seen().map(({ height }) => height)).toEqual(isGathered ? [] : [117]);
+  });
+
+  it('ends with the daemon, and says so', async () => {
+    const { follow, stop } = await serve();
+    const reader = await follow({ from: 118 });
+    await first(reader, 2);
+    const ended = reader.end();
+    await stop();
+    expect(await ended).toBe(says.stopping);
+  });
+});
+
+describe.each(kindsThatCan('sealed'))('$name', ({ serve }) => {
+  it('follows the sealed head where that is asked for', async () => {
+    const { follow, index } = await serve();
+    const reader = await follow({ from: 114, finality: 'sealed' });
+    expect(await heightsOf(reader, 2)).toEqual([114, 115]);
+    index.change({ sealed: 117 });
+    expect(await heightsOf(reader, 4)).toEqual(upwards(114, 4));
+    expect(reader.seen()).toHaveLength(4);
+    // Nothing is given before it is indexed.
+    index.change({ sealed: 130 });
+    expect(await heightsOf(reader, 6)).toEqual(upwards(114, 6));
+    await index.commit(coming.slice(0, 1));
+    expect(await heightsOf(reader, 7)).toEqual(upwards(114, 7));
+  });
+});
+
+describe.each(kindsThatCan('proven'))('$name', ({ serve }) => {
+  it('says what is proven, and waits for it where that is asked', async () => {
+    const { follow, index } = await serve();
+    index.change({ proven: { from: 104, to: 116 } });
+    const all = await first(await follow({ from: 103 }), 17);
+    expect(all).toEqual(
+      upwards(103, 17).map((height) => ({ height, isProven: height >= 104 && height <= 116 })),
+    );
+    const reader = await follow({ from: 115, finality: 'proven' });
+    await first(reader, 2);
+    index.change({ proven: { from: 104, to: 118 } });
+    expect(await first(reader, 4)).toEqual(upwards(115, 4).map((height) => ({ height, isProven: true })));
+  });
+});
+
+describe.each(kindsThatCan('behind'))('$name, told what was seen last,', ({ serve }) => {
+  it('goes on behind it', async () => {
+    const { follow } = await serve();
+    const reader = await follow({ behind: { height: 117, id: idAt(117) } });
+    expect(await heightsOf(reader, 2)).toEqual([118, 119]);
+  });
+
+  it.each([
+    ['above the watermark', { height: 125, id: idAt(125) }, 119],
+    ['that is another one here', { height: 117, id: idOf('a lie') }, 116],
+  ])('tells how far to go back for a block %s', async (_, behind, height) => {
+    const { follow, index } = await serve();
+    const reader = await follow({ behind });
+    await first(reader, 1);
+    await index.commit(coming.slice(0, 1));
+    const after = upwards(height + 1, 120 - height);
+    expect(await heightsOf(reader, 1 + after.length)).toEqual([-height, ...after]);
+  });
+
+  it('tells how far to go back after a rewind', async () => {
+    const { follow, index } = await serve();
+    await index.rewind(118, branchAbove(118, 3));
+    const reader = await follow({ behind: { height: 119, id: idAt(119) } });
+    expect(await heightsOf(reader, 4)).toEqual([-118, 119, 120, 121]);
+  });
+});
