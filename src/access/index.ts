@@ -34,6 +34,7 @@ export type {
   AccessMethod,
   AccessNode,
   AccessNodes,
+  BlockDigest,
   BlockHeader,
   BlockSource,
   NodeFault,

@@ -36,14 +36,10 @@ export interface CallOptions {
   readonly signal?: AbortSignal;
   /** Default: the pool's `timeoutMs`. Every call has a deadline. */
   readonly timeoutMs?: number;
-  /** Default: that of the node. */
-  readonly rank?: Rank;
 }
 
 export interface StreamOptions {
   readonly signal: AbortSignal;
-  /** Default: that of the node. */
-  readonly rank?: Rank;
 }
 
 export interface ReceivedBlock {
@@ -97,7 +93,6 @@ export interface BlockSource {
 export interface AccessNode {
   /** `host:port`: stable, the label of metrics and logs. */
   readonly name: string;
-  readonly health: NodeHealth;
   /** The worse of the node's health and that of this call. */
   healthOf(method: AccessMethod): NodeHealth;
   /** How long a call is expected to take; 0 while unknown. Absent: it does not matter. */

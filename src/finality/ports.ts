@@ -1,6 +1,8 @@
-import type { BlockSource } from '../access/index.js';
+import type { AccessNodes, BlockSource } from '../access/index.js';
 import type { FinalizedBlock, Identifier } from '../flow/index.js';
-import type { BlockJob } from '../jobqueue/index.js';
+import type { BlockJob, Notifiable } from '../jobqueue/index.js';
+import type { Logger } from '../observability/index.js';
+import type { Clock, Random } from '../runtime/index.js';
 
 export const BLOCK_STREAM = 'SubscribeBlocksFromStartHeight';
 export const BLOCK_CALL = 'GetBlockByHeight';
@@ -49,4 +51,35 @@ export interface ChainWindow {
   link(block: FinalizedBlock, blockSource: BlockSource): LinkedHeight;
   /** Forgets a block that was not handed out. A block that was is worked on until another one replaces it. */
   unlink(height: number): void;
+}
+
+/** What a block is known by. */
+export interface BlockLink {
+  readonly height: number;
+  readonly id: Identifier;
+  readonly parentId: Identifier;
+}
+
+/** What `FinalizedBlocks` and its parts take. */
+export interface ChainDependencies {
+  readonly nodes: AccessNodes;
+  readonly window: ChainWindow;
+  /** The block at the watermark; `undefined` on an empty store, whose first block has no parent to check. */
+  readonly latestBlock: () => BlockLink | undefined;
+  /** The last report of a head at this height, from any node, or from any but this one. */
+  readonly reportedHead: (height: number, besides?: string) => ReportedHead | undefined;
+  /** Notified whenever a height became available: wakes the consumer. */
+  readonly signal: Notifiable;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+  readonly metrics: FinalityMetrics;
+  /** For the `rewind` advice; without it, or where it has none at a height, the advice is one height below the watermark. */
+  readonly storedBlock?:
+    | ((
+        height: number,
+      ) => { readonly id: Identifier } | undefined | Promise<{ readonly id: Identifier } | undefined>)
+    | undefined;
+  /** Another block was handed out at this height, from a node that lied; this is the right one. */
+  readonly onReplaced: (block: FinalizedBlock, blockSource: BlockSource) => void;
 }

@@ -43,14 +43,11 @@ export function steppedChannel(steps: Steps): OpenChannel {
       if (steps.operation === 'commit') steps.take(`${subject}.received-during-write`);
     };
     return {
-      get generation() {
-        return channel.generation;
-      },
       unary: async (path, request, limits) => {
         const subject = subjectOf(path);
         steps.take(`${subject}.asked`);
         const answer = await channel.unary(path, request, limits);
-        received(subject);
+        if (answer instanceof Buffer) received(subject);
         return answer;
       },
       stream: (path, request, sink) => {
@@ -64,7 +61,6 @@ export function steppedChannel(steps: Steps): OpenChannel {
           onEnd: (status) => sink.onEnd(status),
         });
       },
-      reconnect: () => channel.reconnect(),
       close: () => channel.close(),
     };
   };

@@ -1,5 +1,4 @@
 import { status } from '@grpc/grpc-js';
-import { CallFailure } from '../../src/access/transport/channel/RpcChannel.js';
 import type { StreamCall, StreamSink } from '../../src/access/index.js';
 import type { CallStatus } from '../../src/access/transport/upstreamErrors.js';
 import type { Channel, ChannelOptions } from '../../src/access/transport/channel/RpcChannel.js';
@@ -102,7 +101,6 @@ const DEADLINE: CallStatus = { code: status.DEADLINE_EXCEEDED, details: 'Deadlin
 export class SimulatedChannel implements Channel {
   readonly #options: ChannelOptions;
   readonly #deps: ChannelDependencies;
-  generation: object = {};
   #isClosed = false;
 
   constructor(options: ChannelOptions, dependencies: ChannelDependencies) {
@@ -114,7 +112,7 @@ export class SimulatedChannel implements Channel {
     path: string,
     bytes: Buffer,
     { timeoutMs, signal }: { readonly timeoutMs: number; readonly signal?: AbortSignal | undefined },
-  ): Promise<Buffer> {
+  ): Promise<Buffer | CallStatus> {
     const { endpoint, observer, process, reader, worldClock } = this.#deps;
     const { method, request, encode } = reader.read(path, bytes);
     const ended = observer.onCall(endpoint.name, method, request);
@@ -139,7 +137,7 @@ export class SimulatedChannel implements Channel {
         act();
       };
       const fail = (callStatus: CallStatus): void =>
-        finish(status[callStatus.code], () => reject(new CallFailure(callStatus)));
+        finish(status[callStatus.code], () => resolve(callStatus));
       const onAbort = (): void => finish('ABORTED_BY_US', () => reject(abortReason(signal!)));
       const deadline = process.clock.setTimer(timeoutMs, () => fail(DEADLINE));
       const leave = endpoint.enter({ broken: fail, severed: () => undefined });
@@ -293,10 +291,6 @@ export class SimulatedChannel implements Channel {
       },
       cancel: () => finish(OK, true),
     };
-  }
-
-  reconnect(): void {
-    this.generation = {};
   }
 
   close(): void {

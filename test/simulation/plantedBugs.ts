@@ -530,8 +530,8 @@ const bugs: Readonly<
   },
   'storage/leveldb/ranges/LevelRangeBook.ts': {
     'a range of history is published before its last height is there': {
-      of: '        const isWhole = state.latestIndexedHeight === to;',
-      instead: '        const isWhole = state.latestIndexedHeight >= to - 1;',
+      of: '      const isWhole = state.latestIndexedHeight === to;',
+      instead: '      const isWhole = state.latestIndexedHeight >= to - 1;',
     },
     'coverage of history is written without the last blocks of its range': {
       of: "await queue.record('range', change, batch.blocks);",

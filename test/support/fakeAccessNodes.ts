@@ -4,6 +4,7 @@ import type {
   AccessMethod,
   AccessNode,
   AccessNodes,
+  BlockDigest,
   BlockHeader,
   NodeFault,
   NodeHealth,
@@ -11,7 +12,7 @@ import type {
   ReceivedEvidence,
   UpstreamErrorKind,
 } from '../../src/access/index.js';
-import type { BlockDigest, CallOptions } from '../../src/access/types.js';
+import type { CallOptions } from '../../src/access/types.js';
 import { toIdentifier } from '../../src/flow/index.js';
 import type { FinalizedBlock, Identifier } from '../../src/flow/index.js';
 import { abortReason } from '../../src/runtime/index.js';

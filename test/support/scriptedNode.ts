@@ -75,10 +75,6 @@ export class ScriptedNode implements PooledNode {
     this.#events = events;
   }
 
-  get health() {
-    return this.healthRecord.health;
-  }
-
   /** As after a call that could not reach it. */
   breakConnection(): void {
     this.#events.onOutage?.();

@@ -17,7 +17,6 @@ import type {
   AdmissionEnd,
   ForwardingAdmission,
   NodeMetadata,
-  NotAdmitted,
 } from '../transport/ports.js';
 import { kindOfStatus } from '../transport/upstreamErrors.js';
 
@@ -91,6 +90,7 @@ export class Forwarder {
   readonly #parts: Parts;
   /** By name: every node that was ever offered, that is, the configured ones. */
   readonly #nodes = new Map<string, ForwardingNode>();
+  #isClosed = false;
 
   constructor(options: { readonly maxMessageBytes: number; readonly userAgent: string }, parts: Parts) {
     const maxMessageBytes = Math.min(options.maxMessageBytes, MAX_ANSWER_BYTES);
@@ -105,27 +105,35 @@ export class Forwarder {
     sink: ForwarderSink,
     { signal, isRepeatable }: { readonly signal: AbortSignal; readonly isRepeatable: boolean },
   ): Promise<ForwardOutcome> {
+    const { metadataFor: metadataOf, metrics, nodes } = this.#parts;
+    const { isStream, path } = request;
+    const method = path.slice(path.lastIndexOf('/') + 1);
     let outcome: ForwardOutcome = 'unreachable';
-    for (const endpoint of this.#parts.nodes().slice(0, MAX_NODES)) {
-      const node = this.#nodes.get(endpoint.name) ?? new ForwardingNode(() => this.#open(endpoint));
-      this.#nodes.set(endpoint.name, node);
-      if (!(await node.reach(this.#parts.clock, signal))) continue;
-      if (signal.aborted) return 'ended';
-      const admission = await this.#admitted(endpoint, request, signal);
-      if (admission === 'aborted') return 'ended';
+    for (const endpoint of nodes().slice(0, MAX_NODES)) {
+      const { name } = endpoint;
+      const connection = await this.#reach(endpoint, signal);
+      if (connection === undefined) continue;
+      const admission = await this.#parts.admission
+        .admit(name, { method, isStream }, signal)
+        .catch((error: unknown) => {
+          if (!isAbort(error) && !signal.aborted) throw error;
+          return 'aborted' as const;
+        });
+      if (signal.aborted && typeof admission !== 'string') admission.over('other');
+      if (signal.aborted || admission === 'aborted') return 'ended';
       if (typeof admission === 'string') {
         if (admission !== 'gone') outcome = admission;
         continue;
       }
-      const { metadataFor: metadataOf, metrics } = this.#parts;
-      metrics.upstreamRequests.inc({ endpoint: endpoint.name, method: methodOf(request) });
-      const sent = metadataOf?.(endpoint.name) ?? {};
-      const sending = node.send({ ...request, sent, admission }, sink, signal);
+      metrics.upstreamRequests.inc({ endpoint: name, method });
+      const sent = metadataOf?.(name) ?? {};
       // It fails where the channel was closed while the call waited to be admitted.
-      const end = await sending.catch((error: unknown) => {
-        admission.over('other');
-        throw error;
-      });
+      const end = await send(connection, request, { admission, sent, sink, signal }).catch(
+        (error: unknown) => {
+          admission.over('other');
+          throw error;
+        },
+      );
       if (end === 'ended') return 'ended';
       if (!isRepeatable) return 'lost';
     }
@@ -134,55 +142,31 @@ export class Forwarder {
 
   /** Ends the calls under way with UNAVAILABLE and takes no more. */
   close(): void {
-    for (const node of this.#nodes.values()) node.close();
-  }
-
-  async #admitted(
-    { name }: Endpoint,
-    request: ForwardedRequest,
-    signal: AbortSignal,
-  ): Promise<Admission | NotAdmitted | 'aborted'> {
-    try {
-      const call = { method: methodOf(request), isStream: request.isStream };
-      const admission = await this.#parts.admission.admit(name, call, signal);
-      if (!signal.aborted) return admission;
-      if (typeof admission !== 'string') admission.over('other');
-      return 'aborted';
-    } catch (error) {
-      if (isAbort(error) || signal.aborted) return 'aborted';
-      throw error;
-    }
-  }
-}
-
-/** One node: its connection, and the calls on it. */
-class ForwardingNode {
-  readonly #open: () => Connection;
-  #connection: Connection | undefined;
-  /** Set while callers wait for the connection. */
-  #reaching: Promise<boolean> | undefined;
-  #closed = false;
-
-  constructor(open: () => Connection) {
-    this.#open = open;
+    this.#isClosed = true;
+    for (const { connection } of this.#nodes.values()) connection.client.close();
   }
 
   /**
-   * True when a call may be sent now, false when the node cannot be connected to, or the signal aborts. Sends nothing. All
-   * callers wait for the same connection, and leave as soon as theirs do.
+   * The connection to a node, once a call may be sent on it; `undefined` when there is none, or the signal aborts. Sends
+   * nothing. All callers wait for the same connection, and leave as soon as theirs do.
    */
-  async reach(clock: Clock, signal: AbortSignal): Promise<boolean> {
-    this.#reaching ??= this.#reach(clock).finally(() => (this.#reaching = undefined));
-    return orAborted(this.#reaching, signal).catch((error: unknown) => {
+  async #reach(endpoint: Endpoint, signal: AbortSignal): Promise<Connection | undefined> {
+    if (this.#isClosed) return undefined;
+    const known = this.#nodes.get(endpoint.name);
+    const node = known ?? { connection: this.#open(endpoint), reaching: undefined };
+    this.#nodes.set(endpoint.name, node);
+    node.reaching ??= this.#whenReady(node.connection).finally(() => (node.reaching = undefined));
+    const isReady = await orAborted(node.reaching, signal).catch((error: unknown) => {
       if (!signal.aborted) throw error;
       return false;
     });
+    return isReady ? node.connection : undefined;
   }
 
-  async #reach(clock: Clock): Promise<boolean> {
-    const deadline = clock.now() + CONNECT_TIMEOUT_MS;
-    while (!this.#closed) {
-      const { channel } = (this.#connection ??= this.#open());
+  /** False when the node cannot be connected to. */
+  async #whenReady({ channel }: Connection): Promise<boolean> {
+    const deadline = this.#parts.clock.now() + CONNECT_TIMEOUT_MS;
+    while (!this.#isClosed) {
       const state = channel.getConnectivityState(true);
       if (state === connectivityState.READY) return true;
       if (state === connectivityState.TRANSIENT_FAILURE || state === connectivityState.SHUTDOWN) return false;
@@ -193,77 +177,86 @@ class ForwardingNode {
     }
     return false;
   }
+}
 
-  /**
-   * Sends a call that was admitted, as bytes, and reports its end to the admission. `sent`: our own metadata. `lost`: the
-   * connection broke or was never made, and there was no response; then the sink has had no end.
-   */
-  send(
-    request: ForwardedRequest & { readonly sent: NodeMetadata; readonly admission: Admission },
-    sink: ForwarderSink,
-    signal: AbortSignal,
-  ): Promise<'ended' | 'lost'> {
-    const { admission, deadlineMs, isStream, path, sent } = request;
-    const connection = (this.#connection ??= this.#open());
-    return new Promise((resolve) => {
-      const call = connection.channel.createCall(path, deadlineMs, null, null, null);
-      let isAnswered = false;
-      let isOver = false;
-      const over = (end: AdmissionEnd): void => {
-        isOver = true;
-        leave?.();
-        signal.removeEventListener('abort', cancel);
-        admission.over(end);
-      };
-      const end = (callStatus: ForwardedStatus): void => {
+interface ForwardingNode {
+  readonly connection: Connection;
+  /** Set while callers wait for the connection. */
+  reaching: Promise<boolean> | undefined;
+}
+
+/**
+ * Sends a call that was admitted, as bytes, and reports its end to the admission. `sent`: our own metadata. `lost`: the
+ * connection broke, and there was no response; then the sink has had no end.
+ */
+function send(
+  connection: Connection,
+  { deadlineMs, isStream, message: question, metadata: ofCaller, path }: ForwardedRequest,
+  {
+    admission,
+    sent,
+    sink,
+    signal,
+  }: {
+    readonly admission: Admission;
+    readonly sent: NodeMetadata;
+    readonly sink: ForwarderSink;
+    readonly signal: AbortSignal;
+  },
+): Promise<'ended' | 'lost'> {
+  return new Promise((resolve) => {
+    const call = connection.channel.createCall(path, deadlineMs, null, null, null);
+    let isAnswered = false;
+    let isOver = false;
+    const over = (end: AdmissionEnd): void => {
+      isOver = true;
+      leave?.();
+      signal.removeEventListener('abort', cancel);
+      admission.over(end);
+    };
+    const end = (callStatus: ForwardedStatus): void => {
+      if (isOver) return;
+      over(endOf(callStatus));
+      // A server that answers sends headers.
+      const isSilent = !isAnswered && Object.keys(callStatus.metadata.getMap()).length === 0;
+      const isLost = isSilent && CUT_OFF.has(callStatus.code);
+      if (!isLost) sink.onEnd(callStatus);
+      resolve(isLost ? 'lost' : 'ended');
+    };
+    const cancel = (): void => {
+      if (isOver) return;
+      over('other');
+      resolve('ended');
+      // After too many cancellations, a call with a deadline is left to run out instead: see `mayCancel`.
+      if (connection.mayCancel() || isStream)
+        call.cancelWithStatus(status.CANCELLED, 'cancelled by the client');
+    };
+    const makeWay = (why: ForwardedStatus): void => {
+      end(why);
+      call.cancelWithStatus(status.CANCELLED, 'the stream had to make way');
+    };
+    admission.onMakeWay(() => makeWay(MADE_WAY));
+    const leave = isStream ? connection.streams(() => makeWay(SHUTTING_DOWN)) : undefined;
+    call.start(metadataFor(sent, ofCaller.clone()), {
+      onReceiveMetadata: (metadata) => {
         if (isOver) return;
-        over(endOf(callStatus));
-        // A server that answers sends headers.
-        const isSilent = !isAnswered && Object.keys(callStatus.metadata.getMap()).length === 0;
-        const isLost = isSilent && CUT_OFF.has(callStatus.code);
-        if (!isLost) sink.onEnd(callStatus);
-        resolve(isLost ? 'lost' : 'ended');
-      };
-      const cancel = (): void => {
+        isAnswered = true;
+        sink.onMetadata(withoutSentValues(metadata, sent));
+      },
+      onReceiveMessage: (message: Buffer) => {
         if (isOver) return;
-        over('other');
-        resolve('ended');
-        // After too many cancellations, a call with a deadline is left to run out instead: see `mayCancel`.
-        if (connection.mayCancel() || isStream)
-          call.cancelWithStatus(status.CANCELLED, 'cancelled by the client');
-      };
-      const makeWay = (why: ForwardedStatus): void => {
-        end(why);
-        call.cancelWithStatus(status.CANCELLED, 'the stream had to make way');
-      };
-      admission.onMakeWay(() => makeWay(MADE_WAY));
-      const leave = isStream ? connection.streams(() => makeWay(SHUTTING_DOWN)) : undefined;
-      call.start(metadataFor(sent, request.metadata.clone()), {
-        onReceiveMetadata: (metadata) => {
-          if (isOver) return;
-          isAnswered = true;
-          sink.onMetadata(withoutSentValues(metadata, sent));
-        },
-        onReceiveMessage: (message: Buffer) => {
-          if (isOver) return;
-          isAnswered = true;
-          maskValues(message, sent);
-          sink.onMessage(message);
-        },
-        onReceiveStatus: (callStatus) => end(statusFor(callStatus, sent)),
-      });
-      call.sendMessageWithContext({}, request.message);
-      call.halfClose();
-      signal.addEventListener('abort', cancel, { once: true });
-      if (signal.aborted) cancel();
-      else sink.onCall({ read: () => call.startRead(), cancel });
+        isAnswered = true;
+        maskValues(message, sent);
+        sink.onMessage(message);
+      },
+      onReceiveStatus: (callStatus) => end(statusFor(callStatus, sent)),
     });
-  }
-
-  close(): void {
-    this.#closed = true;
-    this.#connection?.client.close();
-  }
+    call.sendMessageWithContext({}, question);
+    call.halfClose();
+    signal.addEventListener('abort', cancel, { once: true });
+    if (signal.aborted) cancel();
+    else sink.onCall({ read: () => call.startRead(), cancel });
+  });
 }
 
 /**
@@ -279,11 +272,6 @@ function statusFor({ code, details, metadata }: ForwardedStatus, sent: NodeMetad
 function endOf({ code, details }: ForwardedStatus): AdmissionEnd {
   if (code === status.OK) return 'answered';
   return kindOfStatus({ code, details }) === 'rate_limited' ? 'rate_limited' : 'other';
-}
-
-/** The method of a path. */
-function methodOf({ path }: ForwardedRequest): string {
-  return path.slice(path.lastIndexOf('/') + 1);
 }
 
 const SHUTTING_DOWN: ForwardedStatus = {

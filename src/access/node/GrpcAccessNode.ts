@@ -59,7 +59,7 @@ export interface PooledNode extends AccessNode, Candidate {
   close(): void;
 }
 
-/** The calls of one node as the rooms above make them, all at one rank unless a call names a lower one. */
+/** The calls of one node as the rooms above make them, all at one rank. */
 class NodeCalls implements AccessNode {
   readonly name: string;
   readonly healthRecord: NodeHealthRecord;
@@ -73,10 +73,6 @@ class NodeCalls implements AccessNode {
     this.#client = client;
     this.#proveBlock = proveBlock;
     this.#rank = rank;
-  }
-
-  get health(): NodeHealth {
-    return this.healthRecord.health;
   }
 
   healthOf(method: AccessMethod): NodeHealth {
@@ -191,16 +187,12 @@ class NodeCalls implements AccessNode {
     return undefined;
   }
 
-  #ask<T>(method: UnaryMethod, request: Buffer, decode: Decode<T>, options: CallOptions = {}): Promise<T> {
-    return this.#client.unary(method, request, decode, { ...options, rank: this.#lower(options.rank) });
+  #ask<T>(method: UnaryMethod, request: Buffer, decode: Decode<T>, options?: CallOptions): Promise<T> {
+    return this.#client.unary(method, request, decode, this.#rank, options);
   }
 
-  #follow<T>(question: StreamQuestion<T>, { signal, rank }: StreamOptions): AsyncIterable<T> {
-    return this.#client.stream(question, signal, this.#lower(rank));
-  }
-
-  #lower(rank: Rank = this.#rank): Rank {
-    return this.#rank === 'history' ? 'history' : rank;
+  #follow<T>(question: StreamQuestion<T>, { signal }: StreamOptions): AsyncIterable<T> {
+    return this.#client.stream(question, signal, this.#rank);
   }
 }
 

@@ -1,13 +1,11 @@
 import type { Identifier } from '../../flow/index.js';
 import type { Logger } from '../../observability/index.js';
 import { OperatorError } from '../../runtime/index.js';
-import type { Clock, Random } from '../../runtime/index.js';
+import type { Random } from '../../runtime/index.js';
 import { parseEndpoint } from '../transport/endpoint.js';
 import type { Endpoint } from '../transport/endpoint.js';
-import type { OpenChannel } from '../transport/channel/RpcChannel.js';
-import { ChainCheck } from './handshake/ChainCheck.js';
-import { NodeHandshake } from './handshake/NodeHandshake.js';
-import type { StartWaits } from './handshake/NodeHandshake.js';
+import type { RpcClientDependencies, RpcClientOptions } from '../transport/RpcClient.js';
+import { NodeHandshake } from './NodeHandshake.js';
 import type { Expectation } from './identity/nodeIdentity.js';
 import type { NodeTrouble } from '../selection/NodeTroubles.js';
 import { inOrderOfAsking } from '../selection/NodeHealthRecord.js';
@@ -23,7 +21,10 @@ import type { OpenNode, ServedHeights } from './NodePool.js';
 import type { SporkTable } from './sporks/sporkTable.js';
 import type { AccessMethod, AccessNode, AccessNodes, NodeFault } from '../types.js';
 
-export interface AccessNetworkOptions {
+export interface AccessNetworkOptions extends Pick<
+  RpcClientOptions,
+  'maxMessageBytes' | 'ratePerSecond' | 'timeoutMs' | 'userAgent'
+> {
   /** Historic nodes may be among them. None: the peers stand in for them. */
   readonly accessNodes: readonly string[];
   /** The nodes asked for execution data. Default: the access nodes. */
@@ -34,31 +35,22 @@ export interface AccessNetworkOptions {
   readonly sporks: SporkTable;
   /** The root of a spork that is not in the table. */
   readonly sporkRoot?: number | undefined;
-  /** Unary calls per second, per node and method; 0 = no limit. Historic nodes are limited to 80 in any case. */
-  readonly ratePerSecond: number;
-  readonly maxMessageBytes: number;
-  /** Default deadline of a unary call. */
-  readonly timeoutMs: number;
-  readonly userAgent: string;
   /** Whether blocks are proven, and those of which chain. Default: they are taken on the nodes' word. */
   readonly proof?: { readonly mode: ProofMode; readonly chainId: string } | undefined;
 }
 
-export interface AccessNetworkDependencies {
-  readonly clock: Clock;
+export interface AccessNetworkDependencies extends Pick<
+  RpcClientDependencies,
+  'clock' | 'metrics' | 'openChannel' | 'sharers'
+> {
   readonly random: Random;
   readonly logger: Logger;
-  readonly metrics: AccessMetrics;
   /** What the nodes must agree with. Read at every handshake: the store's sporks and watermark change. */
   readonly expectation: () => Expectation;
-  /** Processes that share `ratePerSecond` now, this one included. Default: it alone. */
-  readonly sharers?: (() => number) | undefined;
   /** What calls to a node carry. Default: nothing. */
   readonly credentialsFor?: ((endpoint: Endpoint, isPeer: boolean) => CallCredentials) | undefined;
   /** Opens a node. Default: over gRPC. */
   readonly openNode?: OpenNode | undefined;
-  /** Opens the channel to a node. Default: over gRPC. */
-  readonly openChannel?: OpenChannel | undefined;
 }
 
 /**
@@ -89,9 +81,9 @@ export class AccessNetwork implements AccessNodes {
   /** Knows which heights the nodes have. */
   readonly heights: ServedHeights;
   /** Knows whether the nodes are of the stored chain: if every one that answers is not, `live` is empty. */
-  readonly chain: ChainCheck;
-  /** What a start waits for. */
-  readonly waits: StartWaits;
+  readonly chain: Pick<NodeHandshake, 'chainReplaced' | 'headBelow'>;
+  /** The waits of a start for the handshakes, which must be running. */
+  readonly waits: Pick<NodeHandshake, 'whenIdentified' | 'whenAllAsked' | 'whenSporkTold' | 'whenRootTold'>;
   readonly #logger: Logger;
   readonly #metrics: Pick<AccessMetrics, 'endpointLies' | 'invalidBlocks'>;
   readonly #proofs: BlockProofs | undefined;
@@ -126,9 +118,8 @@ export class AccessNetwork implements AccessNodes {
     });
     const pool = this.#pool;
     this.heights = pool;
-    this.chain = new ChainCheck(pool, dependencies);
-    this.#handshake = new NodeHandshake({ ...dependencies, pool, check: this.chain });
-    this.waits = this.#handshake;
+    this.#handshake = new NodeHandshake(pool, dependencies);
+    this.waits = this.chain = this.#handshake;
     for (const { endpoint, roles } of nodes) pool.add(endpoint, 'configured', roles);
   }
 

@@ -123,7 +123,7 @@ export function nodeState(member: PoolMember) {
   const { node, origin, roles, identity, range, foreign, trouble } = member;
   return {
     endpoint: node.name,
-    state: node.health,
+    state: node.healthRecord.health,
     /** `peer`: an indexer that feeds us, and nothing else. */
     origin: isHeard(member) ? origin : ('peer' as const),
     executionData: roles.executionData,

@@ -36,8 +36,8 @@ interface Parts {
   readonly call: UnaryMethod;
   /** The pause between two unsuccessful attempts. */
   readonly pauses: { readonly minMs: number; readonly maxMs: number };
-  /** Where failed calls are reported. */
-  readonly nodes: Pick<AccessNodes, 'report'>;
+  /** Where it is reported whether calls work. */
+  readonly nodes: Pick<AccessNodes, 'report' | 'succeeded'>;
   readonly clock: Clock;
   readonly random: Random;
   /** Single calls are used from now on; `reason`: how the last stream failed. */
@@ -184,8 +184,11 @@ export class NodeChooser {
     this.#attempts.succeeded();
   }
 
-  /** A stream works. */
-  streams({ node }: Way): void {
+  /** The call works at this node. */
+  works(way: Way): void {
+    const { node, method } = way;
+    this.#parts.nodes.succeeded(node, method);
+    if (!this.isStream(way)) return;
     this.#streams.succeeded();
     this.#lastFailure = undefined;
     if (!this.#isLeft) return;

@@ -72,23 +72,24 @@ export async function surveyNode(options: Options, dependencies: { readonly cloc
     },
   );
   const calls: CallSurvey[] = [];
-  const note = (
+  /** `quiet`: what to say of an answer that is none. */
+  const ask = async <T>(
     method: AccessMethod,
-    outcome: CallSurvey['outcome'],
-    said: string | undefined,
-    beganAtMs: number,
-  ): void => {
-    calls.push({ method, outcome, said, tookMs: clock.monotonic() - beganAtMs });
-  };
-  const ask = async <T>(method: AccessMethod, answer: () => Promise<T>): Promise<T | undefined> => {
+    answer: () => Promise<T>,
+    quiet: (given: T) => string | undefined = () => undefined,
+  ): Promise<T | undefined> => {
     const beganAtMs = clock.monotonic();
+    const note = (outcome: CallSurvey['outcome'], said: string | undefined): void => {
+      calls.push({ method, outcome, said, tookMs: clock.monotonic() - beganAtMs });
+    };
     try {
       const given = await answer();
-      note(method, 'served', undefined, beganAtMs);
+      const said = quiet(given);
+      note(said === undefined ? 'served' : 'quiet', said);
       return given;
     } catch (error) {
       if (!(error instanceof UpstreamError)) throw error;
-      note(method, error.kind, error.message, beganAtMs);
+      note(error.kind, error.message);
       return undefined;
     }
   };
@@ -97,20 +98,16 @@ export async function surveyNode(options: Options, dependencies: { readonly cloc
     method: AccessMethod,
     open: (signal: AbortSignal) => AsyncIterable<unknown>,
   ): Promise<void> => {
-    const beganAtMs = clock.monotonic();
     const { signal } = new AbortController();
     const messages = new StreamReader({ open, signal, clock, limitMs: timeoutMs });
-    try {
-      const read = await messages.read();
-      if (read === 'silent') note(method, 'quiet', 'it sent nothing in time', beganAtMs);
-      else if (read.done === true) note(method, 'quiet', 'the node ended the stream', beganAtMs);
-      else note(method, 'served', undefined, beganAtMs);
-    } catch (error) {
-      if (!(error instanceof UpstreamError)) throw error;
-      note(method, error.kind, error.message, beganAtMs);
-    } finally {
-      messages.cancel();
-    }
+    await ask(
+      method,
+      () => messages.read(),
+      (read) => {
+        if (read === 'silent') return 'it sent nothing in time';
+        return read.done === true ? 'the node ended the stream' : undefined;
+      },
+    ).finally(() => messages.cancel());
   };
   const blockWithCollections = async (head: number): Promise<FinalizedBlock | undefined> => {
     for (let height = head; height > head - BLOCKS_LOOKED_AT && height >= 0; height -= 1) {

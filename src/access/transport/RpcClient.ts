@@ -2,7 +2,7 @@ import { status } from '@grpc/grpc-js';
 import { WireError } from '../../flow/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { abortReason, asError } from '../../runtime/index.js';
-import { CallFailure, RpcChannel } from './channel/RpcChannel.js';
+import { RpcChannel } from './channel/RpcChannel.js';
 import { proxyFor, wordsOf } from './channel/proxy.js';
 import type { Channel, ChannelOptions, OpenChannel, StreamCall, StreamSink } from './channel/RpcChannel.js';
 import type { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
@@ -42,7 +42,7 @@ const MAX_WAITING_FORWARDED_CALLS = 256;
 const UNSUPPORTED_MS = 300_000;
 
 export interface RpcClientOptions extends ChannelOptions {
-  /** Unary calls per second and method; 0 = no limit. */
+  /** Unary calls per second, per node and method; 0 = no limit. */
   readonly ratePerSecond: number;
   /** Default deadline of a unary call, counted from when it is sent. */
   readonly timeoutMs: number;
@@ -50,7 +50,7 @@ export interface RpcClientOptions extends ChannelOptions {
 
 export interface RpcClientDependencies {
   readonly clock: Clock;
-  /** See `MethodLimiter`. */
+  /** Processes that share `ratePerSecond` now, this one included. Default: it alone. */
   readonly sharers?: (() => number) | undefined;
   /** The node is an indexer, which is asked for its blocks with their proofs. Default: it is a node. */
   readonly isProvable?: boolean | undefined;
@@ -89,12 +89,12 @@ export class RpcClient {
   readonly #metrics: AccessMetrics;
   readonly #events: NodeEvents;
   readonly #openChannel: () => Channel;
-  readonly #shared: Channel;
+  #shared: Channel;
   /** Methods whose latest calls lost their connection, perhaps because a proxy breaks it over them. */
   readonly #breaking = new Map<UnaryMethod, { breaks: number; channel?: Channel }>();
-  /** Consecutive missed deadlines on the present connection. */
+  /** Consecutive missed deadlines on the shared channel. */
   #missedDeadlines = 0;
-  /** Consecutive new connections on which nothing was answered either. */
+  /** Consecutive new channels on which nothing was answered either. */
   #reconnects = 0;
   #isClosed = false;
   /** Also of methods that we do not call ourselves. Bounded: the forwarded methods are a fixed list. */
@@ -157,7 +157,8 @@ export class RpcClient {
     method: UnaryMethod,
     request: Buffer,
     decode: Decode<T>,
-    { signal, timeoutMs = this.#options.timeoutMs, rank = 'live' }: CallOptions,
+    rank: Rank,
+    { signal, timeoutMs = this.#options.timeoutMs }: CallOptions = {},
   ): Promise<T> {
     const limiter = this.#limiter(method);
     if (limiter.isFull(rank)) {
@@ -168,16 +169,16 @@ export class RpcClient {
 
     this.#metrics.upstreamRequests.inc({ endpoint: this.name, method });
     const channel = this.#breaking.get(method)?.channel ?? this.#shared;
-    const { generation } = channel;
     const startedMs = this.#dependencies.clock.monotonic();
     this.#calls += 1;
     try {
       const message = await channel.unary(this.#pathOf(method), request, { timeoutMs, signal });
+      if ('code' in message) throw this.#ofStatus(message, method);
       const elapsedMs = this.#dependencies.clock.monotonic() - startedMs;
       this.#metrics.upstreamLatency.observe({ endpoint: this.name, method }, elapsedMs / 1_000);
       this.healthRecord.answeredIn(elapsedMs);
       if (limiter.succeeded(permit)) this.healthRecord.succeeded(method);
-      this.#answered(method, generation);
+      this.#answered(method, channel);
       return decode(message);
     } catch (error) {
       const failure = this.#typed(error, method);
@@ -188,9 +189,9 @@ export class RpcClient {
           if (limiter.refusesEverything) this.healthRecord.report('failing', failure.message, method);
         }
         // Any other error was sent by the node itself, so its channel works.
-        if (failure.kind === 'deadline') this.#missedDeadline(generation);
+        if (failure.kind === 'deadline') this.#missedDeadline(channel);
         else if (failure.kind === 'unavailable') this.#lost(method);
-        else this.#answered(method, generation);
+        else this.#answered(method, channel);
         this.#count(failure);
       }
       throw failure;
@@ -203,7 +204,7 @@ export class RpcClient {
   stream<T>(question: StreamQuestion<T>, signal: AbortSignal, rank: Rank): AsyncIterable<T> {
     const { method } = question;
     // Fails at once: otherwise this would look like a stream that the node ended.
-    if (rank === 'history' && this.#scarcity.scarceForHistory)
+    if (rank === 'history' && this.#scarcity.isScarce('history'))
       return failing(
         this.#error('rate_limited', method, 'the node grants few streams, and history makes way'),
       );
@@ -239,7 +240,7 @@ export class RpcClient {
   }
 
   #admitStream(): Admission | 'busy' {
-    if (this.#scarcity.scarce) return 'busy';
+    if (this.#scarcity.isScarce('spare')) return 'busy';
     let makeWay = (): void => undefined;
     const leave = this.#scarcity.yielding(() => makeWay());
     return { over: () => leave(), onMakeWay: (end) => (makeWay = end) };
@@ -260,11 +261,11 @@ export class RpcClient {
     }
   }
 
-  /** The node answered a call that was sent on a connection of this generation: its method shares it again. */
-  #answered(method: UnaryMethod, generation: object): void {
+  /** The node answered a call on this channel: its method shares the common one again. */
+  #answered(method: UnaryMethod, channel: Channel): void {
     this.#breaking.get(method)?.channel?.close();
     this.#breaking.delete(method);
-    if (generation !== this.#shared.generation) return;
+    if (channel !== this.#shared) return;
     this.#missedDeadlines = 0;
     this.#reconnects = 0;
   }
@@ -278,13 +279,15 @@ export class RpcClient {
     if (breaking.breaks >= BREAKS_BEFORE_APART) breaking.channel ??= this.#openChannel();
   }
 
-  /** A call got no answer in time. A call on an older connection says nothing about the present one. */
-  #missedDeadline(generation: object): void {
-    if (generation !== this.#shared.generation) return;
+  /** A call got no answer in time. A call on another channel says nothing about the shared one. */
+  #missedDeadline(channel: Channel): void {
+    if (this.#isClosed || channel !== this.#shared) return;
     this.#missedDeadlines += 1;
     if (this.#missedDeadlines < DEADLINES_BEFORE_RECONNECT) return;
     this.#missedDeadlines = 0;
-    this.#shared.reconnect();
+    // It may look alive and no longer send calls (grpc/grpc-node#3019, #2785). Those under way stay on it.
+    this.#shared.close();
+    this.#shared = this.#openChannel();
     this.#reconnects += 1;
     this.#events.onOutage?.();
     if (this.#reconnects === 1) this.#events.onReconnect?.();
@@ -308,8 +311,7 @@ export class RpcClient {
 
   /** False while streams are scarce and the method's data can be polled. */
   #grants(method: AccessMethod, rank: Rank): boolean {
-    const { scarce, scarceForHistory } = this.#scarcity;
-    return !POLLABLE.has(method) || !(rank === 'history' ? scarceForHistory : scarce);
+    return !POLLABLE.has(method) || !this.#scarcity.isScarce(rank === 'history' ? rank : 'spare');
   }
 
   #source<T>(question: StreamQuestion<T>, rank: StreamRank): StreamSource<T> {
@@ -350,9 +352,8 @@ export class RpcClient {
     return this.#dependencies.clock.monotonic() >= (this.#unsupportedUntilMs.get(method) ?? -Infinity);
   }
 
-  /** The error for the caller: statuses and malformed bytes become typed; bugs and aborts stay unchanged. */
+  /** The error for the caller: what cannot be decoded or taken becomes typed; the rest stays as it is. */
   #typed(error: unknown, method: AccessMethod): Error {
-    if (error instanceof CallFailure) return this.#ofStatus(error.status, method);
     if (error instanceof ForgedBlockError) {
       const { message, reason } = error;
       this.#metrics.invalidBlocks.inc({ endpoint: this.name, reason });

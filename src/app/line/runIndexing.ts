@@ -170,7 +170,7 @@ function openProver(
     { named: namedBlocks(proof.checkpoint, sporks), isProving: proof.mode !== 'off' },
     {
       ...common,
-      nodes: network,
+      nodes: network.history,
       thread: certificates,
       keep: store.keepProven && ((height) => store.keepProven?.(height) ?? Promise.resolve()),
       head: () => window.target(),
@@ -218,7 +218,7 @@ export async function runIndexing(config: DaemonConfig, parts: IndexingParts, on
   untilStopped('handshakes', network.run(signal));
   lifecycle.supervise(listener.run(signal));
   const heads = { source: () => listener.source(), onHead: listener.tell.bind(listener) };
-  lifecycle.supervise(followWitnesses({ nodes: network, clock: parts.clock, ...heads }, signal));
+  lifecycle.supervise(followWitnesses({ nodes: network.history, clock: parts.clock, ...heads }, signal));
   const identified = network.waits.whenIdentified(signal);
   if (parts.prover !== undefined)
     untilStopped('proofs of finality', proveFinality(parts, parts.prover, identified));

@@ -1,24 +1,22 @@
-import type { AccessNodes, NodeTroubles, UpstreamError } from '../../access/index.js';
-import type { Clock, Pause } from '../../runtime/index.js';
+import type { NodeTroubles, UpstreamError } from '../../access/index.js';
+import type { Pause } from '../../runtime/index.js';
 import { askForBlock } from '../forks/askForBlock.js';
-import type { BlockLink } from '../forks/LinkedBlocks.js';
 import { BLOCK_CALL } from '../ports.js';
+import type { BlockLink, ChainDependencies } from '../ports.js';
 
 /** After this many rounds in which no node has the block, the range begins without it: the nodes' history may begin here. */
 const ROUNDS_BEFORE_ABSENT = 3;
 const ROUND_EVERY_MS = 1_000;
 
-interface Parts {
+type Parts = Pick<ChainDependencies, 'nodes' | 'clock'> & {
   readonly height: number;
   /** The block above the range is indexed, and refutes a chain that is none of ours. */
   readonly isEndKnown: boolean;
-  readonly nodes: AccessNodes;
   /** Why nodes do not answer. */
   readonly troubles: NodeTroubles;
   /** Between two rounds. */
   readonly pause: Pause;
-  readonly clock: Clock;
-}
+};
 
 /**
  * The block below a range, if the index does not have it: without it, nothing would show that the first block of the

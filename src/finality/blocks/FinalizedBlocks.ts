@@ -1,8 +1,6 @@
 import { faultOf, isExpectedEnd, NodeChooser, StreamReader, UpstreamError } from '../../access/index.js';
 import type {
   AccessNode,
-  AccessNodes,
-  BlockSource,
   NodeFault,
   NodeTrouble,
   ReceivedBlock,
@@ -14,18 +12,16 @@ import type { FinalizedBlock } from '../../flow/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
 import type { BlockJob, Jobs, Notifiable } from '../../jobqueue/index.js';
 import { EdgeLog } from '../../observability/index.js';
-import type { Logger } from '../../observability/index.js';
 import { Pause, runTogether } from '../../runtime/index.js';
-import type { Clock, Random } from '../../runtime/index.js';
 import { askForBlock, serves } from '../forks/askForBlock.js';
 import type { Answer } from '../forks/askForBlock.js';
 import { ForkResolver } from '../forks/ForkResolver.js';
-import type { ChainTrouble, StoredBlockReader } from '../forks/ForkResolver.js';
+import type { ChainTrouble } from '../forks/ForkResolver.js';
 import { LinkedBlocks } from '../forks/LinkedBlocks.js';
-import type { BlockLink, RootParent } from '../forks/LinkedBlocks.js';
+import type { RootParent } from '../forks/LinkedBlocks.js';
 import { TipCheck } from '../forks/TipCheck.js';
 import { BLOCK_CALL, BLOCK_STREAM } from '../ports.js';
-import type { ChainWindow, FinalityMetrics, ReportedHead } from '../ports.js';
+import type { ChainDependencies, ChainWindow } from '../ports.js';
 import { BlockBelow } from './BlockBelow.js';
 
 export interface FinalizedBlocksOptions {
@@ -42,25 +38,6 @@ export interface FinalizedBlocksOptions {
   /** Delay before a failed source is replaced. */
   readonly backoffMinMs: number;
   readonly backoffMaxMs: number;
-}
-
-export interface FinalizedBlocksDependencies {
-  readonly nodes: AccessNodes;
-  readonly window: ChainWindow;
-  /** The block at the watermark; `undefined` on an empty store. */
-  readonly latestBlock: () => BlockLink | undefined;
-  /** The last report of a head at this height, from any node, or from any but this one. */
-  readonly reportedHead: (height: number, besides?: string) => ReportedHead | undefined;
-  /** Notified whenever a height became available: wakes the consumer. */
-  readonly signal: Notifiable;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly logger: Logger;
-  readonly metrics: FinalityMetrics;
-  /** For the `rewind` advice; without it the advice is one height below the watermark. */
-  readonly storedBlock?: StoredBlockReader;
-  /** Another block was handed out at this height, from a node that lied; this is the right one. */
-  readonly onReplaced: (block: FinalizedBlock, blockSource: BlockSource) => void;
 }
 
 /** Within this distance of the head a block is handed out before its child is known. */
@@ -134,7 +111,7 @@ type ReadEnding =
  * range also the two neighbours (`asksFor`), the upper one within the window.
  */
 export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiable {
-  readonly #deps: FinalizedBlocksDependencies;
+  readonly #deps: ChainDependencies;
   readonly #linked: LinkedBlocks;
   readonly #resolver: ForkResolver;
   readonly #tipCheck: TipCheck;
@@ -155,9 +132,9 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   /** Consecutive checks in which no node served the next height. */
   #unservedLooks = 0;
 
-  constructor(options: FinalizedBlocksOptions, dependencies: FinalizedBlocksDependencies) {
+  constructor(options: FinalizedBlocksOptions, dependencies: ChainDependencies) {
     const { asksFor, sporkRoots = [] } = options;
-    const { window, nodes, clock, random, logger, storedBlock } = dependencies;
+    const { window, nodes, clock, random, logger } = dependencies;
     this.#window = window;
     // A spork in the table has started.
     const begun = sporkRoots.map(({ rootHeight }) => rootHeight + TIP_HEIGHTS);
@@ -182,16 +159,12 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     });
     this.#chooser = chooser;
     this.#resolver = new ForkResolver({
+      ...dependencies,
       firstHeight: options.firstHeight ?? height + 1,
       hasSporks: sporkRoots.length > 0,
-      nodes,
       latestBlock,
-      clock,
-      logger,
       chooser,
-      storedBlock,
       linked: this.#linked,
-      metrics: dependencies.metrics,
     });
     if (asksFor?.below === true) {
       const { troubles } = chooser;
@@ -199,9 +172,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
       this.#below = new BlockBelow({ height, isEndKnown, nodes, troubles, pause: this.#pause, clock });
     }
     this.#tipCheck = new TipCheck({
-      nodes,
-      clock,
-      reportedHead: dependencies.reportedHead,
+      ...dependencies,
       isLast: ({ height, id }) => this.#linked.next === height + 1 && this.blockAt(height)?.id === id,
       onTrue: () => dependencies.signal.notify(),
       onFalse: (lie) => this.#takeBack(lie),
@@ -389,7 +360,9 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
         if (!this.#linked.links(block)) return { kind: 'mismatch', block };
         delivered += 1;
         this.#append({ node, method, block });
-        this.#confirm(way, delivered);
+        // A single answer shows that the call works, and so does a stream that continues.
+        if (delivered === (this.#chooser.isStream(way) ? BLOCKS_BEFORE_CONFIRMED : 1))
+          this.#chooser.works(way);
 
         pausedMs = 0;
         if (!this.#hasRoom()) {
@@ -428,14 +401,6 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     if (node.healthOf(method) !== 'set_aside') return false;
     const [best] = this.#deps.nodes.forHeight(this.#linked.next, method);
     return best !== undefined && best.healthOf(method) !== 'set_aside';
-  }
-
-  /** A single answer shows that the call works, and so does a stream that continues. */
-  #confirm(way: Way, delivered: number): void {
-    const streams = this.#chooser.isStream(way);
-    if (delivered !== (streams ? BLOCKS_BEFORE_CONFIRMED : 1)) return;
-    this.#deps.nodes.succeeded(way.node, way.method);
-    if (streams) this.#chooser.streams(way);
   }
 
   /** True while the node should be asked for the next height by stream. */

@@ -1,13 +1,11 @@
 import { UpstreamError } from '../../access/index.js';
-import type { AccessNodes, NodeChooser } from '../../access/index.js';
+import type { NodeChooser } from '../../access/index.js';
 import type { FinalizedBlock, Identifier } from '../../flow/index.js';
-import type { Logger } from '../../observability/index.js';
-import type { Clock } from '../../runtime/index.js';
 import { BLOCK_CALL } from '../ports.js';
-import type { FinalityMetrics } from '../ports.js';
+import type { ChainDependencies } from '../ports.js';
 import { askForBlock, askNode, nodesToAsk, serves } from './askForBlock.js';
 import type { Answer } from './askForBlock.js';
-import type { BlockLink, LinkedBlocks } from './LinkedBlocks.js';
+import type { LinkedBlocks } from './LinkedBlocks.js';
 
 /** How often the nodes are asked again while none confirms the latest stored block. */
 const MISMATCH_RETRY_MS = 10_000;
@@ -15,11 +13,6 @@ const MISMATCH_RETRY_MS = 10_000;
 const CERTAIN_AFTER_ROUNDS = 2;
 /** Most heights checked to find the last stored block that the nodes still confirm. */
 const MAX_CONFIRMATIONS = 48;
-
-/** Reads the id of a stored block; `undefined` when the store has none at this height. */
-export type StoredBlockReader = (
-  height: number,
-) => { readonly id: Identifier } | undefined | Promise<{ readonly id: Identifier } | undefined>;
 
 /** Why a block is refused; also the label of `invalid_blocks_total`. */
 type RefusalReason = 'orphaned' | 'wrong_height' | 'parent_mismatch' | 'not_vouched';
@@ -40,21 +33,16 @@ export interface ChainTrouble {
   readonly fix: string;
 }
 
-interface Parts {
+type Parts = Pick<
+  ChainDependencies,
+  'nodes' | 'latestBlock' | 'clock' | 'logger' | 'metrics' | 'storedBlock'
+> & {
   /** The lowest height of the store. */
   readonly firstHeight: number;
   readonly hasSporks: boolean;
-  readonly nodes: AccessNodes;
   readonly linked: LinkedBlocks;
-  /** The block at the watermark. */
-  readonly latestBlock: () => BlockLink | undefined;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly metrics: Pick<FinalityMetrics, 'invalidBlocks'>;
   readonly chooser: NodeChooser;
-  /** For the `rewind` advice; without it the advice is one height below the watermark. */
-  readonly storedBlock?: StoredBlockReader | undefined;
-}
+};
 
 /**
  * Decides who is wrong when a block does not name the one below it as its parent: the node that gave it, the node that

@@ -1,13 +1,7 @@
 import type { BlockSource } from '../../access/index.js';
 import { isSameBlock } from '../../flow/index.js';
 import type { FinalizedBlock, Identifier } from '../../flow/index.js';
-import type { ChainWindow, LinkedHeight } from '../ports.js';
-
-export interface BlockLink {
-  readonly height: number;
-  readonly id: Identifier;
-  readonly parentId: Identifier;
-}
+import type { BlockLink, ChainDependencies, ChainWindow, LinkedHeight } from '../ports.js';
 
 /** A spork whose root block names a parent of its own. */
 export interface RootParent {
@@ -30,14 +24,7 @@ export class LinkedBlocks {
   #base: number;
   #next: number;
 
-  constructor(
-    sporkRoots: readonly RootParent[],
-    parts: {
-      readonly window: ChainWindow;
-      /** The block at the watermark; `undefined` on an empty store, whose first block has no parent to check. */
-      readonly latestBlock: () => BlockLink | undefined;
-    },
-  ) {
+  constructor(sporkRoots: readonly RootParent[], parts: Pick<ChainDependencies, 'window' | 'latestBlock'>) {
     this.#window = parts.window;
     this.#latestBlock = parts.latestBlock;
     this.#rootParents = new Map(sporkRoots.map((root) => [root.rootHeight, root.rootParentId]));

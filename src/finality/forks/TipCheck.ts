@@ -1,13 +1,12 @@
 import { answerOf, UpstreamError } from '../../access/index.js';
-import type { AccessNode, AccessNodes, NodeTrouble, ReceivedBlock } from '../../access/index.js';
+import type { AccessNode, NodeTrouble, ReceivedBlock } from '../../access/index.js';
 import type { FinalizedBlock } from '../../flow/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
-import { childOf, isAbort, Pause, sleep } from '../../runtime/index.js';
-import type { Clock } from '../../runtime/index.js';
+import { childOf, isAbort, sleep } from '../../runtime/index.js';
 import { askForBlock } from './askForBlock.js';
 import type { Answer } from './askForBlock.js';
 import { BLOCK_CALL } from '../ports.js';
-import type { ReportedHead } from '../ports.js';
+import type { ChainDependencies } from '../ports.js';
 
 /** How long a witness may take to answer and to receive the block: nodes do not receive it all at once. */
 const PATIENCE_MS = 1_000;
@@ -20,18 +19,14 @@ const WITNESSES_AGAINST = 2;
 /** Pause before asking the nodes again for a block on which they disagree. */
 const AGAIN_MS = 2_000;
 
-interface Parts {
-  readonly nodes: AccessNodes;
-  readonly clock: Clock;
-  /** See `FinalizedBlocksDependencies`. */
-  readonly reportedHead: (height: number, besides?: string) => ReportedHead | undefined;
+type Parts = Pick<ChainDependencies, 'nodes' | 'clock' | 'reportedHead'> & {
   /** True while no block has followed or replaced this one. */
   readonly isLast: (block: FinalizedBlock) => boolean;
   /** The last block is confirmed. */
   readonly onTrue: () => void;
   /** Every node that answers has another block there. */
   readonly onFalse: (lie: Answer) => void;
-}
+};
 
 interface Check {
   readonly answer: Answer;
@@ -56,16 +51,14 @@ type Verdict = 'true' | 'false' | 'not_yet' | 'doubtful';
 export class TipCheck {
   readonly #deps: Parts;
   readonly #begun = new WorkSignal();
-  readonly #pause: Pause;
   /** Nodes that did not have the previous block in time: the check does not wait for them again. */
   readonly #late = new Set<string>();
   #check: Check | undefined;
-  /** Ends the questions about the check in hand. */
-  #asking = new AbortController();
+  /** Ends the questions about the check in hand, and the pauses between them. */
+  #asking: Pick<ReturnType<typeof childOf>, 'abort'> = new AbortController();
 
   constructor(parts: Parts) {
     this.#deps = parts;
-    this.#pause = new Pause(parts);
   }
 
   /** Runs until the signal aborts. Expected errors: its abort reason. */
@@ -86,7 +79,6 @@ export class TipCheck {
     this.#check = { answer, sinceMs, doubts: 0, failed, witness: witness.name };
     this.#asking.abort();
     this.#begun.notify();
-    this.#pause.wake();
   }
 
   /** A node reported a head. */
@@ -121,32 +113,32 @@ export class TipCheck {
   }
 
   async #look(check: Check, signal: AbortSignal): Promise<void> {
-    this.#asking = childOf(signal);
-    let verdict: Verdict;
+    const asking = (this.#asking = childOf(signal));
+    const { clock, onFalse, onTrue } = this.#deps;
     try {
-      if (this.#isReported(check)) await sleep(this.#deps.clock, REPORTED_WITHIN_MS, this.#asking.signal);
-      verdict = await this.#verdict(check, this.#asking.signal);
+      if (this.#isReported(check)) await sleep(clock, REPORTED_WITHIN_MS, asking.signal);
+      const verdict = await this.#verdict(check, asking.signal);
+      if (this.#current() !== check) return;
+      switch (verdict) {
+        case 'true':
+          this.#check = undefined;
+          onTrue();
+          return;
+        case 'false':
+          this.#check = undefined;
+          onFalse(check.answer);
+          return;
+        case 'not_yet':
+          await sleep(clock, NOT_YET_MS, asking.signal);
+          return;
+        case 'doubtful':
+          check.doubts += 1;
+          await sleep(clock, AGAIN_MS, asking.signal);
+      }
     } catch (error) {
       if (signal.aborted || !isAbort(error)) throw error;
-      return;
     } finally {
-      this.#asking.abort();
-    }
-    if (this.#current() !== check) return;
-    switch (verdict) {
-      case 'true':
-        this.#check = undefined;
-        this.#deps.onTrue();
-        return;
-      case 'false':
-        this.#check = undefined;
-        this.#deps.onFalse(check.answer);
-        return;
-      case 'not_yet':
-        return this.#pause.sleep(NOT_YET_MS, signal);
-      case 'doubtful':
-        check.doubts += 1;
-        return this.#pause.sleep(AGAIN_MS, signal);
+      asking.abort();
     }
   }
 

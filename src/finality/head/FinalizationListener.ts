@@ -27,7 +27,7 @@ export class FinalizationListener {
   #advancedAtMs: number | undefined;
   #sealedAdvancedAtMs: number | undefined;
 
-  constructor(dependencies: Pick<HeadDependencies, 'nodes' | 'clock' | 'random' | 'logger' | 'metrics'>) {
+  constructor(dependencies: HeadDependencies) {
     this.#clock = dependencies.clock;
     const parts = { ...dependencies, onAnswerAgain: () => this.#answerListeners.tell() };
     this.#finalized = new HeadSubscription('finalized', { ...parts, onHead: (head) => this.tell(head) });

@@ -7,12 +7,10 @@ import {
   StreamReader,
   UpstreamError,
 } from '../../access/index.js';
-import type { AccessMethod, AccessNode, AccessNodes, NodeTrouble, Way } from '../../access/index.js';
+import type { AccessMethod, AccessNode, BlockDigest, NodeTrouble, Way } from '../../access/index.js';
 import { EdgeLog } from '../../observability/index.js';
-import type { Logger } from '../../observability/index.js';
 import { Pause, runTogether, sleep } from '../../runtime/index.js';
-import type { Clock, Random } from '../../runtime/index.js';
-import type { FinalityMetrics, ReportedHead } from '../ports.js';
+import type { ChainDependencies, ReportedHead } from '../ports.js';
 
 const STREAM = 'SubscribeBlockDigestsFromLatest';
 const HEAD_CALL = 'GetLatestBlockHeader';
@@ -32,7 +30,7 @@ const REOPEN_PAUSES = { minMs: 250, maxMs: 10_000 };
 
 /** The node that is being followed, by stream or by polling, and what it has delivered. */
 interface HeadSource extends Way {
-  readonly reader: StreamReader<ReportedHead>;
+  readonly reader: StreamReader<BlockDigest>;
   /** It was abandoned because it did not keep up. */
   isStale: boolean;
   deliveredAtMs: number;
@@ -42,12 +40,9 @@ interface HeadSource extends Way {
   owed: { readonly height: number; readonly sinceMs: number } | undefined;
 }
 
-export interface HeadDependencies {
-  readonly nodes: AccessNodes;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly logger: Logger;
-  readonly metrics: Pick<FinalityMetrics, 'streamReopens'>;
+export type HeadDependencies = Pick<ChainDependencies, 'nodes' | 'clock' | 'random' | 'logger' | 'metrics'>;
+
+interface Told {
   /** A node reported the head, after none had for a while. */
   readonly onAnswerAgain: () => void;
   /** A block that is at least finalized; not necessarily higher than the last. */
@@ -61,7 +56,8 @@ export interface HeadDependencies {
  */
 export class HeadSubscription {
   readonly #stream: 'finalized' | 'sealed';
-  readonly #deps: HeadDependencies;
+  readonly #isSealed: boolean;
+  readonly #deps: HeadDependencies & Told;
   readonly #pause: Pause;
   readonly #chooser: NodeChooser;
   /** The highest height that a poll reported; -1: none is believed. */
@@ -77,8 +73,9 @@ export class HeadSubscription {
   #lostBy: AccessMethod | undefined;
   readonly #edge: EdgeLog;
 
-  constructor(stream: 'finalized' | 'sealed', dependencies: HeadDependencies) {
+  constructor(stream: 'finalized' | 'sealed', dependencies: HeadDependencies & Told) {
     this.#stream = stream;
+    this.#isSealed = stream === 'sealed';
     this.#deps = dependencies;
     this.#edge = new EdgeLog(dependencies);
     const { clock, nodes, random } = dependencies;
@@ -140,8 +137,10 @@ export class HeadSubscription {
     const { node } = way;
     const streams = this.#chooser.isStream(way);
     const { clock } = this.#deps;
-    const open = (ended: AbortSignal): AsyncIterable<ReportedHead> =>
-      streams ? this.#streamNode(node, ended) : this.#pollNode(node, ended);
+    const open = (ended: AbortSignal): AsyncIterable<BlockDigest> =>
+      streams
+        ? node.subscribeBlockDigests({ signal: ended, sealed: this.#isSealed })
+        : this.#pollNode(node, ended);
     const reader = new StreamReader({ open, signal, clock });
     const deliveredAtMs = clock.monotonic();
     const source: HeadSource = { ...way, reader, isStale: false, deliveredAtMs, height: -1, owed: undefined };
@@ -174,24 +173,13 @@ export class HeadSubscription {
     }
   }
 
-  async *#streamNode(node: AccessNode, signal: AbortSignal): AsyncGenerator<ReportedHead, void> {
-    const sealed = this.#stream === 'sealed';
-    for await (const { height, id } of node.subscribeBlockDigests({ signal, sealed }))
-      yield { height, id, node: node.name };
-  }
-
   /** Ends when the node may have a stream for us again. */
-  async *#pollNode(node: AccessNode, signal: AbortSignal): AsyncGenerator<ReportedHead, void> {
+  async *#pollNode(node: AccessNode, signal: AbortSignal): AsyncGenerator<BlockDigest, void> {
     while (!this.#chooser.mayStream(node)) {
-      yield await this.#ask(node, this.#chooser.patienceMs('call'), signal);
+      const timeoutMs = this.#chooser.patienceMs('call');
+      yield await node.getLatestBlockHeader(this.#isSealed, { signal, timeoutMs });
       await sleep(this.#deps.clock, POLL_INTERVAL_MS, signal);
     }
-  }
-
-  async #ask(node: AccessNode, timeoutMs: number, signal: AbortSignal): Promise<ReportedHead> {
-    const isSealed = this.#stream === 'sealed';
-    const { height, id } = await node.getLatestBlockHeader(isSealed, { signal, timeoutMs });
-    return { height, id, node: node.name };
   }
 
   /** Asks the nodes in turn, slowly, for their head, and knows the highest reported one. Expected errors: the signal's abort reason. */
@@ -205,7 +193,8 @@ export class HeadSubscription {
       const node = asked[this.#polls++ % asked.length];
       if (node === undefined) continue;
       this.#chooser.asked({ node, method: HEAD_CALL });
-      const head = await answerOf(nodes, node, this.#ask(node, FRESHNESS_POLL_MS, signal));
+      const options = { signal, timeoutMs: FRESHNESS_POLL_MS };
+      const head = await answerOf(nodes, node, node.getLatestBlockHeader(this.#isSealed, options));
       if (head instanceof UpstreamError) {
         this.#chooser.troubles.failed(head);
         continue;
@@ -213,7 +202,7 @@ export class HeadSubscription {
       this.#answered();
       if (node.healthOf(HEAD_CALL) !== 'healthy') nodes.succeeded(node, HEAD_CALL);
       if (head.height > this.#polledHeight) this.#believe(head.height);
-      onHead(head);
+      onHead({ height: head.height, id: head.id, node: node.name });
     }
   }
 
@@ -222,15 +211,11 @@ export class HeadSubscription {
     this.#misses = 0;
   }
 
-  #delivered(source: HeadSource, head: ReportedHead): void {
-    const { height } = head;
+  #delivered(source: HeadSource, { height, id }: BlockDigest): void {
     this.#answered();
     this.#chooser.answered();
     if (height <= source.height) return;
-    if (source.height < 0) {
-      this.#deps.nodes.succeeded(source.node, source.method);
-      if (this.#chooser.isStream(source)) this.#chooser.streams(source);
-    }
+    if (source.height < 0) this.#chooser.works(source);
     this.#deliveredAtMs = this.#deps.clock.monotonic();
     source.height = height;
     source.deliveredAtMs = this.#deliveredAtMs;
@@ -243,7 +228,7 @@ export class HeadSubscription {
       this.#lostBy = undefined;
       this.#edge.back({ stream: this.#stream, node: source.node.name }, 'head stream is back');
     }
-    this.#deps.onHead(head);
+    this.#deps.onHead({ height, id, node: source.node.name });
   }
 
   /** A node reported the head: ends the pause of the poll. */

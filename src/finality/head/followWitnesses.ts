@@ -28,6 +28,7 @@ export function followWitnesses(
     source,
     onHead,
   }: {
+    /** At the rank of history. */
     readonly nodes: Pick<AccessNodes, 'live'>;
     readonly clock: Clock;
     /** The node that the head is taken from. */
@@ -46,7 +47,7 @@ export function followWitnesses(
     const { name } = node;
     const heads = new StreamReader({
       limitMs: SILENT_MS,
-      open: (over) => node.subscribeBlockDigests({ signal: over, sealed: false, rank: 'history' }),
+      open: (over) => node.subscribeBlockDigests({ signal: over, sealed: false }),
       signal: ended,
       clock,
     });

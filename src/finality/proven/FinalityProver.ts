@@ -53,6 +53,7 @@ export interface FinalityProverDependencies {
   /** Keeps the height of a block that was proven final, for other processes. Expected errors: `StorageError`. */
   readonly keep?: ((height: number) => Promise<void>) | undefined;
   readonly store: Pick<IndexStore, 'evidence' | 'keepEvidence' | 'unproven'>;
+  /** They are asked at the rank of history. */
   readonly nodes: AccessNodes;
   readonly thread: Pick<CertificateThread, 'readState' | 'verify'>;
   readonly clock: Clock;

@@ -50,7 +50,7 @@ export async function askProtocolState(
       said.push(`${node.name} does not serve ${METHOD}${advice}`);
       continue;
     }
-    const options = { signal, rank: 'history' as const, timeoutMs: TIMEOUT_MS };
+    const options = { signal, timeoutMs: TIMEOUT_MS };
     const snapshot = await answerOf(nodes, node, node.getProtocolStateSnapshot(height, options));
     if (snapshot instanceof UpstreamError) {
       if (PASSING.has(snapshot.kind)) isLacking = false;
@@ -85,7 +85,7 @@ export async function* askEvidence(
 ): AsyncGenerator<{ readonly node: AccessNode; readonly evidence: ReceivedEvidence }, void> {
   for (const node of nodes.peers().filter((peer) => peer.supports(EVIDENCE))) {
     try {
-      yield { node, evidence: await node.getCommitteeEvidence(height, { signal, rank: 'history' }) };
+      yield { node, evidence: await node.getCommitteeEvidence(height, { signal }) };
     } catch (error) {
       // A peer that keeps nothing yet has done no wrong.
       if (!(error instanceof UpstreamError)) throw error;

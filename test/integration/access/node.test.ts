@@ -470,7 +470,7 @@ describe('unary calls', () => {
     // There is another call for the same.
     expect([node.healthOf(method), node.supports(method)]).toEqual(['failing', false]);
     expect(node.supports('GetCollectionByID')).toBe(true);
-    expect(node.health).toBe('healthy');
+    expect(node.healthRecord.health).toBe('healthy');
     isShut = false;
     clock.skippedMs += node.delayMs(method);
     await node.getFullCollection(toIdentifier(testId(1)));

@@ -1,7 +1,6 @@
 import { status } from '@grpc/grpc-js';
 import { afterEach, describe, expect, it } from 'vitest';
 import { AccessNetwork } from '../../../src/access/index.js';
-import { CallFailure } from '../../../src/access/transport/channel/RpcChannel.js';
 import type { ReceivedBlock, UpstreamError } from '../../../src/access/index.js';
 import type { Channel } from '../../../src/access/transport/channel/RpcChannel.js';
 import type { ProofMode } from '../../../src/access/node/BlockProofs.js';
@@ -41,7 +40,6 @@ function channelTo(node: DevnetNode): Channel {
   const calls = new UnaryCalls({ node });
   const connection = { reset: () => undefined };
   return {
-    generation: {},
     async unary(path, bytes, { signal = new AbortController().signal }) {
       const [, service = '', method = ''] = path.split('/');
       const definition = protocol[service];
@@ -53,13 +51,12 @@ function channelTo(node: DevnetNode): Channel {
         return await calls.answer(method as DevnetMethod, request, { signal, connection });
       } catch (error) {
         if (!(error instanceof StatusError)) throw error;
-        throw new CallFailure({ code: status[error.status], details: error.details });
+        return { code: status[error.status], details: error.details };
       }
     },
     stream: () => {
       throw new Error('no streams here');
     },
-    reconnect: () => undefined,
     close: () => undefined,
   };
 }

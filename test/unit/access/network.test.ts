@@ -263,7 +263,7 @@ describe('identification', () => {
     }
     // Ten seconds: asked once at once, then once per second at most, set aside for its failures, and never said to be back.
     expect(node.asked).toBeLessThanOrEqual(12);
-    expect(node.health).toBe('healthy');
+    expect(node.healthRecord.health).toBe('healthy');
     expect(node.healthRecord.healthOf('GetTransaction')).toBe('set_aside');
     expect(logger.messages()).not.toContain('access node answers again');
   });

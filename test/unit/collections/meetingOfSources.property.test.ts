@@ -86,7 +86,7 @@ describe('both sources, in any order', () => {
     await fc.assert(
       fc.asyncProperty(
         chain,
-        fc.array(step, { maxLength: 80 }),
+        fc.array(step, { maxLength: 80, size: 'max' }),
         fc.constantFrom(1, 2, 100),
         async (names, steps, groupMaxHeights) => {
           await randomRun(names, steps, groupMaxHeights);

@@ -3,8 +3,7 @@ import type { Window } from '../../../src/collections/index.js';
 import { FinalizationListener, FinalizedBlocks } from '../../../src/finality/index.js';
 import { WorkSignal } from '../../../src/jobqueue/index.js';
 import type { FinalizedBlocksOptions } from '../../../src/finality/index.js';
-import type { BlockLink } from '../../../src/finality/forks/LinkedBlocks.js';
-import type { FinalizedBlocksDependencies } from '../../../src/finality/blocks/FinalizedBlocks.js';
+import type { BlockLink, ChainDependencies } from '../../../src/finality/ports.js';
 import { seededRandom } from '../../../src/runtime/random.js';
 import { FakeAccessNode, FakeAccessNodes, FakeChain } from '../../support/fakeAccessNodes.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
@@ -106,8 +105,8 @@ export class Reading {
       readonly watermark?: number;
       readonly empty?: boolean;
       readonly head?: number;
-      readonly storedBlock?: FinalizedBlocksDependencies['storedBlock'];
-      readonly reportedHead?: FinalizedBlocksDependencies['reportedHead'];
+      readonly storedBlock?: ChainDependencies['storedBlock'];
+      readonly reportedHead?: ChainDependencies['reportedHead'];
     },
   ) {
     this.world = world;

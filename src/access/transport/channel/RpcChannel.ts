@@ -21,20 +21,6 @@ const FLOW_CONTROL_WINDOW_BYTES = 2 * 1024 * 1024;
  */
 const OVERDUE_MS = 2_000;
 
-/**
- * A call that did not end with OK. Internal to this room: the caller that knows the method turns it into
- * `UpstreamError`.
- */
-export class CallFailure extends Error {
-  override readonly name = 'CallFailure';
-  readonly status: CallStatus;
-
-  constructor(callStatus: CallStatus) {
-    super(callStatus.details);
-    this.status = callStatus;
-  }
-}
-
 export interface ChannelOptions {
   readonly endpoint: Endpoint;
   /** Larger answers fail with RESOURCE_EXHAUSTED and a text that names the size. */
@@ -55,29 +41,7 @@ export interface StreamCall {
   cancel(): void;
 }
 
-/** Bytes in, bytes out: unary calls and server streams to one node. It decodes nothing and retries nothing. */
-export interface Channel {
-  /** Which connection calls use; changes with `reconnect`. */
-  readonly generation: object;
-  /** One request, one answer. Expected errors: `CallFailure`; the signal's abort reason. */
-  unary(
-    path: string,
-    request: Buffer,
-    limits: { readonly timeoutMs: number; readonly signal?: AbortSignal | undefined },
-  ): Promise<Buffer>;
-  /**
-   * One request, a stream of answers, each taken by `read()`. It has no deadline; its reader watches freshness. It ends
-   * without an error when the node accepts no more calls on this connection.
-   */
-  stream(path: string, request: Buffer, sink: StreamSink): StreamCall;
-  /**
-   * Makes a new connection for all further calls. Calls under way stay on the old one, which closes with the last of
-   * them. For connections that look alive but no longer send calls (grpc/grpc-node#3019, #2785).
-   */
-  reconnect(): void;
-  /** Calls under way end by their signals; further ones fail with UNAVAILABLE. */
-  close(): void;
-}
+export type Channel = Pick<RpcChannel, 'unary' | 'stream' | 'close'>;
 
 export type OpenChannel = (
   options: ChannelOptions,
@@ -88,54 +52,44 @@ export type OpenChannel = (
   },
 ) => Channel;
 
-/** One connection and the calls that are under way on it. */
-interface BusyConnection extends Connection {
-  calls: number;
-  retired: boolean;
+/**
+ * Bytes in, bytes out: unary calls and server streams over one gRPC connection to a node. It decodes nothing and retries
+ * nothing. Uses grpc-js's channel directly instead of its client classes, because those read sixteen stream messages
+ * ahead: here only the reader decides when the next message is taken.
+ */
+export class RpcChannel {
+  readonly #clock: Clock;
+  readonly #metadata: () => NodeMetadata;
+  readonly #connection: Connection;
+  #calls = 0;
   /**
    * Calls that their callers abandoned, and that are left to run out. Bounded by the calls that the node answers late,
    * each until its deadline.
    */
-  readonly abandoned: Set<StreamCall>;
-}
-
-/**
- * A channel over one gRPC connection, the only kind outside of tests. Uses grpc-js's channel directly instead of its client classes, because those read
- * sixteen stream messages ahead: here only the reader decides when the next message is taken.
- */
-export class RpcChannel implements Channel {
-  readonly #options: ChannelOptions;
-  readonly #clock: Clock;
-  readonly #metadata: () => NodeMetadata;
-  #connection: BusyConnection;
-  #closed = false;
+  readonly #abandoned = new Set<StreamCall>();
+  #isClosed = false;
 
   constructor(options: ChannelOptions, dependencies: Parameters<OpenChannel>[1]) {
-    this.#options = options;
     this.#clock = dependencies.clock;
     this.#metadata = dependencies.metadata ?? (() => NOTHING);
-    this.#connection = this.#connect();
+    this.#connection = openConnection({ ...options, windowBytes: FLOW_CONTROL_WINDOW_BYTES }, this.#clock);
   }
 
-  get generation(): object {
-    return this.#connection;
-  }
-
+  /** One request, one answer, or the status of a call that did not end with OK. Expected errors: the signal's abort reason. */
   unary(
     path: string,
     request: Buffer,
     limits: { readonly timeoutMs: number; readonly signal?: AbortSignal | undefined },
-  ): Promise<Buffer> {
+  ): Promise<Buffer | CallStatus> {
     const { signal } = limits;
     if (signal?.aborted === true) return Promise.reject(abortReason(signal));
     return new Promise((resolve, reject) => {
       let answer: Buffer | undefined;
       const onAbort = (): void => {
         if (signal !== undefined) reject(abortReason(signal));
-        if (connection.mayCancel()) call.cancel();
-        else connection.abandoned.add(call);
+        if (this.#connection.mayCancel()) call.cancel();
+        else this.#abandoned.add(call);
       };
-      const connection = this.#connection;
       const call = this.#open(path, request, this.#clock.now() + limits.timeoutMs, {
         onMessage: (message) => {
           answer = message;
@@ -143,15 +97,13 @@ export class RpcChannel implements Channel {
         onEnd: (callStatus) => {
           overdue.cancel();
           signal?.removeEventListener('abort', onAbort);
-          connection.abandoned.delete(call);
-          if (callStatus.code !== status.OK) reject(new CallFailure(callStatus));
-          else if (answer === undefined) reject(new CallFailure(NO_ANSWER));
-          else resolve(answer);
+          this.#abandoned.delete(call);
+          resolve(callStatus.code === status.OK ? (answer ?? NO_ANSWER) : callStatus);
         },
       });
       const overdue = this.#clock.setTimer(limits.timeoutMs + OVERDUE_MS, () => {
         signal?.removeEventListener('abort', onAbort);
-        reject(new CallFailure(OVERDUE));
+        resolve(OVERDUE);
         call.cancel();
       });
       signal?.addEventListener('abort', onAbort, { once: true });
@@ -159,8 +111,11 @@ export class RpcChannel implements Channel {
     });
   }
 
+  /**
+   * One request, a stream of answers, each taken by `read()`. It has no deadline; its reader watches freshness. It ends
+   * without an error when the node accepts no more calls on this connection.
+   */
   stream(path: string, request: Buffer, sink: StreamSink): StreamCall {
-    const connection = this.#connection;
     const call = this.#open(path, request, Infinity, {
       onMessage: (message) => sink.onMessage(message),
       onEnd: (callStatus) => {
@@ -168,7 +123,7 @@ export class RpcChannel implements Channel {
         sink.onEnd(callStatus);
       },
     });
-    const over = connection.streams(() => sink.onEnd(MADE_WAY));
+    const over = this.#connection.streams(() => sink.onEnd(MADE_WAY));
     return {
       read: () => call.read(),
       cancel: () => {
@@ -178,30 +133,24 @@ export class RpcChannel implements Channel {
     };
   }
 
-  reconnect(): void {
-    if (this.#closed) return;
-    this.#retire(this.#connection);
-    this.#connection = this.#connect();
-  }
-
+  /** Further calls fail with UNAVAILABLE. Calls under way go on: the connection closes with the last of them. */
   close(): void {
-    if (this.#closed) return;
-    this.#closed = true;
-    this.#retire(this.#connection);
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    for (const call of this.#abandoned) call.cancel();
+    this.#closeWhenUnused();
   }
 
   #open(path: string, request: Buffer, deadline: number, sink: StreamSink): StreamCall {
-    if (this.#closed) {
+    if (this.#isClosed) {
       queueMicrotask(() => sink.onEnd(CHANNEL_CLOSED));
       return { read: () => undefined, cancel: () => undefined };
     }
-    const connection = this.#connection;
     const sent = this.#metadata();
-    const metadata = metadataFor(sent);
-    const call = connection.channel.createCall(path, deadline, null, null, null);
-    connection.calls += 1;
+    const call = this.#connection.channel.createCall(path, deadline, null, null, null);
+    this.#calls += 1;
     let ended = false;
-    call.start(metadata, {
+    call.start(metadataFor(sent), {
       onReceiveMetadata: () => undefined,
       onReceiveMessage: (message: Buffer) => {
         if (!ended) sink.onMessage(message);
@@ -209,8 +158,8 @@ export class RpcChannel implements Channel {
       onReceiveStatus: (callStatus) => {
         if (ended) return;
         ended = true;
-        connection.calls -= 1;
-        this.#closeWhenUnused(connection);
+        this.#calls -= 1;
+        this.#closeWhenUnused();
         sink.onEnd({ ...callStatus, details: withoutValues(callStatus.details, sent) });
       },
     });
@@ -222,19 +171,8 @@ export class RpcChannel implements Channel {
     };
   }
 
-  #connect(): BusyConnection {
-    const options = { ...this.#options, windowBytes: FLOW_CONTROL_WINDOW_BYTES };
-    return { ...openConnection(options, this.#clock), calls: 0, retired: false, abandoned: new Set() };
-  }
-
-  #retire(connection: BusyConnection): void {
-    connection.retired = true;
-    for (const call of connection.abandoned) call.cancel();
-    this.#closeWhenUnused(connection);
-  }
-
-  #closeWhenUnused(connection: BusyConnection): void {
-    if (connection.retired && connection.calls === 0) connection.client.close();
+  #closeWhenUnused(): void {
+    if (this.#isClosed && this.#calls === 0) this.#connection.client.close();
   }
 }
 

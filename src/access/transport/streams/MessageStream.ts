@@ -141,21 +141,16 @@ export class StreamQuota {
   readonly #clock: Clock;
   /** A function per open stream that makes way, which ends it. */
   readonly #open = { spare: new Set<() => void>(), history: new Set<() => void>() };
-  #untilMs = -Infinity;
-  #historyUntilMs = -Infinity;
+  /** Until when no stream of this rank should be opened. */
+  readonly #scarceUntilMs = { spare: -Infinity, history: -Infinity };
 
   constructor(dependencies: { readonly clock: Clock }) {
     this.#clock = dependencies.clock;
   }
 
-  /** True while no dispensable stream should be opened. */
-  get scarce(): boolean {
-    return this.#clock.monotonic() < this.#untilMs;
-  }
-
-  /** True while history gets no stream. */
-  get scarceForHistory(): boolean {
-    return this.scarce || this.#clock.monotonic() < this.#historyUntilMs;
+  /** True while no stream of this rank should be opened. */
+  isScarce(rank: Exclude<StreamRank, 'needed'>): boolean {
+    return this.#clock.monotonic() < this.#scarceUntilMs[rank];
   }
 
   /** A stream that makes way was opened. Returns a function to call when it is over. */
@@ -168,11 +163,9 @@ export class StreamQuota {
   /** The node refused a stream for lack of streams: those of a lower rank make way. */
   refused(rank: StreamRank): void {
     const untilMs = this.#clock.monotonic() + SCARCE_MS;
-    if (rank === 'history') {
-      this.#historyUntilMs = untilMs;
-      return;
-    }
-    this.#untilMs = untilMs;
+    this.#scarceUntilMs.history = untilMs;
+    if (rank === 'history') return;
+    this.#scarceUntilMs.spare = untilMs;
     for (const end of [...this.#open.history]) end();
     if (rank === 'needed') for (const end of [...this.#open.spare]) end();
   }

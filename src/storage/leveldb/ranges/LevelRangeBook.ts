@@ -109,7 +109,6 @@ class LevelRangeStore extends RangeReader implements RangeStore {
   /** The last known state of a range that was published, or that another run has taken over. */
   #last: StoreState | undefined;
   #isOver = false;
-  #isBusy = false;
 
   /** `below`: the covered block below the range, if there is one. */
   constructor(range: HeightRange, below: BlockHead | undefined, { queue, reader, logger }: RangeParts) {
@@ -122,52 +121,47 @@ class LevelRangeStore extends RangeReader implements RangeStore {
     // Nothing is prepared in advance: history can wait.
   }
 
-  commit(batch: CommitBatch): Promise<void> {
-    return this.#alone(async () => {
-      const queue = this.#queue;
-      const change: Change = async (book, headAt) => {
-        const open = this.#openIn(book);
-        const state = applyCommit(stateOfOpen(book, open), batch);
-        const { from, to } = this.range;
-        const highest = Math.max(state.latestIndexedHeight, ...state.above.keys());
-        assert(highest <= to, `height ${highest} is above the range, which ends at ${to}`);
-        const isWhole = state.latestIndexedHeight === to;
-        const isAtBorder = batch.blocks.some(({ block: { height } }) => height === from || height === to);
-        // Again when the range is complete: a neighbour may have been published meanwhile.
-        if (isAtBorder || isWhole) await this.#checkBorders(book, state, batch, headAt);
-        const next = openAfter(book, open, state);
-        if (isWhole) this.#last = state;
-        const after = isWhole ? withPublished(book, next) : withOpen(book, next);
-        return { after: withProofs(book, after, batch.blocks) };
-      };
-      await queue.record('range', change, batch.blocks);
-    });
+  async commit(batch: CommitBatch): Promise<void> {
+    const queue = this.#queue;
+    const change: Change = async (book, headAt) => {
+      const open = this.#openIn(book);
+      const state = applyCommit(stateOfOpen(book, open), batch);
+      const { from, to } = this.range;
+      const highest = Math.max(state.latestIndexedHeight, ...state.above.keys());
+      assert(highest <= to, `height ${highest} is above the range, which ends at ${to}`);
+      const isWhole = state.latestIndexedHeight === to;
+      const isAtBorder = batch.blocks.some(({ block: { height } }) => height === from || height === to);
+      // Again when the range is complete: a neighbour may have been published meanwhile.
+      if (isAtBorder || isWhole) await this.#checkBorders(book, state, batch, headAt);
+      const next = openAfter(book, open, state);
+      if (isWhole) this.#last = state;
+      const after = isWhole ? withPublished(book, next) : withOpen(book, next);
+      return { after: withProofs(book, after, batch.blocks) };
+    };
+    await queue.record('range', change, batch.blocks);
   }
 
-  rewind(height: number): Promise<void> {
-    return this.#alone(async () => {
-      const queue = this.#queue;
-      const { from } = this.range;
-      assert(Number.isSafeInteger(height) && height >= from - 1, `the range begins at height ${from}`);
-      const { above, latestIndexedHeight } = this.state();
-      const highest = Math.max(latestIndexedHeight, ...above.keys());
-      if (highest <= height) return;
-      const watermark = Math.min(latestIndexedHeight, height);
-      const latestBlock = watermark < from ? undefined : await readHead(queue.database, watermark);
-      await queue.record('range', (book) => {
-        const open = this.#openIn(book);
-        const record = { ...open.record, next: watermark + 1, keep: height };
-        const kept = new Map([...open.line.above].filter(([each]) => each <= height));
-        const line = { latestIndexedHeight: watermark, latestBlock, above: kept, damaged: false };
-        return { after: withOpen(book, { record, line }) };
-      });
-      await removeRange(this.range, queue, this.#logger);
+  async rewind(height: number): Promise<void> {
+    const queue = this.#queue;
+    const { from } = this.range;
+    assert(Number.isSafeInteger(height) && height >= from - 1, `the range begins at height ${from}`);
+    const { above, latestIndexedHeight } = this.state();
+    const highest = Math.max(latestIndexedHeight, ...above.keys());
+    if (highest <= height) return;
+    const watermark = Math.min(latestIndexedHeight, height);
+    const latestBlock = watermark < from ? undefined : await readHead(queue.database, watermark);
+    await queue.record('range', (book) => {
+      const open = this.#openIn(book);
+      const record = { ...open.record, next: watermark + 1, keep: height };
+      const kept = new Map([...open.line.above].filter(([each]) => each <= height));
+      const line = { latestIndexedHeight: watermark, latestBlock, above: kept, damaged: false };
+      return { after: withOpen(book, { record, line }) };
     });
+    await removeRange(this.range, queue, this.#logger);
   }
 
   /** The run is over: its range is dropped, or another run takes over. */
   end(): void {
-    assert(!this.#isBusy, 'a write of this range is under way');
     this.#last = this.state();
     this.#isOver = true;
   }
@@ -199,16 +193,6 @@ class LevelRangeStore extends RangeReader implements RangeStore {
       await known(height),
       await known(height + 1),
     ]);
-  }
-
-  async #alone(action: () => Promise<void>): Promise<void> {
-    assert(!this.#isBusy, 'a write of this range is already under way');
-    this.#isBusy = true;
-    try {
-      await action();
-    } finally {
-      this.#isBusy = false;
-    }
   }
 }
 

@@ -1,23 +1,25 @@
 import { setMaxListeners } from 'node:events';
-import type { Logger } from '../../../observability/index.js';
-import type { Clock, Random } from '../../../runtime/index.js';
+import type { Logger } from '../../observability/index.js';
+import type { Clock, Random } from '../../runtime/index.js';
 import {
   abortReason,
   backoffMs,
   childOf,
   Listeners,
+  OperatorError,
   sleep,
   unlessAborted,
   wasAborted,
   whenAborted,
-} from '../../../runtime/index.js';
-import { UpstreamError } from '../../UpstreamError.js';
-import { askIdentity } from '../identity/askIdentity.js';
-import type { ChainCheck } from './ChainCheck.js';
-import type { Expectation, NodeIdentity } from '../identity/nodeIdentity.js';
-import type { NodePool } from '../NodePool.js';
-import { isUsable, nameOf, noteHead } from '../PoolMember.js';
-import type { PoolMember } from '../PoolMember.js';
+} from '../../runtime/index.js';
+import type { AccessMetrics } from '../transport/ports.js';
+import { UpstreamError } from '../UpstreamError.js';
+import { askIdentity } from './identity/askIdentity.js';
+import { confirmsWatermark, foreignMessage, foreignness } from './identity/nodeIdentity.js';
+import type { Expectation, NodeIdentity } from './identity/nodeIdentity.js';
+import type { NodePool } from './NodePool.js';
+import { anchorOf, isHeard, isUsable, nameOf, noteHead } from './PoolMember.js';
+import type { PoolMember } from './PoolMember.js';
 
 /** A node that answers repeats its handshake after this long: it may have crossed a spork unnoticed. */
 const IDENTIFY_EVERY_MS = 300_000;
@@ -51,12 +53,16 @@ const TROUBLED_ROOT_WAIT_MS = 4_500;
 /** How long to wait for the verdict on sporks that only nodes claim. */
 const SPORKS_WAIT_MS = 60_000;
 
+/** Heads older than this say nothing about the present. */
+const HEAD_FRESH_MS = 10_000;
+/** A head this far below the last stored block is not just a late answer. */
+const HEAD_FAR_BELOW_HEIGHTS = 20;
+
 interface Dependencies {
-  readonly pool: NodePool;
-  readonly check: ChainCheck;
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: Logger;
+  readonly metrics: Pick<AccessMetrics, 'foreignNodes'>;
   readonly expectation: () => Expectation;
 }
 
@@ -68,16 +74,13 @@ interface Unanswered {
   opens: number;
 }
 
-/** The waits of a start for the handshakes, which must be running. Expected errors of each: the signal's abort reason. */
-export type StartWaits = Pick<
-  NodeHandshake,
-  'whenIdentified' | 'whenAllAsked' | 'whenSporkTold' | 'whenRootTold'
->;
-
-/** Identifies every node of the pool: at first contact, after every outage, and every five minutes. */
+/**
+ * Identifies every node of the pool: at first contact, after every outage, and every five minutes. Compares what they say
+ * with our chain: nothing else makes a node usable or foreign.
+ */
 export class NodeHandshake {
-  readonly #dependencies: Dependencies;
   readonly #pool: NodePool;
+  readonly #dependencies: Dependencies;
   readonly #clock: Clock;
   readonly #answeringListeners = new Listeners();
   /** Told after every handshake, whatever its result. */
@@ -85,9 +88,9 @@ export class NodeHandshake {
   /** What a new store waits for: the root of the live spork, which is asked for more often, or the spork of its first height. */
   #wanted: 'root' | 'spork' | undefined;
 
-  constructor(dependencies: Dependencies) {
+  constructor(pool: NodePool, dependencies: Dependencies) {
+    this.#pool = pool;
     this.#dependencies = dependencies;
-    this.#pool = dependencies.pool;
     this.#clock = dependencies.clock;
   }
 
@@ -121,15 +124,15 @@ export class NodeHandshake {
   }
 
   /**
-   * Resolves once a configured access node is usable; waits while none answers. Also expected: OperatorError `foreign`
-   * when all that answer are foreign.
+   * Resolves once a configured access node is usable; waits while none answers. Expected errors: OperatorError `foreign`
+   * when all that answer are foreign; as of all these waits, the signal's abort reason.
    */
   async whenIdentified(signal: AbortSignal): Promise<void> {
     for (;;) {
       if (signal.aborted) throw abortReason(signal);
       const named = this.#pool.named();
       if (named.some(isUsable)) return;
-      if (named.every(({ tried }) => tried)) this.#dependencies.check.refuseForeign();
+      if (named.every(({ tried }) => tried)) this.#refuseForeign();
       await this.#changed(signal);
     }
   }
@@ -147,25 +150,65 @@ export class NodeHandshake {
 
   /** Resolves once the spork of a height is known; when no configured node can name it any more; or after a minute. */
   async whenSporkTold(height: number, signal: AbortSignal): Promise<void> {
-    const isDecided = (): boolean => this.#pool.sporkAt(height) !== undefined || this.#open().length === 0;
     const mayTell = (): boolean => this.#open().some(({ identity }) => identity?.rootTrouble === undefined);
-    await this.#whileWanted('spork', async () => {
-      await this.#changedUntil(isDecided, TROUBLED_ROOT_WAIT_MS, signal);
-      await this.#changedUntil(() => isDecided() || !mayTell(), ROOT_WAIT_MS - TROUBLED_ROOT_WAIT_MS, signal);
-    });
+    await this.#whenTold('spork', () => this.#pool.sporkAt(height) !== undefined, mayTell, signal);
   }
 
   /** Resolves once the root of the live spork is known, or no node can name it any more; or after a minute. */
   async whenRootTold(signal: AbortSignal): Promise<void> {
-    const isDecided = (): boolean => this.#pool.liveRoot() !== undefined || this.#open().length === 0;
-    await this.#whileWanted('root', () => this.#changedUntil(isDecided, ROOT_WAIT_MS, signal));
+    await this.#whenTold(
+      'root',
+      () => this.#pool.liveRoot() !== undefined,
+      () => true,
+      signal,
+    );
   }
 
-  /** Meanwhile the members' troubles show what they answer in place of the root. */
-  async #whileWanted(wanted: 'root' | 'spork', wait: () => Promise<void>): Promise<void> {
+  /** Set while every configured access node that answers serves another chain than the stored one. */
+  chainReplaced() {
+    const named = this.#pool.named();
+    // The last answer of a node that is silent says nothing about what it will serve when it is back.
+    const answering = named.filter(({ outage }) => !outage);
+    const foreign = foreignOf(answering);
+    if (foreign.length === 0 || named.some(isUsable)) return undefined;
+    return {
+      /** One or two sentences for the operator: what was found, and what to do. */
+      message: foreignMessage(foreign, this.#dependencies.expectation()),
+      /** Monotonic milliseconds since when no node of our chain answers. */
+      sinceMs: Math.max(...foreign.map(({ sinceMs }) => sinceMs)),
+      nodes: foreign.map(({ name }) => name),
+    };
+  }
+
+  /** The highest head, while every one that nodes of our chain reported recently is far below the last stored block. */
+  headBelow(): { readonly head: number; readonly watermark: number } | undefined {
+    const watermark = this.#dependencies.expectation().watermark?.height;
+    const sinceMs = this.#dependencies.clock.monotonic() - HEAD_FRESH_MS;
+    const told = this.#pool
+      .named()
+      .filter(isUsable)
+      .flatMap(({ head }) => head ?? []);
+    const heads = told.filter(({ atMs }) => atMs >= sinceMs).map(({ height }) => height);
+    if (watermark === undefined || heads.length === 0) return undefined;
+    const head = Math.max(...heads);
+    return head <= watermark - HEAD_FAR_BELOW_HEIGHTS ? { head, watermark } : undefined;
+  }
+
+  /**
+   * Meanwhile the members' troubles show what they answer in place of the root. `mayTell`: false where only nodes are left
+   * that fail to answer, for which it does not wait as long.
+   */
+  async #whenTold(
+    wanted: 'root' | 'spork',
+    isTold: () => boolean,
+    mayTell: () => boolean,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const isDecided = (): boolean => isTold() || this.#open().length === 0;
     this.#wanted = wanted;
     try {
-      await wait();
+      await this.#changedUntil(isDecided, TROUBLED_ROOT_WAIT_MS, signal);
+      await this.#changedUntil(() => isDecided() || !mayTell(), ROOT_WAIT_MS - TROUBLED_ROOT_WAIT_MS, signal);
     } finally {
       this.#wanted = undefined;
     }
@@ -219,7 +262,7 @@ export class NodeHandshake {
 
   /** One handshake, and its consequences for all nodes. */
   async #ask(member: PoolMember, attempts: Unanswered, signal: AbortSignal): Promise<void> {
-    const { check, expectation } = this.#dependencies;
+    const { expectation } = this.#dependencies;
     let isNews = false;
     member.askedAtMs = this.#clock.monotonic();
     try {
@@ -243,7 +286,7 @@ export class NodeHandshake {
       this.#missed(member, error);
     }
     member.tried = true;
-    check.judge();
+    this.#judge();
     this.#verifySporks();
     if (isNews && isUsable(member)) this.#answeringListeners.tell();
   }
@@ -309,4 +352,75 @@ export class NodeHandshake {
     this.#pool.refreshRanges();
     this.#watchers.tell();
   }
+
+  /** Judges all nodes again: what one says about our last block may matter for the others. */
+  #judge(): void {
+    const expectation = this.#dependencies.expectation();
+    const { hasSporks, members } = this.#pool;
+    for (const member of members) {
+      const { identity, node } = member;
+      if (identity === undefined) continue;
+      const confirmed = members.some(
+        (other) =>
+          other !== member &&
+          isHeard(other) &&
+          isUsable(other) &&
+          other.identity !== undefined &&
+          confirmsWatermark(other.identity) &&
+          !this.#mayBeDiscardedBy(identity, other),
+      );
+      const before = node.healthRecord.identity;
+      const foreign = foreignness(identity, expectation, { confirmed, hasSporks });
+      // The highest common height is searched once.
+      const sharedHeight = foreign?.sharedHeight ?? member.foreign?.sharedHeight;
+      member.foreign = foreign === undefined ? undefined : { ...foreign, sharedHeight };
+      node.healthRecord.identity = foreign === undefined ? 'usable' : 'foreign';
+      if (node.healthRecord.identity === before) continue;
+      member.foreignSinceMs = this.#dependencies.clock.monotonic();
+      this.#announce(member);
+    }
+  }
+
+  /**
+   * Expected errors: OperatorError `foreign` when one of the configured nodes is. Called when none of them is usable.
+   */
+  #refuseForeign(): void {
+    const foreign = foreignOf(this.#pool.named());
+    if (foreign.length > 0)
+      throw new OperatorError('foreign', foreignMessage(foreign, this.#dependencies.expectation()));
+  }
+
+  /** A later spork, if it exists, may have discarded the blocks that a node has above its root. */
+  #mayBeDiscardedBy({ sporkRootHeight }: NodeIdentity, other: PoolMember): boolean {
+    const anchor = anchorOf(other);
+    if (sporkRootHeight === undefined || anchor === undefined || anchor >= sporkRootHeight) return false;
+    return this.#pool.verifier.verdict(sporkRootHeight) !== 'contradicted';
+  }
+
+  #announce(member: PoolMember): void {
+    const { node, identity, foreign } = member;
+    const name = nameOf(member);
+    if (foreign === undefined) {
+      this.#dependencies.logger.info(
+        { endpoint: node.name, semver: identity?.semver, lowestHeight: identity?.lowestHeight },
+        `${name} identified`,
+      );
+      return;
+    }
+    const { reason, expected, found, height } = foreign;
+    this.#dependencies.metrics.foreignNodes.inc({ reason });
+    // Chain ids are names; ids of sporks and blocks are for the debug log.
+    const chains = reason === 'chain' ? { expected, found } : {};
+    this.#dependencies.logger.warn(
+      { endpoint: node.name, reason, height, ...chains },
+      `${name} is foreign and left out`,
+    );
+    this.#dependencies.logger.debug({ endpoint: node.name, ...foreign }, `ids of the foreign ${name}`);
+  }
+}
+
+function foreignOf(members: readonly PoolMember[]) {
+  return members.flatMap(({ node: { name }, foreign, foreignSinceMs: sinceMs }) =>
+    foreign === undefined ? [] : { name, foreign, sinceMs },
+  );
 }
