@@ -41,14 +41,11 @@ describe('migrate', () => {
 
     expect(await runCommand(migrate(dataDir, url))).toMatchObject({
       code: 0,
-      stdout:
-        'Copied 600 heights, 1 plan; 0 heights were there already. The target holds heights 100 to 199 and 400 to 899.\n',
+      stdout: 'Copied 600 heights, 1 plan. The target holds heights 100 to 199 and 400 to 899.\n',
     });
     expect(await runCommand(migrate(dataDir, url))).toMatchObject({
-      ...{
-        code: 0,
-        stdout: expect.stringContaining('Copied 0 heights; 600 heights were there already') as string,
-      },
+      code: 0,
+      stdout: expect.stringContaining('Copied 0 heights; 600 heights were there already') as string,
     });
     const database = ['--data-dir', scratchDirectory(), '--store', url];
     expect(await runCommand(['verify', '--network', 'devnet', ...database])).toMatchObject({ code: 0 });

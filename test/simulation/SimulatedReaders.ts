@@ -156,13 +156,14 @@ export class SimulatedReaders {
         return undefined;
       },
     };
-    const indexer = callsOver<IndexerCalls>(
-      {
-        postMessage: (message) => later(() => events.emit('message', message)),
-        on: fromOwner.on.bind(fromOwner),
-      },
-      served,
-    );
+    const postMessage = (message: unknown): unknown => events.emit('message', message);
+    const answered = {
+      postMessage: (message: unknown) => later(() => postMessage(message)),
+      on: fromOwner.on.bind(fromOwner),
+    };
+    callsOver<IndexerCalls>(answered, served);
+    // Where it listens is said at once: were that lost in a hang, it would end the daemon too.
+    const indexer = callsOver<IndexerCalls>({ postMessage, on: () => undefined }, {});
     return {
       postMessage: (message) => later(() => fromOwner.emit('message', message)),
       on: events.on.bind(events),
