@@ -143,7 +143,7 @@ export function isFile(name) {
 
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
-  'src/access': 5_931,
+  'src/access': 5_810,
   'src/api': 10_603,
   'src/app': 7_965,
   'src/cli': 4_931,
