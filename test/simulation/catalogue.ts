@@ -3,7 +3,7 @@ import type { ChainProfile, GeneratedBlock } from '../../src/devnet/index.js';
 import type { Identifier } from '../../src/flow/index.js';
 import { signed } from './finality.js';
 import type { Signed, Signing } from './finality.js';
-import { unboundAddresses } from './unboundBytes.js';
+import { unboundBytes } from './unboundBytes.js';
 
 /** A spork of a stretch. */
 export interface StretchSpork {
@@ -36,7 +36,7 @@ export interface Stretch {
   readonly blockAt: (height: number) => GeneratedBlock;
   /** At which heights of the stretch a collection stands. */
   readonly placesOf: ReadonlyMap<Identifier, readonly number[]>;
-  /** Of all its transactions; see `unboundAddresses`. */
+  /** Of all its transactions; see `unboundBytes`. */
   readonly unbound: readonly Buffer[];
 }
 
@@ -248,7 +248,7 @@ function stretchOver({
   const unbound: Buffer[] = [];
   for (let height = firstHeight; height <= endHeight; height += 1) {
     const block = blockAt(height);
-    unbound.push(...unboundAddresses(block));
+    unbound.push(...unboundBytes(block));
     for (const { id } of block.collections) {
       const places = placesOf.get(id);
       if (places === undefined) placesOf.set(id, [height]);

@@ -99,7 +99,7 @@ function isHeld(bug: PlantedBug, lane: string): boolean {
 /** A directory in which the simulation runs on sources of its own. */
 function makeLane(name: string): string {
   const lane = join(workplace, name);
-  for (const part of ['proto', 'config', 'package.json', 'tsconfig.json', 'vitest.config.ts'])
+  for (const part of ['proto', 'config', 'scripts', 'package.json', 'tsconfig.json', 'vitest.config.ts'])
     cpSync(join(root, part), join(lane, part), { recursive: true });
   for (const part of ['simulation', 'unit', 'support', 'data'])
     cpSync(join(root, 'test', part), join(lane, 'test', part), { recursive: true });
