@@ -101,6 +101,21 @@ describe('JobProcessor', () => {
     expect(m.fatal).toEqual([bug]);
   });
 
+  it('takes the block of the chain while it can, and fails with one that is complete', () => {
+    const { answer, fatal, processor, run, window } = meeting();
+    const source = { name: 'node', method: 'GetBlockByHeight' } as const;
+    processor.onForked(block(1, []), source);
+    run(block(1, ['a'], 'false'));
+    processor.onForked(block(1, ['b'], 'true'), source);
+    expect([window.at(1)?.block, fatal]).toEqual([block(1, ['b'], 'true'), []]);
+    window.link(block(2, ['c']));
+    expect(processor.replace(block(2, ['d'], 'other'))).toBe(true);
+    expect(window.at(2)).toMatchObject({ block: block(2, ['d'], 'other'), status: 'linked' });
+    answer('b');
+    processor.onForked(block(1, [], 'late'), source);
+    expect(fatal).toMatchObject([{ name: 'OffChainBlockError', height: 1 }]);
+  });
+
   it('takes a stop for no failure', async () => {
     const m = meeting();
     m.run(block(1, []));

@@ -34,6 +34,28 @@ describe('Window', () => {
     expect([window.limit(), window.upperBound()]).toEqual([7, 7]);
   });
 
+  it('has at least one height', () => {
+    expect(() => windowOf(0, { heights: 0 })).toThrow('a window has at least one height, not 0');
+  });
+
+  it('is certain of proven guarantees, and of a block that the next one follows', () => {
+    const { window } = bounded();
+    const certain = (height: number) =>
+      (['guarantees', 'block'] as const).filter((of) => window.isCertain(height, of));
+    window.link({ ...block(11, []), proof: new Uint8Array(1) });
+    window.link(block(12, []));
+    expect([11, 12, 13].map(certain)).toEqual([['guarantees', 'block'], [], []]);
+    window.link({ ...block(13, []), parentId: block(12, []).id });
+    expect([12, 13].map(certain)).toEqual([['block'], []]);
+    window.link({ ...block(12, []), id: id('other') }, { name: 'late', method: 'GetBlockByHeight' });
+    expect(window.at(12)).toMatchObject({ block: block(12, []), blockSource: undefined });
+    window.link(block(12, []), { name: 'again', method: 'GetBlockByHeight' });
+    expect(window.at(12)?.blockSource?.name).toBe('again');
+    expect(window.blockAt(12)).toBeUndefined();
+    window.unlink(12);
+    expect([window.at(12), window.isCertain(11, 'block')]).toEqual([undefined, false]);
+  });
+
   it('begins less by its share, but a block and its child in any case', () => {
     let share = 1;
     const { at, window } = bounded({ share: () => share });
