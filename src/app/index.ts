@@ -18,6 +18,7 @@ export type { RestoreProgress } from './stores/copies.js';
 export { checkDatabaseUrls, killWorkersOf, workersOf } from './stores/databases.js';
 export { exitCodeOf, exitCodes, programVersion } from '../runtime/index.js';
 export type { Verdict } from './doctor/verdicts.js';
+export type { Port } from './threads/calls.js';
 export { finalBlock } from './threads/readableIndex.js';
 
 /** A store that no daemon has open: loaded, with LevelDB, where no daemon answers. */

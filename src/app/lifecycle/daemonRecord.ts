@@ -95,7 +95,8 @@ export function removeIfPossible(path: string): void {
 /** `undefined` when it is missing or unreadable: then no daemon is known here. */
 export function readDaemonRecord(dataDir: string): DaemonRecord | undefined {
   try {
-    return JSON.parse(readFileSync(join(dataDir, RECORD_FILE), 'utf8')) as DaemonRecord;
+    const parsed: unknown = JSON.parse(readFileSync(join(dataDir, RECORD_FILE), 'utf8'));
+    return isRecord(parsed) ? parsed : undefined;
   } catch {
     return undefined;
   }
@@ -134,4 +135,21 @@ export function removeDaemonRecord(dataDir: string): void {
 /** Host and port as a URL has them. */
 export function hostAndPort({ host, port }: Address): string {
   return `${host.includes(':') ? `[${host}]` : host}:${port}`;
+}
+
+function isRecord(value: unknown): value is DaemonRecord {
+  if (typeof value !== 'object' || value === null) return false;
+  const { pid, instance, api, metrics } = value as Partial<Record<keyof DaemonRecord, unknown>>;
+  return (
+    typeof pid === 'number' &&
+    typeof instance === 'string' &&
+    (api === undefined || isAddress(api)) &&
+    isAddress(metrics)
+  );
+}
+
+function isAddress(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  const { host, port } = value as { host?: unknown; port?: unknown };
+  return typeof host === 'string' && typeof port === 'number';
 }

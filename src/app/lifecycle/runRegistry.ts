@@ -78,7 +78,10 @@ export function announcedRuns(environment: Environment): readonly string[] {
 
 function readEntry(path: string): RunEntry | undefined {
   try {
-    return JSON.parse(readFileSync(path, 'utf8')) as RunEntry;
+    const { pid, dataDir } = JSON.parse(readFileSync(path, 'utf8')) as Partial<
+      Record<keyof RunEntry, unknown>
+    >;
+    return typeof pid === 'number' && typeof dataDir === 'string' ? { pid, dataDir } : undefined;
   } catch {
     return undefined;
   }

@@ -21,7 +21,12 @@ const addresses = {
   grpc: { host: '127.0.0.1', port: 4002 },
 } as const;
 
-type Got = Partial<{ id: number; call: string; args: unknown[]; answer: unknown }>;
+interface Got {
+  readonly id?: number;
+  readonly call?: string;
+  readonly args?: readonly unknown[];
+  readonly answer?: unknown;
+}
 
 /** A reader thread that does what the test says. */
 class FakeThread extends EventEmitter implements ReaderHandle {
