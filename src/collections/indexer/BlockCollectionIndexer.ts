@@ -40,7 +40,7 @@ export class BlockCollectionIndexer {
   readonly #store: RangeStore;
   readonly #window: Window;
   readonly #queue: CommitQueue;
-  /** The id of the last spork that was not to be recorded late: its root is not the block at that height. */
+  /** The id of the last spork that was found to be made up. */
   #refuted: string | undefined;
 
   constructor(options: CommitQueueOptions, dependencies: Dependencies) {
@@ -172,7 +172,7 @@ export class BlockCollectionIndexer {
     const isConfirmed = rootParentAt?.(height) === parentId;
     if (known !== undefined && (!isConfirmed || known.rootParentId !== undefined)) return undefined;
     const spork = sporkFor?.(height);
-    const root = known ?? (spork?.rootHeight === height && mayBeRoot(block, spork) ? spork : undefined);
+    const root = known ?? (spork?.rootHeight === height && this.#mayBeRoot(block, spork) ? spork : undefined);
     if (!isConfirmed) return root;
     return { rootHeight: height, sporkId: root?.sporkId ?? '', rootParentId: parentId };
   }
@@ -194,13 +194,15 @@ export class BlockCollectionIndexer {
 
   async #unlessRefuted(spork: SporkRecord): Promise<SporkRecord | undefined> {
     const root = await this.#store.blockByHeight(spork.rootHeight);
-    if (root === undefined || mayBeRoot(root.block, spork)) return spork;
-    this.#refuted = spork.sporkId;
-    return undefined;
+    return root === undefined || this.#mayBeRoot(root.block, spork) ? spork : undefined;
   }
-}
 
-/** False for a spork that a node made up: the id of a spork is that of its root block, which is proven. */
-function mayBeRoot({ id, proof }: FinalizedBlock, { sporkId }: SporkRecord): boolean {
-  return proof === undefined || sporkId === '' || sporkId === id;
+  /** False for a spork that a node made up: the id of a spork is that of its root block, which is proven. */
+  #mayBeRoot({ height, id, proof }: FinalizedBlock, { sporkId }: SporkRecord): boolean {
+    if (proof === undefined || sporkId === '' || sporkId === id) return true;
+    if (this.#refuted !== sporkId)
+      this.#deps.logger.warn({ height, sporkId, blockId: id }, 'a node tells of a spork that does not exist');
+    this.#refuted = sporkId;
+    return false;
+  }
 }

@@ -2,10 +2,12 @@ import { describe, expect, it } from 'vitest';
 import { BlockCollectionIndexer } from '../../../src/collections/index.js';
 import type { Identifier } from '../../../src/flow/index.js';
 import { createMetrics, silentLogger } from '../../../src/observability/index.js';
+import type { Logger } from '../../../src/observability/index.js';
 import { AbortError } from '../../../src/runtime/index.js';
 import { ParentLinkError } from '../../../src/storage/index.js';
 import type { CommitQueueOptions, SporkRecord, WriteRoom } from '../../../src/storage/index.js';
 import { block, collection, HandClock, HandStore, id, settle } from './meetingHarness.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
 import { windowOf } from '../../support/windowOf.js';
 
 interface Options extends Partial<CommitQueueOptions> {
@@ -14,6 +16,7 @@ interface Options extends Partial<CommitQueueOptions> {
   readonly sporkFor?: (height: number) => SporkRecord | undefined;
   readonly rootParentAt?: (height: number) => Identifier | undefined;
   readonly room?: WriteRoom;
+  readonly logger?: Logger;
 }
 
 function indexing({ store = new HandStore(), windowHeights = 100, ...options }: Options = {}) {
@@ -264,19 +267,25 @@ describe('BlockCollectionIndexer', () => {
   });
 
   it.each(['before', 'after'])(
-    'records no spork of which a node tells %s its root is written, which is proven to have another id',
+    'records no spork of which a node tells %s its root is written, which is proven to have another id, and says so once',
     async (when) => {
       const told = [{ rootHeight: 2, sporkId: 'bb' }];
       const store = new HandStore(1, []);
       store.auto = true;
       const isTold = (): boolean => when === 'before' || store.batches.length > 1;
-      const { indexer } = indexing({ store, sporkFor: () => (isTold() ? told[0] : undefined) });
+      const logger = new RecordingLogger();
+      const { indexer } = indexing({ store, logger, sporkFor: () => (isTold() ? told[0] : undefined) });
       for (const height of [1, 2, 3, 4]) {
         const proven = { ...block(height, []), proof: new Uint8Array(1) };
         await indexer.onReceivedCollectionsForBlock(proven, []);
       }
       await indexer.recordLateSpork();
       expect(store.meta().sporks).toEqual([]);
+      const fields = { height: 2, sporkId: 'bb', blockId: block(2, []).id };
+      const warnings = logger.records.filter(({ level }) => level === 'warn');
+      expect(warnings).toEqual([
+        { level: 'warn', message: 'a node tells of a spork that does not exist', fields },
+      ]);
       told.splice(0, 1, { rootHeight: 2, sporkId: block(2, []).id });
       await indexer.onReceivedCollectionsForBlock(block(5, []), []);
       await indexer.onReceivedCollectionsForBlock(block(6, []), []);
