@@ -328,6 +328,23 @@ describe('the account index', () => {
     await store.close();
   });
 
+  it('does not take a range for covered that went on while it was off', async () => {
+    const database = new MemoryDatabase();
+    const on = await storeOver(database, true);
+    await on.initialise(metaFrom(FIRST + 10));
+    await commitUpTo(on, LAST);
+    await on.ranges
+      .run({ from: FIRST, to: FIRST + 9 })
+      .then((run) => run.commit({ blocks: blocksUpTo(FIRST, FIRST + 4), latestIndexedHeight: FIRST + 4 }));
+    const off = await storeOver(database, false);
+    const run = await off.ranges.run({ from: FIRST, to: FIRST + 9 });
+    await run.commit({ blocks: blocksUpTo(FIRST + 5, FIRST + 9), latestIndexedHeight: FIRST + 9 });
+    const again = await storeOver(database, true);
+    expect(again.accounts.coverage()).toMatchObject({ missingHeights: 10 });
+    await build(again);
+    await expectTrue(again);
+  });
+
   it('is the same store whatever happens on the way', { timeout: 120_000 }, async () => {
     const height = fc.integer({ min: FIRST, max: LAST });
     const act = fc.oneof(

@@ -99,6 +99,20 @@ describe('a range', () => {
     },
   );
 
+  it('is one of at most 256 that are open at once', async () => {
+    const all = makeChain(
+      0,
+      Array.from({ length: 601 }, () => []),
+    );
+    const store = await filled(all.slice(600));
+    for (let index = 0; index < 256; index += 1) await store.ranges.run({ from: 2 * index, to: 2 * index });
+    const one = { from: 599, to: 599 };
+    await expect(store.ranges.run(one)).rejects.toThrow('more than 256 ranges would be open');
+    await store.ranges.change({ dropped: [{ from: 0, to: 0 }] });
+    await fill(store, all, one);
+    expect(store.coverage()).toEqual([{ from: 599, to: 600 }]);
+  });
+
   it('keeps no spork of its own that the store has by now', async () => {
     const store = await liveStore();
     const sporkOf = () => ({ rootHeight: 11, sporkId: 'bb' });

@@ -71,6 +71,13 @@ describe('a store is not opened', () => {
     });
   });
 
+  it('where the file system takes no directory', async () => {
+    await expect(open('/proc/fci/store')).rejects.toMatchObject({
+      kind: 'missing',
+      message: expect.stringMatching(/takes no new directories\. Choose another directory/) as string,
+    });
+  });
+
   it('in a directory of other files', async () => {
     const path = await freshPath();
     await mkdir(path);

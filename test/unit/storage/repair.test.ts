@@ -8,6 +8,7 @@ import { commitThrough, fill, heal } from '../../support/ranges.js';
 import { makeChain, seededCollection } from '../../support/storeBlocks.js';
 import {
   keyOf,
+  metaFrom,
   repairAt,
   sealed,
   useStores,
@@ -265,6 +266,20 @@ describe('repair', () => {
     expect((await store.blockByHeight(39))?.block.id).toBe(chain[38]?.block.id);
     await store.close();
     expect(await expectSound(path)).toBe(LAST);
+  });
+
+  it('keeps what an account index had that is off, below a top that is lost', async () => {
+    const path = await freshPath();
+    const on = await open(path, { accounts: true });
+    await on.initialise(metaFrom(FIRST));
+    await on.commit({ blocks: chain, latestIndexedHeight: LAST });
+    await on.close();
+    await (await open(path, { accounts: false })).close();
+    await withRawDatabase(path, (database) => database.del(keyOf(0x10, LAST)));
+    expect(await repairAt(path)).toMatchObject({ keptThrough: LAST - 1, applied: true });
+    expect((await verifyAt(path)).damages).toEqual([]);
+    const store = await open(path, { accounts: true });
+    expect(store.accounts.coverage()).toMatchObject({ missingHeights: 0 });
   });
 
   it('makes anew what leads to sound blocks', async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { rangesInWords, verifiedBlock } from '../../../src/storage/index.js';
 import type { LevelIndexStore } from '../../../src/storage/index.js';
-import { identifierBytes, toAddress, VerificationMemory } from '../../../src/flow/index.js';
+import { encodeRlp, identifierBytes, toAddress, VerificationMemory } from '../../../src/flow/index.js';
 import { makeChain, seededCollection, transactionIdsOf } from '../../support/storeBlocks.js';
 import {
   keyOf,
@@ -87,6 +87,12 @@ describe('a block record that makes no sense', () => {
       'it cannot be read',
     ],
     ['has no block', u32(0, 0), 'height 103'],
+    [
+      'has a proof that is longer than it is',
+      Buffer.concat([u32(0, 0x8000_0000, 500), block.encoded]),
+      'it cannot be read',
+    ],
+    ['has no room for the length of its proof', u32(0, 0x8000_0000), 'it cannot be read'],
     ['holds no message', Buffer.concat([u32(0, 0), Buffer.of(0xff, 0xff)]), 'height 103'],
     [
       'holds the block of another height',
@@ -131,6 +137,7 @@ describe('a record of the store as a whole that makes no sense', () => {
     ],
     ['a rewind of another length', REWIND, heightBytes(1), 'rewind record: it cannot be read'],
     ['a rewind to beyond all heights', REWIND, Buffer.alloc(25, 0xff), 'rewind record: it cannot be read'],
+    ['a rewind over ranges of another length', REWIND, Buffer.alloc(26), 'rewind record: it cannot be read'],
   ])('%s', async (_, key, payload, words) => {
     await expectRefused(await storeWith([key, payload]), words);
   });
@@ -364,6 +371,7 @@ describe('the records of several ranges that make no sense', () => {
     ['a plan that ends before it begins', [{ ...plan, to: 9 }]],
     ['a plan in no order', [{ ...plan, order: 'random' }]],
     ['a plan that does not say whether it is paused', [{ ...plan, isPaused: 'no' }]],
+    ['a plan that heals a number', [{ ...plan, heals: 7 }]],
   ])('plans with %s', async (_, content) => {
     await expectRefused(await storeWith(withRanges, [PLANS, json(content)]), 'it cannot be read');
   });
@@ -402,6 +410,22 @@ describe('the records of several ranges that make no sense', () => {
       expect(store.ranges.open()).toEqual([]);
       await store.close();
     }
+  });
+
+  it.each<[string, Uint8Array]>([
+    ['is no list', encodeRlp(Buffer.of(1))],
+    ['is no RLP', Buffer.of(0xff)],
+    ['lacks the state of its epoch', encodeRlp([Buffer.alloc(32), Buffer.of(1), Buffer.alloc(9)])],
+    ['lacks everything behind the id', encodeRlp([Buffer.alloc(32)])],
+    ['is empty', encodeRlp([])],
+  ])('evidence of a committee that %s: a store serves without it, and verify tells', async (_, payload) => {
+    const proving = { ...meta, schemaVersion: 4 };
+    const path = await storeWith([META, json(proving)], [keyOf(0x09, 101), Buffer.from(payload)]);
+    const store = await open(path);
+    await expect(store.evidence()).rejects.toMatchObject({ kind: 'corrupt', height: 101 });
+    expect(await store.blockByHeight(101)).toBeDefined();
+    await store.close();
+    expect(await saidOf(path)).toContain('evidence of a committee of height 101: it cannot be read');
   });
 
   it('ranges in a store whose version knows none: verify tells', async () => {

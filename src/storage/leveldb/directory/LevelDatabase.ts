@@ -142,8 +142,11 @@ export class LevelDatabase implements Database {
     keyOf: (item: T) => Buffer,
   ): AsyncGenerator<T[], void, undefined> {
     let iterator: PagedIterator<T> | undefined;
+    let reopened = this.#reopened;
     let after: Buffer | undefined;
     const next = async (): Promise<T[]> => {
+      if (reopened !== this.#reopened) iterator = undefined;
+      reopened = this.#reopened;
       const one = (iterator ??= await this.#make(() => open(after)));
       try {
         return await one.nextv(PAGE_ENTRIES);

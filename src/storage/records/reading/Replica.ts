@@ -38,8 +38,8 @@ export class Replica extends RecordReader implements IndexReader {
       coverage: () => this.#shown.accounts,
       page: (query) => {
         const { accounts: coverage, meta } = this.#shown;
-        assert(coverage !== undefined, 'the account index is off');
-        return this.tell(() => source.accountPage(query, { coverage, firstHeight: meta?.firstHeight ?? 0 }));
+        assert(coverage !== undefined && meta !== undefined, 'the account index is off');
+        return this.tell(() => source.accountPage(query, { coverage, firstHeight: meta.firstHeight }));
       },
     };
   }
