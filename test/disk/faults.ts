@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { chmodSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
@@ -173,6 +173,12 @@ function forbid(path: string): () => void {
 const FEW_FILES = 160;
 const fewFiles = ['bash', '-c', `ulimit -n ${FEW_FILES}; exec "$@"`, 'bash'];
 
+/** Somebody moves the store away, though nothing is written to a new file yet. */
+const movedAway: Fault = (dataDir) => {
+  renameSync(storePath(dataDir), `${storePath(dataDir)}.moved`);
+  return () => renameSync(`${storePath(dataDir)}.moved`, storePath(dataDir));
+};
+
 /** Readers that connect and say nothing, more than files may be open. */
 const manyReaders: Fault = async (_, daemon) => {
   const sockets: Socket[] = [];
@@ -281,6 +287,10 @@ export const faultScenarios: readonly Scenario[] = [
       };
       return atStart(FORBIDDEN, dataDir, begin, wrapper);
     },
+  },
+  {
+    name: 'the directory moved away at work',
+    run: () => whileItRuns({ says: /no longer at .* Put it back/, fault: movedAway }),
   },
   {
     name: 'too many open files at work',

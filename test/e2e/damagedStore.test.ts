@@ -7,6 +7,7 @@ import { withCleanup } from '../support/cleanup.js';
 const sample = [
   ['log byte flipped, payload', 'healed'],
   ['table truncated', 'refused, repaired'],
+  ['the directory moved away at work', 'stopped, went on'],
 ];
 
 it('a damaged store is named, heals or is repaired as the message says, and is in the end what it should be', () =>

@@ -1,4 +1,4 @@
-import { statfsSync, writeFileSync } from 'node:fs';
+import { mkdirSync, renameSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { watchDisk } from '../../../src/app/health/watches/watchDisk.js';
@@ -19,6 +19,40 @@ function watching(path: string, minFreeBytes = 0): ReturnType<typeof watchDisk> 
 }
 
 describe('watchDisk', () => {
+  it.each<[string, (path: string) => void]>([
+    ['was deleted', (path) => rmSync(path, { recursive: true })],
+    ['was moved', (path) => renameSync(path, `${path}.moved`)],
+    ['was emptied', (path) => rmSync(join(path, 'LOCK'))],
+    [
+      'has another in its place',
+      (path) => {
+        renameSync(path, `${path}.moved`);
+        mkdirSync(path);
+        writeFileSync(join(path, 'LOCK'), '');
+      },
+    ],
+  ])('ends once the directory of the store %s', async (_, change) => {
+    const path = join(scratchDirectory(), 'store');
+    mkdirSync(path);
+    writeFileSync(join(path, 'LOCK'), '');
+    const clock = new VirtualClock();
+    let looks = 0;
+    const look = (): Promise<undefined> => Promise.resolve(void (looks += 1));
+    const weigh = (): Promise<undefined> => new Promise(() => undefined);
+    const watch = watchDisk({ path, minFreeBytes: 0 }, { clock, look, weigh });
+    const ended = watch.run(new AbortController().signal);
+    await eventually(() => (clock.pendingTimers > 0 ? looks : undefined));
+    change(path);
+    const told = expect(ended).rejects.toMatchObject({
+      ...{ kind: 'missing', exit: 'storage' },
+      message: expect.stringContaining(
+        `The store is no longer at ${path}: the directory was deleted`,
+      ) as string,
+    });
+    await clock.advance(1_000);
+    await told;
+  });
+
   it('knows nothing before it has looked, then the free space and the weight of the files', async () => {
     const path = scratchDirectory();
     for (let file = 0; file < 100; file += 1) writeFileSync(join(path, `${file}.ldb`), 'x'.repeat(file));

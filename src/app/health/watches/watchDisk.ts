@@ -2,8 +2,9 @@ import { opendir, stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isAbort, Listeners, sleep, unlessAborted } from '../../../runtime/index.js';
 import type { Clock } from '../../../runtime/index.js';
+import { hasCode, StorageError } from '../../../storage/index.js';
 
-/** How often the free space is checked: the check is cheap, and a disk takes a hundred MiB a second. */
+/** How often the disk is looked at: that is cheap, and a disk takes a hundred MiB a second. */
 const LOOK_MS = 1_000;
 /** The shortest pause between two measurements of the store's size. */
 const WEIGH_EVERY_MS = 5_000;
@@ -23,7 +24,8 @@ export type DiskWatch = ReturnType<typeof watchDisk>;
 
 /**
  * Free space of the disk that holds the store, and the size of the store, as measured last. It pauses writes before the disk
- * is full: LevelDB needs space to compact, and a write that the disk refuses ends the daemon.
+ * is full: LevelDB needs space to compact, and a write that the disk refuses ends the daemon. Begin it when the store is open:
+ * it ends once that is no longer at its path.
  */
 export function watchDisk(
   {
@@ -56,9 +58,12 @@ export function watchDisk(
     if (!isPaused) waiting.tell();
   };
   const lookOn = async (signal: AbortSignal): Promise<void> => {
+    const place = await placeOf(path);
     for (;;) {
       disk = await look(path);
       decide();
+      const now = await placeOf(path);
+      if (place !== undefined && now !== undefined && now !== place) throw noLongerAt(path);
       await sleep(clock, LOOK_MS, signal);
     }
   };
@@ -97,11 +102,35 @@ export function watchDisk(
     disk: (): DiskState | undefined => disk,
     /** As measured last; `undefined` until then. */
     storeBytes: (): number | undefined => storeBytes,
-    /** Expected errors: the signal's abort reason. What cannot be measured stays unknown. */
+    /** Expected errors: the signal's abort reason; `StorageError` (`missing`). What cannot be measured stays unknown. */
     run: async (signal: AbortSignal): Promise<void> => {
       await Promise.all([lookOn(signal), weighOn(signal)]);
     },
   };
+}
+
+const GONE = 'gone';
+
+/**
+ * What tells the store at a path from any other: the file of its lock, which LevelDB keeps open, so that no other file has its
+ * number. `undefined`: the file system does not say.
+ */
+async function placeOf(path: string): Promise<string | undefined> {
+  try {
+    const { dev, ino } = await stat(join(path, 'LOCK'));
+    return `${dev}:${ino}`;
+  } catch (error) {
+    return hasCode(error, 'ENOENT') || hasCode(error, 'ENOTDIR') ? GONE : undefined;
+  }
+}
+
+/** Files that are open can still be written, and nobody would find them: not even the next start. */
+function noLongerAt(path: string): StorageError {
+  return new StorageError(
+    'missing',
+    `The store is no longer at ${path}: the directory was deleted, moved or unmounted, or another one took its place. ` +
+      'Put it back, or restore a copy, before you start again: otherwise a new store begins there.',
+  );
 }
 
 async function diskOf(path: string): Promise<DiskState | undefined> {

@@ -9,6 +9,7 @@ import { storageErrorFrom } from '../../StorageError.js';
 import { defaultTuning, openLevel } from './openLevel.js';
 import type { LevelTuning, OpenOptions } from './openLevel.js';
 import { ReadBatcher } from './ReadBatcher.js';
+import { holdsData } from './storeDirectory.js';
 
 /** Bytes and entries per page of an iterator. */
 const PAGE_BYTES = 1024 * 1024;
@@ -222,6 +223,8 @@ export class LevelDatabase implements Database {
     await this.#guard('close the store', () => this.#level.close());
     if (!this.#mayTidyUp) return;
     try {
+      // LevelDB would make the directory of one that was moved away.
+      if (!(await holdsData(this.#path))) return;
       const again = await openLevel(this.#path, this.#tuning, { create: false });
       await again.close();
     } catch {
