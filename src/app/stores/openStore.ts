@@ -6,7 +6,7 @@ import { join, resolve } from 'node:path';
 import type { DaemonConfig } from '../../config/index.js';
 import { silentLogger } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
-import { OperatorError, sleep, systemClock } from '../../runtime/index.js';
+import { inShell, OperatorError, sleep, systemClock } from '../../runtime/index.js';
 import {
   isCorruption,
   LevelIndexStore,
@@ -89,7 +89,7 @@ async function warnOfOpenDirectory(dataDir: string, { logger }: { readonly logge
   for (const path of [dataDir, storePathOf(dataDir)]) {
     const mode = (await stat(path)).mode & 0o777;
     if ((mode & OTHERS) === 0) continue;
-    const fields = { path, mode: mode.toString(8), advice: `chmod 700 ${path}` };
+    const fields = { path, mode: mode.toString(8), advice: `chmod 700 ${inShell(path)}` };
     logger.warn(fields, 'the data directory is open to other users of this machine');
     return;
   }
@@ -225,10 +225,6 @@ async function isReadable({ dataDir }: DaemonConfig): Promise<boolean> {
   } catch {
     return false;
   }
-}
-
-function inShell(path: string): string {
-  return /^[\w@%+=:,./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 }
 
 /** Tries again while another command has the store. Does not wait for a daemon, which keeps its lock. */

@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import { backupStoreOf, migrateStores, restoreInWords, restoreStoreOf } from '../../app/index.js';
 import type { RestoreProgress } from '../../app/index.js';
 import { formatCount, formatDuration, formatRate } from '../../observability/index.js';
-import { systemClock } from '../../runtime/index.js';
+import { inShell, systemClock } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import { rangesInWords } from '../../storage/index.js';
 import { backupFlags, migrateFlags, ownValuesOf, restoreFlags } from '../arguments/flags.js';
@@ -23,7 +23,7 @@ export async function backup(invocation: Invocation, terminal: Terminal): Promis
   const linked = linkedBytes === 0 ? '' : `, ${inMib(linkedBytes)} MiB as hard links`;
   terminal.out(
     `Copied to ${to}. ${what}; ${formatCount(tables)} tables${linked}, ${inMib(copiedBytes)} MiB copied.\n` +
-      `"verify --data-dir ${to}" checks every block of it.\n`,
+      `"flow-collection-indexer verify --network ${config.network} --data-dir ${inShell(to)}" checks every block of it.\n`,
   );
   return 'done';
 }

@@ -31,6 +31,11 @@ export function named(text: string): string {
     : quoted(text);
 }
 
+/** A path as one word of a command that a message gives to type. */
+export function inShell(path: string): string {
+  return /^[\w@%+=:,./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
+}
+
 /** Makes a message fit a terminal and a log line: one line, and a long one loses its middle. */
 export function sentence(text: string): string {
   const line = escaped(text);
