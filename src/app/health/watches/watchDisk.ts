@@ -18,6 +18,13 @@ interface DiskState {
   readonly sizeBytes: number;
 }
 
+/** What the file system does not say is `undefined`. */
+interface Seen {
+  readonly disk: DiskState | undefined;
+  /** What tells the store at the path from any other. */
+  readonly place: string | undefined;
+}
+
 const MIB = 1024 ** 2;
 
 export type DiskWatch = ReturnType<typeof watchDisk>;
@@ -39,12 +46,12 @@ export function watchDisk(
   },
   dependencies: {
     readonly clock: Clock;
-    /** How disk and store are measured. Default: by the file system. */
-    readonly look?: typeof diskOf;
+    /** How disk and store are seen and measured. Default: by the file system. */
+    readonly look?: (path: string) => Promise<Seen>;
     readonly weigh?: typeof weightOf;
   },
 ) {
-  const { clock, look = diskOf, weigh = weightOf } = dependencies;
+  const { clock, look = seenAt, weigh = weightOf } = dependencies;
   const waiting = new Listeners();
   let { minFreeBytes } = options;
   let disk: DiskState | undefined;
@@ -58,12 +65,13 @@ export function watchDisk(
     if (!isPaused) waiting.tell();
   };
   const lookOn = async (signal: AbortSignal): Promise<void> => {
-    const place = await placeOf(path);
+    let place: string | undefined;
     for (;;) {
-      disk = await look(path);
+      const seen = await look(path);
+      disk = seen.disk;
       decide();
-      const now = await placeOf(path);
-      if (place !== undefined && now !== undefined && now !== place) throw noLongerAt(path);
+      place ??= seen.place;
+      if (seen.place !== undefined && seen.place !== place) throw noLongerAt(path);
       await sleep(clock, LOOK_MS, signal);
     }
   };
@@ -111,10 +119,7 @@ export function watchDisk(
 
 const GONE = 'gone';
 
-/**
- * What tells the store at a path from any other: the file of its lock, which LevelDB keeps open, so that no other file has its
- * number. `undefined`: the file system does not say.
- */
+/** The file of the store's lock: LevelDB keeps it open, so that no other file has its number. */
 async function placeOf(path: string): Promise<string | undefined> {
   try {
     const { dev, ino } = await stat(join(path, 'LOCK'));
@@ -140,6 +145,11 @@ async function diskOf(path: string): Promise<DiskState | undefined> {
   } catch {
     return undefined;
   }
+}
+
+async function seenAt(path: string): Promise<Seen> {
+  const [disk, place] = await Promise.all([diskOf(path), placeOf(path)]);
+  return { disk, place };
 }
 
 /**
