@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { mkdir, open, readdir, readFile, rm, stat } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { named, OperatorError } from '../../runtime/index.js';
 import { syncDirectory } from '../../storage/index.js';
-import { explained, lockFile, replaceFile, unfinishedName } from './partFiles.js';
+import { madeBy } from './exportSource.js';
+import { explained, openLocked, replaceFile, unfinishedName } from './partFiles.js';
 import { LINES } from './forms.js';
 import type { Compression, FileFormat } from '../arguments/flags.js';
 import { wrongUse } from '../command.js';
@@ -67,14 +68,14 @@ export interface Manifest extends ExportShape {
 }
 
 /** The manifest depends only on the partitions, not on when they were written. */
-function manifestOf(shape: ExportShape, program: string, partitions: readonly Partition[]): Manifest {
-  const files = partitions.flatMap((partition) => partition.files);
+function manifestOf(shape: ExportShape, partitions: readonly Partition[]): Manifest {
+  const files = filesOf({ partitions });
   const rows: Record<string, number> = {};
   for (const file of files) rows[file.table] = (rows[file.table] ?? 0) + file.rows;
   const sums = files.map(({ sha256, path }) => `${sha256}  ${path}\n`).join('');
   return {
     format: FORMAT,
-    program,
+    program: madeBy(),
     ...shape,
     to: partitions.at(-1)?.to ?? shape.from - 1,
     files: files.length,
@@ -129,12 +130,13 @@ export type ExportDirectory = Awaited<ReturnType<typeof openExportDirectory>>;
 export async function openExportDirectory(path: string, { resume }: { readonly resume: boolean }) {
   const name = named(path);
   await explained(path, () => mkdir(path).catch(unless('EEXIST')));
-  const handle = await explained(path, () => open(path, 'r'));
-  let unlock = (): void => undefined;
+  const { handle, unlock } = await openLocked(path, 'r', 'directory');
+  const close = async (): Promise<void> => {
+    unlock();
+    await handle.close();
+  };
   let manifest: Manifest | undefined;
   try {
-    const takenMessage = `Another export writes to ${name}. Wait until it ends, or choose another directory.`;
-    unlock = await lockFile(handle, takenMessage);
     const entries = await explained(path, () => readdir(path));
     if (entries.includes(MANIFEST)) manifest = parseManifest(await readFile(join(path, MANIFEST), 'utf8'));
     const isEmpty = entries.every((entry) => entry === unfinishedName(MANIFEST));
@@ -147,8 +149,7 @@ export async function openExportDirectory(path: string, { resume }: { readonly r
         `The directory ${name} cannot be resumed: it has no ${MANIFEST} of an export. Choose another one.`,
       );
   } catch (error) {
-    unlock();
-    await handle.close();
+    await close();
     throw error;
   }
 
@@ -178,8 +179,8 @@ export async function openExportDirectory(path: string, { resume }: { readonly r
      * Prepares for writing, and removes what a killed export left behind. Expected errors: also OperatorError `usage` when the
      * directory was begun with other flags, `damage` when a file is missing or has another size.
      */
-    begin: async (shape: ExportShape, program: string): Promise<void> => {
-      if (manifest === undefined) await write(manifestOf(shape, program, []));
+    begin: async (shape: ExportShape): Promise<void> => {
+      if (manifest === undefined) await write(manifestOf(shape, []));
       else {
         const difference = differenceOf(manifest, shape);
         if (difference !== undefined)
@@ -199,12 +200,12 @@ export async function openExportDirectory(path: string, { resume }: { readonly r
       await explained(path, () => syncDirectory(path));
     },
     /** Adds a partition to the manifest, in place of a shorter one with the same beginning. */
-    add: async (partition: Partition, shape: ExportShape, program: string): Promise<void> => {
+    add: async (partition: Partition, shape: ExportShape): Promise<void> => {
       const before = manifest?.partitions ?? [];
       const kept = before.filter(({ from }) => from < partition.from);
       const tables = partition.files.map(({ table }) => table);
       for (const table of tables) await explained(path, () => syncDirectory(join(path, table)));
-      await write(manifestOf(shape, program, [...kept, partition]));
+      await write(manifestOf(shape, [...kept, partition]));
       if (kept.length < before.length) for (const table of tables) await removeUnnamed(table);
     },
     /** Reads every file. Expected errors: OperatorError `damage` for a file that does not match the manifest. */
@@ -219,14 +220,11 @@ export async function openExportDirectory(path: string, { resume }: { readonly r
         onRead((index + 1) / files.length);
       }
     },
-    close: async (): Promise<void> => {
-      unlock();
-      await handle.close();
-    },
+    close,
   };
 }
 
-function filesOf(manifest: Manifest | undefined): Partition['files'] {
+function filesOf(manifest: Pick<Manifest, 'partitions'> | undefined): Partition['files'] {
   return (manifest?.partitions ?? []).flatMap(({ files }) => files);
 }
 

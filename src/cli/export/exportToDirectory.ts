@@ -1,8 +1,7 @@
 import { join } from 'node:path';
-import { setImmediate } from 'node:timers/promises';
 import { formatCount } from '../../observability/index.js';
 import { abortReason, isAbort, named, OperatorError } from '../../runtime/index.js';
-import type { BlockEntry, HeightRange } from '../../storage/index.js';
+import type { HeightRange } from '../../storage/index.js';
 import type { ExportFlags } from '../arguments/flags.js';
 import { wrongUse } from '../command.js';
 import { counted } from '../output/words.js';
@@ -10,12 +9,11 @@ import { compressingStream } from './compression.js';
 import { MAX_PARTITIONS, openExportDirectory } from './exportDirectory.js';
 import type { ExportDirectory, ExportShape, Manifest, Partition } from './exportDirectory.js';
 import { ENDLESS } from './exportProgress.js';
-import type { ExportProgress } from './exportProgress.js';
-import { checkNotBeyond, checkSame, exportRange } from './exportSource.js';
-import type { ExportParts, ExportSource } from './exportSource.js';
+import { checkNotBeyond, checkSame, exportRange, pagesOf } from './exportSource.js';
+import type { ExportParts } from './exportSource.js';
 import { beginPart } from './partFiles.js';
 import { formMaker } from './forms.js';
-import type { FormOptions, GrowingFile, PartitionForm } from './forms.js';
+import type { FormOptions, PartitionForm } from './forms.js';
 import { BlockRow } from './TransactionRow.js';
 
 /** Digits of a height in a file's name, so that names sort by height. */
@@ -46,7 +44,6 @@ async function writePartitions(
   options: FormOptions,
   { progress, signal, source }: ExportParts,
 ): Promise<string> {
-  const { program } = source;
   const name = named(directory.path);
   const begun = directory.manifest();
   const range = await exportRange(source, { ...asked, from: asked.from ?? begun?.from ?? null });
@@ -61,22 +58,20 @@ async function writePartitions(
     }
     checkNotBeyond(name, begun.to, asked.to);
     const last = begun.partitions.at(-1);
-    if (last !== undefined) await checkSame({ height: last.to, id: last.last_block_id }, source);
+    if (last !== undefined) await checkSame(lastBlockOf(last), source);
   }
-  await directory.begin(shape, program);
-  const before = directory.manifest();
-  if (before !== undefined && before.partitions.length > 0 && before.to === range.to) {
+  await directory.begin(shape);
+  if (begun !== undefined && begun.partitions.length > 0 && begun.to === range.to) {
     await directory.check(signal, (share) => progress.scanned(share));
-    return `${name} is complete: ${phrase(before)}.`;
+    return `${name} is complete: ${phrase(begun)}.`;
   }
-  const makeForm = await formMaker(options, program);
+  const makeForm = await formMaker(options);
   let transactions = 0;
-  const at: ExportProgress['at'] = (height, _, some) => progress.at(height, range.to, transactions + some);
   try {
     for (let heights; (heights = nextOf(directory.manifest(), range, size)) !== undefined;) {
-      const parts = { source, at, form: makeForm() };
-      const partition = await writePartition(heights, directory, shape, parts);
-      await directory.add(partition, shape, program);
+      const onPage = (height: number, some: number) => progress.at(height, range.to, transactions + some);
+      const partition = await writePartition(heights, directory, shape, { source, onPage, form: makeForm() });
+      await directory.add(partition, shape);
       transactions += partition.transactions;
       // A page that is being read notices the signal; between partitions this does.
       if (signal.aborted) throw abortReason(signal);
@@ -127,48 +122,46 @@ async function writePartition(
   heights: HeightRange,
   directory: ExportDirectory,
   shape: ExportShape,
-  parts: {
-    readonly source: ExportSource;
-    readonly at: ExportProgress['at'];
+  {
+    form,
+    onPage,
+    source,
+  }: Pick<ExportParts, 'source'> & {
     readonly form: PartitionForm;
+    readonly onPage: (height: number, transactions: number) => void;
   },
 ): Promise<Partition> {
-  const { at, form, source } = parts;
-  const before = directory.manifest()?.partitions.findLast((partition) => partition.to < heights.from);
-  let last = before && { height: before.to, id: before.last_block_id };
+  const below = directory.manifest()?.partitions.findLast((partition) => partition.to < heights.from);
+  let last: BlockRow | undefined;
   let [blocks, transactions] = [0, 0];
+  // Parquet compresses its pages.
+  const compression = shape.file_format === 'parquet' ? 'none' : shape.compression;
   const files: {
-    readonly file: GrowingFile;
+    readonly file: PartitionForm['files'][number];
     readonly path: string;
     readonly part: Awaited<ReturnType<typeof beginPart>>;
   }[] = [];
   try {
     for (const file of form.files) {
-      const path = pathOf(file, heights, shape);
-      // Parquet compresses its pages.
-      const stream = shape.file_format === 'parquet' ? undefined : compressingStream(shape.compression);
-      files.push({ file, path, part: await beginPart(join(directory.path, path), stream) });
+      const path = pathOf(file.table, heights, shape);
+      files.push({
+        file,
+        path,
+        part: await beginPart(join(directory.path, path), compressingStream(compression)),
+      });
     }
-    for (let asked = blocksFrom(source, heights); asked !== undefined;) {
-      const entries = await asked;
-      const reached = entries.at(-1)?.block.height ?? heights.to;
-      asked = blocksFrom(source, { from: reached + 1, to: heights.to });
-      // Lets those reads begin.
-      await setImmediate();
-      for (const entry of entries) {
-        const block = new BlockRow(entry);
-        // Only the root block of a spork may name another parent than the block below it; any other is of another chain.
-        if (last !== undefined && block.parentId !== last.id) await checkSame(last, source);
-        form.add(block);
+    for await (const page of pagesOf(source, heights, below && lastBlockOf(below))) {
+      for (const entry of page) {
+        last = new BlockRow(entry);
+        form.add(last);
         blocks += 1;
-        transactions += block.transactions;
-        last = block;
+        transactions += last.transactions;
         for (const { file, part } of files) {
           const bytes = file.take();
           if (bytes !== undefined) await part.write(bytes);
         }
       }
-      at(reached, heights.to, transactions);
+      onPage(last?.height ?? heights.to, transactions);
     }
     const finished: Partition['files'][number][] = [];
     for (const { file, part, path } of files) {
@@ -183,22 +176,14 @@ async function writePartition(
   }
 }
 
+function lastBlockOf({ to, last_block_id: id }: Partition): { readonly height: number; readonly id: string } {
+  return { height: to, id };
+}
+
 /** From the directory. A Parquet file is called the same, however its pages are compressed. */
-function pathOf({ table }: GrowingFile, { from, to }: HeightRange, shape: ExportShape): string {
+function pathOf(table: string, { from, to }: HeightRange, shape: ExportShape): string {
   const [first, last] = [from, to].map((height) => String(height).padStart(HEIGHT_DIGITS, '0'));
   const { compression, file_format: format } = shape;
   const suffix = format === 'parquet' ? '' : { none: '', gzip: '.gz', zstd: '.zst' }[compression];
   return `${table}/${table}-${first}-${last}.${format}${suffix}`;
-}
-
-/** `undefined` when nothing is left to fetch. */
-function blocksFrom(
-  source: ExportSource,
-  { from, to }: HeightRange,
-): Promise<readonly BlockEntry[]> | undefined {
-  if (from > to) return undefined;
-  const blocks = source.blocks({ from, to });
-  // They may fail while those before them are still being written.
-  blocks.catch(() => undefined);
-  return blocks;
 }

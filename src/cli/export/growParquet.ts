@@ -4,6 +4,7 @@ import type { Compression } from '../arguments/flags.js';
 import { cellForms } from './columns.js';
 import type { Cell, ColumnShape, SignatureCell } from './columns.js';
 import { pageCompressor } from './compression.js';
+import { madeBy } from './exportSource.js';
 import type { GrowingFile } from './forms.js';
 
 /** A row group ends with the row that reaches one of these. Memory use is a small multiple of the bytes. */
@@ -11,14 +12,11 @@ const GROUP_ROWS = 50_000;
 const GROUP_BYTES = 32 * 1024 * 1024;
 const codecs = { none: 'UNCOMPRESSED', gzip: 'GZIP', zstd: 'ZSTD' } as const;
 
-/** A Parquet file, a row group at a time. The compression is checked before; `program` has its name and version. */
+/** A Parquet file, a row group at a time. The compression is checked before. */
 export function growParquet(
-  {
-    compression,
-    program,
-    table,
-  }: { readonly table: string; readonly compression: Compression; readonly program: string },
+  table: string,
   columns: readonly ColumnShape[],
+  compression: Compression,
 ): GrowingFile & { readonly add: (cells: readonly Cell[]) => void } {
   const codec = codecs[compression];
   const compress = pageCompressor(compression);
@@ -28,7 +26,7 @@ export function growParquet(
     writer: bytes,
     schema: schemaOf(columns),
     codec,
-    createdBy: program,
+    createdBy: madeBy(),
     compressors: compress === undefined ? {} : { [codec]: compress },
   });
   let values: unknown[][] = columns.map(() => []);

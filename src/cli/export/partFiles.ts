@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import { open, rename, rm } from 'node:fs/promises';
-import type { FileHandle } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { basename, dirname, join } from 'node:path';
 import { PassThrough } from 'node:stream';
@@ -10,13 +9,30 @@ import { named, OperatorError, outputError } from '../../runtime/index.js';
 import { syncDirectory } from '../../storage/index.js';
 
 /**
- * Locks an open file or directory, and returns what unlocks it. The lock is a system address named after the file's identity,
- * which this process listens on: it leaves nothing in any directory, and is free the moment the process ends. Systems without
- * such addresses have no lock. Expected errors: OperatorError `storage` with this message, when another process has the lock.
+ * Opens and locks a file or directory. Expected errors: OperatorError `storage`, also when another process has the lock.
  */
-export async function lockFile(handle: FileHandle, takenMessage: string): Promise<() => void> {
-  const { dev, ino } = await handle.stat({ bigint: true });
-  const name = `flow-collection-indexer-export-${dev}-${ino}`;
+export async function openLocked(path: string, flags: string, kind: 'file' | 'directory') {
+  const handle = await explained(path, () => open(path, flags));
+  try {
+    const about = await handle.stat({ bigint: true });
+    const isLocked = about.isFile() || about.isDirectory();
+    const unlock = isLocked ? await lock(`${about.dev}-${about.ino}`) : () => undefined;
+    if (unlock !== undefined) return { about, handle, unlock };
+    const message = `Another export writes to ${named(path)}. Wait until it ends, or choose another ${kind}.`;
+    throw new OperatorError('storage', message);
+  } catch (error) {
+    await handle.close();
+    throw error;
+  }
+}
+
+/**
+ * Locks a file by its identity; what unlocks it, or `undefined` when another process has the lock. The lock is a system address
+ * on which this process listens: it leaves nothing in any directory, and is free the moment the process ends. Systems without
+ * such addresses have no lock.
+ */
+async function lock(identity: string): Promise<(() => void) | undefined> {
+  const name = `flow-collection-indexer-export-${identity}`;
   const addresses: Partial<Record<NodeJS.Platform, string>> = {
     linux: `\0${name}`,
     win32: `\\\\.\\pipe\\${name}`,
@@ -24,12 +40,11 @@ export async function lockFile(handle: FileHandle, takenMessage: string): Promis
   const path = addresses[process.platform];
   if (path === undefined) return () => undefined;
   const server = createServer((socket) => socket.destroy()).unref();
-  return new Promise((resolve, reject) => {
-    server.once('error', (error: NodeJS.ErrnoException) => {
-      if (error.code === 'EADDRINUSE') reject(new OperatorError('storage', takenMessage));
-      // Any other error says nothing about other exports.
-      else resolve(() => undefined);
-    });
+  return new Promise((resolve) => {
+    // Any other error says nothing about other exports.
+    server.once('error', ({ code }: NodeJS.ErrnoException) =>
+      resolve(code === 'EADDRINUSE' ? undefined : () => undefined),
+    );
     server.listen(path, () => resolve(() => server.close()));
   });
 }
