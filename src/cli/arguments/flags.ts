@@ -5,14 +5,12 @@ import {
   choice,
   daemonSettings,
   integer,
-  loadSettings,
   MAX_HEIGHT,
   optional,
   setting,
   text,
 } from '../../config/index.js';
 import type { Setting, Settings, ValuesOf } from '../../config/index.js';
-import type { Invocation } from '../command.js';
 
 /** The keys of commands that read a store. */
 export const storeSettings = {
@@ -195,8 +193,3 @@ export const COMPLETION_FUNCTION = '_flow_collection_indexer';
 export const completionFlags = {
   system: toggle('install: for every user of this machine, below /usr/local/share.'),
 } as const;
-
-/** A command's own flags, which only the command line can set. Expected errors: OperatorError `usage`. */
-export function ownValuesOf<S extends Settings>(ownFlags: S, { flags }: Invocation): ValuesOf<S> {
-  return loadSettings(ownFlags, { file: undefined, environment: {}, flags }).values;
-}

@@ -1,6 +1,6 @@
 import { Argument, Command as Parser, CommanderError, Option } from 'commander';
 import type { Help } from 'commander';
-import { flagHelp, flagOf, suggestion } from '../../config/index.js';
+import { flagHelp, flagOf, loadSettings, suggestion } from '../../config/index.js';
 import type { Setting, Settings } from '../../config/index.js';
 import { named, quoted } from '../../runtime/index.js';
 import type { OperatorError } from '../../runtime/index.js';
@@ -32,7 +32,7 @@ export function parse(
   for (const command of commands) {
     const parser = commandParser(root, command);
     parser.action(() => {
-      parsed = { command, invocation: invocationOf(parser) };
+      parsed = { command, invocation: invocationOf(parser, command) };
     });
   }
   // `help X` is `X --help`, so that both behave alike, even for an unknown X.
@@ -137,14 +137,15 @@ function readValue(flag: string, parser: Parser) {
   };
 }
 
-function invocationOf(parser: Parser): Invocation {
-  const { config, ...written } = parser.opts<Readonly<Record<string, readonly string[] | boolean>>>();
-  const flags = Object.entries(written).map(([key, value]): [string, readonly string[]] => [
-    key,
-    typeof value === 'boolean' ? [String(value)] : value,
-  ]);
+/** Expected errors: OperatorError `usage` for a wrong value of a flag that only the command line can set. */
+function invocationOf(parser: Parser, { ownFlags }: Command): Invocation {
+  const { config, ...given } = parser.opts<Readonly<Record<string, readonly string[] | boolean>>>();
+  const written = new Map(
+    Object.entries(given).map(([key, value]) => [key, typeof value === 'boolean' ? [String(value)] : value]),
+  );
   const configFile = Array.isArray(config) ? (config as readonly string[]).at(-1) : undefined;
-  return { positionals: parser.args, configFile, flags: new Map(flags) };
+  const { values: flags } = loadSettings(ownFlags, { file: undefined, environment: {}, flags: written });
+  return { positionals: parser.args, configFile, written, flags };
 }
 
 /** Says what commander refuses in our words, with a suggestion and where to look; help and version go through. */

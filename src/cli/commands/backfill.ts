@@ -6,12 +6,11 @@ import { readHeightsToFill } from '../../config/index.js';
 import type { LoadedConfig, ValuesOf } from '../../config/index.js';
 import { formatCount, formatDuration } from '../../observability/index.js';
 import { OperatorError, quoted } from '../../runtime/index.js';
-import type { ExitReason } from '../../runtime/index.js';
-import { backfillFlags, ownValuesOf, workersFlags } from '../arguments/flags.js';
+import type { backfillFlags, workersFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
 import { askDaemon, namesDaemonAddress, noDaemon, recordOf } from '../client/findDaemon.js';
 import { wrongUse } from '../command.js';
-import type { Invocation, Terminal } from '../command.js';
+import type { Run } from '../command.js';
 import { renderBackfill } from '../output/backfillPage.js';
 
 /** Ranges that are running must end first. */
@@ -59,8 +58,8 @@ function exchanged(path: string, line: string): Promise<string | undefined> {
 }
 
 /** `backfill`: shows or changes what history is filled in, by a running daemon or in a store at rest. */
-export async function backfill(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
-  const flags = ownValuesOf(backfillFlags, invocation);
+export const backfill: Run<typeof backfillFlags> = async (invocation, terminal) => {
+  const flags = invocation.flags;
   const { json, now } = flags;
   const loaded = await configOf(invocation, terminal);
   const [action, plan] = invocation.positionals;
@@ -82,7 +81,7 @@ export async function backfill(invocation: Invocation, terminal: Terminal): Prom
   const outcome = await obeyed(loaded, command);
   terminal.out(json ? `${JSON.stringify(outcome)}\n` : `${sentenceOf(command, outcome)}\n`);
   return 'done';
-}
+};
 
 async function statusOf(loaded: LoadedConfig): Promise<BackfillStatus> {
   const answer = await askDaemon(loaded, '/status');
@@ -169,14 +168,14 @@ function usage(message: string): OperatorError {
 }
 
 /** `workers`: the processes that share a database. */
-export async function workers(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
-  const { json } = ownValuesOf(workersFlags, invocation);
+export const workers: Run<typeof workersFlags> = async (invocation, terminal) => {
+  const { json } = invocation.flags;
   const { config } = await configOf(invocation, terminal);
   const found = await workersOf(config);
   const lines = found.length === 0 ? ['No process has used this database yet.'] : found.map(workerLine);
   terminal.out(json ? `${JSON.stringify(found)}\n` : `${lines.join('\n')}\n`);
   return 'done';
-}
+};
 
 /** A process that shares the database, for people. */
 function workerLine(worker: Awaited<ReturnType<typeof workersOf>>[number]): string {

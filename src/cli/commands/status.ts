@@ -2,17 +2,16 @@ import type { StatusDocument } from '../../api/index.js';
 import { announcedRuns } from '../../app/index.js';
 import type { LoadedConfig } from '../../config/index.js';
 import { askDaemon, noDaemon } from '../client/findDaemon.js';
-import type { ExitReason } from '../../runtime/index.js';
 import { wrongUse } from '../command.js';
-import type { Invocation, Terminal } from '../command.js';
-import { ownValuesOf, statusFlags } from '../arguments/flags.js';
+import type { Run, Terminal } from '../command.js';
+import type { statusFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
 import { renderStatus, statusLine } from '../output/statusPage.js';
 import { watchStatus } from '../output/watchStatus.js';
 
 /** `status`: shows what a running daemon is doing, once or live. */
-export async function status(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
-  const { watch, json } = ownValuesOf(statusFlags, invocation);
+export const status: Run<typeof statusFlags> = async (invocation, terminal) => {
+  const { watch, json } = invocation.flags;
   const found = await daemonsOf(await configOf(invocation, terminal), terminal);
   if (watch) {
     const [only, ...others] = found;
@@ -32,7 +31,7 @@ export async function status(invocation: Invocation, terminal: Terminal): Promis
       );
   }
   return 'done';
-}
+};
 
 interface Found {
   readonly loaded: LoadedConfig;

@@ -1,7 +1,7 @@
 import type { StatusDocument } from '../../api/index.js';
 import type { LoadedConfig } from '../../config/index.js';
 import { formatDuration, LiveScreen } from '../../observability/index.js';
-import { abortReason, isAbort, sleep, systemClock, orAborted } from '../../runtime/index.js';
+import { childOf, orAborted, sleep, systemClock, wasAborted } from '../../runtime/index.js';
 import { askDaemon, noDaemon } from '../client/findDaemon.js';
 import type { Terminal } from '../command.js';
 import { renderStatus, statusLine, statusScreen } from './statusPage.js';
@@ -25,46 +25,38 @@ interface Display {
  */
 export async function watchStatus(loaded: LoadedConfig, json: boolean, terminal: Terminal): Promise<void> {
   const isLive = terminal.isLive && !json;
-  const ending = new AbortController();
-  const end = (): void => ending.abort(abortReason(ending.signal));
-  terminal.signal.addEventListener('abort', end, { once: true });
+  const ending = childOf(terminal.signal);
+  const { signal } = ending;
   // In raw mode, Ctrl-C sends no signal.
-  const stopKeys = isLive ? terminal.onKey((key) => (key === 'q' || key === CTRL_C) && end()) : undefined;
+  const onKey = (key: string): void => {
+    if (key === 'q' || key === CTRL_C) ending.abort();
+  };
+  const stopKeys = isLive ? terminal.onKey(onKey) : undefined;
   const display = isLive ? screen(terminal) : lines(terminal, json);
-  if (terminal.signal.aborted) end();
-  try {
-    await follow(loaded, display, terminal, ending.signal);
-  } catch (error) {
-    if (!ending.signal.aborted || !isAbort(error)) throw error;
-  } finally {
-    stopKeys?.();
-    terminal.signal.removeEventListener('abort', end);
-    display.close();
-  }
-}
-
-async function follow(
-  loaded: LoadedConfig,
-  display: Display,
-  terminal: Terminal,
-  signal: AbortSignal,
-): Promise<void> {
   let last: StatusDocument | undefined;
   let answeredAtMs = 0;
-  for (;;) {
-    const answer = await askDaemon(loaded, '/status', signal);
-    signal.throwIfAborted();
-    if (answer !== undefined) {
-      last = answer.body as StatusDocument;
-      answeredAtMs = systemClock.monotonic();
-      display.show(last);
-    } else {
-      if (last === undefined) throw noDaemon(loaded);
-      display.showAway(last, (systemClock.monotonic() - answeredAtMs) / 1000);
+  try {
+    for (;;) {
+      const answer = await askDaemon(loaded, '/status', signal);
+      signal.throwIfAborted();
+      if (answer !== undefined) {
+        last = answer.body as StatusDocument;
+        answeredAtMs = systemClock.monotonic();
+        display.show(last);
+      } else {
+        if (last === undefined) throw noDaemon(loaded);
+        display.showAway(last, (systemClock.monotonic() - answeredAtMs) / 1000);
+      }
+      // A terminal that stands still gets what is new when it goes on, and nothing in between.
+      if (!(await orAborted(terminal.write(new Uint8Array()), signal))) return;
+      await sleep(systemClock, INTERVAL_MS, signal);
     }
-    // A terminal that stands still gets what is new when it goes on, and nothing in between.
-    if (!(await orAborted(terminal.write(new Uint8Array()), signal))) return;
-    await sleep(systemClock, INTERVAL_MS, signal);
+  } catch (error) {
+    if (!wasAborted(error, signal)) throw error;
+  } finally {
+    stopKeys?.();
+    ending.abort();
+    display.close();
   }
 }
 
