@@ -1,7 +1,6 @@
-import type { StatusDocument } from '../../api/index.js';
 import { announcedRuns } from '../../app/index.js';
 import type { LoadedConfig } from '../../config/index.js';
-import { askDaemon, noDaemon } from '../client/findDaemon.js';
+import { daemonStatus, noDaemon } from '../client/askDaemon.js';
 import { wrongUse } from '../command.js';
 import type { Run, Terminal } from '../command.js';
 import type { statusFlags } from '../arguments/flags.js';
@@ -33,30 +32,23 @@ export const status: Run<typeof statusFlags> = async (invocation, terminal) => {
   return 'done';
 };
 
-interface Found {
-  readonly loaded: LoadedConfig;
-  readonly document: StatusDocument;
-}
-
 /**
  * The configured daemon. If none is configured and the default one is not running: all daemons of this user on
  * this machine, at least one. Expected errors: OperatorError (`no_daemon`).
  */
-async function daemonsOf(loaded: LoadedConfig, { environment }: Terminal): Promise<readonly Found[]> {
-  const own = await answerOf(loaded);
-  if (own !== undefined) return [own];
-  if (!Object.values(loaded.origins).every((origin) => origin === 'default')) throw noDaemon(loaded);
-  const others = await Promise.all(
-    announcedRuns(environment).map((dataDir) =>
-      answerOf({ ...loaded, config: { ...loaded.config, dataDir } }),
-    ),
-  );
-  const found = others.filter((other) => other !== undefined);
+async function daemonsOf(loaded: LoadedConfig, { environment }: Terminal) {
+  const answersOf = async (dataDirs: readonly string[]) => {
+    const asked = dataDirs.map(async (dataDir) => {
+      const each = { ...loaded, config: { ...loaded.config, dataDir } };
+      return { loaded: each, document: await daemonStatus(each) };
+    });
+    return (await Promise.all(asked)).flatMap(({ document, ...rest }) =>
+      document ? [{ document, ...rest }] : [],
+    );
+  };
+  const own = await answersOf([loaded.config.dataDir]);
+  const isAnyMeant = Object.values(loaded.origins).every((origin) => origin === 'default');
+  const found = own.length === 0 && isAnyMeant ? await answersOf(announcedRuns(environment)) : own;
   if (found.length === 0) throw noDaemon(loaded);
   return found;
-}
-
-async function answerOf(loaded: LoadedConfig): Promise<Found | undefined> {
-  const answer = await askDaemon(loaded, '/status');
-  return answer && { loaded, document: answer.body as StatusDocument };
 }

@@ -7,7 +7,7 @@ import {
   toAddress,
   transactionAt,
 } from '../../flow/index.js';
-import type { Address, Transaction, VerifiedCollection } from '../../flow/index.js';
+import type { Address, Timestamp, Transaction, VerifiedCollection } from '../../flow/index.js';
 import type { BlockEntry } from '../../storage/index.js';
 
 /** A collection of a block, by its place. */
@@ -24,10 +24,7 @@ export class BlockRow {
   readonly height: number;
   readonly id: string;
   readonly parentId: string;
-  /** Since the Unix epoch. */
-  readonly microseconds: bigint;
-  /** The rest of its time, 0 to 999: databases keep microseconds. */
-  readonly nanoseconds: number;
+  readonly time: Time;
   readonly collections: readonly CollectionRow[];
   readonly transactions: number;
 
@@ -37,9 +34,7 @@ export class BlockRow {
     this.height = block.height;
     this.id = block.id;
     this.parentId = block.parentId;
-    const { seconds, nanos } = decodeBlock(block.encoded).timestamp ?? NO_TIME;
-    this.microseconds = seconds * 1_000_000n + BigInt(Math.floor(nanos / 1_000));
-    this.nanoseconds = nanos % 1_000;
+    this.time = timeOf(decodeBlock(block.encoded).timestamp);
     this.collections = entry.collections.map((verified, index) => ({
       block: this,
       index,
@@ -132,11 +127,20 @@ function textOf(bytes: Uint8Array): string | null {
   return text.includes('\0') ? null : text;
 }
 
+/** A moment, split into microseconds, which is the precision of databases, and the remaining nanoseconds. */
+export type Time = ReturnType<typeof timeOf>;
+
 const SECONDS_LENGTH = 'YYYY-MM-DDTHH:MM:SS'.length;
 
-/** RFC 3339 in UTC, always with six digits of a second. */
-export function timeText(microseconds: bigint): string {
-  const micros = ((microseconds % 1_000_000n) + 1_000_000n) % 1_000_000n;
-  const whole = new Date(Number((microseconds - micros) / 1_000n)).toISOString().slice(0, SECONDS_LENGTH);
-  return `${whole}.${String(micros).padStart(6, '0')}Z`;
+function timeOf({ seconds, nanos }: Timestamp = NO_TIME) {
+  const micros = Math.floor(nanos / 1_000);
+  const whole = new Date(Number(seconds) * 1_000).toISOString().slice(0, SECONDS_LENGTH);
+  return {
+    /** Since the Unix epoch. */
+    microseconds: seconds * 1_000_000n + BigInt(micros),
+    /** 0 to 999. */
+    nanoseconds: nanos % 1_000,
+    /** RFC 3339 in UTC, always with six digits of a second. */
+    text: `${whole}.${String(micros).padStart(6, '0')}Z`,
+  } as const;
 }

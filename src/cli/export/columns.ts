@@ -1,8 +1,7 @@
 import type { SchemaElement } from 'hyparquet-writer';
 import { paddedIdentifier, toAddress } from '../../flow/index.js';
 import type { Transaction, TransactionSignature } from '../../flow/index.js';
-import { timeText } from './TransactionRow.js';
-import type { BlockRow, CollectionRow, TransactionRow } from './TransactionRow.js';
+import type { BlockRow, CollectionRow, Time, TransactionRow } from './TransactionRow.js';
 
 /** What a column holds, in every format; docs/export.md says how each format writes it. */
 export type ColumnType =
@@ -28,7 +27,15 @@ export interface SignatureCell {
 }
 
 export type Cell =
-  string | number | bigint | Buffer | readonly string[] | readonly Buffer[] | readonly SignatureCell[] | null;
+  | string
+  | number
+  | bigint
+  | Buffer
+  | Time
+  | readonly string[]
+  | readonly Buffer[]
+  | readonly SignatureCell[]
+  | null;
 
 /** A JSON value. */
 export type Plain =
@@ -36,12 +43,12 @@ export type Plain =
 
 type Schema = readonly [own: Partial<SchemaElement>, ...children: readonly SchemaElement[]];
 
-/** How the cells of a type are written. Conversions may remember the last cell: make one for each column. */
+/** How the cells of a type are written, unless they are null. */
 interface CellForm {
-  /** In text formats: bytes as base64, unsigned 64-bit integers as decimal, as in lines of JSON. */
-  readonly plain: () => (cell: Cell) => Plain;
+  /** In text formats: bytes as base64, unsigned 64-bit integers as decimal, as in lines of JSON. Default: as it is. */
+  readonly plain?: (cell: never) => Plain;
   /** For the library of Parquet, which takes 64-bit integers only as bigint. Default: as it is. */
-  readonly physical?: () => (cell: Cell) => unknown;
+  readonly physical?: (cell: never) => unknown;
   /** What Parquet's schema says of the column, and of what is below it. */
   readonly schema: Schema;
 }
@@ -49,20 +56,15 @@ interface CellForm {
 const TEXT = { type: 'BYTE_ARRAY', converted_type: 'UTF8', logical_type: { type: 'STRING' } } as const;
 const BINARY = { type: 'BYTE_ARRAY' } as const;
 const REQUIRED = { repetition_type: 'REQUIRED' } as const;
-/** Few accounts make most signatures. */
-const MAX_ADDRESSES = 10_000;
 
 export const cellForms: Readonly<Record<ColumnType, CellForm>> = {
-  text: { plain: asItIs, schema: [TEXT] },
-  integer: {
-    plain: asItIs,
-    physical: () => remembering((cell: number) => BigInt(cell)),
-    schema: [{ type: 'INT64' }],
-  },
-  small: { plain: asItIs, schema: [{ type: 'INT32' }] },
-  unsigned: { plain: () => given(String), schema: [{ type: 'INT64', converted_type: 'UINT_64' }] },
+  text: { schema: [TEXT] },
+  integer: { physical: (cell: number) => BigInt(cell), schema: [{ type: 'INT64' }] },
+  small: { schema: [{ type: 'INT32' }] },
+  unsigned: { plain: String, schema: [{ type: 'INT64', converted_type: 'UINT_64' }] },
   time: {
-    plain: () => remembering(timeText),
+    plain: ({ text }: Time) => text,
+    physical: ({ microseconds }: Time) => microseconds,
     schema: [
       {
         type: 'INT64',
@@ -71,22 +73,26 @@ export const cellForms: Readonly<Record<ColumnType, CellForm>> = {
       },
     ],
   },
-  binary: { plain: () => given(base64), schema: [BINARY] },
-  texts: { plain: asItIs, schema: listOf({ name: 'element', ...TEXT, ...REQUIRED }) },
+  binary: { plain: base64, schema: [BINARY] },
+  texts: { schema: listOf({ name: 'element', ...TEXT, ...REQUIRED }) },
   binaries: {
-    plain: () => given((cell: readonly Buffer[]) => cell.map(base64)),
+    plain: (cell: readonly Buffer[]) => cell.map(base64),
     schema: listOf({ name: 'element', ...BINARY, ...REQUIRED }),
   },
   signatures: {
-    plain: () =>
-      given((cell: readonly SignatureCell[]) =>
-        cell.map((each) => ({
-          ...each,
-          signature: base64(each.signature),
-          extension_data: each.extension_data && base64(each.extension_data),
-        })),
-      ),
-    physical: signatureBytes,
+    plain: (cell: readonly SignatureCell[]) =>
+      cell.map((each) => ({
+        ...each,
+        signature: base64(each.signature),
+        extension_data: each.extension_data && base64(each.extension_data),
+      })),
+    physical: (cell: readonly SignatureCell[]) =>
+      cell.map((each) => ({
+        ...each,
+        // It would encode text byte by byte.
+        address: Buffer.from(each.address),
+        key_index: BigInt(each.key_index),
+      })),
     schema: listOf(
       { name: 'element', ...REQUIRED, num_children: 4 },
       { name: 'address', ...TEXT, ...REQUIRED },
@@ -97,47 +103,14 @@ export const cellForms: Readonly<Record<ColumnType, CellForm>> = {
   },
 };
 
-function asItIs() {
-  return (cell: Cell) => cell as Plain;
-}
-
-function given<T>(convert: (cell: never) => T): (cell: Cell) => T | null {
-  return (cell) => (cell === null ? null : convert(cell as never));
-}
-
-/** All rows of a block have one height and one time. */
-function remembering<T>(convert: (cell: never) => T): (cell: Cell) => T | null {
-  let last: Cell = null;
-  let made: T | null = null;
-  return (cell) => {
-    if (cell !== last) made = cell === null ? null : convert(cell as never);
-    last = cell;
-    return made;
-  };
+/** Turns the cells of a column into what text formats write. */
+export function plainOf({ type }: ColumnShape): (cell: Cell) => Plain {
+  const { plain } = cellForms[type];
+  return (cell) => (cell === null || plain === undefined ? (cell as Plain) : plain(cell as never));
 }
 
 function base64(bytes: Buffer): string {
   return bytes.toString('base64');
-}
-
-function signatureBytes(): (cell: Cell) => unknown {
-  const addresses = new Map<string, Buffer>();
-  const bytesOf = (address: string): Buffer => {
-    const known = addresses.get(address);
-    if (known !== undefined) return known;
-    const bytes = Buffer.from(address);
-    if (addresses.size >= MAX_ADDRESSES) addresses.clear();
-    addresses.set(address, bytes);
-    return bytes;
-  };
-  return given((cell: readonly SignatureCell[]) =>
-    cell.map(({ address, key_index, signature, extension_data }) => ({
-      address: bytesOf(address),
-      key_index: BigInt(key_index),
-      signature,
-      extension_data,
-    })),
-  );
 }
 
 /** The three levels that Parquet requires. */
@@ -178,8 +151,8 @@ const blocks: readonly Column<BlockRow>[] = [
   column('height', 'integer', ({ height }) => height),
   column('id', 'text', ({ id }) => id, scattered),
   column('parent_id', 'text', ({ parentId }) => parentId, scattered),
-  column('timestamp', 'time', ({ microseconds }) => microseconds),
-  column('timestamp_nanos', 'small', ({ nanoseconds }) => nanoseconds),
+  column('timestamp', 'time', ({ time }) => time),
+  column('timestamp_nanos', 'small', ({ time }) => time.nanoseconds),
   column('collection_count', 'small', ({ collections }) => collections.length),
   column('transaction_count', 'small', ({ transactions }) => transactions),
 ];
@@ -240,7 +213,7 @@ function ofBlock<Row>(blockOf: (row: Row) => BlockRow): Column<Row>[] {
   return [
     column('height', 'integer', (row) => blockOf(row).height),
     column('block_id', 'text', (row) => blockOf(row).id),
-    column('timestamp', 'time', (row) => blockOf(row).microseconds),
+    column('timestamp', 'time', (row) => blockOf(row).time),
   ];
 }
 

@@ -98,19 +98,10 @@ function parseManifest(text: string): Manifest | undefined {
 
 /** The first flag in which two exports differ; `undefined` when they are the same. */
 function differenceOf(begun: ExportShape, asked: ExportShape): string | undefined {
-  const flags = [
-    ['file_format', '--format'],
-    ['compression', '--compress'],
-    ['partition', '--partition'],
-    ['account', '--account'],
-    ['role', '--role'],
-    ['scripts', '--scripts'],
-    ['columns', '--columns'],
-    ['from', '--from'],
-  ] as const;
-  for (const [key, flag] of flags) {
+  const flags: Partial<Record<string, string>> = { file_format: 'format', compression: 'compress' };
+  for (const key of Object.keys(asked) as (keyof ExportShape)[]) {
     const [was, is] = [begun[key], asked[key]].map((value) => JSON.stringify(value));
-    if (was !== is) return `It was begun with ${flag} ${was}, not ${is}`;
+    if (was !== is) return `It was begun with --${flags[key] ?? key} ${was}, not ${is}`;
   }
   return undefined;
 }
@@ -130,11 +121,7 @@ export type ExportDirectory = Awaited<ReturnType<typeof openExportDirectory>>;
 export async function openExportDirectory(path: string, { resume }: { readonly resume: boolean }) {
   const name = named(path);
   await explained(path, () => mkdir(path).catch(unless('EEXIST')));
-  const { handle, unlock } = await openLocked(path, 'r', 'directory');
-  const close = async (): Promise<void> => {
-    unlock();
-    await handle.close();
-  };
+  const { close } = await openLocked(path, 'r', 'directory');
   let manifest: Manifest | undefined;
   try {
     const entries = await explained(path, () => readdir(path));
@@ -159,18 +146,16 @@ export async function openExportDirectory(path: string, { resume }: { readonly r
       `${named(join(path, file))} does not match ${MANIFEST}: it was changed after it was written. Export it again.`,
     );
   const write = async (next: Manifest): Promise<void> => {
-    await explained(path, () => replaceFile(join(path, MANIFEST), `${JSON.stringify(next, null, 1)}\n`));
+    await replaceFile(join(path, MANIFEST), `${JSON.stringify(next, null, 1)}\n`);
     manifest = next;
   };
   /** Removes files of an export that the manifest does not name. */
   const removeUnnamed = async (table: string): Promise<void> => {
     const kept = new Set(filesOf(manifest).map((file) => file.path));
-    await explained(path, async () => {
-      for (const entry of await readdir(join(path, table))) {
-        const isOurs = entry.replace(/^\./, '').startsWith(`${table}-`);
-        if (isOurs && !kept.has(`${table}/${entry}`)) await rm(join(path, table, entry), { force: true });
-      }
-    });
+    for (const entry of await readdir(join(path, table))) {
+      const isOurs = entry.replace(/^\./, '').startsWith(`${table}-`);
+      if (isOurs && !kept.has(`${table}/${entry}`)) await rm(join(path, table, entry), { force: true });
+    }
   };
   return {
     path,
@@ -179,10 +164,9 @@ export async function openExportDirectory(path: string, { resume }: { readonly r
      * Prepares for writing, and removes what a killed export left behind. Expected errors: also OperatorError `usage` when the
      * directory was begun with other flags, `damage` when a file is missing or has another size.
      */
-    begin: async (shape: ExportShape): Promise<void> => {
-      if (manifest === undefined) await write(manifestOf(shape, []));
-      else {
-        const difference = differenceOf(manifest, shape);
+    begin: (shape: ExportShape): Promise<void> =>
+      explained(path, async () => {
+        const difference = manifest && differenceOf(manifest, shape);
         if (difference !== undefined)
           throw wrongUse(
             `The directory ${name} cannot be resumed like this. ${difference}. Repeat the flags of the first run, or choose another directory.`,
@@ -191,23 +175,24 @@ export async function openExportDirectory(path: string, { resume }: { readonly r
           const found = await stat(join(path, file.path)).catch(unless('ENOENT'));
           if (found?.size !== file.bytes) throw damaged(file.path);
         }
-      }
-      const tables = shape.file_format === 'ndjson' ? [LINES] : Object.keys(shape.columns ?? {});
-      for (const table of tables) {
-        await explained(path, () => mkdir(join(path, table)).catch(unless('EEXIST')));
-        await removeUnnamed(table);
-      }
-      await explained(path, () => syncDirectory(path));
-    },
+        if (manifest === undefined) await write(manifestOf(shape, []));
+        const tables = shape.file_format === 'ndjson' ? [LINES] : Object.keys(shape.columns ?? {});
+        for (const table of tables) {
+          await mkdir(join(path, table)).catch(unless('EEXIST'));
+          await removeUnnamed(table);
+        }
+        await syncDirectory(path);
+      }),
     /** Adds a partition to the manifest, in place of a shorter one with the same beginning. */
-    add: async (partition: Partition, shape: ExportShape): Promise<void> => {
-      const before = manifest?.partitions ?? [];
-      const kept = before.filter(({ from }) => from < partition.from);
-      const tables = partition.files.map(({ table }) => table);
-      for (const table of tables) await explained(path, () => syncDirectory(join(path, table)));
-      await write(manifestOf(shape, [...kept, partition]));
-      if (kept.length < before.length) for (const table of tables) await removeUnnamed(table);
-    },
+    add: (partition: Partition, shape: ExportShape): Promise<void> =>
+      explained(path, async () => {
+        const before = manifest?.partitions ?? [];
+        const kept = before.filter(({ from }) => from < partition.from);
+        const tables = partition.files.map(({ table }) => table);
+        for (const table of tables) await syncDirectory(join(path, table));
+        await write(manifestOf(shape, [...kept, partition]));
+        if (kept.length < before.length) for (const table of tables) await removeUnnamed(table);
+      }),
     /** Reads every file. Expected errors: OperatorError `damage` for a file that does not match the manifest. */
     check: async (signal: AbortSignal, onRead: (share: number) => void): Promise<void> => {
       const files = filesOf(manifest);

@@ -10,18 +10,6 @@ import { closeTheSame, readExport, tallyExport } from './tallyExport.js';
 import type { ExportTally } from './tallyExport.js';
 import { explained, openLocked } from './partFiles.js';
 
-/** Where the lines go. */
-interface ExportOutput {
-  /** The closing line that it has already. */
-  readonly closing: string | undefined;
-  /** Cuts off what follows the last whole block. Expected errors: OperatorError (`storage`). */
-  cutToWhole(): Promise<void>;
-  /** False: the reader has gone. Expected errors: OperatorError (`storage`). */
-  write(bytes: Uint8Array): Promise<boolean>;
-  /** Resolves when everything is on disk. Expected errors: OperatorError (`storage`). */
-  close(): Promise<void>;
-}
-
 /**
  * Writes lines of JSON to standard output, or to a file, from where it ends; with `follow` until a signal, which is a normal end
  * then. Returns the closing message; none when the reader has gone. Expected errors: those of the source; OperatorError (`usage`,
@@ -37,9 +25,8 @@ export async function exportLines(
   const range = await exportRange(source, flags);
   const tally = tallyExport();
   const output =
-    path === null
-      ? standardOutput(terminal)
-      : await fileOutput(path, { ...parts, resume: flags.resume, tally });
+    path === null ? undefined : await fileOutput(path, { ...parts, resume: flags.resume, tally });
+  const write = (bytes: Uint8Array): Promise<boolean> => (output ?? terminal).write(bytes);
   try {
     const [first, last] = [tally.first(), tally.last()];
     const from = flags.from ?? first?.height ?? range.from;
@@ -50,13 +37,14 @@ export async function exportLines(
       checkNotBeyond(file, last.height, flags.to);
       await checkSame(last, source);
     }
-    if (output.closing !== undefined && last?.height === range.to) {
-      if (closeTheSame(output.closing, tally.closingLine(source.chainId, from)))
+    const closing = output?.closing;
+    if (closing !== undefined && last?.height === range.to) {
+      if (closeTheSame(closing, tally.closingLine(source.chainId, from)))
         return `${file} is complete: ${phrase(tally)}.`;
       const message = `${file} does not match its closing line: it was changed after it was written. Export it again.`;
       throw new OperatorError('damage', message);
     }
-    await output.cutToWhole();
+    await output?.cutToWhole();
     try {
       const left = { from: last === undefined ? from : last.height + 1, to: range.to };
       for await (const page of pagesOf(source, left, last)) {
@@ -69,7 +57,7 @@ export async function exportLines(
           });
         const lines = Buffer.from(page.map(exportedLines).join(''));
         tally.hash(lines);
-        const written = output.write(lines);
+        const written = write(lines);
         // A reader that has stalled must not hold up the end; but with `follow` the closing line still has to be written.
         if (!(await (follow ? written : orAborted(written, signal)))) return undefined;
         progress.at(tally.last()?.height ?? from, range.to, tally.sums().transactions);
@@ -77,10 +65,10 @@ export async function exportLines(
     } catch (error) {
       if (!follow || !signal.aborted || !isAbort(error)) throw error;
     }
-    const isComplete = await output.write(Buffer.from(tally.closingLine(source.chainId, from)));
+    const isComplete = await write(Buffer.from(tally.closingLine(source.chainId, from)));
     return isComplete ? `exported ${phrase(tally)} from ${source.name}` : undefined;
   } finally {
-    await output.close();
+    await output?.close();
   }
 }
 
@@ -92,35 +80,27 @@ function phrase({ first, last, sums }: ExportTally): string {
   return `heights ${from.height} to ${to.height}: ${counts}`;
 }
 
-function standardOutput(terminal: Terminal): ExportOutput {
-  return {
-    closing: undefined,
-    cutToWhole: () => Promise.resolve(),
-    write: (bytes) => terminal.write(bytes),
-    close: () => Promise.resolve(),
-  };
-}
-
 /** How much of a resumed file is read at once. */
 const READ_BYTES = 1024 * 1024;
 
 /**
  * Opens and locks a file, creating it if needed. With `resume` it is read to its end and tallied, but not changed yet. Expected
- * errors: OperatorError (`usage`: it cannot be resumed, or is not empty; `storage`); the signal's abort reason.
+ * errors: OperatorError (`usage`: it cannot be resumed, or is not empty; `storage`, also of what it returns); the signal's abort
+ * reason.
  */
 async function fileOutput(
   path: string,
   parts: ExportParts & { readonly resume: boolean; readonly tally: ExportTally },
-): Promise<ExportOutput> {
+) {
   const { progress, resume, signal, tally } = parts;
   const name = named(path);
-  const { about, handle, unlock } = await openLocked(path, resume ? 'a+' : 'a', 'file');
+  const opened = await openLocked(path, resume ? 'a+' : 'a', 'file');
+  const { about, handle } = opened;
   const close = async (): Promise<void> => {
     try {
       if (about.isFile()) await explained(path, () => handle.sync());
     } finally {
-      await handle.close();
-      unlock();
+      await opened.close();
     }
   };
   try {
@@ -138,11 +118,14 @@ async function fileOutput(
       progress.scanned(position / Number(about.size));
     }
     return {
+      /** The closing line that it has already. */
       closing: held.closing(),
-      cutToWhole: async () => {
+      /** Cuts off what follows the last whole block. */
+      cutToWhole: async (): Promise<void> => {
         if (about.isFile()) await explained(path, () => handle.truncate(tally.sums().bytes));
       },
-      write: async (bytes) => {
+      /** False: the reader has gone. */
+      write: async (bytes: Uint8Array): Promise<boolean> => {
         try {
           await handle.appendFile(bytes);
           return true;
@@ -151,6 +134,7 @@ async function fileOutput(
           throw outputError(error, name);
         }
       },
+      /** Resolves when everything is on disk. */
       close,
     };
   } catch (error) {

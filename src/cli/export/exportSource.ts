@@ -10,8 +10,7 @@ import type { BlockEntry, HeightRange, WholeBlock } from '../../storage/index.js
 import type { ExportFlags } from '../arguments/flags.js';
 import { PROGRAM } from '../arguments/parse.js';
 import { wrongUse } from '../command.js';
-import { findDaemon, jsonIn, namesDaemonAddress, noDaemon } from '../client/findDaemon.js';
-import type { FoundDaemon } from '../client/findDaemon.js';
+import { askDaemon, daemonStatus, jsonIn, namesDaemonAddress, noDaemon } from '../client/askDaemon.js';
 import { refusalOf } from '../client/documentFrom.js';
 import { ENDLESS } from './exportProgress.js';
 import type { ExportProgress } from './exportProgress.js';
@@ -64,39 +63,35 @@ export async function openExportSource(
   follow: boolean,
   { progress, signal }: Pick<ExportParts, 'progress' | 'signal'>,
 ): Promise<ExportSource> {
-  const found = await findDaemon(loaded);
+  const found = await daemonStatus(loaded);
   if (found === undefined) {
     if (follow || namesDaemonAddress(loaded)) throw noDaemon(loaded);
     return storeSource(loaded, signal);
   }
-  /** After a restart it may listen elsewhere, so it is looked up again whenever it does not answer. */
-  let daemon: FoundDaemon | undefined = found;
   const lookAgain = async (error: OperatorError): Promise<void> => {
     if (!follow) throw error;
-    progress.answers(daemon !== undefined);
+    progress.answers(error.exit !== 'no_daemon');
     await sleep(systemClock, LOOK_AGAIN_MS, signal);
   };
   return {
     name: 'the running daemon',
-    chainId: found.status.chainId,
+    chainId: found.chainId,
     range: async () => {
-      for (;;) {
-        const { firstIndexed: first = null, latestIndexed = null } = daemon?.status ?? {};
+      for (let status: typeof found | undefined = found; ; status = await daemonStatus(loaded)) {
+        const { firstIndexed: first = null, latestIndexed = null } = status ?? {};
         if (first !== null && (follow || latestIndexed !== null)) {
           const latest = latestIndexed ?? first - 1;
           return { first, latest, ranges: latest < first ? [] : [{ from: first, to: latest }] };
         }
-        await lookAgain(daemon === undefined ? noDaemon(loaded) : nothingIndexed());
-        daemon = await findDaemon(loaded);
+        await lookAgain(status === undefined ? noDaemon(loaded) : nothingIndexed());
       }
     },
     page: async ({ from, to }) => {
+      const path = `/export?from=${from}&to=${to}&form=stored`;
       for (;;) {
-        daemon ??= await findDaemon(loaded);
-        const answer = daemon && (await daemon.read(`/export?from=${from}&to=${to}&form=stored`, signal));
+        const answer = await askDaemon(loaded, path, { isLarge: true, signal });
         if (signal.aborted) throw abortReason(signal);
         if (answer === undefined) {
-          daemon = undefined;
           await lookAgain(noDaemon(loaded));
           continue;
         }

@@ -1,5 +1,5 @@
 import { exportedBlock, exportedTransaction, lineOf } from '../../api/index.js';
-import { cellForms } from './columns.js';
+import { plainOf } from './columns.js';
 import type { Cell, ColumnShape, Plain, Table } from './columns.js';
 import type { AskedShape } from './exportDirectory.js';
 import { loadParquet } from './index.js';
@@ -136,9 +136,9 @@ const kinds = { blocks: 'block', collections: 'collection', transactions: 'trans
 
 /** Makes a line of JSON for a row: its kind, then its columns. */
 function jsonLine(table: Table['name'], columns: readonly ColumnShape[]): (row: readonly Cell[]) => string {
-  const members = columns.map(({ name, type }) => ({
-    key: `,${JSON.stringify(name)}:`,
-    plain: cellForms[type].plain(),
+  const members = columns.map((column) => ({
+    key: `,${JSON.stringify(column.name)}:`,
+    plain: plainOf(column),
   }));
   return (row) => {
     let line = `{"kind":"${kinds[table]}"`;
@@ -149,17 +149,12 @@ function jsonLine(table: Table['name'], columns: readonly ColumnShape[]): (row: 
 }
 
 /**
- * Makes a line of CSV as in RFC 4180, which is below a header line, but ends in a line feed. An empty field is null, two quotes
- * are an empty text; lists are JSON.
+ * Makes a line of CSV as in RFC 4180, but with a line feed at its end. An empty field is null, two quotes are an empty text; lists
+ * are JSON.
  */
 function csvLine(columns: readonly ColumnShape[]): (row: readonly Cell[]) => string {
-  const fields = columns.map(({ type }) => cellForms[type].plain());
-  return (row) => {
-    let line = '';
-    for (const [index, plain] of fields.entries())
-      line += (index === 0 ? '' : ',') + csvField(plain(row[index] ?? null));
-    return `${line}\n`;
-  };
+  const fields = columns.map(plainOf);
+  return (row) => `${fields.map((plain, index) => csvField(plain(row[index] ?? null))).join(',')}\n`;
 }
 
 const MARKS = /[",\r\n]/;

@@ -17,7 +17,11 @@ export async function openLocked(path: string, flags: string, kind: 'file' | 'di
     const about = await handle.stat({ bigint: true });
     const isLocked = about.isFile() || about.isDirectory();
     const unlock = isLocked ? await lock(`${about.dev}-${about.ino}`) : () => undefined;
-    if (unlock !== undefined) return { about, handle, unlock };
+    const close = async (): Promise<void> => {
+      await handle.close();
+      unlock?.();
+    };
+    if (unlock !== undefined) return { about, close, handle };
     const message = `Another export writes to ${named(path)}. Wait until it ends, or choose another ${kind}.`;
     throw new OperatorError('storage', message);
   } catch (error) {

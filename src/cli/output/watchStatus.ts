@@ -2,7 +2,7 @@ import type { StatusDocument } from '../../api/index.js';
 import type { LoadedConfig } from '../../config/index.js';
 import { formatDuration, LiveScreen } from '../../observability/index.js';
 import { childOf, orAborted, sleep, systemClock, wasAborted } from '../../runtime/index.js';
-import { askDaemon, noDaemon } from '../client/findDaemon.js';
+import { daemonStatus, noDaemon } from '../client/askDaemon.js';
 import type { Terminal } from '../command.js';
 import { renderStatus, statusLine, statusScreen } from './statusPage.js';
 
@@ -37,10 +37,10 @@ export async function watchStatus(loaded: LoadedConfig, json: boolean, terminal:
   let answeredAtMs = 0;
   try {
     for (;;) {
-      const answer = await askDaemon(loaded, '/status', signal);
+      const status = await daemonStatus(loaded, signal);
       signal.throwIfAborted();
-      if (answer !== undefined) {
-        last = answer.body as StatusDocument;
+      if (status !== undefined) {
+        last = status;
         answeredAtMs = systemClock.monotonic();
         display.show(last);
       } else {
