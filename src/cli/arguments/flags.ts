@@ -37,9 +37,9 @@ function height(doc: string, defaultDoc: string): Setting<number | null> {
   return optional(integer(0, MAX_HEIGHT, 'height'), { doc, defaultDoc });
 }
 
-/** Any text; whatever uses it checks it. */
-function word(doc: string, value: string, defaultDoc: string): Setting<string | null> {
-  return optional(text('a text', value), { doc, defaultDoc });
+/** Any text; whatever uses it checks it. `allowed`: what shells complete. */
+function word(doc: string, value: string, defaultDoc: string, allowed = 'a text'): Setting<string | null> {
+  return optional(text(allowed, value), { doc, defaultDoc });
 }
 
 const yes = toggle('Skip the confirmation.');
@@ -66,10 +66,7 @@ export const getFlags = {
 } as const;
 
 export const proveFlags = {
-  output: optional(text('a file', 'file'), {
-    doc: 'Where to write the document.',
-    defaultDoc: 'standard output',
-  }),
+  output: word('Where to write the document.', 'file', 'standard output', 'a file'),
   to: height(
     'Height of the block whose ID is trusted, up to 999 above the block in question.',
     'none: the proof ends by a certificate, or if that cannot be, at the block itself',
@@ -96,13 +93,13 @@ export const DEFAULT_PARTITION = 100_000;
 export const exportFlags = {
   from: height('First height.', 'the first that is indexed; with --resume, that of the file'),
   to: height('Last height.', 'the latest that is indexed; with --follow, none'),
-  output: optional(text('a file or a directory', 'file or directory'), {
-    doc: 'File to write to; a directory with --partition, --compress, another format, or some of the rows or columns.',
-    defaultDoc: 'standard output',
-  }),
-  format: setting(choice(fileFormats), 'ndjson', {
-    doc: 'Format of the files (docs/export.md).',
-  }),
+  output: word(
+    'File to write to; a directory with --partition, --compress, another format, or some of the rows or columns.',
+    'file or directory',
+    'standard output',
+    'a file or a directory',
+  ),
+  format: setting(choice(fileFormats), 'ndjson', { doc: 'Format of the files (docs/export.md).' }),
   partition: optional(integer(1, MAX_HEIGHT, 'heights'), {
     doc: 'Begin new files at every multiple of this many heights; --resume continues from the last such boundary.',
     defaultDoc: `${DEFAULT_PARTITION} for a directory`,
@@ -141,10 +138,7 @@ export const rewindFlags = {
 export const forgetFlags = { yes } as const;
 
 export const backupFlags = {
-  to: optional(text('a directory', 'directory'), {
-    doc: 'Directory to create, laid out like a data directory.',
-    defaultDoc: 'required',
-  }),
+  to: word('Directory to create, laid out like a data directory.', 'directory', 'required', 'a directory'),
 } as const;
 
 export const restoreFlags = {
@@ -164,9 +158,7 @@ export const migrateFlags = {
 
 export const backfillActions = ['status', 'plan', 'pause', 'resume', 'cancel', 'redrive', 'kill'] as const;
 
-export const workersFlags = {
-  json: toggle('Print JSON.'),
-} as const;
+export const workersFlags = { json: toggle('Print JSON.') } as const;
 
 export const backfillFlags = {
   from: word(

@@ -10,39 +10,32 @@ import {
 import type { Address, Timestamp, Transaction, VerifiedCollection } from '../../flow/index.js';
 import type { BlockEntry } from '../../storage/index.js';
 
+/** A block as tables show it. */
+export interface BlockRow extends BlockEntry {
+  readonly time: Time;
+  readonly rows: readonly CollectionRow[];
+  readonly transactions: number;
+}
+
 /** A collection of a block, by its place. */
 export interface CollectionRow {
-  readonly block: BlockRow;
+  readonly of: BlockRow;
   readonly index: number;
   readonly transactions: number;
   readonly verified: VerifiedCollection;
 }
 
-/** A block as tables show it. */
-export class BlockRow {
-  readonly entry: BlockEntry;
-  readonly height: number;
-  readonly id: string;
-  readonly parentId: string;
-  readonly time: Time;
-  readonly collections: readonly CollectionRow[];
-  readonly transactions: number;
+export function blockRow(entry: BlockEntry): BlockRow {
+  const rows: CollectionRow[] = [];
+  const transactions = transactionsIn(entry);
+  const row = { ...entry, time: timeOf(decodeBlock(entry.block.encoded).timestamp), rows, transactions };
+  for (const [index, verified] of entry.collections.entries())
+    rows.push({ of: row, index, transactions: verified.ranges.length / 2, verified });
+  return row;
+}
 
-  constructor(entry: BlockEntry) {
-    const { block } = entry;
-    this.entry = entry;
-    this.height = block.height;
-    this.id = block.id;
-    this.parentId = block.parentId;
-    this.time = timeOf(decodeBlock(block.encoded).timestamp);
-    this.collections = entry.collections.map((verified, index) => ({
-      block: this,
-      index,
-      transactions: verified.ranges.length / 2,
-      verified,
-    }));
-    this.transactions = this.collections.reduce((sum, { transactions }) => sum + transactions, 0);
-  }
+export function transactionsIn({ collections }: BlockEntry): number {
+  return collections.reduce((sum, { ranges }) => sum + ranges.length / 2, 0);
 }
 
 /** A script in the forms that columns need. */

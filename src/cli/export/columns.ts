@@ -3,22 +3,6 @@ import { paddedIdentifier, toAddress } from '../../flow/index.js';
 import type { Transaction, TransactionSignature } from '../../flow/index.js';
 import type { BlockRow, CollectionRow, Time, TransactionRow } from './TransactionRow.js';
 
-/** What a column holds, in every format; docs/export.md says how each format writes it. */
-export type ColumnType =
-  | 'text'
-  /** A safe integer. */
-  | 'integer'
-  /** An integer of 32 bits. */
-  | 'small'
-  /** An integer of 64 bits without a sign. */
-  | 'unsigned'
-  /** Microseconds since the Unix epoch. */
-  | 'time'
-  | 'binary'
-  | 'texts'
-  | 'binaries'
-  | 'signatures';
-
 export interface SignatureCell {
   readonly address: string;
   readonly key_index: number;
@@ -26,27 +10,12 @@ export interface SignatureCell {
   readonly extension_data: Buffer | null;
 }
 
-export type Cell =
-  | string
-  | number
-  | bigint
-  | Buffer
-  | Time
-  | readonly string[]
-  | readonly Buffer[]
-  | readonly SignatureCell[]
-  | null;
-
-/** A JSON value. */
-export type Plain =
-  string | number | null | readonly (string | Readonly<Record<string, string | number | null>>)[];
-
 type Schema = readonly [own: Partial<SchemaElement>, ...children: readonly SchemaElement[]];
 
 /** How the cells of a type are written, unless they are null. */
 interface CellForm {
   /** In text formats: bytes as base64, unsigned 64-bit integers as decimal, as in lines of JSON. Default: as it is. */
-  readonly plain?: (cell: never) => Plain;
+  readonly plain?: (cell: never) => unknown;
   /** For the library of Parquet, which takes 64-bit integers only as bigint. Default: as it is. */
   readonly physical?: (cell: never) => unknown;
   /** What Parquet's schema says of the column, and of what is below it. */
@@ -57,10 +26,14 @@ const TEXT = { type: 'BYTE_ARRAY', converted_type: 'UTF8', logical_type: { type:
 const BINARY = { type: 'BYTE_ARRAY' } as const;
 const REQUIRED = { repetition_type: 'REQUIRED' } as const;
 
-export const cellForms: Readonly<Record<ColumnType, CellForm>> = {
+/** What a column can hold, in every format; docs/export.md says how each format writes it. */
+const forms = {
   text: { schema: [TEXT] },
+  /** A safe integer. */
   integer: { physical: (cell: number) => BigInt(cell), schema: [{ type: 'INT64' }] },
+  /** An integer of 32 bits. */
   small: { schema: [{ type: 'INT32' }] },
+  /** An integer of 64 bits without a sign. */
   unsigned: { plain: String, schema: [{ type: 'INT64', converted_type: 'UINT_64' }] },
   time: {
     plain: ({ text }: Time) => text,
@@ -101,12 +74,14 @@ export const cellForms: Readonly<Record<ColumnType, CellForm>> = {
       { name: 'extension_data', ...BINARY, repetition_type: 'OPTIONAL' },
     ),
   },
-};
+} satisfies Readonly<Record<string, CellForm>>;
+type ColumnType = keyof typeof forms;
+export const cellForms: Readonly<Record<ColumnType, CellForm>> = forms;
 
 /** Turns the cells of a column into what text formats write. */
-export function plainOf({ type }: ColumnShape): (cell: Cell) => Plain {
+export function plainOf({ type }: ColumnShape): (cell: unknown) => unknown {
   const { plain } = cellForms[type];
-  return (cell) => (cell === null || plain === undefined ? (cell as Plain) : plain(cell as never));
+  return (cell) => (cell === null || plain === undefined ? cell : plain(cell as never));
 }
 
 function base64(bytes: Buffer): string {
@@ -132,7 +107,7 @@ export interface ColumnShape {
 }
 
 interface Column<Row> extends ColumnShape {
-  readonly of: (row: Row) => Cell;
+  readonly of: (row: Row) => unknown;
 }
 
 /** A table, or some columns of it, in the order of a file; they read its rows. */
@@ -148,9 +123,9 @@ const nullable = { isNullable: true } as const;
 const scattered = { isScattered: true } as const;
 
 const blocks: readonly Column<BlockRow>[] = [
-  column('height', 'integer', ({ height }) => height),
-  column('id', 'text', ({ id }) => id, scattered),
-  column('parent_id', 'text', ({ parentId }) => parentId, scattered),
+  column('height', 'integer', ({ block }) => block.height),
+  column('id', 'text', ({ block }) => block.id, scattered),
+  column('parent_id', 'text', ({ block }) => block.parentId, scattered),
   column('timestamp', 'time', ({ time }) => time),
   column('timestamp_nanos', 'small', ({ time }) => time.nanoseconds),
   column('collection_count', 'small', ({ collections }) => collections.length),
@@ -159,14 +134,14 @@ const blocks: readonly Column<BlockRow>[] = [
 
 const collections: readonly Column<CollectionRow>[] = [
   column('id', 'text', ({ verified }) => verified.id, scattered),
-  ...ofBlock<CollectionRow>(({ block }) => block),
+  ...ofBlock<CollectionRow>(({ of }) => of),
   column('collection_index', 'small', ({ index }) => index),
   column('transaction_count', 'small', ({ transactions }) => transactions),
 ];
 
 const transactions: readonly Column<TransactionRow>[] = [
   column('id', 'text', ({ id }) => id, scattered),
-  ...ofBlock<TransactionRow>(({ collection }) => collection.block),
+  ...ofBlock<TransactionRow>(({ collection }) => collection.of),
   column('collection_id', 'text', ({ collection }) => collection.verified.id),
   column('collection_index', 'small', ({ collection }) => collection.index),
   column('transaction_index', 'small', ({ index }) => index),
@@ -203,7 +178,7 @@ type Traits = Partial<Pick<ColumnShape, 'isNullable' | 'isScattered'>>;
 function column<Row>(
   name: string,
   type: ColumnType,
-  of: (row: Row) => Cell,
+  of: (row: Row) => unknown,
   traits: Traits = {},
 ): Column<Row> {
   return { name, type, of, isNullable: false, isScattered: false, ...traits };
@@ -211,13 +186,13 @@ function column<Row>(
 
 function ofBlock<Row>(blockOf: (row: Row) => BlockRow): Column<Row>[] {
   return [
-    column('height', 'integer', (row) => blockOf(row).height),
-    column('block_id', 'text', (row) => blockOf(row).id),
+    column('height', 'integer', (row) => blockOf(row).block.height),
+    column('block_id', 'text', (row) => blockOf(row).block.id),
     column('timestamp', 'time', (row) => blockOf(row).time),
   ];
 }
 
-function body(name: string, type: ColumnType, of: (transaction: Transaction) => Cell) {
+function body(name: string, type: ColumnType, of: (transaction: Transaction) => unknown) {
   return column<TransactionRow>(name, type, ({ transaction }) => of(transaction));
 }
 

@@ -1,13 +1,13 @@
 import { exportedLines } from '../../api/index.js';
-import { formatCount } from '../../observability/index.js';
 import { isAbort, isReaderGone, named, OperatorError, orAborted, outputError } from '../../runtime/index.js';
 import type { ExportFlags } from '../arguments/flags.js';
 import { wrongUse } from '../command.js';
 import type { Terminal } from '../command.js';
-import { checkNotBeyond, checkSame, exportRange, pagesOf } from './exportSource.js';
+import { checkNotBeyond, checkSame, exportRange, inWords, pagesOf } from './exportSource.js';
 import type { ExportParts } from './exportSource.js';
 import { closeTheSame, readExport, tallyExport } from './tallyExport.js';
 import type { ExportTally } from './tallyExport.js';
+import { transactionsIn } from './TransactionRow.js';
 import { explained, openLocked } from './partFiles.js';
 
 /**
@@ -48,13 +48,11 @@ export async function exportLines(
     try {
       const left = { from: last === undefined ? from : last.height + 1, to: range.to };
       for await (const page of pagesOf(source, left, last)) {
-        for (const { block, collections } of page)
-          tally.count({
-            height: block.height,
-            id: block.id,
-            collections: collections.length,
-            transactions: collections.reduce((sum, { ranges }) => sum + ranges.length / 2, 0),
-          });
+        for (const entry of page) {
+          const { height, id } = entry.block;
+          const collections = entry.collections.length;
+          tally.count({ height, id, collections, transactions: transactionsIn(entry) });
+        }
         const lines = Buffer.from(page.map(exportedLines).join(''));
         tally.hash(lines);
         const written = write(lines);
@@ -73,11 +71,8 @@ export async function exportLines(
 }
 
 function phrase({ first, last, sums }: ExportTally): string {
-  const [from, to] = [first(), last()];
-  if (from === undefined || to === undefined) return 'no block';
-  const { blocks, transactions } = sums();
-  const counts = `${formatCount(blocks)} blocks, ${formatCount(transactions)} transactions`;
-  return `heights ${from.height} to ${to.height}: ${counts}`;
+  const [from, to] = [first()?.height, last()?.height];
+  return from === undefined || to === undefined ? 'no block' : inWords({ from, to, ...sums() });
 }
 
 /** How much of a resumed file is read at once. */

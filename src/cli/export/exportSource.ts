@@ -4,6 +4,7 @@ import type { StoredLine } from '../../api/index.js';
 import { loadStores, placeOfStore } from '../../app/index.js';
 import type { LoadedConfig } from '../../config/index.js';
 import { decodeBlockMessage, VerificationMemory, WireError } from '../../flow/index.js';
+import { formatCount } from '../../observability/index.js';
 import { abortReason, OperatorError, programVersion, sleep, systemClock } from '../../runtime/index.js';
 import { missingIn, rangesInWords, verifiedBlock } from '../../storage/index.js';
 import type { BlockEntry, HeightRange, WholeBlock } from '../../storage/index.js';
@@ -242,4 +243,10 @@ export function checkNotBeyond(name: string, reached: number, to: number | null)
   throw wrongUse(
     `${name} goes to height ${reached} already, which is above --to ${to}. Raise --to, or leave it out.`,
   );
+}
+
+/** What was exported, for people. */
+export function inWords(all: HeightRange & Readonly<Record<'blocks' | 'transactions', number>>): string {
+  const { blocks, from, to, transactions } = all;
+  return `heights ${from} to ${to}: ${formatCount(blocks)} blocks, ${formatCount(transactions)} transactions`;
 }

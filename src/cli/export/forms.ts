@@ -1,29 +1,31 @@
 import { exportedBlock, exportedTransaction, lineOf } from '../../api/index.js';
 import { plainOf } from './columns.js';
-import type { Cell, ColumnShape, Plain, Table } from './columns.js';
-import type { AskedShape } from './exportDirectory.js';
+import type { ColumnShape, Table } from './columns.js';
+import type { Compression, FileFormat } from '../arguments/flags.js';
 import { loadParquet } from './index.js';
+import type { GrowingFile } from './partFiles.js';
 import { rememberScripts, TransactionRow } from './TransactionRow.js';
 import type { BlockRow } from './TransactionRow.js';
-
-/** One file of a partition, as it grows. */
-export interface GrowingFile {
-  readonly table: string;
-  /** Rows so far. */
-  rows(): number;
-  /**
-   * The bytes that are ready, once there are enough to be written; call it after every block. Nothing changes them
-   * afterwards.
-   */
-  take(): Uint8Array | undefined;
-  /** The rest of the file. */
-  finish(): Uint8Array;
-}
 
 /** Turns the blocks of a partition into files. Their bytes depend only on the blocks. */
 export interface PartitionForm {
   readonly files: readonly GrowingFile[];
   add(block: BlockRow): void;
+}
+
+/** What the flags ask for, whatever is exported. */
+export interface AskedShape {
+  readonly file_format: FileFormat;
+  /** For Parquet's pages, else of the files. */
+  readonly compression: Compression;
+  /** Heights of a partition; partitions begin at multiples of it. */
+  readonly partition: number;
+  /** Only transactions of this account; null for all. */
+  readonly account: string | null;
+  readonly role: string | null;
+  readonly scripts: boolean;
+  /** The columns of each table; null for lines of JSON as `export` writes them without `--columns`. */
+  readonly columns: Readonly<Record<string, readonly string[]>> | null;
 }
 
 /** How blocks become files. */
@@ -40,8 +42,8 @@ export interface FormOptions {
 export async function formMaker({ shape, tables, wanted }: FormOptions): Promise<() => PartitionForm> {
   const { compression, file_format: format, scripts } = shape;
   const scriptOf = rememberScripts();
-  const transactionsOf = function* ({ collections }: BlockRow): Generator<TransactionRow> {
-    for (const collection of collections)
+  const transactionsOf = function* ({ rows }: BlockRow): Generator<TransactionRow> {
+    for (const collection of rows)
       for (let index = 0; index < collection.transactions; index += 1) {
         const row = new TransactionRow(collection, index, scriptOf);
         if (wanted === undefined || wanted(row)) yield row;
@@ -51,10 +53,10 @@ export async function formMaker({ shape, tables, wanted }: FormOptions): Promise
     return () => {
       const file = textFile(LINES);
       const add = (row: BlockRow): void => {
-        const block = exportedBlock(row.entry);
+        const block = exportedBlock(row);
         if (wanted === undefined) file.add(lineOf(block));
         for (const { collection, index } of transactionsOf(row)) {
-          const line = exportedTransaction(row.entry, block, { collection: collection.index, index });
+          const line = exportedTransaction(row, block, { collection: collection.index, index });
           file.add(scripts ? lineOf(line) : withoutScript(line));
         }
       };
@@ -64,11 +66,11 @@ export async function formMaker({ shape, tables, wanted }: FormOptions): Promise
   const parquet = format === 'parquet' ? await loadParquet() : undefined;
   const rowsOf: Readonly<Record<Table['name'], (block: BlockRow) => Iterable<unknown>>> = {
     blocks: (block) => [block],
-    collections: ({ collections }) => collections,
+    collections: (block) => block.rows,
     transactions: transactionsOf,
   };
   /** The cells of a row. A new list for each of a million rows would be most of the garbage. */
-  const cells: Cell[] = [];
+  const cells: unknown[] = [];
   return () => {
     // Lines of JSON are in one file for all tables.
     const lines = textFile(LINES);
@@ -80,7 +82,7 @@ export async function formMaker({ shape, tables, wanted }: FormOptions): Promise
       const isCsv = format === 'csv';
       const file = isCsv ? textFile(table, `${columns.map(({ name }) => name).join(',')}\n`) : lines;
       const lineFrom = isCsv ? csvLine(columns) : jsonLine(table, columns);
-      const put = (row: readonly Cell[]) => file.add(lineFrom(row));
+      const put = (row: readonly unknown[]) => file.add(lineFrom(row));
       return { columns, file, put, rows: rowsOf[table] };
     });
     return {
@@ -135,7 +137,10 @@ function withoutScript(line: ReturnType<typeof exportedTransaction>): string {
 const kinds = { blocks: 'block', collections: 'collection', transactions: 'transaction' } as const;
 
 /** Makes a line of JSON for a row: its kind, then its columns. */
-function jsonLine(table: Table['name'], columns: readonly ColumnShape[]): (row: readonly Cell[]) => string {
+function jsonLine(
+  table: Table['name'],
+  columns: readonly ColumnShape[],
+): (row: readonly unknown[]) => string {
   const members = columns.map((column) => ({
     key: `,${JSON.stringify(column.name)}:`,
     plain: plainOf(column),
@@ -152,14 +157,14 @@ function jsonLine(table: Table['name'], columns: readonly ColumnShape[]): (row: 
  * Makes a line of CSV as in RFC 4180, but with a line feed at its end. An empty field is null, two quotes are an empty text; lists
  * are JSON.
  */
-function csvLine(columns: readonly ColumnShape[]): (row: readonly Cell[]) => string {
+function csvLine(columns: readonly ColumnShape[]): (row: readonly unknown[]) => string {
   const fields = columns.map(plainOf);
   return (row) => `${fields.map((plain, index) => csvField(plain(row[index] ?? null))).join(',')}\n`;
 }
 
 const MARKS = /[",\r\n]/;
 
-function csvField(value: Plain): string {
+function csvField(value: unknown): string {
   if (value === null) return '';
   if (typeof value === 'number') return String(value);
   const text = typeof value === 'string' ? value : JSON.stringify(value);

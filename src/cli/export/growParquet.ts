@@ -2,10 +2,10 @@ import { ByteWriter, ParquetWriter } from 'hyparquet-writer';
 import type { ColumnSource, SchemaElement } from 'hyparquet-writer';
 import type { Compression } from '../arguments/flags.js';
 import { cellForms } from './columns.js';
-import type { Cell, ColumnShape } from './columns.js';
+import type { ColumnShape } from './columns.js';
 import { pageCompressor } from './compression.js';
 import { madeBy } from './exportSource.js';
-import type { GrowingFile } from './forms.js';
+import type { GrowingFile } from './partFiles.js';
 
 /** A row group ends with the row that reaches one of these. Memory use is a small multiple of the bytes. */
 const GROUP_ROWS = 50_000;
@@ -17,7 +17,7 @@ export function growParquet(
   table: string,
   columns: readonly ColumnShape[],
   compression: Compression,
-): GrowingFile & { readonly add: (cells: readonly Cell[]) => void } {
+): GrowingFile & { readonly add: (cells: readonly unknown[]) => void } {
   const codec = codecs[compression];
   const compress = pageCompressor(compression);
   const physical = columns.map(physicalOf);
@@ -83,7 +83,7 @@ function schemaOf(columns: readonly ColumnShape[]): SchemaElement[] {
   return [{ name: 'root', num_children: columns.length }, ...elements];
 }
 
-function physicalOf({ type, isScattered }: ColumnShape): (cell: Cell) => unknown {
+function physicalOf({ type, isScattered }: ColumnShape): (cell: unknown) => unknown {
   const { physical } = cellForms[type];
   // In a column without a dictionary the library encodes text byte by byte, which costs more than everything else there.
   if (type === 'text' && isScattered) return (cell) => (typeof cell === 'string' ? Buffer.from(cell) : cell);

@@ -71,12 +71,41 @@ export async function replaceFile(path: string, text: string): Promise<void> {
   await syncDirectory(dirname(path));
 }
 
+/** What a file holds, as it grows. */
+export interface GrowingFile {
+  readonly table: string;
+  /** Rows so far. */
+  rows(): number;
+  /**
+   * The bytes that are ready, once there are enough to be written; call it after every block. Nothing changes them
+   * afterwards.
+   */
+  take(): Uint8Array | undefined;
+  /** The rest of the file. */
+  finish(): Uint8Array;
+}
+
+/** A finished file, as the manifest names it. */
+export interface PartFile {
+  readonly table: string;
+  /** From the directory. */
+  readonly path: string;
+  readonly rows: number;
+  readonly bytes: number;
+  readonly sha256: string;
+}
+
 /**
- * Begins a file, replacing an unfinished one of the same name; it gets its name once it is complete and on disk. Everything written
- * goes through `stream`. Expected errors, also of what it returns: OperatorError `storage`.
+ * Begins a file in a directory, replacing an unfinished one of the same name; it gets its name once it is complete and on disk.
+ * Everything goes through `stream`. Expected errors, also of what it returns: OperatorError `storage`.
  */
-export async function beginPart(path: string, stream: Transform = new PassThrough()) {
-  const handle = await explained(path, () => open(unfinishedName(path), 'w'));
+export async function beginPart(
+  file: GrowingFile,
+  { directory, path }: { readonly directory: string; readonly path: string },
+  stream: Transform = new PassThrough(),
+) {
+  const place = join(directory, path);
+  const handle = await explained(place, () => open(unfinishedName(place), 'w'));
   const sha256 = createHash('sha256');
   let bytes = 0;
   const counted = async function* (pieces: AsyncIterable<Buffer>) {
@@ -86,34 +115,41 @@ export async function beginPart(path: string, stream: Transform = new PassThroug
       yield piece;
     }
   };
-  const written = explained(path, () => pipeline(stream, counted, handle.createWriteStream({ flush: true })));
+  const written = explained(place, () =>
+    pipeline(stream, counted, handle.createWriteStream({ flush: true })),
+  );
   // The next call reports a failure.
   written.catch(() => undefined);
   /** The last piece is compressed and written while the caller makes the next one. */
   let writing: Promise<void> = Promise.resolve();
+  const write = async (piece: Uint8Array): Promise<void> => {
+    await writing;
+    const taken = new Promise<void>((resolve) => stream.write(piece, () => resolve()));
+    // A stream that is cut off calls back with another error, or not at all.
+    writing = Promise.race([written, taken]);
+    writing.catch(() => undefined);
+  };
   return {
-    /** Takes bytes, which must not change any more. Resolves or rejects with the outcome of the previous write. */
-    write: async (piece: Uint8Array): Promise<void> => {
-      await writing;
-      const taken = new Promise<void>((resolve) => stream.write(piece, () => resolve()));
-      // A stream that is cut off calls back with another error, or not at all.
-      writing = Promise.race([written, taken]);
-      writing.catch(() => undefined);
+    /** Writes what is ready. Resolves or rejects with the outcome of the previous write. */
+    grow: async (): Promise<void> => {
+      const ready = file.take();
+      if (ready !== undefined) await write(ready);
     },
     /** Resolves when everything is on disk, under the unfinished name. */
-    finish: async (): Promise<{ readonly bytes: number; readonly sha256: string }> => {
+    finish: async (): Promise<PartFile> => {
+      await write(file.finish());
       await writing;
       stream.end();
       await written;
-      return { bytes, sha256: sha256.digest('hex') };
+      return { table: file.table, path, rows: file.rows(), bytes, sha256: sha256.digest('hex') };
     },
     /** Gives a finished file its name. */
-    publish: (): Promise<void> => explained(path, () => rename(unfinishedName(path), path)),
+    publish: (): Promise<void> => explained(place, () => rename(unfinishedName(place), place)),
     /** Removes the unfinished file, which may be finished already. */
     discard: async (): Promise<void> => {
       stream.destroy();
       await written.catch(() => undefined);
-      await rm(unfinishedName(path), { force: true });
+      await rm(unfinishedName(place), { force: true });
     },
   };
 }
