@@ -27,13 +27,13 @@ export { blockAbove, explainDocument, parseExplainKey, workOfStore } from './doc
 export type { ExplainDocument } from './documents/explanation.js';
 export {
   exportedBlock,
+  exportedLines,
   exportedTransaction,
-  exportPage,
   lineOf,
   MAX_PAGE_HEIGHTS,
   PAGE_BYTES,
 } from './documents/exportPage.js';
-export type { ExportRange, StoredLine } from './documents/exportPage.js';
+export type { StoredLine } from './documents/exportPage.js';
 export { MAX_MISSING_SHOWN } from './documents/explanation.js';
 export type {
   HeightWork,

@@ -1,4 +1,4 @@
-import type { Settings } from '../config/index.js';
+import type { Settings, ValuesOf } from '../config/index.js';
 import type { TerminalStream } from '../observability/index.js';
 import { OperatorError } from '../runtime/index.js';
 import type { ExitReason, Output } from '../runtime/index.js';
@@ -41,15 +41,20 @@ export interface Terminal {
 }
 
 /** A parsed command line. */
-export interface Invocation {
+export interface Invocation<Own extends Settings = Settings> {
   readonly positionals: readonly string[];
   /** Path given with `--config`. */
   readonly configFile: string | undefined;
   /** Flags as written, by the key that they set. */
-  readonly flags: ReadonlyMap<string, readonly string[]>;
+  readonly written: ReadonlyMap<string, readonly string[]>;
+  /** The values of the command's own flags. */
+  readonly flags: ValuesOf<Own>;
 }
 
-export type Run = (invocation: Invocation, terminal: Terminal) => Promise<ExitReason>;
+export type Run<Own extends Settings = Settings> = (
+  invocation: Invocation<Own>,
+  terminal: Terminal,
+) => Promise<ExitReason>;
 
 /**
  * One command. Help and completion are generated from this description, so they always match. The code is loaded
@@ -66,7 +71,7 @@ export interface Command {
   readonly settings: Settings;
   /** The command's own flags: no configuration key, no environment variable. */
   readonly ownFlags: Settings;
-  load(): Promise<Run>;
+  load(): Promise<Run<never>>;
 }
 
 /** Refuses how a command was called. */

@@ -1,21 +1,25 @@
 import { daemonSettings, devnetSettings } from '../config/index.js';
-import type { Command } from './command.js';
+import type { Settings } from '../config/index.js';
+import type { Command, Run } from './command.js';
 import * as flags from './arguments/flags.js';
 
-const none = { positionals: [], settings: {}, ownFlags: {} } as const;
+/** Fills in what a command does not have. Its own flags are those that its code takes. */
+function command<Own extends Settings>(
+  name: string,
+  about: Pick<Command, 'summary'> &
+    Partial<Command> & { readonly ownFlags?: Own; readonly load: () => Promise<Run<Own>> },
+): Command {
+  return { name, positionals: [], settings: {}, ownFlags: {}, ...about };
+}
 
 /** Every command, in the order of the help. */
 export const commands: readonly Command[] = [
-  {
-    ...none,
-    name: 'start',
+  command('start', {
     summary: 'Run the daemon.',
     settings: daemonSettings,
     load: async () => (await import('./commands/start.js')).start,
-  },
-  {
-    ...none,
-    name: 'status',
+  }),
+  command('status', {
     summary: 'Show what a running daemon is doing, and why.',
     details:
       'Without flags, it finds the daemon of ./data/<network>, else your daemons on this machine: one is shown, several ' +
@@ -23,20 +27,16 @@ export const commands: readonly Command[] = [
     settings: flags.daemonAddressSettings,
     ownFlags: flags.statusFlags,
     load: async () => (await import('./commands/status.js')).status,
-  },
-  {
-    ...none,
-    name: 'get',
+  }),
+  command('get', {
     summary: 'Print one block, collection or transaction, or the transactions of an account, as JSON.',
     details: 'A block can also be latest (or final: the newest indexed) or sealed.',
     positionals: [flags.getKinds, '<id, height or address>'],
     settings: flags.daemonAddressSettings,
     ownFlags: flags.getFlags,
     load: async () => (await import('./commands/lookups.js')).get,
-  },
-  {
-    ...none,
-    name: 'prove',
+  }),
+  command('prove', {
     summary: 'Print what proves a block, collection or transaction to somebody who trusts one block ID.',
     details:
       'One JSON document, which check-proof checks, or docs/examples/check-proof.mjs without this program (docs/proofs.md).\n' +
@@ -45,10 +45,8 @@ export const commands: readonly Command[] = [
     settings: flags.daemonAddressSettings,
     ownFlags: flags.proveFlags,
     load: async () => (await import('./commands/prove.js')).prove,
-  },
-  {
-    ...none,
-    name: 'check-proof',
+  }),
+  command('check-proof', {
     summary: 'Check a proof document, without a store, a daemon or a network.',
     details:
       'Says what follows from which block. /dev/stdin reads what prove prints.\n' +
@@ -56,10 +54,8 @@ export const commands: readonly Command[] = [
     positionals: ['<file>'],
     ownFlags: flags.checkProofFlags,
     load: async () => (await import('./commands/checkProof.js')).checkProof,
-  },
-  {
-    ...none,
-    name: 'explain',
+  }),
+  command('explain', {
     summary: 'Explain why a height or ID is present or missing.',
     details:
       'A running daemon also says what is missing, which nodes were asked, when, and what they answered.\n' +
@@ -68,10 +64,8 @@ export const commands: readonly Command[] = [
     settings: flags.daemonAddressSettings,
     ownFlags: flags.explainFlags,
     load: async () => (await import('./commands/lookups.js')).explain,
-  },
-  {
-    ...none,
-    name: 'export',
+  }),
+  command('export', {
     summary: 'Write blocks and their transactions as lines of JSON.',
     details:
       'One line per block, one per transaction, and a closing line with counts and the SHA-256 of all lines above it, ' +
@@ -79,10 +73,8 @@ export const commands: readonly Command[] = [
     settings: flags.daemonAddressSettings,
     ownFlags: flags.exportFlags,
     load: async () => (await import('./commands/exportBlocks.js')).exportBlocks,
-  },
-  {
-    ...none,
-    name: 'backfill',
+  }),
+  command('backfill', {
     summary: 'Fill in history below the live range: plan, show, pause or cancel it.',
     details:
       'plan --from H|root|spork:NAME [--to H], or plan --everything: fills in history while the daemon follows the head. status ' +
@@ -94,10 +86,8 @@ export const commands: readonly Command[] = [
     settings: flags.daemonAddressSettings,
     ownFlags: flags.backfillFlags,
     load: async () => (await import('./commands/backfill.js')).backfill,
-  },
-  {
-    ...none,
-    name: 'workers',
+  }),
+  command('workers', {
     summary: 'List the processes that share a database, and what each is working on.',
     details:
       'Only for a store in a database (--store). Workers that have stopped or died stay in the list for a day. ' +
@@ -105,10 +95,8 @@ export const commands: readonly Command[] = [
     settings: flags.storeSettings,
     ownFlags: flags.workersFlags,
     load: async () => (await import('./commands/backfill.js')).workers,
-  },
-  {
-    ...none,
-    name: 'verify',
+  }),
+  command('verify', {
     summary: 'Re-hash the whole store and report what is missing, wrong or surplus.',
     details:
       'Blocks that proof.checkpoint or the spork table names must have the ids that they give.\n' +
@@ -117,10 +105,8 @@ export const commands: readonly Command[] = [
     settings: { ...flags.storeSettings, 'proof.checkpoint': daemonSettings['proof.checkpoint'] },
     ownFlags: flags.verifyFlags,
     load: async () => (await import('./commands/verify.js')).verify,
-  },
-  {
-    ...none,
-    name: 'repair',
+  }),
+  command('repair', {
     summary: 'Keep what is sound of a damaged store; the daemon fetches the rest again.',
     details:
       'Keeps every sound height, wherever it lies. Lost heights become planned holes, which the daemon fills in from the ' +
@@ -130,18 +116,14 @@ export const commands: readonly Command[] = [
     settings: flags.storeSettings,
     ownFlags: flags.repairFlags,
     load: async () => (await import('./commands/upkeep.js')).repair,
-  },
-  {
-    ...none,
-    name: 'rewind',
+  }),
+  command('rewind', {
     summary: 'Delete everything above a height. No daemon may be running on the store.',
     settings: flags.storeSettings,
     ownFlags: flags.rewindFlags,
     load: async () => (await import('./commands/upkeep.js')).rewind,
-  },
-  {
-    ...none,
-    name: 'backup',
+  }),
+  command('backup', {
     summary: 'Copy the store, also while a daemon is using it.',
     details:
       'The copy is what a crash at this moment would leave: whole blocks, none missing. Files that never change are hard ' +
@@ -150,10 +132,8 @@ export const commands: readonly Command[] = [
     settings: flags.storeSettings,
     ownFlags: flags.backupFlags,
     load: async () => (await import('./commands/copies.js')).backup,
-  },
-  {
-    ...none,
-    name: 'restore',
+  }),
+  command('restore', {
     summary: 'Create a store from a backup, where there is no store yet.',
     details:
       'Every block is read, hashed and checked again before the copy becomes the store: its id and guarantees are proven, and ' +
@@ -166,10 +146,8 @@ export const commands: readonly Command[] = [
     },
     ownFlags: flags.restoreFlags,
     load: async () => (await import('./commands/copies.js')).restore,
-  },
-  {
-    ...none,
-    name: 'migrate',
+  }),
+  command('migrate', {
     summary: 'Copy the index to another store: from a data directory to PostgreSQL, or back.',
     details:
       'Every block is read, hashed and checked again, and written as the daemon writes it. Plans are copied too. No daemon may ' +
@@ -179,10 +157,8 @@ export const commands: readonly Command[] = [
     settings: { network: daemonSettings.network },
     ownFlags: flags.migrateFlags,
     load: async () => (await import('./commands/copies.js')).migrate,
-  },
-  {
-    ...none,
-    name: 'forget',
+  }),
+  command('forget', {
     summary: 'Delete the account index of a store. No daemon may be running on it.',
     details:
       'Blocks, collections and transactions stay. A daemon started with --index-accounts rebuilds the index. ' +
@@ -191,18 +167,14 @@ export const commands: readonly Command[] = [
     settings: flags.storeSettings,
     ownFlags: flags.forgetFlags,
     load: async () => (await import('./commands/upkeep.js')).forget,
-  },
-  {
-    ...none,
-    name: 'config',
+  }),
+  command('config', {
     summary: 'Show the effective configuration (print), validate it (check), or print the reference (docs).',
     positionals: [flags.configActions],
     settings: daemonSettings,
     load: async () => (await import('./commands/config.js')).config,
-  },
-  {
-    ...none,
-    name: 'doctor',
+  }),
+  command('doctor', {
     summary: 'Check nodes, database, clock, disk and exposure, and say what to change.',
     details:
       'Takes the flags of start and checks what start cannot see or says too late, with or without a running daemon. It writes ' +
@@ -211,19 +183,15 @@ export const commands: readonly Command[] = [
     settings: daemonSettings,
     ownFlags: flags.doctorFlags,
     load: async () => (await import('./commands/doctor.js')).doctor,
-  },
-  {
-    ...none,
-    name: 'devnet',
+  }),
+  command('devnet', {
     summary: 'Run the simulated access node: a seeded chain over real gRPC.',
     details:
       'Any Flow client can use it. The same seed and profile give the same chain on every machine (docs/devnet.md).',
     ownFlags: devnetSettings,
     load: async () => (await import('./commands/devnet.js')).devnet,
-  },
-  {
-    ...none,
-    name: 'completion',
+  }),
+  command('completion', {
     summary: 'Print or install a script that completes commands and flags in a shell.',
     details:
       'install writes it to where the shell looks for it, for your shell or the one named. Without installing: ' +
@@ -232,5 +200,5 @@ export const commands: readonly Command[] = [
     positionals: [[...flags.shells, flags.INSTALL], '[shell]'],
     ownFlags: flags.completionFlags,
     load: async () => (await import('./commands/completion.js')).completionOf(commands),
-  },
+  }),
 ];

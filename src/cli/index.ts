@@ -1,6 +1,6 @@
 import { programVersion } from '../runtime/index.js';
 import type { ExitReason } from '../runtime/index.js';
-import type { Terminal } from './command.js';
+import type { Invocation, Terminal } from './command.js';
 
 export type { Terminal } from './command.js';
 
@@ -23,5 +23,5 @@ export async function runCommandLine(args: readonly string[], terminal: Terminal
   const parsed = parse(commands, args, { terminal, version });
   if (typeof parsed === 'string') return parsed;
   const run = await parsed.command.load();
-  return run(parsed.invocation, terminal);
+  return run(parsed.invocation as Invocation<never>, terminal);
 }

@@ -138,7 +138,7 @@ function heightOf(query: Query, name: 'from' | 'to'): number | undefined {
 }
 
 /** The lines of a block: its own, then those of its transactions. */
-function exportedLines(entry: BlockEntry): string {
+export function exportedLines(entry: BlockEntry): string {
   const block = exportedBlock(entry);
   const lines = [lineOf(block)];
   for (const [collection, { ranges }] of entry.collections.entries()) {

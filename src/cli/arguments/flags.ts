@@ -5,14 +5,12 @@ import {
   choice,
   daemonSettings,
   integer,
-  loadSettings,
   MAX_HEIGHT,
   optional,
   setting,
   text,
 } from '../../config/index.js';
 import type { Setting, Settings, ValuesOf } from '../../config/index.js';
-import type { Invocation } from '../command.js';
 
 /** The keys of commands that read a store. */
 export const storeSettings = {
@@ -39,9 +37,9 @@ function height(doc: string, defaultDoc: string): Setting<number | null> {
   return optional(integer(0, MAX_HEIGHT, 'height'), { doc, defaultDoc });
 }
 
-/** Any text; whatever uses it checks it. */
-function word(doc: string, value: string, defaultDoc: string): Setting<string | null> {
-  return optional(text('a text', value), { doc, defaultDoc });
+/** Any text; whatever uses it checks it. `allowed`: what shells complete. */
+function word(doc: string, value: string, defaultDoc: string, allowed = 'a text'): Setting<string | null> {
+  return optional(text(allowed, value), { doc, defaultDoc });
 }
 
 const yes = toggle('Skip the confirmation.');
@@ -68,10 +66,7 @@ export const getFlags = {
 } as const;
 
 export const proveFlags = {
-  output: optional(text('a file', 'file'), {
-    doc: 'Where to write the document.',
-    defaultDoc: 'standard output',
-  }),
+  output: word('Where to write the document.', 'file', 'standard output', 'a file'),
   to: height(
     'Height of the block whose ID is trusted, up to 999 above the block in question.',
     'none: the proof ends by a certificate, or if that cannot be, at the block itself',
@@ -98,13 +93,13 @@ export const DEFAULT_PARTITION = 100_000;
 export const exportFlags = {
   from: height('First height.', 'the first that is indexed; with --resume, that of the file'),
   to: height('Last height.', 'the latest that is indexed; with --follow, none'),
-  output: optional(text('a file or a directory', 'file or directory'), {
-    doc: 'File to write to; a directory with --partition, --compress, another format, or some of the rows or columns.',
-    defaultDoc: 'standard output',
-  }),
-  format: setting(choice(fileFormats), 'ndjson', {
-    doc: 'Format of the files (docs/export.md).',
-  }),
+  output: word(
+    'File to write to; a directory with --partition, --compress, another format, or some of the rows or columns.',
+    'file or directory',
+    'standard output',
+    'a file or a directory',
+  ),
+  format: setting(choice(fileFormats), 'ndjson', { doc: 'Format of the files (docs/export.md).' }),
   partition: optional(integer(1, MAX_HEIGHT, 'heights'), {
     doc: 'Begin new files at every multiple of this many heights; --resume continues from the last such boundary.',
     defaultDoc: `${DEFAULT_PARTITION} for a directory`,
@@ -143,10 +138,7 @@ export const rewindFlags = {
 export const forgetFlags = { yes } as const;
 
 export const backupFlags = {
-  to: optional(text('a directory', 'directory'), {
-    doc: 'Directory to create, laid out like a data directory.',
-    defaultDoc: 'required',
-  }),
+  to: word('Directory to create, laid out like a data directory.', 'directory', 'required', 'a directory'),
 } as const;
 
 export const restoreFlags = {
@@ -166,9 +158,7 @@ export const migrateFlags = {
 
 export const backfillActions = ['status', 'plan', 'pause', 'resume', 'cancel', 'redrive', 'kill'] as const;
 
-export const workersFlags = {
-  json: toggle('Print JSON.'),
-} as const;
+export const workersFlags = { json: toggle('Print JSON.') } as const;
 
 export const backfillFlags = {
   from: word(
@@ -195,8 +185,3 @@ export const COMPLETION_FUNCTION = '_flow_collection_indexer';
 export const completionFlags = {
   system: toggle('install: for every user of this machine, below /usr/local/share.'),
 } as const;
-
-/** A command's own flags, which only the command line can set. Expected errors: OperatorError `usage`. */
-export function ownValuesOf<S extends Settings>(ownFlags: S, { flags }: Invocation): ValuesOf<S> {
-  return loadSettings(ownFlags, { file: undefined, environment: {}, flags }).values;
-}

@@ -1,7 +1,7 @@
 import { Argument, Command as Parser, CommanderError, Option } from 'commander';
 import type { Help } from 'commander';
-import { flagHelp, flagOf, suggestion } from '../../config/index.js';
-import type { Setting, Settings } from '../../config/index.js';
+import { flagHelp, flagOf, loadSettings, suggestion } from '../../config/index.js';
+import type { Settings } from '../../config/index.js';
 import { named, quoted } from '../../runtime/index.js';
 import type { OperatorError } from '../../runtime/index.js';
 import { shownPositionals, wrongUse } from '../command.js';
@@ -32,7 +32,7 @@ export function parse(
   for (const command of commands) {
     const parser = commandParser(root, command);
     parser.action(() => {
-      parsed = { command, invocation: invocationOf(parser) };
+      parsed = { command, invocation: invocationOf(parser, command) };
     });
   }
   // `help X` is `X --help`, so that both behave alike, even for an unknown X.
@@ -113,20 +113,19 @@ function oneOf(words: readonly string[], parser: Parser) {
 
 /** A switch has two flags; help shows one line for both. Values are kept by the key that they set. */
 function addFlags(parser: Parser, table: Settings, group: string): void {
-  for (const [key, setting] of Object.entries(table))
-    for (const option of optionsOf(key, setting, parser))
+  for (const [key, setting] of Object.entries(table)) {
+    const { usage: term, description } = flagHelp(key, setting);
+    const flag = flagOf(key, setting);
+    const isSwitch = setting.format.isSwitch === true;
+    const options = isSwitch
+      ? [
+          Object.assign(new Option(`--${flag}`, description), { flags: term }),
+          new Option(`--no-${flag}`).hideHelp(),
+        ]
+      : [new Option(term, description).argParser(readValue(`--${flag}`, parser))];
+    for (const option of options)
       parser.addOption(Object.assign(option.helpGroup(group), { attributeName: () => key }));
-}
-
-function optionsOf(key: string, setting: Setting, parser: Parser): readonly Option[] {
-  const { usage: term, description } = flagHelp(key, setting);
-  const flag = flagOf(key, setting);
-  if (setting.format.isSwitch !== true)
-    return [new Option(term, description).argParser(readValue(`--${flag}`, parser))];
-  return [
-    Object.assign(new Option(`--${flag}`, description), { flags: term }),
-    new Option(`--no-${flag}`).hideHelp(),
-  ];
+  }
 }
 
 /** Keeps every value of a repeated flag. */
@@ -137,14 +136,15 @@ function readValue(flag: string, parser: Parser) {
   };
 }
 
-function invocationOf(parser: Parser): Invocation {
-  const { config, ...written } = parser.opts<Readonly<Record<string, readonly string[] | boolean>>>();
-  const flags = Object.entries(written).map(([key, value]): [string, readonly string[]] => [
-    key,
-    typeof value === 'boolean' ? [String(value)] : value,
-  ]);
+/** Expected errors: OperatorError `usage` for a wrong value of a flag that only the command line can set. */
+function invocationOf(parser: Parser, { ownFlags }: Command): Invocation {
+  const { config, ...given } = parser.opts<Readonly<Record<string, readonly string[] | boolean>>>();
+  const written = new Map(
+    Object.entries(given).map(([key, value]) => [key, typeof value === 'boolean' ? [String(value)] : value]),
+  );
   const configFile = Array.isArray(config) ? (config as readonly string[]).at(-1) : undefined;
-  return { positionals: parser.args, configFile, flags: new Map(flags) };
+  const { values: flags } = loadSettings(ownFlags, { file: undefined, environment: {}, flags: written });
+  return { positionals: parser.args, configFile, written, flags };
 }
 
 /** Says what commander refuses in our words, with a suggestion and where to look; help and version go through. */
@@ -164,8 +164,7 @@ function refuse(error: CommanderError, parser: Parser): never {
       throw refusal(`${parser.name()} does not take the argument ${extra}.`, parser);
     }
     default:
-      if (error.exitCode === 0 || code === 'commander.help') throw error;
-      throw refusal(`${message.replace(/^error: /, '')}.`, parser);
+      throw error;
   }
 }
 

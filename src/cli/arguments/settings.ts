@@ -33,7 +33,7 @@ export async function configOf(invocation: Invocation, terminal: Terminal): Prom
 /** Loads it without that warning, as SIGHUP does. Expected errors: as `configOf`. */
 export function configAgain(invocation: Invocation, terminal: Terminal): LoadedConfig {
   return loadConfig(
-    { file: invocation.configFile, environment: terminal.environment, flags: invocation.flags },
+    { file: invocation.configFile, environment: terminal.environment, flags: invocation.written },
     terminal,
   );
 }

@@ -5,7 +5,7 @@ import type { LoadedConfig } from '../../config/index.js';
 import { OperatorError } from '../../runtime/index.js';
 import type { IndexStore } from '../../storage/index.js';
 
-import { askDaemon, namesDaemonAddress, noDaemon } from './findDaemon.js';
+import { askDaemon, jsonIn, namesDaemonAddress, noDaemon } from './askDaemon.js';
 
 /**
  * A document that the running daemon serves at this path or, if none runs, that `read` makes from the store. Expected errors:
@@ -17,9 +17,11 @@ export async function documentFrom<T>(
   read: (store: IndexStore, range: IndexedRange) => Promise<T>,
 ): Promise<T> {
   const answer = await askDaemon(loaded, path);
-  if (answer !== undefined) {
-    if (answer.status === 200) return answer.body as T;
-    throw refusalOf(answer.status, answer.body).error;
+  const body = answer && jsonIn(answer);
+  // Not JSON: not our daemon.
+  if (answer !== undefined && body !== undefined) {
+    if (answer.status === 200) return body as T;
+    throw refusalOf(answer.status, body).error;
   }
   if (namesDaemonAddress(loaded)) throw noDaemon(loaded);
   const { openStoreReadOnly } = await loadStores();
@@ -37,10 +39,7 @@ export async function documentFrom<T>(
 }
 
 /** Why the daemon refuses, by the status and the JSON of its answer, and the exit code for it. */
-export function refusalOf(
-  status: number,
-  body: unknown,
-): { readonly reason: string | undefined; readonly error: OperatorError } {
+export function refusalOf(status: number, body: unknown) {
   const { reason, message = `the daemon answered with status ${status}` } = Object(body) as {
     readonly reason?: string;
     readonly message?: string;

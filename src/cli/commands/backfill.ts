@@ -1,5 +1,5 @@
 import { connect } from 'node:net';
-import type { BackfillStatus, StatusDocument } from '../../api/index.js';
+import type { BackfillStatus } from '../../api/index.js';
 import { daemonRuns, killWorkersOf, loadStores, workersOf } from '../../app/index.js';
 import type { BackfillCommand, BackfillOutcome, ControlAnswer } from '../../app/index.js';
 import { readHeightsToFill } from '../../config/index.js';
@@ -7,37 +7,77 @@ import type { LoadedConfig, ValuesOf } from '../../config/index.js';
 import { formatCount, formatDuration } from '../../observability/index.js';
 import { OperatorError, quoted } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
-import { backfillFlags, ownValuesOf, workersFlags } from '../arguments/flags.js';
+import { backfillActions } from '../arguments/flags.js';
+import type { backfillFlags, workersFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
-import { askDaemon, namesDaemonAddress, noDaemon, recordOf } from '../client/findDaemon.js';
+import { daemonStatus, namesDaemonAddress, noDaemon, recordOf } from '../client/askDaemon.js';
 import { wrongUse } from '../command.js';
-import type { Invocation, Terminal } from '../command.js';
+import type { Run } from '../command.js';
 import { renderBackfill } from '../output/backfillPage.js';
 
 /** Ranges that are running must end first. */
 const COMMAND_TIMEOUT_MS = 30_000;
 
+/** `backfill`: shows or changes what history is filled in, by a running daemon or in a store at rest. */
+export const backfill: Run<typeof backfillFlags> = async (invocation, terminal) => {
+  const { flags, positionals } = invocation;
+  const loaded = await configOf(invocation, terminal);
+  const [word, plan] = positionals;
+  const action = backfillActions.find((name) => name === word) ?? 'status';
+  const show = (value: unknown, text: string): ExitReason => {
+    terminal.out(flags.json ? `${JSON.stringify(value)}\n` : text);
+    return 'done';
+  };
+  if (action === 'status') {
+    const status = await statusOf(loaded);
+    return show(status, renderBackfill(status));
+  }
+  if (action === 'kill') {
+    const told = await killWorkersOf(loaded.config, workerOf(plan), flags.now ? 'release' : 'finish');
+    const how = flags.now ? 'releases its ranges' : 'finishes its ranges';
+    return show({ told }, `Told ${told} of the workers to end: each ${how} first.\n`);
+  }
+  const command = commandOf(action, plan, flags);
+  const outcome = await obeyed(loaded, command);
+  return show(outcome, `${sentenceOf(command, outcome)}\n`);
+};
+
+async function statusOf(loaded: LoadedConfig): Promise<BackfillStatus> {
+  const status = await daemonStatus(loaded);
+  if (status !== undefined) return status.backfill;
+  if (namesDaemonAddress(loaded)) throw noDaemon(loaded);
+  const { backfillOf } = await loadStores();
+  return backfillOf(loaded.config);
+}
+
 /**
- * Sends a command to the running daemon of this data directory; `undefined` when none runs there. Expected errors:
- * OperatorError (the daemon's refusal; `no_daemon` when it does not answer).
+ * Has the running daemon of this data directory do it or, where none runs, the store. Expected errors: OperatorError (its refusal;
+ * `no_daemon` when it does not answer).
  */
-async function commandDaemon({ config }: LoadedConfig, command: unknown): Promise<unknown> {
-  const record = recordOf(config);
-  if (record === undefined || !daemonRuns(config.dataDir)) return undefined;
-  const { control } = record;
-  if (control === undefined)
+async function obeyed(loaded: LoadedConfig, command: BackfillCommand): Promise<BackfillOutcome> {
+  const { config } = loaded;
+  if (namesDaemonAddress(loaded))
+    throw wrongUse(
+      'Commands that change something go through the data directory, on the machine of the daemon: name it with ' +
+        '--data-dir instead of --api-host and --api-port.',
+    );
+  const record = daemonRuns(config.dataDir) ? recordOf(config) : undefined;
+  if (record !== undefined && record.control === undefined)
     throw new OperatorError(
       'no_daemon',
       'The running daemon is an older version that takes no commands. Restart it.',
     );
-  const line = await exchanged(control, `${JSON.stringify(command)}\n`);
-  // The record is of a daemon that was killed; another process may have its number by now.
-  if (line === 'nobody') return undefined;
-  const answer = line === undefined ? undefined : (JSON.parse(line) as ControlAnswer);
-  if (answer === undefined)
+  const line =
+    record?.control === undefined
+      ? 'nobody'
+      : await exchanged(record.control, `${JSON.stringify(command)}\n`);
+  // The record may be of a daemon that was killed; another process may have its number by now.
+  if (line === 'nobody') return (await loadStores()).commandStore(config, command);
+  if (line === undefined)
     throw new OperatorError('no_daemon', `The daemon of ${config.dataDir} does not answer. See its log.`);
+  const answer = JSON.parse(line) as ControlAnswer;
   if ('refused' in answer) throw new OperatorError(answer.refused.exit, answer.refused.message);
-  return answer.done;
+  return answer.done as BackfillOutcome;
 }
 
 /** Sends one line and returns the answer; `nobody`: nothing listens there; `undefined`: no answer. */
@@ -58,97 +98,48 @@ function exchanged(path: string, line: string): Promise<string | undefined> {
   });
 }
 
-/** `backfill`: shows or changes what history is filled in, by a running daemon or in a store at rest. */
-export async function backfill(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
-  const flags = ownValuesOf(backfillFlags, invocation);
-  const { json, now } = flags;
-  const loaded = await configOf(invocation, terminal);
-  const [action, plan] = invocation.positionals;
-  if (action === undefined || action === 'status') {
-    const status = await statusOf(loaded);
-    terminal.out(json ? `${JSON.stringify(status)}\n` : renderBackfill(status));
-    return 'done';
-  }
-  if (action === 'kill') {
-    const told = await killWorkersOf(loaded.config, workerOf(plan), now ? 'release' : 'finish');
-    const how = now ? 'releases its ranges' : 'finishes its ranges';
-    terminal.out(
-      json ? `${JSON.stringify({ told })}\n` : `Told ${told} of the workers to end: each ${how} first.\n`,
-    );
-    return 'done';
-  }
-  if (now) throw usage('--now is only for backfill kill.');
-  const command = commandOf(action, plan, flags);
-  const outcome = await obeyed(loaded, command);
-  terminal.out(json ? `${JSON.stringify(outcome)}\n` : `${sentenceOf(command, outcome)}\n`);
-  return 'done';
-}
-
-async function statusOf(loaded: LoadedConfig): Promise<BackfillStatus> {
-  const answer = await askDaemon(loaded, '/status');
-  if (answer !== undefined) return (answer.body as StatusDocument).backfill;
-  if (namesDaemonAddress(loaded)) throw noDaemon(loaded);
-  const { backfillOf } = await loadStores();
-  return backfillOf(loaded.config);
+function refuseIf(isWrong: boolean, message: string): void {
+  if (isWrong) throw wrongUse(`${message} See flow-collection-indexer backfill --help.`);
 }
 
 /** Expected errors: OperatorError. */
-async function obeyed(loaded: LoadedConfig, command: BackfillCommand): Promise<BackfillOutcome> {
-  if (namesDaemonAddress(loaded))
-    throw wrongUse(
-      'Commands that change something go through the data directory, on the machine of the daemon: name it with ' +
-        '--data-dir instead of --api-host and --api-port.',
-    );
-  const told = await commandDaemon(loaded, command);
-  if (told !== undefined) return told as BackfillOutcome;
-  const { commandStore } = await loadStores();
-  return commandStore(loaded.config, command);
-}
-
-/** Expected errors: OperatorError. */
-function workerOf(given: string | undefined): string {
-  if (given === undefined)
-    throw usage('Say which worker: the beginning of its id, as "workers" lists it, or all.');
-  if (given !== 'all' && !/^[0-9a-f][0-9a-f-]*$/.test(given))
-    throw usage(`${quoted(given)} is not the beginning of the id of a worker: "workers" lists them.`);
+function workerOf(given = ''): string {
+  refuseIf(given === '', 'Say which worker: the beginning of its id, as "workers" lists it, or all.');
+  const isId = given === 'all' || /^[0-9a-f][0-9a-f-]*$/.test(given);
+  refuseIf(!isId, `${quoted(given)} is not the beginning of the id of a worker: "workers" lists them.`);
   return given;
 }
 
-type BackfillFlags = ValuesOf<typeof backfillFlags>;
-
-function commandOf(action: string, plan: string | undefined, flags: BackfillFlags): BackfillCommand {
+/** Expected errors: OperatorError. */
+function commandOf(
+  action: Exclude<(typeof backfillActions)[number], 'status' | 'kill'>,
+  plan: string | undefined,
+  { everything, from, newest, now, oldest, to }: ValuesOf<typeof backfillFlags>,
+): BackfillCommand {
+  refuseIf(now, '--now is only for backfill kill.');
+  const given = quoted(plan ?? '');
   if (action === 'plan') {
-    if (plan !== undefined)
-      throw usage(`backfill plan takes its heights from --from and --to, not ${quoted(plan)}.`);
-    return { do: 'plan', heights: heightsOf(flags), order: flags.oldest ? 'oldest' : 'newest' };
+    const heights = `${from ?? 'everything'}${to === null ? '' : `..${to}`}`;
+    const isRange = from === 'everything' || from?.includes('..') === true;
+    const isWrong = isRange || readHeightsToFill(heights) === undefined;
+    refuseIf(plan !== undefined, `backfill plan takes its heights from --from and --to, not ${given}.`);
+    refuseIf(newest && oldest, '--newest and --oldest contradict each other.');
+    refuseIf(
+      everything === (from !== null),
+      'Say where the plan begins: --from H, --from root, --from spork:NAME, or --everything.',
+    );
+    refuseIf(isWrong, `--from takes a height, root or spork:NAME, not ${quoted(from ?? '')}.`);
+    return { do: 'plan', heights, order: oldest ? 'oldest' : 'newest' };
   }
-  const { from, to, everything, newest, oldest } = flags;
-  if (from !== null || to !== null || everything || newest || oldest)
-    throw usage('--from, --to, --everything, --newest and --oldest are only for backfill plan.');
+  const isPlanned = from !== null || to !== null || everything || newest || oldest;
+  refuseIf(isPlanned, '--from, --to, --everything, --newest and --oldest are only for backfill plan.');
   if (action === 'redrive') {
-    if (plan !== undefined)
-      throw usage('backfill redrive takes no plan: it runs every disputed range again.');
+    refuseIf(plan !== undefined, 'backfill redrive takes no plan: it runs every disputed range again.');
     return { do: 'redrive' };
   }
-  if (action !== 'pause' && action !== 'resume' && action !== 'cancel')
-    throw usage(`There is no backfill ${quoted(action)}.`);
   if (plan === undefined) return { do: action };
-  if (!/^\d{1,9}$/.test(plan))
-    throw usage(`${quoted(plan)} is not the number of a plan: backfill status lists them.`);
+  refuseIf(!/^\d{1,9}$/.test(plan), `${given} is not the number of a plan: backfill status lists them.`);
   return { do: action, plan: Number(plan) };
-}
-
-function heightsOf({ from, to, everything, newest, oldest }: BackfillFlags): string {
-  if (newest && oldest) throw usage('--newest and --oldest contradict each other.');
-  if (everything === (from !== null)) {
-    throw usage('Say where the plan begins: --from H, --from root, --from spork:NAME, or --everything.');
-  }
-  const text = `${from ?? 'everything'}${to === null ? '' : `..${to}`}`;
-  const read = readHeightsToFill(text);
-  if (read === undefined || (from !== null && (from === 'everything' || from.includes('..')))) {
-    throw usage(`--from takes a height, root or spork:NAME, not ${quoted(from ?? '')}.`);
-  }
-  return text;
 }
 
 function sentenceOf(command: BackfillCommand, { plan, redriven = 0 }: BackfillOutcome): string {
@@ -164,19 +155,15 @@ function sentenceOf(command: BackfillCommand, { plan, redriven = 0 }: BackfillOu
   return `${which} is ${command.do === 'pause' ? 'paused' : 'resumed'}.`;
 }
 
-function usage(message: string): OperatorError {
-  return wrongUse(`${message} See flow-collection-indexer backfill --help.`);
-}
-
 /** `workers`: the processes that share a database. */
-export async function workers(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
-  const { json } = ownValuesOf(workersFlags, invocation);
+export const workers: Run<typeof workersFlags> = async (invocation, terminal) => {
+  const { json } = invocation.flags;
   const { config } = await configOf(invocation, terminal);
   const found = await workersOf(config);
   const lines = found.length === 0 ? ['No process has used this database yet.'] : found.map(workerLine);
   terminal.out(json ? `${JSON.stringify(found)}\n` : `${lines.join('\n')}\n`);
   return 'done';
-}
+};
 
 /** A process that shares the database, for people. */
 function workerLine(worker: Awaited<ReturnType<typeof workersOf>>[number]): string {

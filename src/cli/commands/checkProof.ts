@@ -2,16 +2,15 @@
 import { checkDocument, loadCertificates } from '../../proof/index.js';
 import type { VerifyCertificate } from '../../proof/index.js';
 import { messageOf, readNamedFile } from '../../runtime/index.js';
-import type { ExitReason } from '../../runtime/index.js';
-import { checkProofFlags, ownValuesOf } from '../arguments/flags.js';
+import type { checkProofFlags } from '../arguments/flags.js';
 import { wrongUse } from '../command.js';
-import type { Invocation, Terminal } from '../command.js';
+import type { Run } from '../command.js';
 
 /** `check-proof`: checks a proof document, without a store, a daemon or a network. */
-export async function checkProof(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
+export const checkProof: Run<typeof checkProofFlags> = async (invocation, terminal) => {
   const [file] = invocation.positionals;
   if (file === undefined) throw wrongUse('Say what to check: flow-collection-indexer check-proof FILE.');
-  const { checkpoint } = ownValuesOf(checkProofFlags, invocation);
+  const { checkpoint } = invocation.flags;
   const json = textOf(file);
   const verdict = checkDocument(json, checkpoint ?? undefined, await verifierFor(json));
   if (!verdict.ok) {
@@ -22,7 +21,7 @@ export async function checkProof(invocation: Invocation, terminal: Terminal): Pr
   if (checkpoint === null)
     terminal.err('Compare the ID of that block, 32 bytes, with a source that you trust.\n');
   return 'done';
-}
+};
 
 function textOf(file: string): string {
   try {

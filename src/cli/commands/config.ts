@@ -1,14 +1,13 @@
 import { configurationReference, daemonSettings } from '../../config/index.js';
 import type { Setting } from '../../config/index.js';
 import { maskedEndpoint, withoutCredentials, withoutUrlPaths } from '../../runtime/index.js';
-import type { ExitReason } from '../../runtime/index.js';
 import { wrongUse } from '../command.js';
-import type { Invocation, Terminal } from '../command.js';
+import type { Run } from '../command.js';
 import { configActions } from '../arguments/flags.js';
 import { checkEndpoints, configOf } from '../arguments/settings.js';
 
 /** `config print|check|docs`: the effective configuration, its validation, the reference. */
-export async function config(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
+export const config: Run = async (invocation, terminal) => {
   const action = configActions.find((name) => name === invocation.positionals[0]);
   if (action === undefined)
     throw wrongUse('Say what to do: flow-collection-indexer config print, check or docs.');
@@ -29,7 +28,7 @@ export async function config(invocation: Invocation, terminal: Terminal): Promis
     terminal.out(`${key.padEnd(width)}  ${JSON.stringify(value)}  (${origins[key] ?? 'default'})\n`);
   }
   return 'done';
-}
+};
 
 /** Addresses may contain credentials, which are never printed. */
 function masked(value: unknown, isSensitive: boolean): unknown {

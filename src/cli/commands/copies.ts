@@ -3,19 +3,18 @@ import { backupStoreOf, migrateStores, restoreInWords, restoreStoreOf } from '..
 import type { RestoreProgress } from '../../app/index.js';
 import { formatCount, formatDuration, formatRate } from '../../observability/index.js';
 import { inShell, systemClock } from '../../runtime/index.js';
-import type { ExitReason } from '../../runtime/index.js';
 import { rangesInWords } from '../../storage/index.js';
-import { backupFlags, migrateFlags, ownValuesOf, restoreFlags } from '../arguments/flags.js';
+import type { backupFlags, migrateFlags, restoreFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
 import { wrongUse } from '../command.js';
-import type { Invocation, Terminal } from '../command.js';
+import type { Run, Terminal } from '../command.js';
 import { atMostEvery, counted } from '../output/words.js';
 
 const MIB = 1024 * 1024;
 
 /** `backup`: copies the store, which a daemon may be using. */
-export async function backup(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
-  const { to } = ownValuesOf(backupFlags, invocation);
+export const backup: Run<typeof backupFlags> = async (invocation, terminal) => {
+  const { to } = invocation.flags;
   if (to === null) throw wrongUse('Say where the copy is to be: backup --to DIR.');
   const { config } = await configOf(invocation, terminal);
   const { coverage, copiedBytes, linkedBytes, tables } = await backupStoreOf(config, resolve(to));
@@ -26,15 +25,15 @@ export async function backup(invocation: Invocation, terminal: Terminal): Promis
       `"flow-collection-indexer verify --network ${config.network} --data-dir ${inShell(to)}" checks every block of it.\n`,
   );
   return 'done';
-}
+};
 
 function inMib(bytes: number): string {
   return formatCount(Math.ceil(bytes / MIB));
 }
 
 /** `restore`: makes a store of a backup, once all of it has been verified. */
-export async function restore(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
-  const { from, quiet } = ownValuesOf(restoreFlags, invocation);
+export const restore: Run<typeof restoreFlags> = async (invocation, terminal) => {
+  const { from, quiet } = invocation.flags;
   if (from === null) throw wrongUse('Say what to restore: restore --from DIR, or --from https://….');
   const { config } = await configOf(invocation, terminal);
   const isDue = atMostEvery();
@@ -49,11 +48,11 @@ export async function restore(invocation: Invocation, terminal: Terminal): Promi
       `${formatCount(report.proven)} blocks proven, ${formatCount(report.heights - report.proven)} on the word of nodes.\n`,
   );
   return 'done';
-}
+};
 
 /** `migrate`: copies the index to another store. No daemon may run on the target. */
-export async function migrate(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
-  const { from, to, quiet } = ownValuesOf(migrateFlags, invocation);
+export const migrate: Run<typeof migrateFlags> = async (invocation, terminal) => {
+  const { from, to, quiet } = invocation.flags;
   if (from === null || to === null)
     throw wrongUse('Say what to copy and where to: migrate --from DIR --to postgres://HOST/DATABASE.');
   const { config } = await configOf(invocation, terminal);
@@ -74,7 +73,7 @@ export async function migrate(invocation: Invocation, terminal: Terminal): Promi
     `Copied ${counted(report.copied, 'height')}${plans}${skipped}. The target holds heights ${rangesInWords(report.coverage)}.\n`,
   );
   return 'done';
-}
+};
 
 function progressPrinter(
   terminal: Terminal,

@@ -1,13 +1,12 @@
-import { devnetSettings } from '../../config/index.js';
-import { ownValuesOf } from '../arguments/flags.js';
+import type { devnetSettings } from '../../config/index.js';
+
 import { parseFaults, startDevnet } from '../../devnet/index.js';
 import { messageOf, OperatorError, readNamedFile, whenAborted } from '../../runtime/index.js';
-import type { ExitReason } from '../../runtime/index.js';
-import type { Invocation, Terminal } from '../command.js';
+import type { Run } from '../command.js';
 
 /** `devnet`: runs the simulated access node until it is stopped. */
-export async function devnet(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
-  const values = ownValuesOf(devnetSettings, invocation);
+export const devnet: Run<typeof devnetSettings> = async (invocation, terminal) => {
+  const values = invocation.flags;
   const { history, endHeight, sporkOf, faults, ...options } = values;
   const { chainId, seed, rootHeight } = values;
   const devnet = await startDevnet({
@@ -26,7 +25,7 @@ export async function devnet(invocation: Invocation, terminal: Terminal): Promis
   await Promise.race([whenAborted(terminal.signal), devnet.finished]);
   await devnet.close();
   return 'done';
-}
+};
 
 function readFaults(path: string): ReturnType<typeof parseFaults> {
   let text: string;

@@ -1,9 +1,8 @@
 import { loadDoctor } from '../../app/index.js';
 import type { Verdict } from '../../app/index.js';
 import { systemClock } from '../../runtime/index.js';
-import type { ExitReason } from '../../runtime/index.js';
-import type { Invocation, Terminal } from '../command.js';
-import { doctorFlags, ownValuesOf } from '../arguments/flags.js';
+import type { Run } from '../command.js';
+import type { doctorFlags } from '../arguments/flags.js';
 import { checkEndpoints, configOf } from '../arguments/settings.js';
 import { counted, wrapped } from '../output/words.js';
 
@@ -31,8 +30,8 @@ function summaryOf(verdicts: readonly Verdict[]): string {
 }
 
 /** `doctor`: looks at machine, nodes and store as `start` would find them, and says what to change. */
-export async function doctor(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
-  const { json } = ownValuesOf(doctorFlags, invocation);
+export const doctor: Run<typeof doctorFlags> = async (invocation, terminal) => {
+  const { json } = invocation.flags;
   const loaded = await configOf(invocation, terminal);
   checkEndpoints(loaded);
   const width = terminal.isTerminal ? terminal.columns() : Infinity;
@@ -48,4 +47,4 @@ export async function doctor(invocation: Invocation, terminal: Terminal): Promis
   if (json) terminal.out(`${JSON.stringify({ verdicts, exit })}\n`);
   else terminal.out(`${summaryOf(verdicts)}\n`);
   return exit;
-}
+};

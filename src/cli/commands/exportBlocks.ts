@@ -1,8 +1,7 @@
-import type { ExitReason } from '../../runtime/index.js';
-import { exportFlags, ownValuesOf } from '../arguments/flags.js';
+import type { exportFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
 import { wrongUse } from '../command.js';
-import type { Invocation, Terminal } from '../command.js';
+import type { Run } from '../command.js';
 import { directoryOptions } from '../export/directoryOptions.js';
 import { exportLines } from '../export/exportLines.js';
 import { exportProgress } from '../export/exportProgress.js';
@@ -13,8 +12,8 @@ import { exportToDirectory } from '../export/exportToDirectory.js';
  * `export`: writes blocks and transactions, as lines of JSON or as files of other formats, from the running daemon or, if none
  * runs, the store.
  */
-export async function exportBlocks(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
-  const flags = ownValuesOf(exportFlags, invocation);
+export const exportBlocks: Run<typeof exportFlags> = async (invocation, terminal) => {
+  const flags = invocation.flags;
   const { from, to, output: path, resume, quiet: isQuiet } = flags;
   if (resume && path === null) throw wrongUse('--resume continues a file. Add --output FILE.');
   if (from !== null && to !== null && from > to)
@@ -36,4 +35,4 @@ export async function exportBlocks(invocation: Invocation, terminal: Terminal): 
     await source.close();
   }
   return 'done';
-}
+};

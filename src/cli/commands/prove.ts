@@ -4,23 +4,22 @@ import type { LookupKind, ProofDocument } from '../../api/index.js';
 import type { LoadedConfig } from '../../config/index.js';
 import { checkDocument } from '../../proof/index.js';
 import { messageOf, OperatorError } from '../../runtime/index.js';
-import type { ExitReason } from '../../runtime/index.js';
-import { ownValuesOf, proveFlags } from '../arguments/flags.js';
+import type { proveFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
 import { checked, documentFrom } from '../client/documentFrom.js';
 import { wrongUse } from '../command.js';
-import type { Invocation, Terminal } from '../command.js';
+import type { Run } from '../command.js';
 import { verifierFor } from './checkProof.js';
 
 /** What an id may name, the most likely first. */
 const KINDS_OF_IDS: readonly LookupKind[] = ['transaction', 'collection', 'block'];
 
 /** `prove`: a proof document, from the running daemon or, if none runs, the store. */
-export async function prove(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
+export const prove: Run<typeof proveFlags> = async (invocation, terminal) => {
   const [key] = invocation.positionals;
   if (key === undefined) throw wrongUse('Say what to prove: flow-collection-indexer prove <height|id>.');
   checked(() => checkLookupKey('block', key));
-  const { output, to } = ownValuesOf(proveFlags, invocation);
+  const { output, to } = invocation.flags;
   const loaded = await configOf(invocation, terminal);
   const document = `${JSON.stringify(await documentOf(loaded, key, String(to ?? '')))}\n`;
   const verdict = checkDocument(document, undefined, await verifierFor(document));
@@ -40,7 +39,7 @@ export async function prove(invocation: Invocation, terminal: Terminal): Promise
     throw new OperatorError('storage', `Cannot write ${output}: ${messageOf(error)}`);
   }
   return 'done';
-}
+};
 
 async function documentOf(loaded: LoadedConfig, key: string, to: string): Promise<ProofDocument> {
   const isId = /^(?:0x)?[0-9a-f]{64}$/i.test(key);

@@ -1,6 +1,6 @@
 import { runDaemon } from '../../app/index.js';
 import type { ExitReason } from '../../runtime/index.js';
-import type { Invocation, Terminal } from '../command.js';
+import type { Terminal, Invocation } from '../command.js';
 import { checkEndpoints, configAgain, configOf } from '../arguments/settings.js';
 
 /** `start`: runs the daemon until it is stopped or reaches its stop height. `ports`: see `runDaemon`. */

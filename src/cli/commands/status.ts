@@ -1,18 +1,18 @@
 import type { StatusDocument } from '../../api/index.js';
 import { announcedRuns } from '../../app/index.js';
 import type { LoadedConfig } from '../../config/index.js';
-import { askDaemon, noDaemon } from '../client/findDaemon.js';
-import type { ExitReason } from '../../runtime/index.js';
+import { formatDuration, LiveScreen } from '../../observability/index.js';
+import { childOf, orAborted, sleep, systemClock, wasAborted } from '../../runtime/index.js';
+import { daemonStatus, noDaemon } from '../client/askDaemon.js';
 import { wrongUse } from '../command.js';
-import type { Invocation, Terminal } from '../command.js';
-import { ownValuesOf, statusFlags } from '../arguments/flags.js';
+import type { Run, Terminal } from '../command.js';
+import type { statusFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
-import { renderStatus, statusLine } from '../output/statusPage.js';
-import { watchStatus } from '../output/watchStatus.js';
+import { renderStatus, statusLine, statusScreen } from '../output/statusPage.js';
 
 /** `status`: shows what a running daemon is doing, once or live. */
-export async function status(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
-  const { watch, json } = ownValuesOf(statusFlags, invocation);
+export const status: Run<typeof statusFlags> = async (invocation, terminal) => {
+  const { watch, json } = invocation.flags;
   const found = await daemonsOf(await configOf(invocation, terminal), terminal);
   if (watch) {
     const [only, ...others] = found;
@@ -32,32 +32,111 @@ export async function status(invocation: Invocation, terminal: Terminal): Promis
       );
   }
   return 'done';
-}
-
-interface Found {
-  readonly loaded: LoadedConfig;
-  readonly document: StatusDocument;
-}
+};
 
 /**
  * The configured daemon. If none is configured and the default one is not running: all daemons of this user on
  * this machine, at least one. Expected errors: OperatorError (`no_daemon`).
  */
-async function daemonsOf(loaded: LoadedConfig, { environment }: Terminal): Promise<readonly Found[]> {
-  const own = await answerOf(loaded);
-  if (own !== undefined) return [own];
-  if (!Object.values(loaded.origins).every((origin) => origin === 'default')) throw noDaemon(loaded);
-  const others = await Promise.all(
-    announcedRuns(environment).map((dataDir) =>
-      answerOf({ ...loaded, config: { ...loaded.config, dataDir } }),
-    ),
-  );
-  const found = others.filter((other) => other !== undefined);
+async function daemonsOf(loaded: LoadedConfig, { environment }: Terminal) {
+  const answersOf = async (dataDirs: readonly string[]) => {
+    const asked = dataDirs.map(async (dataDir) => {
+      const each = { ...loaded, config: { ...loaded.config, dataDir } };
+      return { loaded: each, document: await daemonStatus(each) };
+    });
+    return (await Promise.all(asked)).flatMap(({ document, ...rest }) =>
+      document ? [{ document, ...rest }] : [],
+    );
+  };
+  const own = await answersOf([loaded.config.dataDir]);
+  const isAnyMeant = Object.values(loaded.origins).every((origin) => origin === 'default');
+  const found = own.length === 0 && isAnyMeant ? await answersOf(announcedRuns(environment)) : own;
   if (found.length === 0) throw noDaemon(loaded);
   return found;
 }
 
-async function answerOf(loaded: LoadedConfig): Promise<Found | undefined> {
-  const answer = await askDaemon(loaded, '/status');
-  return answer && { loaded, document: answer.body as StatusDocument };
+/** How often the daemon is asked. */
+const INTERVAL_MS = 1_000;
+const CTRL_C = '\u0003';
+const HINT = 'q ends this.';
+
+/** Shows an answer; `awaySeconds`: the daemon has not answered for this long, and this was its last. */
+interface Display {
+  show(status: StatusDocument, awaySeconds?: number): void;
+  close(): void;
+}
+
+/**
+ * Asks the daemon every second and shows its answer, until a signal or a key ends it. Waits for a daemon that goes
+ * away. Expected errors: OperatorError (`no_daemon`) when none answers at first.
+ */
+async function watchStatus(loaded: LoadedConfig, json: boolean, terminal: Terminal): Promise<void> {
+  const isLive = terminal.isLive && !json;
+  const ending = childOf(terminal.signal);
+  const { signal } = ending;
+  // In raw mode, Ctrl-C sends no signal.
+  const onKey = (key: string): void => {
+    if (key === 'q' || key === CTRL_C) ending.abort();
+  };
+  const stopKeys = isLive ? terminal.onKey(onKey) : undefined;
+  const display = isLive ? screen(terminal) : lines(terminal, json);
+  let last: StatusDocument | undefined;
+  let answeredAtMs = 0;
+  try {
+    for (;;) {
+      const status = await daemonStatus(loaded, signal);
+      signal.throwIfAborted();
+      if (status !== undefined) answeredAtMs = systemClock.monotonic();
+      last = status ?? last;
+      if (last === undefined) throw noDaemon(loaded);
+      display.show(last, status === undefined ? (systemClock.monotonic() - answeredAtMs) / 1000 : undefined);
+      // A terminal that stands still gets what is new when it goes on, and nothing in between.
+      if (!(await orAborted(terminal.write(new Uint8Array()), signal))) return;
+      await sleep(systemClock, INTERVAL_MS, signal);
+    }
+  } catch (error) {
+    if (!wasAborted(error, signal)) throw error;
+  } finally {
+    stopKeys?.();
+    ending.abort();
+    display.close();
+  }
+}
+
+/** Uses the whole terminal. The last page stays on it. */
+function screen(terminal: Terminal): Display {
+  const live = new LiveScreen({ stream: { write: (text) => terminal.out(text) } });
+  let last: StatusDocument | undefined;
+  return {
+    show: (status, awaySeconds) => {
+      last = status;
+      const away = `The daemon has not answered for ${formatDuration(awaySeconds ?? 0)}. Its last answer: (${HINT})`;
+      const head = awaySeconds === undefined ? HINT : away;
+      // Leave the last column free: clearing the rest of the line would erase a character there.
+      live.show(statusScreen(status, { columns: terminal.columns() - 1, rows: terminal.rows(), head }));
+    },
+    close: () => {
+      live.close();
+      if (last !== undefined) terminal.out(renderStatus(last));
+    },
+  };
+}
+
+/**
+ * One line per answer, and one whenever the daemon goes away or comes back. With `json` the answers are documents, and those
+ * lines are for standard error.
+ */
+function lines(terminal: Terminal, json: boolean): Display {
+  const tell = (text: string): void => (json ? terminal.err(text) : terminal.out(text));
+  let isAway = false;
+  return {
+    show: (status, awaySeconds) => {
+      const isBack = awaySeconds === undefined;
+      if (isBack === isAway)
+        tell(isBack ? 'The daemon answers again.\n' : 'The daemon does not answer any more; still asking.\n');
+      isAway = !isBack;
+      if (isBack) terminal.out(`${json ? JSON.stringify(status) : statusLine(status)}\n`);
+    },
+    close: () => undefined,
+  };
 }

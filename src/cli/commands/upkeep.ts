@@ -1,16 +1,15 @@
 import { forgetAccountsOf, repairStoreOf, rewindStore } from '../../app/index.js';
 import { formatCount } from '../../observability/index.js';
-import type { ExitReason } from '../../runtime/index.js';
 import { rangesInWords } from '../../storage/index.js';
 import type { RepairReport } from '../../storage/index.js';
-import { forgetFlags, ownValuesOf, repairFlags, rewindFlags } from '../arguments/flags.js';
+import type { forgetFlags, repairFlags, rewindFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
 import { wrongUse } from '../command.js';
-import type { Invocation, Terminal } from '../command.js';
+import type { Run } from '../command.js';
 
 /** `repair`: keeps every sound height, and plans what is lost between. No daemon may be running on the store. */
-export async function repair(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
-  const values = ownValuesOf(repairFlags, invocation);
+export const repair: Run<typeof repairFlags> = async (invocation, terminal) => {
+  const values = invocation.flags;
   const { config } = await configOf(invocation, terminal);
   const report = await repairStoreOf(config, { apply: values.yes, signal: terminal.signal });
   if (report.damageCount === 0) {
@@ -33,7 +32,7 @@ export async function repair(invocation: Invocation, terminal: Terminal): Promis
     `Repaired. Kept: ${kept}${above}.${lost} The daemon goes on at ${keptThrough + 1}${filled}.\n`,
   );
   return 'done';
-}
+};
 
 function lostHeights(holes: RepairReport['holes']): string {
   const count = holes.reduce((sum, { from, to }) => sum + to - from + 1, 0);
@@ -41,8 +40,8 @@ function lostHeights(holes: RepairReport['holes']): string {
 }
 
 /** `rewind`: deletes everything above a height. No daemon may be running on the store. */
-export async function rewind(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
-  const values = ownValuesOf(rewindFlags, invocation);
+export const rewind: Run<typeof rewindFlags> = async (invocation, terminal) => {
+  const values = invocation.flags;
   const height = values.to;
   if (height === null)
     throw wrongUse('Say which height to keep: flow-collection-indexer rewind --to H --yes.');
@@ -57,11 +56,11 @@ export async function rewind(invocation: Invocation, terminal: Terminal): Promis
   }
   terminal.out(`Rewound from height ${from} to ${through}. The daemon goes on at ${through + 1}.\n`);
   return 'done';
-}
+};
 
 /** `forget`: deletes the account index of a store. No daemon may be running on it. */
-export async function forget(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
-  const { yes } = ownValuesOf(forgetFlags, invocation);
+export const forget: Run<typeof forgetFlags> = async (invocation, terminal) => {
+  const { yes } = invocation.flags;
   if (invocation.positionals[0] !== 'accounts')
     throw wrongUse('Say what to forget: flow-collection-indexer forget accounts --yes.');
   if (!yes) throw wrongUse('This forgets the account index of the store. Add --yes to do it.');
@@ -73,4 +72,4 @@ export async function forget(invocation: Invocation, terminal: Terminal): Promis
       : `Forgot the account index: ${formatCount(entries)} entries.\n`,
   );
   return 'done';
-}
+};

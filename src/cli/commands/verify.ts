@@ -2,9 +2,8 @@ import { restoreInWords, verifyStoreOf } from '../../app/index.js';
 import { formatCount } from '../../observability/index.js';
 import { rangesInWords } from '../../storage/index.js';
 import type { RangeReport, VerifyProgress, VerifyReport } from '../../storage/index.js';
-import type { ExitReason } from '../../runtime/index.js';
-import type { Invocation, Terminal } from '../command.js';
-import { ownValuesOf, verifyFlags } from '../arguments/flags.js';
+import type { Run } from '../command.js';
+import type { verifyFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
 import { atMostEvery, counted } from '../output/words.js';
 
@@ -16,8 +15,8 @@ const ADVICE = '"repair" says what can be kept, "repair --yes" keeps it';
 const OTHER_CHAIN = 'index anew into another --data-dir, or correct what names the block';
 
 /** `verify`: checks the whole store and names every damaged height. */
-export async function verify(invocation: Invocation, terminal: Terminal): Promise<ExitReason> {
-  const values = ownValuesOf(verifyFlags, invocation);
+export const verify: Run<typeof verifyFlags> = async (invocation, terminal) => {
+  const values = invocation.flags;
   const { config } = await configOf(invocation, terminal);
   const isDue = atMostEvery(PROGRESS_INTERVAL_MS);
   const onProgress = (progress: VerifyProgress): void => {
@@ -27,7 +26,7 @@ export async function verify(invocation: Invocation, terminal: Terminal): Promis
   const report = await verifyStoreOf(config, range, { onProgress, signal: terminal.signal });
   terminal.out(renderReport(report));
   return report.damageCount === 0 ? 'done' : 'damage';
-}
+};
 
 function renderReport(report: VerifyReport): string {
   const { range } = report;

@@ -10,41 +10,32 @@ import {
 import type { Address, Timestamp, Transaction, VerifiedCollection } from '../../flow/index.js';
 import type { BlockEntry } from '../../storage/index.js';
 
+/** A block as tables show it. */
+export interface BlockRow extends BlockEntry {
+  readonly time: Time;
+  readonly rows: readonly CollectionRow[];
+  readonly transactions: number;
+}
+
 /** A collection of a block, by its place. */
 export interface CollectionRow {
-  readonly block: BlockRow;
+  readonly of: BlockRow;
   readonly index: number;
-  readonly id: string;
   readonly transactions: number;
   readonly verified: VerifiedCollection;
 }
 
-/** A block as tables show it. */
-export class BlockRow {
-  readonly entry: BlockEntry;
-  readonly height: number;
-  readonly id: string;
-  readonly parentId: string;
-  readonly time: Time;
-  readonly collections: readonly CollectionRow[];
-  readonly transactions: number;
+export function blockRow(entry: BlockEntry): BlockRow {
+  const rows: CollectionRow[] = [];
+  const transactions = transactionsIn(entry);
+  const row = { ...entry, time: timeOf(decodeBlock(entry.block.encoded).timestamp), rows, transactions };
+  for (const [index, verified] of entry.collections.entries())
+    rows.push({ of: row, index, transactions: verified.ranges.length / 2, verified });
+  return row;
+}
 
-  constructor(entry: BlockEntry) {
-    const { block } = entry;
-    this.entry = entry;
-    this.height = block.height;
-    this.id = block.id;
-    this.parentId = block.parentId;
-    this.time = timeOf(decodeBlock(block.encoded).timestamp);
-    this.collections = entry.collections.map((verified, index) => ({
-      block: this,
-      index,
-      id: verified.id,
-      transactions: verified.ranges.length / 2,
-      verified,
-    }));
-    this.transactions = this.collections.reduce((sum, { transactions }) => sum + transactions, 0);
-  }
+export function transactionsIn({ collections }: BlockEntry): number {
+  return collections.reduce((sum, { ranges }) => sum + ranges.length / 2, 0);
 }
 
 /** A script in the forms that columns need. */
@@ -60,20 +51,20 @@ const MAX_SCRIPTS = 1_000;
 
 const NO_ADDRESS = toAddress(new Uint8Array());
 
-/** Recently met scripts, by their bytes as characters. */
-export class ScriptMemory {
-  readonly #scripts = new Map<string, Script>();
-
-  of(script: Uint8Array): Script {
+/** Finds what was made of a script, among those met recently. */
+export function rememberScripts(): (script: Uint8Array) => Script {
+  /** By their bytes as characters. */
+  const scripts = new Map<string, Script>();
+  return (script) => {
     const key = asBuffer(script).toString('latin1');
-    const known = this.#scripts.get(key);
+    const known = scripts.get(key);
     if (known !== undefined) return known;
     const bytes = Buffer.from(script);
     const made = { bytes, text: textOf(bytes), sha256: hash('sha256', bytes, 'hex') };
-    if (this.#scripts.size >= MAX_SCRIPTS) this.#scripts.clear();
-    this.#scripts.set(key, made);
+    if (scripts.size >= MAX_SCRIPTS) scripts.clear();
+    scripts.set(key, made);
     return made;
-  }
+  };
 }
 
 /** A transaction at its place. Costly values are computed when a column first needs them. */
@@ -83,18 +74,18 @@ export class TransactionRow {
   readonly id: string;
   /** Valid as long as the row: a view of its collection. */
   readonly wire: Buffer;
-  readonly #scripts: ScriptMemory;
+  readonly #scriptOf: (script: Uint8Array) => Script;
   #transaction: Transaction | undefined;
   #script: Script | undefined;
   #argumentTexts: readonly string[] | null | undefined;
 
-  constructor(collection: CollectionRow, index: number, scripts: ScriptMemory) {
+  constructor(collection: CollectionRow, index: number, scriptOf: (script: Uint8Array) => Script) {
     this.collection = collection;
     this.index = index;
     const { id, wire } = transactionAt(collection.verified, index);
     this.id = id;
     this.wire = wire;
-    this.#scripts = scripts;
+    this.#scriptOf = scriptOf;
   }
 
   get transaction(): Transaction {
@@ -107,14 +98,16 @@ export class TransactionRow {
   }
 
   get script(): Script {
-    return (this.#script ??= this.#scripts.of(this.transaction.script));
+    return (this.#script ??= this.#scriptOf(this.transaction.script));
   }
 
   /** Null if one of them is not text. */
   get argumentTexts(): readonly string[] | null {
-    return this.#argumentTexts === undefined
-      ? (this.#argumentTexts = textsOf(this.transaction.arguments))
-      : this.#argumentTexts;
+    if (this.#argumentTexts === undefined) {
+      const texts = this.transaction.arguments.map(textOf);
+      this.#argumentTexts = texts.every((text) => text !== null) ? texts : null;
+    }
+    return this.#argumentTexts;
   }
 }
 
@@ -127,30 +120,20 @@ function textOf(bytes: Uint8Array): string | null {
   return text.includes('\0') ? null : text;
 }
 
-function textsOf(all: readonly Uint8Array[]): readonly string[] | null {
-  const texts = all.map(textOf);
-  return texts.every((text) => text !== null) ? texts : null;
-}
-
 /** A moment, split into microseconds, which is the precision of databases, and the remaining nanoseconds. */
-export interface Time {
-  /** Since the Unix epoch. */
-  readonly microseconds: bigint;
-  /** 0 to 999. */
-  readonly nanoseconds: number;
-}
+export type Time = ReturnType<typeof timeOf>;
 
 const SECONDS_LENGTH = 'YYYY-MM-DDTHH:MM:SS'.length;
-export function timeOf({ seconds, nanos }: Timestamp = NO_TIME): Time {
-  return {
-    microseconds: seconds * 1_000_000n + BigInt(Math.floor(nanos / 1_000)),
-    nanoseconds: nanos % 1_000,
-  };
-}
 
-/** RFC 3339 in UTC, always with six digits of a second. */
-export function timeText(microseconds: bigint): string {
-  const micros = ((microseconds % 1_000_000n) + 1_000_000n) % 1_000_000n;
-  const whole = new Date(Number((microseconds - micros) / 1_000n)).toISOString().slice(0, SECONDS_LENGTH);
-  return `${whole}.${String(micros).padStart(6, '0')}Z`;
+function timeOf({ seconds, nanos }: Timestamp = NO_TIME) {
+  const micros = Math.floor(nanos / 1_000);
+  const whole = new Date(Number(seconds) * 1_000).toISOString().slice(0, SECONDS_LENGTH);
+  return {
+    /** Since the Unix epoch. */
+    microseconds: seconds * 1_000_000n + BigInt(micros),
+    /** 0 to 999. */
+    nanoseconds: nanos % 1_000,
+    /** RFC 3339 in UTC, always with six digits of a second. */
+    text: `${whole}.${String(micros).padStart(6, '0')}Z`,
+  } as const;
 }

@@ -1,24 +1,7 @@
 import type { SchemaElement } from 'hyparquet-writer';
 import { paddedIdentifier, toAddress } from '../../flow/index.js';
 import type { Transaction, TransactionSignature } from '../../flow/index.js';
-import { timeText } from './TransactionRow.js';
-import type { BlockRow, CollectionRow, TransactionRow } from './TransactionRow.js';
-
-/** What a column holds, in every format; docs/export.md says how each format writes it. */
-export type ColumnType =
-  | 'text'
-  /** A safe integer. */
-  | 'integer'
-  /** An integer of 32 bits. */
-  | 'small'
-  /** An integer of 64 bits without a sign. */
-  | 'unsigned'
-  /** Microseconds since the Unix epoch. */
-  | 'time'
-  | 'binary'
-  | 'texts'
-  | 'binaries'
-  | 'signatures';
+import type { BlockRow, CollectionRow, Time, TransactionRow } from './TransactionRow.js';
 
 export interface SignatureCell {
   readonly address: string;
@@ -27,21 +10,14 @@ export interface SignatureCell {
   readonly extension_data: Buffer | null;
 }
 
-export type Cell =
-  string | number | bigint | Buffer | readonly string[] | readonly Buffer[] | readonly SignatureCell[] | null;
-
-/** A JSON value. */
-export type Plain =
-  string | number | null | readonly (string | Readonly<Record<string, string | number | null>>)[];
-
 type Schema = readonly [own: Partial<SchemaElement>, ...children: readonly SchemaElement[]];
 
-/** How the cells of a type are written. Conversions may remember the last cell: make one for each column. */
+/** How the cells of a type are written, unless they are null. */
 interface CellForm {
-  /** In text formats: bytes as base64, unsigned 64-bit integers as decimal, as in lines of JSON. */
-  readonly plain: () => (cell: Cell) => Plain;
+  /** In text formats: bytes as base64, unsigned 64-bit integers as decimal, as in lines of JSON. Default: as it is. */
+  readonly plain?: (cell: never) => unknown;
   /** For the library of Parquet, which takes 64-bit integers only as bigint. Default: as it is. */
-  readonly physical?: () => (cell: Cell) => unknown;
+  readonly physical?: (cell: never) => unknown;
   /** What Parquet's schema says of the column, and of what is below it. */
   readonly schema: Schema;
 }
@@ -49,20 +25,19 @@ interface CellForm {
 const TEXT = { type: 'BYTE_ARRAY', converted_type: 'UTF8', logical_type: { type: 'STRING' } } as const;
 const BINARY = { type: 'BYTE_ARRAY' } as const;
 const REQUIRED = { repetition_type: 'REQUIRED' } as const;
-/** Few accounts make most signatures. */
-const MAX_ADDRESSES = 10_000;
 
-export const cellForms: Readonly<Record<ColumnType, CellForm>> = {
-  text: { plain: asItIs, schema: [TEXT] },
-  integer: {
-    plain: asItIs,
-    physical: () => remembering((cell: number) => BigInt(cell)),
-    schema: [{ type: 'INT64' }],
-  },
-  small: { plain: asItIs, schema: [{ type: 'INT32' }] },
-  unsigned: { plain: () => given(String), schema: [{ type: 'INT64', converted_type: 'UINT_64' }] },
+/** What a column can hold, in every format; docs/export.md says how each format writes it. */
+const forms = {
+  text: { schema: [TEXT] },
+  /** A safe integer. */
+  integer: { physical: (cell: number) => BigInt(cell), schema: [{ type: 'INT64' }] },
+  /** An integer of 32 bits. */
+  small: { schema: [{ type: 'INT32' }] },
+  /** An integer of 64 bits without a sign. */
+  unsigned: { plain: String, schema: [{ type: 'INT64', converted_type: 'UINT_64' }] },
   time: {
-    plain: () => remembering(timeText),
+    plain: ({ text }: Time) => text,
+    physical: ({ microseconds }: Time) => microseconds,
     schema: [
       {
         type: 'INT64',
@@ -71,22 +46,26 @@ export const cellForms: Readonly<Record<ColumnType, CellForm>> = {
       },
     ],
   },
-  binary: { plain: () => given(base64), schema: [BINARY] },
-  texts: { plain: asItIs, schema: listOf({ name: 'element', ...TEXT, ...REQUIRED }) },
+  binary: { plain: base64, schema: [BINARY] },
+  texts: { schema: listOf({ name: 'element', ...TEXT, ...REQUIRED }) },
   binaries: {
-    plain: () => given((cell: readonly Buffer[]) => cell.map(base64)),
+    plain: (cell: readonly Buffer[]) => cell.map(base64),
     schema: listOf({ name: 'element', ...BINARY, ...REQUIRED }),
   },
   signatures: {
-    plain: () =>
-      given((cell: readonly SignatureCell[]) =>
-        cell.map((each) => ({
-          ...each,
-          signature: base64(each.signature),
-          extension_data: each.extension_data && base64(each.extension_data),
-        })),
-      ),
-    physical: signatureBytes,
+    plain: (cell: readonly SignatureCell[]) =>
+      cell.map((each) => ({
+        ...each,
+        signature: base64(each.signature),
+        extension_data: each.extension_data && base64(each.extension_data),
+      })),
+    physical: (cell: readonly SignatureCell[]) =>
+      cell.map((each) => ({
+        ...each,
+        // It would encode text byte by byte.
+        address: Buffer.from(each.address),
+        key_index: BigInt(each.key_index),
+      })),
     schema: listOf(
       { name: 'element', ...REQUIRED, num_children: 4 },
       { name: 'address', ...TEXT, ...REQUIRED },
@@ -95,49 +74,18 @@ export const cellForms: Readonly<Record<ColumnType, CellForm>> = {
       { name: 'extension_data', ...BINARY, repetition_type: 'OPTIONAL' },
     ),
   },
-};
+} satisfies Readonly<Record<string, CellForm>>;
+type ColumnType = keyof typeof forms;
+export const cellForms: Readonly<Record<ColumnType, CellForm>> = forms;
 
-function asItIs() {
-  return (cell: Cell) => cell as Plain;
-}
-
-function given<T>(convert: (cell: never) => T): (cell: Cell) => T | null {
-  return (cell) => (cell === null ? null : convert(cell as never));
-}
-
-/** All rows of a block have one height and one time. */
-function remembering<T>(convert: (cell: never) => T): (cell: Cell) => T | null {
-  let last: Cell = null;
-  let made: T | null = null;
-  return (cell) => {
-    if (cell !== last) made = cell === null ? null : convert(cell as never);
-    last = cell;
-    return made;
-  };
+/** Turns the cells of a column into what text formats write. */
+export function plainOf({ type }: ColumnShape): (cell: unknown) => unknown {
+  const { plain } = cellForms[type];
+  return (cell) => (cell === null || plain === undefined ? cell : plain(cell as never));
 }
 
 function base64(bytes: Buffer): string {
   return bytes.toString('base64');
-}
-
-function signatureBytes(): (cell: Cell) => unknown {
-  const addresses = new Map<string, Buffer>();
-  const bytesOf = (address: string): Buffer => {
-    const known = addresses.get(address);
-    if (known !== undefined) return known;
-    const bytes = Buffer.from(address);
-    if (addresses.size >= MAX_ADDRESSES) addresses.clear();
-    addresses.set(address, bytes);
-    return bytes;
-  };
-  return given((cell: readonly SignatureCell[]) =>
-    cell.map(({ address, key_index, signature, extension_data }) => ({
-      address: bytesOf(address),
-      key_index: BigInt(key_index),
-      signature,
-      extension_data,
-    })),
-  );
 }
 
 /** The three levels that Parquet requires. */
@@ -158,18 +106,14 @@ export interface ColumnShape {
   readonly isScattered: boolean;
 }
 
-export interface Column<Row> extends ColumnShape {
-  readonly of: (row: Row) => Cell;
+interface Column<Row> extends ColumnShape {
+  readonly of: (row: Row) => unknown;
 }
 
-export const tableNames = ['blocks', 'collections', 'transactions'] as const;
-export type TableName = (typeof tableNames)[number];
-
-/** The columns of each table, in the order of a file. docs/export.md says what they hold. */
-export interface TableColumns {
-  readonly blocks: readonly Column<BlockRow>[];
-  readonly collections: readonly Column<CollectionRow>[];
-  readonly transactions: readonly Column<TransactionRow>[];
+/** A table, or some columns of it, in the order of a file; they read its rows. */
+export interface Table {
+  readonly name: 'blocks' | 'collections' | 'transactions';
+  readonly columns: readonly Column<never>[];
 }
 
 /** Left out by `--no-scripts`. */
@@ -178,56 +122,63 @@ export const scriptColumns: readonly string[] = ['script', 'script_binary'];
 const nullable = { isNullable: true } as const;
 const scattered = { isScattered: true } as const;
 
-export const tableColumns: TableColumns = {
-  blocks: [
-    column('height', 'integer', ({ height }) => height),
-    column('id', 'text', ({ id }) => id, scattered),
-    column('parent_id', 'text', ({ parentId }) => parentId, scattered),
-    column('timestamp', 'time', ({ time }) => time.microseconds),
-    column('timestamp_nanos', 'small', ({ time }) => time.nanoseconds),
-    column('collection_count', 'small', ({ collections }) => collections.length),
-    column('transaction_count', 'small', ({ transactions }) => transactions),
-  ],
-  collections: [
-    column('id', 'text', ({ id }) => id, scattered),
-    ...ofBlock<CollectionRow>(({ block }) => block),
-    column('collection_index', 'small', ({ index }) => index),
-    column('transaction_count', 'small', ({ transactions }) => transactions),
-  ],
-  transactions: [
-    column('id', 'text', ({ id }) => id, scattered),
-    ...ofBlock<TransactionRow>(({ collection }) => collection.block),
-    column('collection_id', 'text', ({ collection }) => collection.id),
-    column('collection_index', 'small', ({ collection }) => collection.index),
-    column('transaction_index', 'small', ({ index }) => index),
-    body('payer', 'text', ({ payer }) => toAddress(payer)),
-    column('proposer', 'text', ({ proposer }) => proposer),
-    body('proposer_key_index', 'integer', ({ proposalKey }) => proposalKey?.keyId ?? 0),
-    body('proposer_sequence_number', 'unsigned', ({ proposalKey }) => proposalKey?.sequenceNumber ?? 0n),
-    body('authorizers', 'texts', ({ authorizers }) => authorizers.map(toAddress)),
-    body('reference_block_id', 'text', ({ referenceBlockId }) => paddedIdentifier(referenceBlockId)),
-    body('gas_limit', 'unsigned', ({ gasLimit }) => gasLimit),
-    column('script', 'text', ({ script }) => script.text, nullable),
-    column('script_binary', 'binary', ({ script }) => (script.text === null ? script.bytes : null), nullable),
-    column('script_sha256', 'text', ({ script }) => script.sha256),
-    column('arguments', 'texts', ({ argumentTexts }) => argumentTexts, nullable),
-    column(
-      'arguments_binary',
-      'binaries',
-      (row) => (row.argumentTexts === null ? row.transaction.arguments.map(copyOf) : null),
-      nullable,
-    ),
-    signatures('payload_signatures', ({ payloadSignatures }) => payloadSignatures),
-    signatures('envelope_signatures', ({ envelopeSignatures }) => envelopeSignatures),
-  ],
-};
+const blocks: readonly Column<BlockRow>[] = [
+  column('height', 'integer', ({ block }) => block.height),
+  column('id', 'text', ({ block }) => block.id, scattered),
+  column('parent_id', 'text', ({ block }) => block.parentId, scattered),
+  column('timestamp', 'time', ({ time }) => time),
+  column('timestamp_nanos', 'small', ({ time }) => time.nanoseconds),
+  column('collection_count', 'small', ({ collections }) => collections.length),
+  column('transaction_count', 'small', ({ transactions }) => transactions),
+];
+
+const collections: readonly Column<CollectionRow>[] = [
+  column('id', 'text', ({ verified }) => verified.id, scattered),
+  ...ofBlock<CollectionRow>(({ of }) => of),
+  column('collection_index', 'small', ({ index }) => index),
+  column('transaction_count', 'small', ({ transactions }) => transactions),
+];
+
+const transactions: readonly Column<TransactionRow>[] = [
+  column('id', 'text', ({ id }) => id, scattered),
+  ...ofBlock<TransactionRow>(({ collection }) => collection.of),
+  column('collection_id', 'text', ({ collection }) => collection.verified.id),
+  column('collection_index', 'small', ({ collection }) => collection.index),
+  column('transaction_index', 'small', ({ index }) => index),
+  body('payer', 'text', ({ payer }) => toAddress(payer)),
+  column('proposer', 'text', ({ proposer }) => proposer),
+  body('proposer_key_index', 'integer', ({ proposalKey }) => proposalKey?.keyId ?? 0),
+  body('proposer_sequence_number', 'unsigned', ({ proposalKey }) => proposalKey?.sequenceNumber ?? 0n),
+  body('authorizers', 'texts', ({ authorizers }) => authorizers.map(toAddress)),
+  body('reference_block_id', 'text', ({ referenceBlockId }) => paddedIdentifier(referenceBlockId)),
+  body('gas_limit', 'unsigned', ({ gasLimit }) => gasLimit),
+  column('script', 'text', ({ script }) => script.text, nullable),
+  column('script_binary', 'binary', ({ script }) => (script.text === null ? script.bytes : null), nullable),
+  column('script_sha256', 'text', ({ script }) => script.sha256),
+  column('arguments', 'texts', ({ argumentTexts }) => argumentTexts, nullable),
+  column(
+    'arguments_binary',
+    'binaries',
+    (row) => (row.argumentTexts === null ? row.transaction.arguments.map(copyOf) : null),
+    nullable,
+  ),
+  signatures('payload_signatures', ({ payloadSignatures }) => payloadSignatures),
+  signatures('envelope_signatures', ({ envelopeSignatures }) => envelopeSignatures),
+];
+
+/** All that there is; docs/export.md says what it holds. */
+export const tables: readonly Table[] = [
+  { name: 'blocks', columns: blocks },
+  { name: 'collections', columns: collections },
+  { name: 'transactions', columns: transactions },
+];
 
 type Traits = Partial<Pick<ColumnShape, 'isNullable' | 'isScattered'>>;
 
 function column<Row>(
   name: string,
   type: ColumnType,
-  of: (row: Row) => Cell,
+  of: (row: Row) => unknown,
   traits: Traits = {},
 ): Column<Row> {
   return { name, type, of, isNullable: false, isScattered: false, ...traits };
@@ -235,13 +186,13 @@ function column<Row>(
 
 function ofBlock<Row>(blockOf: (row: Row) => BlockRow): Column<Row>[] {
   return [
-    column('height', 'integer', (row) => blockOf(row).height),
-    column('block_id', 'text', (row) => blockOf(row).id),
-    column('timestamp', 'time', (row) => blockOf(row).time.microseconds),
+    column('height', 'integer', (row) => blockOf(row).block.height),
+    column('block_id', 'text', (row) => blockOf(row).block.id),
+    column('timestamp', 'time', (row) => blockOf(row).time),
   ];
 }
 
-function body(name: string, type: ColumnType, of: (transaction: Transaction) => Cell) {
+function body(name: string, type: ColumnType, of: (transaction: Transaction) => unknown) {
   return column<TransactionRow>(name, type, ({ transaction }) => of(transaction));
 }
 

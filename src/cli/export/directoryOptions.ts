@@ -6,8 +6,8 @@ import { DEFAULT_PARTITION } from '../arguments/flags.js';
 import type { ExportFlags } from '../arguments/flags.js';
 import { checked } from '../client/documentFrom.js';
 import { wrongUse } from '../command.js';
-import { scriptColumns, tableColumns, tableNames } from './columns.js';
-import type { TableColumns, TableName } from './columns.js';
+import { scriptColumns, tables } from './columns.js';
+import type { Table } from './columns.js';
 import { checkCompression } from './compression.js';
 import type { FormOptions } from './forms.js';
 
@@ -43,9 +43,12 @@ export function directoryOptions(flags: ExportFlags): FormOptions | undefined {
       account: wanted?.address ?? null,
       role,
       scripts,
-      columns: chosen === undefined ? null : namesOf(chosen),
+      columns:
+        chosen === undefined
+          ? null
+          : Object.fromEntries(chosen.map(({ name, columns: its }) => [name, its.map((each) => each.name)])),
     },
-    columns: chosen,
+    tables: chosen,
     wanted:
       wanted &&
       (({ wire }) =>
@@ -55,31 +58,22 @@ export function directoryOptions(flags: ExportFlags): FormOptions | undefined {
   };
 }
 
-function namesOf(columns: TableColumns): Readonly<Record<string, readonly string[]>> {
-  const all = tableNames.map((table) => [table, columns[table].map(({ name }) => name)] as const);
-  return Object.fromEntries(all.filter(([, names]) => names.length > 0));
-}
-
-/** The columns to write; none for a table that is not written. Expected errors: OperatorError `usage`. */
-function chooseColumns({ account, columns, scripts }: ExportFlags): TableColumns {
-  const known = tableNames.flatMap((table) => tableColumns[table].map(({ name }) => `${table}.${name}`));
+/** The tables and columns to write. Expected errors: OperatorError `usage`. */
+function chooseColumns({ account, columns, scripts }: ExportFlags): readonly Table[] {
+  const known = tables.flatMap((table) => table.columns.map(({ name }) => `${table.name}.${name}`));
   const words = columns?.split(',').map((word) => word.trim());
   const named = words && new Set(words.flatMap((word) => namesMeant(word, known)));
-  // With an account only some transactions are exported: then the other tables are written only when they are named.
-  const isChosen = (table: TableName, name: string): boolean =>
-    named?.has(`${table}.${name}`) ?? (account === null || table === 'transactions');
-  const isKept = (table: TableName, name: string): boolean =>
-    scripts || table !== 'transactions' || !scriptColumns.includes(name);
-  const of = <C extends { readonly name: string }>(table: TableName, all: readonly C[]): C[] =>
-    all.filter(({ name }) => isChosen(table, name) && isKept(table, name));
-  const kept = {
-    blocks: of('blocks', tableColumns.blocks),
-    collections: of('collections', tableColumns.collections),
-    transactions: of('transactions', tableColumns.transactions),
-  };
-  if (tableNames.every((table) => kept[table].length === 0))
-    throw wrongUse('--no-scripts leaves none of the --columns. Remove one of the two.');
-  return kept;
+  const chosen = tables.map((table) => {
+    const isTransactions = table.name === 'transactions';
+    // With an account only some transactions are exported: then the other tables are written only when they are named.
+    const isNamed = (name: string) =>
+      named?.has(`${table.name}.${name}`) ?? (account === null || isTransactions);
+    const isLeftOut = (name: string) => !scripts && isTransactions && scriptColumns.includes(name);
+    return { ...table, columns: table.columns.filter(({ name }) => isNamed(name) && !isLeftOut(name)) };
+  });
+  const kept = chosen.filter((table) => table.columns.length > 0);
+  if (kept.length > 0) return kept;
+  throw wrongUse('--no-scripts leaves none of the --columns. Remove one of the two.');
 }
 
 /** `id` is a column of transactions, `blocks.id` one of another table, `blocks.*` all of that table. */

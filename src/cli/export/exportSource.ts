@@ -1,46 +1,24 @@
-import { exportPage, MAX_PAGE_HEIGHTS, PAGE_BYTES } from '../../api/index.js';
-import type { ExportRange, StoredLine } from '../../api/index.js';
+import { setImmediate } from 'node:timers/promises';
+import { MAX_PAGE_HEIGHTS, PAGE_BYTES } from '../../api/index.js';
+import type { StoredLine } from '../../api/index.js';
 import { loadStores, placeOfStore } from '../../app/index.js';
 import type { LoadedConfig } from '../../config/index.js';
 import { decodeBlockMessage, VerificationMemory, WireError } from '../../flow/index.js';
-import type { FinalizedBlock } from '../../flow/index.js';
+import { formatCount } from '../../observability/index.js';
 import { abortReason, OperatorError, programVersion, sleep, systemClock } from '../../runtime/index.js';
 import { missingIn, rangesInWords, verifiedBlock } from '../../storage/index.js';
-import type { BlockEntry, HeightRange, IndexReader, WholeBlock } from '../../storage/index.js';
+import type { BlockEntry, HeightRange, WholeBlock } from '../../storage/index.js';
 import type { ExportFlags } from '../arguments/flags.js';
 import { PROGRAM } from '../arguments/parse.js';
 import { wrongUse } from '../command.js';
-import { findDaemon, jsonIn, namesDaemonAddress, noDaemon } from '../client/findDaemon.js';
-import type { FoundDaemon } from '../client/findDaemon.js';
+import { askDaemon, daemonStatus, jsonIn, namesDaemonAddress, noDaemon } from '../client/askDaemon.js';
 import { refusalOf } from '../client/documentFrom.js';
 import { ENDLESS } from './exportProgress.js';
 import type { ExportProgress } from './exportProgress.js';
-import { firstBlockOf } from './tallyExport.js';
-import type { BlockLine } from './tallyExport.js';
 
-/** An older daemon ignores the query parameter `form`. */
-const OLDER_DAEMON = 'The daemon is an older version that cannot send stored blocks. Upgrade it first.';
-
-/**
- * Parses a daemon's answer to `/export` with `form=stored`: each block with its full collections, in guarantee order, which are
- * not verified. Expected errors: OperatorError when it is something else.
- */
-function storedPageOf(
-  bytes: Buffer,
-): readonly { readonly block: FinalizedBlock; readonly bodies: Buffer[] }[] {
-  const lines = bytes.toString('utf8').trimEnd().split('\n');
-  try {
-    return lines.map((text) => {
-      const { block, collections, kind } = JSON.parse(text) as Partial<StoredLine>;
-      if (kind === undefined || block === undefined || collections === undefined)
-        throw new SyntaxError('not a line of stored');
-      const bodies = collections.map((each) => Buffer.from(each, 'base64'));
-      return { block: decodeBlockMessage(Buffer.from(block, 'base64')), bodies };
-    });
-  } catch (error) {
-    if (!(error instanceof WireError || error instanceof SyntaxError)) throw error;
-    throw new OperatorError('no_daemon', OLDER_DAEMON);
-  }
+/** Name and version of what makes the files, from whichever source. */
+export function madeBy(): string {
+  return `${PROGRAM} ${programVersion()}`;
 }
 
 /** Before looking again for a height that is not indexed yet, or for a daemon that does not answer. */
@@ -50,29 +28,24 @@ const BUSY_MS = 1_000;
 /** Heights read from a store at once. */
 const READ_HEIGHTS = 16;
 
-/** A source of blocks and their lines. Every source gives the same bytes. */
+/** A source of blocks. Every source gives the same ones. */
 export interface ExportSource {
   /** For people. */
   readonly name: string;
   readonly chainId: string;
-  /** Name and version of the program that makes the lines. */
-  readonly program: string;
-  /** The currently readable heights; with `follow` there may be none. Asked once. */
-  range(): Promise<ReadableHeights>;
-  /** Whole blocks from `from` on, none above `to`. */
-  page(range: ExportRange): Promise<Buffer>;
-  /** The same with all their bytes, every collection hashed here. */
-  blocks(range: ExportRange): Promise<readonly BlockEntry[]>;
+  /** The currently readable heights, ascending; with `follow` there may be none. Asked once. */
+  range(): Promise<{
+    readonly first: number;
+    readonly latest: number;
+    readonly ranges: readonly HeightRange[];
+  }>;
+  /** A page of blocks with all their bytes, which are not hashed: at least the one at `from`, none above `to`. */
+  page(range: HeightRange): Promise<readonly StoredBlock[]>;
   close(): Promise<void>;
 }
 
-/** From the lowest to the highest of all ranges; `latest` is below `first` where there are none. */
-export interface ReadableHeights {
-  readonly first: number;
-  readonly latest: number;
-  /** Ascending. */
-  readonly ranges: readonly HeightRange[];
-}
+/** A block with its full collections, in guarantee order. */
+type StoredBlock = Pick<WholeBlock, 'block'> & { readonly bodies: readonly Uint8Array[] };
 
 /** What every export works with. */
 export interface ExportParts {
@@ -80,7 +53,6 @@ export interface ExportParts {
   readonly progress: ExportProgress;
   readonly signal: AbortSignal;
 }
-type Watched = Omit<ExportParts, 'source'>;
 
 /**
  * Opens the configured daemon, else its store. `follow` waits for heights that are not indexed yet, and for a daemon that does
@@ -90,126 +62,140 @@ type Watched = Omit<ExportParts, 'source'>;
 export async function openExportSource(
   loaded: LoadedConfig,
   follow: boolean,
-  watched: Watched,
+  { progress, signal }: Pick<ExportParts, 'progress' | 'signal'>,
 ): Promise<ExportSource> {
-  const found = await findDaemon(loaded);
-  if (found !== undefined) return daemonSource(loaded, follow, watched, found);
-  if (follow || namesDaemonAddress(loaded)) throw noDaemon(loaded);
-  return storeSource(loaded, watched.signal);
-}
-
-/** After a restart the daemon may listen elsewhere, so we look it up again whenever it does not answer. */
-function daemonSource(
-  loaded: LoadedConfig,
-  follow: boolean,
-  { signal, progress }: Watched,
-  found: FoundDaemon,
-): ExportSource {
-  let daemon: FoundDaemon | undefined = found;
+  const found = await daemonStatus(loaded);
+  if (found === undefined) {
+    if (follow || namesDaemonAddress(loaded)) throw noDaemon(loaded);
+    return storeSource(loaded, signal);
+  }
   const lookAgain = async (error: OperatorError): Promise<void> => {
     if (!follow) throw error;
-    progress.answers(daemon !== undefined);
+    progress.answers(error.exit !== 'no_daemon');
     await sleep(systemClock, LOOK_AGAIN_MS, signal);
   };
-  const read = async ({ from, to }: ExportRange, form: string): Promise<Buffer> => {
-    for (;;) {
-      daemon ??= await findDaemon(loaded);
-      const answer = daemon && (await daemon.read(`/export?from=${from}&to=${to}&form=${form}`, signal));
-      if (signal.aborted) throw abortReason(signal);
-      if (answer === undefined) {
-        daemon = undefined;
-        await lookAgain(noDaemon(loaded));
-        continue;
-      }
-      progress.answers(true);
-      if (answer.status === 200) return answer.bytes;
-      const { reason, error } = refusalOf(answer.status, jsonIn(answer));
-      if (answer.status === 429 || answer.status === 503) await sleep(systemClock, BUSY_MS, signal);
-      else if (reason === 'not_yet_indexed') await lookAgain(error);
-      else throw error;
-    }
-  };
-  const memory = new VerificationMemory();
   return {
     name: 'the running daemon',
-    chainId: found.status.chainId,
-    program: `${PROGRAM} ${found.status.version}`,
+    chainId: found.chainId,
     range: async () => {
-      for (;;) {
-        const { firstIndexed: first = null, latestIndexed = null } = daemon?.status ?? {};
+      for (let status: typeof found | undefined = found; ; status = await daemonStatus(loaded)) {
+        const { firstIndexed: first = null, latestIndexed = null } = status ?? {};
         if (first !== null && (follow || latestIndexed !== null)) {
           const latest = latestIndexed ?? first - 1;
           return { first, latest, ranges: latest < first ? [] : [{ from: first, to: latest }] };
         }
-        await lookAgain(daemon === undefined ? noDaemon(loaded) : nothingIndexed());
-        daemon = await findDaemon(loaded);
+        await lookAgain(status === undefined ? noDaemon(loaded) : nothingIndexed());
       }
     },
-    page: (range) => read(range, 'documents'),
-    blocks: async (range) => {
-      const blocks = storedPageOf(await read(range, 'stored'));
-      return blocks.map(({ block, bodies }) => verifiedBlock(block, bodies, memory));
+    page: async ({ from, to }) => {
+      const path = `/export?from=${from}&to=${to}&form=stored`;
+      for (;;) {
+        const answer = await askDaemon(loaded, path, { isLarge: true, signal });
+        if (signal.aborted) throw abortReason(signal);
+        if (answer === undefined) {
+          await lookAgain(noDaemon(loaded));
+          continue;
+        }
+        progress.answers(true);
+        if (answer.status === 200) return storedBlocksIn(answer.bytes);
+        const { reason, error } = refusalOf(answer.status, jsonIn(answer));
+        if (answer.status === 429 || answer.status === 503) await sleep(systemClock, BUSY_MS, signal);
+        else if (reason === 'not_yet_indexed') await lookAgain(error);
+        else throw error;
+      }
     },
     close: () => Promise.resolve(),
   };
 }
 
+/** Expected errors: OperatorError when these are not lines of stored blocks. */
+function storedBlocksIn(bytes: Buffer): StoredBlock[] {
+  try {
+    return bytes
+      .toString('utf8')
+      .trimEnd()
+      .split('\n')
+      .map((text) => {
+        const { block, collections } = JSON.parse(text) as Partial<StoredLine>;
+        if (block === undefined || collections === undefined) throw new SyntaxError('not a line of stored');
+        const bodies = collections.map((each) => Buffer.from(each, 'base64'));
+        return { block: decodeBlockMessage(Buffer.from(block, 'base64')), bodies };
+      });
+  } catch (error) {
+    if (!(error instanceof WireError || error instanceof SyntaxError)) throw error;
+    // An older one ignores the query parameter `form`.
+    const message = 'The daemon is an older version that cannot send stored blocks. Upgrade it first.';
+    throw new OperatorError('no_daemon', message);
+  }
+}
+
 async function storeSource({ config }: LoadedConfig, signal: AbortSignal): Promise<ExportSource> {
   const { openStoreReadOnly } = await loadStores();
   const store = await openStoreReadOnly(config);
-  const memory = new VerificationMemory();
   return {
     name: `the store ${placeOfStore(config)}`,
     chainId: config.chainId,
-    program: `${PROGRAM} ${programVersion()}`,
     range: () => {
       const ranges = store.coverage();
       const [lowest] = ranges;
       if (lowest === undefined) return Promise.reject(nothingIndexed());
       return Promise.resolve({ first: lowest.from, latest: store.latestIndexedHeight(), ranges });
     },
-    page: async (range) => {
-      // Lets signals arrive.
-      await sleep(systemClock, 0, signal);
-      const lines = await exportPage(store, range);
-      if (lines !== '') return Buffer.from(lines);
-      throw notIndexed(range.from);
-    },
-    blocks: async ({ from, to }) => {
-      const entries: BlockEntry[] = [];
+    page: async ({ from, to }) => {
       const last = Math.min(to, from + MAX_PAGE_HEIGHTS - 1);
-      for (let bytes = 0; bytes < PAGE_BYTES;) {
-        const next = from + entries.length;
-        const found = await wholeBlocks(store, { from: next, to: Math.min(last, next + READ_HEIGHTS - 1) });
+      const page: StoredBlock[] = [];
+      for (let next = from, bytes = 0; next <= last && bytes < PAGE_BYTES; next += READ_HEIGHTS) {
+        const heights = Array.from({ length: Math.min(READ_HEIGHTS, last - next + 1) }, (_, at) => next + at);
+        const found = await Promise.all(heights.map((height) => store.wholeBlock(height)));
         if (signal.aborted) throw abortReason(signal);
-        if (found.length === 0) break;
-        for (const { block, collections } of found) {
-          const bodies = collections.map(({ encoded }) => encoded);
-          entries.push(verifiedBlock(block, bodies, memory));
+        for (const [at, whole] of found.entries()) {
+          if (whole === undefined)
+            throw new OperatorError('not_found', `Height ${next + at} is not indexed.`);
+          const bodies = whole.collections.map(({ encoded }) => encoded);
+          page.push({ block: whole.block, bodies });
           bytes += bodies.reduce((sum, { length }) => sum + length, 0);
         }
       }
-      if (entries.length === 0) throw notIndexed(from);
-      return entries;
+      return page;
     },
     close: () => store.close(),
   };
 }
 
-/** Reads the blocks concurrently, and returns those below the first that is missing. */
-async function wholeBlocks(reader: IndexReader, { from, to }: ExportRange): Promise<WholeBlock[]> {
-  const heights = Array.from({ length: Math.max(0, to - from + 1) }, (_, index) => from + index);
-  const blocks = await Promise.all(heights.map((height) => reader.wholeBlock(height)));
-  const end = blocks.indexOf(undefined);
-  return blocks.slice(0, end === -1 ? blocks.length : end).filter((block) => block !== undefined);
-}
-
-function notIndexed(height: number): OperatorError {
-  return new OperatorError('not_found', `Height ${height} is not indexed.`);
-}
-
 function nothingIndexed(): OperatorError {
   return new OperatorError('not_found', 'Nothing is indexed yet: there is nothing to export.');
+}
+
+/**
+ * The blocks of a range, a page at a time, each collection hashed; `before` is the block below them, where it is known. While one
+ * page is used, only the next is fetched, however slow the reader. Expected errors: those of the source; OperatorError `foreign`.
+ */
+export async function* pagesOf(
+  source: ExportSource,
+  { from, to }: HeightRange,
+  before?: { readonly height: number; readonly id: string },
+): AsyncGenerator<readonly BlockEntry[]> {
+  const memory = new VerificationMemory();
+  const ahead = (next: number): Promise<readonly StoredBlock[]> | undefined => {
+    if (next > to) return undefined;
+    const page = source.page({ from: next, to });
+    // It may fail while the page before it is still being used.
+    page.catch(() => undefined);
+    return page;
+  };
+  let last = before;
+  for (let asked = ahead(from); asked !== undefined;) {
+    const page = await asked;
+    for (const { block } of page) {
+      // The root block of a spork need not name the block below it as its parent; any other is of another chain.
+      if (last !== undefined && block.parentId !== last.id) await checkSame(last, source);
+      last = block;
+    }
+    asked = ahead((last?.height ?? to) + 1);
+    // Lets that read begin.
+    await setImmediate();
+    yield page.map(({ block, bodies }) => verifiedBlock(block, bodies, memory));
+  }
 }
 
 /** The heights to export. Expected errors: those of the source; OperatorError `not_found`. */
@@ -239,10 +225,11 @@ export async function exportRange(
 
 /** Expected errors: those of the source; OperatorError `foreign` when it has another block at this height. */
 export async function checkSame(
-  { height, id }: Pick<BlockLine, 'height' | 'id'>,
+  { height, id }: { readonly height: number; readonly id: string },
   source: ExportSource,
 ): Promise<void> {
-  if (firstBlockOf(await source.page({ from: height, to: height })).id === id) return;
+  const [found] = await source.page({ from: height, to: height });
+  if (found?.block.id === id) return;
   throw new OperatorError(
     'foreign',
     `The export holds block ${id} at height ${height}, but the index has another block there: it is of another chain, ` +
@@ -256,4 +243,10 @@ export function checkNotBeyond(name: string, reached: number, to: number | null)
   throw wrongUse(
     `${name} goes to height ${reached} already, which is above --to ${to}. Raise --to, or leave it out.`,
   );
+}
+
+/** What was exported, for people. */
+export function inWords(all: HeightRange & Readonly<Record<'blocks' | 'transactions', number>>): string {
+  const { blocks, from, to, transactions } = all;
+  return `heights ${from} to ${to}: ${formatCount(blocks)} blocks, ${formatCount(transactions)} transactions`;
 }

@@ -1,30 +1,112 @@
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setImmediate } from 'node:timers/promises';
+import { pipeline } from 'node:stream/promises';
 import { formatCount } from '../../observability/index.js';
 import { abortReason, isAbort, named, OperatorError } from '../../runtime/index.js';
-import type { BlockEntry, HeightRange } from '../../storage/index.js';
+import { syncDirectory } from '../../storage/index.js';
+import type { HeightRange } from '../../storage/index.js';
 import type { ExportFlags } from '../arguments/flags.js';
 import { wrongUse } from '../command.js';
 import { counted } from '../output/words.js';
 import { compressingStream } from './compression.js';
-import { MAX_PARTITIONS, openExportDirectory } from './exportDirectory.js';
-import type { ExportDirectory, ExportShape, Manifest, Partition } from './exportDirectory.js';
 import { ENDLESS } from './exportProgress.js';
-import type { ExportProgress } from './exportProgress.js';
-import { checkNotBeyond, checkSame, exportRange } from './exportSource.js';
-import type { ExportParts, ExportSource } from './exportSource.js';
-import { beginPart } from './partFiles.js';
-import { formMaker } from './forms.js';
-import type { FormOptions, GrowingFile, PartitionForm } from './forms.js';
-import { BlockRow } from './TransactionRow.js';
+import { checkNotBeyond, checkSame, exportRange, inWords, madeBy, pagesOf } from './exportSource.js';
+import type { ExportParts } from './exportSource.js';
+import { formMaker, LINES } from './forms.js';
+import type { AskedShape, FormOptions, PartitionForm } from './forms.js';
+import { beginPart, explained, openLocked, replaceFile, unfinishedName } from './partFiles.js';
+import type { PartFile } from './partFiles.js';
+import { blockRow } from './TransactionRow.js';
+import type { BlockRow } from './TransactionRow.js';
+
+/** Version of the manifest and of what the files hold: raised when an older reader would misread them. */
+const FORMAT = 1;
+
+/** What an export was asked for. Only an export that asks for the same can continue it. */
+interface ExportShape extends AskedShape {
+  readonly chain_id: string;
+  /** The first height. */
+  readonly from: number;
+}
+
+/** A range of heights whose files are complete. */
+interface Partition {
+  readonly from: number;
+  readonly to: number;
+  readonly last_block_id: string;
+  /** Blocks in the range, even if only some of their rows are exported. */
+  readonly blocks: number;
+  readonly transactions: number;
+  readonly files: readonly PartFile[];
+}
+
+interface Manifest extends ExportShape {
+  readonly format: number;
+  readonly program: string;
+  /** Below `from` while there is no partition. */
+  readonly to: number;
+  readonly files: number;
+  readonly rows: Readonly<Record<string, number>>;
+  readonly bytes: number;
+  /** Over a line for each file: its digest, two spaces, its path; as `sha256sum` prints them. */
+  readonly sha256: string;
+  readonly partitions: readonly Partition[];
+}
+
+/** The manifest depends only on the partitions, not on when they were written. */
+function manifestOf(shape: ExportShape, partitions: readonly Partition[]): Manifest {
+  const files = partitions.flatMap((partition) => partition.files);
+  const rows: Record<string, number> = {};
+  for (const file of files) rows[file.table] = (rows[file.table] ?? 0) + file.rows;
+  const sums = files.map(({ sha256, path }) => `${sha256}  ${path}\n`).join('');
+  return {
+    format: FORMAT,
+    program: madeBy(),
+    ...shape,
+    to: partitions.at(-1)?.to ?? shape.from - 1,
+    files: files.length,
+    rows,
+    bytes: files.reduce((sum, { bytes }) => sum + bytes, 0),
+    sha256: createHash('sha256').update(sums).digest('hex'),
+    partitions,
+  };
+}
+
+/** `undefined` if the text is not a manifest that this version can continue. */
+function parseManifest(text: string): Manifest | undefined {
+  try {
+    const found = JSON.parse(text) as Partial<Manifest> | null;
+    return found?.format === FORMAT && Array.isArray(found.partitions) ? (found as Manifest) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The first flag in which two exports differ; `undefined` when they are the same. */
+function differenceOf(begun: ExportShape, asked: ExportShape): string | undefined {
+  const flags: Partial<Record<string, string>> = { file_format: 'format', compression: 'compress' };
+  for (const key of Object.keys(asked) as (keyof ExportShape)[]) {
+    const [was, is] = [begun[key], asked[key]].map((value) => JSON.stringify(value));
+    if (was !== is) return `It was begun with --${flags[key] ?? key} ${was}, not ${is}`;
+  }
+  return undefined;
+}
+
+const MANIFEST = 'manifest.json';
+
+/** The manifest names every partition and is rewritten after each. */
+const MAX_PARTITIONS = 10_000;
 
 /** Digits of a height in a file's name, so that names sort by height. */
 const HEIGHT_DIGITS = 12;
 
 /**
- * Writes partition after partition, from where the directory ends to `to`. Resolves with the closing message. Expected
- * errors: those of the source and the directory; OperatorError (`usage`, `not_found`, `foreign`); without `follow`, the
- * signal's abort reason.
+ * Writes partition after partition, from where the directory ends to `to`. It has a sub-directory for each table and a manifest of
+ * the complete partitions; what the manifest does not name is no part of the export. Resolves with the closing message. Expected
+ * errors: those of the source; OperatorError (`usage`: it is not empty, or cannot be resumed; `storage`; `not_found`, `foreign`,
+ * `damage`); without `follow`, the signal's abort reason.
  */
 export async function exportToDirectory(
   path: string,
@@ -32,23 +114,39 @@ export async function exportToDirectory(
   options: FormOptions,
   parts: ExportParts,
 ): Promise<string> {
-  const directory = await openExportDirectory(path, asked);
+  await explained(path, () => mkdir(path).catch(unless('EEXIST')));
+  const { close } = await openLocked(path, 'r', 'directory');
   try {
-    return await writePartitions(directory, asked, options, parts);
+    return await writePartitions(path, await manifestIn(path, asked.resume), asked, options, parts);
   } finally {
-    await directory.close();
+    await close();
   }
 }
 
+/** The manifest of a directory; `undefined` if it is empty. Expected errors: OperatorError (`usage`, `storage`). */
+async function manifestIn(path: string, resume: boolean): Promise<Manifest | undefined> {
+  const name = named(path);
+  const entries = await explained(path, () => readdir(path));
+  if (entries.every((entry) => entry === unfinishedName(MANIFEST))) return undefined;
+  if (!resume)
+    throw wrongUse(`The directory ${name} is not empty. Add --resume to continue it, or choose another one.`);
+  const text = entries.includes(MANIFEST) ? await readFile(join(path, MANIFEST), 'utf8') : '';
+  const manifest = parseManifest(text);
+  if (manifest !== undefined) return manifest;
+  throw wrongUse(
+    `The directory ${name} cannot be resumed: it has no ${MANIFEST} of an export. Choose another one.`,
+  );
+}
+
 async function writePartitions(
-  directory: ExportDirectory,
+  path: string,
+  begun: Manifest | undefined,
   asked: ExportFlags,
   options: FormOptions,
-  { progress, signal, source }: ExportParts,
+  parts: ExportParts,
 ): Promise<string> {
-  const { program } = source;
-  const name = named(directory.path);
-  const begun = directory.manifest();
+  const { progress, signal, source } = parts;
+  const name = named(path);
   const range = await exportRange(source, { ...asked, from: asked.from ?? begun?.from ?? null });
   const { partition: size } = options.shape;
   const shape: ExportShape = { chain_id: source.chainId, from: range.from, ...options.shape };
@@ -61,22 +159,41 @@ async function writePartitions(
     }
     checkNotBeyond(name, begun.to, asked.to);
     const last = begun.partitions.at(-1);
-    if (last !== undefined) await checkSame({ height: last.to, id: last.last_block_id }, source);
+    if (last !== undefined) await checkSame(lastBlockOf(last), source);
+    const difference = differenceOf(begun, shape);
+    if (difference !== undefined)
+      throw wrongUse(
+        `The directory ${name} cannot be resumed like this. ${difference}. Repeat the flags of the first run, or choose another directory.`,
+      );
   }
-  await directory.begin(shape, program);
-  const before = directory.manifest();
-  if (before !== undefined && before.partitions.length > 0 && before.to === range.to) {
-    await directory.check(signal, (share) => progress.scanned(share));
-    return `${name} is complete: ${phrase(before)}.`;
+  let manifest = begun ?? manifestOf(shape, []);
+  await explained(path, () => prepare(path, manifest));
+  if (manifest.partitions.length > 0 && manifest.to === range.to) {
+    await checkFiles(path, manifest, parts);
+    return `${name} is complete: ${phrase(manifest)}.`;
   }
-  const makeForm = await formMaker(options, program);
+  const makeForm = await formMaker(options);
   let transactions = 0;
-  const at: ExportProgress['at'] = (height, _, some) => progress.at(height, range.to, transactions + some);
   try {
-    for (let heights; (heights = nextOf(directory.manifest(), range, size)) !== undefined;) {
-      const parts = { source, at, form: makeForm() };
-      const partition = await writePartition(heights, directory, shape, parts);
-      await directory.add(partition, shape, program);
+    for (let heights; (heights = nextOf(manifest, range, size)) !== undefined;) {
+      const { from } = heights;
+      const below = manifest.partitions.filter(({ to }) => to < from);
+      const onPage = (height: number, some: number) => progress.at(height, range.to, transactions + some);
+      const form = makeForm();
+      const partition = await writePartition(path, shape, heights, {
+        source,
+        onPage,
+        form,
+        below: below.at(-1),
+      });
+      const isRewritten = below.length < manifest.partitions.length;
+      manifest = manifestOf(shape, [...below, partition]);
+      const tables = partition.files.map(({ table }) => table);
+      await explained(path, async () => {
+        for (const table of tables) await syncDirectory(join(path, table));
+        await save(path, manifest);
+        if (isRewritten) for (const table of tables) await removeUnnamed(path, table, manifest);
+      });
       transactions += partition.transactions;
       // A page that is being read notices the signal; between partitions this does.
       if (signal.aborted) throw abortReason(signal);
@@ -84,18 +201,72 @@ async function writePartitions(
   } catch (error) {
     if (!asked.follow || !signal.aborted || !isAbort(error)) throw error;
   }
-  const manifest = directory.manifest();
-  const what = manifest === undefined ? 'nothing' : phrase(manifest);
-  return `exported ${what} to ${name} from ${source.name}`;
+  return `exported ${phrase(manifest)} to ${name} from ${source.name}`;
+}
+
+/**
+ * Prepares for writing, and removes what a killed export left behind. Expected errors: also OperatorError `damage` when a file is
+ * missing or has another size.
+ */
+async function prepare(path: string, manifest: Manifest): Promise<void> {
+  const files = filesOf(manifest);
+  for (const file of files) {
+    const found = await stat(join(path, file.path)).catch(unless('ENOENT'));
+    if (found?.size !== file.bytes) throw damaged(path, file);
+  }
+  if (manifest.partitions.length === 0) await save(path, manifest);
+  const tables = manifest.file_format === 'ndjson' ? [LINES] : Object.keys(manifest.columns ?? {});
+  for (const table of tables) {
+    await mkdir(join(path, table)).catch(unless('EEXIST'));
+    await removeUnnamed(path, table, manifest);
+  }
+  await syncDirectory(path);
+}
+
+function save(path: string, manifest: Manifest): Promise<void> {
+  return replaceFile(join(path, MANIFEST), `${JSON.stringify(manifest, null, 1)}\n`);
+}
+
+/** Removes files of an export that the manifest does not name. */
+async function removeUnnamed(path: string, table: string, manifest: Manifest): Promise<void> {
+  const kept = new Set(filesOf(manifest).map((file) => file.path));
+  for (const entry of await readdir(join(path, table))) {
+    const isOurs = entry.replace(/^\./, '').startsWith(`${table}-`);
+    if (isOurs && !kept.has(`${table}/${entry}`)) await rm(join(path, table, entry), { force: true });
+  }
+}
+
+/** Reads every file. Expected errors: OperatorError `damage` for a file that does not match the manifest. */
+async function checkFiles(
+  path: string,
+  manifest: Manifest,
+  { progress, signal }: ExportParts,
+): Promise<void> {
+  const files = filesOf(manifest);
+  for (const [index, file] of files.entries()) {
+    const digest = createHash('sha256');
+    await explained(file.path, () => pipeline(createReadStream(join(path, file.path)), digest, { signal }));
+    if (digest.digest('hex') !== file.sha256) throw damaged(path, file);
+    progress.scanned((index + 1) / files.length);
+  }
+}
+
+function filesOf({ partitions }: Manifest): readonly PartFile[] {
+  return partitions.flatMap(({ files }) => files);
+}
+
+function damaged(path: string, file: PartFile): OperatorError {
+  const message = `${named(join(path, file.path))} does not match ${MANIFEST}: it was changed after it was written. Export it again.`;
+  return new OperatorError('damage', message);
 }
 
 /** The next partition; a last one that can now be longer is written again from its beginning. */
-function nextOf(manifest: Manifest | undefined, range: HeightRange, size: number): HeightRange | undefined {
-  const last = manifest?.partitions.at(-1);
+function nextOf({ partitions }: Manifest, range: HeightRange, size: number): HeightRange | undefined {
+  const last = partitions.at(-1);
   const isWhole = last !== undefined && last.to === endOf(last.to, size);
   const from = last === undefined ? range.from : isWhole ? last.to + 1 : last.from;
   if ((last?.to ?? -1) >= range.to) return undefined;
-  if ((manifest?.partitions.length ?? 0) >= MAX_PARTITIONS) throw tooMany();
+  if (partitions.length >= MAX_PARTITIONS) throw tooMany();
   return { from, to: Math.min(range.to, endOf(from, size)) };
 }
 
@@ -111,11 +282,15 @@ function tooMany(): OperatorError {
 }
 
 function phrase({ from, to, partitions, files }: Manifest): string {
-  if (partitions.length === 0) return 'no block';
-  const sum = (of: (partition: Partition) => number): string =>
-    formatCount(partitions.reduce((total, each) => total + of(each), 0));
-  const counts = `${sum(({ blocks }) => blocks)} blocks, ${sum(({ transactions }) => transactions)} transactions`;
-  return `heights ${from} to ${to}: ${counts}, in ${counted(files, 'file')}`;
+  const sum = (of: (partition: Partition) => number) =>
+    partitions.reduce((total, each) => total + of(each), 0);
+  const all = {
+    from,
+    to,
+    blocks: sum(({ blocks }) => blocks),
+    transactions: sum((each) => each.transactions),
+  };
+  return partitions.length === 0 ? 'no block' : `${inWords(all)}, in ${counted(files, 'file')}`;
 }
 
 /**
@@ -124,81 +299,61 @@ function phrase({ from, to, partitions, files }: Manifest): string {
  * continue from the partition before.
  */
 async function writePartition(
-  heights: HeightRange,
-  directory: ExportDirectory,
+  directory: string,
   shape: ExportShape,
-  parts: {
-    readonly source: ExportSource;
-    readonly at: ExportProgress['at'];
+  heights: HeightRange,
+  work: Pick<ExportParts, 'source'> & {
     readonly form: PartitionForm;
+    readonly below: Partition | undefined;
+    readonly onPage: (height: number, transactions: number) => void;
   },
 ): Promise<Partition> {
-  const { at, form, source } = parts;
-  const before = directory.manifest()?.partitions.findLast((partition) => partition.to < heights.from);
-  let last = before && { height: before.to, id: before.last_block_id };
+  const { below, form, onPage, source } = work;
+  let last: BlockRow | undefined;
   let [blocks, transactions] = [0, 0];
-  const files: {
-    readonly file: GrowingFile;
-    readonly path: string;
-    readonly part: Awaited<ReturnType<typeof beginPart>>;
-  }[] = [];
+  // Parquet compresses its pages.
+  const compression = shape.file_format === 'parquet' ? 'none' : shape.compression;
+  const parts: Awaited<ReturnType<typeof beginPart>>[] = [];
   try {
     for (const file of form.files) {
-      const path = pathOf(file, heights, shape);
-      // Parquet compresses its pages.
-      const stream = shape.file_format === 'parquet' ? undefined : compressingStream(shape.compression);
-      files.push({ file, path, part: await beginPart(join(directory.path, path), stream) });
+      const place = { directory, path: pathOf(file.table, heights, shape) };
+      parts.push(await beginPart(file, place, compressingStream(compression)));
     }
-    for (let asked = blocksFrom(source, heights); asked !== undefined;) {
-      const entries = await asked;
-      const reached = entries.at(-1)?.block.height ?? heights.to;
-      asked = blocksFrom(source, { from: reached + 1, to: heights.to });
-      // Lets those reads begin.
-      await setImmediate();
-      for (const entry of entries) {
-        const block = new BlockRow(entry);
-        // Only the root block of a spork may name another parent than the block below it; any other is of another chain.
-        if (last !== undefined && block.parentId !== last.id) await checkSame(last, source);
-        form.add(block);
+    for await (const page of pagesOf(source, heights, below && lastBlockOf(below))) {
+      for (const entry of page) {
+        last = blockRow(entry);
+        form.add(last);
         blocks += 1;
-        transactions += block.transactions;
-        last = block;
-        for (const { file, part } of files) {
-          const bytes = file.take();
-          if (bytes !== undefined) await part.write(bytes);
-        }
+        transactions += last.transactions;
+        for (const part of parts) await part.grow();
       }
-      at(reached, heights.to, transactions);
+      onPage(last?.block.height ?? heights.to, transactions);
     }
-    const finished: Partition['files'][number][] = [];
-    for (const { file, part, path } of files) {
-      await part.write(file.finish());
-      finished.push({ table: file.table, path, rows: file.rows(), ...(await part.finish()) });
-    }
-    for (const { part } of files) await part.publish();
-    return { ...heights, last_block_id: last?.id ?? '', blocks, transactions, files: finished };
+    const files: PartFile[] = [];
+    for (const part of parts) files.push(await part.finish());
+    for (const part of parts) await part.publish();
+    return { ...heights, last_block_id: last?.block.id ?? '', blocks, transactions, files };
   } catch (error) {
-    for (const { part } of files) await part.discard();
+    for (const part of parts) await part.discard();
     throw error;
   }
 }
 
+function lastBlockOf({ to, last_block_id: id }: Partition): { readonly height: number; readonly id: string } {
+  return { height: to, id };
+}
+
 /** From the directory. A Parquet file is called the same, however its pages are compressed. */
-function pathOf({ table }: GrowingFile, { from, to }: HeightRange, shape: ExportShape): string {
+function pathOf(table: string, { from, to }: HeightRange, shape: ExportShape): string {
   const [first, last] = [from, to].map((height) => String(height).padStart(HEIGHT_DIGITS, '0'));
   const { compression, file_format: format } = shape;
   const suffix = format === 'parquet' ? '' : { none: '', gzip: '.gz', zstd: '.zst' }[compression];
   return `${table}/${table}-${first}-${last}.${format}${suffix}`;
 }
 
-/** `undefined` when nothing is left to fetch. */
-function blocksFrom(
-  source: ExportSource,
-  { from, to }: HeightRange,
-): Promise<readonly BlockEntry[]> | undefined {
-  if (from > to) return undefined;
-  const blocks = source.blocks({ from, to });
-  // They may fail while those before them are still being written.
-  blocks.catch(() => undefined);
-  return blocks;
+/** For `catch`: ignores an error of this kind. */
+function unless(code: string): (error: NodeJS.ErrnoException) => undefined {
+  return (error) => {
+    if (error.code !== code) throw error;
+  };
 }

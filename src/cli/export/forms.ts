@@ -1,24 +1,11 @@
 import { exportedBlock, exportedTransaction, lineOf } from '../../api/index.js';
-import { cellForms, tableNames } from './columns.js';
-import type { Cell, Column, ColumnShape, Plain, TableColumns, TableName } from './columns.js';
-import type { AskedShape } from './exportDirectory.js';
+import { plainOf } from './columns.js';
+import type { ColumnShape, Table } from './columns.js';
+import type { Compression, FileFormat } from '../arguments/flags.js';
 import { loadParquet } from './index.js';
-import { ScriptMemory, TransactionRow } from './TransactionRow.js';
+import type { GrowingFile } from './partFiles.js';
+import { rememberScripts, TransactionRow } from './TransactionRow.js';
 import type { BlockRow } from './TransactionRow.js';
-
-/** One file of a partition, as it grows. */
-export interface GrowingFile {
-  readonly table: string;
-  /** Rows so far. */
-  rows(): number;
-  /**
-   * The bytes that are ready, once there are enough to be written; call it after every block. Nothing changes them
-   * afterwards.
-   */
-  take(): Uint8Array | undefined;
-  /** The rest of the file. */
-  finish(): Uint8Array;
-}
 
 /** Turns the blocks of a partition into files. Their bytes depend only on the blocks. */
 export interface PartitionForm {
@@ -26,41 +13,89 @@ export interface PartitionForm {
   add(block: BlockRow): void;
 }
 
+/** What the flags ask for, whatever is exported. */
+export interface AskedShape {
+  readonly file_format: FileFormat;
+  /** For Parquet's pages, else of the files. */
+  readonly compression: Compression;
+  /** Heights of a partition; partitions begin at multiples of it. */
+  readonly partition: number;
+  /** Only transactions of this account; null for all. */
+  readonly account: string | null;
+  readonly role: string | null;
+  readonly scripts: boolean;
+  /** The columns of each table; null for lines of JSON as `export` writes them without `--columns`. */
+  readonly columns: Readonly<Record<string, readonly string[]>> | null;
+}
+
 /** How blocks become files. */
 export interface FormOptions {
   /** Check the compression first. */
   readonly shape: AskedShape;
   /** `undefined`: lines as `export` writes them without `--columns`. */
-  readonly columns: TableColumns | undefined;
+  readonly tables: readonly Table[] | undefined;
   /** Whether a transaction is wanted. `undefined`: every one is, and so are the lines of blocks. */
   readonly wanted: ((row: TransactionRow) => boolean) | undefined;
 }
 
-/** Loads what the format needs, and returns a function that begins the files of one partition. `program`: name and version. */
-export async function formMaker(options: FormOptions, program: string): Promise<() => PartitionForm> {
-  const { columns } = options;
-  const { compression, file_format: format } = options.shape;
-  if (columns === undefined) return () => lineForm(options);
+/** Loads what the format needs, and returns a function that begins the files of one partition. */
+export async function formMaker({ shape, tables, wanted }: FormOptions): Promise<() => PartitionForm> {
+  const { compression, file_format: format, scripts } = shape;
+  const scriptOf = rememberScripts();
+  const transactionsOf = function* ({ rows }: BlockRow): Generator<TransactionRow> {
+    for (const collection of rows)
+      for (let index = 0; index < collection.transactions; index += 1) {
+        const row = new TransactionRow(collection, index, scriptOf);
+        if (wanted === undefined || wanted(row)) yield row;
+      }
+  };
+  if (tables === undefined) {
+    return () => {
+      const file = textFile(LINES);
+      const add = (row: BlockRow): void => {
+        const block = exportedBlock(row);
+        if (wanted === undefined) file.add(lineOf(block));
+        for (const { collection, index } of transactionsOf(row)) {
+          const line = exportedTransaction(row, block, { collection: collection.index, index });
+          file.add(scripts ? lineOf(line) : withoutScript(line));
+        }
+      };
+      return { files: [file], add };
+    };
+  }
   const parquet = format === 'parquet' ? await loadParquet() : undefined;
-  const chosen = tableNames.filter((table) => columns[table].length > 0);
+  const rowsOf: Readonly<Record<Table['name'], (block: BlockRow) => Iterable<unknown>>> = {
+    blocks: (block) => [block],
+    collections: (block) => block.rows,
+    transactions: transactionsOf,
+  };
+  /** The cells of a row. A new list for each of a million rows would be most of the garbage. */
+  const cells: unknown[] = [];
   return () => {
     // Lines of JSON are in one file for all tables.
     const lines = textFile(LINES);
-    const open = (table: TableName): { readonly file: GrowingFile; readonly sink: Sink } => {
-      const shapes = columns[table];
-      if (format === 'ndjson') return { file: lines, sink: flatSink(lines, table, shapes) };
-      if (parquet === undefined) {
-        const file = textFile(table, `${shapes.map(({ name }) => name).join(',')}\n`);
-        return { file, sink: csvSink(file, shapes) };
+    const opened = tables.map(({ columns, name: table }) => {
+      if (parquet !== undefined) {
+        const file = parquet.growParquet(table, columns, compression);
+        return { columns, file, put: file.add, rows: rowsOf[table] };
       }
-      const file = parquet.growParquet({ table, compression, program }, shapes);
-      return { file, sink: file.add };
-    };
-    const opened = chosen.map((table) => ({ table, ...open(table) }));
-    const sinks = Object.fromEntries(opened.map(({ table, sink }) => [table, sink]));
+      const isCsv = format === 'csv';
+      const file = isCsv ? textFile(table, `${columns.map(({ name }) => name).join(',')}\n`) : lines;
+      const lineFrom = isCsv ? csvLine(columns) : jsonLine(table, columns);
+      const put = (row: readonly unknown[]) => file.add(lineFrom(row));
+      return { columns, file, put, rows: rowsOf[table] };
+    });
     return {
       files: [...new Set(opened.map(({ file }) => file))],
-      add: rowWriter(options, columns, sinks),
+      add: (block) => {
+        for (const { columns, put, rows } of opened) {
+          cells.length = columns.length;
+          for (const row of rows(block)) {
+            for (let at = 0; at < columns.length; at += 1) cells[at] = columns[at]?.of(row as never) ?? null;
+            put(cells);
+          }
+        }
+      },
     };
   };
 }
@@ -91,99 +126,45 @@ function textFile(table: string, head = '') {
     finish,
   };
 }
-type TextFile = ReturnType<typeof textFile>;
 
 export const LINES = 'lines';
-
-/** The lines of `export`, with or without scripts, of all or some transactions. */
-function lineForm({ shape: { scripts }, wanted }: FormOptions): PartitionForm {
-  const file = textFile(LINES);
-  const memory = new ScriptMemory();
-  const add = ({ entry, collections }: BlockRow): void => {
-    const block = exportedBlock(entry);
-    if (wanted === undefined) file.add(lineOf(block));
-    for (const row of collections) {
-      for (let index = 0; index < row.transactions; index += 1) {
-        if (wanted?.(new TransactionRow(row, index, memory)) === false) continue;
-        const line = exportedTransaction(entry, block, { collection: row.index, index });
-        file.add(scripts ? lineOf(line) : withoutScript(line));
-      }
-    }
-  };
-  return { files: [file], add };
-}
 
 function withoutScript(line: ReturnType<typeof exportedTransaction>): string {
   const transaction = { ...line.transaction, script: undefined };
   return `${JSON.stringify({ ...line, transaction })}\n`;
 }
 
-/** Takes the cells of one table, in the order of its columns. The list is used again for the next row. */
-type Sink = (cells: readonly Cell[]) => void;
-
-/** Writes rows of blocks, collections and transactions to the sinks of the tables that are wanted. */
-function rowWriter(
-  { wanted }: FormOptions,
-  columns: TableColumns,
-  { blocks, collections, transactions }: Readonly<Partial<Record<TableName, Sink>>>,
-): (block: BlockRow) => void {
-  const scripts = new ScriptMemory();
-  /** A new list for each of a million rows would be most of the garbage. */
-  const cells: Cell[] = [];
-  const put = <Row>(row: Row, of: readonly Column<Row>[], sink: Sink): void => {
-    cells.length = of.length;
-    for (let at = 0; at < of.length; at += 1) cells[at] = of[at]?.of(row) ?? null;
-    sink(cells);
-  };
-  return (block) => {
-    if (blocks !== undefined) put(block, columns.blocks, blocks);
-    if (collections !== undefined)
-      for (const row of block.collections) put(row, columns.collections, collections);
-    if (transactions === undefined) return;
-    for (const collection of block.collections) {
-      for (let index = 0; index < collection.transactions; index += 1) {
-        const row = new TransactionRow(collection, index, scripts);
-        if (wanted === undefined || wanted(row)) put(row, columns.transactions, transactions);
-      }
-    }
-  };
-}
-
 const kinds = { blocks: 'block', collections: 'collection', transactions: 'transaction' } as const;
 
-/** A line of JSON for a row: its kind, then its columns. */
-function flatSink(file: TextFile, table: TableName, columns: readonly ColumnShape[]): Sink {
-  const members = columns.map(({ name, type }) => ({
-    key: `,${JSON.stringify(name)}:`,
-    plain: cellForms[type].plain(),
+/** Makes a line of JSON for a row: its kind, then its columns. */
+function jsonLine(
+  table: Table['name'],
+  columns: readonly ColumnShape[],
+): (row: readonly unknown[]) => string {
+  const members = columns.map((column) => ({
+    key: `,${JSON.stringify(column.name)}:`,
+    plain: plainOf(column),
   }));
-  return (cells) => {
+  return (row) => {
     let line = `{"kind":"${kinds[table]}"`;
-    for (const [index, { key, plain }] of members.entries()) {
-      line += key + JSON.stringify(plain(cells[index] ?? null));
-    }
-    file.add(`${line}}\n`);
+    for (const [index, { key, plain }] of members.entries())
+      line += key + JSON.stringify(plain(row[index] ?? null));
+    return `${line}}\n`;
   };
 }
 
 /**
- * CSV as in RFC 4180, below a header line, but lines end in a line feed. An empty field is null, two quotes are an empty
- * text; lists are JSON.
+ * Makes a line of CSV as in RFC 4180, but with a line feed at its end. An empty field is null, two quotes are an empty text; lists
+ * are JSON.
  */
-function csvSink(file: TextFile, columns: readonly ColumnShape[]): Sink {
-  const fields = columns.map(({ type }) => cellForms[type].plain());
-  return (cells) => {
-    let line = '';
-    for (const [index, plain] of fields.entries()) {
-      line += (index === 0 ? '' : ',') + csvField(plain(cells[index] ?? null));
-    }
-    file.add(`${line}\n`);
-  };
+function csvLine(columns: readonly ColumnShape[]): (row: readonly unknown[]) => string {
+  const fields = columns.map(plainOf);
+  return (row) => `${fields.map((plain, index) => csvField(plain(row[index] ?? null))).join(',')}\n`;
 }
 
 const MARKS = /[",\r\n]/;
 
-function csvField(value: Plain): string {
+function csvField(value: unknown): string {
   if (value === null) return '';
   if (typeof value === 'number') return String(value);
   const text = typeof value === 'string' ? value : JSON.stringify(value);

@@ -2,24 +2,22 @@ import { ByteWriter, ParquetWriter } from 'hyparquet-writer';
 import type { ColumnSource, SchemaElement } from 'hyparquet-writer';
 import type { Compression } from '../arguments/flags.js';
 import { cellForms } from './columns.js';
-import type { Cell, ColumnShape, SignatureCell } from './columns.js';
+import type { ColumnShape } from './columns.js';
 import { pageCompressor } from './compression.js';
-import type { GrowingFile } from './forms.js';
+import { madeBy } from './exportSource.js';
+import type { GrowingFile } from './partFiles.js';
 
 /** A row group ends with the row that reaches one of these. Memory use is a small multiple of the bytes. */
 const GROUP_ROWS = 50_000;
 const GROUP_BYTES = 32 * 1024 * 1024;
 const codecs = { none: 'UNCOMPRESSED', gzip: 'GZIP', zstd: 'ZSTD' } as const;
 
-/** A Parquet file, a row group at a time. The compression is checked before; `program` has its name and version. */
+/** A Parquet file, a row group at a time. The compression is checked before. */
 export function growParquet(
-  {
-    compression,
-    program,
-    table,
-  }: { readonly table: string; readonly compression: Compression; readonly program: string },
+  table: string,
   columns: readonly ColumnShape[],
-): GrowingFile & { readonly add: (cells: readonly Cell[]) => void } {
+  compression: Compression,
+): GrowingFile & { readonly add: (cells: readonly unknown[]) => void } {
   const codec = codecs[compression];
   const compress = pageCompressor(compression);
   const physical = columns.map(physicalOf);
@@ -28,7 +26,7 @@ export function growParquet(
     writer: bytes,
     schema: schemaOf(columns),
     codec,
-    createdBy: program,
+    createdBy: madeBy(),
     compressors: compress === undefined ? {} : { [codec]: compress },
   });
   let values: unknown[][] = columns.map(() => []);
@@ -85,24 +83,19 @@ function schemaOf(columns: readonly ColumnShape[]): SchemaElement[] {
   return [{ name: 'root', num_children: columns.length }, ...elements];
 }
 
-/** In a column without a dictionary the library encodes text byte by byte, which costs more than everything else there. */
-function physicalOf({ type, isScattered }: ColumnShape): (cell: Cell) => unknown {
+function physicalOf({ type, isScattered }: ColumnShape): (cell: unknown) => unknown {
+  const { physical } = cellForms[type];
+  // In a column without a dictionary the library encodes text byte by byte, which costs more than everything else there.
   if (type === 'text' && isScattered) return (cell) => (typeof cell === 'string' ? Buffer.from(cell) : cell);
-  return cellForms[type].physical?.() ?? ((cell) => cell);
+  return (cell) => (cell === null || physical === undefined ? cell : physical(cell as never));
 }
 
 /** Size of a cell that has no length. */
 const CELL_BYTES = 8;
 
 /** Roughly what a cell holds in memory. */
-function sizeOf(cell: Cell): number {
+function sizeOf(cell: unknown): number {
   if (typeof cell === 'string' || Buffer.isBuffer(cell)) return cell.length;
-  if (!Array.isArray(cell)) return CELL_BYTES;
-  let size = CELL_BYTES;
-  for (const item of cell as readonly (string | Buffer | SignatureCell)[]) {
-    if (typeof item === 'string' || Buffer.isBuffer(item)) size += item.length;
-    else
-      size += CELL_BYTES + item.address.length + item.signature.length + (item.extension_data?.length ?? 0);
-  }
-  return size;
+  if (typeof cell !== 'object' || cell === null) return CELL_BYTES;
+  return Object.values(cell).reduce((sum: number, each) => sum + sizeOf(each), CELL_BYTES);
 }

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import { open, rename, rm } from 'node:fs/promises';
-import type { FileHandle } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { basename, dirname, join } from 'node:path';
 import { PassThrough } from 'node:stream';
@@ -10,13 +9,34 @@ import { named, OperatorError, outputError } from '../../runtime/index.js';
 import { syncDirectory } from '../../storage/index.js';
 
 /**
- * Locks an open file or directory, and returns what unlocks it. The lock is a system address named after the file's identity,
- * which this process listens on: it leaves nothing in any directory, and is free the moment the process ends. Systems without
- * such addresses have no lock. Expected errors: OperatorError `storage` with this message, when another process has the lock.
+ * Opens and locks a file or directory. Expected errors: OperatorError `storage`, also when another process has the lock.
  */
-export async function lockFile(handle: FileHandle, takenMessage: string): Promise<() => void> {
-  const { dev, ino } = await handle.stat({ bigint: true });
-  const name = `flow-collection-indexer-export-${dev}-${ino}`;
+export async function openLocked(path: string, flags: string, kind: 'file' | 'directory') {
+  const handle = await explained(path, () => open(path, flags));
+  try {
+    const about = await handle.stat({ bigint: true });
+    const isLocked = about.isFile() || about.isDirectory();
+    const unlock = isLocked ? await lock(`${about.dev}-${about.ino}`) : () => undefined;
+    const close = async (): Promise<void> => {
+      await handle.close();
+      unlock?.();
+    };
+    if (unlock !== undefined) return { about, close, handle };
+    const message = `Another export writes to ${named(path)}. Wait until it ends, or choose another ${kind}.`;
+    throw new OperatorError('storage', message);
+  } catch (error) {
+    await handle.close();
+    throw error;
+  }
+}
+
+/**
+ * Locks a file by its identity; what unlocks it, or `undefined` when another process has the lock. The lock is a system address
+ * on which this process listens: it leaves nothing in any directory, and is free the moment the process ends. Systems without
+ * such addresses have no lock.
+ */
+async function lock(identity: string): Promise<(() => void) | undefined> {
+  const name = `flow-collection-indexer-export-${identity}`;
   const addresses: Partial<Record<NodeJS.Platform, string>> = {
     linux: `\0${name}`,
     win32: `\\\\.\\pipe\\${name}`,
@@ -24,12 +44,11 @@ export async function lockFile(handle: FileHandle, takenMessage: string): Promis
   const path = addresses[process.platform];
   if (path === undefined) return () => undefined;
   const server = createServer((socket) => socket.destroy()).unref();
-  return new Promise((resolve, reject) => {
-    server.once('error', (error: NodeJS.ErrnoException) => {
-      if (error.code === 'EADDRINUSE') reject(new OperatorError('storage', takenMessage));
-      // Any other error says nothing about other exports.
-      else resolve(() => undefined);
-    });
+  return new Promise((resolve) => {
+    // Any other error says nothing about other exports.
+    server.once('error', ({ code }: NodeJS.ErrnoException) =>
+      resolve(code === 'EADDRINUSE' ? undefined : () => undefined),
+    );
     server.listen(path, () => resolve(() => server.close()));
   });
 }
@@ -52,12 +71,41 @@ export async function replaceFile(path: string, text: string): Promise<void> {
   await syncDirectory(dirname(path));
 }
 
+/** What a file holds, as it grows. */
+export interface GrowingFile {
+  readonly table: string;
+  /** Rows so far. */
+  rows(): number;
+  /**
+   * The bytes that are ready, once there are enough to be written; call it after every block. Nothing changes them
+   * afterwards.
+   */
+  take(): Uint8Array | undefined;
+  /** The rest of the file. */
+  finish(): Uint8Array;
+}
+
+/** A finished file, as the manifest names it. */
+export interface PartFile {
+  readonly table: string;
+  /** From the directory. */
+  readonly path: string;
+  readonly rows: number;
+  readonly bytes: number;
+  readonly sha256: string;
+}
+
 /**
- * Begins a file, replacing an unfinished one of the same name; it gets its name once it is complete and on disk. Everything written
- * goes through `stream`. Expected errors, also of what it returns: OperatorError `storage`.
+ * Begins a file in a directory, replacing an unfinished one of the same name; it gets its name once it is complete and on disk.
+ * Everything goes through `stream`. Expected errors, also of what it returns: OperatorError `storage`.
  */
-export async function beginPart(path: string, stream: Transform = new PassThrough()) {
-  const handle = await explained(path, () => open(unfinishedName(path), 'w'));
+export async function beginPart(
+  file: GrowingFile,
+  { directory, path }: { readonly directory: string; readonly path: string },
+  stream: Transform = new PassThrough(),
+) {
+  const place = join(directory, path);
+  const handle = await explained(place, () => open(unfinishedName(place), 'w'));
   const sha256 = createHash('sha256');
   let bytes = 0;
   const counted = async function* (pieces: AsyncIterable<Buffer>) {
@@ -67,34 +115,41 @@ export async function beginPart(path: string, stream: Transform = new PassThroug
       yield piece;
     }
   };
-  const written = explained(path, () => pipeline(stream, counted, handle.createWriteStream({ flush: true })));
+  const written = explained(place, () =>
+    pipeline(stream, counted, handle.createWriteStream({ flush: true })),
+  );
   // The next call reports a failure.
   written.catch(() => undefined);
   /** The last piece is compressed and written while the caller makes the next one. */
   let writing: Promise<void> = Promise.resolve();
+  const write = async (piece: Uint8Array): Promise<void> => {
+    await writing;
+    const taken = new Promise<void>((resolve) => stream.write(piece, () => resolve()));
+    // A stream that is cut off calls back with another error, or not at all.
+    writing = Promise.race([written, taken]);
+    writing.catch(() => undefined);
+  };
   return {
-    /** Takes bytes, which must not change any more. Resolves or rejects with the outcome of the previous write. */
-    write: async (piece: Uint8Array): Promise<void> => {
-      await writing;
-      const taken = new Promise<void>((resolve) => stream.write(piece, () => resolve()));
-      // A stream that is cut off calls back with another error, or not at all.
-      writing = Promise.race([written, taken]);
-      writing.catch(() => undefined);
+    /** Writes what is ready. Resolves or rejects with the outcome of the previous write. */
+    grow: async (): Promise<void> => {
+      const ready = file.take();
+      if (ready !== undefined) await write(ready);
     },
     /** Resolves when everything is on disk, under the unfinished name. */
-    finish: async (): Promise<{ readonly bytes: number; readonly sha256: string }> => {
+    finish: async (): Promise<PartFile> => {
+      await write(file.finish());
       await writing;
       stream.end();
       await written;
-      return { bytes, sha256: sha256.digest('hex') };
+      return { table: file.table, path, rows: file.rows(), bytes, sha256: sha256.digest('hex') };
     },
     /** Gives a finished file its name. */
-    publish: (): Promise<void> => explained(path, () => rename(unfinishedName(path), path)),
+    publish: (): Promise<void> => explained(place, () => rename(unfinishedName(place), place)),
     /** Removes the unfinished file, which may be finished already. */
     discard: async (): Promise<void> => {
       stream.destroy();
       await written.catch(() => undefined);
-      await rm(unfinishedName(path), { force: true });
+      await rm(unfinishedName(place), { force: true });
     },
   };
 }

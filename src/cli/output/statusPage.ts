@@ -1,7 +1,8 @@
 import type { EndpointStatus, StatusDocument } from '../../api/index.js';
 import { formatCount, formatDuration, formatRate, renderProgressLine } from '../../observability/index.js';
 import type { ProgressState } from '../../observability/index.js';
-import { counted, LABEL_WIDTH, labelled, wrapped } from './words.js';
+import { counted, LABEL_WIDTH, labelled, reasonWords, wrapped } from './words.js';
+import type { Row } from './words.js';
 import { backfillLine, rangeLine, rangesLine } from './backfillPage.js';
 
 /** Formats the daemon's status for people: what, how far, from where, and why it is not ready. */
@@ -61,43 +62,36 @@ function progressOf(status: StatusDocument): ProgressState {
   };
 }
 
-type Row = readonly [label: string, text: string];
+/** The rows of one label, which stands before the first text; none without texts. */
+function row(label: string, ...texts: readonly string[]): Row[] {
+  return texts.map((text, at) => [at === 0 ? label : '', text]);
+}
 
 function rowsOf(status: StatusDocument): Row[] {
-  const under = (label: string, texts: readonly string[]): Row[] => texts.map((text) => [label, text]);
-  const { peer } = status.sources;
+  const { chainId, endpoints, eta, log, network, ready, reasons, sources, uptimeSeconds, version } = status;
+  const atHead = eta === null ? '' : `, at the head in ${formatDuration(eta)}`;
   return [
-    [
-      'network',
-      `${status.network} (${status.chainId}), version ${status.version}, up ${formatDuration(status.uptimeSeconds)}`,
-    ],
-    ['indexed', indexed(status)],
-    ...under('proven', proven(status)),
-    ['head', `${height(status.head)} finalized, ${height(status.sealed)} sealed${lag(status)}`],
-    [
-      'rate',
-      `${formatRate(status.rate)}${status.eta === null ? '' : `, at the head in ${formatDuration(status.eta)}`}`,
-    ],
-    ['window', window(status)],
-    ['requester', requester(status)],
-    ['edi', stream(status.sources.edi)],
+    row('network', `${network} (${chainId}), version ${version}, up ${formatDuration(uptimeSeconds)}`),
+    row('indexed', indexed(status)),
+    row('proven', ...proven(status)),
+    row('head', `${height(status.head)} finalized, ${height(status.sealed)} sealed${lag(status)}`),
+    row('rate', `${formatRate(status.rate)}${atHead}`),
+    row('window', window(status)),
+    row('requester', requester(status)),
+    row('edi', stream(sources.edi)),
     // Only if there are any.
-    ...under('peer', peer.state === 'off' ? [] : [stream(peer)]),
-    ...under('process', cluster(status)),
-    ...status.endpoints.flatMap(nodeRows),
-    ['waiting', waiting(status)],
-    ...history(status).map((text, at): Row => [at === 0 ? 'history' : '', text]),
-    ...under('accounts', accounts(status)),
-    ...status.log.map(({ output, reason, lostLines, ageSeconds }): Row => [
-      'log',
-      `${output} takes nothing: ${reason} (for ${formatDuration(ageSeconds)}; ${counted(lostLines, 'line')} lost)`,
-    ]),
-    ['ready', status.ready ? 'yes' : 'no'],
-    ...status.reasons.map(({ code, message, sinceSeconds }): Row => [
-      '',
-      `${code}: ${message} (for ${formatDuration(sinceSeconds)})`,
-    ]),
-  ];
+    row('peer', ...(sources.peer.state === 'off' ? [] : [stream(sources.peer)])),
+    row('process', ...cluster(status)),
+    ...endpoints.map(nodeRows),
+    row('waiting', waiting(status)),
+    row('history', ...history(status)),
+    row('accounts', ...accounts(status)),
+    ...log.map(({ output, reason, lostLines, ageSeconds }) => {
+      const lost = `${counted(lostLines, 'line')} lost`;
+      return row('log', `${output} takes nothing: ${reason} (for ${formatDuration(ageSeconds)}; ${lost})`);
+    }),
+    row('ready', ready ? 'yes' : 'no', ...reasons.map(reasonWords)),
+  ].flat();
 }
 
 function height(value: number | null): string {
@@ -196,12 +190,12 @@ function waiting({ waitingFor }: StatusDocument): string {
 }
 
 function nodeRows({ name, origin, state, reason, calls }: EndpointStatus): Row[] {
-  const node = `${name}: ${state.replace('_', ' ')}${reason === null ? '' : `: ${reason}`}`;
-  return [
-    [origin === 'peer' ? 'peer' : 'node', node],
-    ...calls.map((call): Row => [
-      '',
-      `${call.method} ${call.state.replace('_', ' ')}: ${call.reason} (${call.count} times in ${formatDuration(call.sinceSeconds)})`,
-    ]),
-  ];
+  return row(
+    origin === 'peer' ? 'peer' : 'node',
+    `${name}: ${state.replace('_', ' ')}${reason === null ? '' : `: ${reason}`}`,
+    ...calls.map(
+      (call) =>
+        `${call.method} ${call.state.replace('_', ' ')}: ${call.reason} (${call.count} times in ${formatDuration(call.sinceSeconds)})`,
+    ),
+  );
 }

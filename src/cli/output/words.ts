@@ -1,4 +1,5 @@
-import { formatCount } from '../../observability/index.js';
+import type { StatusDocument } from '../../api/index.js';
+import { formatCount, formatDuration } from '../../observability/index.js';
 import { systemClock } from '../../runtime/index.js';
 
 /** A count with its noun: "1 height", "1,234 heights". */
@@ -34,8 +35,15 @@ export function wrapped(text: string, columns: number, longWords: 'cut' | 'whole
   return [...lines, line];
 }
 
+/** Why the daemon is not ready, as the pages show it. */
+export function reasonWords({ code, message, sinceSeconds }: StatusDocument['reasons'][number]): string {
+  return `${code}: ${message} (for ${formatDuration(sinceSeconds)})`;
+}
+
+export type Row = readonly [label: string, text: string];
+
 /** Labels left, texts right. */
-export function labelled(rows: readonly (readonly [label: string, text: string])[]): string {
+export function labelled(rows: readonly Row[]): string {
   return rows.map(([label, text]) => `${label.padEnd(LABEL_WIDTH)} ${text}\n`).join('');
 }
 

@@ -15,64 +15,47 @@ const ANSWER_TIMEOUT_MS = 5_000;
 /** How long it may take to send a large answer. */
 const LARGE_ANSWER_TIMEOUT_MS = 60_000;
 
-export interface Answer {
-  readonly status: number;
-  readonly body: unknown;
-}
-
-/** A daemon that answers. */
-export interface FoundDaemon {
-  readonly status: StatusDocument;
-  /** One GET of a large answer; `undefined` when nothing answers, or the signal aborts. */
-  read(path: string, signal: AbortSignal): Promise<PlainResponse | undefined>;
-}
-
-/**
- * The running daemon of this configuration; `undefined` when none answers. After a crash, another daemon may
- * listen at the recorded address: the one that answers must be the recorded process.
- */
-export async function findDaemon(
+/** The status of the running daemon of this configuration; `undefined` when none answers, or the signal aborts. */
+export async function daemonStatus(
   loaded: LoadedConfig,
   signal?: AbortSignal,
-): Promise<FoundDaemon | undefined> {
-  const address = daemonAddress(loaded);
-  if (address === undefined) return undefined;
-  const { instance } = address;
-  const answer = await get(address, '/status', signal);
-  if (answer?.status !== 200) return undefined;
-  const status = Object(answer.body) as StatusDocument;
-  if (instance !== undefined && status.instance !== instance) return undefined;
-  return {
-    status,
-    read: (path, until) => fetched(address, path, LARGE_ANSWER_TIMEOUT_MS, until),
-  };
+): Promise<StatusDocument | undefined> {
+  const answer = await askDaemon(loaded, '/status', { signal });
+  return answer?.status === 200 ? (jsonIn(answer) as StatusDocument | undefined) : undefined;
 }
 
 /**
- * One GET for JSON from the daemon of this configuration; `undefined` when it does not answer, or the signal aborts.
+ * One GET, uncompressed, from the running daemon of this configuration; `undefined` when none answers in time, or the signal aborts.
+ * After a crash, another daemon may listen at the recorded address: the one that answers must be the recorded process. Expected
+ * errors: OperatorError (it wants a token that we do not have; errors of reading ours).
  */
 export async function askDaemon(
   loaded: LoadedConfig,
   path: string,
-  signal?: AbortSignal,
-): Promise<Answer | undefined> {
+  { isLarge = false, signal }: { readonly isLarge?: boolean; readonly signal?: AbortSignal | undefined } = {},
+): Promise<PlainResponse | undefined> {
   const address = daemonAddress(loaded);
   if (address === undefined) return undefined;
-  if (address.instance === undefined) return get(address, path, signal);
-  const found = await findDaemon(loaded, signal);
-  if (found === undefined || path === '/status') return found && { status: 200, body: found.status };
-  return get(address, path, signal);
+  const { instance } = address;
+  if (instance !== undefined) {
+    const status = await get(address, '/status', ANSWER_TIMEOUT_MS, signal);
+    const found = Object(status?.status === 200 ? jsonIn(status) : undefined) as Partial<StatusDocument>;
+    if (found.instance !== instance) return undefined;
+    if (path === '/status') return status;
+  }
+  return get(address, path, isLarge ? LARGE_ANSWER_TIMEOUT_MS : ANSWER_TIMEOUT_MS, signal);
 }
 
-/** The error for when `askDaemon` gets no answer. */
+/** The error for when none answers. */
 export function noDaemon(loaded: LoadedConfig): OperatorError {
   const address = daemonAddress(loaded);
+  const { dataDir } = loaded.config;
   const looked =
     address === undefined
       ? nothingRecorded(loaded.config)
       : address.instance === undefined
         ? `nothing answers at ${address.url}`
-        : `the one recorded in ${loaded.config.dataDir} is gone, or does not answer at ${address.url}`;
+        : `the one recorded in ${dataDir} is gone, or does not answer at ${address.url}`;
   return new OperatorError(
     'no_daemon',
     `No daemon answers: ${looked}. Start one, or say where it is with --data-dir, or with --api-host and --api-port.`,
@@ -81,19 +64,12 @@ export function noDaemon(loaded: LoadedConfig): OperatorError {
 
 function nothingRecorded(config: LoadedConfig['config']): string {
   const { dataDir } = config;
-  const { metrics } = recordOf(config) ?? {};
   if (!mayReadRecord(dataDir))
     return `this user may not read in ${dataDir} where one listens (run this as the user of the daemon)`;
-  return metrics === undefined
+  const record = recordOf(config);
+  return record === undefined
     ? `no daemon is recorded in ${dataDir}`
-    : `the one recorded in ${dataDir} serves no API (not one of its roles; ${urlOf(metrics.host, metrics.port)}/readyz shows its state)`;
-}
-
-async function get(address: DaemonAddress, path: string, signal?: AbortSignal): Promise<Answer | undefined> {
-  const response = await fetched(address, path, ANSWER_TIMEOUT_MS, signal);
-  const body = response && jsonIn(response);
-  // Not JSON: not our daemon.
-  return response === undefined || body === undefined ? undefined : { status: response.status, body };
+    : `the one recorded in ${dataDir} serves no API (not one of its roles; ${urlOf(record.metrics)}/readyz shows its state)`;
 }
 
 /** `undefined` for anything else. */
@@ -105,11 +81,7 @@ export function jsonIn({ bytes }: PlainResponse): unknown {
   }
 }
 
-/**
- * One GET, uncompressed; `undefined` when nothing answers in time, or the signal aborts. Expected errors: OperatorError
- * (it wants a token that we do not have; errors of reading ours).
- */
-async function fetched(
+async function get(
   { access, url }: DaemonAddress,
   path: string,
   timeoutMs: number,
@@ -154,17 +126,15 @@ function daemonAddress(loaded: LoadedConfig): DaemonAddress | undefined {
   const record = namesDaemonAddress(loaded) ? undefined : recordOf(config);
   if (record !== undefined) {
     const { api, instance } = record;
-    const isSecure = api?.certificate !== undefined;
-    return api && { url: urlOf(api.host, api.port, isSecure), instance, access: () => api };
+    return api && { url: urlOf(api, api.certificate), instance, access: () => api };
   }
   if (origins['api.host'] === 'default' && origins['api.port'] === 'default') return undefined;
-  const { host, port, tls, tokensFile } = config.api;
-  const { certificateFile } = tls;
+  const { tls, tokensFile } = config.api;
   const access = (): OwnAccess => ({
-    ...(certificateFile === undefined ? {} : { certificate: readFingerprint(certificateFile) }),
+    ...(tls.certificateFile === undefined ? {} : { certificate: readFingerprint(tls.certificateFile) }),
     ...(tokensFile === undefined ? {} : { token: readFirstToken(tokensFile) }),
   });
-  return { url: urlOf(host, port, certificateFile !== undefined), instance: undefined, access };
+  return { url: urlOf(config.api, tls.certificateFile), instance: undefined, access };
 }
 
 /** The record in the data directory; `undefined` if that daemon uses another store than the one asked for. */
@@ -173,15 +143,11 @@ export function recordOf({ dataDir, store }: LoadedConfig['config']): DaemonReco
   return store === undefined || record?.store === maskedEndpoint(store) ? record : undefined;
 }
 
-function urlOf(host: string, port: number, isSecure = false): string {
-  return `http${isSecure ? 's' : ''}://${bracketed(host)}:${port}`;
-}
-
-/** A URL needs brackets around an IPv6 address, and a wildcard address is reached through loopback. */
-function bracketed(host: string): string {
-  if (host === '0.0.0.0') return '127.0.0.1';
-  if (host === '::') return '[::1]';
-  return host.includes(':') ? `[${host}]` : host;
+/** A wildcard address is reached through loopback; a URL needs brackets around an IPv6 address. */
+function urlOf({ host, port }: DaemonRecord['metrics'], certificate?: string): string {
+  const reached = { '0.0.0.0': '127.0.0.1', '::': '::1' }[host] ?? host;
+  const shown = reached.includes(':') ? `[${reached}]` : reached;
+  return `http${certificate === undefined ? '' : 's'}://${shown}:${port}`;
 }
 
 /** True when a flag says where the daemon listens: then the record in the data directory is ignored. */
