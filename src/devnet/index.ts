@@ -13,6 +13,7 @@ export { oddKinds, profiles } from './chain/chainProfile.js';
 export type { ChainProfile, OddKind, ProfileName } from './chain/chainProfile.js';
 export { consecutiveSporks } from './node/consecutiveSporks.js';
 export { StatusError } from './faults/StatusError.js';
+export { loadProtocol } from './server/loadProtocol.js';
 export { startDevnet } from './server/startDevnet.js';
 export type { DevnetHandle } from './server/startDevnet.js';
 export { Subscriptions } from './server/Subscriptions.js';

@@ -57,7 +57,7 @@ export { loadDescriptors } from './wire/descriptors.js';
 export type { DescriptorFile } from './wire/descriptors.js';
 export { FieldScan } from './wire/FieldScan.js';
 export type { Span } from './wire/FieldScan.js';
-export { loadProtocol, serviceMethods } from './wire/protocol.js';
+export { serviceMethods } from './wire/protocol.js';
 export type { FlowService } from './wire/protocol.js';
 export { RequestFields } from './wire/RequestFields.js';
 export { varintLength, WireWriter, writeVarint } from './wire/WireWriter.js';

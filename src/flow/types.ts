@@ -90,9 +90,7 @@ export interface VerifiedCollection {
   readonly ranges: Uint32Array;
 }
 
-/**
- * One block of the execution-data stream, or of a peer. The chunks' transactions are located, not decoded.
- */
+/** One block of the execution-data stream, or of a peer. The chunks' transactions are located, not decoded. */
 export interface BlockExecutionData {
   readonly height: number;
   readonly blockId: Identifier;

@@ -1,5 +1,5 @@
 import * as grpc from '@grpc/grpc-js';
-import { loadProtocol } from '../../src/flow/index.js';
+import { loadProtocol } from '../../src/devnet/index.js';
 
 /** A message in the protobuf library's plain form, or the very bytes that go out. */
 export type Answer = object;

@@ -1,5 +1,5 @@
 import * as grpc from '@grpc/grpc-js';
-import { loadProtocol } from '../../src/flow/index.js';
+import { loadProtocol } from '../../src/devnet/index.js';
 import { AccessServer } from './accessServer.js';
 import type { StreamHandler, UnaryHandler } from './accessServer.js';
 import { atEnd } from './cleanup.js';

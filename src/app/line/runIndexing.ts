@@ -138,7 +138,7 @@ export function openUpstream(
     { config, maxRangeHeights },
     { ...common, queue, onPublished, onDamage: (damage) => healing.found(damage) },
   );
-  const leadership = queue?.leadership() ?? soleLeadership;
+  const leadership = queue ?? soleLeadership;
   const prover = certificates && openProver(config, { ...common, certificates, window });
   const proofBackfill =
     config.proof.mode === 'off' || store.addProofs === undefined

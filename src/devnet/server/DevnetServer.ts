@@ -9,12 +9,12 @@ import {
   type UntypedServiceImplementation,
 } from '@grpc/grpc-js';
 import type { ServiceDefinition } from '@grpc/proto-loader';
-import { loadProtocol } from '../../flow/index.js';
 import { abortReason, type Clock, OperatorError } from '../../runtime/index.js';
 import type { Connection, DevnetNode } from '../node/DevnetNode.js';
 import type { StatusName } from '../faults/faultRules.js';
 import { type DevnetMethod, type DevnetRequest, methodNames, methods } from '../faults/rpcMethods.js';
 import { StatusError } from '../faults/StatusError.js';
+import { loadProtocol } from './loadProtocol.js';
 import type { MessageSink, Subscriptions } from './Subscriptions.js';
 import type { UnaryCalls } from './UnaryCalls.js';
 

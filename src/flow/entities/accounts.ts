@@ -10,18 +10,12 @@ export const ADDRESS_BYTES = 8;
 export const accountRoles = { payer: 1, proposer: 2, authorizer: 4 } as const;
 export type AccountRole = keyof typeof accountRoles;
 
-/** One account of a transaction. */
-export interface TransactionAccount {
-  readonly address: Address;
-  /** The sum of its `accountRoles`; never 0. */
-  readonly roles: number;
-}
-
 /** Fields of `flow.entities.Transaction`, and of its `ProposalKey`. */
 const PROPOSAL_KEY = 5;
 const PAYER = 6;
 const AUTHORIZER = 7;
 const KEY_ADDRESS = 1;
+const NO_BYTES = new Uint8Array();
 
 /** 16 hexadecimal digits, with or without 0x; `undefined` for anything else. */
 export function parseAddress(text: string): Address | undefined {
@@ -41,13 +35,14 @@ export function addressBytes(address: Address): Buffer {
 }
 
 /**
- * The accounts of a transaction (its wire bytes), each once with all its roles. A missing payer or proposer is the zero
+ * The accounts of a transaction (its wire bytes), each once with the sum of its `accountRoles`. A missing payer or proposer is the zero
  * address, as in the transaction's id and in Flow's REST. Expected errors: `WireError`.
  */
-export function accountsOf(transaction: Uint8Array): TransactionAccount[] {
-  const none = new Uint8Array();
-  let payer: Uint8Array = none;
-  let proposer: Uint8Array = none;
+export function accountsOf(
+  transaction: Uint8Array,
+): readonly { readonly address: Address; readonly roles: number }[] {
+  let payer: Uint8Array = NO_BYTES;
+  let proposer: Uint8Array = NO_BYTES;
   const authorizers: Uint8Array[] = [];
   const reader = new WireReader(transaction);
   while (reader.next()) {
@@ -69,7 +64,7 @@ export function accountsOf(transaction: Uint8Array): TransactionAccount[] {
 }
 
 function addressOfKey(key: Uint8Array): Uint8Array {
-  let address: Uint8Array = new Uint8Array();
+  let address: Uint8Array = NO_BYTES;
   const reader = new WireReader(key);
   while (reader.seek(KEY_ADDRESS)) address = reader.view();
   return address;

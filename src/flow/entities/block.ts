@@ -23,28 +23,32 @@ export const NO_TIME: Timestamp = { seconds: BigInt(TIMESTAMP_SECONDS_MIN), nano
 export function decodeBlock(encoded: Uint8Array): Block {
   const fields = new RequestFields(encoded);
   const time = fields.message(4);
-  const timestamp = time && { seconds: BigInt.asIntN(64, time.number(1)), nanos: time.uint32(2) | 0 };
-  if (timestamp !== undefined) checkTimestamp(Number(timestamp.seconds), timestamp.nanos);
   return {
     id: toIdentifier(fields.bytes(1)),
     parentId: toIdentifier(fields.bytes(2)),
     height: fields.safeInteger(3),
-    timestamp,
+    timestamp: time && timestampOf(time),
     guarantees: fields.all(5).map(decodeGuarantee),
     signatures: fields.all(7),
   };
 }
 
-/** Expected errors: `WireError`. */
-export function checkTimestamp(seconds: number, nanos: number): void {
-  if (
-    seconds < TIMESTAMP_SECONDS_MIN ||
-    seconds > TIMESTAMP_SECONDS_MAX ||
-    nanos < 0 ||
-    nanos >= NANOS_PER_SECOND
-  ) {
+function timestampOf(time: RequestFields): Timestamp {
+  const seconds = BigInt.asIntN(64, time.number(1));
+  const nanos = time.uint32(2) | 0;
+  const isValid = seconds >= TIMESTAMP_SECONDS_MIN && seconds <= TIMESTAMP_SECONDS_MAX;
+  if (!isValid || nanos < 0 || nanos >= NANOS_PER_SECOND)
     throw new WireError('a block timestamp is out of range');
-  }
+  return { seconds, nanos };
+}
+
+function encodeTimestamp({ seconds, nanos }: Timestamp): Buffer {
+  return new WireWriter().number(1, seconds).number(2, nanos).finish();
+}
+
+/** Expected errors: `WireError` (the time is out of range). */
+export function isCanonicalTimestamp(wire: Uint8Array): boolean {
+  return encodeTimestamp(timestampOf(new RequestFields(wire))).equals(wire);
 }
 
 function decodeGuarantee(wire: Uint8Array): CollectionGuarantee {
@@ -66,10 +70,7 @@ export function encodeBlock(block: Block): Uint8Array {
     .bytes(1, identifierBytes(block.id))
     .bytes(2, identifierBytes(block.parentId))
     .number(3, block.height);
-  if (block.timestamp !== undefined) {
-    const { seconds, nanos } = block.timestamp;
-    writer.element(4, new WireWriter().number(1, seconds).number(2, nanos).finish());
-  }
+  if (block.timestamp !== undefined) writer.element(4, encodeTimestamp(block.timestamp));
   return writer.elements(5, block.guarantees.map(encodeGuarantee)).elements(7, block.signatures).finish();
 }
 

@@ -1,4 +1,4 @@
-import { checkTimestamp, decodeBlock, encodeBlock } from './block.js';
+import { decodeBlock, encodeBlock, isCanonicalTimestamp } from './block.js';
 import { WireError } from '../WireError.js';
 import { IDENTIFIER_BYTES } from '../ids/identifiers.js';
 import type { FinalizedBlock, Identifier } from '../types.js';
@@ -6,7 +6,6 @@ import { LENGTH_DELIMITED, VARINT, WireReader } from '../wire/WireReader.js';
 
 /** The largest light form kept. A guarantee takes some 300 bytes, and a block has a few dozen at most. */
 const MAX_BLOCK_BYTES = 4 * 1024 * 1024;
-const TWO_POW_32 = 0x1_0000_0000;
 
 /** True when two blocks have the same id and the same guarantees, which is all the indexer uses. */
 export function isSameBlock(a: FinalizedBlock, b: FinalizedBlock): boolean {
@@ -29,70 +28,69 @@ export function isSameBlock(a: FinalizedBlock, b: FinalizedBlock): boolean {
  */
 export function finalizedBlock(wire: Uint8Array): FinalizedBlock {
   const scan = new LightFormScan(wire);
-  if (scan.run()) return scan.result();
+  const isCanonical = scan.run();
+  if ((isCanonical ? scan.keptBytes : wire.length) > MAX_BLOCK_BYTES)
+    throw new WireError(`a block has more than ${MAX_BLOCK_BYTES} bytes`);
+  if (isCanonical) return scan.result();
   const block = decodeBlock(wire);
+  const { height, id, parentId } = block;
   const collectionIds = block.guarantees.map((guarantee) => guarantee.collectionId);
-  return {
-    id: block.id,
-    parentId: block.parentId,
-    height: block.height,
-    collectionIds,
-    encoded: encodeBlock(block),
-  };
+  return { id, parentId, height, collectionIds, encoded: encodeBlock(block) };
 }
 
-/** One pass over a block: finds its parts, and whether they are canonical. */
+/**
+ * One pass over a block: finds its parts, and whether they are canonical. The canonical form is a grammar without choices, so
+ * it is simply followed; any other bytes are for the decoder to judge.
+ */
 class LightFormScan {
   readonly #reader: WireReader;
-  #canonical = true;
   #idStart = -1;
   #parentIdStart = -1;
   #height = 0;
   readonly #collectionIds: Identifier[] = [];
+  /** Where the last field begins. */
+  #tagStart = 0;
   /** Fields 1 to 5 stand at `0 … headEnd`, field 7 at `signaturesStart … signaturesEnd`. */
   #headEnd = 0;
   #signaturesStart = 0;
   #signaturesEnd = 0;
-  #keptBytes = 0;
 
   constructor(wire: Uint8Array) {
     this.#reader = new WireReader(wire);
   }
 
+  get keptBytes(): number {
+    return this.#headEnd + this.#signaturesEnd - this.#signaturesStart;
+  }
+
   /** True when the kept fields are canonical and contiguous in two pieces, so that `result` may copy them. */
   run(): boolean {
     const reader = this.#reader;
-    let previous = 0;
-    let start = 0;
-    while (reader.next()) {
-      const field = reader.field;
-      if (field === 6 || field > 7) {
-        reader.skip();
-        start = reader.position;
-        continue;
-      }
-      if (field < previous || (field === previous && field !== 5 && field !== 7)) this.#canonical = false;
-      previous = field;
-      this.#keep(field);
-      this.#keptBytes += reader.position - start;
-      if (this.#keptBytes > MAX_BLOCK_BYTES)
-        throw new WireError(`a block has more than ${MAX_BLOCK_BYTES} bytes`);
-      if (field === 7) {
-        if (this.#signaturesEnd === 0) this.#signaturesStart = start;
-        else if (this.#signaturesEnd !== start) this.#canonical = false;
-        this.#signaturesEnd = reader.position;
-      } else {
-        if (this.#headEnd !== start) this.#canonical = false;
-        this.#headEnd = reader.position;
-      }
-      start = reader.position;
+    if (this.#next() !== 1 || (this.#idStart = this.#identifier()) < 0) return false;
+    if (this.#next() !== 2 || (this.#parentIdStart = this.#identifier()) < 0) return false;
+    let field = this.#next();
+    if (field === 3) {
+      this.#height = reader.safeInteger();
+      if (this.#height === 0) return false;
+      field = this.#next();
     }
-    return this.#canonical && reader.canonical && this.#idStart >= 0 && this.#parentIdStart >= 0;
+    if (field === 4) {
+      if (!isCanonicalTimestamp(reader.view())) return false;
+      field = this.#next();
+    }
+    for (; field === 5; field = this.#next()) if (!this.#guarantee()) return false;
+    this.#headEnd = this.#tagStart;
+    for (; field === 6; field = this.#next()) reader.skip();
+    this.#signaturesStart = this.#tagStart;
+    for (; field === 7; field = this.#next()) reader.skip();
+    this.#signaturesEnd = this.#tagStart;
+    for (; field > 7; field = this.#next()) reader.skip();
+    return field === 0 && reader.canonical;
   }
 
   result(): FinalizedBlock {
     const { bytes } = this.#reader;
-    const encoded = Buffer.allocUnsafe(this.#keptBytes);
+    const encoded = Buffer.allocUnsafe(this.keptBytes);
     bytes.copy(encoded, 0, 0, this.#headEnd);
     bytes.copy(encoded, this.#headEnd, this.#signaturesStart, this.#signaturesEnd);
     return {
@@ -108,35 +106,13 @@ class LightFormScan {
     return this.#reader.bytes.toString('hex', start, start + IDENTIFIER_BYTES) as Identifier;
   }
 
-  /** Reads a field of the light form. */
-  #keep(field: number): void {
+  /** The number of the next field; 0 at the end, -1 for a field of the light form that has the wire type of another. */
+  #next(): number {
     const reader = this.#reader;
-    if (field === 3 && reader.wireType === VARINT) {
-      this.#height = reader.safeInteger();
-      if (this.#height === 0) this.#canonical = false;
-      return;
-    }
-    if (field === 3 || reader.wireType !== LENGTH_DELIMITED) {
-      this.#canonical = false;
-      reader.skip();
-      return;
-    }
-    switch (field) {
-      case 1:
-        this.#idStart = this.#identifier();
-        break;
-      case 2:
-        this.#parentIdStart = this.#identifier();
-        break;
-      case 4:
-        this.#timestamp();
-        break;
-      case 5:
-        this.#guarantee();
-        break;
-      default:
-        reader.skip();
-    }
+    this.#tagStart = reader.position;
+    if (!reader.next()) return 0;
+    const { field, wireType } = reader;
+    return field > 7 || wireType === (field === 3 ? VARINT : LENGTH_DELIMITED) ? field : -1;
   }
 
   /** Skips a 32-byte field and returns its start; -1 when it has another size. */
@@ -147,56 +123,22 @@ class LightFormScan {
     return length === IDENTIFIER_BYTES ? start : -1;
   }
 
-  #timestamp(): void {
+  #guarantee(): boolean {
     const reader = this.#reader;
     const outerEnd = reader.enter();
-    let previous = 0;
-    let seconds = 0;
-    let nanos = 0;
-    while (reader.next()) {
-      const field = reader.field;
-      if (field <= previous || field > 2 || reader.wireType !== VARINT) {
-        this.#canonical = false;
-        reader.skip();
-        continue;
-      }
-      previous = field;
-      reader.varint();
-      if ((reader.low | reader.high) === 0) this.#canonical = false;
-      if (field === 1) {
-        seconds = reader.high * TWO_POW_32 + (reader.low >>> 0);
-      } else {
-        nanos = reader.low;
-        if (reader.high !== 0) this.#canonical = false;
-      }
+    const collectionIdStart = this.#next() === 1 ? this.#identifier() : -1;
+    if (collectionIdStart < 0) return false;
+    for (let previous = 1; reader.next(); previous = reader.field) {
+      const { field, wireType } = reader;
+      const isRepeated = field === 2 || field === 5;
+      if (wireType !== LENGTH_DELIMITED || field > 7 || field < previous) return false;
+      if (field === previous && !isRepeated) return false;
+      const length = reader.length();
+      if (length === 0 && !isRepeated) return false;
+      reader.position += length;
     }
-    if (this.#canonical) checkTimestamp(seconds, nanos);
+    this.#collectionIds.push(this.#identifierAt(collectionIdStart));
     reader.end = outerEnd;
-  }
-
-  #guarantee(): void {
-    const reader = this.#reader;
-    const outerEnd = reader.enter();
-    let previous = 0;
-    let collectionIdStart = -1;
-    while (reader.next()) {
-      const field = reader.field;
-      const repeated = field === 2 || field === 5;
-      if (field < previous || (field === previous && !repeated) || field > 7) this.#canonical = false;
-      previous = field;
-      if (reader.wireType !== LENGTH_DELIMITED) {
-        this.#canonical = false;
-        reader.skip();
-      } else if (field === 1) {
-        collectionIdStart = this.#identifier();
-      } else {
-        const length = reader.length();
-        reader.position += length;
-        if (length === 0 && !repeated) this.#canonical = false;
-      }
-    }
-    if (collectionIdStart >= 0) this.#collectionIds.push(this.#identifierAt(collectionIdStart));
-    else this.#canonical = false;
-    reader.end = outerEnd;
+    return true;
   }
 }

@@ -14,13 +14,10 @@ const TRANSACTION_TAG = 0x0a;
  */
 const MAX_TRANSACTIONS = 100_000;
 
-/** Appends field 1 of the message that the reader stands in. Expected errors: `WireError`. */
-export type CollectTransactions = (reader: WireReader, into: Uint8Array[]) => void;
-
-/** For one message: counts the transactions that are taken from it. */
-export function transactionCollector(): CollectTransactions {
+/** For one message. Appends field 1 of what the reader stands in, and counts them all. Expected errors: `WireError`. */
+export function transactionCollector() {
   let room = MAX_TRANSACTIONS;
-  return (reader, into) => {
+  return (reader: WireReader, into: Uint8Array[]): void => {
     while (reader.seek(1)) {
       if (room-- <= 0) throw new WireError(`a message has more than ${MAX_TRANSACTIONS} transactions`);
       into.push(reader.view());

@@ -106,11 +106,9 @@ export class RlpWriter {
   rightAligned(start: number, length: number, size: number): void {
     const { buffer } = this;
     const counted = length > size ? size : length;
-    const end = this.position;
-    for (let at = end - size; at < end - counted; at++) buffer[at] = 0;
     this.#copy(start + length - counted, counted);
-    this.position = end - size - 1;
-    buffer[this.position] = 0x80 + size;
+    for (let pad = size - counted; pad > 0; pad--) buffer[--this.position] = 0;
+    buffer[--this.position] = 0x80 + size;
   }
 
   /** The first `size` bytes of a byte string in the source, padded with zeros on the right. */

@@ -113,7 +113,9 @@ export class TransactionHasher {
   #write(wireBytes: number): void {
     const { rlp } = this;
     const scan = this.#scan;
-    rlp.reserve(this.#bound(wireBytes));
+    // An upper bound of the RLP form, in which a byte string takes no more than on the wire.
+    const addedBytes = scan.authorizerNumbers * ADDRESS_BYTES + scan.signatureNumbers * SIGNATURE_BYTES_MAX;
+    rlp.reserve(wireBytes + FIXED_BYTES_MAX + addedBytes);
     if (scan.signatureNumbers > 0) this.#collectSigners();
     const end = rlp.position;
     this.#writeSignatures(scan.payloadSignatureNumbers, scan.signatureNumbers);
@@ -230,14 +232,6 @@ export class TransactionHasher {
     }
     this.#addressHigh = high;
     this.#addressLow = low;
-  }
-
-  /** An upper bound of the RLP form, in which a byte string takes no more than on the wire. */
-  #bound(wireBytes: number): number {
-    const { authorizerNumbers, signatureNumbers } = this.#scan;
-    return (
-      wireBytes + FIXED_BYTES_MAX + authorizerNumbers * ADDRESS_BYTES + signatureNumbers * SIGNATURE_BYTES_MAX
-    );
   }
 }
 

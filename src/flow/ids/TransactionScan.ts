@@ -1,4 +1,5 @@
 import { byteAt } from '../wire/bytes.js';
+import { WireReader } from '../wire/WireReader.js';
 
 /** Tags of `flow.entities.Transaction`; each fits in one byte. */
 const SCRIPT = 0x0a;
@@ -17,11 +18,8 @@ const SEQUENCE_NUMBER = 0x18;
 const SIGNATURE = 0x1a;
 const EXTENSION_DATA = 0x22;
 
-/** No byte of a message: the tag read at its end. */
+/** No tag of a message: what is read at its end. */
 const NO_TAG = -1;
-/** Lengths stay below 2^28, far above the size of any transaction. */
-const LENGTH_BYTES_MAX = 4;
-const VARINT_BYTES_MAX = 10;
 
 /** Numbers noted per signature, in this order. */
 export const SIGNATURE_STRIDE = 7;
@@ -29,8 +27,8 @@ export const SIGNATURE_STRIDE = 7;
 /**
  * Finds the fields of a canonically encoded transaction, and decides whether it is one: only known fields with their
  * own wire type, in ascending order, singular ones once and without their default value, every number in the fewest
- * bytes, nested messages included. That is a grammar without choices, so it is simply followed; any other bytes,
- * truncated ones included, are for the decoder to judge.
+ * bytes, nested messages included. That is a grammar without choices, so it is simply followed; any other bytes are for
+ * the decoder to judge. Expected errors: `WireError`, where the decoder would find the same.
  */
 export class TransactionScan {
   scriptStart = 0;
@@ -59,191 +57,148 @@ export class TransactionScan {
   payloadSignatureNumbers = 0;
   signatureNumbers = 0;
 
-  #bytes: Buffer = Buffer.alloc(0);
-  #position = 0;
-  /** The last varint read. */
-  #low = 0;
-  #high = 0;
+  readonly #reader = new WireReader(Buffer.alloc(0));
 
   /** False when the bytes at `start … end` are not canonical; the noted positions are then meaningless. */
   run(bytes: Buffer, start: number, end: number): boolean {
-    this.#bytes = bytes;
-    this.#position = start;
-    this.argumentNumbers = 0;
-    this.authorizerNumbers = 0;
-    this.signatureNumbers = 0;
-    let tag = this.#tag(end);
-
+    const reader = this.#reader;
+    reader.load(bytes, start, end);
     this.scriptLength = 0;
-    if (tag === SCRIPT) {
-      this.scriptLength = this.#length(end);
-      if (this.scriptLength <= 0) return false;
-      this.scriptStart = this.#skip(this.scriptLength);
-      tag = this.#tag(end);
-    }
-    while (tag === ARGUMENT) {
-      const length = this.#length(end);
-      if (length < 0) return false;
-      this.arguments[this.argumentNumbers++] = this.#skip(length);
-      this.arguments[this.argumentNumbers++] = length;
-      tag = this.#tag(end);
-    }
     this.referenceLength = 0;
-    if (tag === REFERENCE_BLOCK) {
-      this.referenceLength = this.#length(end);
-      if (this.referenceLength <= 0) return false;
-      this.referenceStart = this.#skip(this.referenceLength);
-      tag = this.#tag(end);
-    }
     this.gasLow = 0;
     this.gasHigh = 0;
-    if (tag === GAS_LIMIT) {
-      if (!this.#number(end)) return false;
-      this.gasLow = this.#low;
-      this.gasHigh = this.#high;
-      tag = this.#tag(end);
-    }
     this.proposerLength = 0;
     this.proposalKeyId = 0;
     this.sequenceLow = 0;
     this.sequenceHigh = 0;
-    if (tag === PROPOSAL_KEY) {
-      const length = this.#length(end);
-      if (length < 0 || !this.#proposalKey(this.#position + length)) return false;
-      tag = this.#tag(end);
-    }
     this.payerLength = 0;
+    this.argumentNumbers = 0;
+    this.authorizerNumbers = 0;
+    this.signatureNumbers = 0;
+
+    let tag = this.#tag();
+    if (tag === SCRIPT) {
+      this.scriptStart = this.#presentBytes();
+      this.scriptLength = reader.low;
+      tag = this.#tag();
+    }
+    for (; tag === ARGUMENT; tag = this.#tag()) {
+      this.arguments[this.argumentNumbers++] = this.#bytes();
+      this.arguments[this.argumentNumbers++] = reader.low;
+    }
+    if (tag === REFERENCE_BLOCK) {
+      this.referenceStart = this.#presentBytes();
+      this.referenceLength = reader.low;
+      tag = this.#tag();
+    }
+    if (tag === GAS_LIMIT) {
+      this.#presentNumber();
+      this.gasLow = reader.low;
+      this.gasHigh = reader.high;
+      tag = this.#tag();
+    }
+    if (tag === PROPOSAL_KEY) {
+      if (!this.#proposalKey()) return false;
+      tag = this.#tag();
+    }
     if (tag === PAYER) {
-      this.payerLength = this.#length(end);
-      if (this.payerLength <= 0) return false;
-      this.payerStart = this.#skip(this.payerLength);
-      tag = this.#tag(end);
+      this.payerStart = this.#presentBytes();
+      this.payerLength = reader.low;
+      tag = this.#tag();
     }
-    while (tag === AUTHORIZER) {
-      const length = this.#length(end);
-      if (length < 0) return false;
-      this.authorizers[this.authorizerNumbers++] = this.#skip(length);
-      this.authorizers[this.authorizerNumbers++] = length;
-      tag = this.#tag(end);
+    for (; tag === AUTHORIZER; tag = this.#tag()) {
+      this.authorizers[this.authorizerNumbers++] = this.#bytes();
+      this.authorizers[this.authorizerNumbers++] = reader.low;
     }
-    while (tag === PAYLOAD_SIGNATURE) {
-      const length = this.#length(end);
-      if (length < 0 || !this.#signature(this.#position + length)) return false;
-      tag = this.#tag(end);
-    }
+    for (; tag === PAYLOAD_SIGNATURE; tag = this.#tag()) if (!this.#signature()) return false;
     this.payloadSignatureNumbers = this.signatureNumbers;
-    while (tag === ENVELOPE_SIGNATURE) {
-      const length = this.#length(end);
-      if (length < 0 || !this.#signature(this.#position + length)) return false;
-      tag = this.#tag(end);
-    }
-    return tag === NO_TAG;
+    for (; tag === ENVELOPE_SIGNATURE; tag = this.#tag()) if (!this.#signature()) return false;
+    return tag === NO_TAG && reader.canonical;
   }
 
-  #proposalKey(end: number): boolean {
-    let tag = this.#tag(end);
+  #proposalKey(): boolean {
+    const reader = this.#reader;
+    const outerEnd = reader.enter();
+    let tag = this.#tag();
     if (tag === ADDRESS) {
-      this.proposerLength = this.#length(end);
-      if (this.proposerLength <= 0) return false;
-      this.proposerStart = this.#skip(this.proposerLength);
-      tag = this.#tag(end);
+      this.proposerStart = this.#presentBytes();
+      this.proposerLength = reader.low;
+      tag = this.#tag();
     }
     if (tag === KEY_ID) {
-      if (!this.#number(end) || this.#high !== 0) return false;
-      this.proposalKeyId = this.#low;
-      tag = this.#tag(end);
+      this.#presentNumber();
+      this.proposalKeyId = reader.low;
+      if (reader.high !== 0) return false;
+      tag = this.#tag();
     }
     if (tag === SEQUENCE_NUMBER) {
-      if (!this.#number(end)) return false;
-      this.sequenceLow = this.#low;
-      this.sequenceHigh = this.#high;
-      tag = this.#tag(end);
+      this.#presentNumber();
+      this.sequenceLow = reader.low;
+      this.sequenceHigh = reader.high;
+      tag = this.#tag();
     }
+    reader.end = outerEnd;
     return tag === NO_TAG;
   }
 
-  #signature(end: number): boolean {
+  #signature(): boolean {
     const { signatures } = this;
+    const reader = this.#reader;
+    const outerEnd = reader.enter();
     const at = this.signatureNumbers;
     for (let index = at; index < at + SIGNATURE_STRIDE; index++) signatures[index] = 0;
     this.signatureNumbers = at + SIGNATURE_STRIDE;
-    let tag = this.#tag(end);
+    let tag = this.#tag();
     if (tag === ADDRESS) {
-      const length = this.#length(end);
-      if (length <= 0) return false;
-      signatures[at] = this.#skip(length);
-      signatures[at + 1] = length;
-      tag = this.#tag(end);
+      signatures[at] = this.#presentBytes();
+      signatures[at + 1] = reader.low;
+      tag = this.#tag();
     }
     if (tag === KEY_ID) {
-      if (!this.#number(end) || this.#high !== 0) return false;
-      signatures[at + 2] = this.#low;
-      tag = this.#tag(end);
+      this.#presentNumber();
+      signatures[at + 2] = reader.low;
+      if (reader.high !== 0) return false;
+      tag = this.#tag();
     }
     if (tag === SIGNATURE) {
-      const length = this.#length(end);
-      if (length <= 0) return false;
-      signatures[at + 3] = this.#skip(length);
-      signatures[at + 4] = length;
-      tag = this.#tag(end);
+      signatures[at + 3] = this.#presentBytes();
+      signatures[at + 4] = reader.low;
+      tag = this.#tag();
     }
     if (tag === EXTENSION_DATA) {
-      const length = this.#length(end);
-      if (length <= 0) return false;
-      signatures[at + 5] = this.#skip(length);
-      signatures[at + 6] = length;
-      tag = this.#tag(end);
+      signatures[at + 5] = this.#presentBytes();
+      signatures[at + 6] = reader.low;
+      tag = this.#tag();
     }
+    reader.end = outerEnd;
     return tag === NO_TAG;
   }
 
-  #tag(end: number): number {
-    return this.#position < end ? byteAt(this.#bytes, this.#position++) : NO_TAG;
+  #tag(): number {
+    const reader = this.#reader;
+    return reader.position < reader.end ? byteAt(reader.bytes, reader.position++) : NO_TAG;
   }
 
-  /** Skips `length` bytes, which are known to be there; returns where they begin. */
-  #skip(length: number): number {
-    const start = this.#position;
-    this.#position = start + length;
+  /** Passes over a byte string, whose length is `low` of the reader then; returns where it begins. */
+  #bytes(): number {
+    const reader = this.#reader;
+    const length = reader.length();
+    const start = reader.position;
+    reader.position = start + length;
     return start;
   }
 
-  /** A minimally encoded length that does not reach beyond `end`; -1 otherwise. */
-  #length(end: number): number {
-    const bytes = this.#bytes;
-    let length = 0;
-    for (let index = 0; index < LENGTH_BYTES_MAX && this.#position < end; index++) {
-      const byte = byteAt(bytes, this.#position++);
-      length |= (byte & 0x7f) << (7 * index);
-      if (byte < 0x80) {
-        return (byte === 0 && index > 0) || length > end - this.#position ? -1 : length;
-      }
-    }
-    return -1;
+  /** Likewise one that would be left out if it were empty. */
+  #presentBytes(): number {
+    const start = this.#bytes();
+    if (this.#reader.low === 0) this.#reader.canonical = false;
+    return start;
   }
 
-  /** Reads a minimally encoded non-zero varint into `low` and `high`; false otherwise. */
-  #number(end: number): boolean {
-    const bytes = this.#bytes;
-    let low = 0;
-    let high = 0;
-    for (let index = 0; index < VARINT_BYTES_MAX && this.#position < end; index++) {
-      const byte = byteAt(bytes, this.#position++);
-      const bits = byte & 0x7f;
-      if (index < 4) {
-        low |= bits << (7 * index);
-      } else if (index === 4) {
-        low |= bits << 28;
-        high = bits >>> 4;
-      } else {
-        high |= bits << (7 * index - 32);
-      }
-      if (byte < 0x80) {
-        this.#low = low;
-        this.#high = high;
-        return byte !== 0 && (index < VARINT_BYTES_MAX - 1 || byte === 1);
-      }
-    }
-    return false;
+  /** Reads a number that would be left out if it were zero. */
+  #presentNumber(): void {
+    const reader = this.#reader;
+    reader.varint();
+    if ((reader.low | reader.high) === 0) reader.canonical = false;
   }
 }

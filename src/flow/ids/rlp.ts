@@ -9,7 +9,6 @@ export type RlpItem = Uint8Array | string | number | bigint | boolean | readonly
 
 const FIRST_CAPACITY_BYTES = 1024;
 const HEADER_BYTES_MAX = 9;
-const TWO_POW_32 = 0x1_0000_0000;
 const LOW_32_BITS = 0xffff_ffffn;
 
 /** Any value as RLP, in memory of its own. For values that are hashed now and then; hot paths write to an `RlpWriter`. */
@@ -23,7 +22,7 @@ function write(writer: RlpWriter, item: RlpItem): void {
   if (typeof item === 'number' || typeof item === 'bigint' || typeof item === 'boolean') {
     writer.reserve(HEADER_BYTES_MAX);
     if (typeof item === 'bigint') writer.integer(Number(item & LOW_32_BITS), Number(item >> 32n));
-    else writer.integer(Number(item) % TWO_POW_32, Math.floor(Number(item) / TWO_POW_32));
+    else writer.safeInteger(Number(item));
   } else if (typeof item === 'string' || item instanceof Uint8Array) {
     const bytes = typeof item === 'string' ? Buffer.from(item) : item;
     writer.reserve(bytes.length + HEADER_BYTES_MAX);

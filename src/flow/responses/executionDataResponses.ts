@@ -16,37 +16,24 @@ const MAX_BLOCKS = 10_000;
 export function decodeExecutionDataResponse(message: Uint8Array): BlockExecutionData {
   const reader = new WireReader(message);
   const collect = transactionCollector();
-  const found = new FoundBlock();
-  const readBlock = (): void => {
-    while (reader.next()) {
-      if (reader.field === 1 && reader.wireType === LENGTH_DELIMITED) {
-        found.blockId = reader.view();
-      } else if (reader.field === 2 && reader.wireType === LENGTH_DELIMITED) {
-        const chunk = found.nextChunk();
-        // A chunk whose collection occurs twice has the transactions of both: protobuf's merge rule.
-        reader.within(() => {
-          while (reader.seek(1)) reader.within(() => collect(reader, chunk));
-        });
-      } else {
-        reader.skip();
-      }
-    }
+  // A chunk whose collection occurs twice has the transactions of both: protobuf's merge rule.
+  const readChunk = (into: Uint8Array[]): void => {
+    while (reader.seek(1)) reader.within(() => collect(reader, into));
   };
+  const found = new FoundBlock();
   let present = false;
   while (reader.next()) {
     if (reader.field === 1 && reader.wireType === VARINT) {
       found.height = reader.safeInteger();
     } else if (reader.field === 2 && reader.wireType === LENGTH_DELIMITED) {
       present = true;
-      reader.within(readBlock);
+      reader.within(() => found.read(reader, { id: 1, chunk: 2 }, readChunk));
     } else {
       reader.skip();
     }
   }
   if (!present) throw new WireError('the message holds no execution data');
-  if (found.blockId === undefined) throw new WireError('the execution data names no block');
-  const { height, blockId, chunks } = found;
-  return { height, blockId: toIdentifier(blockId), chunks, byteLength: message.length };
+  return { ...found.named('the execution data names no block'), byteLength: message.length };
 }
 
 /**
@@ -57,28 +44,15 @@ export function decodeIndexedBlocksResponse(message: Uint8Array): BlockExecution
   const reader = new WireReader(message);
   const collect = transactionCollector();
   const blocks: BlockExecutionData[] = [];
-  const readBlock = (): void => {
-    const byteLength = reader.end - reader.position;
-    const found = new FoundBlock();
-    while (reader.next()) {
-      if (reader.field === 1 && reader.wireType === VARINT) {
-        found.height = reader.safeInteger();
-      } else if (reader.field === 2 && reader.wireType === LENGTH_DELIMITED) {
-        found.blockId = reader.view();
-      } else if (reader.field === 4 && reader.wireType === LENGTH_DELIMITED) {
-        const chunk = found.nextChunk();
-        reader.within(() => collect(reader, chunk));
-      } else {
-        reader.skip();
-      }
-    }
-    const { height, blockId, chunks } = found;
-    if (blockId === undefined) throw new WireError('a block of the message has no id');
-    blocks.push({ height, blockId: toIdentifier(blockId), chunks, isWithoutSystem: true, byteLength });
-  };
   while (reader.seek(1)) {
     if (blocks.length >= MAX_BLOCKS) throw new WireError(`a message has more than ${MAX_BLOCKS} blocks`);
-    reader.within(readBlock);
+    reader.within(() => {
+      const byteLength = reader.end - reader.position;
+      const found = new FoundBlock();
+      found.read(reader, { height: 1, id: 2, chunk: 4 }, (into) => collect(reader, into));
+      const named = found.named('a block of the message has no id');
+      blocks.push({ ...named, isWithoutSystem: true, byteLength });
+    });
   }
   return blocks;
 }
@@ -86,13 +60,36 @@ export function decodeIndexedBlocksResponse(message: Uint8Array): BlockExecution
 /** A block as far as it has been read. */
 class FoundBlock {
   height = 0;
-  blockId: Uint8Array | undefined;
-  readonly chunks: Uint8Array[][] = [];
+  #blockId: Uint8Array | undefined;
+  readonly #chunks: Uint8Array[][] = [];
 
-  nextChunk(): Uint8Array[] {
-    if (this.chunks.length >= MAX_CHUNKS) throw new WireError(`a block has more than ${MAX_CHUNKS} chunks`);
-    const chunk: Uint8Array[] = [];
-    this.chunks.push(chunk);
-    return chunk;
+  /** Reads the message that the reader stands in, whose parts have these fields. */
+  read(
+    reader: WireReader,
+    { height, id, chunk }: { readonly height?: number; readonly id: number; readonly chunk: number },
+    readChunk: (into: Uint8Array[]) => void,
+  ): void {
+    while (reader.next()) {
+      const { field, wireType } = reader;
+      if (field === height && wireType === VARINT) {
+        this.height = reader.safeInteger();
+      } else if (field === id && wireType === LENGTH_DELIMITED) {
+        this.#blockId = reader.view();
+      } else if (field === chunk && wireType === LENGTH_DELIMITED) {
+        if (this.#chunks.length >= MAX_CHUNKS)
+          throw new WireError(`a block has more than ${MAX_CHUNKS} chunks`);
+        const into: Uint8Array[] = [];
+        this.#chunks.push(into);
+        reader.within(() => readChunk(into));
+      } else {
+        reader.skip();
+      }
+    }
+  }
+
+  /** Expected errors: `WireError` with `otherwise`, where it has no id. */
+  named(otherwise: string): Pick<BlockExecutionData, 'height' | 'blockId' | 'chunks'> {
+    if (this.#blockId === undefined) throw new WireError(otherwise);
+    return { height: this.height, blockId: toIdentifier(this.#blockId), chunks: this.#chunks };
   }
 }

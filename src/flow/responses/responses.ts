@@ -4,9 +4,7 @@ import type { BlockStatus, FinalizedBlock, Identifier } from '../types.js';
 import { VARINT, WireReader } from '../wire/WireReader.js';
 import { WireError } from '../WireError.js';
 
-/**
- * Makes a block of its wire form, light or full (`flow.entities.Block`). Expected errors: `WireError`.
- */
+/** Makes a block of its wire form, light or full (`flow.entities.Block`). Expected errors: `WireError`. */
 export type BlockDecoder = (message: Uint8Array) => FinalizedBlock;
 
 /** Decodes a `flow.access.BlockResponse`. An unknown status becomes `unknown`. Expected errors: `WireError`. */

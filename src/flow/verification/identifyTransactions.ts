@@ -39,7 +39,6 @@ export function transactionId(wire: Uint8Array): Buffer {
   const id = idsOf(wire, [wire], ONE_WORKING_BYTES);
   if (id !== undefined) return id;
   const canonical = canonicalTransaction(wire);
-  checkTransactionSize(canonical);
   const ofCanonical = idsOf(canonical, [canonical], ONE_WORKING_BYTES);
   if (ofCanonical === undefined) throw new Error('a re-encoded transaction is not canonical');
   return ofCanonical;

@@ -182,6 +182,7 @@ class CollectionVerifier {
     rlp.buffer.copy(encoded, 0, 0, size);
     return { id: hasher.collectionId(), encoded, transactionIds, ranges };
   }
+
   /** The next bytes; or, for a collection that is re-encoded or retried, a buffer of its own. */
   #take(bytes: number): Buffer {
     const from = this.#usedBytes;
@@ -201,16 +202,13 @@ class CollectionVerifier {
 
 /** The transactions with their signatures sorted; `undefined` when that changes none of them. */
 function sortedWires(wires: readonly Uint8Array[]): Uint8Array[] | undefined {
-  const sorted = wires.map(sortedWire);
-  return sorted.every((wire, index) => wire === wires[index]) ? undefined : sorted;
-}
-
-/** Returns `wire` itself when it is sorted already. */
-function sortedWire(wire: Uint8Array): Uint8Array {
-  const transaction = decodeTransaction(wire);
-  if (transaction.payloadSignatures.length < 2 && transaction.envelopeSignatures.length < 2) return wire;
-  const encoded = encodeTransaction(withSortedSignatures(transaction));
-  return encoded.equals(wire) ? wire : encoded;
+  const sorted = wires.map((wire) => {
+    const transaction = decodeTransaction(wire);
+    if (transaction.payloadSignatures.length < 2 && transaction.envelopeSignatures.length < 2) return wire;
+    return encodeTransaction(withSortedSignatures(transaction));
+  });
+  const isSorted = sorted.every((wire, index) => Buffer.compare(wire, wires[index] ?? NO_BYTES) === 0);
+  return isSorted ? undefined : sorted;
 }
 
 /**

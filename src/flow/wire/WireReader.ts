@@ -21,7 +21,7 @@ const TWO_POW_32 = 0x1_0000_0000;
  * Expected errors of every method: `WireError`.
  */
 export class WireReader {
-  readonly bytes: Buffer;
+  bytes: Buffer;
   position = 0;
   end: number;
   canonical = true;
@@ -37,6 +37,14 @@ export class WireReader {
   constructor(bytes: Uint8Array) {
     this.bytes = asBuffer(bytes);
     this.end = bytes.length;
+  }
+
+  /** Starts over with a message that stands at `start … end`. */
+  load(bytes: Buffer, start: number, end: number): void {
+    this.bytes = bytes;
+    this.position = start;
+    this.end = end;
+    this.canonical = true;
   }
 
   /** Reads the next tag into `field` and `wireType`; false at the end of the message. */
@@ -75,11 +83,13 @@ export class WireReader {
   }
 
   #longVarint(): void {
+    const { bytes, end } = this;
+    const start = this.position;
     let low = 0;
     let high = 0;
     for (let index = 0; index < MAX_VARINT_BYTES; index++) {
-      if (this.position >= this.end) throw new WireError('the message ends within a number');
-      const byte = byteAt(this.bytes, this.position++);
+      if (start + index >= end) throw new WireError('the message ends within a number');
+      const byte = byteAt(bytes, start + index);
       const bits = byte & 0x7f;
       if (index < 4) {
         low |= bits << (7 * index);
@@ -94,6 +104,7 @@ export class WireReader {
         if ((byte === 0 && index > 0) || (index === MAX_VARINT_BYTES - 1 && byte > 1)) this.canonical = false;
         this.low = low;
         this.high = high;
+        this.position = start + index + 1;
         return;
       }
     }

@@ -1,8 +1,12 @@
 import { readdirSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { join, sep } from 'node:path';
 import type protobuf from 'protobufjs';
-import { protoRoot, requirePackage } from './protocol.js';
-import { WireWriter } from './WireWriter.js';
+import type * as descriptor from 'protobufjs/ext/descriptor/index.js';
+import { protoRoot } from './protocol.js';
+
+/** Loads a package when it is first used: what reads the interface takes a tenth of the start, and is needed after it. */
+const requirePackage = createRequire(import.meta.url);
 
 /** One described file, with just what is needed to find things in it. */
 export interface DescriptorFile {
@@ -16,44 +20,6 @@ export interface DescriptorFile {
   /** `google.protobuf.FileDescriptorProto`. */
   readonly encoded: Buffer;
 }
-
-// Field numbers and enum values of google/protobuf/descriptor.proto.
-const FILE = { name: 1, package: 2, imports: 3, messages: 4, enums: 5, services: 6, syntax: 12 } as const;
-const MESSAGE = { name: 1, fields: 2, nested: 3, enums: 4, options: 7, oneofs: 8 } as const;
-const FIELD = {
-  name: 1,
-  number: 3,
-  label: 4,
-  type: 5,
-  typeName: 6,
-  options: 8,
-  oneof: 9,
-  jsonName: 10,
-} as const;
-const ENUM = { name: 1, values: 2 } as const;
-const SERVICE = { name: 1, methods: 2 } as const;
-const METHOD = { name: 1, request: 2, response: 3, options: 4, clientStreams: 5, serverStreams: 6 } as const;
-const OPTION = { fieldDeprecated: 3, mapEntry: 7, methodDeprecated: 33 } as const;
-const LABEL = { optional: 1, repeated: 3 } as const;
-const MESSAGE_TYPE = 11;
-const ENUM_TYPE = 14;
-const SCALAR_TYPES: Readonly<Record<string, number>> = {
-  double: 1,
-  float: 2,
-  int64: 3,
-  uint64: 4,
-  int32: 5,
-  fixed64: 6,
-  fixed32: 7,
-  bool: 8,
-  string: 9,
-  bytes: 12,
-  uint32: 13,
-  sfixed32: 15,
-  sfixed64: 16,
-  sint32: 17,
-  sint64: 18,
-};
 
 /** The one well-known file that `proto/` imports. The parser includes it. */
 const TIMESTAMP = 'google/protobuf/timestamp.proto';
@@ -86,147 +52,111 @@ export function loadDescriptors(): readonly DescriptorFile[] {
   });
 }
 
-/** Describes one file by what it declares. */
+/** Describes one file by what it declares, in the terms of google/protobuf/descriptor.proto. */
 function describe(
-  {
-    name,
-    imports,
-    inPackage,
-  }: { readonly name: string; readonly imports: readonly string[]; readonly inPackage: string },
+  { name, imports, inPackage }: Pick<DescriptorFile, 'name' | 'imports'> & { readonly inPackage: string },
   objects: readonly protobuf.ReflectionObject[],
   { Enum, MapField, Service, Type }: typeof protobuf,
 ): DescriptorFile {
   const symbols: string[] = [];
-  const services: string[] = [];
-  const declare = (object: protobuf.ReflectionObject): void => void symbols.push(object.fullName.slice(1));
+  /** Returns the name of what it adds. */
+  const declare = (object: protobuf.ReflectionObject): string => {
+    symbols.push(object.fullName.slice(1));
+    return object.name;
+  };
   const placeOf = ({ parent }: protobuf.ReflectionObject): string => parent?.fullName ?? '';
-  const isType = (object: protobuf.ReflectionObject): object is protobuf.Type => object instanceof Type;
-  const isEnum = (object: protobuf.ReflectionObject): object is protobuf.Enum => object instanceof Enum;
-  const isService = (object: protobuf.ReflectionObject): object is protobuf.Service =>
-    object instanceof Service;
+  const messagesOf = (some: readonly protobuf.ReflectionObject[]) =>
+    some.filter((each) => each instanceof Type).map(message);
+  const enumsOf = (some: readonly protobuf.ReflectionObject[]) =>
+    some.filter((each) => each instanceof Enum).map(enumeration);
 
-  /** A type by its number and, for messages and enums, its full name with a leading dot. */
+  const message = (type: protobuf.Type): object => ({
+    name: declare(type),
+    field: type.fieldsArray.map((each) => field(each, type.oneofsArray)),
+    nestedType: [
+      ...messagesOf(type.nestedArray),
+      ...type.fieldsArray.filter((each) => each instanceof MapField).map(mapEntry),
+    ],
+    enumType: enumsOf(type.nestedArray),
+    oneofDecl: type.oneofsArray.map((oneof) => ({ name: oneof.name })),
+  });
+
+  const field = (of: protobuf.Field, oneofs: readonly protobuf.OneOf[]): object => {
+    const isMap = of instanceof MapField;
+    return {
+      name: declare(of),
+      number: of.id,
+      label: of.repeated || isMap ? 'LABEL_REPEATED' : 'LABEL_OPTIONAL',
+      ...(isMap ? { type: 'TYPE_MESSAGE', typeName: `${placeOf(of)}.${entryName(of)}` } : typeOf(of)),
+      options: deprecation(of),
+      oneofIndex: of.partOf === null ? undefined : oneofs.indexOf(of.partOf),
+      jsonName: jsonName(of.name),
+    };
+  };
+
+  /** A type and, of messages and enums, its full name with a leading dot. */
   const typeOf = ({ type, resolvedType }: Pick<protobuf.Field, 'type' | 'resolvedType'>) =>
     resolvedType === null
-      ? { type: scalarType(type) }
-      : { type: isEnum(resolvedType) ? ENUM_TYPE : MESSAGE_TYPE, typeName: resolvedType.fullName };
+      ? { type: `TYPE_${type.toUpperCase()}` }
+      : {
+          type: resolvedType instanceof Enum ? 'TYPE_ENUM' : 'TYPE_MESSAGE',
+          typeName: resolvedType.fullName,
+        };
 
-  const message = (type: protobuf.Type): Buffer => {
-    declare(type);
-    const maps = type.fieldsArray.filter((each) => each instanceof MapField);
-    const fields = type.fieldsArray.map((each) => field(each, type.oneofsArray));
-    const nested = [...type.nestedArray.filter(isType).map(message), ...maps.map(mapEntry)];
-    const oneofs = type.oneofsArray.map((oneof) => new WireWriter().text(1, oneof.name).finish());
-    return new WireWriter()
-      .text(MESSAGE.name, type.name)
-      .elements(MESSAGE.fields, fields)
-      .elements(MESSAGE.nested, nested)
-      .elements(MESSAGE.enums, type.nestedArray.filter(isEnum).map(enumeration))
-      .elements(MESSAGE.oneofs, oneofs)
-      .finish();
-  };
-
-  const field = (of: protobuf.Field, oneofs: readonly protobuf.OneOf[]): Buffer => {
-    declare(of);
-    const { id, partOf, options } = of;
-    if (of instanceof MapField) {
-      const typeName = `${placeOf(of)}.${entryName(of)}`;
-      return fieldOf({ name: of.name, id, label: LABEL.repeated, type: MESSAGE_TYPE, typeName });
-    }
-    const label = of.repeated ? LABEL.repeated : LABEL.optional;
-    const oneof = partOf === null ? undefined : oneofs.indexOf(partOf);
-    const isDeprecated = options?.['deprecated'] === true;
-    return fieldOf({ name: of.name, id, label, ...typeOf(of), oneof, isDeprecated });
-  };
-
-  const mapEntry = (of: protobuf.MapField): Buffer => {
-    const label = LABEL.optional;
-    const key = fieldOf({ name: 'key', id: 1, label, type: scalarType(of.keyType) });
-    const value = fieldOf({ name: 'value', id: 2, label, ...typeOf(of) });
+  const mapEntry = (of: protobuf.MapField): object => {
     symbols.push(`${placeOf(of).slice(1)}.${entryName(of)}`);
-    return new WireWriter()
-      .text(MESSAGE.name, entryName(of))
-      .elements(MESSAGE.fields, [key, value])
-      .element(MESSAGE.options, new WireWriter().number(OPTION.mapEntry, 1).finish())
-      .finish();
+    const label = 'LABEL_OPTIONAL';
+    const key = typeOf({ type: of.keyType, resolvedType: null });
+    return {
+      name: entryName(of),
+      field: [
+        { name: 'key', number: 1, label, ...key, jsonName: 'key' },
+        { name: 'value', number: 2, label, ...typeOf(of), jsonName: 'value' },
+      ],
+      options: { mapEntry: true },
+    };
   };
 
-  const enumeration = (of: protobuf.Enum): Buffer => {
-    declare(of);
-    const values = Object.entries(of.values).map(([word, number]) => {
+  const enumeration = (of: protobuf.Enum): object => ({
+    name: declare(of),
+    value: Object.entries(of.values).map(([word, number]) => {
       // As in C++, enum values are siblings of their enum.
       symbols.push(`${placeOf(of).slice(1)}.${word}`);
-      return new WireWriter().text(1, word).presentNumber(2, number).finish();
-    });
-    return new WireWriter().text(ENUM.name, of.name).elements(ENUM.values, values).finish();
-  };
+      return { name: word, number };
+    }),
+  });
 
-  const method = (of: protobuf.Method): Buffer => {
-    declare(of);
-    const { resolvedRequestType, resolvedResponseType, requestStream, responseStream } = of;
-    const encoded = new WireWriter()
-      .text(METHOD.name, of.name)
-      .text(METHOD.request, resolvedRequestType?.fullName ?? '')
-      .text(METHOD.response, resolvedResponseType?.fullName ?? '');
-    if (of.options?.['deprecated'] === true)
-      encoded.element(METHOD.options, new WireWriter().number(OPTION.methodDeprecated, 1).finish());
-    return encoded
-      .number(METHOD.clientStreams, requestStream === true ? 1 : 0)
-      .number(METHOD.serverStreams, responseStream === true ? 1 : 0)
-      .finish();
-  };
+  const method = (of: protobuf.Method): object => ({
+    name: declare(of),
+    inputType: of.resolvedRequestType?.fullName,
+    outputType: of.resolvedResponseType?.fullName,
+    options: deprecation(of),
+    clientStreaming: of.requestStream,
+    serverStreaming: of.responseStream,
+  });
 
-  const service = (of: protobuf.Service): Buffer => {
-    declare(of);
-    services.push(of.fullName.slice(1));
-    return new WireWriter()
-      .text(SERVICE.name, of.name)
-      .elements(SERVICE.methods, of.methodsArray.map(method))
-      .finish();
+  const services = objects.filter((each) => each instanceof Service);
+  const { FileDescriptorProto } = requirePackage('protobufjs/ext/descriptor/index.js') as typeof descriptor;
+  const file = FileDescriptorProto.fromObject({
+    name,
+    package: inPackage,
+    dependency: imports,
+    messageType: messagesOf(objects),
+    enumType: enumsOf(objects),
+    service: services.map((of) => ({ name: declare(of), method: of.methodsArray.map(method) })),
+    syntax: 'proto3',
+  });
+  return {
+    name,
+    imports,
+    services: services.map(({ fullName }) => fullName.slice(1)),
+    symbols,
+    encoded: Buffer.from(FileDescriptorProto.encode(file).finish()),
   };
-
-  const encoded = new WireWriter()
-    .text(FILE.name, name)
-    .text(FILE.package, inPackage)
-    .elements(
-      FILE.imports,
-      imports.map((imported) => Buffer.from(imported)),
-    )
-    .elements(FILE.messages, objects.filter(isType).map(message))
-    .elements(FILE.enums, objects.filter(isEnum).map(enumeration))
-    .elements(FILE.services, objects.filter(isService).map(service))
-    .text(FILE.syntax, 'proto3')
-    .finish();
-  return { name, imports, services, symbols, encoded };
 }
 
-function scalarType(name: string): number {
-  const type = SCALAR_TYPES[name];
-  if (type === undefined) throw new Error(`proto/ has a field of the unknown type ${name}`);
-  return type;
-}
-
-function fieldOf(field: {
-  readonly name: string;
-  readonly id: number;
-  readonly label: number;
-  readonly type: number;
-  readonly typeName?: string;
-  readonly oneof?: number | undefined;
-  readonly isDeprecated?: boolean;
-}): Buffer {
-  const { name, id, label, type, typeName = '', oneof, isDeprecated = false } = field;
-  const encoded = new WireWriter()
-    .text(FIELD.name, name)
-    .number(FIELD.number, id)
-    .number(FIELD.label, label)
-    .number(FIELD.type, type)
-    .text(FIELD.typeName, typeName);
-  if (isDeprecated)
-    encoded.element(FIELD.options, new WireWriter().number(OPTION.fieldDeprecated, 1).finish());
-  // The first oneof has index 0, which must be written: its presence says that there is one.
-  if (oneof !== undefined) encoded.presentNumber(FIELD.oneof, oneof);
-  return encoded.text(FIELD.jsonName, jsonName(name)).finish();
+function deprecation({ options }: protobuf.ReflectionObject): object | undefined {
+  return options?.['deprecated'] === true ? { deprecated: true } : undefined;
 }
 
 /** As compilers do: underscores are removed, and the character after each becomes a capital. */

@@ -1,4 +1,3 @@
-import { ok as assert } from 'node:assert/strict';
 import { AbortError, backoffMs, Pause } from '../../runtime/index.js';
 import { DatabaseFault, joined, overlap, RangeTakenError, StorageError } from '../../storage/index.js';
 import type { BackfillPlan, HeightRange, RangeFacts, RangeStore, Session } from '../../storage/index.js';
@@ -13,7 +12,7 @@ import {
   newPlan,
   RETRY_BACKOFF,
 } from '../plans.js';
-import type { BackfillState, RangeJob, WantedPlan, WorkerState, WorkSource } from '../ports.js';
+import type { BackfillState, RangeJob, WantedPlan, WorkSource } from '../ports.js';
 import { RunningRanges } from '../RunningRanges.js';
 import type { RangeRun } from '../RunningRanges.js';
 import { SporkTurns } from '../SporkTurns.js';
@@ -21,7 +20,6 @@ import type { HeldJob } from './Boss.js';
 import type { Claim } from './Claim.js';
 import { PlanQueues, planVersions } from './PlanQueues.js';
 import type { PlanJob, SharedWork } from './PlanQueues.js';
-import { readWorkers } from './WorkerRegistry.js';
 import type { WorkerRegistry } from './WorkerRegistry.js';
 
 /** How often the database is polled, also for work while there is none. */
@@ -44,15 +42,13 @@ interface JobRun extends RangeRun {
  */
 export class BossWorkSource implements WorkSource {
   readonly #parts: SharedWork;
-  /** This process among the workers; `undefined` for a command, which takes no work. */
-  readonly #registry: WorkerRegistry | undefined;
+  /** This process among the workers; a command takes no work. */
+  readonly #registry: WorkerRegistry;
   readonly #queues: PlanQueues;
   readonly #turns = new SporkTurns();
   readonly #running: RunningRanges<JobRun>;
   #facts: RangeFacts = { coverage: [], open: [], plans: [] };
   #versions: ReadonlyMap<number, readonly number[]> = new Map();
-  /** The workers, for a command, which has no registry. */
-  #others: readonly WorkerState[] = [];
   readonly #polling: Promise<undefined>;
   #maintainedAtMs = -Infinity;
   #isDraining = false;
@@ -60,7 +56,7 @@ export class BossWorkSource implements WorkSource {
   /** Of `next`, until there may be work. */
   readonly #pause: Pause;
 
-  constructor(parts: SharedWork, registry: WorkerRegistry | undefined) {
+  constructor(parts: SharedWork, registry: WorkerRegistry) {
     this.#parts = parts;
     this.#registry = registry;
     this.#pause = new Pause(parts);
@@ -77,7 +73,7 @@ export class BossWorkSource implements WorkSource {
   async #read(): Promise<void> {
     const { boss, book } = this.#parts;
     const versions = await planVersions(boss);
-    if (this.#registry === undefined) this.#others = await readWorkers(boss.database);
+    if (!this.#registry.isWorker) await this.#registry.look();
     this.#facts = await book.read();
     this.#versions = versions;
     this.#pause.wake();
@@ -86,7 +82,7 @@ export class BossWorkSource implements WorkSource {
   /** Gives out no more work: `next` resolves with `undefined`. */
   drain(): void {
     this.#isDraining = true;
-    this.#registry?.setStopping();
+    this.#registry.setStopping();
     this.#pause.wake();
   }
 
@@ -104,7 +100,7 @@ export class BossWorkSource implements WorkSource {
       } catch (error) {
         if (!isTransient(error)) throw error;
       }
-      await this.#changed(signal);
+      if (!this.#isDraining) await this.#pause.sleep(POLL_EVERY_MS, signal).catch(() => undefined);
     }
     return undefined;
   }
@@ -181,39 +177,26 @@ export class BossWorkSource implements WorkSource {
 
   status(): BackfillState {
     const { book, chain } = this.#parts;
-    const workers = this.#workers();
-    const busy = new Set(
-      workers.filter(({ isAlive }) => isAlive).flatMap(({ busyWith }) => busyWith.map(({ from }) => from)),
-    );
+    const workers = this.#registry.known();
+    const alive = workers.filter(({ isAlive }) => isAlive);
+    const busy = new Set(alive.flatMap(({ busyWith }) => busyWith.map(({ from }) => from)));
     // Includes what this process has just written.
     const known = { plans: book.plans(), open: book.open(), coverage: this.#facts.coverage };
     const isRunning = (range: HeightRange): boolean => this.#running.has(range) || busy.has(range.from);
     const state = backfillState(known, chain, isRunning);
     const plans = state.plans.map((plan) => {
-      const untakenVersion = this.#untakenVersion(plan.id);
-      return untakenVersion === undefined ? plan : { ...plan, untakenVersion };
+      const versions = this.#versions.get(plan.id) ?? [];
+      const untakenVersion = versions.at(-1);
+      const isTaken = alive.some(({ workVersion }) => versions.includes(workVersion));
+      return isTaken || untakenVersion === undefined ? plan : { ...plan, untakenVersion };
     });
     return { ...state, plans, workers };
-  }
-
-  #workers(): readonly WorkerState[] {
-    return this.#registry?.workers() ?? this.#others;
-  }
-
-  #untakenVersion(plan: number): number | undefined {
-    const versions = this.#versions.get(plan) ?? [];
-    const alive = new Set(
-      this.#workers()
-        .filter(({ isAlive }) => isAlive)
-        .map(({ workVersion }) => workVersion),
-    );
-    return versions.some((version) => alive.has(version)) ? undefined : versions.at(-1);
   }
 
   /** The next range; `undefined`: there is none now. Expected errors: `StorageError`. */
   async #takeNext(): Promise<RangeJob | undefined> {
     const { workVersion } = this.#parts;
-    if (this.#registry === undefined || liveOf(this.#facts.coverage) === undefined) return undefined;
+    if (!this.#registry.isWorker || liveOf(this.#facts.coverage) === undefined) return undefined;
     const ours = this.#facts.plans
       .filter(({ id, isPaused }) => !isPaused && this.#versions.get(id)?.includes(workVersion) === true)
       // Readers wait for damaged heights.
@@ -229,12 +212,6 @@ export class BossWorkSource implements WorkSource {
       const begun = await this.#begin(plan, claim);
       if (begun !== undefined) return begun;
     }
-  }
-
-  /** Only a worker takes jobs. */
-  #self(): WorkerRegistry {
-    assert(this.#registry !== undefined, 'a command takes no work');
-    return this.#registry;
   }
 
   /** Gives back ranges whose plan is paused or gone. */
@@ -254,7 +231,7 @@ export class BossWorkSource implements WorkSource {
       const job = await queues.takePart(session, plan);
       if (job !== undefined) return { plan, job };
     }
-    for (const { plan, heights } of this.#candidates(plans, await this.#self().running(session))) {
+    for (const { plan, heights } of this.#candidates(plans, await this.#registry.running(session))) {
       const job = await queues.takeRange(session, plan, heights);
       if (job !== undefined) return { plan, job };
     }
@@ -297,7 +274,7 @@ export class BossWorkSource implements WorkSource {
       // The job is lost, or the database is away: then the claim times out.
       if (!(error instanceof StorageError)) throw error;
     } finally {
-      if (begun === undefined) await this.#self().release(claim);
+      if (begun === undefined) await this.#registry.release(claim);
     }
     return begun;
   }
@@ -329,7 +306,7 @@ export class BossWorkSource implements WorkSource {
       if (!isWhole || isCut) await claim.complete(session);
       else if (known !== undefined && isDisputed(known)) await claim.setAside(session);
       else {
-        const running = await this.#self().running(session, claim.key.id);
+        const running = await this.#registry.running(session, claim.key.id);
         if (!running.some((each) => overlap(each, { from, to }))) return true;
         await claim.giveBack(session, LATER_MS);
       }
@@ -359,7 +336,7 @@ export class BossWorkSource implements WorkSource {
       released: async () => {
         await unlessAway(() => boss.database.transaction((session) => claim.giveBack(session)));
       },
-      over: () => this.#self().release(claim),
+      over: () => this.#registry.release(claim),
     });
   }
 
@@ -379,20 +356,14 @@ export class BossWorkSource implements WorkSource {
     });
   }
 
-  /** Resolves when there may be work, and when the signal aborts. */
-  async #changed(signal: AbortSignal): Promise<void> {
-    if (!this.#isDraining) await this.#pause.sleep(POLL_EVERY_MS, signal).catch(() => undefined);
-  }
-
   async #poll(): Promise<undefined> {
-    const { clock } = this.#parts;
-    const registry = this.#registry;
+    const nowMs = this.#parts.clock.monotonic();
     await this.#read();
     // Not awaited: polling must not stop while a line ends.
     void this.#giveBackUnwanted();
-    if (registry === undefined || clock.monotonic() - this.#maintainedAtMs < MAINTAIN_EVERY_MS) return;
-    this.#maintainedAtMs = clock.monotonic();
-    await this.#queues.maintain(registry.workers());
+    if (!this.#registry.isWorker || nowMs - this.#maintainedAtMs < MAINTAIN_EVERY_MS) return;
+    this.#maintainedAtMs = nowMs;
+    await this.#queues.maintain(this.#registry.known());
   }
 }
 

@@ -1,11 +1,13 @@
 import type { Clock } from '../../runtime/index.js';
 import { AbortError } from '../../runtime/index.js';
-import { RangeLostError, StorageError } from '../../storage/index.js';
+import { RangeLostError } from '../../storage/index.js';
 import type { Session } from '../../storage/index.js';
-import { affectedBy, HELD_AT_MOST_SECONDS, within } from './Boss.js';
+import { affectedBy, HELD_AT_MOST_SECONDS, JOBS_SCHEMA, within } from './Boss.js';
 import type { Boss, HeldJob } from './Boss.js';
 
-/** A job held for this time is taken again, before pg-boss takes it away. */
+/** How often to show pg-boss that a job is held: three times within its timeout. */
+const TOUCH_EVERY_MS = 3_000;
+/** After this time pg-boss is told that a job is held anew, before it takes it away. */
 const RENEW_AFTER_MS = (HELD_AT_MOST_SECONDS / 2) * 1_000;
 
 /** An attempt at a job. The holder names it in every request, so that none affects another holder's attempt. */
@@ -17,19 +19,19 @@ export interface ClaimKey {
 
 /** A job that this process holds: heartbeats show that it does, and notice when it is lost. */
 export class Claim<D = object> {
+  readonly key: ClaimKey;
   readonly #boss: Boss;
   readonly #clock: Clock;
+  readonly #job: HeldJob<D>;
   readonly #lost = new AbortController();
-  #job: HeldJob<D>;
+  readonly #ended = new AbortController();
   #heldSinceMs: number;
-  /** From the transaction that took it, once that is committed, to the end. */
-  #isHeld = false;
   /** A heartbeat then finds no job, which does not mean that it is lost. */
   #isCompleted = false;
-  /** The heartbeat under way. */
-  #beating: Promise<boolean> | undefined;
+  #beating: Promise<unknown> | undefined;
 
   constructor(job: HeldJob<D>, { boss, clock }: { readonly boss: Boss; readonly clock: Clock }) {
+    this.key = { queue: job.name, id: job.id, attempt: job.retryCount };
     this.#job = job;
     this.#boss = boss;
     this.#clock = clock;
@@ -48,10 +50,6 @@ export class Claim<D = object> {
 
   get data(): D {
     return this.#job.data;
-  }
-
-  get key(): ClaimKey {
-    return { queue: this.#job.name, id: this.#job.id, attempt: this.#job.retryCount };
   }
 
   /** Completes the job as part of a transaction. Expected errors: `RangeLostError`, which must undo the transaction. */
@@ -88,24 +86,15 @@ export class Claim<D = object> {
     });
   }
 
-  /**
-   * One heartbeat, unless one is under way: a late one must not name the attempt before a renewal. True: it has taken the job again,
-   * and the attempt has another number.
-   */
-  beat(): Promise<boolean> {
-    if (!this.#isHeld || this.lost.aborted) return Promise.resolve(false);
-    this.#beating ??= this.#beat().finally(() => (this.#beating = undefined));
-    return this.#beating;
-  }
-
   /** Call it when the transaction that took the job is committed: before, a heartbeat would find no such job. */
   begin(): void {
-    this.#isHeld = true;
+    // Each claim for itself: an answer that is late holds up no other.
+    this.#beating = this.#boss.database.watch<never>(() => this.#beat(), TOUCH_EVERY_MS, this.#ended.signal);
   }
 
   /** No heartbeat counts any more. Waits for the one under way. */
   async end(): Promise<void> {
-    this.#isHeld = false;
+    this.#ended.abort();
     await this.#beating;
   }
 
@@ -113,39 +102,23 @@ export class Claim<D = object> {
     this.#lost.abort(new AbortError('another process has the job now'));
   }
 
-  async #beat(): Promise<boolean> {
-    try {
-      if (this.#clock.monotonic() - this.#heldSinceMs > RENEW_AFTER_MS) return await this.#renew();
-      const response = await this.#boss.run((jobs) => jobs.touch(this.#job.name, this.#job));
-      if (affectedBy(response) !== 1 && this.#isHeld && !this.#isCompleted) this.#lose();
-    } catch (error) {
-      // The database is away; the next heartbeat shows whether the job is still ours.
-      if (!(error instanceof StorageError)) throw error;
-    }
-    return false;
+  /** While the database is away, the job may still be ours. */
+  async #beat(): Promise<undefined> {
+    if (this.lost.aborted) return;
+    if (this.#clock.monotonic() - this.#heldSinceMs > RENEW_AFTER_MS) await this.#renew();
+    const response = await this.#boss.run((jobs) => jobs.touch(this.#job.name, this.#job));
+    if (affectedBy(response) !== 1 && !this.#ended.signal.aborted && !this.#isCompleted) this.#lose();
   }
 
-  /** Gives the job back and takes it again in one transaction, so that no other process gets it. */
-  async #renew(): Promise<boolean> {
-    const boss = this.#boss;
-    const { name, priority, id } = this.#job;
-    const renewed = await boss.database.transaction(async (session) => {
-      if (!(await this.giveBack(session))) return undefined;
-      const band = { minPriority: priority, maxPriority: priority };
-      const [job] = await boss.run((jobs) =>
-        jobs.fetch<D>(name, { includeMetadata: true, ...band, ...within(session) }),
-      );
-      // Got another job of the same heights: undo everything and try again.
-      if (job?.id !== id) throw new RangeLostError(boss.database.place);
-      return job;
+  /** pg-boss has no call for that: only a job that is given back could be taken anew, as another attempt. */
+  async #renew(): Promise<void> {
+    const { queue, id, attempt } = this.key;
+    await this.#boss.database.query({
+      text: `UPDATE ${JOBS_SCHEMA}.job SET started_on = now()
+        WHERE name = $1 AND id = $2 AND retry_count = $3 AND state = 'active'`,
+      values: [queue, id, attempt],
     });
-    if (renewed === undefined) {
-      this.#lose();
-      return false;
-    }
-    this.#job = renewed;
     this.#heldSinceMs = this.#clock.monotonic();
-    return true;
   }
 }
 

@@ -1,5 +1,3 @@
-import type { Logger } from '../../observability/index.js';
-import type { Clock, Random } from '../../runtime/index.js';
 import { overlap } from '../../storage/index.js';
 import type { BackfillPlan, HeightRange, RangeFacts, Session, SharedRangeBook } from '../../storage/index.js';
 import { cutAll, lacking } from '../planner.js';
@@ -7,6 +5,7 @@ import { bordersOf } from '../plans.js';
 import type { FillOrder, ServedHeights, WorkerState } from '../ports.js';
 import { JOBS_SCHEMA, within } from './Boss.js';
 import type { Boss, HeldJob } from './Boss.js';
+import type { QueueParts } from './WorkerRegistry.js';
 
 /** A younger queue may belong to a plan whose transaction is not over yet. */
 const OLD_QUEUE_MS = 10 * 60 * 1_000;
@@ -24,19 +23,9 @@ export interface PlanJob extends HeightRange {
 }
 
 /** What the parts of the work source of a process share. */
-export interface SharedWork extends QueueParts {
+export interface SharedWork extends Pick<QueueParts, 'boss' | 'clock' | 'random' | 'logger' | 'workVersion'> {
   readonly book: SharedRangeBook;
   readonly chain: ServedHeights;
-}
-
-/** What work on the queue takes, whatever the store. */
-export interface QueueParts {
-  readonly boss: Boss;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly logger: Logger;
-  /** The version of work that this process does. */
-  readonly workVersion: number;
   /** Default: the maximum of the store. */
   readonly maxRangeHeights?: number | undefined;
   /** Ranges of one part of a plan. Default: `MAX_PART_RANGES`. */

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { Logger } from '../../observability/index.js';
-import { every } from '../../runtime/index.js';
-import type { Clock, Timer } from '../../runtime/index.js';
+import { programVersion } from '../../runtime/index.js';
+import type { Clock, Random } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
 import type { HeightRange, PostgresDatabase, Session } from '../../storage/index.js';
 import type { KillMode, Leader, Leadership, Term, WorkerState } from '../ports.js';
@@ -13,8 +13,6 @@ import type { ClaimKey } from './Claim.js';
 import type { PlanJob } from './PlanQueues.js';
 
 const BEAT_EVERY_MS = 2_000;
-/** How often to show pg-boss which jobs are held: three times within its timeout. */
-const TOUCH_EVERY_MS = 3_000;
 /** Without a beat for this time, another worker gives back its jobs: three beats are missing, and a fourth is late. */
 const SILENT_AFTER_MS = 7_000;
 /** After this time without reading the rows, a worker judges no other: the database was away, or this process was suspended. */
@@ -44,18 +42,30 @@ interface Seen {
 /** Roles that use the rates of the nodes: a process that only serves readers asks for little more than the head. */
 const WORKING_ROLES: ReadonlySet<string> = new Set(['live', 'backfill']);
 
+/** What the parts of the queue of a process share. */
+export interface QueueParts {
+  readonly boss: Boss;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+  /** Roles of this process; none for a command, which takes no work. */
+  readonly roles: readonly string[];
+  /** The version of work that this process does. */
+  readonly workVersion: number;
+  /** Called once when the operator wants this process to end. */
+  readonly onKill: (mode: KillMode) => void;
+}
+
 /**
  * The row of this process in the table of workers: it shows that the process lives and what it holds, tells it when the
  * operator wants it to end, and lets the others give back its jobs when it is silent. That is sooner than pg-boss, whose
  * shortest heartbeat is ten seconds, and does not count as a failure. The process that holds the one job of an exclusive
- * queue leads.
+ * queue leads. A command has no row, and only reads the table.
  */
 export class WorkerRegistry implements Leadership {
   readonly id = randomUUID();
-  readonly #options: Pick<WorkerState, 'version' | 'workVersion' | 'roles'>;
-  readonly #deps: ConstructorParameters<typeof WorkerRegistry>[1];
-  /** By the id of the job; at most as many as this process runs at once. */
-  readonly #held = new Map<string, Claim<AnyJob>>();
+  protected readonly parts: QueueParts;
+  readonly #held = new Set<Claim<AnyJob>>();
   /** At most as many as there are rows. */
   readonly #seen = new Map<string, Seen>();
   readonly #closing = new AbortController();
@@ -65,26 +75,20 @@ export class WorkerRegistry implements Leadership {
   #readAtMs = -Infinity;
   #killMode: KillMode | undefined;
   #beating: Promise<unknown> | undefined;
-  #touching: Timer | undefined;
 
-  constructor(
-    options: Pick<WorkerState, 'version' | 'workVersion' | 'roles'>,
-    dependencies: {
-      readonly boss: Boss;
-      readonly clock: Clock;
-      readonly logger: Logger;
-      /** Called once when the operator wants this process to end. */
-      readonly onKill: (mode: KillMode) => void;
-    },
-  ) {
-    this.#options = options;
-    this.#deps = dependencies;
+  constructor(parts: QueueParts) {
+    this.parts = parts;
+  }
+
+  /** False for a command. */
+  get isWorker(): boolean {
+    return this.parts.roles.length > 0;
   }
 
   /** Inserts the row of this process. May be repeated after an error. Expected errors: `StorageError`. */
   async join(): Promise<void> {
-    await this.#insert(this.#database);
-    await this.#look();
+    await this.#insert();
+    await this.look();
   }
 
   /** Begins to show that this process lives, and beside that, since it may wait for locks, to judge the others. */
@@ -97,30 +101,44 @@ export class WorkerRegistry implements Leadership {
     };
     const beat = async (): Promise<void> => {
       await this.#beat();
-      await this.#look();
+      await this.look();
     };
     this.#beating = Promise.all([repeat(beat), repeat(() => this.#releaseSilent())]);
-    // Beside the others, and each for itself: an answer that is late holds up nothing else.
-    this.#touching = every(this.#deps.clock, TOUCH_EVERY_MS, () => {
-      for (const claim of this.#held.values()) void this.#touch(claim);
-    });
   }
 
-  /** All workers in the table, as of the last beat. */
-  workers(): readonly WorkerState[] {
+  /** All workers in the table, as of the last look. */
+  known(): readonly WorkerState[] {
     return this.#rows.map(stateOf);
   }
 
-  /** How many share the work and the rates of the nodes: this one, and all others that do more than serve readers. */
+  /** All workers in the table. Expected errors: `StorageError`. */
+  async workers(): Promise<readonly WorkerState[]> {
+    await this.look();
+    return this.known();
+  }
+
+  /** Tells workers to end. Returns how many have not stopped yet. Expected errors: `StorageError`. */
+  async kill(ids: readonly string[], mode: KillMode): Promise<number> {
+    const { rowCount } = await this.#database.query({
+      text: `UPDATE flow_store.worker SET kill = $2 WHERE id = ANY ($1::uuid[]) AND state <> 'stopped'`,
+      values: [ids, mode],
+    });
+    return rowCount;
+  }
+
+  /**
+   * How many share the work and the rates of the nodes, as far as is known: this one, and all others that do more than serve
+   * readers.
+   */
   liveWorkers(): number {
     const works = ({ id, isAlive, roles }: WorkerState): boolean =>
       isAlive && id !== this.id && roles.some((role) => WORKING_ROLES.has(role));
-    return 1 + this.workers().filter(works).length;
+    return 1 + this.known().filter(works).length;
   }
 
   /** True when the workers were last read too long ago: the database is away. */
   isBlind(): boolean {
-    return this.#deps.clock.monotonic() - this.#readAtMs > BLIND_AFTER_MS;
+    return this.parts.clock.monotonic() - this.#readAtMs > BLIND_AFTER_MS;
   }
 
   /** Takes the job that `find` fetches, and records in the same transaction that it is held. Expected errors: `StorageError`. */
@@ -129,38 +147,26 @@ export class WorkerRegistry implements Leadership {
   ): Promise<Claim<D> | undefined> {
     let taken: Claim<D> | undefined;
     try {
-      const claim = await this.#database.transaction(async (session) => {
+      await this.#database.transaction(async (session) => {
         const job = await find(session);
-        if (job === undefined) return undefined;
-        taken = new Claim(job, this.#deps);
-        this.#held.set(job.id, taken);
+        if (job === undefined) return;
+        taken = new Claim(job, this.parts);
+        this.#held.add(taken);
         await this.#writeBusy(session);
-        return taken;
       });
-      claim?.begin();
-      return claim;
     } catch (error) {
       // The transaction that took it was undone.
-      if (taken !== undefined) this.#held.delete(taken.key.id);
+      if (taken !== undefined) this.#held.delete(taken);
       throw error;
     }
+    taken?.begin();
+    return taken;
   }
 
-  /** Ends a claim. This process may have taken the job again since: that attempt stays. */
+  /** Ends a claim. */
   async release(claim: Claim<AnyJob>): Promise<void> {
     await claim.end();
-    const { id } = claim.key;
-    if (this.#held.get(id) === claim) this.#held.delete(id);
-    return this.#tell();
-  }
-
-  async #touch(claim: Claim<AnyJob>): Promise<void> {
-    const isRenewed = await claim.beat();
-    // Held at another attempt.
-    if (isRenewed) await this.#tell();
-  }
-
-  async #tell(): Promise<void> {
+    this.#held.delete(claim);
     try {
       await this.#database.transaction((session) => this.#writeBusy(session));
     } catch (error) {
@@ -182,7 +188,7 @@ export class WorkerRegistry implements Leadership {
 
   leader(): Leader | undefined {
     if (this.isBlind()) return undefined;
-    const found = this.workers().find(({ leads, isAlive }) => leads && isAlive);
+    const found = this.known().find(({ leads, isAlive }) => leads && isAlive);
     return found && { worker: found.id, host: found.host, beatAgeMs: found.beatAgeMs };
   }
 
@@ -192,10 +198,9 @@ export class WorkerRegistry implements Leadership {
   }
 
   /** Marks the row as stopped, and leaves it. */
-  async close(): Promise<void> {
+  async leave(): Promise<void> {
     this.#closing.abort();
-    this.#touching?.cancel();
-    await this.#beating;
+    await Promise.all([this.#beating, ...[...this.#held].map((claim) => claim.end())]);
     this.#held.clear();
     this.#state = 'stopped';
     try {
@@ -209,11 +214,11 @@ export class WorkerRegistry implements Leadership {
   }
 
   get #database(): PostgresDatabase {
-    return this.#deps.boss.database;
+    return this.parts.boss.database;
   }
 
   async #takeLead(): Promise<Term | undefined> {
-    const { boss } = this.#deps;
+    const { boss } = this.parts;
     // Has no effect if the job exists, queued or held.
     await boss.run((jobs) => jobs.send(LIVE_QUEUE, {}, { singletonKey: LIVE_QUEUE }));
     const claim = await this.take(async (session) => {
@@ -244,20 +249,20 @@ export class WorkerRegistry implements Leadership {
     });
     const [row] = rows;
     // The row was removed after a long silence.
-    if (row === undefined) return this.#insert(this.#database);
+    if (row === undefined) return this.#insert();
     if (row.kill === null || row.kill === this.#killMode) return;
     this.#killMode = row.kill;
-    this.#deps.logger.info({ how: row.kill }, 'the operator wants this worker to end');
-    this.#deps.onKill(row.kill);
+    this.parts.logger.info({ how: row.kill }, 'the operator wants this worker to end');
+    this.parts.onKill(row.kill);
   }
 
-  async #insert(session: Session): Promise<void> {
-    const { version, workVersion, roles } = this.#options;
-    await session.query({
+  async #insert(): Promise<void> {
+    const { roles, workVersion } = this.parts;
+    await this.#database.query({
       text: `INSERT INTO flow_store.worker VALUES ($1, $2, $3, $4, $5, $6, $7, $8, now(), 0, now(), NULL)
         ON CONFLICT (id) DO NOTHING`,
       values: [
-        ...[this.id, hostname(), process.pid, version, workVersion, roles.join(',')],
+        ...[this.id, hostname(), process.pid, programVersion(), workVersion, roles.join(',')],
         ...[this.#state, this.#busyText()],
       ],
     });
@@ -271,15 +276,16 @@ export class WorkerRegistry implements Leadership {
   }
 
   #busyText(): string {
-    const held = [...this.#held.values()].map(({ key, data: { kind, from, to } }): Held => {
+    const held = [...this.#held].map(({ key, data: { kind, from, to } }): Held => {
       return kind === 'range' ? { ...key, from, to } : key;
     });
     return JSON.stringify(held);
   }
 
-  async #look(): Promise<void> {
+  /** Reads the table. Expected errors: `StorageError`. */
+  async look(): Promise<void> {
     const rows = await readRows(this.#database);
-    const nowMs = this.#deps.clock.monotonic();
+    const nowMs = this.parts.clock.monotonic();
     const wasBlind = this.isBlind();
     this.#readAtMs = nowMs;
     for (const { id, beat } of rows) {
@@ -293,7 +299,7 @@ export class WorkerRegistry implements Leadership {
 
   /** Gives back the jobs of silent workers, and deletes old rows. */
   async #releaseSilent(): Promise<void> {
-    const { boss, clock, logger } = this.#deps;
+    const { boss, clock, logger } = this.parts;
     const nowMs = clock.monotonic();
     for (const { id, beat, held } of this.#rows) {
       const sinceMs = this.#seen.get(id)?.sinceMs ?? nowMs;
@@ -327,20 +333,6 @@ interface Row extends Pick<WorkerState, 'id' | 'host' | 'pid' | 'version' | 'wor
   readonly held: readonly Held[];
   readonly beat: number;
   readonly kill: KillMode | null;
-}
-
-/** The workers of a store, for commands. Expected errors: `StorageError`. */
-export async function readWorkers(session: Session): Promise<readonly WorkerState[]> {
-  return (await readRows(session)).map(stateOf);
-}
-
-/** Tells workers to end. Returns how many have not stopped yet. Expected errors: `StorageError`. */
-export async function killWorkers(session: Session, ids: readonly string[], mode: KillMode): Promise<number> {
-  const { rowCount } = await session.query({
-    text: `UPDATE flow_store.worker SET kill = $2 WHERE id = ANY ($1::uuid[]) AND state <> 'stopped'`,
-    values: [ids, mode],
-  });
-  return rowCount;
 }
 
 async function readRows(session: Session): Promise<readonly Row[]> {

@@ -1,6 +1,6 @@
 import { credentials, makeGenericClientConstructor } from '@grpc/grpc-js';
 import type { ServiceDefinition } from '@grpc/proto-loader';
-import { loadProtocol } from '../../../src/flow/index.js';
+import { loadProtocol } from '../../../src/devnet/index.js';
 
 const FIRST_HEIGHT = '1';
 const WINDOW_BYTES = 8 * 1024 * 1024;

@@ -39,7 +39,7 @@ describe('of several processes on one database', { timeout: 60_000 }, () => {
       },
     );
     closing.push(() => queue.close());
-    return { queue, leadership: queue.leadership()!, worker: queue.worker!, kills };
+    return { queue, leadership: queue, worker: queue.id, kills };
   };
 
   const client = async (url: string): Promise<pg.Client> => {

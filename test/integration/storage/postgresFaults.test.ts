@@ -223,7 +223,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
         () => queue.trouble(),
         ['XX000', '42501'],
         () => {
-          const leading = queue.leadership()!.lead(AbortSignal.timeout(60_000));
+          const leading = queue.lead(AbortSignal.timeout(60_000));
           return Promise.resolve(async () => {
             const term = await leading;
             expect(term).toBeDefined();
@@ -359,7 +359,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
       const queue = await postgres.later(SharedQueue.open(options, parts));
       faults.silence();
       const silentAtMs = systemClock.monotonic();
-      const term = await queue.leadership()!.lead(AbortSignal.timeout(60_000));
+      const term = await queue.lead(AbortSignal.timeout(60_000));
       expect(term).toBeDefined();
       expect(systemClock.monotonic() - silentAtMs).toBeLessThan(15_000);
       faults.freeze();

@@ -59,7 +59,7 @@ describe('a database behind a pooler', { timeout: 120_000 }, () => {
     await fill(store, chain, { from: 10, to: 19 });
     const { SharedQueue } = await loadQueue();
     const queue = await postgres.later(SharedQueue.open({ url, roles: ['live'] }, parts()));
-    const term = await queue.leadership()!.lead(AbortSignal.timeout(20_000));
+    const term = await queue.lead(AbortSignal.timeout(20_000));
     expect(term).toBeDefined();
     expect((await store.blockByHeight(15))?.block.id).toBe(chain[5]!.block.id);
     const { surveyDatabase } = await loadPostgres();

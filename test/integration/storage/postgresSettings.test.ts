@@ -82,7 +82,7 @@ describe('whatever a role has as its defaults', { timeout: 120_000 }, () => {
     await store.commit({ blocks: chain.slice(20, 29), latestIndexedHeight: 38 });
     const { SharedQueue } = await loadQueue();
     const queue = await postgres.later(SharedQueue.open({ url: its, roles: ['live', 'backfill'] }, parts()));
-    const term = await queue.leadership()!.lead(AbortSignal.timeout(20_000));
+    const term = await queue.lead(AbortSignal.timeout(20_000));
     expect(term).toBeDefined();
     const served = { borders: () => [], served: () => [{ from: 0, to: 1_000 }] };
     const source = queue.source({ maxRangeHeights: 5 }, { book: sharedRangesOf(store)!, chain: served });

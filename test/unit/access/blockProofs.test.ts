@@ -8,12 +8,12 @@ import {
   Chain,
   consecutiveSporks,
   DevnetNode,
+  loadProtocol,
   resolveNodeOptions,
   StatusError,
   UnaryCalls,
 } from '../../../src/devnet/index.js';
 import type { DevnetMethod, DevnetOptions, FaultEffect } from '../../../src/devnet/index.js';
-import { loadProtocol } from '../../../src/flow/index.js';
 import { createMetrics } from '../../../src/observability/index.js';
 import { checkStoredProof } from '../../../src/proof/index.js';
 import { seededRandom } from '../../../src/runtime/random.js';

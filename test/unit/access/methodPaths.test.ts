@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { pathOf } from '../../../src/access/transport/methodPaths.js';
 import { streamMethods, unaryMethods } from '../../../src/access/types.js';
-import { loadProtocol } from '../../../src/flow/index.js';
+import { loadProtocol } from '../../../src/devnet/index.js';
 
 const paths = Object.values(loadProtocol()).flatMap((service) =>
   'format' in service ? [] : Object.values(service).map(({ path }) => path),
