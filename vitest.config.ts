@@ -1,4 +1,5 @@
 import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
 
 /** A machine that is shared may starve a process. */
@@ -33,6 +34,10 @@ export default defineConfig({
           globalSetup: sharedPostgres,
           // The simulated node and the rest are loaded once per worker, and not once per file.
           isolate: false,
+          // gRPC reads it when it is loaded. So a daemon in the process of a test trusts a node of the tests.
+          env: {
+            GRPC_DEFAULT_SSL_ROOTS_FILE_PATH: join(import.meta.dirname, 'test/data/tls/localhost-cert.pem'),
+          },
           ...ofWholeProcesses,
         },
       },

@@ -127,7 +127,8 @@ describe('doctor', () => {
     const secret = (await HostedNode.before(devnet)).name;
     const plain = await examined(startArguments({ address: secret }, scratchDirectory()));
     expect(plain.saying('nodes', 'problem')).toContain(`write grpcs://${secret}`);
-    const untrusted = await examined(startArguments({ address: `grpcs://${secret}` }, scratchDirectory()));
+    const stranger = await HostedNode.before(devnet, 'renewed');
+    const untrusted = await examined(startArguments(stranger, scratchDirectory()));
     expect(untrusted.saying('nodes', 'problem')).toContain('GRPC_DEFAULT_SSL_ROOTS_FILE_PATH');
 
     const beside = startArguments(devnet, scratchDirectory(), '--access-node', '127.0.0.1:1');
