@@ -300,7 +300,7 @@ describe('doctor, where a database holds the index', () => {
 
   it('tells the server, its rights and what it holds, before and after', async () => {
     const devnet = await node();
-    const { url } = await postgres.home();
+    const { url } = await postgres.home({ isEmpty: true });
     const start = startArguments(devnet, scratchDirectory(), '--start-height', '0', '--store', url);
     const before = await examined(start);
     expect(before.code).toBe(0);
