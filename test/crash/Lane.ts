@@ -1,6 +1,8 @@
 import { cpSync, mkdtempSync, rmSync, truncateSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { build } from 'esbuild';
+import { forNode, root } from '../../scripts/bundle.mjs';
 import { daemonSettings, flagOf } from '../../src/config/index.js';
 import { startDevnet } from '../../src/devnet/index.js';
 import type { DevnetHandle, FaultRule } from '../../src/devnet/index.js';
@@ -31,8 +33,6 @@ const LATE: FaultRule = {
   probability: 0.3,
 };
 
-const steppedProgram = join(import.meta.dirname, 'steppedProgram.ts');
-
 /** What a kill that came too late, or in time, makes of the time within which the next one comes. */
 const KILL_SOONER = 0.7;
 const KILL_LATER = 1.03;
@@ -43,12 +43,20 @@ export class Lane {
   /** Within which time a run is killed: at first as long as one without faults took, from its first word to its end. */
   #killWithinMs: number;
   readonly #filled: string;
+  /** Built: to run the sources takes longer than most of what a process does before it dies. */
+  readonly #steppedProgram: string;
   readonly #judge: Judge;
   readonly #live = new Set<Program>();
   readonly #heightsOf: ReadonlyMap<string, readonly number[]>;
 
-  private constructor(devnet: DevnetHandle, filled: string, judge: Judge, usualMs: number) {
+  private constructor(
+    devnet: DevnetHandle,
+    filled: string,
+    judge: Judge,
+    { usualMs, steppedProgram }: { readonly usualMs: number; readonly steppedProgram: string },
+  ) {
     this.devnet = devnet;
+    this.#steppedProgram = steppedProgram;
     this.#killWithinMs = usualMs;
     this.#filled = filled;
     this.#judge = judge;
@@ -71,7 +79,11 @@ export class Lane {
     const code = await within(program);
     demand(code === 0, `a run without faults ended with ${code}:\n${program.stderr}`);
     const usualMs = performance.now() - startedAtMs;
-    return new Lane(devnet, filled, await Judge.from(filled, devnet.chain), usualMs);
+    // Below `dist`, where packages are found; the next build removes what is left of it.
+    const steppedProgram = join(root, 'dist/crash', `${process.pid}.mjs`);
+    await build({ ...forNode, entryPoints: ['test/crash/steppedProgram.ts'], outfile: steppedProgram });
+    const judge = await Judge.from(filled, devnet.chain);
+    return new Lane(devnet, filled, judge, { usualMs, steppedProgram });
   }
 
   /** A random instant of a run, in milliseconds from its first word. */
@@ -87,6 +99,7 @@ export class Lane {
   async close(): Promise<void> {
     this.#killAll();
     rmSync(this.#filled, { recursive: true, force: true });
+    rmSync(this.#steppedProgram, { force: true });
     await this.devnet.close();
   }
 
@@ -177,7 +190,7 @@ export class Lane {
   #stepped(command: string, settings: DaemonSettings, plan: CrashPlan, rest: readonly string[]): Program {
     const flags = Object.fromEntries(Object.entries(settings).map(([key, value]) => [key, [value]]));
     const args = [command, JSON.stringify(flags), JSON.stringify(plan), ...rest];
-    return this.#started(new Program(args, {}, [], ['--import', 'tsx', steppedProgram]));
+    return this.#started(new Program(args, {}, [], [this.#steppedProgram]));
   }
 
   #started(program: Program): Program {

@@ -2,8 +2,6 @@
 // settings and the plan as JSON in its arguments; test/crash/run.ts starts it.
 import { exitCodeOf, rewindStore, runDaemon } from '../../src/app/index.js';
 import { loadConfig } from '../../src/config/index.js';
-import { certificatesOfSources } from '../support/certificates.js';
-import { readersOfSources } from '../support/readers.js';
 import { steppedChannel, steppedLogger, steppedStore } from './steppedPorts.js';
 import { Steps } from './Steps.js';
 import type { CrashPlan } from './Steps.js';
@@ -29,8 +27,6 @@ if (isRewindCommand) {
     openStore,
     openChannel: steppedChannel(steps),
     createLogger: steppedLogger(steps),
-    startReader: readersOfSources,
-    startCertificates: certificatesOfSources,
   };
   process.exitCode = exitCodeOf(await runDaemon(config, host, ports));
 }

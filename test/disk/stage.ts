@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect } from 'vitest';
 import type { DevnetHandle } from '../../src/devnet/index.js';
 import { runCommand } from '../support/commandLine.js';
-import { eventually, runProgram, scratchDirectory, startProgram } from '../support/program.js';
+import { eventually, scratchDirectory, startProgram } from '../support/program.js';
 import type { Program } from '../support/program.js';
 import { proveStore } from '../support/provenStore.js';
 import {
@@ -12,6 +12,7 @@ import {
   RunningDaemon,
   startArguments,
   startDaemon,
+  startHere,
 } from '../support/runningDaemon.js';
 import { dumpStore, firstDifference, storeFlags, storePath } from '../support/storeDump.js';
 
@@ -127,7 +128,7 @@ export class Stage {
    */
   async goesOn(dataDir: string, { isHealed = false } = {}): Promise<number> {
     const flags = ['--start-height', '0', '--stop-height', String(FINAL)];
-    const program = startProgram(startArguments(this.#devnet, dataDir, ...flags));
+    const program = startHere(startArguments(this.#devnet, dataDir, ...flags));
     expect(await program.exited, program.stderr).toBe(0);
     const opened = program.logs().find(({ msg }) => msg === 'store opened');
     if (isHealed) {
@@ -135,7 +136,7 @@ export class Stage {
       // It leaves out damaged blocks, and with them the sound pointers of such a block.
       expect(verified.stdout).not.toMatch(/at height \d+ \((?!pointer)/);
       if (verified.code !== 0)
-        expect(await runProgram(['repair', ...storeFlags(dataDir), '--yes'])).toMatchObject({ code: 0 });
+        expect(await runCommand(['repair', ...storeFlags(dataDir), '--yes'])).toMatchObject({ code: 0 });
     }
     const range = { firstHeight: 0, latestHeight: FINAL, chainAt: () => this.#devnet.chain };
     await proveStore(dataDir, range);

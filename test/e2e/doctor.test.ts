@@ -127,7 +127,8 @@ describe('doctor', () => {
     const secret = (await HostedNode.before(devnet)).name;
     const plain = await examined(startArguments({ address: secret }, scratchDirectory()));
     expect(plain.saying('nodes', 'problem')).toContain(`write grpcs://${secret}`);
-    const untrusted = await examined(startArguments({ address: `grpcs://${secret}` }, scratchDirectory()));
+    const stranger = await HostedNode.before(devnet, 'renewed');
+    const untrusted = await examined(startArguments(stranger, scratchDirectory()));
     expect(untrusted.saying('nodes', 'problem')).toContain('GRPC_DEFAULT_SSL_ROOTS_FILE_PATH');
 
     const beside = startArguments(devnet, scratchDirectory(), '--access-node', '127.0.0.1:1');
@@ -299,7 +300,7 @@ describe('doctor, where a database holds the index', () => {
 
   it('tells the server, its rights and what it holds, before and after', async () => {
     const devnet = await node();
-    const { url } = await postgres.home();
+    const { url } = await postgres.home({ isEmpty: true });
     const start = startArguments(devnet, scratchDirectory(), '--start-height', '0', '--store', url);
     const before = await examined(start);
     expect(before.code).toBe(0);

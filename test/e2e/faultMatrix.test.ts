@@ -7,23 +7,18 @@ import type { CellResult } from '../matrix/play.js';
 const sample: readonly string[] = [
   // Had another way: another call, another source, another node.
   'SubscribeBlocksFromStartHeight/cut-end/start/hybrid/call',
-  'SubscribeBlockDigestsFromLatest/INTERNAL/tip/hybrid/call',
   'GetFullCollectionByID/wrong_body/tip/requester/call',
-  'GetFullCollectionByID/INTERNAL/catching-up/hybrid/call',
   'SubscribeExecutionDataFromStartBlockHeight/cut-end/tip/ediOnly/call',
   '*/UNAVAILABLE/tip/hybrid/node',
   'SubscribeIndexedBlocks/wrong_body/tip/peer/node',
   // Not to be had: the cause.
   'SubscribeBlockDigestsFromLatest/stall/tip/hybrid/none',
-  'SubscribeBlocksFromStartHeight/INTERNAL/tip/hybrid/none',
   'GetNetworkParameters/UNAVAILABLE/start/hybrid/none',
   'GetNetworkParameters/other_chain/start/hybrid/none',
   'GetNodeVersionInfo/false_spork/start/hybrid/none',
   'GetLatestBlockHeader/other_chain/tip/hybrid/none',
   'GetLatestBlockHeader/head_backwards/tip/hybrid/none',
   'SubscribeBlocksFromStartHeight/wrong_parent/catching-up/hybrid/none',
-  'SubscribeBlocksFromStartHeight/wrong_body/tip/hybrid/none',
-  'SubscribeBlocksFromStartHeight/wrong_body/tip/ediOnly/none',
   'GetFullCollectionByID/other_body/tip/requester/none',
   'GetFullCollectionByID/RESOURCE_EXHAUSTED/catching-up/requester/none',
   'SubscribeExecutionDataFromStartBlockHeight/cut-end/catching-up/ediOnly/none',
@@ -32,7 +27,7 @@ const sample: readonly string[] = [
   'SubscribeExecutionDataFromStartBlockHeight/wrong_body/tip/ediOnly/none',
 ];
 /** They mostly wait; their starts are what costs. */
-const AT_ONCE = 11;
+const AT_ONCE = 9;
 /** The whole suite runs beside them. */
 const PATIENCE = 3;
 

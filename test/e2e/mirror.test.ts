@@ -48,7 +48,7 @@ async function expectSameStores(first: string, ...others: string[]): Promise<voi
 
 describe('a mirror', () => {
   /** To sign a block takes as long as all else with it. */
-  const TOP = 60;
+  const TOP = 24;
   const certified = { ...chain, startHead: TOP, certificatesEvery: 1 };
 
   it('has the store of its source and proves the same final, as does a mirror of the mirror', async () => {
@@ -71,8 +71,8 @@ describe('a mirror', () => {
 
     expect(proven.sum('upstream_requests_total', { method: 'GetFullCollectionByID' })).toBe(0);
 
-    node.node.head.set(TOP + 20);
-    await far.scrapeUntil((metrics) => metrics.value('proven_height') === TOP + 18);
+    node.node.head.set(TOP + 8);
+    await far.scrapeUntil((metrics) => metrics.value('proven_height') === TOP + 6);
     await stopAll(far, mirror, source);
     await expectSameStores(first, second, third);
   });

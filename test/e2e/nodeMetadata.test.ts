@@ -7,24 +7,16 @@ import type { DevnetHandle } from '../../src/devnet/index.js';
 import type { ReadinessReason } from '../../src/observability/index.js';
 import { runCommand } from '../support/commandLine.js';
 import { HostedNode } from '../support/hostedNode.js';
-import { runProgram, scratchDirectory } from '../support/program.js';
+import { scratchDirectory } from '../support/program.js';
 import { RestNode } from '../support/restNode.js';
-import {
-  devnetForTest,
-  runDaemonHere,
-  startArguments,
-  startDaemon,
-  startDaemonHere,
-} from '../support/runningDaemon.js';
-import type { DaemonHere, RunningDaemon } from '../support/runningDaemon.js';
-import { certificateOf } from '../support/secretFiles.js';
+import { devnetForTest, runDaemonHere, startArguments, startDaemonHere } from '../support/runningDaemon.js';
+import type { DaemonHere } from '../support/runningDaemon.js';
 import { WsClient } from '../support/wsClient.js';
 
 const ROOT = 1_000;
 const TOP = 1_030;
 const FIRST = 'f1rst-0123456789abcdef';
 const SECOND = 's3cond-0123456789abcdef';
-const trusting = { GRPC_DEFAULT_SSL_ROOTS_FILE_PATH: certificateOf('localhost') };
 
 function nodeAt(top: number): Promise<DevnetHandle> {
   return devnetForTest({ seed: 5, rootHeight: ROOT, startHead: top, paused: true, sealedLag: 0 });
@@ -40,7 +32,7 @@ const asItIs = (bytes: Buffer): Buffer => bytes;
 
 /** A call of the read API that only a node can answer. */
 function forwardedCall(
-  daemon: RunningDaemon | DaemonHere,
+  daemon: DaemonHere,
   metadata: Readonly<Record<string, string>>,
 ): Promise<ServiceError | Buffer | undefined> {
   const client = new Client(daemon.grpcAddress, credentials.createInsecure());
@@ -80,7 +72,7 @@ describe('hosted access nodes that want metadata with every call', () => {
     const flags = ['--access-metadata-file', file, '--start-height', 'root', '--api-forward'];
     const named = ['--access-node', second.address, '--edi-node', second.address];
     const args = startArguments(first, scratchDirectory(), ...flags, ...named);
-    const daemon = await startDaemon(args, trusting);
+    const daemon = await startDaemonHere(args);
     await daemon.reaches(TOP);
 
     const unknown = daemon.program
@@ -110,7 +102,7 @@ describe('hosted access nodes that want metadata with every call', () => {
     );
     const metrics = await fetch(`${daemon.metricsUrl}/metrics`);
     const shown = await Promise.all([...pages, metrics].map(async (page) => (await page).text()));
-    const doctor = await runProgram(['doctor', ...args.slice(1)], trusting);
+    const doctor = await runCommand(['doctor', ...args.slice(1)]);
     const printed = await runCommand(['config', 'print', ...args.slice(1)]);
     await daemon.program.stop();
     const all = [...shown, daemon.program.stdout, daemon.program.stderr, doctor.stdout, printed.stdout].join(
@@ -128,15 +120,15 @@ describe('hosted access nodes that want metadata with every call', () => {
     node.wants = { 'x-token': SECOND };
     const file = metadataFile(`${node.name} x-token: ${FIRST}\n`);
     const flags = ['--access-metadata-file', file, '--start-height', 'root', '--api-forward'];
-    const daemon = await startDaemon(startArguments(node, scratchDirectory(), ...flags), trusting);
+    const daemon = await startDaemonHere(startArguments(node, scratchDirectory(), ...flags));
     const refusal = await daemon.reason('upstream_refusing');
     expect(refusal.message).toContain('UNAUTHENTICATED: no such customer: x-token ***');
     expect(refusal.message).toContain(`it does not accept what ${file} (access.metadataFile) has for it`);
     expect(refusal.message).not.toContain('can be reached from here');
-    const doctor = await runProgram(
-      ['doctor', ...startArguments(node, scratchDirectory(), ...flags).slice(1)],
-      trusting,
-    );
+    const doctor = await runCommand([
+      'doctor',
+      ...startArguments(node, scratchDirectory(), ...flags).slice(1),
+    ]);
     expect(doctor.stdout).toContain(`Node ${node.name} refuses us`);
 
     writeFileSync(file, `${node.name} x-token: ${SECOND}\n`);
@@ -178,7 +170,7 @@ describe('hosted access nodes that want metadata with every call', () => {
     node.wants = { 'x-token': FIRST };
     const file = metadataFile('other.example:443 x-token: something\n');
     const refusalWith = async (...flags: string[]): Promise<ReadinessReason> => {
-      const daemon = await startDaemon(startArguments(node, scratchDirectory(), ...flags), trusting);
+      const daemon = await startDaemonHere(startArguments(node, scratchDirectory(), ...flags));
       const found = await daemon.reason('upstream_refusing');
       await daemon.program.stop();
       return found;

@@ -17,6 +17,9 @@ const withFiles = (limit: number): readonly string[] => [
   ...['bash', '-c', `ulimit -n ${limit}; exec "$@"`, 'bash'],
 ];
 
+/** Of each kind, more than there are files for all of them. */
+const CROWD = 150;
+
 interface Place {
   readonly port: number;
   readonly host: string;
@@ -108,7 +111,7 @@ describe.runIf(process.platform === 'linux')('the files that the daemon may open
       const crowd = new Crowd();
       const before = await daemon.scrape();
       const ports = portsOf(daemon);
-      await Promise.all(callers.map(([port, manner]) => crowd.join(600, ports[port], manner)));
+      await Promise.all(callers.map(([port, manner]) => crowd.join(CROWD, ports[port], manner)));
       await crowd.join(30, { path: join(dataDir, 'control.sock') }, 'silent');
       await isWell({ daemon, limit });
       const after = await daemon.scrape();
@@ -133,7 +136,7 @@ describe.runIf(process.platform === 'linux')('the files that the daemon may open
   });
 
   it('count for callers in their TLS handshake too', async () => {
-    const limit = 256;
+    const limit = 128;
     const devnet = await devnetForTest({ seed: 7, startHead: 50, blockIntervalMs: 200 });
     const tls = new TestSecrets('').tlsFlags();
     const args = startArguments(devnet, scratchDirectory(), '--start-height', '0', ...tls);
@@ -141,12 +144,12 @@ describe.runIf(process.platform === 'linux')('the files that the daemon may open
     await daemon.reaches(50);
     const crowd = new Crowd();
     const { api, grpc } = portsOf(daemon);
-    await Promise.all([crowd.join(600, api, 'silent'), crowd.join(600, grpc, 'silent')]);
+    await Promise.all([crowd.join(CROWD, api, 'silent'), crowd.join(CROWD, grpc, 'silent')]);
     await isWell({ daemon, limit });
   });
 
   it('may become fewer while it runs: it says so, waits, and goes on when it can', async () => {
-    const devnet = await devnetForTest({ seed: 7, profile: 'dense', startHead: 1_500, paused: true });
+    const devnet = await devnetForTest({ seed: 7, profile: 'dense', startHead: 800, paused: true });
     const dataDir = scratchDirectory();
     const daemon = await startDaemon(startArguments(devnet, dataDir, '--start-height', '0'));
     await daemon.reaches(200);
@@ -161,12 +164,12 @@ describe.runIf(process.platform === 'linux')('the files that the daemon may open
     // LevelDB takes no more writes once it could not open a file of its own.
     await daemon.program.sees(/"heldUpBy":"descriptors_low".*\n/);
     allow('4096');
-    await daemon.reaches(1_500);
+    await daemon.reaches(800);
     const { body } = await eventually(async () => {
-      const answer = await daemon.api('/v1/blocks?height=1500').catch(() => undefined);
+      const answer = await daemon.api('/v1/blocks?height=800').catch(() => undefined);
       return answer?.status === 200 ? answer : undefined;
     });
-    expect(body).toMatchObject([{ header: { height: '1500' } }]);
+    expect(body).toMatchObject([{ header: { height: '800' } }]);
     expect(daemon.program.logs().filter(({ level }) => level === 'error')).toEqual([]);
     await isSound(daemon, dataDir);
   });

@@ -16,7 +16,7 @@ import { ServedChain } from '../support/servedChain.js';
 import { smallChain } from '../support/smallChain.js';
 import { smallFileSystem } from '../support/smallFileSystem.js';
 
-const HEAD = 400;
+const HEAD = 250;
 /** Blocks after which a fault may strike, and blocks that must come after it. */
 const SOME_BLOCKS = 20;
 const chain = { startHead: HEAD, seed: 3, blockIntervalMs: 100 } as const;

@@ -4,16 +4,10 @@ import type { ChainOptions, DevnetHandle, DevnetOptions } from '../../src/devnet
 import type { ExplainDocument, StatusDocument } from '../../src/api/index.js';
 import { blocksOf } from '../support/chainReference.js';
 import { eventually, scratchDirectory } from '../support/program.js';
-import { certificateOf, TestSecrets } from '../support/secretFiles.js';
+import { TestSecrets } from '../support/secretFiles.js';
 import { expectNoDamage } from '../support/provenStore.js';
-import {
-  daemonOn,
-  devnetForTest,
-  startArguments,
-  startDaemon,
-  startDaemonHere,
-} from '../support/runningDaemon.js';
-import type { DaemonHere, RunningDaemon } from '../support/runningDaemon.js';
+import { daemonOn, devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
+import type { DaemonHere } from '../support/runningDaemon.js';
 import type { ScrapedMetrics } from '../support/scrapedMetrics.js';
 import { dumpStore, firstDifference } from '../support/storeDump.js';
 
@@ -50,7 +44,7 @@ function collectionCalls({ node }: DevnetHandle): number {
 const won = (metrics: ScrapedMetrics, source: string): number =>
   metrics.value('heights_completed_total', { source });
 
-const peerOf = async (daemon: DaemonHere | RunningDaemon): Promise<StatusDocument['sources']['peer']> =>
+const peerOf = async (daemon: DaemonHere): Promise<StatusDocument['sources']['peer']> =>
   (await daemon.status()).sources.peer;
 
 describe('an indexer that another one feeds', () => {
@@ -131,7 +125,6 @@ describe('an indexer that another one feeds', () => {
 
 describe('a peer that wants a token', () => {
   const TOKEN = 'a-token-of-the-peer-0123';
-  const trusting = { GRPC_DEFAULT_SSL_ROOTS_FILE_PATH: certificateOf('localhost') };
 
   /** An indexer that has everything, behind TLS and tokens. */
   async function guardedSource(devnet: DevnetHandle, tokensFor: string) {
@@ -152,11 +145,11 @@ describe('a peer that wants a token', () => {
     );
     const flags = ['--peer', `grpcs://${endpoint}`, '--no-edi', '--start-height', String(TOP - 12)];
     const start = (...more: string[]) =>
-      startDaemon(startArguments(devnet, scratchDirectory(), ...flags, ...more), trusting);
+      startDaemonHere(startArguments(devnet, scratchDirectory(), ...flags, ...more));
     return { source, start };
   }
 
-  const says = (daemon: RunningDaemon, words: string) =>
+  const says = (daemon: DaemonHere, words: string) =>
     eventually(async () => (await peerOf(daemon)).reason?.includes(words));
 
   it('is named with the next step', async () => {

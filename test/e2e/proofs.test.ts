@@ -106,7 +106,7 @@ describe('a daemon whose readers see only what is proven final', () => {
   /** Two below the last block whose certificate holds; block 100 has one of the timeouts. */
   const PROVEN = MINORITY_FROM - 3;
   /** To sign a block takes as long as all else with it. */
-  const TOP = 60;
+  const TOP = 44;
   const certified = { ...chain, startHead: TOP, certificatesEvery: 1 };
   const flags = ['--start-height', 'root', '--proof-finality', 'proven'];
   const heightOf = async (daemon: DaemonHere, query: string) => {

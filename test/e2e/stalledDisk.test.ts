@@ -11,7 +11,7 @@ const HEAD = 1_000;
 /** So soon: every fourth block has a large collection. */
 const profile = { base: 'dense', odd: { bigCollection: 4 }, bigCollectionBytes: 1_000_000 } as const;
 /** Indexed after the restart, beyond what was durable. */
-const FURTHER_HEIGHTS = 20;
+const FURTHER_HEIGHTS = 4;
 /** File numbers ahead of LevelDB's own: its next log is one of them. */
 const TRAPS = 60;
 /** Looks at a watermark that stands still, until the disk counts as hung. */
@@ -34,7 +34,7 @@ function trap(store: string): string[] {
 it('a disk that hangs does not hold the stop up: the unfinished batch is abandoned, and fetched again', async () => {
   const devnet = await devnetForTest({ profile, startHead: HEAD, endHeight: HEAD, seed: 5 });
   const dataDir = scratchDirectory();
-  const args = startArguments(devnet, dataDir, '--start-height', '0');
+  const args = startArguments(devnet, dataDir, '--start-height', '0', '--no-edi');
   const daemon = await startDaemon(args);
   await daemon.reaches(1);
   const traps = trap(join(dataDir, 'index'));

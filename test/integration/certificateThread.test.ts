@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { CertificateThread } from '../../src/proof/index.js';
 import { certificateIn } from '../../src/proof/certificates/provenFinal.js';
 import type { CertificatePort } from '../../src/proof/index.js';
-import { certificatesHere, certificatesOfSources } from '../support/certificates.js';
+import { certificatesHere } from '../support/certificates.js';
 import { recordedBlocks, recordedSnapshot } from '../support/proofData.js';
 import { startCertificates } from '../../src/app/threads/startWorker.js';
 
@@ -10,7 +10,6 @@ const blocks = recordedBlocks();
 
 describe.each<[string, () => CertificatePort]>([
   ['built', startCertificates],
-  ['of the sources', certificatesOfSources],
   ['on this thread', certificatesHere],
 ])('the thread that verifies certificates, %s', (_name, start) => {
   it('reads who signs, and verifies what they signed', async () => {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { keepReaderThread } from '../../src/app/threads/keepReaderThread.js';
 import type { ReaderSources } from '../../src/app/threads/keepReaderThread.js';
+import { startWorker } from '../../src/app/threads/startWorker.js';
 import type { StartReader } from '../../src/app/threads/startWorker.js';
 import { createMetrics } from '../../src/observability/index.js';
 import { AbortError, systemClock } from '../../src/runtime/index.js';
@@ -11,7 +12,7 @@ import { getJson } from '../support/httpProbe.js';
 import { eventually, scratchDirectory } from '../support/program.js';
 import { answer, networkOf, RawNode } from '../support/rawNode.js';
 import { readerOptions } from '../support/readerOptions.js';
-import { readersHere, readersOfSources } from '../support/readers.js';
+import { readersHere } from '../support/readers.js';
 import { RecordingLogger } from '../support/recordingLogger.js';
 import { statusWith } from '../support/servedChain.js';
 import { smallChain, transactionWith } from '../support/smallChain.js';
@@ -87,7 +88,7 @@ async function served(
 
 describe.each([
   ['on this thread', readersHere],
-  ['on a thread of their own', readersOfSources],
+  ['on a thread of their own, as built', startWorker],
 ])('readers %s', (_name, startReader) => {
   it('see each height as soon as it is durable, and never one above it', async () => {
     const { commit, probe, store, url } = await served(startReader);

@@ -10,15 +10,20 @@ import {
   programVersion,
   withoutCredentials,
 } from '../../src/runtime/index.js';
+import { certificatesHere } from './certificates.js';
+import type { Verdicts } from './certificates.js';
 import { Printed } from './program.js';
 import { readersHere } from './readers.js';
 import { recordingTerminal, remembering } from './terminal.js';
 
 /**
- * `start` as a process runs it, in the process of the test and with its readers on the same thread. For tests that ask the
- * daemon over its ports: a process takes a second of a processor to load what it needs, this takes none.
+ * `start` as a process runs it, in the process of the test, with its readers and what verifies certificates on the same thread.
+ * For tests that ask the daemon over its ports: a process takes a second of a processor to load what it needs, and so does a
+ * thread; this takes none.
  */
 export class HousedProgram extends Printed {
+  /** Of all daemons in this process: those that follow one chain ask the same. */
+  static readonly #verdicts: Verdicts = new Map();
   /** The exit code. */
   readonly exited: Promise<number>;
   /** The same, once there is one. */
@@ -41,7 +46,8 @@ export class HousedProgram extends Printed {
       onReload: (listener) => void this.#reloading.push(listener),
       signal: this.#stop.signal,
     });
-    this.exited = run(args, terminal)
+    const startCertificates = () => certificatesHere(HousedProgram.#verdicts);
+    this.exited = run(args, terminal, { startReader: readersHere, startCertificates })
       .catch((error: unknown) => {
         const known = error instanceof OperatorError;
         const text = known ? error.message : error instanceof Error ? error.stack : messageOf(error);
@@ -64,8 +70,12 @@ export class HousedProgram extends Printed {
   }
 }
 
-async function run(args: readonly string[], terminal: Terminal): Promise<number> {
+async function run(
+  args: readonly string[],
+  terminal: Terminal,
+  ports: Parameters<typeof start>[2],
+): Promise<number> {
   const parsed = parse(commands, args, { terminal, version: programVersion() });
   if (typeof parsed === 'string') return exitCodeOf(parsed);
-  return exitCodeOf(await start(parsed.invocation, terminal, { startReader: readersHere }));
+  return exitCodeOf(await start(parsed.invocation, terminal, ports));
 }

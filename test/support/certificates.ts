@@ -1,5 +1,4 @@
 import { hash } from 'node:crypto';
-import { Worker } from 'node:worker_threads';
 import { loadCertificates } from '../../src/proof/index.js';
 import type { CertificatePort } from '../../src/proof/index.js';
 import type { Question, Response } from '../../src/proof/certificates/CertificateThread.js';
@@ -40,14 +39,10 @@ export function certificatesHere(verdicts: Verdicts = new Map()): CertificatePor
 }
 
 function keyOf(question: Question): string {
+  // Of megabytes, whose JSON would take longer than to read them.
+  if ('snapshot' in question) return hash('sha256', question.snapshot) + question.protocolStateId;
   const text = JSON.stringify(question, (_, value: unknown) =>
     typeof value === 'bigint' ? String(value) : value,
   );
   return hash('sha256', text);
-}
-
-/** A thread of its own, which runs the sources. */
-export function certificatesOfSources(): CertificatePort {
-  const program = new URL('../../src/proof/certificates/certificateWorker.ts', import.meta.url);
-  return new Worker(new URL('sourceWorker.mjs', import.meta.url), { argv: [program.href], execArgv: [] });
 }

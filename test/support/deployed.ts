@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { parse, parseAllDocuments } from 'yaml';
 import { scratchDirectory, startProgram } from './program.js';
 import type { Program } from './program.js';
-import { listening } from './runningDaemon.js';
-import type { RunningDaemon } from './runningDaemon.js';
+import { startDaemonHere } from './runningDaemon.js';
+import type { DaemonHere } from './runningDaemon.js';
 
 /** Where the files for operators stand. */
 export const deployFolder = join(import.meta.dirname, '../../deploy');
@@ -29,12 +29,13 @@ export function startDeployed(
   return startProgram(args, { ...environment, ...imageEnvironment(), ...local });
 }
 
-/** Like `startDeployed`, of a daemon, once it listens. */
+/** Like `startDeployed`, of a daemon, in this process, once it listens. The database of a test asks for no password. */
 export function startDeployedDaemon(
-  command: DeployedCommand,
+  { args, environment }: DeployedCommand,
   local: Readonly<Record<string, string>>,
-): Promise<RunningDaemon> {
-  return listening(startDeployed(command, local));
+): Promise<DaemonHere> {
+  const own = Object.entries(environment).filter(([name]) => name !== 'PGPASSWORD');
+  return startDaemonHere(args, { ...Object.fromEntries(own), ...imageEnvironment(), ...local });
 }
 
 export type Yaml = string | number | boolean | null | readonly Yaml[] | { readonly [key: string]: Yaml };

@@ -9,6 +9,7 @@ import type {
 import type { Socket } from 'node:net';
 import { atEnd } from './cleanup.js';
 import { certificateOf, keyOf } from './secretFiles.js';
+import type { CertificateName } from './secretFiles.js';
 import { lastingPort } from './lastingPort.js';
 
 /** What a hosted node looks at of a call. */
@@ -27,18 +28,23 @@ export class HostedNode {
   wants: Readonly<Record<string, string>> = {};
   readonly port: number;
   readonly #behind: string;
+  readonly #certificate: CertificateName;
   readonly #sockets = new Set<Socket>();
   #server: Http2SecureServer | undefined;
   #node: ClientHttp2Session | undefined;
 
-  private constructor(port: number, behind: string) {
+  private constructor(port: number, behind: string, certificate: CertificateName) {
     this.port = port;
     this.#behind = behind;
+    this.#certificate = certificate;
   }
 
   /** In front of the node at this address, until the end of the test. */
-  static async before({ address }: { readonly address: string }): Promise<HostedNode> {
-    const node = new HostedNode(await lastingPort(), address);
+  static async before(
+    { address }: { readonly address: string },
+    certificate: CertificateName = 'localhost',
+  ): Promise<HostedNode> {
+    const node = new HostedNode(await lastingPort(), address, certificate);
     await node.start();
     atEnd(() => node.stop());
     return node;
@@ -55,8 +61,8 @@ export class HostedNode {
 
   async start(): Promise<void> {
     const server = createSecureServer({
-      cert: readFileSync(certificateOf('localhost')),
-      key: readFileSync(keyOf('localhost')),
+      cert: readFileSync(certificateOf(this.#certificate)),
+      key: readFileSync(keyOf(this.#certificate)),
     });
     server.on('connection', (socket: Socket) => {
       this.#sockets.add(socket);

@@ -1,5 +1,5 @@
 import { EventEmitter } from 'node:events';
-import { MessageChannel, receiveMessageOnPort, Worker } from 'node:worker_threads';
+import { MessageChannel, receiveMessageOnPort } from 'node:worker_threads';
 import { serveReaders } from '../../src/app/threads/serveReaders.js';
 import type { StartReader } from '../../src/app/threads/startWorker.js';
 import { systemClock } from '../../src/runtime/index.js';
@@ -29,11 +29,3 @@ export const readersHere: StartReader = (options) => {
     terminate: () => ours.postMessage({ call: 'stop' }),
   };
 };
-
-/** Readers on a thread of their own, which runs the sources. */
-export const readersOfSources: StartReader = (options) =>
-  new Worker(new URL('sourceWorker.mjs', import.meta.url), {
-    workerData: options,
-    argv: [new URL('../../src/app/threads/readerEntry.ts', import.meta.url).href],
-    execArgv: [],
-  });

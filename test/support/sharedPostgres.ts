@@ -1,5 +1,10 @@
 import type { TestProject } from 'vitest/node';
-import { ownServer } from './postgresServer.js';
+import { loadQueue } from '../../src/ranges/index.js';
+import { systemClock } from '../../src/runtime/index.js';
+import { seededRandom } from '../../src/runtime/random.js';
+import { loadPostgres } from '../../src/storage/index.js';
+import { asAdmin, ownServer, PREPARED } from './postgresServer.js';
+import { RecordingLogger } from './recordingLogger.js';
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -10,6 +15,21 @@ declare module 'vitest' {
 /** One server for all files of a project: each makes databases of its own in it. */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   const server = await ownServer({ max_connections: '400' });
+  await prepare(server.url);
   project.provide('postgresUrl', server.url);
   return () => server.close();
+}
+
+/** The tables of a store and of the queue, as a process makes them at its first start. */
+async function prepare(server: string): Promise<void> {
+  await asAdmin(server, `CREATE DATABASE ${PREPARED}`);
+  const its = new URL(server);
+  its.pathname = `/${PREPARED}`;
+  const parts = { clock: systemClock, random: seededRandom(1), logger: new RecordingLogger() };
+  const { PostgresIndexStore } = await loadPostgres();
+  const store = await PostgresIndexStore.open({ url: its.href, chainId: 'flow-localnet' }, parts);
+  const { SharedQueue } = await loadQueue();
+  const queue = await SharedQueue.open({ url: its.href, roles: [] }, parts);
+  await queue.close();
+  await store.close();
 }

@@ -26,15 +26,18 @@ export interface StoreHome {
 export interface StoreKind {
   readonly name: string;
   /** To be called in a `describe`: a new home for every call of what it returns, gone after each test. */
-  readonly use: () => () => Promise<StoreHome>;
+  readonly use: () => NewHome;
 }
+
+/** `isEmpty`: where nobody has made any tables before. */
+type NewHome<H = StoreHome> = (how?: { readonly isEmpty?: boolean }) => Promise<H>;
 
 export const levelStores: StoreKind = { name: 'LevelDB', use: useDirectories };
 export const postgresStores: StoreKind = { name: 'PostgreSQL', use: () => usePostgres().home };
 /** Both stores: what holds for one holds for the other. */
 export const storeKinds: readonly StoreKind[] = [levelStores, postgresStores];
 
-function useDirectories(): () => Promise<StoreHome> {
+function useDirectories(): NewHome {
   const closing = useClosing();
   const directories: string[] = [];
   afterEach(async () => {
@@ -100,8 +103,9 @@ export function usePostgres({ isOwn = false }: { readonly isOwn?: boolean } = {}
     const { verifyPostgres } = await loadPostgres();
     return verifyPostgres({ url, chainId: TEST_CHAIN, ...options }, { ...parts(), ...how });
   };
-  const home = async (): Promise<StoreHome & { readonly url: string }> => {
-    const url = await running().database();
+  /** A database with the tables of a store and of the queue, and nothing in them, unless it is to be empty. */
+  const home: NewHome<StoreHome & { readonly url: string }> = async (how) => {
+    const url = await running().database(how);
     return { url, open: (how) => open(url, how) };
   };
   /** What stands between a client and a database, and breaks as it is told; until the end of the test. */

@@ -48,20 +48,24 @@ describe('whatever a role has as its defaults', { timeout: 120_000 }, () => {
   const postgres = usePostgres();
   const parts = () => ({ clock: systemClock, logger: new RecordingLogger(), random: seededRandom(1) });
 
+  const defaultsOf = (role: string, settings: typeof HOSTILE): string =>
+    settings
+      .map(([name, value]) => {
+        const list = name === 'search_path' ? value : `'${value}'`;
+        return `ALTER ROLE ${role} SET ${name} = ${list};`;
+      })
+      .join(' ');
+
   /** A database, and a role of its own with these defaults. */
   const home = async (settings: typeof HOSTILE) => {
-    const { url } = await postgres.home();
+    const { url } = await postgres.home({ isEmpty: true });
     const role = `odd_${Math.random().toString(36).slice(2)}`;
     const its = new URL(url);
     its.username = role;
     const database = its.pathname.slice(1);
-    const defaults = settings.map(([name, value]) => {
-      const list = name === 'search_path' ? value : `'${value}'`;
-      return `ALTER ROLE ${role} SET ${name} = ${list};`;
-    });
     await asAdmin(
       url,
-      `CREATE ROLE ${role} LOGIN; GRANT ALL ON DATABASE ${database} TO ${role}; ${defaults.join(' ')}
+      `CREATE ROLE ${role} LOGIN; GRANT ALL ON DATABASE ${database} TO ${role}; ${defaultsOf(role, settings)}
         CREATE SCHEMA evil; GRANT USAGE ON SCHEMA evil TO ${role};
         CREATE TABLE evil.pg_settings (name text, source text);
         CREATE FUNCTION evil.current_setting(text, boolean) RETURNS text LANGUAGE sql AS 'SELECT NULL';
@@ -119,39 +123,34 @@ describe('whatever a role has as its defaults', { timeout: 120_000 }, () => {
       ]),
     );
 
-  let plain: Promise<{ readonly rows: unknown; readonly read: unknown }> | undefined;
-  /** What a role without any defaults makes of it. */
-  const expected = () =>
-    (plain ??= (async () => {
-      const { url, its } = await home([]);
-      const store = await index(its);
-      return { rows: await digest(url), read: await contents(store) };
-    })());
-
   const isVerified = async (url: string): Promise<void> => {
     expect(await postgres.verified(url)).toMatchObject({ damageCount: 0 });
   };
 
-  it.each(HOSTILE)('the bytes are the same, and %s is not %s', async (name, value) => {
-    const { rows, read } = await expected();
-    const { url, its } = await home([[name, value]]);
-    const store = await index(its);
-    expect(await digest(url)).toEqual(rows);
-    expect(await contents(store)).toEqual(read);
-    await isVerified(its);
+  it('none of that holds for a session of ours, alone or beside the others', async () => {
     const { databasePlace, PostgresDatabase } = await loadPostgres();
-    const database = new PostgresDatabase(databasePlace(its), parts());
-    onTestFinished(() => database.close());
-    const asked = { text: `SELECT current_setting('${name}') AS now` };
-    const shown = [
-      await database.query<{ now: string }>(asked),
-      await database.transaction((session) => session.query<{ now: string }>(asked)),
-    ];
-    for (const each of shown) expect(each.rows[0]?.now).not.toBe(value);
+    const { url, its } = await home([]);
+    const role = new URL(its).username;
+    for (const settings of [...HOSTILE.map((each) => [each]), HOSTILE]) {
+      await asAdmin(url, `ALTER ROLE ${role} RESET ALL; ${defaultsOf(role, settings)}`);
+      const database = await postgres.later(
+        Promise.resolve(new PostgresDatabase(databasePlace(its), parts())),
+      );
+      for (const [name, value] of settings) {
+        const asked = { text: `SELECT current_setting('${name}') AS now` };
+        const shown = [
+          await database.query<{ now: string }>(asked),
+          await database.transaction((session) => session.query<{ now: string }>(asked)),
+        ];
+        for (const { rows } of shown) expect(rows[0]?.now, name).not.toBe(value);
+      }
+    }
   });
 
   it('the bytes are the same with all of them at once, while nothing is asked, and in a copy', async () => {
-    const { rows, read } = await expected();
+    const plain = await home([]);
+    const read = await contents(await index(plain.its));
+    const rows = await digest(plain.url);
     const { url, its } = await home(HOSTILE);
     const store = await index(its);
     expect(await digest(url)).toEqual(rows);

@@ -434,7 +434,8 @@ export function commitSuite({ name, use }: StoreKind): void {
     });
 
     it('that is not there is refused where none is to be made', async () => {
-      await expect((await newHome()).open({ create: false })).rejects.toMatchObject({ kind: 'missing' });
+      const home = await newHome({ isEmpty: true });
+      await expect(home.open({ create: false })).rejects.toMatchObject({ kind: 'missing' });
     });
 
     it('has one writer at a time', async () => {

@@ -11,6 +11,7 @@ import { OperatorError } from '../../../src/runtime/index.js';
 import { DatabaseFault, StorageError } from '../../../src/storage/index.js';
 import type { CommitteeEvidence, HeightRange } from '../../../src/storage/index.js';
 import { certificatesHere } from '../../support/certificates.js';
+import type { Verdicts } from '../../support/certificates.js';
 import { FakeAccessNode, FakeAccessNodes, FakeChain } from '../../support/fakeAccessNodes.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { recordedBlocks, recordedSnapshot } from '../../support/proofData.js';
@@ -23,6 +24,8 @@ import { VirtualClock } from '../../support/virtualClock.js';
 const snapshot = recordedSnapshot();
 const METHOD = 'GetProtocolStateSnapshotByHeight';
 const FIVE_MINUTES_MS = 300_000;
+/** Every prover here asks of the same certificates. */
+const verdicts: Verdicts = new Map();
 
 const headers = new Map(
   recordedBlocks().map((block) => [
@@ -81,7 +84,7 @@ class Proving {
       checkpoint,
       named = checkpoint === undefined ? [] : [{ kind: 'checkpoint', ...checkpoint }],
       isProving = true,
-      thread = new CertificateThread(certificatesHere),
+      thread = new CertificateThread(() => certificatesHere(verdicts)),
       names = ['a'],
       evidence = new MemoryIndexStore(),
       change = () => undefined,
@@ -396,7 +399,7 @@ describe('FinalityProver', () => {
   });
 
   it('proves nothing by the certificates of another committee', async () => {
-    const thread = new CertificateThread(certificatesHere);
+    const thread = new CertificateThread(() => certificatesHere(verdicts));
     const proving = await proved([42, 52], {
       thread: {
         verify: (...question) => thread.verify(...question),
