@@ -26,12 +26,9 @@ export function userAgent(): string {
  */
 const UNSOUND_MAJORS: readonly number[] = [22, 26];
 
-/**
- * False if a few bytes from any client of an HTTP/2 server may end the process. `version`: like `process.version`.
- */
+/** False if a few bytes from any client of an HTTP/2 server may end the process. `version`: like `process.version`. */
 export function hasSoundHttp2(version: string): boolean {
-  const [major] = version.slice(1).split('.', 1);
-  return !UNSOUND_MAJORS.includes(Number(major));
+  return !UNSOUND_MAJORS.includes(Number.parseInt(version.slice(1), 10));
 }
 
 /** The entry of `/proc/self/limits`: the soft limit. */
@@ -55,7 +52,7 @@ export function descriptorLimit(): number {
   return typeof soft === 'number' ? soft : Infinity;
 }
 
-/** How many are in use; `undefined` if the system does not say. Expected errors: those of `isOutOfDescriptors`. */
+/** How many are in use; `undefined` if the system does not say. Expected errors: those that `outOfDescriptors` knows. */
 export async function openDescriptors(): Promise<number | undefined> {
   try {
     // One of them is the look itself.

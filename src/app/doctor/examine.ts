@@ -34,10 +34,7 @@ export async function examine(
   { clock, onVerdict }: { readonly clock: Clock; readonly onVerdict: (verdict: Verdict) => void },
 ): Promise<readonly Verdict[]> {
   const verdicts: Verdict[] = [];
-  const check = async (
-    name: CheckName,
-    look: () => Promise<readonly Finding[]> | readonly Finding[],
-  ): Promise<void> => {
+  const check = async (name: CheckName, look: Look): Promise<void> => {
     for (const finding of await within(name, look, clock)) {
       const verdict = { check: name, ...finding };
       verdicts.push(verdict);
@@ -77,12 +74,10 @@ export async function examine(
   return verdicts;
 }
 
+type Look = () => Promise<readonly Finding[]> | readonly Finding[];
+
 /** What a check finds; a failure is a problem, and so is a check that hangs. */
-async function within(
-  name: CheckName,
-  look: () => Promise<readonly Finding[]> | readonly Finding[],
-  clock: Clock,
-): Promise<readonly Finding[]> {
+async function within(name: CheckName, look: Look, clock: Clock): Promise<readonly Finding[]> {
   let timer: Timer | undefined;
   const late = new Promise<Finding[]>((resolve) => {
     const seconds = CHECK_LIMIT_MS / 1000;

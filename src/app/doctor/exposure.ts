@@ -114,10 +114,7 @@ function inTheClear({ peers, peerTokenFile }: DaemonConfig): Finding[] {
 /** Windows has no permission bits, and a file that is missing `start` names. */
 async function tooOpen(path: string | undefined): Promise<Finding | undefined> {
   if (path === undefined || process.platform === 'win32') return undefined;
-  const mode = await stat(path).then(
-    (file) => file.mode & 0o777,
-    () => 0,
-  );
+  const mode = ((await stat(path).catch(() => undefined))?.mode ?? 0) & 0o777;
   if ((mode & GROUP_WRITES_OTHERS_READ) === 0) return undefined;
   return warning(
     `${path}, which has a secret, is open to other users of this machine (mode ${mode.toString(8)}); chmod 600 ${path}.`,

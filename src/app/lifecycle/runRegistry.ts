@@ -78,9 +78,7 @@ export function announcedRuns(environment: Environment): readonly string[] {
 
 function readEntry(path: string): RunEntry | undefined {
   try {
-    const { pid, dataDir } = JSON.parse(readFileSync(path, 'utf8')) as Partial<
-      Record<keyof RunEntry, unknown>
-    >;
+    const { pid, dataDir } = JSON.parse(readFileSync(path, 'utf8')) as { pid?: unknown; dataDir?: unknown };
     return typeof pid === 'number' && typeof dataDir === 'string' ? { pid, dataDir } : undefined;
   } catch {
     return undefined;

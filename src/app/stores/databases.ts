@@ -4,7 +4,7 @@ import type { Logger } from '../../observability/index.js';
 import { loadQueue } from '../../ranges/index.js';
 import type { KillMode, SharedQueue, WorkerState } from '../../ranges/index.js';
 import { OperatorError, sleep, systemClock, systemRandom } from '../../runtime/index.js';
-import type { Clock, ExitReason, Random } from '../../runtime/index.js';
+import type { Clock, ExitReason } from '../../runtime/index.js';
 import { loadPostgres, StorageError } from '../../storage/index.js';
 import type { IndexStore } from '../../storage/index.js';
 
@@ -19,16 +19,11 @@ const LOOK_MS = 200;
  */
 export async function openQueueToWork(
   { roles, store: url }: DaemonConfig,
-  dependencies: {
-    readonly clock: Clock;
-    readonly random: Random;
-    readonly logger: Logger;
-    readonly onKill: (mode: KillMode) => void;
-  },
+  dependencies: Parameters<typeof SharedQueue.open>[1],
 ): Promise<SharedQueue | undefined> {
   if (url === undefined) return undefined;
-  const { SharedQueue } = await loadQueue();
-  return SharedQueue.open({ url, roles, waitMs: DATABASE_WAIT_MS }, dependencies);
+  const queues = await loadQueue();
+  return queues.SharedQueue.open({ url, roles, waitMs: DATABASE_WAIT_MS }, dependencies);
 }
 
 /**

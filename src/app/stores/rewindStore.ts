@@ -2,7 +2,6 @@ import type { DaemonConfig } from '../../config/index.js';
 import { silentLogger } from '../../observability/index.js';
 import { OperatorError, systemClock } from '../../runtime/index.js';
 import { loadPostgres, rangesInWords } from '../../storage/index.js';
-import type { HeightRange } from '../../storage/index.js';
 import { storePathOf } from '../lifecycle/daemonRecord.js';
 import { DATABASE_WAIT_MS, takeLead } from './databases.js';
 import { openLevelStore } from './openStore.js';
@@ -58,7 +57,8 @@ export async function rewindStore(
     const through = Math.min(height, ranges.findLast((range) => range.from <= height)?.to ?? height);
     const waiting = store.blocksAboveWatermark();
     const open = store.ranges.open().map((range) => ({ from: range.from, to: range.next - 1 }));
-    const heights = heightsAbove([...ranges, ...open], through) + waiting.length;
+    const above = [...ranges, ...open].map(({ from, to }) => Math.max(0, to - Math.max(from - 1, through)));
+    const heights = above.reduce((sum, each) => sum + each, waiting.length);
     if (apply) {
       await takeLead(config, store);
       await store.rewind(height);
@@ -68,8 +68,4 @@ export async function rewindStore(
   } finally {
     await store.close();
   }
-}
-
-function heightsAbove(ranges: readonly HeightRange[], height: number): number {
-  return ranges.reduce((sum, { from, to }) => sum + Math.max(0, to - Math.max(from - 1, height)), 0);
 }

@@ -64,7 +64,7 @@ export interface QueueParts {
  */
 export class WorkerRegistry implements Leadership {
   readonly id = randomUUID();
-  protected readonly parts: QueueParts;
+  readonly parts: QueueParts;
   readonly #held = new Set<Claim<AnyJob>>();
   /** At most as many as there are rows. */
   readonly #seen = new Map<string, Seen>();

@@ -13,14 +13,9 @@ const REST_PER_WEIGHING = 20;
 /** Writing resumes at this multiple of the minimum, so that it does not stop again at once. */
 const RESUME_AT = 1.25;
 
-interface DiskState {
-  readonly freeBytes: number;
-  readonly sizeBytes: number;
-}
-
 /** What the file system does not say is `undefined`. */
 interface Seen {
-  readonly disk: DiskState | undefined;
+  readonly disk: { readonly freeBytes: number; readonly sizeBytes: number } | undefined;
   /** What tells the store at the path from any other. */
   readonly place: string | undefined;
 }
@@ -54,7 +49,7 @@ export function watchDisk(
   const { clock, look = seenAt, weigh = weightOf } = dependencies;
   const waiting = new Listeners();
   let { minFreeBytes } = options;
-  let disk: DiskState | undefined;
+  let disk: Seen['disk'];
   let storeBytes: number | undefined;
   let isPaused = false;
 
@@ -71,7 +66,14 @@ export function watchDisk(
       disk = seen.disk;
       decide();
       place ??= seen.place;
-      if (seen.place !== undefined && seen.place !== place) throw noLongerAt(path);
+      if (seen.place !== undefined && seen.place !== place) {
+        // Files that are open could still be written, and nobody would find them: not even the next start.
+        throw new StorageError(
+          'missing',
+          `The store is no longer at ${path}: the directory was deleted, moved or unmounted, or another one took its place. ` +
+            'Put it back, or restore a copy, before you start again: otherwise a new store begins there.',
+        );
+      }
       await sleep(clock, LOOK_MS, signal);
     }
   };
@@ -107,7 +109,7 @@ export function watchDisk(
       return unlessAborted(signal, (proceed) => waiting.add(proceed)).catch(() => undefined);
     },
     /** `undefined` until checked, and if the file system does not say. */
-    disk: (): DiskState | undefined => disk,
+    disk: (): Seen['disk'] => disk,
     /** As measured last; `undefined` until then. */
     storeBytes: (): number | undefined => storeBytes,
     /** Expected errors: the signal's abort reason; `StorageError` (`missing`). What cannot be measured stays unknown. */
@@ -117,39 +119,21 @@ export function watchDisk(
   };
 }
 
-const GONE = 'gone';
-
-/** The file of the store's lock: LevelDB keeps it open, so that no other file has its number. */
-async function placeOf(path: string): Promise<string | undefined> {
-  try {
-    const { dev, ino } = await stat(join(path, 'LOCK'));
-    return `${dev}:${ino}`;
-  } catch (error) {
-    return hasCode(error, 'ENOENT') || hasCode(error, 'ENOTDIR') ? GONE : undefined;
-  }
-}
-
-/** Files that are open can still be written, and nobody would find them: not even the next start. */
-function noLongerAt(path: string): StorageError {
-  return new StorageError(
-    'missing',
-    `The store is no longer at ${path}: the directory was deleted, moved or unmounted, or another one took its place. ` +
-      'Put it back, or restore a copy, before you start again: otherwise a new store begins there.',
-  );
-}
-
-async function diskOf(path: string): Promise<DiskState | undefined> {
-  try {
-    const { bavail, blocks, bsize } = await statfs(path);
-    return { freeBytes: bavail * bsize, sizeBytes: blocks * bsize };
-  } catch {
-    return undefined;
-  }
-}
-
+/** The store is its lock: LevelDB keeps that file open, so that no other file has its number. */
 async function seenAt(path: string): Promise<Seen> {
-  const [disk, place] = await Promise.all([diskOf(path), placeOf(path)]);
-  return { disk, place };
+  const [disk, lock] = await Promise.allSettled([statfs(path), stat(join(path, 'LOCK'))]);
+  const isGone =
+    lock.status === 'rejected' && ['ENOENT', 'ENOTDIR'].some((code) => hasCode(lock.reason, code));
+  return {
+    disk:
+      disk.status === 'rejected'
+        ? undefined
+        : {
+            freeBytes: disk.value.bavail * disk.value.bsize,
+            sizeBytes: disk.value.blocks * disk.value.bsize,
+          },
+    place: lock.status === 'fulfilled' ? `${lock.value.dev}:${lock.value.ino}` : isGone ? 'gone' : undefined,
+  };
 }
 
 /**

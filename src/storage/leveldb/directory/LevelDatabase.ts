@@ -221,12 +221,10 @@ export class LevelDatabase implements Database {
    */
   async close(): Promise<void> {
     await this.#guard('close the store', () => this.#level.close());
-    if (!this.#mayTidyUp) return;
+    // LevelDB would make the directory of one that was moved away.
+    if (!this.#mayTidyUp || !(await holdsData(this.#path).catch(() => false))) return;
     try {
-      // LevelDB would make the directory of one that was moved away.
-      if (!(await holdsData(this.#path))) return;
-      const again = await openLevel(this.#path, this.#tuning, { create: false });
-      await again.close();
+      await (await openLevel(this.#path, this.#tuning, { create: false })).close();
     } catch {
       // All data is on disk: whatever opens the database next does this work, or reports the fault.
     }
@@ -258,12 +256,8 @@ export class LevelDatabase implements Database {
    * write keeps it while it creates its next log: on a disk that hangs, the calling thread would hang as well, for good.
    */
   async #betweenWrites<T>(begin: () => T | Promise<T>): Promise<T> {
-    if (this.#writes > 0) {
-      return new Promise<T>((resolve) => {
-        this.#waitingReads.push(() => resolve((async () => begin())()));
-      });
-    }
-    return begin();
+    if (this.#writes === 0) return begin();
+    return new Promise<T>((resolve) => void this.#waitingReads.push(() => resolve((async () => begin())())));
   }
 
   /** Waits where no file can be opened: nothing of the action has been done then, so it is repeated. */
