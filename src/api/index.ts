@@ -18,7 +18,6 @@ export type {
   WindowState,
 } from './view/statusDocument.js';
 export { accountDocument, parseAccountRequest } from './documents/accountTransactions.js';
-export type { AccountRequest } from './documents/accountTransactions.js';
 export { checkLookupKey, isLookupKind, lookupDocument } from './documents/lookupDocument.js';
 export type { LookupKind } from './documents/lookupDocument.js';
 export { proofDocument } from './documents/proofDocument.js';

@@ -7,7 +7,6 @@ import {
   exitCodeOf,
   messageOf,
   OperatorError,
-  programVersion,
   withoutCredentials,
 } from '../../src/runtime/index.js';
 import { Printed } from './program.js';
@@ -65,7 +64,7 @@ export class HousedProgram extends Printed {
 }
 
 async function run(args: readonly string[], terminal: Terminal): Promise<number> {
-  const parsed = parse(commands, args, { terminal, version: programVersion() });
+  const parsed = parse(commands, args, terminal);
   if (typeof parsed === 'string') return exitCodeOf(parsed);
   return exitCodeOf(await start(parsed.invocation, terminal, { startReader: readersHere }));
 }

@@ -6,7 +6,6 @@ import { OperatorError } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
 
-/** How many variables a warning names. */
 const NAMED_LINKS = 3;
 
 /**
@@ -59,7 +58,6 @@ export function checkEndpoints(loaded: LoadedConfig): void {
   }
 }
 
-/** For a wrong value of a key, by where it came from. */
 function exitFor({ origins }: LoadedConfig, key: string): ExitReason {
   return origins[key] === 'flag' ? 'usage' : 'configuration';
 }

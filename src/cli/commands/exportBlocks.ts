@@ -8,10 +8,6 @@ import { exportProgress } from '../export/exportProgress.js';
 import { openExportSource } from '../export/exportSource.js';
 import { exportToDirectory } from '../export/exportToDirectory.js';
 
-/**
- * `export`: writes blocks and transactions, as lines of JSON or as files of other formats, from the running daemon or, if none
- * runs, the store.
- */
 export const exportBlocks: Run<typeof exportFlags> = async (invocation, terminal) => {
   const flags = invocation.flags;
   const { from, to, output: path, resume, quiet: isQuiet } = flags;

@@ -1,16 +1,8 @@
 import { hash } from 'node:crypto';
-import {
-  asBuffer,
-  decodeBlock,
-  decodeTransaction,
-  NO_TIME,
-  toAddress,
-  transactionAt,
-} from '../../flow/index.js';
-import type { Address, Timestamp, Transaction, VerifiedCollection } from '../../flow/index.js';
+import { asBuffer, decodeBlock, decodeTransaction, NO_TIME, transactionAt } from '../../flow/index.js';
+import type { Timestamp, Transaction, VerifiedCollection } from '../../flow/index.js';
 import type { BlockEntry } from '../../storage/index.js';
 
-/** A block as tables show it. */
 export interface BlockRow extends BlockEntry {
   readonly time: Time;
   readonly rows: readonly CollectionRow[];
@@ -48,8 +40,6 @@ interface Script {
 
 /** Most transactions run one of a few scripts. Memory use is about this times the length of a script. */
 const MAX_SCRIPTS = 1_000;
-
-const NO_ADDRESS = toAddress(new Uint8Array());
 
 /** Finds what was made of a script, among those met recently. */
 export function rememberScripts(): (script: Uint8Array) => Script {
@@ -90,11 +80,6 @@ export class TransactionRow {
 
   get transaction(): Transaction {
     return (this.#transaction ??= decodeTransaction(this.wire));
-  }
-
-  get proposer(): Address {
-    const { proposalKey } = this.transaction;
-    return proposalKey === undefined ? NO_ADDRESS : toAddress(proposalKey.address);
   }
 
   get script(): Script {

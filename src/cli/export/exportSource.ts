@@ -23,22 +23,15 @@ export function madeBy(): string {
 
 /** Before looking again for a height that is not indexed yet, or for a daemon that does not answer. */
 const LOOK_AGAIN_MS = 500;
-/** Before asking a busy daemon again. */
 const BUSY_MS = 1_000;
-/** Heights read from a store at once. */
 const READ_HEIGHTS = 16;
 
 /** A source of blocks. Every source gives the same ones. */
 export interface ExportSource {
-  /** For people. */
   readonly name: string;
   readonly chainId: string;
   /** The currently readable heights, ascending; with `follow` there may be none. Asked once. */
-  range(): Promise<{
-    readonly first: number;
-    readonly latest: number;
-    readonly ranges: readonly HeightRange[];
-  }>;
+  range(): Promise<Readonly<{ first: number; latest: number; ranges: readonly HeightRange[] }>>;
   /** A page of blocks with all their bytes, which are not hashed: at least the one at `from`, none above `to`. */
   page(range: HeightRange): Promise<readonly StoredBlock[]>;
   close(): Promise<void>;
@@ -47,7 +40,6 @@ export interface ExportSource {
 /** A block with its full collections, in guarantee order. */
 type StoredBlock = Pick<WholeBlock, 'block'> & { readonly bodies: readonly Uint8Array[] };
 
-/** What every export works with. */
 export interface ExportParts {
   readonly source: ExportSource;
   readonly progress: ExportProgress;
@@ -245,7 +237,6 @@ export function checkNotBeyond(name: string, reached: number, to: number | null)
   );
 }
 
-/** What was exported, for people. */
 export function inWords(all: HeightRange & Readonly<Record<'blocks' | 'transactions', number>>): string {
   const { blocks, from, to, transactions } = all;
   return `heights ${from} to ${to}: ${formatCount(blocks)} blocks, ${formatCount(transactions)} transactions`;

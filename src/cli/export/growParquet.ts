@@ -35,9 +35,9 @@ export function growParquet(
   let heldBytes = 0;
 
   const endGroup = (): void => {
-    const columnData = columns.map(({ name, type, isScattered }, index): ColumnSource => {
+    const columnData = columns.map(({ name, trait, type }, index): ColumnSource => {
       const source = { name, data: values[index] ?? [] };
-      if (isScattered) return { ...source, encoding: 'PLAIN', statistics: false };
+      if (trait === 'scattered') return { ...source, encoding: 'PLAIN', statistics: false };
       // Nobody queries ranges of binary values or scripts.
       return { ...source, statistics: type !== 'binary' && name !== 'script' };
     });
@@ -76,17 +76,18 @@ export function growParquet(
 
 /** Parquet's schema of a table: a root, then the columns, each followed by its children. */
 function schemaOf(columns: readonly ColumnShape[]): SchemaElement[] {
-  const elements = columns.flatMap(({ name, type, isNullable }) => {
+  const elements = columns.flatMap(({ name, trait, type }) => {
     const [own, ...children] = cellForms[type].schema;
-    return [{ name, ...own, repetition_type: isNullable ? 'OPTIONAL' : 'REQUIRED' } as const, ...children];
+    const repetition_type = trait === 'nullable' ? 'OPTIONAL' : 'REQUIRED';
+    return [{ name, ...own, repetition_type } as const, ...children];
   });
   return [{ name: 'root', num_children: columns.length }, ...elements];
 }
 
-function physicalOf({ type, isScattered }: ColumnShape): (cell: unknown) => unknown {
-  const { physical } = cellForms[type];
+function physicalOf({ trait, type }: ColumnShape): (cell: unknown) => unknown {
   // In a column without a dictionary the library encodes text byte by byte, which costs more than everything else there.
-  if (type === 'text' && isScattered) return (cell) => (typeof cell === 'string' ? Buffer.from(cell) : cell);
+  const isBytes = type === 'text' && trait === 'scattered';
+  const physical = isBytes ? (cell: string) => Buffer.from(cell) : cellForms[type].physical;
   return (cell) => (cell === null || physical === undefined ? cell : physical(cell as never));
 }
 
