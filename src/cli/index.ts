@@ -4,14 +4,12 @@ import type { Invocation, Terminal } from './command.js';
 
 export type { Terminal } from './command.js';
 
-const versionWords: readonly (string | undefined)[] = ['version', '--version', '-V', '-v'];
-
 /**
  * Runs one command line (without the program's name), loading only what that command needs. Expected errors:
  * OperatorError, to be printed as is. Anything else is a bug.
  */
 export async function runCommandLine(args: readonly string[], terminal: Terminal): Promise<ExitReason> {
-  if (versionWords.includes(args[0])) {
+  if (['version', '--version', '-V', '-v'].includes(args[0] ?? '')) {
     terminal.out(`${programVersion()}\n`);
     return 'done';
   }

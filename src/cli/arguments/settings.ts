@@ -23,9 +23,8 @@ export async function configOf(invocation: Invocation, terminal: Terminal): Prom
         'To be rid of them, set enableServiceLinks: false in the pod, or give the Service or the container another name.\n',
     );
   }
-  const { config } = loaded;
-  const urls = { store: config.store, 'api.store': config.api.store };
-  await checkDatabaseUrls(urls, (key) => exitFor(loaded, key));
+  const { store, api } = loaded.config;
+  await checkDatabaseUrls({ store, 'api.store': api.store }, (key) => exitFor(loaded, key));
   return loaded;
 }
 

@@ -9,7 +9,7 @@ import { openExportSource } from '../export/exportSource.js';
 import { exportToDirectory } from '../export/exportToDirectory.js';
 
 export const exportBlocks: Run<typeof exportFlags> = async (invocation, terminal) => {
-  const flags = invocation.flags;
+  const { flags } = invocation;
   const { from, to, output: path, resume, quiet: isQuiet } = flags;
   if (resume && path === null) throw wrongUse('--resume continues a file. Add --output FILE.');
   if (from !== null && to !== null && from > to)

@@ -17,7 +17,7 @@ interface CellForm {
   /** In text formats: bytes as base64, unsigned 64-bit integers as decimal, as in lines of JSON. Default: as it is. */
   readonly plain?: (cell: never) => unknown;
   /** For the library of Parquet, which takes 64-bit integers only as bigint. Default: as it is. */
-  readonly physical?: (cell: never) => unknown;
+  readonly physical?: (cell: never, bytesOf: (text: string) => Buffer) => unknown;
   /** What Parquet's schema says of the column, and of what is below it. */
   readonly schema: Schema;
 }
@@ -59,13 +59,8 @@ const forms = {
         signature: base64(each.signature),
         extension_data: each.extension_data && base64(each.extension_data),
       })),
-    physical: (cell: readonly SignatureCell[]) =>
-      cell.map((each) => ({
-        ...each,
-        // It would encode text byte by byte.
-        address: Buffer.from(each.address),
-        key_index: BigInt(each.key_index),
-      })),
+    physical: (cell: readonly SignatureCell[], bytesOf: (text: string) => Buffer) =>
+      cell.map((each) => ({ ...each, address: bytesOf(each.address), key_index: BigInt(each.key_index) })),
     schema: listOf(
       { name: 'element', ...REQUIRED, num_children: 4 },
       { name: 'address', ...TEXT, ...REQUIRED },
@@ -135,8 +130,6 @@ const collections: readonly Column<CollectionRow>[] = [
   column('transaction_count', 'small', ({ transactions }) => transactions),
 ];
 
-const NO_BYTES = new Uint8Array();
-
 const transactions: readonly Column<TransactionRow>[] = [
   column('id', 'text', ({ id }) => id, 'scattered'),
   ...ofBlock<TransactionRow>(({ collection }) => collection.of),
@@ -144,7 +137,7 @@ const transactions: readonly Column<TransactionRow>[] = [
   column('collection_index', 'small', ({ collection }) => collection.index),
   column('transaction_index', 'small', ({ index }) => index),
   body('payer', 'text', ({ payer }) => toAddress(payer)),
-  body('proposer', 'text', ({ proposalKey }) => toAddress(proposalKey?.address ?? NO_BYTES)),
+  body('proposer', 'text', ({ proposalKey }) => toAddress(proposalKey?.address ?? new Uint8Array())),
   body('proposer_key_index', 'integer', ({ proposalKey }) => proposalKey?.keyId ?? 0),
   body('proposer_sequence_number', 'unsigned', ({ proposalKey }) => proposalKey?.sequenceNumber ?? 0n),
   body('authorizers', 'texts', ({ authorizers }) => authorizers.map(toAddress)),
