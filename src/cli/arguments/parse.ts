@@ -13,9 +13,8 @@ export const PROGRAM = 'flow-collection-indexer';
 const MAX_ARGUMENT_LENGTH = 4096;
 
 /**
- * Parses a command line. Prints help or version itself, and then returns how to exit. Expected errors:
- * OperatorError `usage` for an unknown command or flag, a missing value, an unexpected value, too many words, or
- * one longer than MAX_ARGUMENT_LENGTH.
+ * Parses a command line. Prints help or version itself, and then returns how to exit. Expected errors: OperatorError `usage` for
+ * an unknown command or flag, a missing, wrong or unexpected value, too many words, or one longer than MAX_ARGUMENT_LENGTH.
  */
 export function parse(
   commands: readonly Command[],
@@ -134,7 +133,6 @@ function readValue(flag: string, parser: Parser) {
   };
 }
 
-/** Expected errors: OperatorError `usage` for a wrong value of a flag that only the command line can set. */
 function invocationOf(parser: Parser, { ownFlags }: Command): Invocation {
   const { config, ...given } = parser.opts<Readonly<Record<string, readonly string[] | boolean>>>();
   const written = new Map(

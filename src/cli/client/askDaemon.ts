@@ -24,18 +24,19 @@ export async function daemonStatus(
 
 /**
  * One GET, uncompressed, from the running daemon of this configuration; `undefined` when none answers in time, or the signal aborts.
- * After a crash, another daemon may listen at the recorded address: the one that answers must be the recorded process. Expected
- * errors: OperatorError (it wants a token that we do not have; errors of reading ours).
+ * After a crash, another daemon may listen at the recorded address: the one that answers must be the recorded process, which takes
+ * another request unless it is known. Expected errors: OperatorError (it wants a token that we do not have; errors of reading ours).
  */
 export async function askDaemon(
   loaded: LoadedConfig,
   path: string,
-  { isLarge = false, signal }: { readonly isLarge?: boolean; readonly signal?: AbortSignal | undefined } = {},
+  how: Readonly<{ isKnown?: boolean; isLarge?: boolean; signal?: AbortSignal | undefined }> = {},
 ): Promise<PlainResponse | undefined> {
+  const { isKnown = false, isLarge = false, signal } = how;
   const address = daemonAddress(loaded);
   if (address === undefined) return undefined;
   const { instance } = address;
-  if (instance !== undefined) {
+  if (instance !== undefined && !isKnown) {
     const status = await get(address, '/status', ANSWER_TIMEOUT_MS, signal);
     const found = Object(status?.status === 200 ? jsonIn(status) : undefined) as Partial<StatusDocument>;
     if (found.instance !== instance) return undefined;

@@ -47,9 +47,8 @@ export interface ExportParts {
 }
 
 /**
- * Opens the configured daemon, else its store. `follow` waits for heights that are not indexed yet, and for a daemon that does
- * not answer. Expected errors, also of the source: OperatorError (`no_daemon`
- * when one is needed; `not_found`; `storage`; those of `openStoreReadOnly`); the signal's abort reason.
+ * Opens the configured daemon, else its store. `follow` waits for heights that are not indexed yet, and for a daemon that does not
+ * answer. Expected errors, also of the source: OperatorError (`no_daemon`, `not_found`, `storage`); the signal's abort reason.
  */
 export async function openExportSource(
   loaded: LoadedConfig,
@@ -61,6 +60,8 @@ export async function openExportSource(
     if (follow || namesDaemonAddress(loaded)) throw noDaemon(loaded);
     return storeSource(loaded, signal);
   }
+  /** Once it does not answer, another may: after a restart it listens elsewhere. */
+  let isKnown = true;
   const lookAgain = async (error: OperatorError): Promise<void> => {
     if (!follow) throw error;
     progress.answers(error.exit !== 'no_daemon');
@@ -82,8 +83,9 @@ export async function openExportSource(
     page: async ({ from, to }) => {
       const path = `/export?from=${from}&to=${to}&form=stored`;
       for (;;) {
-        const answer = await askDaemon(loaded, path, { isLarge: true, signal });
+        const answer = await askDaemon(loaded, path, { isKnown, isLarge: true, signal });
         if (signal.aborted) throw abortReason(signal);
+        isKnown = answer !== undefined;
         if (answer === undefined) {
           await lookAgain(noDaemon(loaded));
           continue;
