@@ -15,12 +15,10 @@ export interface Terminal {
   /** Standard output and standard error, for a process that must not wait for their readers. */
   readonly outputs: readonly [Output, Output];
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** True when standard output is a terminal. */
   readonly isTerminal: boolean;
   /** True when that terminal supports colours and cursor movement: any but TERM=dumb. */
   readonly isLive: boolean;
   readonly columns: () => number;
-  /** Height of the terminal. */
   readonly rows: () => number;
   /** Standard error, when that is such a terminal. */
   readonly errTerminal: TerminalStream | undefined;
@@ -40,14 +38,11 @@ export interface Terminal {
   readonly signal: AbortSignal;
 }
 
-/** A parsed command line. */
 export interface Invocation<Own extends Settings = Settings> {
   readonly positionals: readonly string[];
-  /** Path given with `--config`. */
   readonly configFile: string | undefined;
   /** Flags as written, by the key that they set. */
   readonly written: ReadonlyMap<string, readonly string[]>;
-  /** The values of the command's own flags. */
   readonly flags: ValuesOf<Own>;
 }
 
@@ -65,7 +60,6 @@ export interface Command {
   readonly summary: string;
   /** Positional arguments: each as the usage line shows it, or the words that are allowed. */
   readonly positionals: readonly (string | readonly string[])[];
-  /** Longer help, after the summary. */
   readonly details?: string;
   /** Configuration keys that this command takes as flags. */
   readonly settings: Settings;
@@ -74,7 +68,6 @@ export interface Command {
   load(): Promise<Run<never>>;
 }
 
-/** Refuses how a command was called. */
 export function wrongUse(message: string): OperatorError {
   return new OperatorError('usage', message);
 }

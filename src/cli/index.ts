@@ -4,23 +4,20 @@ import type { Invocation, Terminal } from './command.js';
 
 export type { Terminal } from './command.js';
 
-const versionWords: readonly (string | undefined)[] = ['version', '--version', '-V', '-v'];
-
 /**
  * Runs one command line (without the program's name), loading only what that command needs. Expected errors:
  * OperatorError, to be printed as is. Anything else is a bug.
  */
 export async function runCommandLine(args: readonly string[], terminal: Terminal): Promise<ExitReason> {
-  const version = programVersion();
-  if (versionWords.includes(args[0])) {
-    terminal.out(`${version}\n`);
+  if (['version', '--version', '-V', '-v'].includes(args[0] ?? '')) {
+    terminal.out(`${programVersion()}\n`);
     return 'done';
   }
   const [{ commands }, { parse }] = await Promise.all([
     import('./commands.js'),
     import('./arguments/parse.js'),
   ]);
-  const parsed = parse(commands, args, { terminal, version });
+  const parsed = parse(commands, args, terminal);
   if (typeof parsed === 'string') return parsed;
   const run = await parsed.command.load();
   return run(parsed.invocation as Invocation<never>, terminal);

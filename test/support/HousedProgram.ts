@@ -7,7 +7,6 @@ import {
   exitCodeOf,
   messageOf,
   OperatorError,
-  programVersion,
   withoutCredentials,
 } from '../../src/runtime/index.js';
 import { certificatesHere } from './certificates.js';
@@ -75,7 +74,7 @@ async function run(
   terminal: Terminal,
   ports: Parameters<typeof start>[2],
 ): Promise<number> {
-  const parsed = parse(commands, args, { terminal, version: programVersion() });
+  const parsed = parse(commands, args, terminal);
   if (typeof parsed === 'string') return exitCodeOf(parsed);
   return exitCodeOf(await start(parsed.invocation, terminal, ports));
 }

@@ -12,14 +12,12 @@ import {
 } from '../../config/index.js';
 import type { Setting, Settings, ValuesOf } from '../../config/index.js';
 
-/** The keys of commands that read a store. */
 export const storeSettings = {
   network: daemonSettings.network,
   dataDir: daemonSettings.dataDir,
   store: daemonSettings.store,
 } satisfies Settings;
 
-/** The keys of commands that ask a running daemon. */
 export const daemonAddressSettings = {
   ...storeSettings,
   'api.host': daemonSettings['api.host'],
@@ -28,7 +26,6 @@ export const daemonAddressSettings = {
   'api.tokensFile': daemonSettings['api.tokensFile'],
 } satisfies Settings;
 
-/** A switch, off by default. */
 function toggle(doc: string): Setting<boolean> {
   return setting(boolean, false, { doc });
 }
@@ -80,7 +77,6 @@ export const checkProofFlags = {
   }),
 } as const;
 
-/** What `export` writes. */
 export const fileFormats = ['ndjson', 'csv', 'parquet'] as const;
 export type FileFormat = (typeof fileFormats)[number];
 

@@ -2,7 +2,7 @@ import { Argument, Command as Parser, CommanderError, Option } from 'commander';
 import type { Help } from 'commander';
 import { flagHelp, flagOf, loadSettings, suggestion } from '../../config/index.js';
 import type { Settings } from '../../config/index.js';
-import { named, quoted } from '../../runtime/index.js';
+import { named, programVersion, quoted } from '../../runtime/index.js';
 import type { OperatorError } from '../../runtime/index.js';
 import { shownPositionals, wrongUse } from '../command.js';
 import type { Command, Invocation, Terminal } from '../command.js';
@@ -13,14 +13,13 @@ export const PROGRAM = 'flow-collection-indexer';
 const MAX_ARGUMENT_LENGTH = 4096;
 
 /**
- * Parses a command line. Prints help or version itself, and then returns how to exit. Expected errors:
- * OperatorError `usage` for an unknown command or flag, a missing value, an unexpected value, too many words, or
- * one longer than MAX_ARGUMENT_LENGTH.
+ * Parses a command line. Prints help or version itself, and then returns how to exit. Expected errors: OperatorError `usage` for
+ * an unknown command or flag, a missing, wrong or unexpected value, too many words, or one longer than MAX_ARGUMENT_LENGTH.
  */
 export function parse(
   commands: readonly Command[],
   args: readonly string[],
-  { terminal, version }: { readonly terminal: Terminal; readonly version: string },
+  terminal: Terminal,
 ): { readonly command: Command; readonly invocation: Invocation } | 'done' | 'usage' {
   const long = args.find((arg) => arg.length > MAX_ARGUMENT_LENGTH);
   if (long !== undefined)
@@ -28,7 +27,7 @@ export function parse(
       `The argument ${quoted(long)} is too long: at most ${MAX_ARGUMENT_LENGTH} characters are allowed.`,
     );
   let parsed: { readonly command: Command; readonly invocation: Invocation } | undefined;
-  const root = rootParser(terminal, version);
+  const root = rootParser(terminal);
   for (const command of commands) {
     const parser = commandParser(root, command);
     parser.action(() => {
@@ -50,13 +49,13 @@ export function parse(
   return parsed ?? 'done';
 }
 
-/** A refusal that says where to look. */
 function refusal(message: string, parser: Parser): OperatorError {
   const names = [parser.parent?.name(), parser.name()].filter(Boolean);
   return wrongUse(`${message} See ${names.join(' ')} --help.`);
 }
 
-function rootParser(terminal: Terminal, version: string): Parser {
+function rootParser(terminal: Terminal): Parser {
+  const version = programVersion();
   const width = (): number => (terminal.isTerminal ? terminal.columns() : 0) || DEFAULT_COLUMNS;
   const root = new Parser(PROGRAM)
     .description(
@@ -79,7 +78,6 @@ function rootParser(terminal: Terminal, version: string): Parser {
   return root.exitOverride((error) => refuse(error, root));
 }
 
-/** Used when the terminal's width is not known. */
 const DEFAULT_COLUMNS = 80;
 
 function commandParser(root: Parser, command: Command): Parser {
@@ -128,7 +126,6 @@ function addFlags(parser: Parser, table: Settings, group: string): void {
   }
 }
 
-/** Keeps every value of a repeated flag. */
 function readValue(flag: string, parser: Parser) {
   return (value: string, before: readonly string[] = []): readonly string[] => {
     if (value === '') throw refusal(`${flag} needs a value.`, parser);
@@ -136,7 +133,6 @@ function readValue(flag: string, parser: Parser) {
   };
 }
 
-/** Expected errors: OperatorError `usage` for a wrong value of a flag that only the command line can set. */
 function invocationOf(parser: Parser, { ownFlags }: Command): Invocation {
   const { config, ...given } = parser.opts<Readonly<Record<string, readonly string[] | boolean>>>();
   const written = new Map(

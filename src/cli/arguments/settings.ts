@@ -6,7 +6,6 @@ import { OperatorError } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
 
-/** How many variables a warning names. */
 const NAMED_LINKS = 3;
 
 /**
@@ -24,9 +23,8 @@ export async function configOf(invocation: Invocation, terminal: Terminal): Prom
         'To be rid of them, set enableServiceLinks: false in the pod, or give the Service or the container another name.\n',
     );
   }
-  const { config } = loaded;
-  const urls = { store: config.store, 'api.store': config.api.store };
-  await checkDatabaseUrls(urls, (key) => exitFor(loaded, key));
+  const { store, api } = loaded.config;
+  await checkDatabaseUrls({ store, 'api.store': api.store }, (key) => exitFor(loaded, key));
   return loaded;
 }
 
@@ -59,7 +57,6 @@ export function checkEndpoints(loaded: LoadedConfig): void {
   }
 }
 
-/** For a wrong value of a key, by where it came from. */
 function exitFor({ origins }: LoadedConfig, key: string): ExitReason {
   return origins[key] === 'flag' ? 'usage' : 'configuration';
 }

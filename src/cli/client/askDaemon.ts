@@ -10,9 +10,7 @@ import type { DaemonRecord, OwnAccess, PlainResponse } from '../../app/index.js'
 import type { LoadedConfig } from '../../config/index.js';
 import { AbortError, childOf, maskedEndpoint, OperatorError, systemClock } from '../../runtime/index.js';
 
-/** How long a daemon on the same machine may take to answer. */
 const ANSWER_TIMEOUT_MS = 5_000;
-/** How long it may take to send a large answer. */
 const LARGE_ANSWER_TIMEOUT_MS = 60_000;
 
 /** The status of the running daemon of this configuration; `undefined` when none answers, or the signal aborts. */
@@ -26,18 +24,19 @@ export async function daemonStatus(
 
 /**
  * One GET, uncompressed, from the running daemon of this configuration; `undefined` when none answers in time, or the signal aborts.
- * After a crash, another daemon may listen at the recorded address: the one that answers must be the recorded process. Expected
- * errors: OperatorError (it wants a token that we do not have; errors of reading ours).
+ * After a crash, another daemon may listen at the recorded address: the one that answers must be the recorded process, which takes
+ * another request unless it is known. Expected errors: OperatorError (it wants a token that we do not have; errors of reading ours).
  */
 export async function askDaemon(
   loaded: LoadedConfig,
   path: string,
-  { isLarge = false, signal }: { readonly isLarge?: boolean; readonly signal?: AbortSignal | undefined } = {},
+  how: Readonly<{ isKnown?: boolean; isLarge?: boolean; signal?: AbortSignal | undefined }> = {},
 ): Promise<PlainResponse | undefined> {
+  const { isKnown = false, isLarge = false, signal } = how;
   const address = daemonAddress(loaded);
   if (address === undefined) return undefined;
   const { instance } = address;
-  if (instance !== undefined) {
+  if (instance !== undefined && !isKnown) {
     const status = await get(address, '/status', ANSWER_TIMEOUT_MS, signal);
     const found = Object(status?.status === 200 ? jsonIn(status) : undefined) as Partial<StatusDocument>;
     if (found.instance !== instance) return undefined;
@@ -46,7 +45,6 @@ export async function askDaemon(
   return get(address, path, isLarge ? LARGE_ANSWER_TIMEOUT_MS : ANSWER_TIMEOUT_MS, signal);
 }
 
-/** The error for when none answers. */
 export function noDaemon(loaded: LoadedConfig): OperatorError {
   const address = daemonAddress(loaded);
   const { dataDir } = loaded.config;
@@ -82,7 +80,7 @@ export function jsonIn({ bytes }: PlainResponse): unknown {
 }
 
 async function get(
-  { access, url }: DaemonAddress,
+  { access, url }: NonNullable<ReturnType<typeof daemonAddress>>,
   path: string,
   timeoutMs: number,
   signal?: AbortSignal,
@@ -108,25 +106,16 @@ async function get(
   );
 }
 
-/** Where a daemon should be listening. */
-interface DaemonAddress {
-  readonly url: string;
-  /** The process that wrote the record; `undefined` when the operator gave the address. */
-  readonly instance: string | undefined;
-  /** Certificate and token to use. */
-  readonly access: () => OwnAccess;
-}
-
 /**
- * The address from `--api-host` / `--api-port`, else from the record in the data directory, else from the
- * configuration file or the environment; `undefined` when none of them has one.
+ * Where a daemon should be listening: from `--api-host` / `--api-port`, else from the record in the data directory, with the instance
+ * that wrote it, else from the configuration file or the environment; `undefined` when none of them has an address.
  */
-function daemonAddress(loaded: LoadedConfig): DaemonAddress | undefined {
+function daemonAddress(loaded: LoadedConfig) {
   const { config, origins } = loaded;
   const record = namesDaemonAddress(loaded) ? undefined : recordOf(config);
   if (record !== undefined) {
     const { api, instance } = record;
-    return api && { url: urlOf(api, api.certificate), instance, access: () => api };
+    return api && { url: urlOf(api, api.certificate), instance, access: (): OwnAccess => api };
   }
   if (origins['api.host'] === 'default' && origins['api.port'] === 'default') return undefined;
   const { tls, tokensFile } = config.api;

@@ -4,7 +4,6 @@ import { loadStores } from '../../app/index.js';
 import type { LoadedConfig } from '../../config/index.js';
 import { OperatorError } from '../../runtime/index.js';
 import type { IndexStore } from '../../storage/index.js';
-
 import { askDaemon, jsonIn, namesDaemonAddress, noDaemon } from './askDaemon.js';
 
 /**

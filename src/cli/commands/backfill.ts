@@ -18,7 +18,6 @@ import { renderBackfill } from '../output/backfillPage.js';
 /** Ranges that are running must end first. */
 const COMMAND_TIMEOUT_MS = 30_000;
 
-/** `backfill`: shows or changes what history is filled in, by a running daemon or in a store at rest. */
 export const backfill: Run<typeof backfillFlags> = async (invocation, terminal) => {
   const { flags, positionals } = invocation;
   const loaded = await configOf(invocation, terminal);
@@ -155,7 +154,6 @@ function sentenceOf(command: BackfillCommand, { plan, redriven = 0 }: BackfillOu
   return `${which} is ${command.do === 'pause' ? 'paused' : 'resumed'}.`;
 }
 
-/** `workers`: the processes that share a database. */
 export const workers: Run<typeof workersFlags> = async (invocation, terminal) => {
   const { json } = invocation.flags;
   const { config } = await configOf(invocation, terminal);
@@ -165,7 +163,6 @@ export const workers: Run<typeof workersFlags> = async (invocation, terminal) =>
   return 'done';
 };
 
-/** A process that shares the database, for people. */
 function workerLine(worker: Awaited<ReturnType<typeof workersOf>>[number]): string {
   const { id, host, pid, version, workVersion, roles, busyWith, beatAgeMs, isAlive, kill, leads, state } =
     worker;

@@ -6,7 +6,6 @@ import type { checkProofFlags } from '../arguments/flags.js';
 import { wrongUse } from '../command.js';
 import type { Run } from '../command.js';
 
-/** `check-proof`: checks a proof document, without a store, a daemon or a network. */
 export const checkProof: Run<typeof checkProofFlags> = async (invocation, terminal) => {
   const [file] = invocation.positionals;
   if (file === undefined) throw wrongUse('Say what to check: flow-collection-indexer check-proof FILE.');

@@ -8,9 +8,7 @@ import { COMPLETION_FUNCTION, INSTALL, shells } from '../arguments/flags.js';
 import type { completionFlags, Shell } from '../arguments/flags.js';
 import { PROGRAM } from '../arguments/parse.js';
 import { wrongUse } from '../command.js';
-import type { Command, Run } from '../command.js';
-
-type Environment = Readonly<Record<string, string | undefined>>;
+import type { Command, Run, Terminal } from '../command.js';
 
 /** `completion`: prints a shell's script for these commands, or writes it to where the shell looks for it. */
 export function completionOf(commands: readonly Command[]): Run<typeof completionFlags> {
@@ -31,7 +29,23 @@ export function completionOf(commands: readonly Command[]): Run<typeof completio
         `Say for which shell: ${PROGRAM} completion ${shells.join(', ')}, or ${PROGRAM} completion ${INSTALL} [--system] and one of them.`,
       );
     const script = { bash, zsh, fish }[shell](commands.map(completed));
-    terminal.out(isInstalled ? await installed(shell, script, system, environment) : script);
+    if (!isInstalled) {
+      terminal.out(script);
+      return 'done';
+    }
+    const { system: forEveryone, own, hint } = places[shell];
+    const place = system ? join(SYSTEM_FOLDER, forEveryone) : ownPath(own, environment);
+    try {
+      await mkdir(dirname(place), { recursive: true });
+      await writeFile(place, script);
+    } catch (error) {
+      throw new OperatorError(
+        'storage',
+        `Cannot write the completion to ${named(place)}: ${messageOf(error)}. Write it elsewhere: ${PROGRAM} completion ${shell} > FILE.`,
+      );
+    }
+    const left = system && shell !== 'bash' ? '' : `${hint(place)}\n`;
+    terminal.out(`Wrote ${place}. New ${shell} sessions use it.\n${left}`);
     return 'done';
   };
 }
@@ -75,30 +89,8 @@ const places: Readonly<Record<Shell, Place>> = {
   },
 };
 
-/** Writes the script to where the shell looks. Returns what to tell the user. Expected errors: OperatorError (`storage`). */
-async function installed(
-  shell: Shell,
-  script: string,
-  forEveryone: boolean,
-  environment: Environment,
-): Promise<string> {
-  const { system, own, hint } = places[shell];
-  const path = forEveryone ? join(SYSTEM_FOLDER, system) : ownPath(own, environment);
-  try {
-    await mkdir(dirname(path), { recursive: true });
-    await writeFile(path, script);
-  } catch (error) {
-    throw new OperatorError(
-      'storage',
-      `Cannot write the completion to ${named(path)}: ${messageOf(error)}. Write it elsewhere: ${PROGRAM} completion ${shell} > FILE.`,
-    );
-  }
-  const left = forEveryone && shell !== 'bash' ? '' : `${hint(path)}\n`;
-  return `Wrote ${path}. New ${shell} sessions use it.\n${left}`;
-}
-
 /** Folders that are empty or relative count as not set, as the XDG base directories have it. */
-function ownPath(own: Place['own'], environment: Environment): string {
+function ownPath(own: Place['own'], environment: Terminal['environment']): string {
   for (const [variable, path] of own) {
     const folder = environment[variable] ?? '';
     if (isAbsolute(folder)) return join(folder, path);
@@ -112,36 +104,31 @@ function ownPath(own: Place['own'], environment: Environment): string {
   }
 }
 
-/** A command as the shells complete it. */
-interface Completed {
+interface Flag {
+  /** Without dashes. */
   readonly name: string;
-  readonly summary: string;
-  /** The words that it takes first, where only a few are allowed. */
-  readonly words: readonly string[];
-  readonly flags: readonly {
-    /** Without dashes. */
-    readonly name: string;
-    readonly doc: string;
-    readonly value: 'none' | 'file' | 'other' | readonly string[];
-  }[];
+  readonly doc: string;
+  readonly value: 'none' | 'file' | 'other' | readonly string[];
 }
 
-/** From the tables that the help is generated from. */
-function completed({ name, ownFlags, positionals: [first], settings, summary }: Command): Completed {
-  const flags = Object.entries<Setting>({ ...ownFlags, ...settings }).flatMap(
-    ([key, setting]): Completed['flags'] => {
-      const { doc, format } = setting;
-      const flag = flagOf(key, setting);
-      if (format.isSwitch === true)
-        return [flag, `no-${flag}`].map((each) => ({ name: each, doc, value: 'none' }));
-      const isFile = /\b(?:file|directory)\b/.test(format.allowed);
-      return [{ name: flag, doc, value: format.words ?? (isFile ? 'file' : 'other') }];
-    },
-  );
+type Completed = ReturnType<typeof completed>;
+
+/** A command as the shells complete it, from the tables that the help is generated from. */
+function completed({ name, ownFlags, positionals: [first], settings, summary }: Command) {
+  const flags = Object.entries<Setting>({ ...ownFlags, ...settings }).flatMap(([key, setting]): Flag[] => {
+    const { doc, format } = setting;
+    const flag = flagOf(key, setting);
+    if (format.isSwitch === true)
+      return [flag, `no-${flag}`].map((each) => ({ name: each, doc, value: 'none' }));
+    const isFile = /\b(?:file|directory)\b/.test(format.allowed);
+    return [{ name: flag, doc, value: format.words ?? (isFile ? 'file' : 'other') }];
+  });
   if (Object.keys(settings).length > 0)
     flags.push({ name: 'config', doc: 'Read keys from a JSON file.', value: 'file' });
   flags.push({ name: 'help', doc: 'Show the flags of this command.', value: 'none' });
-  return { name, summary, words: typeof first === 'object' ? first : [], flags };
+  // The words that it takes first, where only a few are allowed.
+  const words = typeof first === 'object' ? first : [];
+  return { name, summary, words, flags };
 }
 
 function bash(commands: readonly Completed[]): string {
@@ -223,7 +210,6 @@ function fish(commands: readonly Completed[]): string {
   return lines.map((line) => `complete -c ${PROGRAM} ${line}\n`).join('');
 }
 
-/** Quotes a text as one word. */
 function quotedWord(text: string): string {
   return `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }

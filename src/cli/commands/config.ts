@@ -6,7 +6,6 @@ import type { Run } from '../command.js';
 import { configActions } from '../arguments/flags.js';
 import { checkEndpoints, configOf } from '../arguments/settings.js';
 
-/** `config print|check|docs`: the effective configuration, its validation, the reference. */
 export const config: Run = async (invocation, terminal) => {
   const action = configActions.find((name) => name === invocation.positionals[0]);
   if (action === undefined)

@@ -7,12 +7,11 @@ import { rangesInWords } from '../../storage/index.js';
 import type { backupFlags, migrateFlags, restoreFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
 import { wrongUse } from '../command.js';
-import type { Run, Terminal } from '../command.js';
+import type { Run } from '../command.js';
 import { atMostEvery, counted } from '../output/words.js';
 
 const MIB = 1024 * 1024;
 
-/** `backup`: copies the store, which a daemon may be using. */
 export const backup: Run<typeof backupFlags> = async (invocation, terminal) => {
   const { to } = invocation.flags;
   if (to === null) throw wrongUse('Say where the copy is to be: backup --to DIR.');
@@ -31,7 +30,6 @@ function inMib(bytes: number): string {
   return formatCount(Math.ceil(bytes / MIB));
 }
 
-/** `restore`: makes a store of a backup, once all of it has been verified. */
 export const restore: Run<typeof restoreFlags> = async (invocation, terminal) => {
   const { from, quiet } = invocation.flags;
   if (from === null) throw wrongUse('Say what to restore: restore --from DIR, or --from https://….');
@@ -41,16 +39,15 @@ export const restore: Run<typeof restoreFlags> = async (invocation, terminal) =>
     if (!quiet && isDue()) terminal.err(`${restoreInWords(progress)}\n`);
   };
   const report = await restoreStoreOf(config, from, { signal: terminal.signal, onProgress });
-  const heights = report.ranges.map(({ from: first, to }) => ({ from: first, to }));
+  const heights = report.ranges.length === 0 ? 'no height' : `heights ${rangesInWords(report.ranges)}`;
   terminal.out(
-    `Restored and verified: ${heights.length === 0 ? 'no height' : `heights ${rangesInWords(heights)}`}, ` +
+    `Restored and verified: ${heights}, ` +
       `${formatCount(report.collections)} collections, ${formatCount(report.transactions)} transactions; ` +
       `${formatCount(report.proven)} blocks proven, ${formatCount(report.heights - report.proven)} on the word of nodes.\n`,
   );
   return 'done';
 };
 
-/** `migrate`: copies the index to another store. No daemon may run on the target. */
 export const migrate: Run<typeof migrateFlags> = async (invocation, terminal) => {
   const { from, to, quiet } = invocation.flags;
   if (from === null || to === null)
@@ -62,11 +59,17 @@ export const migrate: Run<typeof migrateFlags> = async (invocation, terminal) =>
       `${notAStore} is an address of a running daemon, and migrate copies stores: name a data directory that no daemon uses, or ` +
         'postgres://HOST/DATABASE. "start --peer HOST:PORT" fills an index from a daemon.',
     );
-  const report = await migrateStores(
-    config,
-    { from, to },
-    { signal: terminal.signal, onProgress: progressPrinter(terminal, quiet) },
-  );
+  const startedAtMs = systemClock.monotonic();
+  const isDue = atMostEvery();
+  const onProgress: Parameters<typeof migrateStores>[2]['onProgress'] = ({ copied, missing, height }) => {
+    if (quiet || !isDue()) return;
+    const perSecond = (1_000 * copied) / (systemClock.monotonic() - startedAtMs);
+    terminal.err(
+      `copied ${formatCount(copied)} of ${counted(missing, 'height')}, now at ${formatCount(height)}, ` +
+        `${formatRate(perSecond)}, ${formatDuration((missing - copied) / perSecond)} left\n`,
+    );
+  };
+  const report = await migrateStores(config, { from, to }, { signal: terminal.signal, onProgress });
   const skipped = report.skipped === 0 ? '' : `; ${counted(report.skipped, 'height')} were there already`;
   const plans = report.plans === 0 ? '' : `, ${counted(report.plans, 'plan')}`;
   terminal.out(
@@ -74,19 +77,3 @@ export const migrate: Run<typeof migrateFlags> = async (invocation, terminal) =>
   );
   return 'done';
 };
-
-function progressPrinter(
-  terminal: Terminal,
-  isQuiet: boolean,
-): Parameters<typeof migrateStores>[2]['onProgress'] {
-  const startedAtMs = systemClock.monotonic();
-  const isDue = atMostEvery();
-  return ({ copied, missing, height }) => {
-    if (isQuiet || !isDue()) return;
-    const perSecond = (1_000 * copied) / (systemClock.monotonic() - startedAtMs);
-    terminal.err(
-      `copied ${formatCount(copied)} of ${counted(missing, 'height')}, now at ${formatCount(height)}, ` +
-        `${formatRate(perSecond)}, ${formatDuration((missing - copied) / perSecond)} left\n`,
-    );
-  };
-}

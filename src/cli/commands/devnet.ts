@@ -4,11 +4,9 @@ import { parseFaults, startDevnet } from '../../devnet/index.js';
 import { messageOf, OperatorError, readNamedFile, whenAborted } from '../../runtime/index.js';
 import type { Run } from '../command.js';
 
-/** `devnet`: runs the simulated access node until it is stopped. */
 export const devnet: Run<typeof devnetSettings> = async (invocation, terminal) => {
-  const values = invocation.flags;
-  const { history, endHeight, sporkOf, faults, ...options } = values;
-  const { chainId, seed, rootHeight } = values;
+  const { history, endHeight, sporkOf, faults, ...options } = invocation.flags;
+  const { chainId, seed, rootHeight } = options;
   const devnet = await startDevnet({
     ...options,
     startHead: Math.min(rootHeight + history, endHeight ?? Number.MAX_SAFE_INTEGER),

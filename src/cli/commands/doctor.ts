@@ -21,15 +21,6 @@ function verdictLines({ check, message, verdict }: Verdict, width: number): stri
   return `${head}${lines.join(`\n${' '.repeat(INDENT)}`)}\n`;
 }
 
-/** Counts of problems and warnings. */
-function summaryOf(verdicts: readonly Verdict[]): string {
-  const count = (kind: Verdict['verdict']) => verdicts.filter(({ verdict }) => verdict === kind).length;
-  const [problems, warnings] = [count('problem'), count('warning')];
-  if (problems + warnings === 0) return 'Nothing is wrong.';
-  return `${counted(problems, 'problem')}, ${counted(warnings, 'warning')}.`;
-}
-
-/** `doctor`: looks at machine, nodes and store as `start` would find them, and says what to change. */
 export const doctor: Run<typeof doctorFlags> = async (invocation, terminal) => {
   const { json } = invocation.flags;
   const loaded = await configOf(invocation, terminal);
@@ -42,9 +33,12 @@ export const doctor: Run<typeof doctorFlags> = async (invocation, terminal) => {
       if (!json) terminal.out(verdictLines(verdict, width));
     },
   });
+  const problems = verdicts.filter(({ verdict }) => verdict === 'problem');
+  const warnings = verdicts.filter(({ verdict }) => verdict === 'warning');
   // The first problem decides; warnings do not count.
-  const exit = verdicts.find(({ verdict }) => verdict === 'problem')?.exit ?? 'done';
-  if (json) terminal.out(`${JSON.stringify({ verdicts, exit })}\n`);
-  else terminal.out(`${summaryOf(verdicts)}\n`);
+  const exit = problems[0]?.exit ?? 'done';
+  const counts = `${counted(problems.length, 'problem')}, ${counted(warnings.length, 'warning')}.`;
+  const summary = problems.length + warnings.length === 0 ? 'Nothing is wrong.' : counts;
+  terminal.out(json ? `${JSON.stringify({ verdicts, exit })}\n` : `${summary}\n`);
   return exit;
 };

@@ -8,12 +8,8 @@ import { exportProgress } from '../export/exportProgress.js';
 import { openExportSource } from '../export/exportSource.js';
 import { exportToDirectory } from '../export/exportToDirectory.js';
 
-/**
- * `export`: writes blocks and transactions, as lines of JSON or as files of other formats, from the running daemon or, if none
- * runs, the store.
- */
 export const exportBlocks: Run<typeof exportFlags> = async (invocation, terminal) => {
-  const flags = invocation.flags;
+  const { flags } = invocation;
   const { from, to, output: path, resume, quiet: isQuiet } = flags;
   if (resume && path === null) throw wrongUse('--resume continues a file. Add --output FILE.');
   if (from !== null && to !== null && from > to)

@@ -22,7 +22,6 @@ import type { Run, Invocation } from '../command.js';
 import { labelled, reasonWords } from '../output/words.js';
 import type { Row } from '../output/words.js';
 
-/** `get`: prints one JSON document, from the running daemon or, if none runs, the store. */
 export const get: Run<typeof getFlags> = async (invocation, terminal) => {
   const { path, read } = questionOf(invocation);
   const loaded = await configOf(invocation, terminal);
@@ -61,7 +60,6 @@ function questionOf({ flags, positionals }: Invocation<typeof getFlags>): {
   };
 }
 
-/** `explain`: says why something is or is not in the index. */
 export const explain: Run<typeof explainFlags> = async (invocation, terminal) => {
   const [key] = invocation.positionals;
   if (key === undefined) throw wrongUse('Say what to explain: flow-collection-indexer explain <height|id>.');
@@ -71,11 +69,8 @@ export const explain: Run<typeof explainFlags> = async (invocation, terminal) =>
   const document = await documentFrom(loaded, `/explain/${encodeURIComponent(key)}`, async (store, range) => {
     const { plannedHeightOf } = await loadStores();
     const planned = (height: number) => plannedHeightOf(store, height);
-    return explainDocument(
-      store,
-      key,
-      workOfStore(store, () => range, planned),
-    );
+    const work = workOfStore(store, () => range, planned);
+    return explainDocument(store, key, work);
   });
   terminal.out(
     json ? JSON.stringify(document, undefined, 2) + '\n' : renderExplanation(document, systemClock.now()),

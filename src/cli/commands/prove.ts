@@ -14,7 +14,6 @@ import { verifierFor } from './checkProof.js';
 /** What an id may name, the most likely first. */
 const KINDS_OF_IDS: readonly LookupKind[] = ['transaction', 'collection', 'block'];
 
-/** `prove`: a proof document, from the running daemon or, if none runs, the store. */
 export const prove: Run<typeof proveFlags> = async (invocation, terminal) => {
   const [key] = invocation.positionals;
   if (key === undefined) throw wrongUse('Say what to prove: flow-collection-indexer prove <height|id>.');

@@ -12,10 +12,9 @@ export async function start(
   const loaded = await configOf(invocation, terminal);
   checkEndpoints(loaded);
   const { config } = loaded;
-  const { outputs } = terminal;
   const host = {
-    outputs,
-    stdout: outputs[0],
+    outputs: terminal.outputs,
+    stdout: terminal.outputs[0],
     isLive: terminal.isLive && config.log.format === 'pretty',
     signal: terminal.signal,
     onBug: (listener: (error: unknown) => void) => terminal.onBug(listener),

@@ -10,7 +10,6 @@ import type { statusFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
 import { renderStatus, statusLine, statusScreen } from '../output/statusPage.js';
 
-/** `status`: shows what a running daemon is doing, once or live. */
 export const status: Run<typeof statusFlags> = async (invocation, terminal) => {
   const { watch, json } = invocation.flags;
   const found = await daemonsOf(await configOf(invocation, terminal), terminal);
@@ -23,13 +22,10 @@ export const status: Run<typeof statusFlags> = async (invocation, terminal) => {
     await watchStatus(only.loaded, json, terminal);
     return 'done';
   }
-  for (const each of found) {
-    if (json) terminal.out(JSON.stringify(each.document) + '\n');
-    else if (found.length === 1) terminal.out(renderStatus(each.document));
-    else
-      terminal.out(
-        `${each.loaded.config.dataDir}\n  ${each.document.network}: ${statusLine(each.document)}\n`,
-      );
+  for (const { document, loaded } of found) {
+    const line = (): string => `${loaded.config.dataDir}\n  ${document.network}: ${statusLine(document)}\n`;
+    const text = (): string => (found.length === 1 ? renderStatus(document) : line());
+    terminal.out(json ? `${JSON.stringify(document)}\n` : text());
   }
   return 'done';
 };
@@ -55,7 +51,6 @@ async function daemonsOf(loaded: LoadedConfig, { environment }: Terminal) {
   return found;
 }
 
-/** How often the daemon is asked. */
 const INTERVAL_MS = 1_000;
 const CTRL_C = '\u0003';
 const HINT = 'q ends this.';

@@ -7,11 +7,9 @@ import { configOf } from '../arguments/settings.js';
 import { wrongUse } from '../command.js';
 import type { Run } from '../command.js';
 
-/** `repair`: keeps every sound height, and plans what is lost between. No daemon may be running on the store. */
 export const repair: Run<typeof repairFlags> = async (invocation, terminal) => {
-  const values = invocation.flags;
   const { config } = await configOf(invocation, terminal);
-  const report = await repairStoreOf(config, { apply: values.yes, signal: terminal.signal });
+  const report = await repairStoreOf(config, { apply: invocation.flags.yes, signal: terminal.signal });
   if (report.damageCount === 0) {
     terminal.out('No damage: nothing to repair.\n');
     return 'done';
@@ -39,15 +37,13 @@ function lostHeights(holes: RepairReport['holes']): string {
   return `${count === 1 ? 'height' : `${formatCount(count)} heights,`} ${rangesInWords(holes)}`;
 }
 
-/** `rewind`: deletes everything above a height. No daemon may be running on the store. */
 export const rewind: Run<typeof rewindFlags> = async (invocation, terminal) => {
-  const values = invocation.flags;
-  const height = values.to;
+  const { to: height, yes } = invocation.flags;
   if (height === null)
     throw wrongUse('Say which height to keep: flow-collection-indexer rewind --to H --yes.');
   const { config } = await configOf(invocation, terminal);
-  const { from, through, forgotten } = await rewindStore(config, height, { apply: values.yes });
-  if (!values.yes) {
+  const { from, through, forgotten } = await rewindStore(config, height, { apply: yes });
+  if (!yes) {
     const what =
       forgotten === undefined
         ? 'there is nothing'
@@ -58,7 +54,6 @@ export const rewind: Run<typeof rewindFlags> = async (invocation, terminal) => {
   return 'done';
 };
 
-/** `forget`: deletes the account index of a store. No daemon may be running on it. */
 export const forget: Run<typeof forgetFlags> = async (invocation, terminal) => {
   const { yes } = invocation.flags;
   if (invocation.positionals[0] !== 'accounts')

@@ -7,22 +7,14 @@ import type { verifyFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
 import { atMostEvery, counted } from '../output/words.js';
 
-/** Pause between progress lines on standard error. */
-const PROGRESS_INTERVAL_MS = 1_000;
-
-const ADVICE = '"repair" says what can be kept, "repair --yes" keeps it';
-
-const OTHER_CHAIN = 'index anew into another --data-dir, or correct what names the block';
-
-/** `verify`: checks the whole store and names every damaged height. */
 export const verify: Run<typeof verifyFlags> = async (invocation, terminal) => {
-  const values = invocation.flags;
+  const { from, to } = invocation.flags;
   const { config } = await configOf(invocation, terminal);
-  const isDue = atMostEvery(PROGRESS_INTERVAL_MS);
+  const isDue = atMostEvery(1_000);
   const onProgress = (progress: VerifyProgress): void => {
     if (isDue()) terminal.err(`${restoreInWords(progress)}\n`);
   };
-  const range = { from: values.from ?? undefined, to: values.to ?? undefined };
+  const range = { from: from ?? undefined, to: to ?? undefined };
   const report = await verifyStoreOf(config, range, { onProgress, signal: terminal.signal });
   terminal.out(renderReport(report));
   return report.damageCount === 0 ? 'done' : 'damage';
@@ -30,6 +22,9 @@ export const verify: Run<typeof verifyFlags> = async (invocation, terminal) => {
 
 function renderReport(report: VerifyReport): string {
   const { range } = report;
+  const advice = report.damages.every(({ kind }) => kind === 'foreign')
+    ? 'index anew into another --data-dir, or correct what names the block'
+    : '"repair" says what can be kept, "repair --yes" keeps it';
   const lines = report.damages.map(({ height: at, kind, message }) =>
     at === undefined ? `damage (${kind}): ${message}` : `damage at height ${at} (${kind}): ${message}`,
   );
@@ -47,16 +42,8 @@ function renderReport(report: VerifyReport): string {
   );
   if (report.ranges.length > 1) lines.push(...report.ranges.map(renderRange));
   if (report.waiting !== undefined) lines.push(readableSoFar(report.waiting, report));
-  lines.push(
-    report.damageCount === 0
-      ? 'no damage'
-      : `${counted(report.damageCount, 'problem')}; ${adviceFor(report)}`,
-  );
+  lines.push(report.damageCount === 0 ? 'no damage' : `${counted(report.damageCount, 'problem')}; ${advice}`);
   return lines.join('\n') + '\n';
-}
-
-function adviceFor({ damages }: VerifyReport): string {
-  return damages.every(({ kind }) => kind === 'foreign') ? OTHER_CHAIN : ADVICE;
 }
 
 const kinds: Readonly<Record<RangeReport['kind'], string>> = {

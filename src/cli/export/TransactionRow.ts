@@ -1,16 +1,8 @@
 import { hash } from 'node:crypto';
-import {
-  asBuffer,
-  decodeBlock,
-  decodeTransaction,
-  NO_TIME,
-  toAddress,
-  transactionAt,
-} from '../../flow/index.js';
-import type { Address, Timestamp, Transaction, VerifiedCollection } from '../../flow/index.js';
+import { asBuffer, decodeBlock, decodeTransaction, NO_TIME, transactionAt } from '../../flow/index.js';
+import type { Timestamp, Transaction, VerifiedCollection } from '../../flow/index.js';
 import type { BlockEntry } from '../../storage/index.js';
 
-/** A block as tables show it. */
 export interface BlockRow extends BlockEntry {
   readonly time: Time;
   readonly rows: readonly CollectionRow[];
@@ -38,34 +30,30 @@ export function transactionsIn({ collections }: BlockEntry): number {
   return collections.reduce((sum, { ranges }) => sum + ranges.length / 2, 0);
 }
 
-/** A script in the forms that columns need. */
-interface Script {
-  readonly bytes: Buffer;
-  /** Null if it is not text. */
-  readonly text: string | null;
-  readonly sha256: string;
+/** Makes a value of each key, and remembers at most so many. */
+export function remembering<T>(most: number, make: (key: string) => T): (key: string) => T {
+  const known = new Map<string, T>();
+  return (key) => {
+    const found = known.get(key);
+    if (found !== undefined) return found;
+    const made = make(key);
+    if (known.size >= most) known.clear();
+    known.set(key, made);
+    return made;
+  };
 }
 
 /** Most transactions run one of a few scripts. Memory use is about this times the length of a script. */
 const MAX_SCRIPTS = 1_000;
 
-const NO_ADDRESS = toAddress(new Uint8Array());
-
-/** Finds what was made of a script, among those met recently. */
-export function rememberScripts(): (script: Uint8Array) => Script {
-  /** By their bytes as characters. */
-  const scripts = new Map<string, Script>();
-  return (script) => {
-    const key = asBuffer(script).toString('latin1');
-    const known = scripts.get(key);
-    if (known !== undefined) return known;
-    const bytes = Buffer.from(script);
-    const made = { bytes, text: textOf(bytes), sha256: hash('sha256', bytes, 'hex') };
-    if (scripts.size >= MAX_SCRIPTS) scripts.clear();
-    scripts.set(key, made);
-    return made;
-  };
+/** A script in the forms that columns need, by its bytes as characters. `text`: null if it is not text. */
+export function rememberScripts() {
+  return remembering(MAX_SCRIPTS, (characters) => {
+    const bytes = Buffer.from(characters, 'latin1');
+    return { bytes, text: textOf(bytes), sha256: hash('sha256', bytes, 'hex') } as const;
+  });
 }
+type ScriptOf = ReturnType<typeof rememberScripts>;
 
 /** A transaction at its place. Costly values are computed when a column first needs them. */
 export class TransactionRow {
@@ -74,12 +62,12 @@ export class TransactionRow {
   readonly id: string;
   /** Valid as long as the row: a view of its collection. */
   readonly wire: Buffer;
-  readonly #scriptOf: (script: Uint8Array) => Script;
+  readonly #scriptOf: ScriptOf;
   #transaction: Transaction | undefined;
-  #script: Script | undefined;
+  #script: ReturnType<ScriptOf> | undefined;
   #argumentTexts: readonly string[] | null | undefined;
 
-  constructor(collection: CollectionRow, index: number, scriptOf: (script: Uint8Array) => Script) {
+  constructor(collection: CollectionRow, index: number, scriptOf: ScriptOf) {
     this.collection = collection;
     this.index = index;
     const { id, wire } = transactionAt(collection.verified, index);
@@ -92,13 +80,8 @@ export class TransactionRow {
     return (this.#transaction ??= decodeTransaction(this.wire));
   }
 
-  get proposer(): Address {
-    const { proposalKey } = this.transaction;
-    return proposalKey === undefined ? NO_ADDRESS : toAddress(proposalKey.address);
-  }
-
-  get script(): Script {
-    return (this.#script ??= this.#scriptOf(this.transaction.script));
+  get script(): ReturnType<ScriptOf> {
+    return (this.#script ??= this.#scriptOf(asBuffer(this.transaction.script).toString('latin1')));
   }
 
   /** Null if one of them is not text. */

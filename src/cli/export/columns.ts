@@ -17,7 +17,7 @@ interface CellForm {
   /** In text formats: bytes as base64, unsigned 64-bit integers as decimal, as in lines of JSON. Default: as it is. */
   readonly plain?: (cell: never) => unknown;
   /** For the library of Parquet, which takes 64-bit integers only as bigint. Default: as it is. */
-  readonly physical?: (cell: never) => unknown;
+  readonly physical?: (cell: never, bytesOf: (text: string) => Buffer) => unknown;
   /** What Parquet's schema says of the column, and of what is below it. */
   readonly schema: Schema;
 }
@@ -59,13 +59,8 @@ const forms = {
         signature: base64(each.signature),
         extension_data: each.extension_data && base64(each.extension_data),
       })),
-    physical: (cell: readonly SignatureCell[]) =>
-      cell.map((each) => ({
-        ...each,
-        // It would encode text byte by byte.
-        address: Buffer.from(each.address),
-        key_index: BigInt(each.key_index),
-      })),
+    physical: (cell: readonly SignatureCell[], bytesOf: (text: string) => Buffer) =>
+      cell.map((each) => ({ ...each, address: bytesOf(each.address), key_index: BigInt(each.key_index) })),
     schema: listOf(
       { name: 'element', ...REQUIRED, num_children: 4 },
       { name: 'address', ...TEXT, ...REQUIRED },
@@ -101,9 +96,8 @@ function listOf(...element: readonly SchemaElement[]): Schema {
 export interface ColumnShape {
   readonly name: string;
   readonly type: ColumnType;
-  readonly isNullable: boolean;
-  /** Hardly any value occurs twice, and nobody queries ranges: a dictionary and statistics are not worth it. */
-  readonly isScattered: boolean;
+  /** Scattered: hardly any value occurs twice, and nobody queries ranges; a dictionary and statistics are not worth it. */
+  readonly trait?: 'nullable' | 'scattered' | undefined;
 }
 
 interface Column<Row> extends ColumnShape {
@@ -119,13 +113,10 @@ export interface Table {
 /** Left out by `--no-scripts`. */
 export const scriptColumns: readonly string[] = ['script', 'script_binary'];
 
-const nullable = { isNullable: true } as const;
-const scattered = { isScattered: true } as const;
-
 const blocks: readonly Column<BlockRow>[] = [
   column('height', 'integer', ({ block }) => block.height),
-  column('id', 'text', ({ block }) => block.id, scattered),
-  column('parent_id', 'text', ({ block }) => block.parentId, scattered),
+  column('id', 'text', ({ block }) => block.id, 'scattered'),
+  column('parent_id', 'text', ({ block }) => block.parentId, 'scattered'),
   column('timestamp', 'time', ({ time }) => time),
   column('timestamp_nanos', 'small', ({ time }) => time.nanoseconds),
   column('collection_count', 'small', ({ collections }) => collections.length),
@@ -133,34 +124,36 @@ const blocks: readonly Column<BlockRow>[] = [
 ];
 
 const collections: readonly Column<CollectionRow>[] = [
-  column('id', 'text', ({ verified }) => verified.id, scattered),
+  column('id', 'text', ({ verified }) => verified.id, 'scattered'),
   ...ofBlock<CollectionRow>(({ of }) => of),
   column('collection_index', 'small', ({ index }) => index),
   column('transaction_count', 'small', ({ transactions }) => transactions),
 ];
 
 const transactions: readonly Column<TransactionRow>[] = [
-  column('id', 'text', ({ id }) => id, scattered),
+  column('id', 'text', ({ id }) => id, 'scattered'),
   ...ofBlock<TransactionRow>(({ collection }) => collection.of),
   column('collection_id', 'text', ({ collection }) => collection.verified.id),
   column('collection_index', 'small', ({ collection }) => collection.index),
   column('transaction_index', 'small', ({ index }) => index),
   body('payer', 'text', ({ payer }) => toAddress(payer)),
-  column('proposer', 'text', ({ proposer }) => proposer),
+  body('proposer', 'text', ({ proposalKey }) => toAddress(proposalKey?.address ?? new Uint8Array())),
   body('proposer_key_index', 'integer', ({ proposalKey }) => proposalKey?.keyId ?? 0),
   body('proposer_sequence_number', 'unsigned', ({ proposalKey }) => proposalKey?.sequenceNumber ?? 0n),
   body('authorizers', 'texts', ({ authorizers }) => authorizers.map(toAddress)),
   body('reference_block_id', 'text', ({ referenceBlockId }) => paddedIdentifier(referenceBlockId)),
   body('gas_limit', 'unsigned', ({ gasLimit }) => gasLimit),
-  column('script', 'text', ({ script }) => script.text, nullable),
-  column('script_binary', 'binary', ({ script }) => (script.text === null ? script.bytes : null), nullable),
+  column('script', 'text', ({ script }) => script.text, 'nullable'),
+  column('script_binary', 'binary', ({ script }) => (script.text === null ? script.bytes : null), 'nullable'),
   column('script_sha256', 'text', ({ script }) => script.sha256),
-  column('arguments', 'texts', ({ argumentTexts }) => argumentTexts, nullable),
+  column('arguments', 'texts', ({ argumentTexts }) => argumentTexts, 'nullable'),
   column(
     'arguments_binary',
     'binaries',
-    (row) => (row.argumentTexts === null ? row.transaction.arguments.map(copyOf) : null),
-    nullable,
+    // Copies: a view would keep its whole collection in memory.
+    ({ argumentTexts, transaction }) =>
+      argumentTexts === null ? transaction.arguments.map((bytes) => Buffer.from(bytes)) : null,
+    'nullable',
   ),
   signatures('payload_signatures', ({ payloadSignatures }) => payloadSignatures),
   signatures('envelope_signatures', ({ envelopeSignatures }) => envelopeSignatures),
@@ -173,15 +166,13 @@ export const tables: readonly Table[] = [
   { name: 'transactions', columns: transactions },
 ];
 
-type Traits = Partial<Pick<ColumnShape, 'isNullable' | 'isScattered'>>;
-
 function column<Row>(
   name: string,
   type: ColumnType,
   of: (row: Row) => unknown,
-  traits: Traits = {},
+  trait?: ColumnShape['trait'],
 ): Column<Row> {
-  return { name, type, of, isNullable: false, isScattered: false, ...traits };
+  return { name, type, of, trait };
 }
 
 function ofBlock<Row>(blockOf: (row: Row) => BlockRow): Column<Row>[] {
@@ -207,11 +198,6 @@ function signatures(name: string, of: (transaction: Transaction) => readonly Tra
         signature: Buffer.from(signature),
         extension_data: extensionData.length === 0 ? null : Buffer.from(extensionData),
       })),
-    scattered,
+    'scattered',
   );
-}
-
-/** A view would keep its whole collection in memory. */
-function copyOf(bytes: Uint8Array): Buffer {
-  return Buffer.from(bytes);
 }

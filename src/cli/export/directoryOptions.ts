@@ -35,6 +35,7 @@ export function directoryOptions(flags: ExportFlags): FormOptions | undefined {
       ? undefined
       : checked(() => parseAccountRequest({ address: account, role: role ?? '', limit: '', cursor: '' }));
   const chosen = format === 'ndjson' && columns === null ? undefined : chooseColumns(flags);
+  const names = chosen?.map(({ name, columns: its }) => [name, its.map((each) => each.name)] as const);
   return {
     shape: {
       file_format: format,
@@ -43,10 +44,7 @@ export function directoryOptions(flags: ExportFlags): FormOptions | undefined {
       account: wanted?.address ?? null,
       role,
       scripts,
-      columns:
-        chosen === undefined
-          ? null
-          : Object.fromEntries(chosen.map(({ name, columns: its }) => [name, its.map((each) => each.name)])),
+      columns: names === undefined ? null : Object.fromEntries(names),
     },
     tables: chosen,
     wanted:

@@ -48,14 +48,14 @@ export async function exportLines(
     try {
       const left = { from: last === undefined ? from : last.height + 1, to: range.to };
       for await (const page of pagesOf(source, left, last)) {
-        for (const entry of page) {
+        const lines = page.map((entry) => {
+          const bytes = Buffer.from(exportedLines(entry));
           const { height, id } = entry.block;
           const collections = entry.collections.length;
-          tally.count({ height, id, collections, transactions: transactionsIn(entry) });
-        }
-        const lines = Buffer.from(page.map(exportedLines).join(''));
-        tally.hash(lines);
-        const written = write(lines);
+          tally.add({ height, id, collections, transactions: transactionsIn(entry) }, [bytes]);
+          return bytes;
+        });
+        const written = write(Buffer.concat(lines));
         // A reader that has stalled must not hold up the end; but with `follow` the closing line still has to be written.
         if (!(await (follow ? written : orAborted(written, signal)))) return undefined;
         progress.at(tally.last()?.height ?? from, range.to, tally.sums().transactions);
@@ -75,7 +75,6 @@ function phrase({ first, last, sums }: ExportTally): string {
   return from === undefined || to === undefined ? 'no block' : inWords({ from, to, ...sums() });
 }
 
-/** How much of a resumed file is read at once. */
 const READ_BYTES = 1024 * 1024;
 
 /**
@@ -115,7 +114,6 @@ async function fileOutput(
     return {
       /** The closing line that it has already. */
       closing: held.closing(),
-      /** Cuts off what follows the last whole block. */
       cutToWhole: async (): Promise<void> => {
         if (about.isFile()) await explained(path, () => handle.truncate(tally.sums().bytes));
       },

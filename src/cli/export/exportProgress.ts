@@ -7,9 +7,7 @@ import { atMostEvery } from '../output/words.js';
 /** `to` of an export without a last height. */
 export const ENDLESS = Number.MAX_SAFE_INTEGER;
 
-/** Pause between lines, where progress is not shown live. */
 const LINE_INTERVAL_MS = 10_000;
-/** Pause between updates of the live line. */
 const LIVE_INTERVAL_MS = 250;
 
 export type ExportProgress = ReturnType<typeof exportProgress>;
@@ -37,7 +35,6 @@ export function exportProgress(
   };
   let isGone = false;
   return {
-    /** Everything up to this height is written. */
     at: (reached: number, to: number, transactions: number): void => {
       height = reached;
       end = to;
@@ -49,7 +46,6 @@ export function exportProgress(
         return `exported height ${formatCount(reached)}${of}, ${counted}${left}`;
       });
     },
-    /** This share of a resumed file has been read. */
     scanned: (share: number): void => show(() => `reading what the file holds: ${(100 * share).toFixed(0)}%`),
     /** Whether the daemon answers; prints changes. */
     answers: (doesAnswer: boolean): void => {

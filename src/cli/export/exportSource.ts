@@ -23,22 +23,15 @@ export function madeBy(): string {
 
 /** Before looking again for a height that is not indexed yet, or for a daemon that does not answer. */
 const LOOK_AGAIN_MS = 500;
-/** Before asking a busy daemon again. */
 const BUSY_MS = 1_000;
-/** Heights read from a store at once. */
 const READ_HEIGHTS = 16;
 
 /** A source of blocks. Every source gives the same ones. */
 export interface ExportSource {
-  /** For people. */
   readonly name: string;
   readonly chainId: string;
   /** The currently readable heights, ascending; with `follow` there may be none. Asked once. */
-  range(): Promise<{
-    readonly first: number;
-    readonly latest: number;
-    readonly ranges: readonly HeightRange[];
-  }>;
+  range(): Promise<Readonly<{ first: number; latest: number; ranges: readonly HeightRange[] }>>;
   /** A page of blocks with all their bytes, which are not hashed: at least the one at `from`, none above `to`. */
   page(range: HeightRange): Promise<readonly StoredBlock[]>;
   close(): Promise<void>;
@@ -47,7 +40,6 @@ export interface ExportSource {
 /** A block with its full collections, in guarantee order. */
 type StoredBlock = Pick<WholeBlock, 'block'> & { readonly bodies: readonly Uint8Array[] };
 
-/** What every export works with. */
 export interface ExportParts {
   readonly source: ExportSource;
   readonly progress: ExportProgress;
@@ -55,9 +47,8 @@ export interface ExportParts {
 }
 
 /**
- * Opens the configured daemon, else its store. `follow` waits for heights that are not indexed yet, and for a daemon that does
- * not answer. Expected errors, also of the source: OperatorError (`no_daemon`
- * when one is needed; `not_found`; `storage`; those of `openStoreReadOnly`); the signal's abort reason.
+ * Opens the configured daemon, else its store. `follow` waits for heights that are not indexed yet, and for a daemon that does not
+ * answer. Expected errors, also of the source: OperatorError (`no_daemon`, `not_found`, `storage`); the signal's abort reason.
  */
 export async function openExportSource(
   loaded: LoadedConfig,
@@ -69,6 +60,8 @@ export async function openExportSource(
     if (follow || namesDaemonAddress(loaded)) throw noDaemon(loaded);
     return storeSource(loaded, signal);
   }
+  /** Once it does not answer, another may: after a restart it listens elsewhere. */
+  let isKnown = true;
   const lookAgain = async (error: OperatorError): Promise<void> => {
     if (!follow) throw error;
     progress.answers(error.exit !== 'no_daemon');
@@ -90,8 +83,9 @@ export async function openExportSource(
     page: async ({ from, to }) => {
       const path = `/export?from=${from}&to=${to}&form=stored`;
       for (;;) {
-        const answer = await askDaemon(loaded, path, { isLarge: true, signal });
+        const answer = await askDaemon(loaded, path, { isKnown, isLarge: true, signal });
         if (signal.aborted) throw abortReason(signal);
+        isKnown = answer !== undefined;
         if (answer === undefined) {
           await lookAgain(noDaemon(loaded));
           continue;
@@ -245,7 +239,6 @@ export function checkNotBeyond(name: string, reached: number, to: number | null)
   );
 }
 
-/** What was exported, for people. */
 export function inWords(all: HeightRange & Readonly<Record<'blocks' | 'transactions', number>>): string {
   const { blocks, from, to, transactions } = all;
   return `heights ${from} to ${to}: ${formatCount(blocks)} blocks, ${formatCount(transactions)} transactions`;

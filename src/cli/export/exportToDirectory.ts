@@ -17,7 +17,7 @@ import type { ExportParts } from './exportSource.js';
 import { formMaker, LINES } from './forms.js';
 import type { AskedShape, FormOptions, PartitionForm } from './forms.js';
 import { beginPart, explained, openLocked, replaceFile, unfinishedName } from './partFiles.js';
-import type { PartFile } from './partFiles.js';
+import type { Part, PartFile } from './partFiles.js';
 import { blockRow } from './TransactionRow.js';
 import type { BlockRow } from './TransactionRow.js';
 
@@ -27,7 +27,6 @@ const FORMAT = 1;
 /** What an export was asked for. Only an export that asks for the same can continue it. */
 interface ExportShape extends AskedShape {
   readonly chain_id: string;
-  /** The first height. */
   readonly from: number;
 }
 
@@ -179,13 +178,8 @@ async function writePartitions(
       const { from } = heights;
       const below = manifest.partitions.filter(({ to }) => to < from);
       const onPage = (height: number, some: number) => progress.at(height, range.to, transactions + some);
-      const form = makeForm();
-      const partition = await writePartition(path, shape, heights, {
-        source,
-        onPage,
-        form,
-        below: below.at(-1),
-      });
+      const work = { source, onPage, form: makeForm(), below: below.at(-1) };
+      const partition = await writePartition(path, shape, heights, work);
       const isRewritten = below.length < manifest.partitions.length;
       manifest = manifestOf(shape, [...below, partition]);
       const tables = partition.files.map(({ table }) => table);
@@ -227,7 +221,6 @@ function save(path: string, manifest: Manifest): Promise<void> {
   return replaceFile(join(path, MANIFEST), `${JSON.stringify(manifest, null, 1)}\n`);
 }
 
-/** Removes files of an export that the manifest does not name. */
 async function removeUnnamed(path: string, table: string, manifest: Manifest): Promise<void> {
   const kept = new Set(filesOf(manifest).map((file) => file.path));
   for (const entry of await readdir(join(path, table))) {
@@ -313,7 +306,7 @@ async function writePartition(
   let [blocks, transactions] = [0, 0];
   // Parquet compresses its pages.
   const compression = shape.file_format === 'parquet' ? 'none' : shape.compression;
-  const parts: Awaited<ReturnType<typeof beginPart>>[] = [];
+  const parts: Part[] = [];
   try {
     for (const file of form.files) {
       const place = { directory, path: pathOf(file.table, heights, shape) };

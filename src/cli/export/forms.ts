@@ -28,7 +28,6 @@ export interface AskedShape {
   readonly columns: Readonly<Record<string, readonly string[]>> | null;
 }
 
-/** How blocks become files. */
 export interface FormOptions {
   /** Check the compression first. */
   readonly shape: AskedShape;
@@ -57,7 +56,8 @@ export async function formMaker({ shape, tables, wanted }: FormOptions): Promise
         if (wanted === undefined) file.add(lineOf(block));
         for (const { collection, index } of transactionsOf(row)) {
           const line = exportedTransaction(row, block, { collection: collection.index, index });
-          file.add(scripts ? lineOf(line) : withoutScript(line));
+          const transaction = { ...line.transaction, script: undefined };
+          file.add(scripts ? lineOf(line) : `${JSON.stringify({ ...line, transaction })}\n`);
         }
       };
       return { files: [file], add };
@@ -75,15 +75,16 @@ export async function formMaker({ shape, tables, wanted }: FormOptions): Promise
     // Lines of JSON are in one file for all tables.
     const lines = textFile(LINES);
     const opened = tables.map(({ columns, name: table }) => {
+      const rows = rowsOf[table];
       if (parquet !== undefined) {
         const file = parquet.growParquet(table, columns, compression);
-        return { columns, file, put: file.add, rows: rowsOf[table] };
+        return { columns, file, put: file.add, rows };
       }
       const isCsv = format === 'csv';
       const file = isCsv ? textFile(table, `${columns.map(({ name }) => name).join(',')}\n`) : lines;
       const lineFrom = isCsv ? csvLine(columns) : jsonLine(table, columns);
       const put = (row: readonly unknown[]) => file.add(lineFrom(row));
-      return { columns, file, put, rows: rowsOf[table] };
+      return { columns, file, put, rows };
     });
     return {
       files: [...new Set(opened.map(({ file }) => file))],
@@ -103,7 +104,6 @@ export async function formMaker({ shape, tables, wanted }: FormOptions): Promise
 /** Text is handed on in pieces of about this length. */
 const PIECE_BYTES = 1024 * 1024;
 
-/** A file of text, a row at a time. */
 function textFile(table: string, head = '') {
   let pieces = [head];
   let characters = 0;
@@ -129,14 +129,8 @@ function textFile(table: string, head = '') {
 
 export const LINES = 'lines';
 
-function withoutScript(line: ReturnType<typeof exportedTransaction>): string {
-  const transaction = { ...line.transaction, script: undefined };
-  return `${JSON.stringify({ ...line, transaction })}\n`;
-}
-
 const kinds = { blocks: 'block', collections: 'collection', transactions: 'transaction' } as const;
 
-/** Makes a line of JSON for a row: its kind, then its columns. */
 function jsonLine(
   table: Table['name'],
   columns: readonly ColumnShape[],

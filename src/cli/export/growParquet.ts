@@ -2,9 +2,10 @@ import { ByteWriter, ParquetWriter } from 'hyparquet-writer';
 import type { ColumnSource, SchemaElement } from 'hyparquet-writer';
 import type { Compression } from '../arguments/flags.js';
 import { cellForms } from './columns.js';
-import type { ColumnShape } from './columns.js';
+import type { ColumnShape, SignatureCell } from './columns.js';
 import { pageCompressor } from './compression.js';
 import { madeBy } from './exportSource.js';
+import { remembering } from './TransactionRow.js';
 import type { GrowingFile } from './partFiles.js';
 
 /** A row group ends with the row that reaches one of these. Memory use is a small multiple of the bytes. */
@@ -35,9 +36,9 @@ export function growParquet(
   let heldBytes = 0;
 
   const endGroup = (): void => {
-    const columnData = columns.map(({ name, type, isScattered }, index): ColumnSource => {
+    const columnData = columns.map(({ name, trait, type }, index): ColumnSource => {
       const source = { name, data: values[index] ?? [] };
-      if (isScattered) return { ...source, encoding: 'PLAIN', statistics: false };
+      if (trait === 'scattered') return { ...source, encoding: 'PLAIN', statistics: false };
       // Nobody queries ranges of binary values or scripts.
       return { ...source, statistics: type !== 'binary' && name !== 'script' };
     });
@@ -76,18 +77,24 @@ export function growParquet(
 
 /** Parquet's schema of a table: a root, then the columns, each followed by its children. */
 function schemaOf(columns: readonly ColumnShape[]): SchemaElement[] {
-  const elements = columns.flatMap(({ name, type, isNullable }) => {
+  const elements = columns.flatMap(({ name, trait, type }) => {
     const [own, ...children] = cellForms[type].schema;
-    return [{ name, ...own, repetition_type: isNullable ? 'OPTIONAL' : 'REQUIRED' } as const, ...children];
+    const repetition_type = trait === 'nullable' ? 'OPTIONAL' : 'REQUIRED';
+    return [{ name, ...own, repetition_type } as const, ...children];
   });
   return [{ name: 'root', num_children: columns.length }, ...elements];
 }
 
-function physicalOf({ type, isScattered }: ColumnShape): (cell: unknown) => unknown {
-  const { physical } = cellForms[type];
-  // In a column without a dictionary the library encodes text byte by byte, which costs more than everything else there.
-  if (type === 'text' && isScattered) return (cell) => (typeof cell === 'string' ? Buffer.from(cell) : cell);
-  return (cell) => (cell === null || physical === undefined ? cell : physical(cell as never));
+/** Few accounts make most signatures. */
+const MAX_ADDRESSES = 10_000;
+
+function physicalOf({ trait, type }: ColumnShape): (cell: unknown) => unknown {
+  // The library encodes text byte by byte, which costs more than everything else in a column without a dictionary; and it tells
+  // by identity which bytes it has met.
+  const bytesOf = remembering(MAX_ADDRESSES, (text) => Buffer.from(text));
+  const isBytes = type === 'text' && trait === 'scattered';
+  const physical = isBytes ? (cell: string) => Buffer.from(cell) : cellForms[type].physical;
+  return (cell) => (cell === null || physical === undefined ? cell : physical(cell as never, bytesOf));
 }
 
 /** Size of a cell that has no length. */
@@ -96,6 +103,12 @@ const CELL_BYTES = 8;
 /** Roughly what a cell holds in memory. */
 function sizeOf(cell: unknown): number {
   if (typeof cell === 'string' || Buffer.isBuffer(cell)) return cell.length;
-  if (typeof cell !== 'object' || cell === null) return CELL_BYTES;
-  return Object.values(cell).reduce((sum: number, each) => sum + sizeOf(each), CELL_BYTES);
+  if (!Array.isArray(cell)) return CELL_BYTES;
+  let size = CELL_BYTES;
+  for (const item of cell as readonly (string | Buffer | SignatureCell)[]) {
+    const isBytes = typeof item === 'string' || Buffer.isBuffer(item);
+    const parts = isBytes ? [item] : [item.address, item.signature, item.extension_data ?? ''];
+    size += parts.reduce((sum, { length }) => sum + length, isBytes ? 0 : CELL_BYTES);
+  }
+  return size;
 }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { open, rename, rm } from 'node:fs/promises';
+import { open, rename, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { basename, dirname, join } from 'node:path';
 import { PassThrough } from 'node:stream';
@@ -60,39 +60,20 @@ export function unfinishedName(path: string): string {
 
 /** Replaces a file as a whole: after a crash, the old or the new one is there. */
 export async function replaceFile(path: string, text: string): Promise<void> {
-  const handle = await open(unfinishedName(path), 'w');
-  try {
-    await handle.writeFile(text);
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
+  await writeFile(unfinishedName(path), text, { flush: true });
   await rename(unfinishedName(path), path);
   await syncDirectory(dirname(path));
 }
 
-/** What a file holds, as it grows. */
 export interface GrowingFile {
   readonly table: string;
-  /** Rows so far. */
   rows(): number;
   /**
    * The bytes that are ready, once there are enough to be written; call it after every block. Nothing changes them
    * afterwards.
    */
   take(): Uint8Array | undefined;
-  /** The rest of the file. */
   finish(): Uint8Array;
-}
-
-/** A finished file, as the manifest names it. */
-export interface PartFile {
-  readonly table: string;
-  /** From the directory. */
-  readonly path: string;
-  readonly rows: number;
-  readonly bytes: number;
-  readonly sha256: string;
 }
 
 /**
@@ -136,14 +117,13 @@ export async function beginPart(
       if (ready !== undefined) await write(ready);
     },
     /** Resolves when everything is on disk, under the unfinished name. */
-    finish: async (): Promise<PartFile> => {
+    finish: async () => {
       await write(file.finish());
       await writing;
       stream.end();
       await written;
       return { table: file.table, path, rows: file.rows(), bytes, sha256: sha256.digest('hex') };
     },
-    /** Gives a finished file its name. */
     publish: (): Promise<void> => explained(place, () => rename(unfinishedName(place), place)),
     /** Removes the unfinished file, which may be finished already. */
     discard: async (): Promise<void> => {
@@ -153,6 +133,10 @@ export async function beginPart(
     },
   };
 }
+
+export type Part = Awaited<ReturnType<typeof beginPart>>;
+/** A finished file, as the manifest names it. */
+export type PartFile = Awaited<ReturnType<Part['finish']>>;
 
 /** Turns a failure of `work` into an error that says what the operator can do. */
 export async function explained<T>(path: string, work: () => Promise<T>): Promise<T> {

@@ -5,7 +5,6 @@ import { madeBy } from './exportSource.js';
 /** Version of the line format: raised when an older reader would misread the lines. */
 const FORMAT = 1;
 
-/** A block, and what its lines hold. */
 interface CountedBlock {
   readonly height: number;
   readonly id: string;
@@ -25,17 +24,17 @@ export function tallyExport() {
     first: () => first,
     last: () => last,
     sums: (): Readonly<typeof sums> => sums,
-    count: (block: CountedBlock): void => {
+    /** `lines`: those of the block. */
+    add: (block: CountedBlock, lines: readonly Uint8Array[]): void => {
       first ??= block;
       last = block;
       sums.blocks += 1;
       sums.collections += block.collections;
       sums.transactions += block.transactions;
-    },
-    /** The lines of what was counted, in any pieces. */
-    hash: (lines: Uint8Array): void => {
-      sha256.update(lines);
-      sums.bytes += lines.length;
+      for (const line of lines) {
+        sha256.update(line);
+        sums.bytes += line.length;
+      }
     },
     /** The line to write after the whole blocks, newline included. `to` is below `from` when there is no block. */
     closingLine: (chainId: string, from: number): string => {
@@ -100,8 +99,7 @@ export function readExport(name: string, tally: ExportTally) {
     }
     lines.push(line);
     if (block === undefined || lines.length <= block.transactions) return;
-    tally.count(block);
-    for (const each of lines) tally.hash(each);
+    tally.add(block, lines);
     block = undefined;
     lines = [];
   };

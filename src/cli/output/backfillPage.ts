@@ -1,7 +1,6 @@
 import type { BackfillRangeStatus, BackfillStatus } from '../../api/index.js';
 import { formatCount, formatDuration, formatRate } from '../../observability/index.js';
 
-/** Formats the state of the backfill for people. */
 export function renderBackfill(backfill: BackfillStatus): string {
   const { plans, ranges, unserved } = backfill;
   if (plans.length === 0) return 'Nothing is planned.\n';
@@ -19,14 +18,13 @@ export function renderBackfill(backfill: BackfillStatus): string {
   return `${lines.join('\n')}\n`;
 }
 
-/** How far all of it is, in one line. */
 export function backfillLine({ missingHeights, rate, eta, heldBack }: BackfillStatus): string {
   const left = eta === null ? 'unknown' : formatDuration(eta);
   const slower = heldBack === null ? '' : `; held back: ${heldBack.message}`;
   return `${formatCount(missingHeights)} heights to go, ${formatRate(rate)}, ETA ${left}${slower}`;
 }
 
-/** The same, with the ranges that were begun. */
+/** How far all of it is, with the ranges that were begun, in one line. */
 export function rangesLine(backfill: BackfillStatus): string {
   const shown = backfill.ranges
     .slice(0, MAX_RANGES_IN_LINE)
@@ -36,7 +34,6 @@ export function rangesLine(backfill: BackfillStatus): string {
   return `${backfillLine(backfill)}${ranges}`;
 }
 
-/** Ranges in one line. */
 const MAX_RANGES_IN_LINE = 4;
 
 function percentOf({ from, to, next }: BackfillRangeStatus): string {

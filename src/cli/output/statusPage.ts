@@ -30,7 +30,6 @@ export function statusScreen(
   return lines.slice(0, rows);
 }
 
-/** The same in one line. */
 export function statusLine(status: StatusDocument): string {
   const { firstIndexed, latestIndexed, eta, ready, reasons } = status;
   const isEmpty = firstIndexed === null || latestIndexed === null;
@@ -44,21 +43,21 @@ export function statusLine(status: StatusDocument): string {
   return parts.join('; ');
 }
 
-/** Heights behind the head that still count as following. */
 const FOLLOWING_LAG = 10;
 
 function progressOf(status: StatusDocument): ProgressState {
   const { firstIndexed, latestIndexed, head, lag: behind, rate, eta } = status;
   const first = firstIndexed ?? 0;
-  const done = (latestIndexed ?? first - 1) - first + 1;
+  const latest = latestIndexed ?? first - 1;
+  const share = head === null || head < first ? 0 : (latest - first + 1) / (head - first + 1);
   return {
     mode: behind === null ? 'waiting' : behind <= FOLLOWING_LAG ? 'following' : 'catching_up',
-    latestIndexed: firstIndexed === null ? undefined : (latestIndexed ?? first - 1),
+    latestIndexed: firstIndexed === null ? undefined : latest,
     head: head ?? undefined,
     lag: behind ?? undefined,
     ratePerSecond: rate,
     etaSeconds: eta ?? undefined,
-    fraction: head === null || head < first ? 0 : Math.min(1, Math.max(0, done / (head - first + 1))),
+    fraction: Math.min(1, Math.max(0, share)),
   };
 }
 
@@ -105,7 +104,6 @@ function indexed({ firstIndexed, latestIndexed }: StatusDocument): string {
   return `${formatCount(firstIndexed)} to ${formatCount(latestIndexed)}: ${heights} heights, complete`;
 }
 
-/** Empty while nothing can be said. */
 function proven({ proof }: StatusDocument): string[] {
   const { committee, latestCertificate, mode, provenHeight, reason, sealedHeight } = proof;
   if (mode === 'off') return [];
@@ -126,7 +124,6 @@ function lag({ lag: behind, head, headConfirmedSeconds }: StatusDocument): strin
   return `, lag unknown: no node has reported its head for ${formatDuration(headConfirmedSeconds)}`;
 }
 
-/** Empty when no database is shared. */
 function cluster({ cluster: its }: StatusDocument): string[] {
   if (its === null) return [];
   const { leader, leads, roles, workers } = its;
@@ -175,7 +172,6 @@ function history({ backfill, coverage, firstIndexed }: StatusDocument): string[]
   return [`${backfillLine(backfill)}${paused}`, ...indexedBelow, ...told.map(rangeLine)];
 }
 
-/** Empty when the index is off. */
 function accounts({ accountIndex: { state, coveredFrom, missingHeights } }: StatusDocument): string[] {
   if (state === 'off') return [];
   if (state === 'complete') return ['complete'];

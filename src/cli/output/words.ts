@@ -35,14 +35,12 @@ export function wrapped(text: string, columns: number, longWords: 'cut' | 'whole
   return [...lines, line];
 }
 
-/** Why the daemon is not ready, as the pages show it. */
 export function reasonWords({ code, message, sinceSeconds }: StatusDocument['reasons'][number]): string {
   return `${code}: ${message} (for ${formatDuration(sinceSeconds)})`;
 }
 
 export type Row = readonly [label: string, text: string];
 
-/** Labels left, texts right. */
 export function labelled(rows: readonly Row[]): string {
   return rows.map(([label, text]) => `${label.padEnd(LABEL_WIDTH)} ${text}\n`).join('');
 }

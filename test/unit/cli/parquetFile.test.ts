@@ -7,7 +7,7 @@ const ROWS = 40;
 
 it('gives its bytes away as row groups end, within a block too', async () => {
   const { growParquet } = await loadParquet();
-  const column = { name: 'body', type: 'binary', isNullable: false, isScattered: true } as const;
+  const column = { name: 'body', type: 'binary', trait: 'scattered' } as const;
   const file = growParquet('bodies', [column], 'none');
   for (let row = 0; row < ROWS; row += 1) file.add([Buffer.alloc(MIB, row)]);
   const taken = file.take()?.length ?? 0;

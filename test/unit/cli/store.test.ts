@@ -2,7 +2,9 @@ import { readdirSync, statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/runtime/index.js';
+import { seededRandom } from '../../../src/runtime/random.js';
 import { LevelIndexStore } from '../../../src/storage/index.js';
+import { accountChain } from '../../support/accountChain.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { scratchDirectory } from '../../support/program.js';
 import { makeChain, seededCollection } from '../../support/storeBlocks.js';
@@ -13,9 +15,9 @@ import { runInProcess } from '../../support/terminal.js';
 const CHAIN = 'flow-localnet';
 const FIRST = 6;
 
-function open(dataDir: string): Promise<LevelIndexStore> {
+function open(dataDir: string, accounts?: boolean): Promise<LevelIndexStore> {
   return LevelIndexStore.open(
-    { path: storePath(dataDir), chainId: CHAIN },
+    { path: storePath(dataDir), chainId: CHAIN, ...(accounts === undefined ? {} : { accounts }) },
     { logger: new RecordingLogger(), clock: systemClock },
   );
 }
@@ -140,5 +142,41 @@ describe('a store that another command reads', () => {
     } finally {
       await holder.close();
     }
+  });
+});
+
+describe('forget accounts', () => {
+  const forget = (dataDir: string, ...args: string[]) => run(dataDir, 'forget', 'accounts', ...args);
+
+  it('drops the index that a daemon kept, keeps every block, and has nothing to do then', async () => {
+    const dataDir = scratchDirectory();
+    const chain = accountChain(seededRandom(9), FIRST, 30);
+    const latest = FIRST + chain.length - 1;
+    const store = await open(dataDir, true);
+    await store.initialise({ ...metaFrom(FIRST), chainId: CHAIN });
+    await store.commit({ blocks: chain, latestIndexedHeight: latest });
+    await store.close();
+    expect(await forget(dataDir)).toMatchObject({ exit: 'usage' });
+    expect(await forget(dataDir, '--yes')).toMatchObject({
+      exit: 'done',
+      out: expect.stringMatching(/^Forgot the account index: [1-9][\d,]* entries\.\n$/) as string,
+    });
+    expect(await forget(dataDir, '--yes')).toMatchObject({
+      exit: 'done',
+      out: 'The store has no account index: nothing to forget.\n',
+    });
+    const left = await open(dataDir);
+    expect(left.accounts.coverage()).toBeUndefined();
+    expect(left.latestIndexedHeight()).toBe(latest);
+    // Somebody is at work with it.
+    expect(await forget(dataDir, '--yes')).toMatchObject({ exit: 'storage' });
+    await left.close();
+  });
+
+  it('finds nothing in a store that has not begun, and none where there is no store', async () => {
+    const dataDir = scratchDirectory();
+    await (await open(dataDir, true)).close();
+    expect((await forget(dataDir, '--yes')).out).toContain('nothing to forget');
+    expect(await forget(scratchDirectory(), '--yes')).toMatchObject({ exit: 'storage' });
   });
 });

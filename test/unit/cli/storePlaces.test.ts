@@ -17,6 +17,7 @@ import { blocksOf, writeReferenceStore } from '../../support/chainReference.js';
 import { atEnd } from '../../support/cleanup.js';
 import { scratchDirectory } from '../../support/program.js';
 import { smallFileSystem } from '../../support/smallFileSystem.js';
+import { refusal } from '../../support/refusal.js';
 import { runInProcess } from '../../support/terminal.js';
 
 const FIRST = 100;
@@ -33,14 +34,22 @@ afterAll(() => rmSync(dataDir, { recursive: true }));
 const run = (...args: string[]) => runInProcess(args);
 const at = (place: string): string[] => ['--network', 'devnet', '--data-dir', place];
 /** Commands that only read, on the store of a place. */
-const readers: readonly ((place: string) => string[])[] = [
-  (place) => ['verify', ...at(place)],
-  (place) => ['get', 'block', String(FIRST), ...at(place)],
-  (place) => ['export', '--quiet', ...at(place)],
-  (place) => ['explain', String(FIRST), ...at(place)],
-  (place) => ['backfill', 'status', ...at(place)],
-  (place) => ['migrate', '--network', 'devnet', '--from', place, '--to', join(scratchDirectory(), 'to')],
-];
+const readers: Readonly<Record<string, (place: string) => string[]>> = {
+  verify: (place) => ['verify', ...at(place)],
+  get: (place) => ['get', 'block', String(FIRST), ...at(place)],
+  export: (place) => ['export', '--quiet', ...at(place)],
+  explain: (place) => ['explain', String(FIRST), ...at(place)],
+  backfill: (place) => ['backfill', 'status', ...at(place)],
+  migrate: (place) => [
+    'migrate',
+    '--network',
+    'devnet',
+    '--from',
+    place,
+    '--to',
+    join(scratchDirectory(), 'to'),
+  ],
+};
 
 /** A copy of the data directory that nobody may write to: on a mount, or, where this user may mount none, by its permissions. */
 function sealed(): string {
@@ -59,12 +68,7 @@ function sealed(): string {
 }
 
 describe('a store that can only be read', () => {
-  it.each(
-    readers.map(
-      (reader, index) =>
-        [['verify', 'get', 'export', 'explain', 'backfill', 'migrate'][index], reader] as const,
-    ),
-  )('%s says how to copy it, and works on the copy', async (_name, reader) => {
+  it.each(Object.entries(readers))('%s says how to copy it, and works on the copy', async (_name, reader) => {
     const place = sealed();
     vi.stubEnv('TMPDIR', scratchDirectory());
     atEnd(() => void vi.unstubAllEnvs());
@@ -94,11 +98,8 @@ describe('a store that can only be read', () => {
       ['rewind', '--to', String(FIRST), '--yes'],
       ['forget', 'accounts', '--yes'],
     ]) {
-      const { exit, message } = await run(...command, ...at(place));
-      expect({ exit, message }).toEqual({
-        exit: 'storage',
-        message: expect.stringMatching(/Remount it writable|Give the directory to the user/) as string,
-      });
+      const words = /Remount it writable|Give the directory to the user/;
+      expect(await run(...command, ...at(place))).toMatchObject(refusal('storage', words));
     }
   });
 
@@ -109,10 +110,8 @@ describe('a store that can only be read', () => {
     cpSync(dataDir, place, { recursive: true });
     const filler = join(small.path, 'filler');
     expect(() => writeFileSync(filler, Buffer.alloc(2 ** 20))).toThrow(/ENOSPC/);
-    expect(await run('verify', ...at(place))).toMatchObject({
-      exit: 'storage',
-      message: expect.stringMatching(/the disk is full. Copy it first: "flow-/) as string,
-    });
+    const words = /the disk is full. Copy it first: "flow-/;
+    expect(await run('verify', ...at(place))).toMatchObject(refusal('storage', words));
   });
 });
 
@@ -130,13 +129,10 @@ describe('a place that is no data directory', () => {
   it.each(places)('%s is named by every command', async (_name, make, words) => {
     const place = make();
     const backup = ['backup', ...at(place), '--to', join(scratchDirectory(), 'to')];
-    for (const args of [...readers.map((reader) => reader(place)), backup]) {
-      const { exit, message } = await run(...args);
-      expect({ command: args[0], exit, message }).toEqual({
-        ...{ command: args[0], exit: 'storage' },
-        message: expect.stringMatching(words) as string,
-      });
-      expect(message).not.toContain('system log');
+    for (const args of [...Object.values(readers).map((reader) => reader(place)), backup]) {
+      const ran = await run(...args);
+      expect(ran, args[0]).toMatchObject(refusal('storage', words));
+      expect(ran.message).not.toContain('system log');
     }
   });
 
@@ -153,10 +149,7 @@ describe('a place that is no data directory', () => {
     ];
     for (const target of targets) {
       const args = target(make());
-      expect({ command: args[0], ...(await run(...args)) }).toMatchObject({
-        command: args[0],
-        exit: 'storage',
-      });
+      expect((await run(...args)).exit, args[0]).toBe('storage');
     }
   });
 
@@ -172,7 +165,8 @@ describe('a place that is no data directory', () => {
     const copy = join(scratchDirectory(), 'copy');
     expect(await run('backup', ...at(link), '--to', copy)).toMatchObject({ exit: 'done' });
     for (const place of [link, copy])
-      for (const reader of readers) expect(await run(...reader(place))).toMatchObject({ exit: 'done' });
+      for (const reader of Object.values(readers))
+        expect(await run(...reader(place))).toMatchObject({ exit: 'done' });
   });
 });
 
