@@ -10,7 +10,7 @@ export interface RangeRun {
   readonly range: HeightRange;
   readonly store: RangeStore;
   /** Aborts when the range is to be given back. */
-  readonly controller: AbortController;
+  readonly controller: Pick<AbortController, 'signal' | 'abort'>;
 }
 
 /** What is done at the end of a run. */

@@ -146,18 +146,13 @@ function readNext(
   return Promise.all(heights.map((height) => readVerified(source, height)));
 }
 
-/** The spork of a height, unless the run knows it already. */
+/** The spork of a height, unless the run knows another one there: of one that it knows it takes what the source adds. */
 function sporkFor(height: number, sporks: readonly SporkRecord[], run: RangeStore): SporkRecord | undefined {
-  const spork = sporks.findLast(({ rootHeight }) => rootHeight <= height);
-  if (spork === undefined) return undefined;
-  const recorded = run.meta()?.sporks ?? [];
-  const known = recorded.find(({ rootHeight }) => rootHeight === spork.rootHeight);
-  if (known === undefined) {
-    const passed = recorded.findLast(({ rootHeight }) => rootHeight <= run.latestIndexedHeight());
-    return spork.rootHeight > (passed?.rootHeight ?? -1) ? spork : undefined;
-  }
-  const saysMore = known.rootParentId === undefined && spork.rootParentId !== undefined;
-  return saysMore && known.sporkId === spork.sporkId ? spork : undefined;
+  const isBelow = ({ rootHeight }: SporkRecord): boolean => rootHeight <= height;
+  const spork = sporks.findLast(isBelow);
+  const known = run.meta()?.sporks.findLast(isBelow);
+  if (spork === undefined || known === undefined || known.rootHeight < spork.rootHeight) return spork;
+  return known.rootHeight === spork.rootHeight && known.sporkId === spork.sporkId ? spork : undefined;
 }
 
 /** The first record of the target. Later sporks are recorded with their root blocks. */

@@ -1,4 +1,4 @@
-import { AbortError, backoffMs, Pause } from '../../runtime/index.js';
+import { AbortError, backoffMs, childOf, Pause } from '../../runtime/index.js';
 import { DatabaseFault, joined, overlap, RangeTakenError, StorageError } from '../../storage/index.js';
 import type { BackfillPlan, HeightRange, RangeFacts, RangeStore, Session } from '../../storage/index.js';
 import { common, lacking } from '../planner.js';
@@ -10,7 +10,9 @@ import {
   isDisputed,
   liveOf,
   newPlan,
+  redriven,
   RETRY_BACKOFF,
+  withPaused,
 } from '../plans.js';
 import type { BackfillState, RangeJob, WantedPlan, WorkSource } from '../ports.js';
 import { RunningRanges } from '../RunningRanges.js';
@@ -100,7 +102,7 @@ export class BossWorkSource implements WorkSource {
       } catch (error) {
         if (!isTransient(error)) throw error;
       }
-      if (!this.#isDraining) await this.#pause.sleep(POLL_EVERY_MS, signal).catch(() => undefined);
+      await this.#changed(signal);
     }
     return undefined;
   }
@@ -137,11 +139,7 @@ export class BossWorkSource implements WorkSource {
   }
 
   async #setPaused(id: number | undefined, isPaused: boolean): Promise<void> {
-    await this.#parts.book.transact(async ({ plans, write }) => {
-      const { chosen } = choosePlans(plans, id);
-      if (chosen.length === 0) return;
-      await write({ plans: plans.map((plan) => (chosen.includes(plan) ? { ...plan, isPaused } : plan)) });
-    });
+    await this.#parts.book.transact(({ plans, write }) => write({ plans: withPaused(plans, id, isPaused) }));
     await this.refresh();
   }
 
@@ -166,10 +164,10 @@ export class BossWorkSource implements WorkSource {
 
   async redrive(): Promise<number> {
     const count = await this.#parts.book.transact(async ({ open, plans, session, write }) => {
-      const disputed = open.filter(isDisputed);
-      await write({ failed: disputed.map(({ from, to }) => ({ from, to, failures: 0 })) });
+      const failed = redriven(open);
+      await write({ failed });
       await this.#queues.resumeAll(session, plans);
-      return disputed.length;
+      return failed.length;
     });
     await this.refresh();
     return count;
@@ -202,12 +200,8 @@ export class BossWorkSource implements WorkSource {
       // Readers wait for damaged heights.
       .sort((a, b) => Number(b.heals === true) - Number(a.heals === true));
     for (;;) {
-      let plan: BackfillPlan | undefined;
-      const claim = await this.#registry.take(async (session) => {
-        const found = await this.#find(session, ours);
-        plan = found?.plan;
-        return found?.job;
-      });
+      const claim = await this.#registry.take((session) => this.#find(session, ours));
+      const plan = ours.find(({ id }) => this.#queues.nameOf(id) === claim?.key.queue);
       if (claim === undefined || plan === undefined) return undefined;
       const begun = await this.#begin(plan, claim);
       if (begun !== undefined) return begun;
@@ -222,18 +216,14 @@ export class BossWorkSource implements WorkSource {
     );
   }
 
-  async #find(
-    session: Session,
-    plans: readonly BackfillPlan[],
-  ): Promise<{ readonly plan: BackfillPlan; readonly job: HeldJob<PlanJob> } | undefined> {
-    const queues = this.#queues;
+  async #find(session: Session, plans: readonly BackfillPlan[]): Promise<HeldJob<PlanJob> | undefined> {
     for (const plan of plans) {
-      const job = await queues.takePart(session, plan);
-      if (job !== undefined) return { plan, job };
+      const part = await this.#queues.takePart(session, plan);
+      if (part !== undefined) return part;
     }
     for (const { plan, heights } of this.#candidates(plans, await this.#registry.running(session))) {
-      const job = await queues.takeRange(session, plan, heights);
-      if (job !== undefined) return { plan, job };
+      const range = await this.#queues.takeRange(session, plan, heights);
+      if (range !== undefined) return range;
     }
     return undefined;
   }
@@ -318,13 +308,11 @@ export class BossWorkSource implements WorkSource {
     const { book, boss } = this.#parts;
     const { from, to } = claim.data;
     const range = { from, to };
-    const controller = new AbortController();
-    const lose = (): void => controller.abort(new AbortError('another process has the range now'));
-    claim.lost.addEventListener('abort', lose, { once: true });
-    if (claim.lost.aborted) lose();
+    const controller = childOf(claim.lost);
+    const onLost = (): void => controller.abort(new AbortError('another process has the range now'));
     let store: RangeStore;
     try {
-      store = await book.run(range, { publishing: (session) => claim.complete(session), onLost: lose });
+      store = await book.run(range, { publishing: (session) => claim.complete(session), onLost });
     } catch (error) {
       if (!(error instanceof RangeTakenError)) throw error;
       await boss.database.transaction((session) => claim.giveBack(session, LATER_MS));
@@ -354,6 +342,11 @@ export class BossWorkSource implements WorkSource {
       await write({ failed, ...(startOver ? { dropped: [range] } : {}) });
       return failures;
     });
+  }
+
+  /** Resolves when there may be work, and when the signal aborts. */
+  async #changed(signal: AbortSignal): Promise<void> {
+    if (!this.#isDraining) await this.#pause.sleep(POLL_EVERY_MS, signal).catch(() => undefined);
   }
 
   async #poll(): Promise<undefined> {

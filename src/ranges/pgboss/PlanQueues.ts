@@ -46,15 +46,15 @@ export class PlanQueues {
 
   /** Creates the queue of a plan, for this version of the work. */
   makeQueue(plan: number): Promise<void> {
-    return this.#parts.boss.makeQueue(this.#nameOf(plan), 'standard');
+    return this.#parts.boss.makeQueue(this.nameOf(plan), 'standard');
   }
 
-  #nameOf(plan: number, version = this.#parts.workVersion): string {
+  nameOf(plan: number, version = this.#parts.workVersion): string {
     return `plan-${plan}.v${version}`;
   }
 
   async removeQueue(plan: number, version: number): Promise<void> {
-    await this.#parts.boss.run((jobs) => jobs.deleteQueue(this.#nameOf(plan, version)));
+    await this.#parts.boss.run((jobs) => jobs.deleteQueue(this.nameOf(plan, version)));
   }
 
   /**
@@ -79,7 +79,7 @@ export class PlanQueues {
     for (const [id, versions] of byPlan) {
       if (known.has(id)) continue;
       for (const version of versions) {
-        const queue = existing.find(({ name }) => name === this.#nameOf(id, version));
+        const queue = existing.find(({ name }) => name === this.nameOf(id, version));
         if (queue !== undefined && Date.now() - queue.createdOn.getTime() > OLD_QUEUE_MS)
           await this.removeQueue(id, version);
       }
@@ -126,7 +126,7 @@ export class PlanQueues {
     const { rows } = await session.query({
       text: `SELECT FROM ${JOBS_SCHEMA}.job WHERE name = $1 AND state IN ('created', 'retry', 'active', 'cancelled')
         LIMIT 1`,
-      values: [this.#nameOf(plan)],
+      values: [this.nameOf(plan)],
     });
     return rows.length > 0;
   }
@@ -135,7 +135,7 @@ export class PlanQueues {
   async resumeAll(session: Session, plans: readonly BackfillPlan[]): Promise<void> {
     const { rows } = await session.query<{ name: string; id: string }>({
       text: `SELECT name, id FROM ${JOBS_SCHEMA}.job WHERE name = ANY ($1) AND state = 'cancelled'`,
-      values: [plans.map(({ id }) => this.#nameOf(id))],
+      values: [plans.map(({ id }) => this.nameOf(id))],
     });
     for (const { name, id } of rows) {
       await this.#parts.boss.run((jobs) => jobs.resume(name, id, within(session)));
@@ -162,7 +162,7 @@ export class PlanQueues {
 
   async #take(session: Session, plan: number, band: Band): Promise<HeldJob<PlanJob> | undefined> {
     const [job] = await this.#parts.boss.run((jobs) =>
-      jobs.fetch<PlanJob>(this.#nameOf(plan), { includeMetadata: true, ...band, ...within(session) }),
+      jobs.fetch<PlanJob>(this.nameOf(plan), { includeMetadata: true, ...band, ...within(session) }),
     );
     return job;
   }
@@ -172,7 +172,7 @@ export class PlanQueues {
     { id, order }: Pick<BackfillPlan, 'id' | 'order'>,
     ranges: readonly HeightRange[],
   ): Promise<void> {
-    const name = this.#nameOf(id);
+    const name = this.nameOf(id);
     const jobs = ranges.map(({ from, to }) => ({
       ref: `${from}`,
       name,

@@ -5,7 +5,7 @@ import { programVersion } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
 import type { HeightRange, PostgresDatabase, Session } from '../../storage/index.js';
-import type { KillMode, Leader, Leadership, Term, WorkerState } from '../ports.js';
+import type { KillMode, Leadership, Term, WorkerState } from '../ports.js';
 import { within } from './Boss.js';
 import type { Boss, HeldJob } from './Boss.js';
 import { Claim, giveBack } from './Claim.js';
@@ -64,7 +64,7 @@ export interface QueueParts {
  */
 export class WorkerRegistry implements Leadership {
   readonly id = randomUUID();
-  protected readonly parts: QueueParts;
+  readonly #parts: QueueParts;
   readonly #held = new Set<Claim<AnyJob>>();
   /** At most as many as there are rows. */
   readonly #seen = new Map<string, Seen>();
@@ -77,12 +77,12 @@ export class WorkerRegistry implements Leadership {
   #beating: Promise<unknown> | undefined;
 
   constructor(parts: QueueParts) {
-    this.parts = parts;
+    this.#parts = parts;
   }
 
   /** False for a command. */
   get isWorker(): boolean {
-    return this.parts.roles.length > 0;
+    return this.#parts.roles.length > 0;
   }
 
   /** Inserts the row of this process. May be repeated after an error. Expected errors: `StorageError`. */
@@ -138,7 +138,7 @@ export class WorkerRegistry implements Leadership {
 
   /** True when the workers were last read too long ago: the database is away. */
   isBlind(): boolean {
-    return this.parts.clock.monotonic() - this.#readAtMs > BLIND_AFTER_MS;
+    return this.#parts.clock.monotonic() - this.#readAtMs > BLIND_AFTER_MS;
   }
 
   /** Takes the job that `find` fetches, and records in the same transaction that it is held. Expected errors: `StorageError`. */
@@ -150,7 +150,7 @@ export class WorkerRegistry implements Leadership {
       await this.#database.transaction(async (session) => {
         const job = await find(session);
         if (job === undefined) return;
-        taken = new Claim(job, this.parts);
+        taken = new Claim(job, this.#parts);
         this.#held.add(taken);
         await this.#writeBusy(session);
       });
@@ -186,10 +186,8 @@ export class WorkerRegistry implements Leadership {
     return this.#database.watch(() => this.#takeLead(), LEAD_EVERY_MS, signal);
   }
 
-  leader(): Leader | undefined {
-    if (this.isBlind()) return undefined;
-    const found = this.known().find(({ leads, isAlive }) => leads && isAlive);
-    return found && { worker: found.id, host: found.host, beatAgeMs: found.beatAgeMs };
+  leader(): WorkerState | undefined {
+    return this.isBlind() ? undefined : this.known().find(({ leads, isAlive }) => leads && isAlive);
   }
 
   /** Call it when this process takes no more work. */
@@ -214,11 +212,11 @@ export class WorkerRegistry implements Leadership {
   }
 
   get #database(): PostgresDatabase {
-    return this.parts.boss.database;
+    return this.#parts.boss.database;
   }
 
   async #takeLead(): Promise<Term | undefined> {
-    const { boss } = this.parts;
+    const { boss } = this.#parts;
     // Has no effect if the job exists, queued or held.
     await boss.run((jobs) => jobs.send(LIVE_QUEUE, {}, { singletonKey: LIVE_QUEUE }));
     const claim = await this.take(async (session) => {
@@ -252,12 +250,12 @@ export class WorkerRegistry implements Leadership {
     if (row === undefined) return this.#insert();
     if (row.kill === null || row.kill === this.#killMode) return;
     this.#killMode = row.kill;
-    this.parts.logger.info({ how: row.kill }, 'the operator wants this worker to end');
-    this.parts.onKill(row.kill);
+    this.#parts.logger.info({ how: row.kill }, 'the operator wants this worker to end');
+    this.#parts.onKill(row.kill);
   }
 
   async #insert(): Promise<void> {
-    const { roles, workVersion } = this.parts;
+    const { roles, workVersion } = this.#parts;
     await this.#database.query({
       text: `INSERT INTO flow_store.worker VALUES ($1, $2, $3, $4, $5, $6, $7, $8, now(), 0, now(), NULL)
         ON CONFLICT (id) DO NOTHING`,
@@ -285,7 +283,7 @@ export class WorkerRegistry implements Leadership {
   /** Reads the table. Expected errors: `StorageError`. */
   async look(): Promise<void> {
     const rows = await readRows(this.#database);
-    const nowMs = this.parts.clock.monotonic();
+    const nowMs = this.#parts.clock.monotonic();
     const wasBlind = this.isBlind();
     this.#readAtMs = nowMs;
     for (const { id, beat } of rows) {
@@ -299,7 +297,7 @@ export class WorkerRegistry implements Leadership {
 
   /** Gives back the jobs of silent workers, and deletes old rows. */
   async #releaseSilent(): Promise<void> {
-    const { boss, clock, logger } = this.parts;
+    const { boss, clock, logger } = this.#parts;
     const nowMs = clock.monotonic();
     for (const { id, beat, held } of this.#rows) {
       const sinceMs = this.#seen.get(id)?.sinceMs ?? nowMs;
