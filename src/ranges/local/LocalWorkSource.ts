@@ -69,14 +69,15 @@ export class LocalWorkSource implements WorkSource {
     return undefined;
   }
 
-  plan({ from, to, order }: WantedPlan): Promise<BackfillPlan> {
+  plan(wanted: WantedPlan): Promise<BackfillPlan> {
     return this.#inTurn(async () => {
-      const { store } = this.#dependencies;
-      const before = store.ranges.plans();
-      const id = Math.max(0, ...before.map((other) => other.id)) + 1;
-      const plan = newPlan({ from, to, order }, id, { plans: before, coverage: store.coverage() });
-      await store.ranges.change({ plans: [...before, plan] });
-      this.#dependencies.logger.info({ plan: id, from, to, order }, 'backfill planned');
+      const { logger, store } = this.#dependencies;
+      const plans = store.ranges.plans();
+      const highest = Math.max(0, ...plans.map(({ id }) => id));
+      const plan = newPlan(wanted, highest + 1, { plans, coverage: store.coverage() });
+      await store.ranges.change({ plans: [...plans, plan] });
+      const { id, from, to, order } = plan;
+      logger.info({ plan: id, from, to, order }, 'backfill planned');
       this.notify();
       return plan;
     });
@@ -139,7 +140,10 @@ export class LocalWorkSource implements WorkSource {
   async #takeNext(): Promise<RangeJob | undefined> {
     const { chain, store } = this.#dependencies;
     // Ranges lie below a live range that has a block.
-    const range = store.latestBlock() === undefined ? undefined : this.#chooseNext();
+    if (store.latestBlock() === undefined) return undefined;
+    const plans = store.ranges.plans();
+    // Readers wait for damaged heights.
+    const range = this.#choose(plans.filter(({ heals }) => heals === true)) ?? this.#choose(plans);
     if (range === undefined) return undefined;
     this.#notBeforeMs.delete(range.from);
     this.#turns.took(range, chain.borders());
@@ -172,12 +176,6 @@ export class LocalWorkSource implements WorkSource {
     );
   }
 
-  #chooseNext(): HeightRange | undefined {
-    const all = this.#dependencies.store.ranges.plans();
-    // Readers wait for damaged heights.
-    return this.#choose(all.filter(({ heals }) => heals === true)) ?? this.#choose(all);
-  }
-
   /** The next range of some plans, from the spork whose turn it is: an open range before a new one. */
   #choose(plans: readonly BackfillPlan[]): HeightRange | undefined {
     const { chain, store } = this.#dependencies;
@@ -192,8 +190,7 @@ export class LocalWorkSource implements WorkSource {
     const order = (begun && planOf(begun)?.order) ?? unbegun[0]?.plan.order;
     if (order === undefined) return undefined;
     const borders = bordersOf(chain);
-    const running = this.#running.all();
-    for (const spork of this.#turns.inTurn({ borders: chain.borders(), running, order })) {
+    for (const spork of this.#turns.inTurn(chain.borders(), this.#running.all(), order)) {
       const openInSpork = ready.filter(({ from }) => from >= spork.from && from <= spork.to);
       const next = openInSpork.at(openInSpork[0] && planOf(openInSpork[0])?.order === 'oldest' ? 0 : -1);
       if (next !== undefined) return { from: next.from, to: next.to };

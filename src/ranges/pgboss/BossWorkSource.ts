@@ -20,8 +20,8 @@ import type { RangeRun } from '../RunningRanges.js';
 import { SporkTurns } from '../SporkTurns.js';
 import type { HeldJob } from './Boss.js';
 import type { Claim } from './Claim.js';
-import { PlanQueues, planVersions } from './PlanQueues.js';
-import type { PlanJob, SharedWork } from './PlanQueues.js';
+import { planQueues, PlanQueues } from './PlanQueues.js';
+import type { PlanJob, PlanQueue, SharedWork } from './PlanQueues.js';
 import type { WorkerRegistry } from './WorkerRegistry.js';
 
 /** How often the database is polled, also for work while there is none. */
@@ -50,7 +50,7 @@ export class BossWorkSource implements WorkSource {
   readonly #turns = new SporkTurns();
   readonly #running: RunningRanges<JobRun>;
   #facts: RangeFacts = { coverage: [], open: [], plans: [] };
-  #versions: ReadonlyMap<number, readonly number[]> = new Map();
+  #existing: readonly PlanQueue[] = [];
   readonly #polling: Promise<undefined>;
   #maintainedAtMs = -Infinity;
   #isDraining = false;
@@ -74,10 +74,10 @@ export class BossWorkSource implements WorkSource {
 
   async #read(): Promise<void> {
     const { boss, book } = this.#parts;
-    const versions = await planVersions(boss);
+    const existing = await planQueues(boss);
     if (!this.#registry.isWorker) await this.#registry.look();
     this.#facts = await book.read();
-    this.#versions = versions;
+    this.#existing = existing;
     this.#pause.wake();
   }
 
@@ -115,7 +115,10 @@ export class BossWorkSource implements WorkSource {
       // The previous attempt was committed, but its answer was lost.
       const done = facts.plans.find((each) => each.id === tried?.id && each.from === tried.from);
       if (done !== undefined) return done;
-      const taken = [...facts.plans.map(({ id }) => id), ...(await planVersions(boss)).keys()];
+      const taken = [
+        ...facts.plans.map(({ id }) => id),
+        ...(await planQueues(boss)).map(({ plan: id }) => id),
+      ];
       const planned = newPlan(wanted, Math.max(0, ...taken) + 1, facts);
       tried = planned;
       await this.#queues.makeQueue(planned.id);
@@ -155,10 +158,9 @@ export class BossWorkSource implements WorkSource {
     });
     await this.refresh();
     await this.#giveBackUnwanted();
-    for (const plan of gone) {
-      for (const version of this.#versions.get(plan.id) ?? [])
-        await this.#queues.removeQueue(plan.id, version);
-      logger.info({ plan: plan.id }, 'backfill cancelled');
+    for (const { id } of gone) {
+      for (const { name } of this.#queuesOf(id)) await this.#queues.removeQueue(name);
+      logger.info({ plan: id }, 'backfill cancelled');
     }
   }
 
@@ -183,7 +185,7 @@ export class BossWorkSource implements WorkSource {
     const isRunning = (range: HeightRange): boolean => this.#running.has(range) || busy.has(range.from);
     const state = backfillState(known, chain, isRunning);
     const plans = state.plans.map((plan) => {
-      const versions = this.#versions.get(plan.id) ?? [];
+      const versions = this.#queuesOf(plan.id).map(({ version }) => version);
       const untakenVersion = versions.at(-1);
       const isTaken = alive.some(({ workVersion }) => versions.includes(workVersion));
       return isTaken || untakenVersion === undefined ? plan : { ...plan, untakenVersion };
@@ -191,12 +193,19 @@ export class BossWorkSource implements WorkSource {
     return { ...state, plans, workers };
   }
 
+  /** One for each version of the work that the plan was cut for. */
+  #queuesOf(id: number): readonly PlanQueue[] {
+    return this.#existing.filter(({ plan }) => plan === id);
+  }
+
   /** The next range; `undefined`: there is none now. Expected errors: `StorageError`. */
   async #takeNext(): Promise<RangeJob | undefined> {
     const { workVersion } = this.#parts;
     if (!this.#registry.isWorker || liveOf(this.#facts.coverage) === undefined) return undefined;
     const ours = this.#facts.plans
-      .filter(({ id, isPaused }) => !isPaused && this.#versions.get(id)?.includes(workVersion) === true)
+      .filter(({ id, isPaused }) => {
+        return !isPaused && this.#queuesOf(id).some(({ version }) => version === workVersion);
+      })
       // Readers wait for damaged heights.
       .sort((a, b) => Number(b.heals === true) - Number(a.heals === true));
     for (;;) {
@@ -240,7 +249,7 @@ export class BossWorkSource implements WorkSource {
     const served = joined(chain.served());
     const unbegun = plans.map((plan) => common(lacking([plan], [...coverage, ...running]), served));
     const sporks = this.#turns
-      .inTurn({ borders: chain.borders(), running, order: first.order })
+      .inTurn(chain.borders(), running, first.order)
       .filter((spork) => unbegun.some((heights) => heights.some((each) => overlap(each, spork))));
     const bySpork = sporks.flatMap((spork) =>
       plans
@@ -320,11 +329,13 @@ export class BossWorkSource implements WorkSource {
     }
     const run = { plan: plan.id, range, store, claim, controller };
     return this.#running.begin(run, {
-      failed: (reason, startOver) => unlessAway(() => this.#failed(run, reason, startOver)),
-      released: async () => {
-        await unlessAway(() => boss.database.transaction((session) => claim.giveBack(session)));
-      },
-      over: () => this.#registry.release(claim),
+      failed: (reason, startOver) =>
+        this.#failed(run, reason, startOver).catch((error: unknown) => {
+          // The database is away: the claim times out instead.
+          if (!(error instanceof StorageError)) throw error;
+          return undefined;
+        }),
+      over: (isGivenBack) => this.#registry.release(claim, isGivenBack),
     });
   }
 
@@ -364,14 +375,4 @@ export class BossWorkSource implements WorkSource {
 function isTransient(error: unknown): boolean {
   const isOvertaken = error instanceof StorageError && /^(?:missing|locked)$/.test(error.kind);
   return isOvertaken || error instanceof DatabaseFault;
-}
-
-/** While the database is away, nothing: the claim times out instead. */
-async function unlessAway<T>(action: () => Promise<T>): Promise<T | undefined> {
-  try {
-    return await action();
-  } catch (error) {
-    if (!(error instanceof StorageError)) throw error;
-    return undefined;
-  }
 }

@@ -1,9 +1,6 @@
-import type { Logger } from '../../observability/index.js';
-import type { Clock, Random } from '../../runtime/index.js';
-import type { KillMode } from '../ports.js';
 import { Boss } from './Boss.js';
 import { BossWorkSource } from './BossWorkSource.js';
-import { planVersions } from './PlanQueues.js';
+import { planQueues } from './PlanQueues.js';
 import type { SharedWork } from './PlanQueues.js';
 import { LIVE_QUEUE, WorkerRegistry } from './WorkerRegistry.js';
 import type { QueueParts } from './WorkerRegistry.js';
@@ -44,13 +41,7 @@ export class SharedQueue extends WorkerRegistry {
     {
       onKill = () => undefined,
       ...common
-    }: {
-      readonly clock: Clock;
-      readonly random: Random;
-      readonly logger: Logger;
-      /** Called when the operator wants this process to end. */
-      readonly onKill?: (mode: KillMode) => void;
-    },
+    }: Pick<QueueParts, 'clock' | 'random' | 'logger'> & Partial<Pick<QueueParts, 'onKill'>>,
   ): Promise<SharedQueue> {
     const boss = await Boss.prepare({ url, patienceMs, supervise: roles.length > 0 }, common);
     try {
@@ -75,7 +66,7 @@ export class SharedQueue extends WorkerRegistry {
 
   /** The highest plan that has, or had, jobs; 0: none. Expected errors: `StorageError`. */
   async lastPlan(): Promise<number> {
-    return Math.max(0, ...(await planVersions(this.#parts.boss)).keys());
+    return Math.max(0, ...(await planQueues(this.#parts.boss)).map(({ plan }) => plan));
   }
 
   /** A work source, which polls the database until the queue is closed. */

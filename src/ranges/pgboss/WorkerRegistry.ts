@@ -33,12 +33,6 @@ type AnyJob = Partial<PlanJob>;
 /** What a worker holds: the job, and the heights if it is a range. */
 type Held = ClaimKey & { readonly [End in keyof HeightRange]?: number | undefined };
 
-/** A worker as it was last seen. */
-interface Seen {
-  readonly beat: number;
-  readonly sinceMs: number;
-}
-
 /** Roles that use the rates of the nodes: a process that only serves readers asks for little more than the head. */
 const WORKING_ROLES: ReadonlySet<string> = new Set(['live', 'backfill']);
 
@@ -66,12 +60,10 @@ export class WorkerRegistry implements Leadership {
   readonly id = randomUUID();
   readonly #parts: QueueParts;
   readonly #held = new Set<Claim<AnyJob>>();
-  /** At most as many as there are rows. */
-  readonly #seen = new Map<string, Seen>();
   readonly #closing = new AbortController();
   #state: WorkerState['state'] = 'ready';
   /** As of the last look. */
-  #rows: readonly Row[] = [];
+  #rows: readonly SeenRow[] = [];
   #readAtMs = -Infinity;
   #killMode: KillMode | undefined;
   #beating: Promise<unknown> | undefined;
@@ -93,17 +85,9 @@ export class WorkerRegistry implements Leadership {
 
   /** Begins to show that this process lives, and beside that, since it may wait for locks, to judge the others. */
   start(): void {
-    const repeat = (action: () => Promise<void>): Promise<undefined> => {
-      const act = async (): Promise<undefined> => {
-        await action();
-      };
-      return this.#database.watch<never>(act, BEAT_EVERY_MS, this.#closing.signal);
-    };
-    const beat = async (): Promise<void> => {
-      await this.#beat();
-      await this.look();
-    };
-    this.#beating = Promise.all([repeat(beat), repeat(() => this.#releaseSilent())]);
+    const repeat = (act: () => Promise<undefined>): Promise<undefined> =>
+      this.#database.watch<never>(act, BEAT_EVERY_MS, this.#closing.signal);
+    this.#beating = Promise.all([repeat(() => this.#beat()), repeat(() => this.#releaseSilent())]);
   }
 
   /** All workers in the table, as of the last look. */
@@ -163,14 +147,17 @@ export class WorkerRegistry implements Leadership {
     return taken;
   }
 
-  /** Ends a claim. */
-  async release(claim: Claim<AnyJob>): Promise<void> {
+  /** Ends a claim. `isGivenBack`: its job is not done, and other processes may take it. */
+  async release(claim: Claim<AnyJob>, isGivenBack = false): Promise<void> {
     await claim.end();
     this.#held.delete(claim);
     try {
-      await this.#database.transaction((session) => this.#writeBusy(session));
+      await this.#database.transaction(async (session) => {
+        if (isGivenBack) await claim.giveBack(session);
+        await this.#writeBusy(session);
+      });
     } catch (error) {
-      // Harmless: no other worker gives back a job whose attempt is over.
+      // Without heartbeats the job is soon free; and nobody gives back an attempt that is over.
       if (!(error instanceof StorageError)) throw error;
     }
   }
@@ -226,20 +213,10 @@ export class WorkerRegistry implements Leadership {
     });
     if (claim === undefined) return undefined;
     let released: Promise<void> | undefined;
-    const release = async (): Promise<void> => {
-      await claim.end();
-      try {
-        await boss.database.transaction((session) => claim.giveBack(session));
-      } catch (error) {
-        // It is given back when this process is silent.
-        if (!(error instanceof StorageError)) throw error;
-      }
-      await this.release(claim);
-    };
-    return { lost: claim.lost, release: () => (released ??= release()) };
+    return { lost: claim.lost, release: () => (released ??= this.release(claim, true)) };
   }
 
-  async #beat(): Promise<void> {
+  async #beat(): Promise<undefined> {
     const state = this.#state === 'ready' && this.#held.size > 0 ? 'running' : this.#state;
     const { rows } = await this.#database.query<{ kill: KillMode | null }>({
       text: `UPDATE flow_store.worker SET beat = beat + 1, beat_at = now(), state = $2 WHERE id = $1 RETURNING kill`,
@@ -247,11 +224,14 @@ export class WorkerRegistry implements Leadership {
     });
     const [row] = rows;
     // The row was removed after a long silence.
-    if (row === undefined) return this.#insert();
-    if (row.kill === null || row.kill === this.#killMode) return;
-    this.#killMode = row.kill;
-    this.#parts.logger.info({ how: row.kill }, 'the operator wants this worker to end');
-    this.#parts.onKill(row.kill);
+    if (row === undefined) await this.#insert();
+    const kill = row?.kill ?? this.#killMode;
+    if (kill !== undefined && kill !== this.#killMode) {
+      this.#killMode = kill;
+      this.#parts.logger.info({ how: kill }, 'the operator wants this worker to end');
+      this.#parts.onKill(kill);
+    }
+    await this.look();
   }
 
   async #insert(): Promise<void> {
@@ -284,23 +264,19 @@ export class WorkerRegistry implements Leadership {
   async look(): Promise<void> {
     const rows = await readRows(this.#database);
     const nowMs = this.#parts.clock.monotonic();
-    const wasBlind = this.isBlind();
+    const seen = new Map(this.isBlind() ? [] : this.#rows.map((row) => [row.id, row]));
     this.#readAtMs = nowMs;
-    for (const { id, beat } of rows) {
-      const before = wasBlind ? undefined : this.#seen.get(id);
-      if (before?.beat !== beat) this.#seen.set(id, { beat, sinceMs: nowMs });
-    }
-    const there = new Set(rows.map(({ id }) => id));
-    for (const id of this.#seen.keys()) if (!there.has(id)) this.#seen.delete(id);
-    this.#rows = rows;
+    this.#rows = rows.map((row) => {
+      const before = seen.get(row.id);
+      return { ...row, sinceMs: before?.beat === row.beat ? before.sinceMs : nowMs };
+    });
   }
 
   /** Gives back the jobs of silent workers, and deletes old rows. */
-  async #releaseSilent(): Promise<void> {
+  async #releaseSilent(): Promise<undefined> {
     const { boss, clock, logger } = this.#parts;
     const nowMs = clock.monotonic();
-    for (const { id, beat, held } of this.#rows) {
-      const sinceMs = this.#seen.get(id)?.sinceMs ?? nowMs;
+    for (const { id, beat, held, sinceMs } of this.#rows) {
       if (id === this.id || held.length === 0 || nowMs - sinceMs < SILENT_AFTER_MS) continue;
       const given = await boss.database.transaction(async (session) => {
         const { rowCount } = await session.query({
@@ -323,15 +299,14 @@ export class WorkerRegistry implements Leadership {
   }
 }
 
-interface Row extends Pick<WorkerState, 'id' | 'host' | 'pid' | 'version' | 'workVersion' | 'roles'> {
-  readonly state: WorkerState['state'];
-  readonly isAlive: boolean;
-  readonly startedAt: Date;
-  readonly beatAgeMs: number;
+interface Row extends Omit<WorkerState, 'busyWith' | 'leads' | 'kill'> {
   readonly held: readonly Held[];
   readonly beat: number;
   readonly kill: KillMode | null;
 }
+
+/** `sinceMs`: when its beat was first seen. */
+type SeenRow = Row & { readonly sinceMs: number };
 
 async function readRows(session: Session): Promise<readonly Row[]> {
   const { rows } = await session.query<Row>({
@@ -349,7 +324,7 @@ function heightsOf({ from, to }: Held): readonly HeightRange[] {
   return from === undefined || to === undefined ? [] : [{ from, to }];
 }
 
-function stateOf({ beat: _beat, held, kill, ...row }: Row): WorkerState {
+function stateOf({ beat: _beat, held, kill, sinceMs: _sinceMs, ...row }: SeenRow): WorkerState {
   const leads = held.some(({ queue }) => queue === LIVE_QUEUE);
   return { ...row, busyWith: held.flatMap(heightsOf), leads, kill: kill ?? undefined };
 }
