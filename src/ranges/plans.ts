@@ -96,13 +96,14 @@ export function backfillState(
   const missing = lacking(plans, there);
   return {
     plans: plans.map((plan) => ({ ...plan, missingHeights: countHeights(lacking([plan], there)) })),
-    ranges: open.map((range) => ({ ...range, phase: isRunning(range) ? 'running' : restingPhaseOf(range) })),
+    ranges: open.map((range) => ({ ...range, phase: phaseOf(range, isRunning(range)) })),
     unserved: lacking(missing, chain.served()),
     missingHeights: countHeights(missing),
   };
 }
 
-function restingPhaseOf(range: OpenRange): RangePhase {
+function phaseOf(range: OpenRange, isRunning: boolean): RangePhase {
+  if (isRunning) return 'running';
   if (isDisputed(range)) return 'disputed';
   return range.failures > 0 ? 'failed' : 'waiting';
 }

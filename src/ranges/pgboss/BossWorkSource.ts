@@ -150,9 +150,7 @@ export class BossWorkSource implements WorkSource {
     const { book, logger } = this.#parts;
     const gone = await book.transact(async ({ open, plans, write }) => {
       const { chosen, kept } = choosePlans(plans, id);
-      const isOf = (range: HeightRange, some: readonly HeightRange[]): boolean =>
-        some.some((plan) => overlap(plan, range));
-      const dropped = open.filter((range) => isOf(range, chosen) && !isOf(range, kept));
+      const dropped = open.filter((range) => !kept.some((plan) => overlap(plan, range)));
       if (chosen.length > 0) await write({ plans: kept, dropped });
       return chosen;
     });
@@ -200,12 +198,10 @@ export class BossWorkSource implements WorkSource {
 
   /** The next range; `undefined`: there is none now. Expected errors: `StorageError`. */
   async #takeNext(): Promise<RangeJob | undefined> {
-    const { workVersion } = this.#parts;
     if (!this.#registry.isWorker || liveOf(this.#facts.coverage) === undefined) return undefined;
+    const queues = new Set(this.#existing.map(({ name }) => name));
     const ours = this.#facts.plans
-      .filter(({ id, isPaused }) => {
-        return !isPaused && this.#queuesOf(id).some(({ version }) => version === workVersion);
-      })
+      .filter(({ id, isPaused }) => !isPaused && queues.has(this.#queues.nameOf(id)))
       // Readers wait for damaged heights.
       .sort((a, b) => Number(b.heals === true) - Number(a.heals === true));
     for (;;) {
@@ -245,20 +241,15 @@ export class BossWorkSource implements WorkSource {
     const [first] = plans;
     if (first === undefined) return [];
     const { chain } = this.#parts;
-    const { coverage } = this.#facts;
     const served = joined(chain.served());
-    const unbegun = plans.map((plan) => common(lacking([plan], [...coverage, ...running]), served));
-    const sporks = this.#turns
-      .inTurn(chain.borders(), running, first.order)
-      .filter((spork) => unbegun.some((heights) => heights.some((each) => overlap(each, spork))));
-    const bySpork = sporks.flatMap((spork) =>
-      plans
-        .filter((_plan, at) => unbegun[at]?.some((each) => overlap(each, spork)) === true)
-        .map((plan) => ({ plan, heights: common(served, [spork]) })),
-    );
+    const unbegun = plans.map((plan) => lacking([plan], [...this.#facts.coverage, ...running]));
+    const bySpork = this.#turns.inTurn(chain.borders(), running, first.order).flatMap((spork) => {
+      const heights = common(served, [spork]);
+      const some = plans.filter((_plan, at) => common(unbegun[at] ?? [], heights).length > 0);
+      return some.map((plan) => ({ plan, heights }));
+    });
     // The known coverage may be out of date, so finally every served height is tried.
-    const anywhere = plans.map((plan) => ({ plan, heights: served }));
-    return sporks.length > 1 ? [...bySpork, ...anywhere] : anywhere;
+    return [...bySpork, ...plans.map((plan) => ({ plan, heights: served }))];
   }
 
   /** `undefined`: nothing to run, and the claim has ended. */

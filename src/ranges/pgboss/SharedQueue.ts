@@ -25,24 +25,17 @@ export class SharedQueue extends WorkerRegistry {
    * `configuration`.
    */
   static async open(
-    {
-      patienceMs,
-      roles,
-      url,
-      waitMs = 0,
-      workVersion = WORK_VERSION,
-    }: {
+    options: {
       readonly url: string;
       readonly roles: readonly string[];
       readonly workVersion?: number;
       readonly waitMs?: number;
       readonly patienceMs?: number;
     },
-    {
-      onKill = () => undefined,
-      ...common
-    }: Pick<QueueParts, 'clock' | 'random' | 'logger'> & Partial<Pick<QueueParts, 'onKill'>>,
+    dependencies: Pick<QueueParts, 'clock' | 'random' | 'logger'> & Partial<Pick<QueueParts, 'onKill'>>,
   ): Promise<SharedQueue> {
+    const { patienceMs, roles, url, waitMs = 0, workVersion = WORK_VERSION } = options;
+    const { onKill = () => undefined, ...common } = dependencies;
     const boss = await Boss.prepare({ url, patienceMs, supervise: roles.length > 0 }, common);
     try {
       const queue = new SharedQueue({ ...common, boss, roles, workVersion, onKill });
