@@ -53,12 +53,10 @@ export type { IdentifiedTransaction } from './verification/identifyTransactions.
 export { InvalidCollectionError } from './verification/InvalidCollectionError.js';
 export { verifyBlockCollections, verifyCollection } from './verification/verifyCollections.js';
 export { asBuffer } from './wire/bytes.js';
-export { loadDescriptors } from './wire/descriptors.js';
-export type { DescriptorFile } from './wire/descriptors.js';
+export { loadDescriptors, serviceMethods } from './wire/descriptors.js';
+export type { DescriptorFile, FlowService } from './wire/descriptors.js';
 export { FieldScan } from './wire/FieldScan.js';
 export type { Span } from './wire/FieldScan.js';
-export { serviceMethods } from './wire/protocol.js';
-export type { FlowService } from './wire/protocol.js';
 export { RequestFields } from './wire/RequestFields.js';
 export { varintLength, WireWriter, writeVarint } from './wire/WireWriter.js';
 export { WireError } from './WireError.js';

@@ -19,7 +19,7 @@ export interface RangeLine {
   close(): Promise<void>;
 }
 
-export interface RangeRunnerDependencies<L extends RangeLine> {
+interface RangeRunnerDependencies<L extends RangeLine> {
   readonly source: WorkSource;
   readonly startLine: (job: RangeJob) => Promise<L>;
   /** Called when a range is published. Must not throw. */
@@ -62,26 +62,21 @@ export class RangeRunner<L extends RangeLine> {
     // A listener or two for each range: Node.js warns of a leak from eleven on.
     setMaxListeners(2 * this.#parallelRanges + 8, scope.signal);
     const failures: unknown[] = [];
-    // The source allows one caller at a time.
-    let turn: Promise<unknown> = Promise.resolve();
-    const worker = async (): Promise<void> => {
-      for (;;) {
-        const next = turn.then(() => this.#dependencies.source.next(scope.signal));
-        turn = next.catch(() => undefined);
-        const job = await next;
-        if (job === undefined) return;
-        await this.#fill(job, scope.signal);
-      }
+    const failed = (error: unknown): undefined => {
+      failures.push(error);
+      scope.abort();
     };
-    const workers = Array.from({ length: this.#parallelRanges }, worker);
-    await Promise.all(
-      workers.map((running) =>
-        running.catch((error: unknown) => {
-          failures.push(error);
-          scope.abort();
-        }),
-      ),
-    );
+    const filling = new Set<Promise<void>>();
+    for (;;) {
+      const job = await this.#dependencies.source.next(scope.signal).catch(failed);
+      if (job === undefined) break;
+      const fill = this.#fill(job, scope.signal)
+        .catch(failed)
+        .finally(() => filling.delete(fill));
+      filling.add(fill);
+      if (filling.size >= this.#parallelRanges) await Promise.race(filling);
+    }
+    await Promise.all(filling);
     scope.abort();
     if (failures.length > 0) throw failures[0];
   }

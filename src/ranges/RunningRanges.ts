@@ -10,16 +10,15 @@ export interface RangeRun {
   readonly range: HeightRange;
   readonly store: RangeStore;
   /** Aborts when the range is to be given back. */
-  readonly controller: AbortController;
+  readonly controller: Pick<AbortController, 'signal' | 'abort'>;
 }
 
 /** What is done at the end of a run. */
 interface RunEnds {
   /** Returns how often the range has failed in a row. */
   readonly failed: (reason: string, startOver: boolean) => Promise<number | undefined>;
-  readonly released?: () => Promise<void>;
-  /** Whatever the outcome, after the others. */
-  readonly over?: () => Promise<void>;
+  /** Whatever the outcome, in the end. */
+  readonly over?: (isGivenBack: boolean) => Promise<void>;
 }
 
 /** The ranges that run now. */
@@ -58,12 +57,12 @@ export class RunningRanges<Run extends RangeRun> {
     let end = (): void => undefined;
     const running = { run, ended: new Promise<void>((resolve) => (end = resolve)) };
     this.#running.set(range.from, running);
-    const over = async (last?: () => Promise<void>): Promise<void> => {
+    const over = async (isGivenBack: boolean, last?: () => Promise<void>): Promise<void> => {
       this.#book.release(store);
       try {
         await last?.();
       } finally {
-        await ends.over?.();
+        await ends.over?.(isGivenBack);
         // This process may have lost the range and taken it again.
         if (this.#running.get(range.from) === running) this.#running.delete(range.from);
         end();
@@ -75,24 +74,22 @@ export class RunningRanges<Run extends RangeRun> {
       store,
       signal: controller.signal,
       succeed: async () => {
-        await over();
+        await over(false);
         this.#logFilled(planned, range);
       },
       fail: (reason, { startOver = false } = {}) =>
-        over(async () =>
+        over(false, async () =>
           this.#logFailed({ ...range, failures: await ends.failed(reason, startOver), reason }),
         ),
-      release: () => over(ends.released),
+      release: () => over(true),
     };
   }
 
   /** Logs plans that are filled: the commit of their last range has removed them. */
   #logFilled(before: readonly BackfillPlan[], range: HeightRange): void {
     const left = new Set(this.#book.plans().map(({ id }) => id));
-    for (const { id, from, to } of before) {
-      if (left.has(id) || !overlap({ from, to }, range)) continue;
+    for (const { id, from, to } of before.filter((plan) => !left.has(plan.id) && overlap(plan, range)))
       this.#logger.info({ plan: id, from, to }, 'backfill plan is filled');
-    }
   }
 
   #logFailed(fields: HeightRange & { readonly failures: number | undefined; readonly reason: string }): void {

@@ -2,15 +2,6 @@ import { overlap } from '../storage/index.js';
 import type { HeightRange } from '../storage/index.js';
 import type { FillOrder } from './ports.js';
 
-/** The sporks, and the ranges that are being filled. */
-export interface SporksAtWork {
-  /** Heights at which another spork begins. */
-  readonly borders: readonly number[];
-  readonly running: readonly HeightRange[];
-  /** Decides between sporks that had no turn yet. */
-  readonly order: FillOrder;
-}
-
 /**
  * Lets the sporks take turns. Each has its own nodes, so working on more sporks keeps more nodes busy. Sporks with the fewest
  * running ranges come first, then those whose last turn is longest ago. A spork without a running range waits for at most one
@@ -21,17 +12,20 @@ export class SporkTurns {
   readonly #lastTurns = new Map<number, number>();
   #turns = 0;
 
-  /** All sporks in the order of their turns. Together they cover all heights. */
-  inTurn({ borders, running, order }: SporksAtWork): readonly HeightRange[] {
+  /**
+   * All sporks in the order of their turns. Together they cover all heights. `borders`: where another spork begins; `running`:
+   * ranges that are being filled; `order` decides between sporks that had no turn yet.
+   */
+  inTurn(
+    borders: readonly number[],
+    running: readonly HeightRange[],
+    order: FillOrder,
+  ): readonly HeightRange[] {
     const sporks = sporksBetween(borders);
-    const busy = new Map(
-      sporks.map((spork) => [spork, running.filter((range) => overlap(range, spork)).length]),
-    );
+    const busyOf = (spork: HeightRange): number => running.filter((range) => overlap(range, spork)).length;
     const ordered = order === 'newest' ? [...sporks].reverse() : [...sporks];
     // The sort is stable: equal sporks stay in the order of the plan.
-    return ordered.sort(
-      (a, b) => (busy.get(a) ?? 0) - (busy.get(b) ?? 0) || this.#lastTurn(a) - this.#lastTurn(b),
-    );
+    return ordered.sort((a, b) => busyOf(a) - busyOf(b) || this.#lastTurn(a) - this.#lastTurn(b));
   }
 
   /** Records a turn: a range of the spork was begun. */

@@ -66,6 +66,21 @@ export function choosePlans(
   return { chosen, kept: plans.filter((plan) => !chosen.includes(plan)) };
 }
 
+/** The plans, of which those that are chosen are paused or go on. Expected errors: as of `choosePlans`. */
+export function withPaused(
+  plans: readonly BackfillPlan[],
+  id: number | undefined,
+  isPaused: boolean,
+): readonly BackfillPlan[] {
+  const { chosen } = choosePlans(plans, id);
+  return plans.map((plan) => (chosen.includes(plan) ? { ...plan, isPaused } : plan));
+}
+
+/** The disputed ranges, as if they had never failed. */
+export function redriven(open: readonly OpenRange[]) {
+  return open.filter(isDisputed).map(({ from, to }) => ({ from, to, failures: 0 }));
+}
+
 /** Heights that no range crosses: where a spork begins, and where served heights begin and end. */
 export function bordersOf(chain: ServedHeights): readonly number[] {
   return [...chain.borders(), ...joined(chain.served()).flatMap(({ from, to }) => [from, to + 1])];
@@ -81,13 +96,14 @@ export function backfillState(
   const missing = lacking(plans, there);
   return {
     plans: plans.map((plan) => ({ ...plan, missingHeights: countHeights(lacking([plan], there)) })),
-    ranges: open.map((range) => ({ ...range, phase: isRunning(range) ? 'running' : restingPhaseOf(range) })),
+    ranges: open.map((range) => ({ ...range, phase: phaseOf(range, isRunning(range)) })),
     unserved: lacking(missing, chain.served()),
     missingHeights: countHeights(missing),
   };
 }
 
-function restingPhaseOf(range: OpenRange): RangePhase {
+function phaseOf(range: OpenRange, isRunning: boolean): RangePhase {
+  if (isRunning) return 'running';
   if (isDisputed(range)) return 'disputed';
   return range.failures > 0 ? 'failed' : 'waiting';
 }

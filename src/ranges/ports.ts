@@ -79,6 +79,7 @@ export interface WorkerState {
   /** It follows the head. */
   readonly leads: boolean;
   readonly startedAt: Date;
+  /** Milliseconds since its last beat. */
   readonly beatAgeMs: number;
   /** Set when the operator wants it to end. */
   readonly kill: KillMode | undefined;
@@ -126,7 +127,7 @@ export interface Leadership {
    */
   lead(signal: AbortSignal): Promise<Term | undefined>;
   /** The leader as last read; `undefined` if there is none, or the database is away. */
-  leader(): Leader | undefined;
+  leader(): Pick<WorkerState, 'id' | 'host' | 'beatAgeMs'> | undefined;
 }
 
 /** A period in which this process leads. */
@@ -135,14 +136,6 @@ export interface Term {
   readonly lost: AbortSignal;
   /** Lets another process lead at once. Idempotent, also after a loss. */
   release(): Promise<void>;
-}
-
-export interface Leader {
-  /** Its id in the list of workers. */
-  readonly worker: string;
-  readonly host: string;
-  /** Milliseconds since its last beat. */
-  readonly beatAgeMs: number;
 }
 
 /** For a process that does not share its store: it always leads. */

@@ -3,10 +3,13 @@ import { createRequire } from 'node:module';
 import { join, sep } from 'node:path';
 import type protobuf from 'protobufjs';
 import type * as descriptor from 'protobufjs/ext/descriptor/index.js';
-import { protoRoot } from './protocol.js';
+import { packageRoot } from '../../runtime/index.js';
 
 /** Loads a package when it is first used: what reads the interface takes a tenth of the start, and is needed after it. */
 const requirePackage = createRequire(import.meta.url);
+
+/** The folder of the interface files. */
+const protoRoot = join(packageRoot, 'proto');
 
 /** One described file, with just what is needed to find things in it. */
 export interface DescriptorFile {
@@ -168,4 +171,18 @@ function jsonName(name: string): string {
 function entryName({ name }: Pick<protobuf.Field, 'name'>): string {
   const json = jsonName(name);
   return `${json.charAt(0).toUpperCase()}${json.slice(1)}Entry`;
+}
+
+/** Files with one service each. */
+const serviceFiles = {
+  'flow.access.AccessAPI': 'flow/access/access.proto',
+  'flow.executiondata.ExecutionDataAPI': 'flow/executiondata/executiondata.proto',
+} as const;
+
+export type FlowService = keyof typeof serviceFiles;
+
+/** The methods of a service, read from the text of its file: a parser would have to load all of `proto/` at the start. */
+export function serviceMethods(service: FlowService): readonly string[] {
+  const text = readFileSync(join(protoRoot, serviceFiles[service]), 'utf8');
+  return [...text.matchAll(/^ *rpc (\w+)/gm)].map(([, method = '']) => method);
 }

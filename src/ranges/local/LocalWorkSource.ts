@@ -3,7 +3,16 @@ import { backoffMs, Pause } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import { overlap, MAX_OPEN_RANGES } from '../../storage/index.js';
 import type { BackfillPlan, HeightRange, IndexStore, OpenRange } from '../../storage/index.js';
-import { backfillState, bordersOf, choosePlans, isDisputed, newPlan, RETRY_BACKOFF } from '../plans.js';
+import {
+  backfillState,
+  bordersOf,
+  choosePlans,
+  isDisputed,
+  newPlan,
+  redriven,
+  RETRY_BACKOFF,
+  withPaused,
+} from '../plans.js';
 import type { BackfillState, RangeJob, ServedHeights, WantedPlan, WorkSource } from '../ports.js';
 import { SporkTurns } from '../SporkTurns.js';
 import { RunningRanges } from '../RunningRanges.js';
@@ -13,21 +22,13 @@ import { common, cutNext, lacking } from '../planner.js';
 /** How often to check whether nodes serve planned heights, while there is nothing to do. */
 const LOOK_AGAIN_MS = 5_000;
 
-interface LocalWorkSourceDependencies {
-  readonly store: Pick<IndexStore, 'coverage' | 'latestBlock' | 'ranges'>;
-  readonly chain: ServedHeights;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly logger: Logger;
-}
-
 /**
  * The work source of one machine. The store keeps plans and open ranges, and its commits publish them. Which ranges run, and
  * when a failed one may run again, is only in memory: after a restart, all open ranges are waiting.
  */
 export class LocalWorkSource implements WorkSource {
   readonly #maxHeights: number | undefined;
-  readonly #dependencies: LocalWorkSourceDependencies;
+  readonly #dependencies: ConstructorParameters<typeof LocalWorkSource>[1];
   readonly #running: RunningRanges<RangeRun>;
   /** Monotonic milliseconds before which an open range is not run, by its first height; at most MAX_OPEN_RANGES. */
   readonly #notBeforeMs = new Map<number, number>();
@@ -43,7 +44,13 @@ export class LocalWorkSource implements WorkSource {
   /** `maxRangeHeights`: heights of one range at most; default: the maximum of the store. */
   constructor(
     { maxRangeHeights }: { readonly maxRangeHeights?: number | undefined },
-    dependencies: LocalWorkSourceDependencies,
+    dependencies: {
+      readonly store: Pick<IndexStore, 'coverage' | 'latestBlock' | 'ranges'>;
+      readonly chain: ServedHeights;
+      readonly clock: Clock;
+      readonly random: Random;
+      readonly logger: Logger;
+    },
   ) {
     this.#maxHeights = maxRangeHeights;
     this.#dependencies = dependencies;
@@ -57,19 +64,20 @@ export class LocalWorkSource implements WorkSource {
       this.#isChanged = false;
       const job = await this.#inTurn(() => this.#takeNext());
       if (job !== undefined) return job;
-      await this.#changed(signal);
+      await this.#pause.sleep(this.#lookAgainInMs(), signal).catch(() => undefined);
     }
     return undefined;
   }
 
-  plan({ from, to, order }: WantedPlan): Promise<BackfillPlan> {
+  plan(wanted: WantedPlan): Promise<BackfillPlan> {
     return this.#inTurn(async () => {
-      const { store } = this.#dependencies;
-      const before = store.ranges.plans();
-      const id = Math.max(0, ...before.map((other) => other.id)) + 1;
-      const plan = newPlan({ from, to, order }, id, { plans: before, coverage: store.coverage() });
-      await store.ranges.change({ plans: [...before, plan] });
-      this.#dependencies.logger.info({ plan: id, from, to, order }, 'backfill planned');
+      const { logger, store } = this.#dependencies;
+      const plans = store.ranges.plans();
+      const highest = Math.max(0, ...plans.map(({ id }) => id));
+      const plan = newPlan(wanted, highest + 1, { plans, coverage: store.coverage() });
+      await store.ranges.change({ plans: [...plans, plan] });
+      const { id, from, to, order } = plan;
+      logger.info({ plan: id, from, to, order }, 'backfill planned');
       this.notify();
       return plan;
     });
@@ -77,13 +85,13 @@ export class LocalWorkSource implements WorkSource {
 
   pause(id?: number): Promise<void> {
     return this.#inTurn(async () => {
-      await this.#changePlans(id, (plan) => ({ ...plan, isPaused: true }));
+      await this.#setPaused(id, true);
       await this.#running.giveBack(({ range }) => !this.#mayRun(range));
     });
   }
 
   resume(id?: number): Promise<void> {
-    return this.#inTurn(() => this.#changePlans(id, (plan) => ({ ...plan, isPaused: false })));
+    return this.#inTurn(() => this.#setPaused(id, false));
   }
 
   cancel(id?: number): Promise<void> {
@@ -95,7 +103,7 @@ export class LocalWorkSource implements WorkSource {
       this.#withdrawn = ranges.open().filter(isDropped);
       try {
         await this.#running.giveBack(({ range }) => isDropped(range));
-        await ranges.change({ plans: kept, dropped: ranges.open().filter(isDropped).map(bare) });
+        await ranges.change({ plans: kept, dropped: ranges.open().filter(isDropped) });
         this.#ready(ranges.open());
       } finally {
         this.#withdrawn = [];
@@ -108,12 +116,11 @@ export class LocalWorkSource implements WorkSource {
   redrive(): Promise<number> {
     return this.#inTurn(async () => {
       const { ranges } = this.#dependencies.store;
-      const disputed = ranges.open().filter(isDisputed);
-      if (disputed.length === 0) return 0;
-      await ranges.change({ failed: disputed.map(({ from, to }) => ({ from, to, failures: 0 })) });
-      for (const { from } of disputed) this.#notBeforeMs.delete(from);
+      const failed = redriven(ranges.open());
+      if (failed.length > 0) await ranges.change({ failed });
+      for (const { from } of failed) this.#notBeforeMs.delete(from);
       this.notify();
-      return disputed.length;
+      return failed.length;
     });
   }
 
@@ -133,7 +140,10 @@ export class LocalWorkSource implements WorkSource {
   async #takeNext(): Promise<RangeJob | undefined> {
     const { chain, store } = this.#dependencies;
     // Ranges lie below a live range that has a block.
-    const range = store.latestBlock() === undefined ? undefined : this.#chooseNext();
+    if (store.latestBlock() === undefined) return undefined;
+    const plans = store.ranges.plans();
+    // Readers wait for damaged heights.
+    const range = this.#choose(plans.filter(({ heals }) => heals === true)) ?? this.#choose(plans);
     if (range === undefined) return undefined;
     this.#notBeforeMs.delete(range.from);
     this.#turns.took(range, chain.borders());
@@ -166,12 +176,6 @@ export class LocalWorkSource implements WorkSource {
     );
   }
 
-  #chooseNext(): HeightRange | undefined {
-    const all = this.#dependencies.store.ranges.plans();
-    // Readers wait for damaged heights.
-    return this.#choose(all.filter(({ heals }) => heals === true)) ?? this.#choose(all);
-  }
-
   /** The next range of some plans, from the spork whose turn it is: an open range before a new one. */
   #choose(plans: readonly BackfillPlan[]): HeightRange | undefined {
     const { chain, store } = this.#dependencies;
@@ -186,8 +190,7 @@ export class LocalWorkSource implements WorkSource {
     const order = (begun && planOf(begun)?.order) ?? unbegun[0]?.plan.order;
     if (order === undefined) return undefined;
     const borders = bordersOf(chain);
-    const running = this.#running.all();
-    for (const spork of this.#turns.inTurn({ borders: chain.borders(), running, order })) {
+    for (const spork of this.#turns.inTurn(chain.borders(), this.#running.all(), order)) {
       const openInSpork = ready.filter(({ from }) => from >= spork.from && from <= spork.to);
       const next = openInSpork.at(openInSpork[0] && planOf(openInSpork[0])?.order === 'oldest' ? 0 : -1);
       if (next !== undefined) return { from: next.from, to: next.to };
@@ -221,13 +224,10 @@ export class LocalWorkSource implements WorkSource {
     );
   }
 
-  async #changePlans(id: number | undefined, change: (plan: BackfillPlan) => BackfillPlan): Promise<void> {
+  async #setPaused(id: number | undefined, isPaused: boolean): Promise<void> {
     const { ranges } = this.#dependencies.store;
-    const { chosen } = choosePlans(ranges.plans(), id);
-    if (chosen.length === 0) return;
-    await ranges.change({
-      plans: ranges.plans().map((plan) => (chosen.includes(plan) ? change(plan) : plan)),
-    });
+    const plans = withPaused(ranges.plans(), id, isPaused);
+    if (plans.length > 0) await ranges.change({ plans });
     this.notify();
   }
 
@@ -237,20 +237,12 @@ export class LocalWorkSource implements WorkSource {
     return turn;
   }
 
-  /** Resolves when there may be a range to take, and when the signal aborts. */
-  async #changed(signal: AbortSignal): Promise<void> {
-    if (!this.#isChanged) await this.#pause.sleep(this.#lookAgainInMs(), signal).catch(() => undefined);
-  }
-
   /** Until then, only after a change there may be a range to take: a retry pause ends, or nodes may serve more. */
   #lookAgainInMs(): number {
+    if (this.#isChanged) return 0;
     if (this.#dependencies.store.ranges.plans().every(({ isPaused }) => isPaused)) return Infinity;
     const nowMs = this.#dependencies.clock.monotonic();
     const due = [...this.#notBeforeMs.values()].filter((atMs) => atMs > nowMs).map((atMs) => atMs - nowMs);
     return Math.min(LOOK_AGAIN_MS, ...due);
   }
-}
-
-function bare({ from, to }: HeightRange): HeightRange {
-  return { from, to };
 }

@@ -15,7 +15,6 @@ import type {
   IndexStore,
   RangeStore,
   SporkRecord,
-  StoreMeta,
   IndexReader,
 } from '../../storage/index.js';
 import { common, countHeights, cutNext, lacking } from '../planner.js';
@@ -31,14 +30,7 @@ export interface MigrationProgress {
   readonly height: number;
 }
 
-export interface MigrationReport {
-  readonly copied: number;
-  /** Heights that the target already had. */
-  readonly skipped: number;
-  readonly plans: number;
-  /** Of the target. */
-  readonly coverage: readonly HeightRange[];
-}
+export type MigrationReport = Awaited<ReturnType<typeof migrateStore>>;
 
 export interface MigrationDependencies {
   readonly source: IndexStore;
@@ -55,7 +47,7 @@ export interface MigrationDependencies {
  * Expected errors: `StorageError`; OperatorError: `not_found` for an empty source, `damage` for a damaged one, `foreign` when
  * the target holds another block, `usage` when the target cannot take the heights; the signal's abort reason.
  */
-export async function migrateStore(parts: MigrationDependencies): Promise<MigrationReport> {
+export async function migrateStore(parts: MigrationDependencies) {
   const { source, target } = parts;
   const meta = source.meta();
   const covered = source.coverage();
@@ -68,7 +60,11 @@ export async function migrateStore(parts: MigrationDependencies): Promise<Migrat
   const next = target.meta() === undefined ? live.from : target.latestIndexedHeight() + 1;
   const above = common(missing, [{ from: next, to: Number.MAX_SAFE_INTEGER }]);
   checkReach(above, next, target);
-  if (target.meta() === undefined) await target.initialise(newMeta(meta, live.from));
+  if (target.meta() === undefined) {
+    // Later sporks are recorded with their root blocks.
+    const sporks = meta.sporks.filter(({ rootHeight }) => rootHeight <= live.from);
+    await target.initialise({ ...meta, schemaVersion: SCHEMA_VERSION, firstHeight: live.from, sporks });
+  }
   const copy = { ...parts, sporks: meta.sporks, missing: countHeights(missing), copied: 0 };
   const [upwards] = above;
   if (upwards !== undefined) {
@@ -76,7 +72,9 @@ export async function migrateStore(parts: MigrationDependencies): Promise<Migrat
     if (target.blocksAboveWatermark().length > 0) await target.rewind(next - 1);
     await copyInto(target, upwards, copy);
   }
-  await forgetBegun(target, covered);
+  // What an earlier run or a daemon has begun, and the source covers, is copied from the beginning.
+  const dropped = target.ranges.open().filter((range) => lacking([range], covered).length === 0);
+  if (dropped.length > 0) await target.ranges.change({ dropped });
   for (;;) {
     const below = common(covered, [{ from: 0, to: (target.meta()?.firstHeight ?? 0) - 1 }]);
     const wanted = lacking(below, [...target.coverage(), ...target.ranges.open()]);
@@ -91,8 +89,12 @@ export async function migrateStore(parts: MigrationDependencies): Promise<Migrat
     await copyInto(run, range, copy);
     target.ranges.release(run);
   }
-  await copyEvidence(parts);
+  for (const evidence of await source.evidence()) {
+    const there = await target.blockByHeight(evidence.height);
+    if (there?.block.id === evidence.id) await target.keepEvidence(evidence);
+  }
   const plans = await copyPlans(parts);
+  /** Heights that the target already had. */
   const skipped = countHeights(covered) - copy.copied;
   return { copied: copy.copied, skipped, plans, coverage: target.coverage() };
 }
@@ -146,24 +148,13 @@ function readNext(
   return Promise.all(heights.map((height) => readVerified(source, height)));
 }
 
-/** The spork of a height, unless the run knows it already. */
+/** The spork of a height, unless the run knows another one there: of one that it knows it takes what the source adds. */
 function sporkFor(height: number, sporks: readonly SporkRecord[], run: RangeStore): SporkRecord | undefined {
-  const spork = sporks.findLast(({ rootHeight }) => rootHeight <= height);
-  if (spork === undefined) return undefined;
-  const recorded = run.meta()?.sporks ?? [];
-  const known = recorded.find(({ rootHeight }) => rootHeight === spork.rootHeight);
-  if (known === undefined) {
-    const passed = recorded.findLast(({ rootHeight }) => rootHeight <= run.latestIndexedHeight());
-    return spork.rootHeight > (passed?.rootHeight ?? -1) ? spork : undefined;
-  }
-  const saysMore = known.rootParentId === undefined && spork.rootParentId !== undefined;
-  return saysMore && known.sporkId === spork.sporkId ? spork : undefined;
-}
-
-/** The first record of the target. Later sporks are recorded with their root blocks. */
-function newMeta(meta: StoreMeta, firstHeight: number): StoreMeta {
-  const sporks = meta.sporks.filter(({ rootHeight }) => rootHeight <= firstHeight);
-  return { ...meta, schemaVersion: SCHEMA_VERSION, firstHeight, sporks };
+  const isBelow = ({ rootHeight }: SporkRecord): boolean => rootHeight <= height;
+  const spork = sporks.findLast(isBelow);
+  const known = run.meta()?.sporks.findLast(isBelow);
+  if (spork === undefined || known === undefined || known.rootHeight < spork.rootHeight) return spork;
+  return known.rootHeight === spork.rootHeight && known.sporkId === spork.sporkId ? spork : undefined;
 }
 
 /** The live range is the highest one, and has no holes. Expected errors: OperatorError `usage`. */
@@ -200,21 +191,6 @@ function contradiction(height: number): OperatorError {
     `The target and the source differ at height ${height}: one of them is of another chain, or was rewound. ` +
       'That height was not changed. Choose another target, or rewind the one that is wrong.',
   );
-}
-
-/** Drops open ranges that an earlier run or a daemon began, if the source covers them: they are copied from the beginning. */
-async function forgetBegun(target: IndexStore, covered: readonly HeightRange[]): Promise<void> {
-  const begun = target.ranges.open().filter((range) => lacking([range], covered).length === 0);
-  const dropped = begun.map(({ from, to }) => ({ from, to }));
-  if (dropped.length > 0) await target.ranges.change({ dropped });
-}
-
-/** Of blocks that the target has. */
-async function copyEvidence({ source, target }: MigrationDependencies): Promise<void> {
-  for (const evidence of await source.evidence()) {
-    const there = await target.blockByHeight(evidence.height);
-    if (there?.block.id === evidence.id) await target.keepEvidence(evidence);
-  }
 }
 
 /** Copies the plans that the target lacks; the next daemon fills them in. Returns how many. */

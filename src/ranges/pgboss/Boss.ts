@@ -1,7 +1,7 @@
 import { PgBoss } from 'pg-boss';
 import type { Db, JobWithMetadata } from 'pg-boss';
 import type { Logger } from '../../observability/index.js';
-import { messageOf } from '../../runtime/index.js';
+import { messageOf, whenAborted } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { DatabaseFault, hasCode, loadPostgres, StorageError } from '../../storage/index.js';
 import type { PostgresDatabase, Session } from '../../storage/index.js';
@@ -44,17 +44,14 @@ export class Boss {
    * `configuration`.
    */
   static async prepare(
-    {
-      url,
-      supervise,
-      patienceMs,
-    }: {
+    options: {
       readonly url: string;
       readonly supervise: boolean;
       readonly patienceMs: number | undefined;
     },
     { clock, logger }: { readonly clock: Clock; readonly logger: Logger },
   ): Promise<Boss> {
+    const { patienceMs, supervise, url } = options;
     const { databasePlace, PostgresDatabase } = await loadPostgres();
     const database = new PostgresDatabase(databasePlace(url), { clock, logger }, { patienceMs });
     const jobs = new PgBoss({
@@ -115,10 +112,8 @@ export class Boss {
 
   async close(): Promise<void> {
     this.database.giveUp();
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<void>((resolve) => (timer = setTimeout(resolve, STOP_TIMEOUT_MS)));
-    await Promise.race([this.#jobs.stop({ graceful: false }).catch(() => undefined), late]);
-    clearTimeout(timer);
+    const stopped = this.#jobs.stop({ graceful: false }).catch(() => undefined);
+    await Promise.race([stopped, whenAborted(AbortSignal.timeout(STOP_TIMEOUT_MS))]);
     await this.database.close();
   }
 }

@@ -1,4 +1,4 @@
-import { AbortError, backoffMs, Pause } from '../../runtime/index.js';
+import { AbortError, backoffMs, childOf, Pause } from '../../runtime/index.js';
 import { DatabaseFault, joined, overlap, RangeTakenError, StorageError } from '../../storage/index.js';
 import type { BackfillPlan, HeightRange, RangeFacts, RangeStore, Session } from '../../storage/index.js';
 import { common, lacking } from '../planner.js';
@@ -10,7 +10,9 @@ import {
   isDisputed,
   liveOf,
   newPlan,
+  redriven,
   RETRY_BACKOFF,
+  withPaused,
 } from '../plans.js';
 import type { BackfillState, RangeJob, WantedPlan, WorkSource } from '../ports.js';
 import { RunningRanges } from '../RunningRanges.js';
@@ -18,8 +20,8 @@ import type { RangeRun } from '../RunningRanges.js';
 import { SporkTurns } from '../SporkTurns.js';
 import type { HeldJob } from './Boss.js';
 import type { Claim } from './Claim.js';
-import { PlanQueues, planVersions } from './PlanQueues.js';
-import type { PlanJob, SharedWork } from './PlanQueues.js';
+import { planQueues, PlanQueues } from './PlanQueues.js';
+import type { PlanJob, PlanQueue, SharedWork } from './PlanQueues.js';
 import type { WorkerRegistry } from './WorkerRegistry.js';
 
 /** How often the database is polled, also for work while there is none. */
@@ -48,7 +50,7 @@ export class BossWorkSource implements WorkSource {
   readonly #turns = new SporkTurns();
   readonly #running: RunningRanges<JobRun>;
   #facts: RangeFacts = { coverage: [], open: [], plans: [] };
-  #versions: ReadonlyMap<number, readonly number[]> = new Map();
+  #existing: readonly PlanQueue[] = [];
   readonly #polling: Promise<undefined>;
   #maintainedAtMs = -Infinity;
   #isDraining = false;
@@ -72,10 +74,10 @@ export class BossWorkSource implements WorkSource {
 
   async #read(): Promise<void> {
     const { boss, book } = this.#parts;
-    const versions = await planVersions(boss);
+    const existing = await planQueues(boss);
     if (!this.#registry.isWorker) await this.#registry.look();
     this.#facts = await book.read();
-    this.#versions = versions;
+    this.#existing = existing;
     this.#pause.wake();
   }
 
@@ -100,7 +102,7 @@ export class BossWorkSource implements WorkSource {
       } catch (error) {
         if (!isTransient(error)) throw error;
       }
-      if (!this.#isDraining) await this.#pause.sleep(POLL_EVERY_MS, signal).catch(() => undefined);
+      await this.#changed(signal);
     }
     return undefined;
   }
@@ -113,7 +115,10 @@ export class BossWorkSource implements WorkSource {
       // The previous attempt was committed, but its answer was lost.
       const done = facts.plans.find((each) => each.id === tried?.id && each.from === tried.from);
       if (done !== undefined) return done;
-      const taken = [...facts.plans.map(({ id }) => id), ...(await planVersions(boss)).keys()];
+      const taken = [
+        ...facts.plans.map(({ id }) => id),
+        ...(await planQueues(boss)).map(({ plan: id }) => id),
+      ];
       const planned = newPlan(wanted, Math.max(0, ...taken) + 1, facts);
       tried = planned;
       await this.#queues.makeQueue(planned.id);
@@ -137,11 +142,7 @@ export class BossWorkSource implements WorkSource {
   }
 
   async #setPaused(id: number | undefined, isPaused: boolean): Promise<void> {
-    await this.#parts.book.transact(async ({ plans, write }) => {
-      const { chosen } = choosePlans(plans, id);
-      if (chosen.length === 0) return;
-      await write({ plans: plans.map((plan) => (chosen.includes(plan) ? { ...plan, isPaused } : plan)) });
-    });
+    await this.#parts.book.transact(({ plans, write }) => write({ plans: withPaused(plans, id, isPaused) }));
     await this.refresh();
   }
 
@@ -149,27 +150,24 @@ export class BossWorkSource implements WorkSource {
     const { book, logger } = this.#parts;
     const gone = await book.transact(async ({ open, plans, write }) => {
       const { chosen, kept } = choosePlans(plans, id);
-      const isOf = (range: HeightRange, some: readonly HeightRange[]): boolean =>
-        some.some((plan) => overlap(plan, range));
-      const dropped = open.filter((range) => isOf(range, chosen) && !isOf(range, kept));
+      const dropped = open.filter((range) => !kept.some((plan) => overlap(plan, range)));
       if (chosen.length > 0) await write({ plans: kept, dropped });
       return chosen;
     });
     await this.refresh();
     await this.#giveBackUnwanted();
-    for (const plan of gone) {
-      for (const version of this.#versions.get(plan.id) ?? [])
-        await this.#queues.removeQueue(plan.id, version);
-      logger.info({ plan: plan.id }, 'backfill cancelled');
+    for (const { id } of gone) {
+      for (const { name } of this.#queuesOf(id)) await this.#queues.removeQueue(name);
+      logger.info({ plan: id }, 'backfill cancelled');
     }
   }
 
   async redrive(): Promise<number> {
     const count = await this.#parts.book.transact(async ({ open, plans, session, write }) => {
-      const disputed = open.filter(isDisputed);
-      await write({ failed: disputed.map(({ from, to }) => ({ from, to, failures: 0 })) });
+      const failed = redriven(open);
+      await write({ failed });
       await this.#queues.resumeAll(session, plans);
-      return disputed.length;
+      return failed.length;
     });
     await this.refresh();
     return count;
@@ -185,7 +183,7 @@ export class BossWorkSource implements WorkSource {
     const isRunning = (range: HeightRange): boolean => this.#running.has(range) || busy.has(range.from);
     const state = backfillState(known, chain, isRunning);
     const plans = state.plans.map((plan) => {
-      const versions = this.#versions.get(plan.id) ?? [];
+      const versions = this.#queuesOf(plan.id).map(({ version }) => version);
       const untakenVersion = versions.at(-1);
       const isTaken = alive.some(({ workVersion }) => versions.includes(workVersion));
       return isTaken || untakenVersion === undefined ? plan : { ...plan, untakenVersion };
@@ -193,21 +191,22 @@ export class BossWorkSource implements WorkSource {
     return { ...state, plans, workers };
   }
 
+  /** One for each version of the work that the plan was cut for. */
+  #queuesOf(id: number): readonly PlanQueue[] {
+    return this.#existing.filter(({ plan }) => plan === id);
+  }
+
   /** The next range; `undefined`: there is none now. Expected errors: `StorageError`. */
   async #takeNext(): Promise<RangeJob | undefined> {
-    const { workVersion } = this.#parts;
     if (!this.#registry.isWorker || liveOf(this.#facts.coverage) === undefined) return undefined;
+    const queues = new Set(this.#existing.map(({ name }) => name));
     const ours = this.#facts.plans
-      .filter(({ id, isPaused }) => !isPaused && this.#versions.get(id)?.includes(workVersion) === true)
+      .filter(({ id, isPaused }) => !isPaused && queues.has(this.#queues.nameOf(id)))
       // Readers wait for damaged heights.
       .sort((a, b) => Number(b.heals === true) - Number(a.heals === true));
     for (;;) {
-      let plan: BackfillPlan | undefined;
-      const claim = await this.#registry.take(async (session) => {
-        const found = await this.#find(session, ours);
-        plan = found?.plan;
-        return found?.job;
-      });
+      const claim = await this.#registry.take((session) => this.#find(session, ours));
+      const plan = ours.find(({ id }) => this.#queues.nameOf(id) === claim?.key.queue);
       if (claim === undefined || plan === undefined) return undefined;
       const begun = await this.#begin(plan, claim);
       if (begun !== undefined) return begun;
@@ -222,18 +221,14 @@ export class BossWorkSource implements WorkSource {
     );
   }
 
-  async #find(
-    session: Session,
-    plans: readonly BackfillPlan[],
-  ): Promise<{ readonly plan: BackfillPlan; readonly job: HeldJob<PlanJob> } | undefined> {
-    const queues = this.#queues;
+  async #find(session: Session, plans: readonly BackfillPlan[]): Promise<HeldJob<PlanJob> | undefined> {
     for (const plan of plans) {
-      const job = await queues.takePart(session, plan);
-      if (job !== undefined) return { plan, job };
+      const part = await this.#queues.takePart(session, plan);
+      if (part !== undefined) return part;
     }
     for (const { plan, heights } of this.#candidates(plans, await this.#registry.running(session))) {
-      const job = await queues.takeRange(session, plan, heights);
-      if (job !== undefined) return { plan, job };
+      const range = await this.#queues.takeRange(session, plan, heights);
+      if (range !== undefined) return range;
     }
     return undefined;
   }
@@ -246,20 +241,15 @@ export class BossWorkSource implements WorkSource {
     const [first] = plans;
     if (first === undefined) return [];
     const { chain } = this.#parts;
-    const { coverage } = this.#facts;
     const served = joined(chain.served());
-    const unbegun = plans.map((plan) => common(lacking([plan], [...coverage, ...running]), served));
-    const sporks = this.#turns
-      .inTurn({ borders: chain.borders(), running, order: first.order })
-      .filter((spork) => unbegun.some((heights) => heights.some((each) => overlap(each, spork))));
-    const bySpork = sporks.flatMap((spork) =>
-      plans
-        .filter((_plan, at) => unbegun[at]?.some((each) => overlap(each, spork)) === true)
-        .map((plan) => ({ plan, heights: common(served, [spork]) })),
-    );
+    const unbegun = plans.map((plan) => lacking([plan], [...this.#facts.coverage, ...running]));
+    const bySpork = this.#turns.inTurn(chain.borders(), running, first.order).flatMap((spork) => {
+      const heights = common(served, [spork]);
+      const some = plans.filter((_plan, at) => common(unbegun[at] ?? [], heights).length > 0);
+      return some.map((plan) => ({ plan, heights }));
+    });
     // The known coverage may be out of date, so finally every served height is tried.
-    const anywhere = plans.map((plan) => ({ plan, heights: served }));
-    return sporks.length > 1 ? [...bySpork, ...anywhere] : anywhere;
+    return [...bySpork, ...plans.map((plan) => ({ plan, heights: served }))];
   }
 
   /** `undefined`: nothing to run, and the claim has ended. */
@@ -318,13 +308,11 @@ export class BossWorkSource implements WorkSource {
     const { book, boss } = this.#parts;
     const { from, to } = claim.data;
     const range = { from, to };
-    const controller = new AbortController();
-    const lose = (): void => controller.abort(new AbortError('another process has the range now'));
-    claim.lost.addEventListener('abort', lose, { once: true });
-    if (claim.lost.aborted) lose();
+    const controller = childOf(claim.lost);
+    const onLost = (): void => controller.abort(new AbortError('another process has the range now'));
     let store: RangeStore;
     try {
-      store = await book.run(range, { publishing: (session) => claim.complete(session), onLost: lose });
+      store = await book.run(range, { publishing: (session) => claim.complete(session), onLost });
     } catch (error) {
       if (!(error instanceof RangeTakenError)) throw error;
       await boss.database.transaction((session) => claim.giveBack(session, LATER_MS));
@@ -332,11 +320,13 @@ export class BossWorkSource implements WorkSource {
     }
     const run = { plan: plan.id, range, store, claim, controller };
     return this.#running.begin(run, {
-      failed: (reason, startOver) => unlessAway(() => this.#failed(run, reason, startOver)),
-      released: async () => {
-        await unlessAway(() => boss.database.transaction((session) => claim.giveBack(session)));
-      },
-      over: () => this.#registry.release(claim),
+      failed: (reason, startOver) =>
+        this.#failed(run, reason, startOver).catch((error: unknown) => {
+          // The database is away: the claim times out instead.
+          if (!(error instanceof StorageError)) throw error;
+          return undefined;
+        }),
+      over: (isGivenBack) => this.#registry.release(claim, isGivenBack),
     });
   }
 
@@ -356,6 +346,11 @@ export class BossWorkSource implements WorkSource {
     });
   }
 
+  /** Resolves when there may be work, and when the signal aborts. */
+  async #changed(signal: AbortSignal): Promise<void> {
+    if (!this.#isDraining) await this.#pause.sleep(POLL_EVERY_MS, signal).catch(() => undefined);
+  }
+
   async #poll(): Promise<undefined> {
     const nowMs = this.#parts.clock.monotonic();
     await this.#read();
@@ -371,14 +366,4 @@ export class BossWorkSource implements WorkSource {
 function isTransient(error: unknown): boolean {
   const isOvertaken = error instanceof StorageError && /^(?:missing|locked)$/.test(error.kind);
   return isOvertaken || error instanceof DatabaseFault;
-}
-
-/** While the database is away, nothing: the claim times out instead. */
-async function unlessAway<T>(action: () => Promise<T>): Promise<T | undefined> {
-  try {
-    return await action();
-  } catch (error) {
-    if (!(error instanceof StorageError)) throw error;
-    return undefined;
-  }
 }

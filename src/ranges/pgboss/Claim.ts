@@ -20,6 +20,7 @@ export interface ClaimKey {
 /** A job that this process holds: heartbeats show that it does, and notice when it is lost. */
 export class Claim<D = object> {
   readonly key: ClaimKey;
+  readonly data: D;
   readonly #boss: Boss;
   readonly #clock: Clock;
   readonly #job: HeldJob<D>;
@@ -32,6 +33,7 @@ export class Claim<D = object> {
 
   constructor(job: HeldJob<D>, { boss, clock }: { readonly boss: Boss; readonly clock: Clock }) {
     this.key = { queue: job.name, id: job.id, attempt: job.retryCount };
+    this.data = job.data;
     this.#job = job;
     this.#boss = boss;
     this.#clock = clock;
@@ -46,10 +48,6 @@ export class Claim<D = object> {
   /** True once its transaction says so, committed or not. */
   get isCompleted(): boolean {
     return this.#isCompleted;
-  }
-
-  get data(): D {
-    return this.#job.data;
   }
 
   /** Completes the job as part of a transaction. Expected errors: `RangeLostError`, which must undo the transaction. */

@@ -46,15 +46,15 @@ export class PlanQueues {
 
   /** Creates the queue of a plan, for this version of the work. */
   makeQueue(plan: number): Promise<void> {
-    return this.#parts.boss.makeQueue(this.#nameOf(plan), 'standard');
+    return this.#parts.boss.makeQueue(this.nameOf(plan), 'standard');
   }
 
-  #nameOf(plan: number, version = this.#parts.workVersion): string {
+  nameOf(plan: number, version = this.#parts.workVersion): string {
     return `plan-${plan}.v${version}`;
   }
 
-  async removeQueue(plan: number, version: number): Promise<void> {
-    await this.#parts.boss.run((jobs) => jobs.deleteQueue(this.#nameOf(plan, version)));
+  async removeQueue(name: string): Promise<void> {
+    await this.#parts.boss.run((jobs) => jobs.deleteQueue(name));
   }
 
   /**
@@ -64,25 +64,18 @@ export class PlanQueues {
   async maintain(workers: readonly WorkerState[]): Promise<void> {
     const { boss, book, workVersion } = this.#parts;
     const { plans } = await book.read();
-    const byPlan = await planVersions(boss);
-    const alive = workers.filter(({ isAlive }) => isAlive);
+    const queues = await planQueues(boss);
+    const isDone = ({ version }: PlanQueue): boolean =>
+      version > workVersion || workers.some((each) => each.isAlive && each.workVersion === version);
     for (const plan of plans) {
-      const versions = byPlan.get(plan.id) ?? [];
-      if (versions.some((version) => version > workVersion)) continue;
-      const others = versions.filter((version) => version !== workVersion);
-      if (others.some((version) => alive.some((worker) => worker.workVersion === version))) continue;
+      const others = queues.filter((queue) => queue.plan === plan.id && queue.version !== workVersion);
+      if (others.some(isDone)) continue;
       await this.#planAgain(plan);
-      for (const version of others) await this.removeQueue(plan.id, version);
+      for (const { name } of others) await this.removeQueue(name);
     }
-    const existing = await boss.run((jobs) => jobs.getQueues());
-    const known = new Set(plans.map(({ id }) => id));
-    for (const [id, versions] of byPlan) {
-      if (known.has(id)) continue;
-      for (const version of versions) {
-        const queue = existing.find(({ name }) => name === this.#nameOf(id, version));
-        if (queue !== undefined && Date.now() - queue.createdOn.getTime() > OLD_QUEUE_MS)
-          await this.removeQueue(id, version);
-      }
+    for (const { createdOn, name, plan } of queues) {
+      const isKnown = plans.some(({ id }) => id === plan);
+      if (!isKnown && Date.now() - createdOn.getTime() > OLD_QUEUE_MS) await this.removeQueue(name);
     }
   }
 
@@ -126,7 +119,7 @@ export class PlanQueues {
     const { rows } = await session.query({
       text: `SELECT FROM ${JOBS_SCHEMA}.job WHERE name = $1 AND state IN ('created', 'retry', 'active', 'cancelled')
         LIMIT 1`,
-      values: [this.#nameOf(plan)],
+      values: [this.nameOf(plan)],
     });
     return rows.length > 0;
   }
@@ -135,7 +128,7 @@ export class PlanQueues {
   async resumeAll(session: Session, plans: readonly BackfillPlan[]): Promise<void> {
     const { rows } = await session.query<{ name: string; id: string }>({
       text: `SELECT name, id FROM ${JOBS_SCHEMA}.job WHERE name = ANY ($1) AND state = 'cancelled'`,
-      values: [plans.map(({ id }) => this.#nameOf(id))],
+      values: [plans.map(({ id }) => this.nameOf(id))],
     });
     for (const { name, id } of rows) {
       await this.#parts.boss.run((jobs) => jobs.resume(name, id, within(session)));
@@ -144,7 +137,7 @@ export class PlanQueues {
 
   /** Takes the check of a part of a plan, if one is due, as part of a transaction. */
   takePart(session: Session, { id }: Pick<BackfillPlan, 'id'>): Promise<HeldJob<PlanJob> | undefined> {
-    return this.#take(session, id, PART_BAND);
+    return this.#take(session, id, [PART_PRIORITY]);
   }
 
   /** Takes the next range of a plan that begins at one of `heights`, which ascend, as part of a transaction. */
@@ -154,15 +147,21 @@ export class PlanQueues {
     heights: readonly HeightRange[],
   ): Promise<HeldJob<PlanJob> | undefined> {
     for (const range of order === 'newest' ? [...heights].reverse() : heights) {
-      const job = await this.#take(session, id, bandOf(range, order));
+      const job = await this.#take(session, id, [priorityOf(range.from, order), priorityOf(range.to, order)]);
       if (job !== undefined) return job;
     }
     return undefined;
   }
 
-  async #take(session: Session, plan: number, band: Band): Promise<HeldJob<PlanJob> | undefined> {
+  /** Of the highest priority between two, or of one. */
+  async #take(
+    session: Session,
+    plan: number,
+    priorities: readonly number[],
+  ): Promise<HeldJob<PlanJob> | undefined> {
+    const band = { minPriority: Math.min(...priorities), maxPriority: Math.max(...priorities) };
     const [job] = await this.#parts.boss.run((jobs) =>
-      jobs.fetch<PlanJob>(this.#nameOf(plan), { includeMetadata: true, ...band, ...within(session) }),
+      jobs.fetch<PlanJob>(this.nameOf(plan), { includeMetadata: true, ...band, ...within(session) }),
     );
     return job;
   }
@@ -172,7 +171,7 @@ export class PlanQueues {
     { id, order }: Pick<BackfillPlan, 'id' | 'order'>,
     ranges: readonly HeightRange[],
   ): Promise<void> {
-    const name = this.#nameOf(id);
+    const name = this.nameOf(id);
     const jobs = ranges.map(({ from, to }) => ({
       ref: `${from}`,
       name,
@@ -191,30 +190,24 @@ export class PlanQueues {
   }
 }
 
-/** The versions of the work that each plan was cut for, by plan; includes plans that are gone. */
-export async function planVersions(boss: Boss): Promise<ReadonlyMap<number, readonly number[]>> {
-  const byPlan = new Map<number, number[]>();
-  for (const { name } of await boss.run((jobs) => jobs.getQueues())) {
+/** The queue of a plan, for one version of the work. */
+export interface PlanQueue {
+  readonly plan: number;
+  readonly version: number;
+  readonly name: string;
+  readonly createdOn: Date;
+}
+
+/** The queues of all plans, also of those that are gone. Expected errors: `StorageError`. */
+export async function planQueues(boss: Boss): Promise<readonly PlanQueue[]> {
+  const queues = await boss.run((jobs) => jobs.getQueues());
+  return queues.flatMap(({ createdOn, name }) => {
     const [, plan, version] = /^plan-(\d+)\.v(\d+)$/.exec(name) ?? [];
-    if (plan === undefined || version === undefined) continue;
-    byPlan.set(Number(plan), [...(byPlan.get(Number(plan)) ?? []), Number(version)]);
-  }
-  return byPlan;
+    return plan === undefined ? [] : [{ plan: Number(plan), version: Number(version), name, createdOn }];
+  });
 }
-
-interface Band {
-  readonly minPriority: number;
-  readonly maxPriority: number;
-}
-
-const PART_BAND: Band = { minPriority: PART_PRIORITY, maxPriority: PART_PRIORITY };
 
 function priorityOf(height: number, order: FillOrder): number {
   const bounded = Math.min(height, HIGHEST);
   return order === 'newest' ? bounded : HIGHEST - bounded;
-}
-
-function bandOf({ from, to }: HeightRange, order: FillOrder): Band {
-  const ends = [priorityOf(from, order), priorityOf(to, order)];
-  return { minPriority: Math.min(...ends), maxPriority: Math.max(...ends) };
 }

@@ -1,18 +1,22 @@
-import type { Logger } from '../../observability/index.js';
-import type { Clock, Random } from '../../runtime/index.js';
-import type { KillMode } from '../ports.js';
 import { Boss } from './Boss.js';
 import { BossWorkSource } from './BossWorkSource.js';
-import { planVersions } from './PlanQueues.js';
+import { planQueues } from './PlanQueues.js';
 import type { SharedWork } from './PlanQueues.js';
 import { LIVE_QUEUE, WorkerRegistry } from './WorkerRegistry.js';
+import type { QueueParts } from './WorkerRegistry.js';
 
 /** Raised when ranges are filled in or stored differently than before: see docs/scale-out.md, upgrading. */
 const WORK_VERSION = 1;
 
 /** What the processes of one database share besides the store: the queue of ranges, the list of workers, and the leadership. */
 export class SharedQueue extends WorkerRegistry {
+  readonly #parts: QueueParts;
   readonly #sources = new Set<BossWorkSource>();
+
+  private constructor(parts: QueueParts) {
+    super(parts);
+    this.#parts = parts;
+  }
 
   /**
    * Open the store first: its tables must exist. `roles`: none for a command, which takes no work; `workVersion`: default
@@ -21,30 +25,17 @@ export class SharedQueue extends WorkerRegistry {
    * `configuration`.
    */
   static async open(
-    {
-      patienceMs,
-      roles,
-      url,
-      waitMs = 0,
-      workVersion = WORK_VERSION,
-    }: {
+    options: {
       readonly url: string;
       readonly roles: readonly string[];
       readonly workVersion?: number;
       readonly waitMs?: number;
       readonly patienceMs?: number;
     },
-    {
-      onKill = () => undefined,
-      ...common
-    }: {
-      readonly clock: Clock;
-      readonly random: Random;
-      readonly logger: Logger;
-      /** Called when the operator wants this process to end. */
-      readonly onKill?: (mode: KillMode) => void;
-    },
+    dependencies: Pick<QueueParts, 'clock' | 'random' | 'logger'> & Partial<Pick<QueueParts, 'onKill'>>,
   ): Promise<SharedQueue> {
+    const { patienceMs, roles, url, waitMs = 0, workVersion = WORK_VERSION } = options;
+    const { onKill = () => undefined, ...common } = dependencies;
     const boss = await Boss.prepare({ url, patienceMs, supervise: roles.length > 0 }, common);
     try {
       const queue = new SharedQueue({ ...common, boss, roles, workVersion, onKill });
@@ -63,12 +54,12 @@ export class SharedQueue extends WorkerRegistry {
 
   /** Why the database does not do what is asked of it here; `undefined` while it does. */
   trouble(): string | undefined {
-    return this.parts.boss.database.trouble();
+    return this.#parts.boss.database.trouble();
   }
 
   /** The highest plan that has, or had, jobs; 0: none. Expected errors: `StorageError`. */
   async lastPlan(): Promise<number> {
-    return Math.max(0, ...(await planVersions(this.parts.boss)).keys());
+    return Math.max(0, ...(await planQueues(this.#parts.boss)).map(({ plan }) => plan));
   }
 
   /** A work source, which polls the database until the queue is closed. */
@@ -76,7 +67,7 @@ export class SharedQueue extends WorkerRegistry {
     options: Pick<SharedWork, 'maxRangeHeights' | 'maxPartRanges'>,
     { book, chain }: Pick<SharedWork, 'book' | 'chain'>,
   ): BossWorkSource {
-    const source = new BossWorkSource({ ...this.parts, ...options, book, chain }, this);
+    const source = new BossWorkSource({ ...this.#parts, ...options, book, chain }, this);
     this.#sources.add(source);
     return source;
   }
@@ -85,6 +76,6 @@ export class SharedQueue extends WorkerRegistry {
   async close(): Promise<void> {
     for (const source of this.#sources) await source.close();
     if (this.isWorker) await this.leave();
-    await this.parts.boss.close();
+    await this.#parts.boss.close();
   }
 }

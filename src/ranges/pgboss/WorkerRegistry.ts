@@ -5,7 +5,7 @@ import { programVersion } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
 import type { HeightRange, PostgresDatabase, Session } from '../../storage/index.js';
-import type { KillMode, Leader, Leadership, Term, WorkerState } from '../ports.js';
+import type { KillMode, Leadership, Term, WorkerState } from '../ports.js';
 import { within } from './Boss.js';
 import type { Boss, HeldJob } from './Boss.js';
 import { Claim, giveBack } from './Claim.js';
@@ -33,12 +33,6 @@ type AnyJob = Partial<PlanJob>;
 /** What a worker holds: the job, and the heights if it is a range. */
 type Held = ClaimKey & { readonly [End in keyof HeightRange]?: number | undefined };
 
-/** A worker as it was last seen. */
-interface Seen {
-  readonly beat: number;
-  readonly sinceMs: number;
-}
-
 /** Roles that use the rates of the nodes: a process that only serves readers asks for little more than the head. */
 const WORKING_ROLES: ReadonlySet<string> = new Set(['live', 'backfill']);
 
@@ -64,25 +58,23 @@ export interface QueueParts {
  */
 export class WorkerRegistry implements Leadership {
   readonly id = randomUUID();
-  readonly parts: QueueParts;
+  readonly #parts: QueueParts;
   readonly #held = new Set<Claim<AnyJob>>();
-  /** At most as many as there are rows. */
-  readonly #seen = new Map<string, Seen>();
   readonly #closing = new AbortController();
   #state: WorkerState['state'] = 'ready';
   /** As of the last look. */
-  #rows: readonly Row[] = [];
+  #rows: readonly SeenRow[] = [];
   #readAtMs = -Infinity;
   #killMode: KillMode | undefined;
   #beating: Promise<unknown> | undefined;
 
   constructor(parts: QueueParts) {
-    this.parts = parts;
+    this.#parts = parts;
   }
 
   /** False for a command. */
   get isWorker(): boolean {
-    return this.parts.roles.length > 0;
+    return this.#parts.roles.length > 0;
   }
 
   /** Inserts the row of this process. May be repeated after an error. Expected errors: `StorageError`. */
@@ -93,17 +85,9 @@ export class WorkerRegistry implements Leadership {
 
   /** Begins to show that this process lives, and beside that, since it may wait for locks, to judge the others. */
   start(): void {
-    const repeat = (action: () => Promise<void>): Promise<undefined> => {
-      const act = async (): Promise<undefined> => {
-        await action();
-      };
-      return this.#database.watch<never>(act, BEAT_EVERY_MS, this.#closing.signal);
-    };
-    const beat = async (): Promise<void> => {
-      await this.#beat();
-      await this.look();
-    };
-    this.#beating = Promise.all([repeat(beat), repeat(() => this.#releaseSilent())]);
+    const repeat = (act: () => Promise<undefined>): Promise<undefined> =>
+      this.#database.watch<never>(act, BEAT_EVERY_MS, this.#closing.signal);
+    this.#beating = Promise.all([repeat(() => this.#beat()), repeat(() => this.#releaseSilent())]);
   }
 
   /** All workers in the table, as of the last look. */
@@ -138,7 +122,7 @@ export class WorkerRegistry implements Leadership {
 
   /** True when the workers were last read too long ago: the database is away. */
   isBlind(): boolean {
-    return this.parts.clock.monotonic() - this.#readAtMs > BLIND_AFTER_MS;
+    return this.#parts.clock.monotonic() - this.#readAtMs > BLIND_AFTER_MS;
   }
 
   /** Takes the job that `find` fetches, and records in the same transaction that it is held. Expected errors: `StorageError`. */
@@ -150,7 +134,7 @@ export class WorkerRegistry implements Leadership {
       await this.#database.transaction(async (session) => {
         const job = await find(session);
         if (job === undefined) return;
-        taken = new Claim(job, this.parts);
+        taken = new Claim(job, this.#parts);
         this.#held.add(taken);
         await this.#writeBusy(session);
       });
@@ -163,14 +147,17 @@ export class WorkerRegistry implements Leadership {
     return taken;
   }
 
-  /** Ends a claim. */
-  async release(claim: Claim<AnyJob>): Promise<void> {
+  /** Ends a claim. `isGivenBack`: its job is not done, and other processes may take it. */
+  async release(claim: Claim<AnyJob>, isGivenBack = false): Promise<void> {
     await claim.end();
     this.#held.delete(claim);
     try {
-      await this.#database.transaction((session) => this.#writeBusy(session));
+      await this.#database.transaction(async (session) => {
+        if (isGivenBack) await claim.giveBack(session);
+        await this.#writeBusy(session);
+      });
     } catch (error) {
-      // Harmless: no other worker gives back a job whose attempt is over.
+      // Without heartbeats the job is soon free; and nobody gives back an attempt that is over.
       if (!(error instanceof StorageError)) throw error;
     }
   }
@@ -186,10 +173,8 @@ export class WorkerRegistry implements Leadership {
     return this.#database.watch(() => this.#takeLead(), LEAD_EVERY_MS, signal);
   }
 
-  leader(): Leader | undefined {
-    if (this.isBlind()) return undefined;
-    const found = this.known().find(({ leads, isAlive }) => leads && isAlive);
-    return found && { worker: found.id, host: found.host, beatAgeMs: found.beatAgeMs };
+  leader(): WorkerState | undefined {
+    return this.isBlind() ? undefined : this.known().find(({ leads, isAlive }) => leads && isAlive);
   }
 
   /** Call it when this process takes no more work. */
@@ -214,11 +199,11 @@ export class WorkerRegistry implements Leadership {
   }
 
   get #database(): PostgresDatabase {
-    return this.parts.boss.database;
+    return this.#parts.boss.database;
   }
 
   async #takeLead(): Promise<Term | undefined> {
-    const { boss } = this.parts;
+    const { boss } = this.#parts;
     // Has no effect if the job exists, queued or held.
     await boss.run((jobs) => jobs.send(LIVE_QUEUE, {}, { singletonKey: LIVE_QUEUE }));
     const claim = await this.take(async (session) => {
@@ -228,20 +213,10 @@ export class WorkerRegistry implements Leadership {
     });
     if (claim === undefined) return undefined;
     let released: Promise<void> | undefined;
-    const release = async (): Promise<void> => {
-      await claim.end();
-      try {
-        await boss.database.transaction((session) => claim.giveBack(session));
-      } catch (error) {
-        // It is given back when this process is silent.
-        if (!(error instanceof StorageError)) throw error;
-      }
-      await this.release(claim);
-    };
-    return { lost: claim.lost, release: () => (released ??= release()) };
+    return { lost: claim.lost, release: () => (released ??= this.release(claim, true)) };
   }
 
-  async #beat(): Promise<void> {
+  async #beat(): Promise<undefined> {
     const state = this.#state === 'ready' && this.#held.size > 0 ? 'running' : this.#state;
     const { rows } = await this.#database.query<{ kill: KillMode | null }>({
       text: `UPDATE flow_store.worker SET beat = beat + 1, beat_at = now(), state = $2 WHERE id = $1 RETURNING kill`,
@@ -249,15 +224,18 @@ export class WorkerRegistry implements Leadership {
     });
     const [row] = rows;
     // The row was removed after a long silence.
-    if (row === undefined) return this.#insert();
-    if (row.kill === null || row.kill === this.#killMode) return;
-    this.#killMode = row.kill;
-    this.parts.logger.info({ how: row.kill }, 'the operator wants this worker to end');
-    this.parts.onKill(row.kill);
+    if (row === undefined) await this.#insert();
+    const kill = row?.kill ?? this.#killMode;
+    if (kill !== undefined && kill !== this.#killMode) {
+      this.#killMode = kill;
+      this.#parts.logger.info({ how: kill }, 'the operator wants this worker to end');
+      this.#parts.onKill(kill);
+    }
+    await this.look();
   }
 
   async #insert(): Promise<void> {
-    const { roles, workVersion } = this.parts;
+    const { roles, workVersion } = this.#parts;
     await this.#database.query({
       text: `INSERT INTO flow_store.worker VALUES ($1, $2, $3, $4, $5, $6, $7, $8, now(), 0, now(), NULL)
         ON CONFLICT (id) DO NOTHING`,
@@ -285,24 +263,20 @@ export class WorkerRegistry implements Leadership {
   /** Reads the table. Expected errors: `StorageError`. */
   async look(): Promise<void> {
     const rows = await readRows(this.#database);
-    const nowMs = this.parts.clock.monotonic();
-    const wasBlind = this.isBlind();
+    const nowMs = this.#parts.clock.monotonic();
+    const seen = new Map(this.isBlind() ? [] : this.#rows.map((row) => [row.id, row]));
     this.#readAtMs = nowMs;
-    for (const { id, beat } of rows) {
-      const before = wasBlind ? undefined : this.#seen.get(id);
-      if (before?.beat !== beat) this.#seen.set(id, { beat, sinceMs: nowMs });
-    }
-    const there = new Set(rows.map(({ id }) => id));
-    for (const id of this.#seen.keys()) if (!there.has(id)) this.#seen.delete(id);
-    this.#rows = rows;
+    this.#rows = rows.map((row) => {
+      const before = seen.get(row.id);
+      return { ...row, sinceMs: before?.beat === row.beat ? before.sinceMs : nowMs };
+    });
   }
 
   /** Gives back the jobs of silent workers, and deletes old rows. */
-  async #releaseSilent(): Promise<void> {
-    const { boss, clock, logger } = this.parts;
+  async #releaseSilent(): Promise<undefined> {
+    const { boss, clock, logger } = this.#parts;
     const nowMs = clock.monotonic();
-    for (const { id, beat, held } of this.#rows) {
-      const sinceMs = this.#seen.get(id)?.sinceMs ?? nowMs;
+    for (const { id, beat, held, sinceMs } of this.#rows) {
       if (id === this.id || held.length === 0 || nowMs - sinceMs < SILENT_AFTER_MS) continue;
       const given = await boss.database.transaction(async (session) => {
         const { rowCount } = await session.query({
@@ -325,15 +299,14 @@ export class WorkerRegistry implements Leadership {
   }
 }
 
-interface Row extends Pick<WorkerState, 'id' | 'host' | 'pid' | 'version' | 'workVersion' | 'roles'> {
-  readonly state: WorkerState['state'];
-  readonly isAlive: boolean;
-  readonly startedAt: Date;
-  readonly beatAgeMs: number;
+interface Row extends Omit<WorkerState, 'busyWith' | 'leads' | 'kill'> {
   readonly held: readonly Held[];
   readonly beat: number;
   readonly kill: KillMode | null;
 }
+
+/** `sinceMs`: when its beat was first seen. */
+type SeenRow = Row & { readonly sinceMs: number };
 
 async function readRows(session: Session): Promise<readonly Row[]> {
   const { rows } = await session.query<Row>({
@@ -351,7 +324,7 @@ function heightsOf({ from, to }: Held): readonly HeightRange[] {
   return from === undefined || to === undefined ? [] : [{ from, to }];
 }
 
-function stateOf({ beat: _beat, held, kill, ...row }: Row): WorkerState {
+function stateOf({ beat: _beat, held, kill, sinceMs: _sinceMs, ...row }: SeenRow): WorkerState {
   const leads = held.some(({ queue }) => queue === LIVE_QUEUE);
   return { ...row, busyWith: held.flatMap(heightsOf), leads, kill: kill ?? undefined };
 }

@@ -67,7 +67,7 @@ describe('of several processes on one database', { timeout: 60_000 }, () => {
     expect(term?.lost.aborted).toBe(false);
     expect(await lead(two.leadership, 3_000)).toBeUndefined();
     await expect
-      .poll(() => two.leadership.leader()?.worker, { timeout: WAIT_MS, interval: 100 })
+      .poll(() => two.leadership.leader()?.id, { timeout: WAIT_MS, interval: 100 })
       .toBe(one.worker);
     const next = lead(two.leadership);
     await Promise.all([term?.release(), term?.release()]);
@@ -92,7 +92,7 @@ describe('of several processes on one database', { timeout: 60_000 }, () => {
     await expect.poll(() => term?.lost.aborted, { timeout: WAIT_MS, interval: 50 }).toBe(true);
     await term?.release();
     await expect
-      .poll(() => two.leadership.leader()?.worker, { timeout: WAIT_MS, interval: 100 })
+      .poll(() => two.leadership.leader()?.id, { timeout: WAIT_MS, interval: 100 })
       .toBe(two.worker);
   });
 

@@ -7,7 +7,7 @@ function watched({ isShared = true } = {}) {
   const state = {
     leads: false,
     trouble: undefined as string | undefined,
-    leader: undefined as { worker: string; host: string; beatAgeMs: number } | undefined,
+    leader: undefined as { id: string; host: string; beatAgeMs: number } | undefined,
   };
   const shared = isShared ? { isLeading: () => state.leads } : undefined;
   const store = { shared, trouble: () => state.trouble };
@@ -29,7 +29,7 @@ describe('who leads', () => {
     const { after, state } = watched();
     expect(await after(12)).toBeUndefined();
     expect((await after(1))?.message).toMatch(/^no process has led for 13 s: .* role live$/);
-    state.leader = { worker: 'w', host: 'h', beatAgeMs: 100 };
+    state.leader = { id: 'w', host: 'h', beatAgeMs: 100 };
     expect(await after(1)).toBeUndefined();
     state.leader = undefined;
     expect(await after(11)).toBeUndefined();
@@ -37,7 +37,7 @@ describe('who leads', () => {
 
   it('is missed when it has not been heard of for more than 12 s', async () => {
     const { after, state, watch } = watched();
-    state.leader = { worker: 'w1', host: 'host-a', beatAgeMs: 100 };
+    state.leader = { id: 'w1', host: 'host-a', beatAgeMs: 100 };
     expect(await after(20)).toBeUndefined();
     for (let age = 1; age <= 12; age += 1) {
       state.leader = { ...state.leader, beatAgeMs: age * 1_000 + 100 };

@@ -164,6 +164,13 @@ describe('blocks', () => {
       'a light form beyond all measure',
       withFields((writer) => writer.element(7, Buffer.alloc(4 * 1024 * 1024))),
     ],
+    [
+      'much that is unknown in front of it',
+      Buffer.concat([
+        new WireWriter().element(12, Buffer.alloc(4 * 1024 * 1024)).finish(),
+        withFields(() => undefined),
+      ]),
+    ],
     ['a cut signature', withFields((writer) => writer.element(7, Buffer.alloc(5))).subarray(0, -1)],
   ])('with %s are refused', (_, wire) => {
     expect(() => decodeBlockMessage(wire)).toThrow(WireError);

@@ -18,7 +18,7 @@ export function watchLeader({
     const known = leadership.leader();
     return known === undefined
       ? null
-      : { worker: known.worker, host: known.host, ageSeconds: known.beatAgeMs / 1_000 };
+      : { worker: known.id, host: known.host, ageSeconds: known.beatAgeMs / 1_000 };
   };
   return {
     leader,
