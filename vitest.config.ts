@@ -5,8 +5,6 @@ import { defineConfig } from 'vitest/config';
 /** A machine that is shared may starve a process. */
 const ofWholeProcesses = { testTimeout: 180_000, hookTimeout: 60_000 };
 const sharedPostgres = ['test/support/sharedPostgres.ts'];
-/** Tests make much, and keep little: in more room for what is young less of it is ever moved, a sixth of all their work. */
-const roomy = { execArgv: ['--max-semi-space-size=64'] };
 
 /** Tests by kind, each runnable alone: `vitest run --project unit`. */
 export default defineConfig({
@@ -17,22 +15,9 @@ export default defineConfig({
     maxWorkers: availableParallelism() + 1,
     projects: [
       {
-        test: {
-          name: 'unit',
-          include: ['test/unit/**/*.test.ts'],
-          testTimeout: 60_000,
-          isolate: false,
-          ...roomy,
-        },
+        test: { name: 'unit', include: ['test/unit/**/*.test.ts'], testTimeout: 60_000, isolate: false },
       },
-      {
-        test: {
-          name: 'simulation',
-          include: ['test/simulation/**/*.test.ts'],
-          testTimeout: 180_000,
-          ...roomy,
-        },
-      },
+      { test: { name: 'simulation', include: ['test/simulation/**/*.test.ts'], testTimeout: 180_000 } },
       {
         test: {
           name: 'integration',
@@ -40,7 +25,6 @@ export default defineConfig({
           globalSetup: sharedPostgres,
           testTimeout: 60_000,
           isolate: false,
-          ...roomy,
         },
       },
       {
@@ -54,7 +38,6 @@ export default defineConfig({
           env: {
             GRPC_DEFAULT_SSL_ROOTS_FILE_PATH: join(import.meta.dirname, 'test/data/tls/localhost-cert.pem'),
           },
-          ...roomy,
           ...ofWholeProcesses,
         },
       },

@@ -259,7 +259,7 @@ it('verify prints what it checked', async () => {
   const blocks = blocksOf(chain, FIRST, LAST);
   const collections = blocks.flatMap((block) => block.collections);
   const transactions = collections.flatMap((collection) => collection.transactions);
-  const whole = await verified(runProgram(['verify', ...storeFlags(dataDir)]));
+  const whole = await verified(runCommand(['verify', ...storeFlags(dataDir)]));
   expect(whole).toMatchObject({ code: 0, stderr: '' });
   expect(whole.stdout).toContain(
     `checked: heights ${FIRST} to ${LAST}: ${blocks.length} blocks, ${collections.length} collections, ${transactions.length} transactions`,

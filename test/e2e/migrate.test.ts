@@ -29,7 +29,7 @@ describe('migrate', () => {
   it('copies a store to a database and back, to the same store', async () => {
     const devnet = await devnetForTest({ seed: 7, startHead: HEIGHTS - 1, paused: true, sealedLag: 0 });
     const dataDir = scratchDirectory();
-    const { url } = await postgres.home();
+    const { url } = await postgres.home({ isEmpty: true });
     const stop = ['--stop-height', String(HEIGHTS - 1)];
     const indexed = await runDaemonHere(startArguments(devnet, dataDir, '--start-height', '400', ...stop));
     expect(indexed).toMatchObject({ code: 0 });

@@ -14,7 +14,7 @@ describe('a daemon on PostgreSQL', () => {
 
   const begin = async (heights = HEIGHTS) => {
     const devnet = await devnetForTest({ seed: 7, startHead: heights - 1, paused: true, sealedLag: 0 });
-    const { url } = await postgres.home();
+    const { url } = await postgres.home({ isEmpty: true });
     const dataDir = scratchDirectory();
     const store = ['--store', url];
     return { devnet, url, dataDir, store };

@@ -34,11 +34,11 @@ function serves(daemon: RunningDaemon): Promise<true> {
 }
 
 describe('the reader thread', () => {
-  it('may loop for ever: that is told, indexing goes on, and another thread serves on the same ports', async () => {
+  it('may hang: that is told, indexing goes on, and another thread serves on the same ports', async () => {
     const { daemon, program, readers } = await inspected();
     await serves(daemon);
     const before = await daemon.scrape();
-    await readers('for (;;);');
+    await readers('Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)');
     await daemon.reason('reader_down');
     const height = (await daemon.scrape()).value('latest_indexed_height');
     expect(await daemon.health('/livez')).toMatchObject({ status: 200 });
@@ -54,7 +54,7 @@ describe('the reader thread', () => {
     expect(await program.stop()).toBe(0);
   });
 
-  it('may break, and run out of memory: each is told in the log, counted, and repaired; and hang while the daemon ends', async () => {
+  it('may break, and run out of memory: each is told in the log, counted, and repaired; and loop for ever while the daemon ends', async () => {
     const { daemon, program, readers } = await inspected();
     await readers('setImmediate(() => { throw new Error("planted") })');
     await program.sees(/"msg":"readers are served again"/);
@@ -63,12 +63,12 @@ describe('the reader thread', () => {
       ...{ level: 'error', reason: 'died', detail: 'planted' },
       error: { type: 'Error', stack: expect.stringContaining('planted') as string },
     });
-    await readers('globalThis.all = []; for (;;) all.push(new Array(1e7).fill(0.5))');
+    await readers('globalThis.all = []; for (;;) all.push(new Array(1e6).fill(0.5))');
     // Where the machine is slow it may be given up before it has used all.
     await daemon.scrapeUntil((metrics) => metrics.sum('reader_replaced_total') === 2);
     await serves(daemon);
 
-    await readers('Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)');
+    await readers('for (;;);');
     const beganAtMs = performance.now();
     expect(await program.stop()).toBe(0);
     expect(performance.now() - beganAtMs).toBeLessThan(10_000);

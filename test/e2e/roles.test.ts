@@ -22,7 +22,7 @@ describe('several daemons on one database', { timeout: 120_000 }, () => {
 
   const begin = async () => {
     const devnet = await devnetForTest({ seed: 7, startHead: 40, paused: true, sealedLag: 0 });
-    const { url } = await postgres.home();
+    const { url } = await postgres.home({ isEmpty: true });
     const start = (...flags: string[]): Promise<DaemonHere> =>
       daemonOn(devnet, '--store', url, '--start-height', '0', ...flags);
     /** Two of them, of which the first leads. */

@@ -14,26 +14,17 @@ async function indexed(environment: Readonly<Record<string, string>>, wrapper: r
   return { ...ended, dataDir, logs: lines.map((line) => JSON.parse(line) as Record<string, unknown>) };
 }
 
-describe('a daemon works and writes nothing else than its log', () => {
+describe('a daemon works and writes nothing else than its log in surroundings', () => {
   const nowhere = '/dev/null/nowhere';
-  it.each([
-    [
-      'of an unknown time zone, in a C locale, of npm and another service',
-      {
-        ...{ TZ: 'Nowhere/Land', LANG: 'C', LC_ALL: 'C' },
-        ...{ NODE_ENV: 'production', npm_config_loglevel: 'silly', npm_package_config_window: '1' },
-        ...{ LISTEN_FDS: '1', LISTEN_PID: '1', WATCHDOG_USEC: 'soon', WATCHDOG_PID: '1' },
-      },
-    ],
-    [
-      'that want colours, set nothing, and have no places for files of its user',
-      {
-        ...{ FORCE_COLOR: '3', CI: 'true', CLICOLOR_FORCE: '1', NO_COLOR: '', TERM: '' },
-        ...{ FCI_STORE: '', FCI_WINDOW: ' ', FCI_PEERS: '""', FCI_START_HEIGHT: '\n' },
-        ...{ HOME: nowhere, XDG_RUNTIME_DIR: '/proc', TMPDIR: nowhere },
-      },
-    ],
-  ])('in surroundings %s', async (_name, environment) => {
+  it('of an unknown time zone, of other programs, that want colours and have no places for files of its user', async () => {
+    const environment = {
+      ...{ TZ: 'Nowhere/Land', LANG: 'C', LC_ALL: 'C' },
+      ...{ NODE_ENV: 'production', npm_config_loglevel: 'silly', npm_package_config_window: '1' },
+      ...{ LISTEN_FDS: '1', LISTEN_PID: '1', WATCHDOG_USEC: 'soon', WATCHDOG_PID: '1' },
+      ...{ FORCE_COLOR: '3', CI: 'true', CLICOLOR_FORCE: '1', NO_COLOR: '', TERM: '' },
+      ...{ FCI_STORE: '', FCI_WINDOW: ' ', FCI_PEERS: '""', FCI_START_HEIGHT: '\n' },
+      ...{ HOME: nowhere, XDG_RUNTIME_DIR: '/proc', TMPDIR: nowhere },
+    };
     const { code, stderr, logs } = await indexed(environment);
     expect([code, stderr]).toEqual([0, '']);
     expect(logs.at(-1)).toMatchObject({ msg: 'stopped' });

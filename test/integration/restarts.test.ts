@@ -14,12 +14,12 @@ import { Ledger } from '../simulation/Ledger.js';
 import { RecordingLogger } from '../support/recordingLogger.js';
 import { useStores } from '../support/storeDirectory.js';
 
-const RESTARTS = 12;
+const RESTARTS = 6;
 /** What a line writes before the next one takes its place, with most of the window on its way. */
 const HEIGHTS_OF_A_LINE = 3;
 /** The live range begins above history, which is filled in beside it. */
 const LIVE_FROM = 200;
-const HISTORY_HEIGHTS = 60;
+const HISTORY_HEIGHTS = 30;
 const RANGE_HEIGHTS = 5;
 /** Of the finalized and the sealed head. */
 const HEAD_STREAMS = 2;

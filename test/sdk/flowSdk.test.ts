@@ -3,10 +3,74 @@ import * as sdk from '@onflow/sdk';
 import { describe, expect, it } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
 import { atEnd } from '../support/cleanup.js';
-import { indexedOddChain } from '../support/oddChain.js';
-import type { OddChain } from '../support/oddChain.js';
-import { Program } from '../support/program.js';
-import type { SignatureMessage, TransactionMessage } from '../support/flowMessages.js';
+import { Program, scratchDirectory } from '../support/program.js';
+import { oddKinds } from '../../src/devnet/index.js';
+import type { DevnetHandle } from '../../src/devnet/index.js';
+import { GrpcProbe } from '../support/grpcProbe.js';
+import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import type { RunningDaemon } from '../support/runningDaemon.js';
+
+const ROOT = 100;
+const HEAD = 127;
+const SEALED = 117;
+/** Once in how many blocks each odd thing comes. */
+const ODD_EVERY = 14;
+
+interface OddChain {
+  readonly node: DevnetHandle;
+  /** Asks the node. */
+  readonly client: GrpcProbe;
+  readonly daemon: RunningDaemon;
+  /** All of the chain, ascending: the first is the root, the last the finalized head. */
+  readonly heights: readonly number[];
+  readonly sealed: number;
+}
+
+/** A still chain in which every odd thing comes, and a daemon that has indexed all of it and knows what is sealed. */
+async function indexedOddChain(): Promise<OddChain> {
+  const node = await devnetForTest({
+    ...{ seed: 3, rootHeight: ROOT },
+    profile: {
+      ...{ base: 'mixed', bigCollectionBytes: 100_000 },
+      odd: Object.fromEntries(oddKinds.map((kind) => [kind, ODD_EVERY])),
+    },
+    ...{ startHead: HEAD, sealedLag: HEAD - SEALED, paused: true },
+  });
+  const heights = Array.from({ length: HEAD - ROOT + 1 }, (_, index) => ROOT + index);
+  const seen = new Set(heights.flatMap((height) => node.chain.block(height).odd));
+  if (seen.size < oddKinds.length)
+    throw new Error(`of the odd things this chain has only ${[...seen].join()}`);
+  const client = new GrpcProbe(node.address);
+  atEnd(() => client.close());
+  const daemon = await startDaemon(startArguments(node, scratchDirectory(), '--start-height', 'root'));
+  await daemon.reaches(HEAD);
+  await daemon.statusUntil(({ sealed }) => sealed === SEALED);
+  return { node, client, daemon, heights, sealed: SEALED };
+}
+
+/** `flow.entities.Transaction.Signature`, as a client loaded from the proto files has it. */
+interface SignatureMessage {
+  readonly address: Buffer;
+  readonly key_id: number;
+  readonly signature: Buffer;
+  readonly extension_data: Buffer;
+}
+/** `flow.entities.Transaction`, likewise: 64-bit numbers are texts. */
+interface TransactionMessage {
+  readonly script: Buffer;
+  readonly arguments: readonly Buffer[];
+  readonly reference_block_id: Buffer;
+  readonly gas_limit: string;
+  readonly proposal_key: {
+    readonly address: Buffer;
+    readonly key_id: number;
+    readonly sequence_number: string;
+  } | null;
+  readonly payer: Buffer;
+  readonly authorizers: readonly Buffer[];
+  readonly payload_signatures: readonly SignatureMessage[];
+  readonly envelope_signatures: readonly SignatureMessage[];
+}
 
 const hex = (bytes: Buffer): string => bytes.toString('hex');
 const address = (from: Buffer): string => hex(from).padStart(16, '0').slice(-16);

@@ -137,9 +137,9 @@ export function scratchDirectory(): string {
   return path;
 }
 
-/** Between two looks: a tenth of the time that has passed already, within these bounds. */
+/** Between two looks: a fifth of the time that has passed already, within these bounds. */
 const LOOK_PAUSE_MIN_MS = 20;
-const LOOK_PAUSE_MAX_MS = 100;
+const LOOK_PAUSE_MAX_MS = 250;
 
 /**
  * Asks until `read` gives a value; `false` is none. The test's own time limit is the bound. It asks less often the longer it
@@ -152,7 +152,7 @@ export async function eventually<T>(
   for (;;) {
     const value = await read();
     if (value !== undefined && value !== false) return value;
-    const pauseMs = (performance.now() - beganAtMs) / 10;
+    const pauseMs = (performance.now() - beganAtMs) / 5;
     await new Promise((resolve) =>
       setTimeout(resolve, Math.min(Math.max(pauseMs, LOOK_PAUSE_MIN_MS), LOOK_PAUSE_MAX_MS)),
     );

@@ -32,6 +32,9 @@ export function startArguments(
   ];
 }
 
+/** To compress what is asked for again and again takes longer than to make it. */
+const plainly = { headers: { 'accept-encoding': 'identity' } };
+
 /** A daemon that listens, and what it says of itself. */
 export class RunningDaemon<P extends Printed = Program> {
   readonly program: P;
@@ -52,7 +55,7 @@ export class RunningDaemon<P extends Printed = Program> {
 
   /** GETs a path of the read API. */
   api(path: string): Promise<JsonAnswer> {
-    return getJson(this.apiUrl + path);
+    return getJson(this.apiUrl + path, plainly);
   }
 
   /** Waits while its indexing thread is too busy to answer, as it may be on a machine that is. */
@@ -76,7 +79,7 @@ export class RunningDaemon<P extends Printed = Program> {
 
   /** GETs a path beside `/metrics`. */
   health(path: '/livez' | '/readyz'): Promise<JsonAnswer> {
-    return getJson(this.metricsUrl + path);
+    return getJson(this.metricsUrl + path, plainly);
   }
 
   /** Resolves once it is ready. */
@@ -99,7 +102,7 @@ export class RunningDaemon<P extends Printed = Program> {
   }
 
   async scrape(): Promise<ScrapedMetrics> {
-    const response = await fetch(`${this.metricsUrl}/metrics`);
+    const response = await fetch(`${this.metricsUrl}/metrics`, plainly);
     return new ScrapedMetrics(await response.text());
   }
 

@@ -8,15 +8,12 @@ interface Sample {
   readonly value: number;
 }
 
-/** One scrape of Prometheus text, taken apart. Names are given without the daemon's prefix. */
+/** One scrape of Prometheus text. Names are given without the daemon's prefix. */
 export class ScrapedMetrics {
-  readonly #samples: readonly Sample[];
+  readonly #lines: readonly string[];
 
   constructor(text: string) {
-    this.#samples = text
-      .split('\n')
-      .filter((line) => line !== '' && !line.startsWith('#'))
-      .map(parseLine);
+    this.#lines = text.split('\n');
   }
 
   /** The value of the one series with exactly these labels; throws when there is none. */
@@ -42,7 +39,10 @@ export class ScrapedMetrics {
   }
 
   #of(name: string): readonly Sample[] {
-    return this.#samples.filter((sample) => sample.name === PREFIX + name || sample.name === name);
+    const names = [PREFIX + name, name];
+    return this.#lines
+      .filter((line) => names.some((each) => line.startsWith(each) && /[ {]/.test(line.charAt(each.length))))
+      .map(parseLine);
   }
 }
 

@@ -25,7 +25,7 @@ describe('a database behind a pooler', { timeout: 120_000 }, () => {
   const parts = () => ({ clock: systemClock, logger: new RecordingLogger(), random: seededRandom(1) });
 
   const behind = async (begin: (url: string) => Promise<Pooler>) => {
-    const { url } = await postgres.home();
+    const { url } = await postgres.home({ isEmpty: true });
     const pooler = await begin(url);
     onTestFinished(async () => {
       await postgres.now();
