@@ -100,6 +100,12 @@ describe('the account index', () => {
     await again.accounts.extend();
     expect(await digestOf(again)).toBe(before);
     for await (const [key] of again.entries()) expect([0x04, 0x23]).not.toContain(key[0]);
+    // Switched on and off, before it had a height.
+    await storeOver(database, true);
+    const off = await storeOver(database, false);
+    await off.close();
+    await off.accounts.extend();
+    expect(off.accounts.coverage()).toBeUndefined();
   });
 
   it('stops at a damaged block, and reads go on', async () => {

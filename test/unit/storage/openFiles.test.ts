@@ -37,6 +37,12 @@ class Waits implements DescriptorWait {
   alones = 0;
   #told: (() => void) | undefined;
 
+  readonly #around: (action: () => Promise<void>) => Promise<void>;
+
+  constructor(around: (action: () => Promise<void>) => Promise<void>) {
+    this.#around = around;
+  }
+
   waits(why: string | undefined): void {
     this.said.push(why);
     this.#told?.();
@@ -44,7 +50,7 @@ class Waits implements DescriptorWait {
 
   alone(action: () => Promise<void>): Promise<void> {
     this.alones += 1;
-    return action();
+    return this.#around(action);
   }
 
   /** Resolves when it waits. */
@@ -81,7 +87,14 @@ describe('a process that can open no file', () => {
   };
 
   it('loses no write, even after a merge that failed, and reads on from where it was', async () => {
-    const waits = new Waits();
+    // Once more they are gone, just as it is opened again.
+    const waits = new Waits(async (action) => {
+      await mayOpen(3);
+      const opening = action();
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      await mayOpen(usual);
+      await opening;
+    });
     const options = { create: true, descriptors: waits };
     const database = await LevelDatabase.open(await freshPath(), tuning, options);
     let written = 0;
@@ -110,6 +123,19 @@ describe('a process that can open no file', () => {
       const value = await database.get(keyOf(index));
       expect(value?.equals(valueOf(index)), `entry ${index}`).toBe(true);
     }
+    await database.close();
+  });
+
+  it('writes on without being told how to wait, once there are some again', async () => {
+    const database = await LevelDatabase.open(await freshPath(), tuning, { create: true });
+    for (let index = 0; index < FIRST; index += 1) await put(database, index);
+    await whileNone(async (again) => {
+      await database.compact({ gte: inOrder(0), lt: inOrder(999_999) });
+      const writing = put(database, FIRST);
+      await again();
+      await writing;
+    });
+    expect((await database.get(keyOf(FIRST)))?.equals(valueOf(FIRST))).toBe(true);
     await database.close();
   });
 

@@ -71,6 +71,18 @@ describe('a store is not opened', () => {
     });
   });
 
+  it.each([
+    ['a link to nowhere', (path: string) => symlink(`${path}.nowhere`, path), 'store', /a link to nowhere/],
+    ['a path through a file', (path: string) => writeFile(path, ''), 'store/index', /leads to no directory/],
+  ])('at %s', async (_, make, at, words) => {
+    const path = await freshPath();
+    await make(path);
+    await expect(open(join(dirname(path), at))).rejects.toMatchObject({
+      exit: 'storage',
+      message: expect.stringMatching(words) as string,
+    });
+  });
+
   it('where the file system takes no directory', async () => {
     await expect(open('/proc/fci/store')).rejects.toMatchObject({
       kind: 'missing',

@@ -1,5 +1,5 @@
 import type { Logger } from '../../../observability/index.js';
-import { abortReason } from '../../../runtime/index.js';
+import { abortReason, messageOf } from '../../../runtime/index.js';
 import { withDatabase } from '../../leveldb/directory/LevelDatabase.js';
 import { droppedAtOpen, prepareDirectory } from '../../leveldb/directory/storeDirectory.js';
 import { headAt, storedHeights } from '../../leveldb/reading/checkHeights.js';
@@ -58,7 +58,7 @@ export async function verifyStore(
     });
   } catch (error) {
     if (!isCorruption(error)) throw error;
-    damages.add('database', undefined, error.damage ?? causesOf(error).at(-1)?.message ?? error.message);
+    damages.add('database', undefined, error.damage ?? messageOf(causesOf(error).at(-1)));
     return reportOf(damages);
   }
 }

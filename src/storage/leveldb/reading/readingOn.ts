@@ -1,3 +1,4 @@
+import { messageOf } from '../../../runtime/index.js';
 import type { Database, Entry } from '../../records/Database.js';
 import type { KeyRange } from '../../records/schema.js';
 import { causesOf, isCorruption } from '../../StorageError.js';
@@ -9,8 +10,7 @@ import { causesOf, isCorruption } from '../../StorageError.js';
 export function readingOn(database: Database, tell: (damage: string) => void): Database {
   const note = (error: unknown): undefined => {
     if (!isCorruption(error)) throw error;
-    tell(error.damage ?? causesOf(error).at(-1)?.message ?? error.message);
-    return undefined;
+    return void tell(error.damage ?? messageOf(causesOf(error).at(-1)));
   };
   const get = (key: Buffer): Promise<Buffer | undefined> => database.get(key).catch(note);
   const one = (range: Partial<KeyRange>): Promise<Entry | undefined> =>
