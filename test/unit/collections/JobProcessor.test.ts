@@ -249,6 +249,9 @@ describe('JobProcessor', () => {
     const alone = meeting({ ediOnly: true });
     alone.run(block(1, ['a']));
     expect(alone.explainer.heldUpBy(1)).toMatchObject({ missing: 1, of: 1, troubles: [], heldBack: [] });
+    // A block that is proven is nobody's word.
+    alone.run({ ...block(2, ['b']), proof: new Uint8Array(1) });
+    expect(alone.explainer.explain(2)).toMatchObject({ blockId: block(2, ['b']).id, reportedBy: undefined });
     await settle();
   });
 

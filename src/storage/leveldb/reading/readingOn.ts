@@ -10,7 +10,8 @@ import { causesOf, isCorruption } from '../../StorageError.js';
 export function readingOn(database: Database, tell: (damage: string) => void): Database {
   const note = (error: unknown): undefined => {
     if (!isCorruption(error)) throw error;
-    return void tell(error.damage ?? messageOf(causesOf(error).at(-1)));
+    tell(error.damage ?? messageOf(causesOf(error).at(-1)));
+    return undefined;
   };
   const get = (key: Buffer): Promise<Buffer | undefined> => database.get(key).catch(note);
   const one = (range: Partial<KeyRange>): Promise<Entry | undefined> =>

@@ -41,8 +41,7 @@ export class Scripts {
 
   #keep(checksum: number, script: Script): void {
     if (this.#count >= MAX_SCRIPTS || this.#bytes >= MAX_BYTES) {
-      this.#old = this.#young;
-      this.#young = new Map();
+      [this.#old, this.#young] = [this.#young, new Map<number, Script[]>()];
       this.#count = 0;
       this.#bytes = 0;
     }
