@@ -342,6 +342,8 @@ describe('the account index', () => {
     await on.ranges
       .run({ from: FIRST, to: FIRST + 9 })
       .then((run) => run.commit({ blocks: blocksUpTo(FIRST, FIRST + 4), latestIndexedHeight: FIRST + 4 }));
+    await storeOver(database, false);
+    await storeOver(database, true);
     const off = await storeOver(database, false);
     const run = await off.ranges.run({ from: FIRST, to: FIRST + 9 });
     await run.commit({ blocks: blocksUpTo(FIRST + 5, FIRST + 9), latestIndexedHeight: FIRST + 9 });

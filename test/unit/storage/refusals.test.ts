@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { StorageError, storageErrorFrom } from '../../../src/storage/index.js';
+import { logBytes, StorageError, storageErrorFrom } from '../../../src/storage/index.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import {
   makeChain,
@@ -81,6 +81,14 @@ describe('a store is not opened', () => {
       exit: 'storage',
       message: expect.stringMatching(words) as string,
     });
+  });
+
+  it('whose logs are counted beforehand, where there are any', async () => {
+    expect(await logBytes(await freshPath())).toBe(0);
+    const path = await closedStore(chain);
+    await writeFile(join(path, '999990.log'), 'four');
+    await symlink('/nowhere', join(path, '999991.log'));
+    expect(await logBytes(path)).toBeGreaterThanOrEqual(4);
   });
 
   it('where the file system takes no directory', async () => {

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { seededRandom } from '../../../src/runtime/random.js';
+import { DamageList } from '../../../src/storage/verify/DamageList.js';
 import type { VerifyProgress, VerifyReport } from '../../../src/storage/index.js';
 import {
   makeBlock,
@@ -313,5 +314,18 @@ describe('verify', () => {
     await expect(verifyAt(await freshPath())).rejects.toMatchObject({ kind: 'missing' });
     await open(path);
     await expect(verifyAt(path)).rejects.toMatchObject({ kind: 'locked' });
+  });
+});
+
+describe('damage without end', () => {
+  it('is counted, while what is described and how many runs are kept apart stay bounded', () => {
+    const damages = new DamageList();
+    for (let height = 0; height < 300_000; height += 2) damages.add('block', height, `height ${height}`);
+    const { damageCount, damagedHeights, damages: described, lostHeights } = damages.report([]);
+    expect([damageCount, described.length]).toEqual([150_000, 1_000]);
+    expect(damagedHeights.length).toBeLessThan(131_072);
+    expect(lostHeights).toEqual(damagedHeights);
+    expect([damagedHeights[0]?.from, damagedHeights.at(-1)]).toEqual([0, { from: 299_998, to: 299_998 }]);
+    expect(() => damages.addError('block', new RangeError('a bug'))).toThrow('a bug');
   });
 });
