@@ -159,7 +159,7 @@ export const maxLines = {
   'src/runtime': 1_191,
   'src/storage': 12_240,
   'src/main.ts': 258,
-  test: 76_882,
+  test: 76_914,
 };
 
 const packageHomes = {
