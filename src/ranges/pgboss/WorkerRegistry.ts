@@ -12,14 +12,14 @@ import { Claim, giveBack } from './Claim.js';
 import type { ClaimKey } from './Claim.js';
 import type { PlanJob } from './PlanQueues.js';
 
-const BEAT_EVERY_MS = 2_000;
-/** Without a beat for this time, another worker gives back its jobs: three beats are missing, and a fourth is late. */
+/** A takeover within 12 s takes the silence, and one of these to see the last beat, one to judge it and one to lead. */
+const BEAT_EVERY_MS = 1_000;
+/** Without a beat for this time, another worker gives back its jobs. */
 const SILENT_AFTER_MS = 7_000;
 /** After this time without reading the rows, a worker judges no other: the database was away, or this process was suspended. */
-const BLIND_AFTER_MS = 3 * BEAT_EVERY_MS;
+const BLIND_AFTER_MS = 6_000;
 /** How long rows of workers that have stopped or died are kept. */
 const KEPT_MS = 24 * 60 * 60 * 1_000;
-
 /** How often to try to become the leader. */
 const LEAD_EVERY_MS = 1_000;
 
