@@ -151,10 +151,19 @@ describe('watchDisk', () => {
     await ended;
   });
 
-  it('goes on where there is nothing to look at', async () => {
+  it('goes on where there is nothing to look at, and where a store comes later', async () => {
     const path = join(scratchDirectory(), 'none');
-    const watch = watching(path);
-    await new Promise((resolve) => setImmediate(resolve));
+    const clock = new VirtualClock();
+    const stop = new AbortController();
+    const watch = watchDisk({ path, minFreeBytes: 0 }, { clock });
+    const ended = expect(watch.run(stop.signal)).rejects.toThrow('the test ends');
+    await eventually(() => (clock.pendingTimers === 2 ? true : undefined));
     expect([watch.disk(), watch.storeBytes()]).toEqual([undefined, undefined]);
+    mkdirSync(path);
+    writeFileSync(join(path, 'LOCK'), '');
+    await clock.advance(1_000);
+    expect(await eventually(() => watch.disk())).toBeDefined();
+    stop.abort(new AbortError('the test ends'));
+    await ended;
   });
 });

@@ -20,6 +20,7 @@ interface Seen {
   readonly place: string | undefined;
 }
 
+const GONE = 'gone';
 const MIB = 1024 ** 2;
 
 export type DiskWatch = ReturnType<typeof watchDisk>;
@@ -65,8 +66,8 @@ export function watchDisk(
       const seen = await look(path);
       disk = seen.disk;
       decide();
-      place ??= seen.place;
-      if (seen.place !== undefined && seen.place !== place) {
+      place ??= seen.place === GONE ? undefined : seen.place;
+      if (place !== undefined && seen.place !== undefined && seen.place !== place) {
         // Files that are open could still be written, and nobody would find them: not even the next start.
         throw new StorageError(
           'missing',
@@ -122,17 +123,12 @@ export function watchDisk(
 /** The store is its lock: LevelDB keeps that file open, so that no other file has its number. */
 async function seenAt(path: string): Promise<Seen> {
   const [disk, lock] = await Promise.allSettled([statfs(path), stat(join(path, 'LOCK'))]);
+  const of = disk.status === 'fulfilled' ? disk.value : undefined;
   const isGone =
     lock.status === 'rejected' && ['ENOENT', 'ENOTDIR'].some((code) => hasCode(lock.reason, code));
   return {
-    disk:
-      disk.status === 'rejected'
-        ? undefined
-        : {
-            freeBytes: disk.value.bavail * disk.value.bsize,
-            sizeBytes: disk.value.blocks * disk.value.bsize,
-          },
-    place: lock.status === 'fulfilled' ? `${lock.value.dev}:${lock.value.ino}` : isGone ? 'gone' : undefined,
+    disk: of && { freeBytes: of.bavail * of.bsize, sizeBytes: of.blocks * of.bsize },
+    place: lock.status === 'fulfilled' ? `${lock.value.dev}:${lock.value.ino}` : isGone ? GONE : undefined,
   };
 }
 
