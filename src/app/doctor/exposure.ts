@@ -2,6 +2,7 @@ import { stat } from 'node:fs/promises';
 import { parseEndpoint } from '../../access/index.js';
 import { isLoopback } from '../../api/index.js';
 import type { DaemonConfig, LoadedConfig } from '../../config/index.js';
+import { inShell } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { expiryOf, readCertificate } from '../guard/certificate.js';
 import { ok, problem, those, warning } from './verdicts.js';
@@ -117,6 +118,6 @@ async function tooOpen(path: string | undefined): Promise<Finding | undefined> {
   const mode = ((await stat(path).catch(() => undefined))?.mode ?? 0) & 0o777;
   if ((mode & GROUP_WRITES_OTHERS_READ) === 0) return undefined;
   return warning(
-    `${path}, which has a secret, is open to other users of this machine (mode ${mode.toString(8)}); chmod 600 ${path}.`,
+    `${path}, which has a secret, is open to other users of this machine (mode ${mode.toString(8)}); chmod 600 ${inShell(path)}.`,
   );
 }

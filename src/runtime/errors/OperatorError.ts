@@ -56,7 +56,8 @@ export const exitCodes: Readonly<Record<ExitReason, { readonly code: number; rea
   no_daemon: { code: 69, meaning: 'No daemon answers; for `doctor`, no access node does.' },
   storage: {
     code: 74,
-    meaning: 'Storage: disk full, permission denied, directory in use by another process, damaged files.',
+    meaning:
+      'Storage: disk full, permission denied, directory gone or in use by another process, damaged files.',
   },
   foreign: { code: 76, meaning: 'The nodes or the store belong to another chain or spork.' },
   configuration: {
