@@ -31,34 +31,6 @@ async function put(database: LevelDatabase, index: number, key = keyOf): Promise
   await batch.write();
 }
 
-/** Says what it waits for, and whether somebody asked to be alone. */
-class Waits implements DescriptorWait {
-  readonly said: (string | undefined)[] = [];
-  alones = 0;
-  #told: (() => void) | undefined;
-
-  readonly #around: (action: () => Promise<void>) => Promise<void>;
-
-  constructor(around: (action: () => Promise<void>) => Promise<void>) {
-    this.#around = around;
-  }
-
-  waits(why: string | undefined): void {
-    this.said.push(why);
-    this.#told?.();
-  }
-
-  alone(action: () => Promise<void>): Promise<void> {
-    this.alones += 1;
-    return this.#around(action);
-  }
-
-  /** Resolves when it waits. */
-  async begun(): Promise<void> {
-    if (this.said.at(-1) === undefined) await new Promise<void>((resolve) => (this.#told = resolve));
-  }
-}
-
 describe('a process that can open no file', () => {
   const { freshPath } = useStores();
   const shell = spawn(
@@ -88,15 +60,20 @@ describe('a process that can open no file', () => {
 
   it('loses no write, even after a merge that failed, and reads on from where it was', async () => {
     // Once more they are gone, just as it is opened again.
-    const waits = new Waits(async (action) => {
-      await mayOpen(3);
-      const opening = action();
-      await new Promise((resolve) => setTimeout(resolve, 100));
-      await mayOpen(usual);
-      await opening;
-    });
-    const options = { create: true, descriptors: waits };
-    const database = await LevelDatabase.open(await freshPath(), tuning, options);
+    const said: (string | undefined)[] = [];
+    let alones = 0;
+    const descriptors: DescriptorWait = {
+      waits: (why) => said.push(why),
+      alone: async (action) => {
+        alones += 1;
+        await mayOpen(3);
+        const opening = action();
+        await new Promise((resolve) => setTimeout(resolve, 100));
+        await mayOpen(usual);
+        await opening;
+      },
+    };
+    const database = await LevelDatabase.open(await freshPath(), tuning, { create: true, descriptors });
     let written = 0;
     for (; written < FIRST; written += 1) await put(database, written);
     const pages = database.pages({});
@@ -104,10 +81,10 @@ describe('a process that can open no file', () => {
     await whileNone(async (again) => {
       await database.compact({ gte: inOrder(0), lt: inOrder(999_999) });
       const writing = (async () => {
-        for (const end = written + 400; written < end && waits.said.length === 0; written += 1)
+        for (const end = written + 400; written < end && said.length === 0; written += 1)
           await put(database, written);
       })();
-      await Promise.race([waits.begun(), writing]);
+      await expect.poll(() => said[0]).toBeDefined();
       const reading = database.get(keyOf(0));
       await again();
       await writing;
@@ -115,10 +92,10 @@ describe('a process that can open no file', () => {
     });
     for await (const page of pages) read += page.length;
     expect(read).toBeGreaterThanOrEqual(FIRST);
-    expect(waits.said[0]).toMatch(/^the store cannot open a file \(.*Too many open files/);
-    expect(waits.said.at(-1)).toBeUndefined();
+    expect(said[0]).toMatch(/^the store cannot open a file \(.*Too many open files/);
+    expect(said.at(-1)).toBeUndefined();
     // LevelDB takes no write after a merge that failed, until it is opened anew.
-    expect(waits.alones).toBe(1);
+    expect(alones).toBe(1);
     for (let index = 0; index < written; index += 1) {
       const value = await database.get(keyOf(index));
       expect(value?.equals(valueOf(index)), `entry ${index}`).toBe(true);
