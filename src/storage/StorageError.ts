@@ -157,7 +157,21 @@ const faults: readonly Fault[] = [
   },
   {
     kind: 'io',
-    pattern: /\b(?:LEVEL_IO_ERROR|EIO|EISDIR|EFBIG|EBUSY|ENODEV|ENXIO)\b|IO error/i,
+    pattern: /\bEFBIG\b|File too large/i,
+    advice:
+      'No file may grow that large. Raise the limit of file sizes ("ulimit -f", or LimitFSIZE in systemd), or choose a ' +
+      'directory on another file system, then start again; what was indexed is safe.',
+  },
+  {
+    kind: 'io',
+    pattern: /\bENOMEM\b|Cannot allocate memory/i,
+    advice:
+      'The system gives this process no more memory. Free some, or raise the limit ("ulimit -v", LimitAS in systemd, ' +
+      'vm.max_map_count), then start again; what was indexed is safe.',
+  },
+  {
+    kind: 'io',
+    pattern: /\b(?:LEVEL_IO_ERROR|EIO|EISDIR|EBUSY|ENODEV|ENXIO)\b|IO error/i,
     advice: 'The device or the file system failed. Look at the system log, and check the disk and the path.',
   },
 ];

@@ -179,6 +179,13 @@ const movedAway: Fault = (dataDir) => {
   return () => renameSync(`${storePath(dataDir)}.moved`, storePath(dataDir));
 };
 
+/** The process may write no file beyond this: less than its log has when it is full. */
+const noLargeFile: Fault = (_, { program }) => {
+  const { pid } = program.child;
+  expect(spawnSync('prlimit', ['--pid', String(pid), `--fsize=${1024 ** 2}:`]).status).toBe(0);
+  return () => undefined;
+};
+
 /** Readers that connect and say nothing, more than files may be open. */
 const manyReaders: Fault = async (_, daemon) => {
   const sockets: Socket[] = [];
@@ -291,6 +298,10 @@ export const faultScenarios: readonly Scenario[] = [
   {
     name: 'the directory moved away at work',
     run: () => whileItRuns({ says: /no longer at .* Put it back/, fault: movedAway }),
+  },
+  {
+    name: 'a limit of file sizes at work',
+    run: () => whileItRuns({ says: /File too large.* Raise the limit of file sizes/, fault: noLargeFile }),
   },
   {
     name: 'too many open files at work',

@@ -252,7 +252,7 @@ describe('a write that fails', () => {
     },
   );
 
-  it.each<[string, string]>([
+  it.each<[string, string, string?]>([
     ['IO error: /data/LOCK: Permission denied', 'permission'],
     ['IO error: lock /data/LOCK: Permission denied', 'permission'],
     ['IO error: lock /data/LOCK: Resource temporarily unavailable', 'locked'],
@@ -260,14 +260,17 @@ describe('a write that fails', () => {
     ['IO error: /data/000007.log: Disk quota exceeded', 'disk_full'],
     ['IO error: /data/LOCK: Read-only file system', 'read_only'],
     ['IO error: /data/000012.ldb: Too many open files', 'too_many_files'],
-    ['IO error: /data/000012.ldb: Input/output error', 'io'],
+    ['IO error: /data/000012.ldb: Input/output error', 'io', 'check the disk'],
+    ['IO error: /data/000007.log: File too large', 'io', 'ulimit -f'],
+    ['IO error: /data/000012.ldb: Cannot allocate memory', 'io', 'vm.max_map_count'],
     ['Corruption: block checksum mismatch', 'corrupt'],
-  ])('%s is %s', (message, kind) => {
+  ])('%s is %s', (message, kind, advice = '') => {
     const inner = Object.assign(new Error(message), { code: 'LEVEL_IO_ERROR' });
     const outer = new Error('Database failed to open', { cause: inner });
     const mapped = storageErrorFrom(outer, 'open the store', '/data');
     expect(mapped).toMatchObject({ kind, exit: 'storage' });
     expect((mapped as Error).message).toContain(message);
+    expect((mapped as Error).message).toContain(advice);
   });
 
   it.each(['EACCES', 'ENOSPC', 'EROFS', 'EMFILE', 'EIO'])('%s is known by its code alone', (code) => {
