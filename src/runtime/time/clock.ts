@@ -21,6 +21,9 @@ export interface Clock {
   setTimer(delayMs: number, callback: () => void): Timer;
 }
 
+/** `setTimeout` fires a longer timer at once. */
+const LONGEST_MS = 2 ** 31 - 1;
+
 /** The machine's own clock. */
 export const systemClock: Clock = {
   now: () => Date.now(),
@@ -31,7 +34,15 @@ export const systemClock: Clock = {
       const immediate = setImmediate(callback);
       return { cancel: () => clearImmediate(immediate) };
     }
-    const handle = setTimeout(callback, delayMs);
+    let handle: ReturnType<typeof setTimeout>;
+    const wait = (restMs: number): void => {
+      const later = restMs > LONGEST_MS;
+      handle = setTimeout(
+        () => (later ? wait(restMs - LONGEST_MS) : callback()),
+        later ? LONGEST_MS : restMs,
+      );
+    };
+    wait(delayMs);
     return { cancel: () => clearTimeout(handle) };
   },
 };

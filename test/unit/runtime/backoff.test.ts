@@ -1,6 +1,6 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
-import { backoffMs, doublingMs } from '../../../src/runtime/index.js';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { backoffMs, doublingMs, systemClock } from '../../../src/runtime/index.js';
 import { seededRandom } from '../../../src/runtime/random.js';
 
 const bounds = fc
@@ -35,4 +35,22 @@ describe('a pause', () => {
     for (const attempt of [0, 3, 5])
       expect(backoffMs(limits, attempt, random)).toBeGreaterThan(doublingMs(limits, attempt));
   });
+
+  it('of months is not over at once, as a timer of Node.js would be', async () => {
+    vi.useFakeTimers();
+    let isOver = false;
+    systemClock.setTimer(60 * 24 * 60 * 60 * 1_000, () => (isOver = true));
+    const cancelled = systemClock.setTimer(2 ** 32, () => {
+      throw new Error('it was cancelled');
+    });
+    await vi.advanceTimersByTimeAsync(2 ** 31 + 1);
+    cancelled.cancel();
+    await vi.advanceTimersByTimeAsync(59 * 24 * 60 * 60 * 1_000 - 2 ** 31);
+    expect(isOver).toBe(false);
+    await vi.advanceTimersByTimeAsync(24 * 60 * 60 * 1_000);
+    expect(isOver).toBe(true);
+    expect(vi.getTimerCount()).toBe(0);
+  });
 });
+
+afterEach(() => void vi.useRealTimers());
