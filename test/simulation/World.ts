@@ -753,9 +753,10 @@ export class World {
 /** What the liar does, as long as he is there. */
 function falseSporkRules(endpoint: number, falseSpork: FalseSpork | undefined): readonly FaultRule[] {
   if (falseSpork?.endpoint !== endpoint) return [];
-  const { rootHeight, withholds } = falseSpork;
+  const { rootHeight, isNamed, withholds } = falseSpork;
   const withheld: FaultRule = { method: '*', fault: 'error', code: 'NOT_FOUND', fromHeight: rootHeight };
-  const told: FaultRule = { method: 'GetNodeVersionInfo', fault: 'false_spork', rootHeight };
+  const named = isNamed ? ({ named: true } as const) : {};
+  const told: FaultRule = { method: 'GetNodeVersionInfo', fault: 'false_spork', rootHeight, ...named };
   return withholds ? [told, withheld] : [told];
 }
 

@@ -60,6 +60,8 @@ export interface DiskPlan {
 export interface FalseSpork {
   readonly endpoint: number;
   readonly rootHeight: number;
+  /** Its id is that of the block there. */
+  readonly isNamed: boolean;
   /** It has nothing above the root either. */
   readonly withholds: boolean;
   readonly blockEveryMs: number;

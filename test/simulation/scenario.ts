@@ -227,6 +227,7 @@ function falseSporkOf(
   return {
     endpoint: endpoints.length - 1,
     rootHeight: dice.whole(firstHeight + 1, stopHeight + 4),
+    isNamed: !keepsItsWorld(seed) && new Dice(seed, 'claimed id').chance(0.5),
     withholds: dice.chance(0.7),
     blockEveryMs: dice.whole(2_000, 4_000),
   };

@@ -1,3 +1,4 @@
+import { decodeBlock } from '../../flow/index.js';
 import type { FinalizedBlock, Identifier, VerifiedCollection } from '../../flow/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
@@ -40,8 +41,8 @@ export class BlockCollectionIndexer {
   readonly #store: RangeStore;
   readonly #window: Window;
   readonly #queue: CommitQueue;
-  /** The id of the last spork that was found to be made up. */
-  #refuted: string | undefined;
+  /** The last spork that was found to be made up. */
+  #refuted: SporkRecord | undefined;
 
   constructor(options: CommitQueueOptions, dependencies: Dependencies) {
     const { clock, logger, metrics, room, store, window } = dependencies;
@@ -185,7 +186,7 @@ export class BlockCollectionIndexer {
     const height = this.#store.latestIndexedHeight();
     const spork = this.#deps.sporkFor?.(height);
     const recorded = this.#store.meta()?.sporks.findLast(({ rootHeight }) => rootHeight <= height);
-    if (spork === undefined || spork.rootHeight > height || this.#refuted === spork.sporkId) return undefined;
+    if (spork === undefined || spork.rootHeight > height || this.#isRefuted(spork)) return undefined;
     if (recorded === undefined || recorded.rootHeight < spork.rootHeight) return this.#unlessRefuted(spork);
     const isNameless = recorded.rootHeight === spork.rootHeight && recorded.sporkId === '';
     if (!isNameless || spork.sporkId === '') return undefined;
@@ -197,12 +198,25 @@ export class BlockCollectionIndexer {
     return root === undefined || this.#mayBeRoot(root.block, spork) ? spork : undefined;
   }
 
-  /** False for a spork that a node made up: the id of a spork is that of its root block, which is proven. */
-  #mayBeRoot({ height, id, proof }: FinalizedBlock, { sporkId }: SporkRecord): boolean {
-    if (proof === undefined || sporkId === '' || sporkId === id) return true;
-    if (this.#refuted !== sporkId)
+  /**
+   * False for a spork that a node made up. Its root block, where that is proven, says so: the id of a spork is that of its
+   * root, whose parent is of another spork, so that nobody voted for it.
+   */
+  #mayBeRoot({ height, id, proof, encoded }: FinalizedBlock, spork: SporkRecord): boolean {
+    const { sporkId } = spork;
+    const isNamed = sporkId === '' || sporkId === id;
+    if (
+      proof === undefined ||
+      (isNamed && decodeBlock(encoded).signatures.every(({ length }) => length === 0))
+    )
+      return true;
+    if (!this.#isRefuted(spork))
       this.#deps.logger.warn({ height, sporkId, blockId: id }, 'a node tells of a spork that does not exist');
-    this.#refuted = sporkId;
+    this.#refuted = spork;
     return false;
+  }
+
+  #isRefuted({ rootHeight, sporkId }: SporkRecord): boolean {
+    return this.#refuted?.rootHeight === rootHeight && this.#refuted.sporkId === sporkId;
   }
 }

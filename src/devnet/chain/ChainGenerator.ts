@@ -30,6 +30,7 @@ import type { Prng } from './Prng.js';
 const FULL_COLLECTION_TRANSACTIONS = 100;
 const REFERENCE_BLOCK_BEHIND_MAX = 20;
 const SIGNATURE_BYTES = 48;
+const NONE = Buffer.alloc(0);
 const DEFAULT_CERTIFICATES_EVERY_HEIGHTS = 100;
 /** Timestamp of height 0, chosen so that height 137 million falls into 2024. */
 const GENESIS_MS = 1_600_000_000_000;
@@ -213,7 +214,7 @@ export class ChainGenerator {
     const odd = this.oddAt(height);
     const { collections, guarantees, signature } = this.#guaranteed(height, odd);
     // A copy of what the header holds.
-    const signatures = [this.#certificateAt(height)?.voterSigData ?? signature];
+    const signatures = [hashed?.parentVoterSigData ?? signature];
     const encoded = encodeBlock({ id, parentId, height, timestamp, guarantees, signatures });
     return { height, id, parentId, timestamp, collections, encoded, odd, ...(hashed && { hashed }) };
   }
@@ -253,11 +254,13 @@ export class ChainGenerator {
     const { guarantees, signature } = this.#guaranteed(height, this.oddAt(height));
     const { seconds, nanos } = this.#timestamp(height);
     const { view, parentView, isSkipped } = viewsOf(height);
+    // Nobody proposes a root or votes for its parent, which is of another spork.
+    const isRoot = height === this.rootHeight && fork === 'chain';
     const certificate = this.#certificateAt(height) ?? {
       view: parentView,
       blockId: this.parentId(height),
-      voterIndices: words.bytes(3),
-      voterSigData: signature,
+      voterIndices: isRoot ? NONE : words.bytes(3),
+      voterSigData: isRoot ? NONE : signature,
     };
     const sealed = height - SEALS_BEHIND_HEIGHTS;
     const seals =
@@ -279,7 +282,9 @@ export class ChainGenerator {
       timestamp: new WireWriter().number(1, seconds).number(2, nanos).finish(),
       view,
       parentView,
-      proposerId: this.ids.derive(fork === 'chain' ? `proposer ${words.below(8)}` : 'another proposer'),
+      proposerId: isRoot
+        ? NONE
+        : this.ids.derive(fork === 'chain' ? `proposer ${words.below(8)}` : 'another proposer'),
       parentVoterIndices: certificate.voterIndices,
       parentVoterSigData: certificate.voterSigData,
       lastViewTC:
@@ -292,7 +297,6 @@ export class ChainGenerator {
   /** The certificate for its parent that the block at a height holds, where it is a real one. */
   #certificateAt(height: number): Certificate | undefined {
     const isCertified = height % this.#certificatesEvery === 0 || height >= this.#certifiedFrom;
-    // The committee did not sign the root's parent, which is of another spork.
     if (!isCertified || height === this.rootHeight) return undefined;
     return this.#epochs?.certificateOf({
       view: viewsOf(height).parentView,

@@ -39,6 +39,7 @@ export interface HashedBlock {
   readonly header: Uint8Array;
   /** Fields of `flow.entities.Block` that only its full form has. */
   readonly extras: Uint8Array;
+  readonly parentVoterSigData: Uint8Array;
 }
 
 /**
@@ -139,7 +140,7 @@ export class HashedBlocks {
       .element(10, header)
       .bytes(11, protocolStateId)
       .finish();
-    return { id, header, extras };
+    return { id, header, extras, parentVoterSigData: content.parentVoterSigData };
   }
 
   #header(height: number, parentId: Identifier, content: HashedContent, hash: Buffer): Uint8Array {

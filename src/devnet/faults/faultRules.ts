@@ -87,8 +87,8 @@ export type FaultEffect =
     }
   | { readonly fault: 'other_chain'; readonly chainId?: string }
   | { readonly fault: 'other_spork' }
-  /** The node reports this spork root height, which is wrong. */
-  | { readonly fault: 'false_spork'; readonly rootHeight: number }
+  /** The node reports this spork root height, which is wrong; `named`: with the id of the block there. */
+  | { readonly fault: 'false_spork'; readonly rootHeight: number; readonly named?: true }
   | { readonly fault: 'swapped_chunks' }
   | { readonly fault: 'missing_chunk' }
   | { readonly fault: 'extra_chunk' }
@@ -139,6 +139,7 @@ const choice = (...values: readonly string[]): ParameterInfo => ({
 });
 const someText: ParameterInfo = { check: (value) => typeof value === 'string', must: 'a text' };
 const optional = (parameter: ParameterInfo): ParameterInfo => ({ ...parameter, isOptional: true });
+const onlyTrue = optional({ check: (value) => value === true, must: 'true' });
 
 const blockSubjects: readonly Subject[] = ['block', 'header', 'digest'];
 const chunkSubjects: readonly Subject[] = ['executionData', 'indexedBlock'];
@@ -161,11 +162,11 @@ const kinds: Readonly<Record<FaultKind, KindInfo>> = {
   changed_copy: { subjects: ['block'], parameters: { field: optional(choice(...changedCopies)) } },
   hidden_header: {
     subjects: ['block'],
-    parameters: { invents: optional({ check: (value) => value === true, must: 'true' }) },
+    parameters: { invents: onlyTrue },
   },
   other_chain: { subjects: ['network', 'header'], parameters: { chainId: optional(someText) } },
   other_spork: { subjects: ['version'] },
-  false_spork: { subjects: ['version'], parameters: { rootHeight: whole(1, HEIGHTS_MAX) } },
+  false_spork: { subjects: ['version'], parameters: { rootHeight: whole(1, HEIGHTS_MAX), named: onlyTrue } },
   swapped_chunks: { subjects: chunkSubjects },
   missing_chunk: { subjects: chunkSubjects },
   extra_chunk: { subjects: chunkSubjects },

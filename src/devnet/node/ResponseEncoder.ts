@@ -40,8 +40,10 @@ export class ResponseEncoder {
   nodeVersionInfo(info: { readonly nodeRootHeight: number }, lie?: Lie): Buffer {
     const { sporkId, rootHeight, ids } = this.#chain.generator;
     const isOther = lie?.fault === 'other_spork' || lie?.fault === 'false_spork';
-    const sporkBytes = isOther ? ids.derive('another spork') : identifierBytes(sporkId);
     const falseRoot = lie?.fault === 'false_spork' ? lie.rootHeight : undefined;
+    const isNamed = lie?.fault === 'false_spork' && lie.named === true;
+    const other = isNamed ? ids.idAt(lie.rootHeight) : ids.derive('another spork');
+    const sporkBytes = isOther ? other : identifierBytes(sporkId);
     const encoded = new WireWriter()
       .text(1, 'v0.43.0')
       .text(2, 'devnet')

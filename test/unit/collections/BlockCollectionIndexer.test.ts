@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { BlockCollectionIndexer } from '../../../src/collections/index.js';
+import { encodeBlock } from '../../../src/flow/index.js';
 import type { Identifier } from '../../../src/flow/index.js';
 import { createMetrics, silentLogger } from '../../../src/observability/index.js';
 import type { Logger } from '../../../src/observability/index.js';
@@ -266,29 +267,35 @@ describe('BlockCollectionIndexer', () => {
     expect(store.batches.filter((batch) => batch.spork !== undefined)).toHaveLength(2);
   });
 
-  it.each(['before', 'after'])(
-    'records no spork of which a node tells %s its root is written, which is proven to have another id, and says so once',
-    async (when) => {
-      const told = [{ rootHeight: 2, sporkId: 'bb' }];
+  it.each([
+    ['before', 'bb', 'has another id'],
+    ['after', 'bb', 'has another id'],
+    ['before', block(2, []).id, 'was voted for'],
+    ['after', '', 'was voted for'],
+  ])(
+    'records no spork of which a node tells %s its root is written as %s, which is proven and %s, and says so once',
+    async (when, sporkId) => {
+      const told = [{ rootHeight: 2, sporkId }];
       const store = new HandStore(1, []);
       store.auto = true;
       const isTold = (): boolean => when === 'before' || store.batches.length > 1;
       const logger = new RecordingLogger();
       const { indexer } = indexing({ store, logger, sporkFor: () => (isTold() ? told[0] : undefined) });
-      for (const height of [1, 2, 3, 4]) {
-        const proven = { ...block(height, []), proof: new Uint8Array(1) };
-        await indexer.onReceivedCollectionsForBlock(proven, []);
-      }
+      const put = async (height: number, vote: Uint8Array): Promise<unknown> => {
+        const made = { ...block(height, []), proof: new Uint8Array(1) };
+        const light = { ...made, timestamp: undefined, guarantees: [], signatures: [vote] };
+        return indexer.onReceivedCollectionsForBlock({ ...made, encoded: encodeBlock(light) }, []);
+      };
+      for (const height of [1, 2, 3, 4]) await put(height, new Uint8Array(48));
       await indexer.recordLateSpork();
       expect(store.meta().sporks).toEqual([]);
-      const fields = { height: 2, sporkId: 'bb', blockId: block(2, []).id };
+      const fields = { height: 2, sporkId, blockId: block(2, []).id };
       const warnings = logger.records.filter(({ level }) => level === 'warn');
       expect(warnings).toEqual([
         { level: 'warn', message: 'a node tells of a spork that does not exist', fields },
       ]);
-      told.splice(0, 1, { rootHeight: 2, sporkId: block(2, []).id });
-      await indexer.onReceivedCollectionsForBlock(block(5, []), []);
-      await indexer.onReceivedCollectionsForBlock(block(6, []), []);
+      told.splice(0, 1, { rootHeight: 5, sporkId: block(5, []).id });
+      await put(5, new Uint8Array(0));
       expect(store.meta().sporks).toEqual(told);
     },
   );
