@@ -171,7 +171,15 @@ const faults: readonly Fault[] = [
   },
   {
     kind: 'io',
-    pattern: /\b(?:LEVEL_IO_ERROR|EIO|EISDIR|EBUSY|ENODEV|ENXIO)\b|IO error/i,
+    pattern:
+      /\b(?:ENOLCK|ENODEV|ENOSYS|EOPNOTSUPP|ENOTSUP)\b|No locks available|No such device(?! or)|Operation not supported|Function not implemented/i,
+    advice:
+      'The file system lacks what a database needs (locks, files mapped into memory), as some network and shared folders ' +
+      'do, or its device is gone. Choose a directory on a local disk.',
+  },
+  {
+    kind: 'io',
+    pattern: /\b(?:LEVEL_IO_ERROR|EIO|EISDIR|EBUSY|ENXIO)\b|IO error/i,
     advice: 'The device or the file system failed. Look at the system log, and check the disk and the path.',
   },
 ];

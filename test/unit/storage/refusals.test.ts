@@ -261,6 +261,8 @@ describe('a write that fails', () => {
     ['IO error: /data/LOCK: Read-only file system', 'read_only'],
     ['IO error: /data/000012.ldb: Too many open files', 'too_many_files'],
     ['IO error: /data/000012.ldb: Input/output error', 'io', 'check the disk'],
+    ['IO error: lock /data/LOCK: No locks available', 'io', 'a local disk'],
+    ['IO error: /data/000012.ldb: No such device', 'io', 'a local disk'],
     ['IO error: /data/000007.log: File too large', 'io', 'ulimit -f'],
     ['IO error: /data/000012.ldb: Cannot allocate memory', 'io', 'vm.max_map_count'],
     ['Corruption: block checksum mismatch', 'corrupt'],
