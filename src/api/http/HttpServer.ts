@@ -7,15 +7,15 @@ import type { Credentials } from '../guard/TokenGuard.js';
 import { places } from '../limits/places.js';
 import { ListeningServer } from '../server/ListeningServer.js';
 import type { ServerDependencies, ServerLimits, ServerOptions } from '../server/ListeningServer.js';
-import { ApiError, isElsewhere } from '../view/ApiError.js';
+import { ApiError, isElsewhere, stopping } from '../view/ApiError.js';
 import type { Query } from '../view/queryParameters.js';
 import { allowOrigins, isAllowedOrigin } from './cors.js';
-import type { RestForwarding } from './RestForwarding.js';
+import type { RestForwarding } from './restForwarding.js';
 import { HttpConnections } from './HttpConnections.js';
 import { prefixOf, rootFrom } from './prefix.js';
 import { refusalOf, refuseClient, refusedByRouter } from './refusals.js';
 import { beginStream, responseWriter } from './responses.js';
-import { costOf, JSON_TYPE } from './types.js';
+import { closeCodes, costOf, JSON_TYPE } from './types.js';
 import type { HttpRoute, WebSocketRoute } from './types.js';
 import { takeUpgrades } from './upgrades.js';
 
@@ -33,6 +33,9 @@ const LATE_REQUESTS_EVERY_MS = 1_000;
 const CONNECTION_TIMEOUT_MS = 60_000;
 /** For a connection between two requests: longer than the idle time of most balancers, which is 60 s. */
 const KEEP_ALIVE_MS = 75_000;
+
+/** What the close frame of a WebSocket has room for beside its code (RFC 6455, section 5.5). */
+const MAX_REASON_BYTES = 123;
 
 /** Fastify's own compilers take 40 ms to load, and no route has a schema to compile. */
 const NO_COMPILERS = { buildValidator: refuseSchema, buildSerializer: refuseSchema };
@@ -134,7 +137,8 @@ export class HttpServer extends ListeningServer {
   }
 
   override cut(): void {
-    this.#served.webSocket?.cut();
+    if (this.#served.webSocket === undefined) return;
+    for (const client of this.#app.websocketServer.clients) client.terminate();
   }
 
   override explain(error: unknown): ApiError {
@@ -270,17 +274,29 @@ export class HttpServer extends ListeningServer {
     return undefined;
   }
 
-  #addWebSocket(route: WebSocketRoute): void {
-    const { path } = route;
-    const accept = (socket: WebSocket, request: FastifyRequest): void => {
+  #addWebSocket({ accept, maxConnections, path }: WebSocketRoute): void {
+    let open = 0;
+    const refusalFor = (request: FastifyRequest): ApiError | undefined => {
+      // First of all, so that our tokens are never forwarded.
+      const unauthorized = this.guard.check(request.raw, 'expensive', () => takeCredentials(request));
+      if (this.isClosing) return stopping();
+      if (open >= maxConnections)
+        return new ApiError(503, 'busy', `at most ${maxConnections} connections at once`);
+      const { socket } = request;
+      return this.accepted.hold(socket) ?? this.limiter.refusal(socket.remoteAddress) ?? unauthorized;
+    };
+    const wsHandler = (socket: WebSocket, request: FastifyRequest): void => {
       const address = request.socket.remoteAddress;
-      const countMessage = (): ApiError | undefined => this.limiter.refusal(address);
       try {
-        // First of all, so that our tokens are never forwarded.
-        const unauthorized = this.guard.check(request.raw, 'expensive', () => takeCredentials(request));
-        route.accept(socket, request.headers, {
-          refusal: this.accepted.hold(request.socket) ?? countMessage() ?? unauthorized,
-          countMessage,
+        const refusal = refusalFor(request);
+        if (refusal !== undefined) {
+          turnAway(socket, refusal);
+          return;
+        }
+        open += 1;
+        socket.once('close', () => (open -= 1));
+        accept(socket, request.headers, {
+          countMessage: () => this.limiter.refusal(address),
           explain: (error) => this.explain(error),
         });
       } catch (error) {
@@ -296,7 +312,7 @@ export class HttpServer extends ListeningServer {
         done(request.ws ? undefined : new ApiError(400, 'bad_request', message));
       },
       handler: () => undefined,
-      wsHandler: accept,
+      wsHandler,
     });
   }
 
@@ -307,6 +323,15 @@ export class HttpServer extends ListeningServer {
     const end = this.countRequest(route, { isLasting: config.served?.isStream === true });
     raw.once('close', () => end(raw.headersSent ? String(raw.statusCode) : 'cancelled'));
   }
+}
+
+/**
+ * The connection is accepted and then closed, so that a client handles it like any other close: FCL in Node.js does not
+ * listen for handshake errors, and one would end its process.
+ */
+function turnAway(socket: WebSocket, { message, reason }: ApiError): void {
+  const code = reason === 'unauthorized' ? closeCodes.unauthorized : closeCodes.tryAgainLater;
+  socket.close(code, Buffer.from(message).subarray(0, MAX_REASON_BYTES));
 }
 
 function refuseSchema(): never {

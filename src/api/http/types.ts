@@ -78,8 +78,6 @@ export function costOf({ isBulk, isOpen, isStream }: HttpRoute): Cost {
 
 /** What a server says of the caller of a WebSocket. */
 export interface WebSocketCaller {
-  /** Why this connection is refused, if it is. */
-  readonly refusal: ApiError | undefined;
   /** Counts a message. Its refusal, unless it may pass. */
   readonly countMessage: () => ApiError | undefined;
   /** The refusal for an error; an unexpected one is a bug. */
@@ -91,10 +89,13 @@ export interface WebSocketRoute {
   readonly path: string;
   /** Limit of a client's message. */
   readonly maxMessageBytes: number;
-  /** Takes over a connection. `headers`: of its handshake. */
-  accept(socket: WebSocket, headers: IncomingHttpHeaders, caller: WebSocketCaller): void;
-  /** Closes every connection, as the protocol demands. */
-  close(): void;
-  /** Ends every connection at once. */
-  cut(): void;
+  /** Open at once. */
+  readonly maxConnections: number;
+  /** Takes over a connection, until the server closes it. `headers`: of its handshake. */
+  readonly accept: (socket: WebSocket, headers: IncomingHttpHeaders, caller: WebSocketCaller) => void;
 }
+
+/** From RFC 6455, and its registry. */
+export const closeCodes = {
+  ...{ done: 1000, goingAway: 1001, policy: 1008, comeBack: 1012, tryAgainLater: 1013, unauthorized: 3000 },
+} as const;
