@@ -4,7 +4,7 @@ import type { Credentials } from '../guard/TokenGuard.js';
 import { ApiError, stopping } from '../view/ApiError.js';
 import type { ServedCalls } from './calls/calls.js';
 import type { GrpcApiServer } from './GrpcApiServer.js';
-import { isStream, MAX_FORWARDED_REQUEST_BYTES } from './GrpcForwarding.js';
+import { isStream, MAX_FORWARDED_REQUEST_BYTES } from './grpcForwarding.js';
 import { refusalOf } from './refusals.js';
 
 /** No request needs more than a few ids. */
@@ -28,7 +28,7 @@ export function admission(calls: ServedCalls, server: GrpcApiServer): ServerInte
     return limiter.refusal(address);
   };
   return ({ path }, call) => {
-    const { kind, cost } = calls.get(path) ?? { kind: 'refused', cost: 'cheap' };
+    const { kind, cost } = calls.get(path) ?? { kind: 'duplex', cost: 'cheap' };
     const isForwarded = kind === 'forwarded';
     /** It has no time limit. */
     const isLasting = kind === 'stream' || (isForwarded && isStream(path));

@@ -18,8 +18,6 @@ interface Watcher {
   reported: number | undefined;
 }
 
-export type HealthService = ReturnType<typeof healthService>;
-
 /**
  * The standard health service: the server as a whole, and each of `services`, is SERVING exactly while the daemon is
  * ready.
