@@ -9,7 +9,7 @@ import {
   transactionBody,
   transactionBodySchema,
 } from '../json.js';
-import * as t from '../schema.js';
+import * as T from '../Schema.js';
 import type { IndexedRange } from '../view/indexedRange.js';
 
 /** What can be looked up. */
@@ -20,14 +20,14 @@ export type LookupKind = (typeof lookupKinds)[number];
 export const MAX_PLACES = 100;
 
 /** The collections of a block, in the order of its guarantees. */
-export const countedCollections = t.arrayOf(
-  t.object({ collection_id: t.identifier, transaction_count: t.count }),
+export const countedCollections = T.arrayOf(
+  T.object({ collection_id: T.identifier, transaction_count: T.count }),
 );
 
 export function countCollections({
   block,
   transactionCounts,
-}: StoredBlock): t.Described<typeof countedCollections> {
+}: StoredBlock): T.Described<typeof countedCollections> {
   return block.collectionIds.map((id, index) => ({
     collection_id: id,
     transaction_count: transactionCounts[index] ?? 0,
@@ -35,55 +35,43 @@ export function countCollections({
 }
 
 /** A block, in the shape of Flow's REST, with the transaction count of each collection. */
-const blockSchema = t.named(
-  'BlockDocument',
-  t.object({
-    kind: t.words('block'),
-    id: t.identifier,
-    height: t.count,
-    ...blockBodyFields,
-    collections: countedCollections,
-  }),
-);
+const blockSchema = T.object({
+  kind: T.words('block'),
+  id: T.identifier,
+  height: T.count,
+  ...blockBodyFields,
+  collections: countedCollections,
+}).named('BlockDocument');
 
-const collectionPlaceFields = { height: t.count, collection_index: t.count };
-const transactionPlaceFields = { ...collectionPlaceFields, transaction_index: t.count };
+const collectionPlaceFields = { height: T.count, collection_index: T.count };
+const transactionPlaceFields = { ...collectionPlaceFields, transaction_index: T.count };
 
 /** Height and indexes are those of the lowest position; `places` lists all of them. */
-function positioned<Place extends Readonly<Record<string, t.Schema<number>>>>(place: Place) {
+function positioned<Place extends Readonly<Record<string, T.Schema<number>>>>(place: Place) {
   return {
-    id: t.identifier,
-    block_id: t.identifier,
+    id: T.identifier,
+    block_id: T.identifier,
     ...place,
-    places: t.note('Every position, lowest first.', t.arrayOf(t.object(place), MAX_PLACES)),
-    more_places: t.note('There are more positions than listed.', t.flag),
+    places: T.arrayOf(T.object(place), MAX_PLACES).note('Every position, lowest first.'),
+    more_places: T.flag.note('There are more positions than listed.'),
   };
 }
 
-const collectionSchema = t.named(
-  'CollectionDocument',
-  t.object({
-    kind: t.words('collection'),
-    ...positioned(collectionPlaceFields),
-    collection: collectionBodySchema,
-  }),
-);
+const collectionSchema = T.object({
+  kind: T.words('collection'),
+  ...positioned(collectionPlaceFields),
+  collection: collectionBodySchema,
+}).named('CollectionDocument');
 
-const transactionSchema = t.named(
-  'TransactionDocument',
-  t.object({
-    kind: t.words('transaction'),
-    ...positioned(transactionPlaceFields),
-    collection_id: t.identifier,
-    transaction: transactionBodySchema,
-  }),
-);
+const transactionSchema = T.object({
+  kind: T.words('transaction'),
+  ...positioned(transactionPlaceFields),
+  collection_id: T.identifier,
+  transaction: transactionBodySchema,
+}).named('TransactionDocument');
 
-export const lookupSchema = t.named(
-  'LookupDocument',
-  t.oneOf(blockSchema, collectionSchema, transactionSchema),
-);
-type LookupDocument = t.Described<typeof lookupSchema>;
+export const lookupSchema = T.oneOf(blockSchema, collectionSchema, transactionSchema).named('LookupDocument');
+type LookupDocument = T.Described<typeof lookupSchema>;
 
 /** True for a kind that can be looked up. */
 export function isLookupKind(word: string): word is LookupKind {
@@ -119,7 +107,7 @@ export async function lookupDocument(
   }
 }
 
-async function blockDocument(view: IndexView, key: string): Promise<t.Described<typeof blockSchema>> {
+async function blockDocument(view: IndexView, key: string): Promise<T.Described<typeof blockSchema>> {
   const stored = await view.blockNamed(key);
   const { block } = stored;
   return {
@@ -134,7 +122,7 @@ async function blockDocument(view: IndexView, key: string): Promise<t.Described<
 async function collectionDocument(
   view: IndexView,
   key: string,
-): Promise<t.Described<typeof collectionSchema>> {
+): Promise<T.Described<typeof collectionSchema>> {
   const id = parseId(key);
   const stored = await view.collection(id);
   const places = await view.collectionPlaces(id, MAX_PLACES + 1);
@@ -153,7 +141,7 @@ async function collectionDocument(
 async function transactionDocument(
   view: IndexView,
   key: string,
-): Promise<t.Described<typeof transactionSchema>> {
+): Promise<T.Described<typeof transactionSchema>> {
   const id = parseId(key);
   const stored = await view.transaction(id);
   const places = await view.transactionPlaces(id, MAX_PLACES + 1);

@@ -22,7 +22,7 @@ import { isLookupKind, lookupDocument, lookupKinds, lookupSchema } from '../docu
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
 import { finality, heightErrors, idErrors, inPath, inQuery } from '../openapi.js';
 import type { Route } from '../openapi.js';
-import * as t from '../schema.js';
+import * as T from '../Schema.js';
 import { errorSchema, invalidArgument } from '../view/ApiError.js';
 import type { HeightWorkSource } from '../documents/explanation.js';
 import type { ReadableIndex } from '../view/IndexView.js';
@@ -58,7 +58,7 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       operation: 'lookUp',
       summary: 'A block, collection or transaction with every place where it occurs.',
       parameters: [
-        inPath('kind', '', t.words(...lookupKinds)),
+        inPath('kind', '', T.words(...lookupKinds)),
         inPath('key', 'An id; for a block also a height, final, sealed or latest.'),
       ],
       response: lookupSchema,
@@ -76,7 +76,7 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       summary:
         'What proves a block, collection or transaction to a program that trusts one block id (docs/proofs.md).',
       parameters: [
-        inPath('kind', '', t.words(...lookupKinds)),
+        inPath('kind', '', T.words(...lookupKinds)),
         inPath('key', 'An id; for a block also a height, final, sealed or latest.'),
         inQuery(
           'to',
@@ -107,7 +107,7 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
         inQuery(
           'wait',
           'true: at a height that is missing below the live range, wait until it is filled in. Otherwise the stream ends there, with the reason hole.',
-          t.words('true', 'false'),
+          T.words('true', 'false'),
         ),
         finality,
         {
@@ -115,10 +115,10 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
           in: 'header',
           required: false,
           description: 'The id of the last event received. It takes precedence over from.',
-          schema: t.text,
+          schema: T.text,
         },
       ],
-      response: t.named('FeedEvent', t.oneOf(heightSchema, rewindSchema, errorSchema)),
+      response: T.oneOf(heightSchema, rewindSchema, errorSchema).named('FeedEvent'),
       mediaType: 'text/event-stream',
       isStream: true,
       errors: ['invalid_argument', ...heightErrors],
@@ -143,10 +143,10 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
         inQuery(
           'form',
           'stored: a line for each block with all its bytes, for clients that keep their own index.',
-          t.words('documents', 'stored'),
+          T.words('documents', 'stored'),
         ),
       ],
-      response: t.oneOf(exportLine, storedLine),
+      response: T.oneOf(exportLine, storedLine),
       mediaType: NDJSON_TYPE,
       errors: ['invalid_argument', ...heightErrors],
       isBulk: true,
@@ -166,7 +166,7 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       summary: 'The transactions in which an account plays a role, newest first, page by page.',
       parameters: [
         inPath('address', '16 hexadecimal digits, with or without 0x.'),
-        inQuery('role', 'All roles where none is named.', t.words(...accountRoleNames)),
+        inQuery('role', 'All roles where none is named.', T.words(...accountRoleNames)),
         inQuery('limit', `Transactions per page: ${DEFAULT_PAGE_ITEMS}, or up to ${MAX_PAGE_ITEMS}.`),
         inQuery('cursor', 'next_cursor of the previous page; without it, the newest.'),
         finality,

@@ -15,7 +15,7 @@ import {
 } from '../json.js';
 import { anId, byId, expand, finality, heightErrors, idErrors, inPath, inQuery, select } from '../openapi.js';
 import type { Route } from '../openapi.js';
-import * as t from '../schema.js';
+import * as T from '../Schema.js';
 import { provenOnly } from '../view/indexedRange.js';
 import { IndexView, nodeVersion } from '../view/IndexView.js';
 import * as parse from '../view/queryParameters.js';
@@ -29,7 +29,7 @@ const TRANSACTIONS = 'transactions';
 const EXECUTION_RESULT = 'execution_result';
 const RESULT = 'result';
 
-const blocks = t.named('Blocks', t.arrayOf(blockSchema, parse.MAX_ITEMS));
+const blocks = T.arrayOf(blockSchema, parse.MAX_ITEMS).named('Blocks');
 
 /**
  * The routes of Flow's REST interface that an index can serve, in Flow's shapes. Each request sees one view of the
@@ -155,7 +155,7 @@ export function flowRoutes(
         inQuery('block_height', 'A decimal height, final or sealed; sealed where no block is named.'),
         select,
       ],
-      response: t.named('Transactions', t.arrayOf(transactionSchema)),
+      response: T.arrayOf(transactionSchema).named('Transactions'),
       errors: ['invalid_argument', 'not_served', ...idErrors, 'below_first_indexed', 'hole'],
       isBulk: true,
       handle: async ({ query }) => {
@@ -190,7 +190,7 @@ export function flowRoutes(
       operation: 'getNetworkParameters',
       summary: 'The indexed chain.',
       parameters: [],
-      response: t.named('NetworkParameters', t.object({ chain_id: t.text })),
+      response: T.object({ chain_id: T.text }).named('NetworkParameters'),
       errors: [],
       handle: () => tagged('network', { chain_id: options.chainId }),
     },
@@ -229,26 +229,22 @@ async function blocksResponse(
   return kept('blocks', tags, query, build, { expanded, isForever: mayBeForever && blocks.every(isSettled) });
 }
 
-const nodeVersionInfoSchema = t.named(
-  'NodeVersionInfo',
-  t.object(
-    {
-      semver: t.note('The version of the indexer, with a leading v.', t.text),
-      commit: t.note('Always empty.', t.text),
-      spork_id: t.note('Of the newest spork that can be read; empty when no node reported one.', t.hexDigits),
-      protocol_version: t.note('Always 0: the indexer takes no part in the protocol.', t.decimal),
-      protocol_state_version: t.note('Always 0.', t.decimal),
-      spork_root_block_height: t.decimal,
-      node_root_block_height: t.note('The first indexed height.', t.decimal),
-    },
-    {
-      compatible_range: t.note(
-        'The heights that can be read; absent while there are none.',
-        t.object({ start_height: t.decimal, end_height: t.decimal }),
-      ),
-    },
-  ),
-);
+const nodeVersionInfoSchema = T.object(
+  {
+    semver: T.text.note('The version of the indexer, with a leading v.'),
+    commit: T.text.note('Always empty.'),
+    spork_id: T.hexDigits.note('Of the newest spork that can be read; empty when no node reported one.'),
+    protocol_version: T.decimal.note('Always 0: the indexer takes no part in the protocol.'),
+    protocol_state_version: T.decimal.note('Always 0.'),
+    spork_root_block_height: T.decimal,
+    node_root_block_height: T.decimal.note('The first indexed height.'),
+  },
+  {
+    compatible_range: T.object({ start_height: T.decimal, end_height: T.decimal }).note(
+      'The heights that can be read; absent while there are none.',
+    ),
+  },
+).named('NodeVersionInfo');
 
 function restNodeVersionInfo({
   semver,
@@ -256,7 +252,7 @@ function restNodeVersionInfo({
   sporkRootHeight,
   firstHeight,
   readable,
-}: ReturnType<typeof nodeVersion>): t.Described<typeof nodeVersionInfoSchema> {
+}: ReturnType<typeof nodeVersion>): T.Described<typeof nodeVersionInfoSchema> {
   return {
     semver,
     commit: '',
