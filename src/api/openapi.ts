@@ -138,14 +138,9 @@ function operation(route: Route, needsToken: boolean) {
   };
 }
 
-function success({
-  summary,
-  response,
-  mediaType = JSON_MEDIA_TYPE,
-  isStream,
-}: Route): Record<string, Response> {
+function success({ kind, mediaType = JSON_MEDIA_TYPE, response, summary }: Route): Record<string, Response> {
   const whole = { description: summary, content: { [mediaType]: { schema: response.keywords } } };
-  if (isStream === true) return { 200: whole };
+  if (kind === 'stream') return { 200: whole };
   return {
     200: {
       ...whole,

@@ -17,7 +17,7 @@ import type {
   RewindEvent,
   StartPoint,
 } from './following.js';
-import { recentBodies, RecentHeights } from './RecentHeights.js';
+import { recentBodies, recentHeights } from './recentHeights.js';
 
 /** Maximum followers, of all kinds. For each, at most one untaken event is held. */
 export const MAX_FOLLOWERS = 200;
@@ -74,7 +74,7 @@ interface ChangeFeedDependencies {
 export class ChangeFeed {
   readonly #dependencies: ChangeFeedDependencies;
   readonly #clock: Clock;
-  readonly #blocks: RecentHeights<StoredBlock>;
+  readonly #blocks: ReturnType<typeof recentHeights<StoredBlock>>;
   readonly #bodies: ReturnType<typeof recentBodies>;
   /** Of the reader, at the last `notify`. */
   #rewinds: number;
@@ -90,7 +90,7 @@ export class ChangeFeed {
     this.#clock = dependencies.clock;
     const { reader } = dependencies;
     this.#rewinds = reader.rewinds();
-    this.#blocks = new RecentHeights({ max: RECENT_BLOCKS, sizeOf: () => 1 }, reader, (height) =>
+    this.#blocks = recentHeights({ max: RECENT_BLOCKS, sizeOf: () => 1 }, reader, (height) =>
       reader.blockByHeight(height),
     );
     this.#bodies = recentBodies(reader);

@@ -77,9 +77,9 @@ export class GrpcApiServer extends ListeningServer {
     const server = tcpListener(secrets?.tls);
     this.accepted = new GrpcConnections({ server, name: 'grpc', maxConnections }, dependencies);
     this.health = healthService(INDEX_SERVICES, dependencies.health);
-    const { held } = this;
+    const { hold } = this;
     const explain = (error: unknown): CallRefusal => this.refusalFor(error);
-    this.forwarding = forwarder && grpcForwarding({ forwarder, clock, explain, metrics, held });
+    this.forwarding = forwarder && grpcForwarding({ forwarder, clock, explain, metrics, hold });
     const calls = servedCalls(options, dependencies, this);
     this.#grpc = new Server({
       'grpc.max_receive_message_length':

@@ -5,7 +5,7 @@ import { AbortError, childOf, isAbort } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { forwardCounter } from '../limits/counters.js';
 import type { ForwardedOutcome, ForwardMetrics } from '../limits/counters.js';
-import type { Held, HeldBytes } from '../limits/HeldBytes.js';
+import type { Held, HoldBytes } from '../limits/heldBytes.js';
 import { places } from '../limits/places.js';
 import { ApiError, indexerSilent, isElsewhere, stopping } from '../view/ApiError.js';
 import type { DuplexCall } from './calls/calls.js';
@@ -58,14 +58,14 @@ export type GrpcForwarding = ReturnType<typeof grpcForwarding>;
 /** Forwards calls to the access nodes unchanged, and the responses back. */
 export function grpcForwarding(parts: {
   readonly forwarder: Pick<Forwarder, 'forward'>;
-  readonly held: HeldBytes;
+  readonly hold: HoldBytes;
   readonly clock: Clock;
   /** Absent: forwarded calls are not counted. */
   readonly metrics?: ForwardMetrics | undefined;
   /** The status for an error that a call threw. */
   readonly explain: (error: unknown) => CallRefusal;
 }) {
-  const { clock, explain, forwarder, held } = parts;
+  const { clock, explain, forwarder, hold } = parts;
   const received = places(MAX_RECEIVED);
   const counts = forwardCounter('grpc', parts);
   const streams = new Set<ForwardedCall>();
@@ -103,7 +103,7 @@ export function grpcForwarding(parts: {
       onMessage: (given) => {
         let holding: Held | undefined;
         try {
-          holding = held.hold(given.length);
+          holding = hold(given.length);
         } catch (error) {
           if (!(error instanceof ApiError)) throw error;
           ended = 'busy';

@@ -1,5 +1,5 @@
 import type { handleServerStreamingCall, handleUnaryCall, Server } from '@grpc/grpc-js';
-import type { Held } from '../limits/HeldBytes.js';
+import type { Held } from '../limits/heldBytes.js';
 import { fieldsOf } from './calls/calls.js';
 import type { ServedCalls, StreamCall, UnaryCall } from './calls/calls.js';
 import type { GrpcApiServer } from './GrpcApiServer.js';
@@ -24,7 +24,7 @@ function unaryHandler(respond: UnaryCall, server: GrpcApiServer): handleUnaryCal
     void server.run(async () => {
       try {
         const message = await respond(fieldsOf(call.request));
-        const holding = server.held.hold(message.length);
+        const holding = server.hold(message.length);
         if (call.cancelled) holding?.release();
         else if (holding !== undefined) call.once('cancelled', holding.release);
         callback(null, message);
@@ -50,7 +50,7 @@ function streamHandler(begin: StreamCall, server: GrpcApiServer): handleServerSt
       write: (message: Buffer, onTaken: () => void) => {
         // Nobody would be told that it was taken.
         if (call.cancelled) return;
-        holding = server.held.hold(message.length);
+        holding = server.hold(message.length);
         call.write(message, (error: unknown) => {
           holding?.release();
           if (error === null || error === undefined) onTaken();

@@ -77,7 +77,7 @@ export class HttpServer extends ListeningServer {
   override readonly accepted: HttpConnections;
   readonly #served: HttpRoutes;
   readonly #app: FastifyInstance;
-  readonly #write = responseWriter(this.held);
+  readonly #write = responseWriter(this.hold);
   readonly #bulk = places(MAX_BULK_RESPONSES);
   #corsOrigins: readonly string[];
 
@@ -181,7 +181,7 @@ export class HttpServer extends ListeningServer {
     const refusal =
       refusalOf(request, isForwarded) ??
       this.#originRefused(request) ??
-      this.accepted.refusalOf(request.raw.socket, reply.raw);
+      this.accepted.refusalOf(request.raw.socket);
     if (refusal !== undefined) {
       // The rest of the request is not read: the connection ends with the response.
       reply.header('connection', 'close');
@@ -190,7 +190,7 @@ export class HttpServer extends ListeningServer {
     // A WebSocket is refused once it is open.
     if (request.ws) return;
     const { served } = request.routeOptions.config;
-    const tooSoon = served?.isFile === true ? undefined : this.limiter.refusal(request.socket.remoteAddress);
+    const tooSoon = served?.kind === 'file' ? undefined : this.limiter.refusal(request.socket.remoteAddress);
     if (tooSoon !== undefined) throw tooSoon;
     const cost = isForwarded ? 'expensive' : served === undefined ? 'cheap' : costOf(served);
     const unauthorized = this.guard.check(request.raw, cost, () => takeCredentials(request));
@@ -238,7 +238,7 @@ export class HttpServer extends ListeningServer {
   }
 
   #addRoute(route: HttpRoute): void {
-    const { path, isBulk = false } = route;
+    const { kind, path } = route;
     this.#app.route({
       // Node.js omits the body of a response to HEAD.
       method: ['GET', 'HEAD'],
@@ -250,7 +250,7 @@ export class HttpServer extends ListeningServer {
           throw new ApiError(503, 'busy', message);
         }
         const serve = (): Promise<unknown> => this.#serve(route, request, reply);
-        return this.run(isBulk ? () => this.#bulk(serve) : serve);
+        return this.run(kind === 'bulk' ? () => this.#bulk(serve) : serve);
       },
     });
   }
@@ -264,7 +264,6 @@ export class HttpServer extends ListeningServer {
       query: request.query as Query,
       headers: request.headers,
       root: rootFrom(request.url, prefix),
-      remoteAddress: request.raw.socket.remoteAddress,
     });
     if (!('stream' in response))
       return this.#write(response, request, reply, { isPrivate: this.guard.covers(costOf(route)), prefix });
@@ -320,7 +319,7 @@ export class HttpServer extends ListeningServer {
   #count(request: FastifyRequest, { raw }: FastifyReply): void {
     const { config, url } = request.routeOptions;
     const route = config.served?.path ?? url ?? (this.#isForwardable(request) ? 'forwarded' : 'other');
-    const end = this.countRequest(route, { isLasting: config.served?.isStream === true });
+    const end = this.countRequest(route, { isLasting: config.served?.kind === 'stream' });
     raw.once('close', () => end(raw.headersSent ? String(raw.statusCode) : 'cancelled'));
   }
 }

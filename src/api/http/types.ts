@@ -13,8 +13,6 @@ export interface HttpRequest {
   readonly headers: IncomingHttpHeaders;
   /** A reference to the root of the server from the requested URL: relative, or with the prefix that a proxy told. */
   readonly root: string;
-  /** Address of the caller, or of the proxy in front of it; `undefined` once it has hung up. */
-  readonly remoteAddress: string | undefined;
 }
 
 /** How long a response stays valid, for callers and caches that keep it. */
@@ -60,20 +58,18 @@ export interface HttpRoute {
   /** `{name}` matches a segment. */
   readonly path: string;
   readonly handle: HttpHandler;
-  /** True: one response may be as large as a whole block; few are built at a time. */
-  readonly isBulk?: boolean;
-  /** True: the response lasts until its caller leaves. */
-  readonly isStream?: boolean;
-  /** True: a file that is kept in memory; requests for it do not count against the rate of their address. */
-  readonly isFile?: boolean;
-  /** True: served without a token, because it is the same in every installation. */
-  readonly isOpen?: boolean;
+  /**
+   * `bulk`: one response may be as large as a whole block; few are built at a time. `stream`: it lasts until its caller leaves.
+   * `open`: served without a token, because it is the same in every installation. `file`: open, and kept in memory; requests for
+   * it do not count against the rate of their address. Absent: none of these.
+   */
+  readonly kind?: 'bulk' | 'stream' | 'open' | 'file';
 }
 
 /** What a route costs. */
-export function costOf({ isBulk, isOpen, isStream }: HttpRoute): Cost {
-  if (isOpen === true) return 'open';
-  return isBulk === true || isStream === true ? 'expensive' : 'cheap';
+export function costOf({ kind }: HttpRoute): Cost {
+  if (kind === undefined) return 'cheap';
+  return kind === 'bulk' || kind === 'stream' ? 'expensive' : 'open';
 }
 
 /** What a server says of the caller of a WebSocket. */

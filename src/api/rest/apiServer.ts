@@ -54,7 +54,7 @@ export function apiServer(options: ApiServerOptions, dependencies: ApiServerDepe
     {
       path: '/openapi.json',
       operation: 'getOpenApiDocument',
-      isOpen: true,
+      kind: 'open',
       summary: 'This document.',
       parameters: [],
       response: openApiSchema,
@@ -65,18 +65,17 @@ export function apiServer(options: ApiServerOptions, dependencies: ApiServerDepe
   const pages: readonly HttpRoute[] = [
     {
       path: '/',
-      isOpen: true,
+      kind: 'open',
       handle: ({ root }) => statusPage(version, root),
     },
     {
       path: `/${FILES_FOLDER}{name}`,
-      isFile: true,
-      isOpen: true,
+      kind: 'file',
       handle: ({ params }) => fileOf(params['name'] ?? ''),
     },
     {
       path: '/docs',
-      isOpen: true,
+      kind: 'open',
       handle: ({ root }) => ({
         ...tagged('docs', docsPage(document(), root), HTML_TYPE),
         headers: pageHeaders({ 'style-src': "'self'" }),

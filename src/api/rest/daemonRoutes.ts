@@ -85,7 +85,7 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       ],
       response: proofSchema,
       errors: ['invalid_argument', ...idErrors, 'below_first_indexed', 'hole', 'unproven'],
-      isBulk: true,
+      kind: 'bulk',
       handle: async ({ params, query }) => {
         const { kind = '', key = '' } = params;
         if (!isLookupKind(kind))
@@ -120,7 +120,7 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       ],
       response: T.oneOf(heightSchema, rewindSchema, errorSchema).named('FeedEvent'),
       mediaType: 'text/event-stream',
-      isStream: true,
+      kind: 'stream',
       errors: ['invalid_argument', ...heightErrors],
       handle: (request) => eventStream(request, dependencies),
     },
@@ -149,7 +149,7 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       response: T.oneOf(exportLine, storedLine),
       mediaType: NDJSON_TYPE,
       errors: ['invalid_argument', ...heightErrors],
-      isBulk: true,
+      kind: 'bulk',
       handle: async ({ query }) => {
         const range = exportRange(query, status.range());
         const form = single(query, 'form');
@@ -173,7 +173,7 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       ],
       response: accountTransactionsSchema,
       errors: ['malformed_address', 'invalid_argument', 'too_many', 'index_off', 'not_yet_indexed'],
-      isBulk: true,
+      kind: 'bulk',
       handle: async ({ params, query }) => {
         const request = {
           address: params['address'] ?? '',

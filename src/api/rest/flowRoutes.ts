@@ -115,7 +115,7 @@ export function flowRoutes(
       parameters: [inPath('block', 'The id of a block, or a height.'), expand(TRANSACTIONS), select],
       response: blockCollectionsSchema,
       errors: ['invalid_argument', ...idErrors, 'below_first_indexed', 'hole'],
-      isBulk: true,
+      kind: 'bulk',
       handle: async ({ params, query }) => {
         const view = now();
         const key = parse.parseBlockKey(params['block'] ?? '');
@@ -157,7 +157,7 @@ export function flowRoutes(
       ],
       response: T.arrayOf(transactionSchema).named('Transactions'),
       errors: ['invalid_argument', 'not_served', ...idErrors, 'below_first_indexed', 'hole'],
-      isBulk: true,
+      kind: 'bulk',
       handle: async ({ query }) => {
         const view = now();
         const requested = parse.parseBlockOf(query);

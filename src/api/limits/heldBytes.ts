@@ -13,38 +13,32 @@ export interface Held {
   readonly release: () => void;
 }
 
+/**
+ * Call it for every response before it is sent; `undefined` for a small one. The first large one is allowed at any size.
+ * Expected errors: ApiError (busy) when too much is held already.
+ */
+export type HoldBytes = (bytes: number) => Held | undefined;
+
 /** Bounds the memory that callers make a server hold: one connection can request a lot and read none of it. */
-export class HeldBytes {
-  readonly #maxHeldBytes: number;
-  #heldBytes = 0;
-
-  constructor(options: { readonly maxHeldBytes?: number }) {
-    this.#maxHeldBytes = options.maxHeldBytes ?? MAX_HELD_BYTES;
-  }
-
-  /**
-   * Call for every response before it is sent; `undefined` for a small one. The first large one is allowed at any
-   * size. Expected errors: ApiError (busy) when too much is held already.
-   */
-  hold(bytes: number): Held | undefined {
+export function heldBytes(maxHeldBytes = MAX_HELD_BYTES): HoldBytes {
+  let all = 0;
+  return (bytes) => {
     if (bytes < SMALL_RESPONSE_BYTES) return undefined;
-    if (this.#heldBytes > 0 && this.#heldBytes + bytes > this.#maxHeldBytes) {
+    if (all > 0 && all + bytes > maxHeldBytes) {
       throw new ApiError(503, 'busy', 'too many large responses wait for their callers to take them; retry');
     }
     let held = 0;
     let isReleased = false;
     const resize = (size: number): void => {
       if (isReleased) return;
-      this.#heldBytes += size - held;
+      all += size - held;
       held = size;
     };
-    resize(bytes);
-    return {
-      resize,
-      release: () => {
-        resize(0);
-        isReleased = true;
-      },
+    const release = (): void => {
+      resize(0);
+      isReleased = true;
     };
-  }
+    resize(bytes);
+    return { resize, release };
+  };
 }
