@@ -144,25 +144,19 @@ export const collectionBodySchema = T.object({
   transactions: T.arrayOf(transactionBodySchema),
 });
 
-/** What is included in the response instead of linked. */
-interface CollectionExpansion {
-  readonly transactions: boolean;
-}
-
-/** `encoded` is the stored form: the transactions one after another, as in a `GetFullCollectionByID` response. */
-export function restCollection(
-  id: Identifier,
-  encoded: Uint8Array,
-  expand: CollectionExpansion,
-): RestCollection {
-  return collectionOf(id, identifyTransactions(encoded), expand);
+/**
+ * `encoded` is the stored form: the transactions one after another, as in a `GetFullCollectionByID` response. `isExpanded`: they
+ * are included instead of linked.
+ */
+export function restCollection(id: Identifier, encoded: Uint8Array, isExpanded: boolean): RestCollection {
+  return collectionOf(id, identifyTransactions(encoded), isExpanded);
 }
 
 export function restBlockCollections(
   blockId: Identifier,
   height: number,
   collections: readonly { readonly id: Identifier; readonly encoded: Uint8Array }[],
-  expand: CollectionExpansion,
+  isExpanded: boolean,
 ): RestBlockCollections {
   return {
     block_id: blockId,
@@ -170,7 +164,7 @@ export function restBlockCollections(
     collections: collections.map(({ id, encoded }) => {
       const transactions = identifyTransactions(encoded);
       return {
-        ...collectionOf(id, transactions, expand),
+        ...collectionOf(id, transactions, isExpanded),
         transaction_ids: transactions.map((one) => one.id),
       };
     }),
@@ -198,10 +192,10 @@ export function collectionBody(
 function collectionOf(
   id: Identifier,
   transactions: readonly IdentifiedTransaction[],
-  expand: CollectionExpansion,
+  isExpanded: boolean,
 ): RestCollection {
   const _links = { _self: `/v1/collections/${id}` };
-  if (!expand.transactions) {
+  if (!isExpanded) {
     return { id, _expandable: { transactions: transactions.map((one) => transactionLink(one.id)) }, _links };
   }
   return {

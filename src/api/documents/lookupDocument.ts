@@ -97,64 +97,40 @@ export async function lookupDocument(
   now?: () => IndexedRange,
 ): Promise<LookupDocument> {
   const view = new IndexView(reader, range, now);
-  switch (kind) {
-    case 'block':
-      return blockDocument(view, key);
-    case 'collection':
-      return collectionDocument(view, key);
-    case 'transaction':
-      return transactionDocument(view, key);
+  if (kind === 'block') {
+    const stored = await view.blockNamed(key);
+    const { id, height, encoded } = stored.block;
+    return { kind, id, height, ...blockBody(encoded), collections: countCollections(stored) };
   }
-}
-
-async function blockDocument(view: IndexView, key: string): Promise<T.Described<typeof blockSchema>> {
-  const stored = await view.blockNamed(key);
-  const { block } = stored;
-  return {
-    kind: 'block',
-    id: block.id,
-    height: block.height,
-    ...blockBody(block.encoded),
-    collections: countCollections(stored),
-  };
-}
-
-async function collectionDocument(
-  view: IndexView,
-  key: string,
-): Promise<T.Described<typeof collectionSchema>> {
   const id = parseId(key);
-  const stored = await view.collection(id);
-  const places = await view.collectionPlaces(id, MAX_PLACES + 1);
-  return {
-    kind: 'collection',
-    id,
-    height: stored.place.height,
-    block_id: stored.blockId,
-    collection_index: stored.place.collectionIndex,
-    places: places.slice(0, MAX_PLACES).map(collectionPlace),
-    more_places: places.length > MAX_PLACES,
-    collection: collectionBody(id, stored.encoded),
-  };
-}
-
-async function transactionDocument(
-  view: IndexView,
-  key: string,
-): Promise<T.Described<typeof transactionSchema>> {
-  const id = parseId(key);
-  const stored = await view.transaction(id);
+  if (kind === 'collection') {
+    const { blockId, encoded, place } = await view.collection(id);
+    const places = await view.collectionPlaces(id, MAX_PLACES + 1);
+    return {
+      kind,
+      id,
+      height: place.height,
+      block_id: blockId,
+      collection_index: place.collectionIndex,
+      ...listed(places, collectionPlace),
+      collection: collectionBody(id, encoded),
+    };
+  }
+  const { blockId, collectionId, encoded, place } = await view.transaction(id);
   const places = await view.transactionPlaces(id, MAX_PLACES + 1);
   return {
-    kind: 'transaction',
+    kind,
     id,
-    block_id: stored.blockId,
-    collection_id: stored.collectionId,
-    ...transactionPlace(stored.place),
-    places: places.slice(0, MAX_PLACES).map(transactionPlace),
-    more_places: places.length > MAX_PLACES,
-    transaction: transactionBody(id, stored.encoded),
+    block_id: blockId,
+    collection_id: collectionId,
+    ...transactionPlace(place),
+    ...listed(places, transactionPlace),
+    transaction: transactionBody(id, encoded),
   };
+}
+
+function listed<Place, Shown>(places: readonly Place[], shown: (place: Place) => Shown) {
+  return { places: places.slice(0, MAX_PLACES).map(shown), more_places: places.length > MAX_PLACES };
 }
 
 function collectionPlace(place: CollectionPlace) {

@@ -19,6 +19,7 @@ import {
 } from '../documents/exportPage.js';
 import { proofDocument, proofSchema } from '../documents/proofDocument.js';
 import { isLookupKind, lookupDocument, lookupKinds, lookupSchema } from '../documents/lookupDocument.js';
+import type { LookupKind } from '../documents/lookupDocument.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
 import { finality, heightErrors, idErrors, inPath, inQuery } from '../openapi.js';
 import type { Route } from '../openapi.js';
@@ -63,11 +64,9 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       ],
       response: lookupSchema,
       errors: ['invalid_argument', ...idErrors, 'below_first_indexed', 'hole'],
-      handle: async ({ params }) => {
-        const { kind = '', key = '' } = params;
-        if (isLookupKind(kind))
-          return { body: await lookupDocument(reader, kind, key, status.range(), () => status.range()) };
-        throw invalidArgument(`cannot look up ${quoted(kind)}; known: ${lookupKinds.join(', ')}`);
+      handle: async ({ params: { kind, key = '' } }) => {
+        const known = kindNamed('look up', kind);
+        return { body: await lookupDocument(reader, known, key, status.range(), () => status.range()) };
       },
     },
     {
@@ -86,11 +85,8 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       response: proofSchema,
       errors: ['invalid_argument', ...idErrors, 'below_first_indexed', 'hole', 'unproven'],
       kind: 'bulk',
-      handle: async ({ params, query }) => {
-        const { kind = '', key = '' } = params;
-        if (!isLookupKind(kind))
-          throw invalidArgument(`cannot prove ${quoted(kind)}; known: ${lookupKinds.join(', ')}`);
-        const asked = { kind, key, to: single(query, 'to') };
+      handle: async ({ params: { kind, key = '' }, query }) => {
+        const asked = { kind: kindNamed('prove', kind), key, to: single(query, 'to') };
         return { body: await proofDocument(reader, asked, status.range()) };
       },
     },
@@ -186,4 +182,9 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       },
     },
   ];
+}
+
+function kindNamed(verb: string, word = ''): LookupKind {
+  if (isLookupKind(word)) return word;
+  throw invalidArgument(`cannot ${verb} ${quoted(word)}; known: ${lookupKinds.join(', ')}`);
 }

@@ -123,8 +123,8 @@ export function flowRoutes(
         const { block } = await view.block(key);
         const collections = await view.collectionsOf(block);
         const isForever = typeof key === 'string' || view.isSealed(key);
-        const transactions = expanded.has(TRANSACTIONS);
-        const build = () => restBlockCollections(block.id, block.height, collections, { transactions });
+        const isExpanded = expanded.has(TRANSACTIONS);
+        const build = () => restBlockCollections(block.id, block.height, collections, isExpanded);
         return kept('blockCollections', [block.id], query, build, { expanded, isForever });
       },
     },
@@ -139,10 +139,8 @@ export function flowRoutes(
         const id = parse.parseId(params['id'] ?? '');
         const expanded = parse.parseExpand(query, [TRANSACTIONS]);
         const { encoded } = await now().collection(id);
-        const transactions = expanded.has(TRANSACTIONS);
-        return kept('collection', [id], query, () => restCollection(id, encoded, { transactions }), {
-          expanded,
-        });
+        const build = () => restCollection(id, encoded, expanded.has(TRANSACTIONS));
+        return kept('collection', [id], query, build, { expanded });
       },
     },
     {
