@@ -50,8 +50,7 @@ export interface GrpcApiServerDependencies extends ServerDependencies {
   readonly feed: ChangeFeed;
   /** Serves calls that the index cannot. Absent: they are refused. */
   readonly forwarder?: Pick<Forwarder, 'forward'> | undefined;
-  /** Absent: nothing is counted. */
-  readonly metrics?: (ForwardMetrics & ConnectionMetrics & ApiMetrics) | undefined;
+  readonly metrics: ForwardMetrics & ConnectionMetrics & ApiMetrics;
 }
 
 /**

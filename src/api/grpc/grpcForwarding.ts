@@ -60,8 +60,7 @@ export function grpcForwarding(parts: {
   readonly forwarder: Pick<Forwarder, 'forward'>;
   readonly hold: HoldBytes;
   readonly clock: Clock;
-  /** Absent: forwarded calls are not counted. */
-  readonly metrics?: ForwardMetrics | undefined;
+  readonly metrics: ForwardMetrics;
   /** The status for an error that a call threw. */
   readonly explain: (error: unknown) => CallRefusal;
 }) {

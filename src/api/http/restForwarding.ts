@@ -69,8 +69,7 @@ export function restForwarding(
   node: RestNode,
   parts: {
     readonly clock: Clock;
-    /** Absent: forwarded requests are not counted. */
-    readonly metrics?: ForwardMetrics | undefined;
+    readonly metrics: ForwardMetrics;
     /** Why nothing may be forwarded now; `undefined` while it may. Absent: it always may. */
     readonly forwardingOff?: (() => string | undefined) | undefined;
   },

@@ -31,8 +31,7 @@ export interface ApiServerOptions extends HttpServerOptions {
 }
 
 export interface ApiServerDependencies extends ServerDependencies, DaemonRoutesDependencies {
-  /** Absent: nothing is counted. */
-  readonly metrics?: (ForwardMetrics & ApiMetrics & ConnectionMetrics) | undefined;
+  readonly metrics: ForwardMetrics & ApiMetrics & ConnectionMetrics;
   /** Why nothing may be forwarded now; `undefined` while it may. Absent: it always may. */
   readonly forwardingOff?: (() => string | undefined) | undefined;
   /** The headers that this node wants. Default: none. */

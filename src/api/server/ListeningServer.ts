@@ -38,8 +38,8 @@ export interface ServerOptions extends Partial<ServerLimits> {
 export interface ServerDependencies extends ConnectionsDependencies {
   /** Called with every error that is a bug, after the caller got an internal error: the owner stops the process. */
   readonly fail: (error: unknown) => void;
-  /** Absent: nothing is counted. */
-  readonly metrics?: (ConnectionMetrics & Partial<ApiMetrics>) | undefined;
+  /** Requests are counted where there is a metric for them. */
+  readonly metrics: ConnectionMetrics & Partial<ApiMetrics>;
 }
 
 /** The flags that say where our servers listen. */

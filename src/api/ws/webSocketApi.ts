@@ -51,13 +51,8 @@ interface Served {
   readonly restNode: RestNode | undefined;
 }
 
-/**
- * Flow's WebSocket API: blocks and their digests from the index, all other topics from a node, if one is configured. Without
- * metrics, forwarded topics are not counted.
- */
-export function webSocketApi(
-  served: Served & { readonly metrics?: ForwardMetrics | undefined },
-): WebSocketRoute {
+/** Flow's WebSocket API: blocks and their digests from the index, all other topics from a node, if one is configured. */
+export function webSocketApi(served: Served & { readonly metrics: ForwardMetrics }): WebSocketRoute {
   const { restNode } = served;
   const counter = forwardCounter('rest', served);
   return {

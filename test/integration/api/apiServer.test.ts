@@ -193,14 +193,6 @@ describe('the API server', () => {
     });
   });
 
-  describe('/lookup', () => {
-    it('answers with the document of the command line', async () => {
-      expect((await get('/lookup/block/100')).body).toMatchObject({ kind: 'block', height: 100 });
-      const [id] = transactionIds(firstBlock!, 0);
-      expect((await get(`/lookup/transaction/${id!}`)).body).toMatchObject({ kind: 'transaction', id });
-    });
-  });
-
   describe('while nothing is indexed', () => {
     it.each([
       [{ firstIndexed: FIRST, latestIndexed: FIRST - 1, head: HEAD, sealed: null }, 'latest none, head 170'],

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { openApiDocument } from '../../../src/api/openapi.js';
 import { accountsOff } from '../../support/accountsOff.js';
 import { EventReader } from '../../support/eventReader.js';
@@ -37,12 +37,16 @@ const edges = {
   coverage: [{ from: FIRST, to: LATEST }],
 };
 
-const serve = () => ServedChain.start(chain, heads);
+let served: ServedChain;
+
+beforeEach(async () => {
+  served = await ServedChain.start(chain, heads);
+});
+
 /** Blocks with proofs. */
 const proven = new HashedChain({ rootHeight: FIRST }).entries(FIRST, FIRST + 9);
 const filled = proven.find(({ collections }) => collections.some(({ ranges }) => ranges.length > 0))!;
-const serveProven = () => ServedChain.start(proven, { sealed: 105, head: 120 });
-const documentOf = async (served: ServedChain) => (await served.get('/openapi.json')).body as Document;
+const documentOf = async () => (await served.get('/openapi.json')).body as Document;
 
 /** Every route that is served, with calls that are answered. */
 const answered: Readonly<Record<string, readonly string[]>> = {
@@ -254,7 +258,7 @@ const astray: readonly Refused[] = [
 ];
 
 /** What is refused of a call; all of it is as it is told. */
-async function refusalOf(served: ServedChain, [call, code, reason, words]: Refused) {
+async function refusalOf([call, code, reason, words]: Refused) {
   const { range } = served;
   const [state, path] = call.startsWith('/') ? ['', call] : call.split(' ');
   if (state === 'early') served.range = { firstIndexed: null, latestIndexed: null, head: null, sealed: null };
@@ -300,8 +304,7 @@ function reasonsOf(operation: Operation): string[] {
 
 describe('/openapi.json', () => {
   it('names every route that is served, and no other', async () => {
-    const served = await serve();
-    const document = await documentOf(served);
+    const document = await documentOf();
     expect(document).toMatchObject({ openapi: '3.1.0', info: { version: '0.1.0' } });
     expect(Object.keys(document.paths).sort()).toEqual(Object.keys(answered).sort());
     // The text of a 404 lists what the server has routes for.
@@ -310,7 +313,7 @@ describe('/openapi.json', () => {
   });
 
   it('says of each route what it takes, under a name of its own', async () => {
-    const { paths } = await documentOf(await serve());
+    const { paths } = await documentOf();
     const operations = Object.entries(paths).map(([path, { get }]) => ({ path, ...get }));
     expect(new Set(operations.map(({ operationId }) => operationId)).size).toBe(operations.length);
     for (const { path, parameters, summary } of operations) {
@@ -326,8 +329,8 @@ describe('/openapi.json', () => {
   it.each(Object.entries(answered).filter(([path]) => path !== '/events'))(
     'describes what %s answers',
     async (path, calls) => {
-      const served = await (path.startsWith('/proof/') ? serveProven() : serve());
-      const { paths, components } = await documentOf(served);
+      if (path.startsWith('/proof/')) served = await ServedChain.start(proven, { sealed: 105, head: 120 });
+      const { paths, components } = await documentOf();
       const schema = schemaOf(paths[path]!.get, 200)!;
       for (const call of calls) {
         const { status, headers, body } = await served.get(call);
@@ -339,8 +342,7 @@ describe('/openapi.json', () => {
   );
 
   it('describes the events of a stream', async () => {
-    const served = await serve();
-    const { paths, components } = await documentOf(served);
+    const { paths, components } = await documentOf();
     const schema = schemaOf(paths['/events']!.get, 200)!;
     const reader = await EventReader.open(`${served.url}/events?from=153`);
     const behind = await EventReader.open(`${served.url}/events`, { 'last-event-id': `500-${unknown}` });
@@ -356,26 +358,24 @@ describe('/openapi.json', () => {
   });
 
   it.each(Object.entries(refused))('describes every refusal of %s', async (path, calls) => {
-    const served = await serve();
-    const { paths, components } = await documentOf(served);
+    const { paths, components } = await documentOf();
     const operation = paths[path]!.get;
     const reasons = new Set([...calls.map(([, , reason]) => reason), ...common]);
     expect(reasonsOf(operation).sort()).toEqual([...reasons].sort());
     for (const call of calls) {
-      const body = await refusalOf(served, call);
+      const body = await refusalOf(call);
       const schema = schemaOf(operation, call[1]) ?? { enum: [] };
       expect(violations(schema, body, components.schemas)).toEqual([]);
     }
   });
 
   it('has no route for anything else, which is refused with a reason and a sentence', async () => {
-    const served = await serve();
-    for (const call of astray) await refusalOf(served, call);
+    for (const call of astray) await refusalOf(call);
     expect(((await served.get(`/v1/blocks/${idsOf(50)}`)).body as unknown[]).length).toBe(50);
   });
 
   it('would not describe another answer', async () => {
-    const { paths, components } = await documentOf(await serve());
+    const { paths, components } = await documentOf();
     const schema = schemaOf(paths['/v1/transactions/{id}']!.get, 200)!;
     const found = violations(schema, { id: 'AB', gas_limit: 7, extra: true }, components.schemas);
     const has = (words: string) => expect(found).toContainEqual(expect.stringContaining(words));
