@@ -105,32 +105,38 @@ export async function lookupDocument(
   const id = parseId(key);
   if (kind === 'collection') {
     const { blockId, encoded, place } = await view.collection(id);
-    const places = await view.collectionPlaces(id, MAX_PLACES + 1);
+    const places = await reader.collectionPlaces(id, MAX_PLACES + 1);
     return {
       kind,
       id,
       height: place.height,
       block_id: blockId,
       collection_index: place.collectionIndex,
-      ...listed(places, collectionPlace),
+      ...listed(view, places, collectionPlace),
       collection: collectionBody(id, encoded),
     };
   }
   const { blockId, collectionId, encoded, place } = await view.transaction(id);
-  const places = await view.transactionPlaces(id, MAX_PLACES + 1);
+  const places = await reader.transactionPlaces(id, MAX_PLACES + 1);
   return {
     kind,
     id,
     block_id: blockId,
     collection_id: collectionId,
     ...transactionPlace(place),
-    ...listed(places, transactionPlace),
+    ...listed(view, places, transactionPlace),
     transaction: transactionBody(id, encoded),
   };
 }
 
-function listed<Place, Shown>(places: readonly Place[], shown: (place: Place) => Shown) {
-  return { places: places.slice(0, MAX_PLACES).map(shown), more_places: places.length > MAX_PLACES };
+/** The places within the view. */
+function listed<Place extends CollectionPlace, Shown>(
+  view: IndexView,
+  places: readonly Place[],
+  shown: (place: Place) => Shown,
+) {
+  const readable = places.filter(({ height }) => view.covers(height));
+  return { places: readable.slice(0, MAX_PLACES).map(shown), more_places: readable.length > MAX_PLACES };
 }
 
 function collectionPlace(place: CollectionPlace) {

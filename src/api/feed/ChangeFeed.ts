@@ -2,7 +2,7 @@ import type { ReaderMetrics } from '../../observability/index.js';
 import { every, sleep } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import type { BlockHead, IndexReader, StoredBlock } from '../../storage/index.js';
-import { ApiError, holeAt, rewound, stopping } from '../view/ApiError.js';
+import { ApiError, busy, holeAt, rewound, stopping } from '../view/ApiError.js';
 import { IndexView } from '../view/IndexView.js';
 import { isProven, provenOnly, rangeWith } from '../view/indexedRange.js';
 import type { IndexedRange } from '../view/indexedRange.js';
@@ -167,9 +167,8 @@ export class ChangeFeed {
 
   #add(following: Following, read: Follower['read'], end: Follower['end']): () => void {
     if (this.#closed) throw stopping();
-    if (this.#followers.size >= MAX_FOLLOWERS) {
-      throw new ApiError(503, 'busy', `at most ${MAX_FOLLOWERS} callers may follow the index at once`);
-    }
+    if (this.#followers.size >= MAX_FOLLOWERS)
+      throw busy(`at most ${MAX_FOLLOWERS} callers may follow the index at once`);
     const { from, kind, until, to = Infinity, waits = false } = following;
     const follower: Follower = {
       ...from,

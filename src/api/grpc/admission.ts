@@ -1,7 +1,7 @@
 import { ServerInterceptingCall, status } from '@grpc/grpc-js';
 import type { Metadata, ServerInterceptingCallInterface, ServerInterceptor } from '@grpc/grpc-js';
 import type { Credentials } from '../guard/TokenGuard.js';
-import { ApiError, stopping } from '../view/ApiError.js';
+import { ApiError, busy, stopping } from '../view/ApiError.js';
 import type { ServedCalls } from './calls/calls.js';
 import type { GrpcApiServer } from './GrpcApiServer.js';
 import { isStream, MAX_FORWARDED_REQUEST_BYTES } from './grpcForwarding.js';
@@ -22,9 +22,7 @@ export function admission(calls: ServedCalls, server: GrpcApiServer): ServerInte
   let openCalls = 0;
   const refusalTo = (address: string | undefined): ApiError | undefined => {
     if (server.isClosing) return stopping();
-    if (openCalls >= MAX_CALLS) {
-      return new ApiError(503, 'busy', `at most ${MAX_CALLS} calls may be in progress at once; retry`);
-    }
+    if (openCalls >= MAX_CALLS) return busy(`at most ${MAX_CALLS} calls may be in progress at once; retry`);
     return limiter.refusal(address);
   };
   return ({ path }, call) => {

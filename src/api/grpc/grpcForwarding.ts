@@ -7,7 +7,7 @@ import { forwardCounter } from '../limits/counters.js';
 import type { ForwardedOutcome, ForwardMetrics } from '../limits/counters.js';
 import type { Held, HoldBytes } from '../limits/heldBytes.js';
 import { places } from '../limits/places.js';
-import { ApiError, indexerSilent, isElsewhere, stopping } from '../view/ApiError.js';
+import { ApiError, busy, indexerSilent, isElsewhere, stopping } from '../view/ApiError.js';
 import type { DuplexCall } from './calls/calls.js';
 import { refusalOf } from './refusals.js';
 import type { CallRefusal } from './refusals.js';
@@ -152,8 +152,8 @@ export function grpcForwarding(parts: {
     const [open, bound, what] = isLasting ? [streams, MAX_STREAMS, 'streams'] : [calls, MAX_CALLS, 'calls'];
     if (isClosed || open.size >= bound) {
       counts.turnedAway(method, isClosed ? 'refused' : 'busy');
-      const busy = new ApiError(503, 'busy', `at most ${bound} ${what} are forwarded at once; retry`);
-      forwarded.end(refusalOf(own ?? (isClosed ? stopping() : busy)));
+      const tooMany = busy(`at most ${bound} ${what} are forwarded at once; retry`);
+      forwarded.end(refusalOf(own ?? (isClosed ? stopping() : tooMany)));
       return;
     }
     open.add(forwarded);
@@ -299,11 +299,10 @@ const refusals: Readonly<Record<Exclude<ForwardOutcome, 'ended'>, () => ApiError
     upstreamUnreachable(
       'but the connection to the access node was lost, and whether it accepted the transaction is unknown; look up its id before sending it again',
     ),
-  busy: () => {
-    const message =
-      'this call is forwarded, but the access nodes accept no more of its kind now (access.ratePerSecond, or their own limits); retry';
-    return new ApiError(503, 'busy', message);
-  },
+  busy: () =>
+    busy(
+      'this call is forwarded, but the access nodes accept no more of its kind now (access.ratePerSecond, or their own limits); retry',
+    ),
   silent: indexerSilent,
 };
 

@@ -2,7 +2,7 @@ import { status } from '@grpc/grpc-js';
 import { loadDescriptors, WireWriter } from '../../flow/index.js';
 import type { DescriptorFile } from '../../flow/index.js';
 import { quoted } from '../../runtime/index.js';
-import { ApiError } from '../view/ApiError.js';
+import { busy } from '../view/ApiError.js';
 import { fieldsOf } from './calls/calls.js';
 import type { DuplexCall, ServedCall } from './calls/calls.js';
 import type { CallRefusal } from './refusals.js';
@@ -32,9 +32,8 @@ export function reflection(
       messages += 1;
       call.pause();
       try {
-        if (messages > MAX_MESSAGES) {
-          throw new ApiError(503, 'busy', `one call may send ${MAX_MESSAGES} requests; open another one`);
-        }
+        if (messages > MAX_MESSAGES)
+          throw busy(`one call may send ${MAX_MESSAGES} requests; open another one`);
         files ??= describedFiles(loadDescriptors());
         call.write(responseTo(request, files), () => call.resume());
       } catch (error) {

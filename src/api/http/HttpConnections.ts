@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { Connections } from '../server/Connections.js';
 import type { Connection, ConnectionsDependencies, ConnectionsOptions } from '../server/Connections.js';
-import { ApiError } from '../view/ApiError.js';
+import { ApiError, busy } from '../view/ApiError.js';
 
 /** Requests that may wait on one connection behind the current one. */
 const MAX_PIPELINED = 16;
@@ -42,11 +42,7 @@ export class HttpConnections extends Connections<HttpConnection> {
   hold(socket: Socket): ApiError | undefined {
     const maxLasting = Math.ceil(this.limit * MAX_LASTING_SHARE);
     if (this.#lasting >= maxLasting)
-      return new ApiError(
-        503,
-        'busy',
-        `at most ${maxLasting} streams and WebSockets may be open at once; retry`,
-      );
+      return busy(`at most ${maxLasting} streams and WebSockets may be open at once; retry`);
     const connection = this.of(socket);
     if (connection === undefined) return undefined;
     this.begun(connection);

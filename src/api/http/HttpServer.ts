@@ -7,7 +7,7 @@ import type { Credentials } from '../guard/TokenGuard.js';
 import { places } from '../limits/places.js';
 import { ListeningServer } from '../server/ListeningServer.js';
 import type { ServerDependencies, ServerLimits, ServerOptions } from '../server/ListeningServer.js';
-import { ApiError, isElsewhere, stopping } from '../view/ApiError.js';
+import { ApiError, busy, isElsewhere, stopping } from '../view/ApiError.js';
 import type { Query } from '../view/queryParameters.js';
 import { allowOrigins, isAllowedOrigin } from './cors.js';
 import type { RestForwarding } from './restForwarding.js';
@@ -245,10 +245,8 @@ export class HttpServer extends ListeningServer {
       url: path.replaceAll(/\{(\w+)\}/g, ':$1'),
       config: { served: route },
       handler: (request, reply) => {
-        if (this.inProgress >= MAX_REQUESTS) {
-          const message = `at most ${MAX_REQUESTS} requests may be in progress at once; retry`;
-          throw new ApiError(503, 'busy', message);
-        }
+        if (this.inProgress >= MAX_REQUESTS)
+          throw busy(`at most ${MAX_REQUESTS} requests may be in progress at once; retry`);
         const serve = (): Promise<unknown> => this.#serve(route, request, reply);
         return this.run(kind === 'bulk' ? () => this.#bulk(serve) : serve);
       },
@@ -267,8 +265,8 @@ export class HttpServer extends ListeningServer {
     });
     if (!('stream' in response))
       return this.#write(response, request, reply, { isPrivate: this.guard.covers(costOf(route)), prefix });
-    const busy = request.method === 'HEAD' ? undefined : this.accepted.hold(request.socket);
-    if (busy !== undefined) throw busy;
+    const tooMany = request.method === 'HEAD' ? undefined : this.accepted.hold(request.socket);
+    if (tooMany !== undefined) throw tooMany;
     beginStream(response, request, reply, (reason) => this.explain(reason));
     return undefined;
   }
@@ -279,8 +277,7 @@ export class HttpServer extends ListeningServer {
       // First of all, so that our tokens are never forwarded.
       const unauthorized = this.guard.check(request.raw, 'expensive', () => takeCredentials(request));
       if (this.isClosing) return stopping();
-      if (open >= maxConnections)
-        return new ApiError(503, 'busy', `at most ${maxConnections} connections at once`);
+      if (open >= maxConnections) return busy(`at most ${maxConnections} connections at once`);
       const { socket } = request;
       return this.accepted.hold(socket) ?? this.limiter.refusal(socket.remoteAddress) ?? unauthorized;
     };

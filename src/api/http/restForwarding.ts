@@ -9,7 +9,7 @@ import { outOfDescriptors } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import { forwardCounter } from '../limits/counters.js';
 import type { ForwardMetrics, ForwardedOutcome } from '../limits/counters.js';
-import { ApiError, outOfFiles } from '../view/ApiError.js';
+import { ApiError, busy, outOfFiles } from '../view/ApiError.js';
 import { MAX_FORWARDED_BODY_BYTES, forwardedBodyTooLarge } from './refusals.js';
 import { privately, variedBy } from './responses.js';
 
@@ -237,8 +237,7 @@ export function restForwarding(
       const off = parts.forwardingOff?.();
       if (off !== undefined || cuts.size >= maxRequests) {
         counts.turnedAway(method, off === undefined ? 'busy' : 'refused');
-        const why = off ?? `at most ${maxRequests} requests are forwarded at once; retry`;
-        throw asked.own ?? new ApiError(503, 'busy', why);
+        throw asked.own ?? busy(off ?? `at most ${maxRequests} requests are forwarded at once; retry`);
       }
       const count = counts.begin(method, 'call');
       // The caller left while the index was read.

@@ -1,4 +1,4 @@
-import { ApiError } from '../view/ApiError.js';
+import { busy } from '../view/ApiError.js';
 
 /** Smaller responses are not counted: other limits bound them well enough. */
 const SMALL_RESPONSE_BYTES = 64 * 1024;
@@ -24,9 +24,8 @@ export function heldBytes(maxHeldBytes = MAX_HELD_BYTES): HoldBytes {
   let all = 0;
   return (bytes) => {
     if (bytes < SMALL_RESPONSE_BYTES) return undefined;
-    if (all > 0 && all + bytes > maxHeldBytes) {
-      throw new ApiError(503, 'busy', 'too many large responses wait for their callers to take them; retry');
-    }
+    if (all > 0 && all + bytes > maxHeldBytes)
+      throw busy('too many large responses wait for their callers to take them; retry');
     let held = 0;
     let isReleased = false;
     const resize = (size: number): void => {

@@ -213,10 +213,14 @@ export function unknownId(what: 'block' | 'collection' | 'transaction', range: I
   return new ApiError(404, 'unknown_id', message, { range });
 }
 
+/** The refusal of what is too much at once. */
+export function busy(message: string): ApiError {
+  return new ApiError(503, 'busy', message);
+}
+
 /** The refusal while no file or connection can be opened. */
 export function outOfFiles(): ApiError {
-  const message = 'the daemon can open no further file or connection now; /readyz says why; retry';
-  return new ApiError(503, 'busy', message);
+  return busy('the daemon can open no further file or connection now; /readyz says why; retry');
 }
 
 /** A failed read of the store. The message contains no paths: those are in the log. */
