@@ -53,7 +53,7 @@ const subFloors = {
     ['json.ts', 'server'],
     ['limits', 'guard'],
     ['view'],
-    ['schema.ts'],
+    ['Schema.ts'],
   ],
   app: [['stores'], ['health'], ['line', 'threads', 'doctor'], ['lifecycle', 'guard']],
   cli: [

@@ -15,7 +15,7 @@ import type {
   Timestamp,
   TransactionSignature,
 } from '../flow/index.js';
-import * as t from './schema.js';
+import * as T from './Schema.js';
 
 export function hex(bytes: Uint8Array): string {
   return asBuffer(bytes).toString('hex');
@@ -40,41 +40,37 @@ export function rfc3339(timestamp: Timestamp = NO_TIME): string {
   return fraction === '' ? `${whole}Z` : `${whole}.${fraction}Z`;
 }
 
-const signatureSchema = t.named(
-  'Signature',
-  t.object({ address: t.address, key_index: t.decimal, signature: t.bytes }, { extension_data: t.bytes }),
-);
+const signatureSchema = T.object(
+  { address: T.address, key_index: T.decimal, signature: T.bytes },
+  { extension_data: T.bytes },
+).named('Signature');
 
 const bodyFields = {
-  id: t.identifier,
-  script: t.bytes,
-  arguments: t.arrayOf(t.bytes),
-  reference_block_id: t.identifier,
-  gas_limit: t.decimal,
-  payer: t.address,
-  proposal_key: t.named(
+  id: T.identifier,
+  script: T.bytes,
+  arguments: T.arrayOf(T.bytes),
+  reference_block_id: T.identifier,
+  gas_limit: T.decimal,
+  payer: T.address,
+  proposal_key: T.object({ address: T.address, key_index: T.decimal, sequence_number: T.decimal }).named(
     'ProposalKey',
-    t.object({ address: t.address, key_index: t.decimal, sequence_number: t.decimal }),
   ),
-  authorizers: t.arrayOf(t.address),
-  payload_signatures: t.arrayOf(signatureSchema),
-  envelope_signatures: t.arrayOf(signatureSchema),
+  authorizers: T.arrayOf(T.address),
+  payload_signatures: T.arrayOf(signatureSchema),
+  envelope_signatures: T.arrayOf(signatureSchema),
 };
 
 /** Flow's REST form of a transaction, without links. */
-export const transactionBodySchema = t.named('TransactionBody', t.object(bodyFields));
-type RestTransactionBody = t.Described<typeof transactionBodySchema>;
+export const transactionBodySchema = T.object(bodyFields).named('TransactionBody');
+type RestTransactionBody = T.Described<typeof transactionBodySchema>;
 
-export const transactionSchema = t.named(
-  'Transaction',
-  t.object({
-    ...bodyFields,
-    _expandable: t.object({
-      result: t.note('Where an access node has the result. It is not indexed.', t.link),
-    }),
-    _links: t.selfLink,
+export const transactionSchema = T.object({
+  ...bodyFields,
+  _expandable: T.object({
+    result: T.link.note('Where an access node has the result. It is not indexed.'),
   }),
-);
+  _links: T.selfLink,
+}).named('Transaction');
 
 /** `encoded` is the wire form of the transaction, `id` its id (taken from the index, not recomputed). */
 export function transactionBody(id: Identifier, encoded: Uint8Array): RestTransactionBody {
@@ -98,7 +94,7 @@ export function transactionBody(id: Identifier, encoded: Uint8Array): RestTransa
   };
 }
 
-export function restTransaction(id: Identifier, encoded: Uint8Array): t.Described<typeof transactionSchema> {
+export function restTransaction(id: Identifier, encoded: Uint8Array): T.Described<typeof transactionSchema> {
   // Not by spreading the body: V8 takes as long for that as for making it.
   return Object.assign(transactionBody(id, encoded), {
     _expandable: { result: `/v1/transaction_results/${id}` },
@@ -110,7 +106,7 @@ function transactionLink(id: Identifier): string {
   return `/v1/transactions/${id}`;
 }
 
-function signature(from: TransactionSignature): t.Described<typeof signatureSchema> {
+function signature(from: TransactionSignature): T.Described<typeof signatureSchema> {
   return {
     address: toAddress(from.address),
     key_index: String(from.keyId),
@@ -120,60 +116,47 @@ function signature(from: TransactionSignature): t.Described<typeof signatureSche
 }
 
 const linkedFields = {
-  id: t.identifier,
-  _expandable: t.object({}, { transactions: t.arrayOf(t.link) }),
-  _links: t.selfLink,
+  id: T.identifier,
+  _expandable: T.object({}, { transactions: T.arrayOf(T.link) }),
+  _links: T.selfLink,
 };
-const expandedFields = { transactions: t.note('With expand=transactions.', t.arrayOf(transactionSchema)) };
+const expandedFields = { transactions: T.arrayOf(transactionSchema).note('With expand=transactions.') };
 
-export const collectionSchema = t.named('Collection', t.object(linkedFields, expandedFields));
-type RestCollection = t.Described<typeof collectionSchema>;
+export const collectionSchema = T.object(linkedFields, expandedFields).named('Collection');
+type RestCollection = T.Described<typeof collectionSchema>;
 
 /** Flow's REST interface has no such response. */
-export const blockCollectionsSchema = t.named(
-  'BlockCollections',
-  t.object({
-    block_id: t.identifier,
-    height: t.decimal,
-    collections: t.note(
-      'In the order of the guarantees.',
-      t.arrayOf(
-        t.named(
-          'BlockCollection',
-          t.object({ ...linkedFields, transaction_ids: t.arrayOf(t.identifier) }, expandedFields),
-        ),
-      ),
+export const blockCollectionsSchema = T.object({
+  block_id: T.identifier,
+  height: T.decimal,
+  collections: T.arrayOf(
+    T.object({ ...linkedFields, transaction_ids: T.arrayOf(T.identifier) }, expandedFields).named(
+      'BlockCollection',
     ),
-    _links: t.selfLink,
-  }),
-);
-type RestBlockCollections = t.Described<typeof blockCollectionsSchema>;
+  ).note('In the order of the guarantees.'),
+  _links: T.selfLink,
+}).named('BlockCollections');
+type RestBlockCollections = T.Described<typeof blockCollectionsSchema>;
 
 /** A collection with the bodies of its transactions and without links. */
-export const collectionBodySchema = t.object({
-  id: t.identifier,
-  transactions: t.arrayOf(transactionBodySchema),
+export const collectionBodySchema = T.object({
+  id: T.identifier,
+  transactions: T.arrayOf(transactionBodySchema),
 });
 
-/** What is included in the response instead of linked. */
-interface CollectionExpansion {
-  readonly transactions: boolean;
-}
-
-/** `encoded` is the stored form: the transactions one after another, as in a `GetFullCollectionByID` response. */
-export function restCollection(
-  id: Identifier,
-  encoded: Uint8Array,
-  expand: CollectionExpansion,
-): RestCollection {
-  return collectionOf(id, identifyTransactions(encoded), expand);
+/**
+ * `encoded` is the stored form: the transactions one after another, as in a `GetFullCollectionByID` response. `isExpanded`: they
+ * are included instead of linked.
+ */
+export function restCollection(id: Identifier, encoded: Uint8Array, isExpanded: boolean): RestCollection {
+  return collectionOf(id, identifyTransactions(encoded), isExpanded);
 }
 
 export function restBlockCollections(
   blockId: Identifier,
   height: number,
   collections: readonly { readonly id: Identifier; readonly encoded: Uint8Array }[],
-  expand: CollectionExpansion,
+  isExpanded: boolean,
 ): RestBlockCollections {
   return {
     block_id: blockId,
@@ -181,7 +164,7 @@ export function restBlockCollections(
     collections: collections.map(({ id, encoded }) => {
       const transactions = identifyTransactions(encoded);
       return {
-        ...collectionOf(id, transactions, expand),
+        ...collectionOf(id, transactions, isExpanded),
         transaction_ids: transactions.map((one) => one.id),
       };
     }),
@@ -199,7 +182,7 @@ export function restTransactions(collections: readonly { readonly encoded: Uint8
 export function collectionBody(
   id: Identifier,
   encoded: Uint8Array,
-): t.Described<typeof collectionBodySchema> {
+): T.Described<typeof collectionBodySchema> {
   return {
     id,
     transactions: identifyTransactions(encoded).map((one) => transactionBody(one.id, one.encoded)),
@@ -209,10 +192,10 @@ export function collectionBody(
 function collectionOf(
   id: Identifier,
   transactions: readonly IdentifiedTransaction[],
-  expand: CollectionExpansion,
+  isExpanded: boolean,
 ): RestCollection {
   const _links = { _self: `/v1/collections/${id}` };
-  if (!expand.transactions) {
+  if (!isExpanded) {
     return { id, _expandable: { transactions: transactions.map((one) => transactionLink(one.id)) }, _links };
   }
   return {
@@ -223,60 +206,49 @@ function collectionOf(
   };
 }
 
-const headerSchema = t.named(
-  'BlockHeader',
-  t.object({
-    id: t.identifier,
-    parent_id: t.identifier,
-    height: t.decimal,
-    timestamp: t.time,
-    parent_voter_signature: t.bytes,
-  }),
-);
+const headerSchema = T.object({
+  id: T.identifier,
+  parent_id: T.identifier,
+  height: T.decimal,
+  timestamp: T.time,
+  parent_voter_signature: T.bytes,
+}).named('BlockHeader');
 
-const guaranteeSchema = t.named(
-  'CollectionGuarantee',
-  t.object({
-    collection_id: t.identifier,
-    signer_indices: t.hexDigits,
-    signature: t.bytes,
-    reference_block_id: t.identifier,
-    cluster_chain_id: t.text,
-  }),
-);
+const guaranteeSchema = T.object({
+  collection_id: T.identifier,
+  signer_indices: T.hexDigits,
+  signature: T.bytes,
+  reference_block_id: T.identifier,
+  cluster_chain_id: T.text,
+}).named('CollectionGuarantee');
 
-export const payloadSchema = t.named(
-  'BlockPayload',
-  t.object({
-    collection_guarantees: t.arrayOf(guaranteeSchema),
-    block_seals: t.note('Always empty: seals are not indexed.', t.arrayOf<never>({ type: 'object' }, 0)),
-  }),
-);
+export const payloadSchema = T.object({
+  collection_guarantees: T.arrayOf(guaranteeSchema),
+  block_seals: T.arrayOf<never>(new T.Schema({ type: 'object' }), 0).note(
+    'Always empty: seals are not indexed.',
+  ),
+}).named('BlockPayload');
 
 /** A block without links, payload included. */
 export const blockBodyFields = { header: headerSchema, payload: payloadSchema };
 
-export const blockSchema = t.named(
-  'Block',
-  t.object(
-    {
-      header: headerSchema,
-      // As in Flow for a block whose result is missing, without `execution_result`.
-      _expandable: t.object({}, { payload: t.link }),
-      _links: t.selfLink,
-      block_status: t.words('BLOCK_FINALIZED', 'BLOCK_SEALED'),
-    },
-    {
-      payload: t.note('With expand=payload.', payloadSchema),
-      proven: t.note(
-        'Proven final, by certificates of the consensus nodes. An addition to what nodes answer.',
-        t.flag,
-      ),
-    },
-  ),
-);
-type RestBlock = t.Described<typeof blockSchema>;
-type RestBlockPayload = t.Described<typeof payloadSchema>;
+export const blockSchema = T.object(
+  {
+    header: headerSchema,
+    // As in Flow for a block whose result is missing, without `execution_result`.
+    _expandable: T.object({}, { payload: T.link }),
+    _links: T.selfLink,
+    block_status: T.words('BLOCK_FINALIZED', 'BLOCK_SEALED'),
+  },
+  {
+    payload: payloadSchema.note('With expand=payload.'),
+    proven: T.flag.note(
+      'Proven final, by certificates of the consensus nodes. An addition to what nodes answer.',
+    ),
+  },
+).named('Block');
+type RestBlock = T.Described<typeof blockSchema>;
+type RestBlockPayload = T.Described<typeof payloadSchema>;
 
 /** `encoded` is the stored block record; the status follows from the sealed head (`undefined` while unknown). */
 export function restBlock(
@@ -306,7 +278,7 @@ export function blockBody(encoded: Uint8Array) {
   return { header: header(block), payload: payload(block) };
 }
 
-function header(block: Block): t.Described<typeof headerSchema> {
+function header(block: Block): T.Described<typeof headerSchema> {
   return {
     id: block.id,
     parent_id: block.parentId,
@@ -320,7 +292,7 @@ function payload(block: Block): RestBlockPayload {
   return { collection_guarantees: block.guarantees.map(guarantee), block_seals: [] };
 }
 
-function guarantee(from: CollectionGuarantee): t.Described<typeof guaranteeSchema> {
+function guarantee(from: CollectionGuarantee): T.Described<typeof guaranteeSchema> {
   return {
     collection_id: from.collectionId,
     signer_indices: hex(from.signerIndices),

@@ -1,5 +1,5 @@
 import type { HttpRoute } from './http/types.js';
-import * as t from './schema.js';
+import * as T from './Schema.js';
 import { MAX_SELECT_PATHS } from './view/queryParameters.js';
 import type { ApiErrorReason } from './view/ApiError.js';
 import { errorSchema, refusals } from './view/ApiError.js';
@@ -9,7 +9,7 @@ export interface Parameter {
   readonly in: 'path' | 'query' | 'header';
   readonly required: boolean;
   readonly description: string;
-  readonly schema: t.Schema;
+  readonly schema: T.Schema;
 }
 
 /** A route with its description, from which the OpenAPI document and the text of a 404 are generated. */
@@ -19,7 +19,7 @@ export interface Route extends HttpRoute {
   readonly summary: string;
   readonly parameters: readonly Parameter[];
   /** For server-sent events, the schema of their data. */
-  readonly response: t.Schema;
+  readonly response: T.Schema;
   /** Media type of the response. Default: JSON. */
   readonly mediaType?: string;
   /** Refusal reasons besides those that any request may get. */
@@ -27,11 +27,11 @@ export interface Route extends HttpRoute {
 }
 
 /** Text, unless it has a schema. */
-export function inPath(name: string, description: string, schema: t.Schema = t.text): Parameter {
+export function inPath(name: string, description: string, schema: T.Schema = T.text): Parameter {
   return { name, in: 'path', required: true, description, schema };
 }
 
-export function inQuery(name: string, description: string, schema: t.Schema = t.text): Parameter {
+export function inQuery(name: string, description: string, schema: T.Schema = T.text): Parameter {
   return { name, in: 'query', required: false, description, schema };
 }
 
@@ -42,27 +42,26 @@ export const select = inQuery(
 
 export function expand(...names: readonly string[]): Parameter {
   const what = 'Includes this in the response instead of a link. Unknown names are ignored.';
-  return inQuery('expand', what, t.words(...names));
+  return inQuery('expand', what, T.words(...names));
 }
 
 export const finality = inQuery(
   'finality',
   'proven: only blocks that certificates of the consensus nodes prove final; heads and ranges end there, and a stream waits for them.',
-  t.words('reported', 'proven'),
+  T.words('reported', 'proven'),
 );
 
 /** An id as a caller may write it. */
-export const anId: t.Schema<string> = { type: 'string', pattern: '^(0x)?[0-9a-fA-F]{64}$' };
+export const anId = T.textOf('^(0x)?[0-9a-fA-F]{64}$');
 export const byId = inPath('id', '64 hexadecimal digits, with or without 0x.', anId);
 
 export const heightErrors = ['not_yet_indexed', 'below_first_indexed', 'hole'] as const;
 export const idErrors = ['malformed_id', 'not_yet_indexed', 'unknown_id'] as const;
 
 /** The response of `/openapi.json` itself. */
-export const openApiSchema = t.named(
-  'OpenApiDocument',
-  t.note('This document: OpenAPI 3.1.', { type: 'object' }),
-);
+export const openApiSchema = new T.Schema({ type: 'object' })
+  .note('This document: OpenAPI 3.1.')
+  .named('OpenApiDocument');
 
 const JSON_MEDIA_TYPE = 'application/json';
 const BEARER = 'bearer';
@@ -75,8 +74,8 @@ const commonReasons: readonly ApiErrorReason[] = [
 
 interface Response {
   readonly description: string;
-  readonly headers?: Readonly<Record<string, { readonly description: string; readonly schema: t.Schema }>>;
-  readonly content?: Readonly<Record<string, { readonly schema: t.Schema }>>;
+  readonly headers?: Readonly<Record<string, { readonly description: string; readonly schema: T.Keywords }>>;
+  readonly content?: Readonly<Record<string, { readonly schema: T.Keywords }>>;
 }
 
 /** The OpenAPI 3.1 document of these routes. Schemas that have names become its components. */
@@ -92,7 +91,7 @@ export function openApiDocument(
     readonly needsToken?: (route: Route) => boolean;
   },
 ) {
-  const schemas: Record<string, t.Schema> = {};
+  const schemas: Record<string, T.Keywords> = {};
   const paths = Object.fromEntries(
     routes.map((route) => [route.path, { get: operation(route, needsToken(route)) }]),
   );
@@ -112,13 +111,13 @@ export function openApiDocument(
 }
 
 /** Copies a value that contains schemas, and moves the targets of references to `components`. */
-function withoutTargets(value: unknown, components: Record<string, t.Schema>): unknown {
+function withoutTargets(value: unknown, components: Record<string, T.Keywords>): unknown {
   if (Array.isArray(value)) return value.map((item) => withoutTargets(item, components));
   if (typeof value !== 'object' || value === null) return value;
-  const { target, ...rest } = value as t.Schema;
-  const name = rest.$ref?.slice(t.COMPONENTS.length);
+  const { target, ...rest } = value as T.Keywords;
+  const name = rest.$ref?.slice(T.COMPONENTS.length);
   if (target !== undefined && name !== undefined && !(name in components)) {
-    components[name] = withoutTargets(target, components) as t.Schema;
+    components[name] = withoutTargets(target, components) as T.Keywords;
   }
   return Object.fromEntries(
     Object.entries(rest).map(([key, item]) => [key, withoutTargets(item, components)]),
@@ -130,7 +129,7 @@ function operation(route: Route, needsToken: boolean) {
   return {
     operationId,
     summary,
-    parameters,
+    parameters: parameters.map((parameter) => ({ ...parameter, schema: parameter.schema.keywords })),
     ...(needsToken ? { security: [{ [BEARER]: [] }] } : {}),
     responses: {
       ...success(route),
@@ -139,14 +138,9 @@ function operation(route: Route, needsToken: boolean) {
   };
 }
 
-function success({
-  summary,
-  response,
-  mediaType = JSON_MEDIA_TYPE,
-  isStream,
-}: Route): Record<string, Response> {
-  const whole = { description: summary, content: { [mediaType]: { schema: response } } };
-  if (isStream === true) return { 200: whole };
+function success({ kind, mediaType = JSON_MEDIA_TYPE, response, summary }: Route): Record<string, Response> {
+  const whole = { description: summary, content: { [mediaType]: { schema: response.keywords } } };
+  if (kind === 'stream') return { 200: whole };
   return {
     200: {
       ...whole,
@@ -168,7 +162,8 @@ function refusalsFor(reasons: readonly ApiErrorReason[]): Record<string, Respons
   return Object.fromEntries(
     [...statuses].map((status) => {
       const given = reasons.filter((reason) => refusals[reason].status === status);
-      const schema = { allOf: [errorSchema, { properties: { reason: t.words(...given) } }] };
+      const { keywords } = T.words(...given);
+      const schema = { allOf: [errorSchema.keywords, { properties: { reason: keywords } }] };
       const description = given.map((reason) => `${reason}: ${refusals[reason].when}`).join('; ');
       return [String(status), { description, content: { [JSON_MEDIA_TYPE]: { schema } } }];
     }),

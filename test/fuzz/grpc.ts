@@ -3,6 +3,7 @@ import type { ClientHttp2Session, IncomingHttpHeaders } from 'node:http2';
 import { connect } from 'node:net';
 import { GrpcApiServer } from '../../src/api/index.js';
 import { WireWriter } from '../../src/flow/index.js';
+import { createReaderMetrics } from '../../src/observability/index.js';
 import { hasSoundHttp2, systemClock } from '../../src/runtime/index.js';
 import { feedOver } from '../support/feed.js';
 import { RecordingLogger } from '../support/recordingLogger.js';
@@ -68,7 +69,7 @@ async function openServer(): Promise<FuzzSession> {
     { host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '1.2.3', accessNodes: [] },
     {
       ...{ store, clock: systemClock, logger: new RecordingLogger() },
-      ...{ status, feed },
+      ...{ status, feed, metrics: createReaderMetrics() },
       health: { readiness: () => ({ ready: true }) },
       fail: (error) => failures.push(error),
     },

@@ -23,7 +23,7 @@ async function openServers(): Promise<FuzzSession> {
   const store = await servedStore();
   store.switchAccountsOn(FIRST + 2);
   const { server, failures, logger } = apiServerOver(store, () => range, { corsOrigins: ['http://page'] });
-  const { registry } = createMetrics({ version: 'fuzz', node: 'fuzz' });
+  const metrics = createMetrics({ version: 'fuzz', node: 'fuzz' });
   const readiness = () => ({
     ready: false,
     reasons: [{ code: 'behind', message: 'behind by 12 heights', sinceSeconds: 1 } as const],
@@ -31,8 +31,8 @@ async function openServers(): Promise<FuzzSession> {
   const monitored = metricsServer(
     { host: '127.0.0.1', port: 0 },
     {
-      ...{ clock: systemClock, logger, fail: (error) => void failures.push(error) },
-      ...{ page: () => mergedPage(registry, []), health: { readiness } },
+      ...{ clock: systemClock, logger, metrics, fail: (error) => void failures.push(error) },
+      ...{ page: () => mergedPage(metrics.registry, []), health: { readiness } },
     },
   );
   const servers = [server, monitored];

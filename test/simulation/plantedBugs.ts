@@ -584,15 +584,15 @@ const bugs: Readonly<
       instead: '',
     },
   },
-  'api/feed/RecentHeights.ts': {
+  'api/feed/recentHeights.ts': {
     'a read that a rewind overtakes is cached': {
-      of: '    if (rewinds === this.#rewinds) return;',
-      instead: '    if (rewinds >= this.#rewinds) return;',
+      of: '    if (now === rewinds) return;',
+      instead: '    if (now >= rewinds) return;',
       heldBy: 'unit/api/changeFeed.test.ts: lets no read of %s that it overtakes into the cache',
     },
     'not given back: the oldest heights of a cache': {
-      of: '      if (this.#keptSize <= this.#max) return;',
-      instead: '      if (this.#keptSize >= 0) return;',
+      of: '      if (keptSize <= max) return;',
+      instead: '      if (keptSize >= 0) return;',
       heldBy: 'unit/api/changeFeed.test.ts: leaves the newest heights that it read in memory, and no more',
     },
   },

@@ -1,6 +1,7 @@
 import { apiServer, coverageOf, workOfStore } from '../../src/api/index.js';
 import type { ChangeFeed, IndexedRange, StatusDocument } from '../../src/api/index.js';
 import type { ApiServerDependencies, ApiServerOptions } from '../../src/api/rest/apiServer.js';
+import { createReaderMetrics } from '../../src/observability/index.js';
 import type { ReaderMetrics } from '../../src/observability/index.js';
 import { systemClock } from '../../src/runtime/index.js';
 import type { Clock } from '../../src/runtime/index.js';
@@ -119,6 +120,7 @@ export function apiServerOver(
     { host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '0.1.0', ...parts },
     {
       ...{ reader, status, feed, clock, logger, work: workOfStore(reader, range) },
+      metrics: createReaderMetrics(),
       fail: (error) => failures.push(error),
       ...parts,
     },

@@ -1,6 +1,7 @@
 import { GrpcApiServer } from '../../src/api/index.js';
 import type { IndexedRange } from '../../src/api/index.js';
 import type { GrpcApiServerDependencies, GrpcApiServerOptions } from '../../src/api/grpc/GrpcApiServer.js';
+import { createReaderMetrics } from '../../src/observability/index.js';
 import { systemClock } from '../../src/runtime/index.js';
 import type { BlockEntry } from '../../src/storage/index.js';
 import { atEnd } from './cleanup.js';
@@ -33,7 +34,7 @@ export function grpcServerOver(
     },
     {
       ...{ store, clock, feed, status, logger, fail: (error) => failures.push(error) },
-      health: { readiness: () => ({ ready: true }) },
+      ...{ health: { readiness: () => ({ ready: true }) }, metrics: createReaderMetrics() },
       ...parts,
     },
   );

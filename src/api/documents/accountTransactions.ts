@@ -2,7 +2,7 @@ import { accountRoles, parseAddress } from '../../flow/index.js';
 import type { AccountRole } from '../../flow/index.js';
 import { quoted } from '../../runtime/index.js';
 import type { AccountPage, AccountTransaction, IndexReader, TransactionPlace } from '../../storage/index.js';
-import * as t from '../schema.js';
+import * as T from '../Schema.js';
 import { ApiError, invalidArgument as invalid, nothingIndexed } from '../view/ApiError.js';
 import { provenOnly } from '../view/indexedRange.js';
 import type { IndexedRange } from '../view/indexedRange.js';
@@ -14,34 +14,27 @@ export const DEFAULT_PAGE_ITEMS = 20;
 /** The roles to filter by; all of them by default. */
 export const accountRoleNames: readonly AccountRole[] = ['payer', 'proposer', 'authorizer'];
 
-const transactionSchema = t.object({
-  id: t.identifier,
-  height: t.count,
-  block_id: t.identifier,
-  collection_id: t.identifier,
-  collection_index: t.count,
-  transaction_index: t.count,
-  roles: t.arrayOf(t.words(...accountRoleNames), accountRoleNames.length),
+const transactionSchema = T.object({
+  id: T.identifier,
+  height: T.count,
+  block_id: T.identifier,
+  collection_id: T.identifier,
+  collection_index: T.count,
+  transaction_index: T.count,
+  roles: T.arrayOf(T.words(...accountRoleNames), accountRoleNames.length),
 });
 
 /** A page of an account's transactions, newest first. */
-export const accountTransactionsSchema = t.named(
-  'AccountTransactions',
-  t.object({
-    kind: t.words('account'),
-    address: t.address,
-    covered: t.note(
-      'The heights that the index covers, both ends included; empty while the first is above the second.',
-      t.object({ from: t.count, to: { ...t.count, minimum: -1 } }),
-    ),
-    complete: t.note('False: the index does not reach down to the first indexed height yet.', t.flag),
-    transactions: t.arrayOf(transactionSchema, MAX_PAGE_ITEMS),
-    next_cursor: t.note(
-      'Leads to older ones, even when this page is empty; null: there are none.',
-      t.orNull(t.text),
-    ),
-  }),
-);
+export const accountTransactionsSchema = T.object({
+  kind: T.words('account'),
+  address: T.address,
+  covered: T.object({ from: T.count, to: new T.Schema<number>({ ...T.count.keywords, minimum: -1 }) }).note(
+    'The heights that the index covers, both ends included; empty while the first is above the second.',
+  ),
+  complete: T.flag.note('False: the index does not reach down to the first indexed height yet.'),
+  transactions: T.arrayOf(transactionSchema, MAX_PAGE_ITEMS),
+  next_cursor: T.text.orNull.note('Leads to older ones, even when this page is empty; null: there are none.'),
+}).named('AccountTransactions');
 
 /** A page request as received; a missing parameter is an empty text. */
 export interface AccountRequest {
@@ -62,7 +55,7 @@ export async function accountDocument(
   requested: AccountRequest,
   range: IndexedRange,
   until?: 'proven',
-): Promise<t.Described<typeof accountTransactionsSchema>> {
+): Promise<T.Described<typeof accountTransactionsSchema>> {
   const request = parseAccountRequest(requested);
   const { transactions, next, coverage, isComplete } = await accountPage(reader, request, range, until);
   return {
@@ -177,7 +170,7 @@ function transactionDocument({
   blockId,
   collectionId,
   roles,
-}: AccountTransaction): t.Described<typeof transactionSchema> {
+}: AccountTransaction): T.Described<typeof transactionSchema> {
   return {
     id,
     height: place.height,

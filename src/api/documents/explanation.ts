@@ -1,7 +1,7 @@
 import { endpointStates } from '../../observability/index.js';
 import type { Identifier } from '../../flow/index.js';
 import type { ReadinessReason } from '../../observability/index.js';
-import * as t from '../schema.js';
+import * as T from '../Schema.js';
 import { edges, executionDataStatus, reasons, waitingFor } from '../view/statusDocument.js';
 import type { IndexedRange } from '../view/indexedRange.js';
 import type { BackfillRangeStatus, StatusDocument } from '../view/statusDocument.js';
@@ -50,49 +50,45 @@ export interface HeightWork {
   readonly stopHeight: number | null;
   readonly work: WorkDocument | null;
   readonly holdingUp: StatusDocument['waitingFor'];
-  readonly sources: t.Described<typeof heightSources>;
+  readonly sources: T.Described<typeof heightSources>;
 }
 
 export const MAX_MISSING_SHOWN = 100;
 
-const missingCollection = t.object({
-  collectionId: t.identifier,
-  isUnderWay: t.note('A call for it is in progress.', t.flag),
-  attempts: t.count,
-  notFound: t.note('Attempts that ended in "no such collection" or "not yet".', t.count),
-  lastNode: t.orNull(t.text),
-  lastError: t.orNull(t.text),
-  lastAskedAt: t.orNull(t.time),
-  failures: t.note(
+const missingCollection = T.object({
+  collectionId: T.identifier,
+  isUnderWay: T.flag.note('A call for it is in progress.'),
+  attempts: T.count,
+  notFound: T.count.note('Attempts that ended in "no such collection" or "not yet".'),
+  lastNode: T.text.orNull,
+  lastError: T.text.orNull,
+  lastAskedAt: T.time.orNull,
+  failures: T.arrayOf(T.object({ node: T.text, count: T.count, lastError: T.text, lastAt: T.time })).note(
     'The nodes that failed to give it, in order of their first failure.',
-    t.arrayOf(t.object({ node: t.text, count: t.count, lastError: t.text, lastAt: t.time })),
   ),
 });
-export type MissingDocument = t.Described<typeof missingCollection>;
+export type MissingDocument = T.Described<typeof missingCollection>;
 
 /** A height in progress. */
-const heightWork = t.object({
-  ageSeconds: t.note('Since work on it began.', t.amount),
-  collections: t.note('Guaranteed by its block.', t.count),
-  missing: t.count,
-  missingCollections: t.arrayOf(missingCollection, MAX_MISSING_SHOWN),
-  executionData: t.note('Why execution data does not deliver it.', t.orNull(t.text)),
-  peer: t.note('Why no peer delivers it.', t.orNull(t.text)),
-  reportedBy: t.note(
-    "The node whose word the block's guarantees are on; null: they are proven.",
-    t.orNull(t.text),
-  ),
+const heightWork = T.object({
+  ageSeconds: T.amount.note('Since work on it began.'),
+  collections: T.count.note('Guaranteed by its block.'),
+  missing: T.count,
+  missingCollections: T.arrayOf(missingCollection, MAX_MISSING_SHOWN),
+  executionData: T.text.orNull.note('Why execution data does not deliver it.'),
+  peer: T.text.orNull.note('Why no peer delivers it.'),
+  reportedBy: T.text.orNull.note("The node whose word the block's guarantees are on; null: they are proven."),
 });
-export type WorkDocument = t.Described<typeof heightWork>;
+export type WorkDocument = T.Described<typeof heightWork>;
 
 /** The nodes available for a height. */
-const heightSources = t.object({
-  nodes: t.arrayOf(
-    t.object({
-      name: t.note('host:port', t.text),
-      state: t.words(...endpointStates),
-      servesHeight: t.note('Asked for this height.', t.flag),
-      trouble: t.note('What is wrong with it.', t.orNull(t.text)),
+const heightSources = T.object({
+  nodes: T.arrayOf(
+    T.object({
+      name: T.text.note('host:port'),
+      state: T.words(...endpointStates),
+      servesHeight: T.flag.note('Asked for this height.'),
+      trouble: T.text.orNull.note('What is wrong with it.'),
     }),
   ),
   executionData: executionDataStatus,
@@ -135,24 +131,18 @@ const explainStages = [
 export type ExplainStage = (typeof explainStages)[number];
 
 /** The body of `/explain/{key}`. */
-export const explainSchema = t.named(
-  'Explanation',
-  t.object({
-    key: t.note('As requested.', t.text),
-    kind: t.words('height', 'block', 'collection', 'transaction', 'unknown'),
-    stage: t.words(...explainStages),
-    summary: t.note('One or two sentences for humans.', t.text),
-    height: t.note('The height; for an ID, the lowest at which it stands.', t.orNull(t.count)),
-    blockId: t.orNull(t.text),
-    ...edges,
-    sealed: t.orNull(t.count),
-    work: t.note('While the height is in progress.', t.orNull(heightWork)),
-    holdingUp: t.note('What the lowest unindexed height waits for.', waitingFor),
-    sources: t.note(
-      'The nodes available for this height; null where no daemon runs.',
-      t.orNull(heightSources),
-    ),
-    reasons: t.note('Why the daemon is not ready, if it is not.', reasons),
-  }),
-);
-export type ExplainDocument = t.Described<typeof explainSchema>;
+export const explainSchema = T.object({
+  key: T.text.note('As requested.'),
+  kind: T.words('height', 'block', 'collection', 'transaction', 'unknown'),
+  stage: T.words(...explainStages),
+  summary: T.text.note('One or two sentences for humans.'),
+  height: T.count.orNull.note('The height; for an ID, the lowest at which it stands.'),
+  blockId: T.text.orNull,
+  ...edges,
+  sealed: T.count.orNull,
+  work: heightWork.orNull.note('While the height is in progress.'),
+  holdingUp: waitingFor.note('What the lowest unindexed height waits for.'),
+  sources: heightSources.orNull.note('The nodes available for this height; null where no daemon runs.'),
+  reasons: reasons.note('Why the daemon is not ready, if it is not.'),
+}).named('Explanation');
+export type ExplainDocument = T.Described<typeof explainSchema>;

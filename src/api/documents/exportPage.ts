@@ -1,7 +1,7 @@
 import { decodeBlock, transactionAt, VerificationMemory } from '../../flow/index.js';
 import { verifiedBlock } from '../../storage/index.js';
 import type { BlockEntry, IndexReader, WholeBlock } from '../../storage/index.js';
-import * as t from '../schema.js';
+import * as T from '../Schema.js';
 import { heightOutside, invalidArgument as invalid } from '../view/ApiError.js';
 import { list, parseHeight } from '../view/queryParameters.js';
 import type { Query } from '../view/queryParameters.js';
@@ -18,52 +18,41 @@ export const MAX_PAGE_HEIGHTS = 1_000;
 /** A page ends with the block that reaches this length, in characters or bytes; a block is never split. */
 export const PAGE_BYTES = 1024 * 1024;
 
-const ofBlock = { height: t.count, block_id: t.identifier, timestamp: t.time };
+const ofBlock = { height: T.count, block_id: T.identifier, timestamp: T.time };
 
 /** The first line of each block. A block without collections has one too, which shows that the height is indexed. */
-const blockLine = t.named(
-  'ExportedBlock',
-  t.object({
-    kind: t.words('block'),
-    ...ofBlock,
-    parent_id: t.identifier,
-    collections: t.note(
-      'In guarantee order; the lines of their transactions follow in this order.',
-      countedCollections,
-    ),
-  }),
-);
+const blockLine = T.object({
+  kind: T.words('block'),
+  ...ofBlock,
+  parent_id: T.identifier,
+  collections: countedCollections.note(
+    'In guarantee order; the lines of their transactions follow in this order.',
+  ),
+}).named('ExportedBlock');
 
-const transactionLine = t.named(
-  'ExportedTransaction',
-  t.object({
-    kind: t.words('transaction'),
-    ...ofBlock,
-    collection_id: t.identifier,
-    collection_index: t.count,
-    transaction_index: t.note('Within the collection.', t.count),
-    transaction: transactionBodySchema,
-  }),
-);
-type ExportedBlock = t.Described<typeof blockLine>;
-type ExportedTransaction = t.Described<typeof transactionLine>;
-export const exportLine = t.named('ExportLine', t.oneOf(blockLine, transactionLine));
+const transactionLine = T.object({
+  kind: T.words('transaction'),
+  ...ofBlock,
+  collection_id: T.identifier,
+  collection_index: T.count,
+  transaction_index: T.count.note('Within the collection.'),
+  transaction: transactionBodySchema,
+}).named('ExportedTransaction');
+type ExportedBlock = T.Described<typeof blockLine>;
+type ExportedTransaction = T.Described<typeof transactionLine>;
+export const exportLine = T.oneOf(blockLine, transactionLine).named('ExportLine');
 
-const storedBytes = t.note('As stored, in base64: a protobuf message.', t.text);
+const storedBytes = T.text.note('As stored, in base64: a protobuf message.');
 
-export const storedLine = t.named(
-  'StoredBlock',
-  t.object({
-    kind: t.words('stored'),
-    height: t.count,
-    block: storedBytes,
-    collections: t.note(
-      'In guarantee order, each a list of transactions: repeated Transaction transactions = 1.',
-      t.arrayOf(storedBytes),
-    ),
-  }),
-);
-export type StoredLine = t.Described<typeof storedLine>;
+export const storedLine = T.object({
+  kind: T.words('stored'),
+  height: T.count,
+  block: storedBytes,
+  collections: T.arrayOf(storedBytes).note(
+    'In guarantee order, each a list of transactions: repeated Transaction transactions = 1.',
+  ),
+}).named('StoredBlock');
+export type StoredLine = T.Described<typeof storedLine>;
 
 /** The requested heights, both ends included. */
 export interface ExportRange {
@@ -180,6 +169,6 @@ export function exportedTransaction(
 }
 
 /** A line of JSON, with a line feed. */
-export function lineOf(value: t.Described<typeof exportLine>): string {
+export function lineOf(value: T.Described<typeof exportLine>): string {
   return `${JSON.stringify(value)}\n`;
 }

@@ -9,7 +9,7 @@ import {
   transactionBody,
   transactionBodySchema,
 } from '../json.js';
-import * as t from '../schema.js';
+import * as T from '../Schema.js';
 import type { IndexedRange } from '../view/indexedRange.js';
 
 /** What can be looked up. */
@@ -20,14 +20,14 @@ export type LookupKind = (typeof lookupKinds)[number];
 export const MAX_PLACES = 100;
 
 /** The collections of a block, in the order of its guarantees. */
-export const countedCollections = t.arrayOf(
-  t.object({ collection_id: t.identifier, transaction_count: t.count }),
+export const countedCollections = T.arrayOf(
+  T.object({ collection_id: T.identifier, transaction_count: T.count }),
 );
 
 export function countCollections({
   block,
   transactionCounts,
-}: StoredBlock): t.Described<typeof countedCollections> {
+}: StoredBlock): T.Described<typeof countedCollections> {
   return block.collectionIds.map((id, index) => ({
     collection_id: id,
     transaction_count: transactionCounts[index] ?? 0,
@@ -35,55 +35,43 @@ export function countCollections({
 }
 
 /** A block, in the shape of Flow's REST, with the transaction count of each collection. */
-const blockSchema = t.named(
-  'BlockDocument',
-  t.object({
-    kind: t.words('block'),
-    id: t.identifier,
-    height: t.count,
-    ...blockBodyFields,
-    collections: countedCollections,
-  }),
-);
+const blockSchema = T.object({
+  kind: T.words('block'),
+  id: T.identifier,
+  height: T.count,
+  ...blockBodyFields,
+  collections: countedCollections,
+}).named('BlockDocument');
 
-const collectionPlaceFields = { height: t.count, collection_index: t.count };
-const transactionPlaceFields = { ...collectionPlaceFields, transaction_index: t.count };
+const collectionPlaceFields = { height: T.count, collection_index: T.count };
+const transactionPlaceFields = { ...collectionPlaceFields, transaction_index: T.count };
 
 /** Height and indexes are those of the lowest position; `places` lists all of them. */
-function positioned<Place extends Readonly<Record<string, t.Schema<number>>>>(place: Place) {
+function positioned<Place extends Readonly<Record<string, T.Schema<number>>>>(place: Place) {
   return {
-    id: t.identifier,
-    block_id: t.identifier,
+    id: T.identifier,
+    block_id: T.identifier,
     ...place,
-    places: t.note('Every position, lowest first.', t.arrayOf(t.object(place), MAX_PLACES)),
-    more_places: t.note('There are more positions than listed.', t.flag),
+    places: T.arrayOf(T.object(place), MAX_PLACES).note('Every position, lowest first.'),
+    more_places: T.flag.note('There are more positions than listed.'),
   };
 }
 
-const collectionSchema = t.named(
-  'CollectionDocument',
-  t.object({
-    kind: t.words('collection'),
-    ...positioned(collectionPlaceFields),
-    collection: collectionBodySchema,
-  }),
-);
+const collectionSchema = T.object({
+  kind: T.words('collection'),
+  ...positioned(collectionPlaceFields),
+  collection: collectionBodySchema,
+}).named('CollectionDocument');
 
-const transactionSchema = t.named(
-  'TransactionDocument',
-  t.object({
-    kind: t.words('transaction'),
-    ...positioned(transactionPlaceFields),
-    collection_id: t.identifier,
-    transaction: transactionBodySchema,
-  }),
-);
+const transactionSchema = T.object({
+  kind: T.words('transaction'),
+  ...positioned(transactionPlaceFields),
+  collection_id: T.identifier,
+  transaction: transactionBodySchema,
+}).named('TransactionDocument');
 
-export const lookupSchema = t.named(
-  'LookupDocument',
-  t.oneOf(blockSchema, collectionSchema, transactionSchema),
-);
-type LookupDocument = t.Described<typeof lookupSchema>;
+export const lookupSchema = T.oneOf(blockSchema, collectionSchema, transactionSchema).named('LookupDocument');
+type LookupDocument = T.Described<typeof lookupSchema>;
 
 /** True for a kind that can be looked up. */
 export function isLookupKind(word: string): word is LookupKind {
@@ -109,64 +97,46 @@ export async function lookupDocument(
   now?: () => IndexedRange,
 ): Promise<LookupDocument> {
   const view = new IndexView(reader, range, now);
-  switch (kind) {
-    case 'block':
-      return blockDocument(view, key);
-    case 'collection':
-      return collectionDocument(view, key);
-    case 'transaction':
-      return transactionDocument(view, key);
+  if (kind === 'block') {
+    const stored = await view.blockNamed(key);
+    const { id, height, encoded } = stored.block;
+    return { kind, id, height, ...blockBody(encoded), collections: countCollections(stored) };
   }
-}
-
-async function blockDocument(view: IndexView, key: string): Promise<t.Described<typeof blockSchema>> {
-  const stored = await view.blockNamed(key);
-  const { block } = stored;
-  return {
-    kind: 'block',
-    id: block.id,
-    height: block.height,
-    ...blockBody(block.encoded),
-    collections: countCollections(stored),
-  };
-}
-
-async function collectionDocument(
-  view: IndexView,
-  key: string,
-): Promise<t.Described<typeof collectionSchema>> {
   const id = parseId(key);
-  const stored = await view.collection(id);
-  const places = await view.collectionPlaces(id, MAX_PLACES + 1);
+  if (kind === 'collection') {
+    const { blockId, encoded, place } = await view.collection(id);
+    const places = await reader.collectionPlaces(id, MAX_PLACES + 1);
+    return {
+      kind,
+      id,
+      height: place.height,
+      block_id: blockId,
+      collection_index: place.collectionIndex,
+      ...listed(view, places, collectionPlace),
+      collection: collectionBody(id, encoded),
+    };
+  }
+  const { blockId, collectionId, encoded, place } = await view.transaction(id);
+  const places = await reader.transactionPlaces(id, MAX_PLACES + 1);
   return {
-    kind: 'collection',
+    kind,
     id,
-    height: stored.place.height,
-    block_id: stored.blockId,
-    collection_index: stored.place.collectionIndex,
-    places: places.slice(0, MAX_PLACES).map(collectionPlace),
-    more_places: places.length > MAX_PLACES,
-    collection: collectionBody(id, stored.encoded),
+    block_id: blockId,
+    collection_id: collectionId,
+    ...transactionPlace(place),
+    ...listed(view, places, transactionPlace),
+    transaction: transactionBody(id, encoded),
   };
 }
 
-async function transactionDocument(
+/** The places within the view. */
+function listed<Place extends CollectionPlace, Shown>(
   view: IndexView,
-  key: string,
-): Promise<t.Described<typeof transactionSchema>> {
-  const id = parseId(key);
-  const stored = await view.transaction(id);
-  const places = await view.transactionPlaces(id, MAX_PLACES + 1);
-  return {
-    kind: 'transaction',
-    id,
-    block_id: stored.blockId,
-    collection_id: stored.collectionId,
-    ...transactionPlace(stored.place),
-    places: places.slice(0, MAX_PLACES).map(transactionPlace),
-    more_places: places.length > MAX_PLACES,
-    transaction: transactionBody(id, stored.encoded),
-  };
+  places: readonly Place[],
+  shown: (place: Place) => Shown,
+) {
+  const readable = places.filter(({ height }) => view.covers(height));
+  return { places: readable.slice(0, MAX_PLACES).map(shown), more_places: readable.length > MAX_PLACES };
 }
 
 function collectionPlace(place: CollectionPlace) {

@@ -4,7 +4,7 @@ import { BlockHasher, committeesIn, preimagesOf, readHeader, readParts } from '.
 import type { BlockPreimages, StoredHeader } from '../../proof/index.js';
 import type { CommitteeEvidence, StoredCollection } from '../../storage/index.js';
 import { hex } from '../json.js';
-import * as t from '../schema.js';
+import * as T from '../Schema.js';
 import { ApiError, invalidArgument } from '../view/ApiError.js';
 import { IndexView } from '../view/IndexView.js';
 import type { ReadableIndex } from '../view/IndexView.js';
@@ -19,46 +19,37 @@ const MAX_PROOF_HEADERS = 1_000;
 const MAX_STEPS = 104;
 const ROOTS_BYTES = 5 * IDENTIFIER_BYTES;
 
-const ids = t.arrayOf(t.identifier);
+const ids = T.arrayOf(T.identifier);
 
 /** docs/proofs.md describes it. It has no ids that follow from its other parts. */
-export const proofSchema = t.named(
-  'ProofDocument',
-  t.object(
-    {
-      version: t.note(`The version of the format: ${VERSION}.`, t.count),
-      headers: t.note(
-        'RLP of consecutive headers, ascending, the first of the block itself. SHA3-256 of each is its block id, which the next one names as its parent.',
-        t.arrayOf(t.hexDigits, MAX_PROOF_HEADERS),
-      ),
-      guarantees: t.note(
-        'Of the block, in order: RLP of each, or where its id is that of its collection (flow-go before 0.43), the id.',
-        t.arrayOf(t.hexDigits),
-      ),
-      otherRoots: t.note(
-        'The Merkle roots of seals, receipts and results and, since flow-go 0.35, the id of the protocol state, one after the other.',
-        t.hexDigits,
-      ),
-    },
-    {
-      collection: t.note('For a collection or transaction: the transaction ids of its collection.', ids),
-      transaction: t.note('For a transaction: its id, one of those of the collection.', t.identifier),
-      way: t.note(
-        'Where it ends by a certificate: from the anchor, the first, to who signed it.',
-        t.arrayOf(
-          t.object({
-            headers: t.arrayOf(t.hexDigits, MAX_PROOF_HEADERS),
-            roots: t.hexDigits,
-            protocolState: t.hexDigits,
-            epochState: t.hexDigits,
-            events: t.arrayOf(t.hexDigits),
-          }),
-        ),
-      ),
-    },
-  ),
-);
-export type ProofDocument = t.Described<typeof proofSchema>;
+export const proofSchema = T.object(
+  {
+    version: T.count.note(`The version of the format: ${VERSION}.`),
+    headers: T.arrayOf(T.hexDigits, MAX_PROOF_HEADERS).note(
+      'RLP of consecutive headers, ascending, the first of the block itself. SHA3-256 of each is its block id, which the next one names as its parent.',
+    ),
+    guarantees: T.arrayOf(T.hexDigits).note(
+      'Of the block, in order: RLP of each, or where its id is that of its collection (flow-go before 0.43), the id.',
+    ),
+    otherRoots: T.hexDigits.note(
+      'The Merkle roots of seals, receipts and results and, since flow-go 0.35, the id of the protocol state, one after the other.',
+    ),
+  },
+  {
+    collection: ids.note('For a collection or transaction: the transaction ids of its collection.'),
+    transaction: T.identifier.note('For a transaction: its id, one of those of the collection.'),
+    way: T.arrayOf(
+      T.object({
+        headers: T.arrayOf(T.hexDigits, MAX_PROOF_HEADERS),
+        roots: T.hexDigits,
+        protocolState: T.hexDigits,
+        epochState: T.hexDigits,
+        events: T.arrayOf(T.hexDigits),
+      }),
+    ).note('Where it ends by a certificate: from the anchor, the first, to who signed it.'),
+  },
+).named('ProofDocument');
+export type ProofDocument = T.Described<typeof proofSchema>;
 
 /**
  * All that another program needs to prove a block (by id or height), a collection or a transaction (by id; at its lowest

@@ -2,7 +2,7 @@ import type { ReaderMetrics } from '../../observability/index.js';
 import { every, sleep } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import type { BlockHead, IndexReader, StoredBlock } from '../../storage/index.js';
-import { ApiError, holeAt, rewound, stopping } from '../view/ApiError.js';
+import { ApiError, busy, holeAt, rewound, stopping } from '../view/ApiError.js';
 import { IndexView } from '../view/IndexView.js';
 import { isProven, provenOnly, rangeWith } from '../view/indexedRange.js';
 import type { IndexedRange } from '../view/indexedRange.js';
@@ -17,7 +17,7 @@ import type {
   RewindEvent,
   StartPoint,
 } from './following.js';
-import { recentBodies, RecentHeights } from './RecentHeights.js';
+import { recentBodies, recentHeights } from './recentHeights.js';
 
 /** Maximum followers, of all kinds. For each, at most one untaken event is held. */
 export const MAX_FOLLOWERS = 200;
@@ -74,7 +74,7 @@ interface ChangeFeedDependencies {
 export class ChangeFeed {
   readonly #dependencies: ChangeFeedDependencies;
   readonly #clock: Clock;
-  readonly #blocks: RecentHeights<StoredBlock>;
+  readonly #blocks: ReturnType<typeof recentHeights<StoredBlock>>;
   readonly #bodies: ReturnType<typeof recentBodies>;
   /** Of the reader, at the last `notify`. */
   #rewinds: number;
@@ -90,7 +90,7 @@ export class ChangeFeed {
     this.#clock = dependencies.clock;
     const { reader } = dependencies;
     this.#rewinds = reader.rewinds();
-    this.#blocks = new RecentHeights({ max: RECENT_BLOCKS, sizeOf: () => 1 }, reader, (height) =>
+    this.#blocks = recentHeights({ max: RECENT_BLOCKS, sizeOf: () => 1 }, reader, (height) =>
       reader.blockByHeight(height),
     );
     this.#bodies = recentBodies(reader);
@@ -167,9 +167,8 @@ export class ChangeFeed {
 
   #add(following: Following, read: Follower['read'], end: Follower['end']): () => void {
     if (this.#closed) throw stopping();
-    if (this.#followers.size >= MAX_FOLLOWERS) {
-      throw new ApiError(503, 'busy', `at most ${MAX_FOLLOWERS} callers may follow the index at once`);
-    }
+    if (this.#followers.size >= MAX_FOLLOWERS)
+      throw busy(`at most ${MAX_FOLLOWERS} callers may follow the index at once`);
     const { from, kind, until, to = Infinity, waits = false } = following;
     const follower: Follower = {
       ...from,

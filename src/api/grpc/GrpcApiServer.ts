@@ -16,12 +16,12 @@ import type { ServerDependencies, ServerOptions } from '../server/ListeningServe
 import { stopping } from '../view/ApiError.js';
 import type { ReadableIndex } from '../view/IndexView.js';
 import type { StatusSource } from '../view/statusDocument.js';
-import { GrpcForwarding, MAX_FORWARDED_REQUEST_BYTES } from './GrpcForwarding.js';
+import { grpcForwarding, MAX_FORWARDED_REQUEST_BYTES } from './grpcForwarding.js';
+import type { GrpcForwarding } from './grpcForwarding.js';
 import { admission, MAX_REQUEST_BYTES } from './admission.js';
 import { GrpcConnections } from './GrpcConnections.js';
 import { register } from './handlers.js';
 import { healthService } from './health.js';
-import type { HealthService } from './health.js';
 import { refusalOf } from './refusals.js';
 import type { CallRefusal } from './refusals.js';
 import { INDEX_SERVICES, servedCalls } from './servedCalls.js';
@@ -50,8 +50,7 @@ export interface GrpcApiServerDependencies extends ServerDependencies {
   readonly feed: ChangeFeed;
   /** Serves calls that the index cannot. Absent: they are refused. */
   readonly forwarder?: Pick<Forwarder, 'forward'> | undefined;
-  /** Absent: nothing is counted. */
-  readonly metrics?: (ForwardMetrics & ConnectionMetrics & ApiMetrics) | undefined;
+  readonly metrics: ForwardMetrics & ConnectionMetrics & ApiMetrics;
 }
 
 /**
@@ -64,7 +63,7 @@ export class GrpcApiServer extends ListeningServer {
   readonly #clock: Clock;
   readonly #fail: (error: unknown) => void;
   readonly #grpc: Server;
-  readonly #health: HealthService;
+  readonly health: ReturnType<typeof healthService>;
   /** For calls that the index cannot serve; absent: they are refused. */
   readonly forwarding: GrpcForwarding | undefined;
 
@@ -76,11 +75,11 @@ export class GrpcApiServer extends ListeningServer {
     this.#fail = fail;
     const server = tcpListener(secrets?.tls);
     this.accepted = new GrpcConnections({ server, name: 'grpc', maxConnections }, dependencies);
-    this.#health = healthService(INDEX_SERVICES, dependencies.health);
-    const { held } = this;
+    this.health = healthService(INDEX_SERVICES, dependencies.health);
+    const { hold } = this;
     const explain = (error: unknown): CallRefusal => this.refusalFor(error);
-    this.forwarding = forwarder && new GrpcForwarding({ forwarder, clock, explain, metrics, held });
-    const calls = servedCalls(options, dependencies, this.#health);
+    this.forwarding = forwarder && grpcForwarding({ forwarder, clock, explain, metrics, hold });
+    const calls = servedCalls(options, dependencies, this);
     this.#grpc = new Server({
       'grpc.max_receive_message_length':
         forwarder === undefined ? MAX_REQUEST_BYTES : MAX_FORWARDED_REQUEST_BYTES,
@@ -101,11 +100,11 @@ export class GrpcApiServer extends ListeningServer {
 
   /** Call it when the daemon's readiness may have changed. */
   notify(): void {
-    this.#health.notify();
+    this.health.notify();
   }
 
   override close(): Promise<void> {
-    this.#health.close();
+    this.health.close();
     return super.close();
   }
 

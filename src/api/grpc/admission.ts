@@ -1,10 +1,10 @@
 import { ServerInterceptingCall, status } from '@grpc/grpc-js';
 import type { Metadata, ServerInterceptingCallInterface, ServerInterceptor } from '@grpc/grpc-js';
 import type { Credentials } from '../guard/TokenGuard.js';
-import { ApiError, stopping } from '../view/ApiError.js';
+import { ApiError, busy, stopping } from '../view/ApiError.js';
 import type { ServedCalls } from './calls/calls.js';
 import type { GrpcApiServer } from './GrpcApiServer.js';
-import { isStream, MAX_FORWARDED_REQUEST_BYTES } from './GrpcForwarding.js';
+import { isStream, MAX_FORWARDED_REQUEST_BYTES } from './grpcForwarding.js';
 import { refusalOf } from './refusals.js';
 
 /** No request needs more than a few ids. */
@@ -22,13 +22,11 @@ export function admission(calls: ServedCalls, server: GrpcApiServer): ServerInte
   let openCalls = 0;
   const refusalTo = (address: string | undefined): ApiError | undefined => {
     if (server.isClosing) return stopping();
-    if (openCalls >= MAX_CALLS) {
-      return new ApiError(503, 'busy', `at most ${MAX_CALLS} calls may be in progress at once; retry`);
-    }
+    if (openCalls >= MAX_CALLS) return busy(`at most ${MAX_CALLS} calls may be in progress at once; retry`);
     return limiter.refusal(address);
   };
   return ({ path }, call) => {
-    const { kind, cost } = calls.get(path) ?? { kind: 'refused', cost: 'cheap' };
+    const { kind, cost } = calls.get(path) ?? { kind: 'duplex', cost: 'cheap' };
     const isForwarded = kind === 'forwarded';
     /** It has no time limit. */
     const isLasting = kind === 'stream' || (isForwarded && isStream(path));

@@ -1,40 +1,17 @@
-import type {
-  handleBidiStreamingCall,
-  handleServerStreamingCall,
-  handleUnaryCall,
-  Server,
-} from '@grpc/grpc-js';
-import type { Held } from '../limits/HeldBytes.js';
-import { ApiError } from '../view/ApiError.js';
+import type { handleServerStreamingCall, handleUnaryCall, Server } from '@grpc/grpc-js';
+import type { Held } from '../limits/heldBytes.js';
 import { fieldsOf } from './calls/calls.js';
-import type { Conversation, ServedCalls, StreamCall, UnaryCall } from './calls/calls.js';
+import type { ServedCalls, StreamCall, UnaryCall } from './calls/calls.js';
 import type { GrpcApiServer } from './GrpcApiServer.js';
-import { refusalOf } from './refusals.js';
-
-/** Maximum messages per call, where it may send several. */
-const MAX_MESSAGES = 1_000;
 
 /** Has the library answer these calls, bytes in and bytes out. */
 export function register(grpc: Server, calls: ServedCalls, server: GrpcApiServer): void {
   for (const [path, call] of calls) {
-    switch (call.kind) {
-      case 'unary':
-        grpc.register(path, unaryHandler(call.respond, server), asItIs, asItIs, 'unary');
-        break;
-      case 'stream':
-        grpc.register(path, streamHandler(call.begin, server), asItIs, asItIs, 'serverStream');
-        break;
-      case 'conversation':
-        grpc.register(path, conversationHandler(call.respond, server), asItIs, asItIs, 'bidi');
-        break;
-      // Calls of many messages for the library, so that they are refused before the first is read: a transaction may be
-      // larger than any request we read.
-      case 'refused':
-        grpc.register(path, refusedHandler(call.refusal), asItIs, asItIs, 'bidi');
-        break;
-      case 'forwarded':
-        grpc.register(path, forwardedHandler(server), asItIs, asItIs, 'bidi');
-    }
+    if (call.kind === 'unary')
+      grpc.register(path, unaryHandler(call.respond, server), asItIs, asItIs, 'unary');
+    else if (call.kind === 'stream')
+      grpc.register(path, streamHandler(call.begin, server), asItIs, asItIs, 'serverStream');
+    else grpc.register(path, call.answer, asItIs, asItIs, 'bidi');
   }
 }
 
@@ -47,7 +24,7 @@ function unaryHandler(respond: UnaryCall, server: GrpcApiServer): handleUnaryCal
     void server.run(async () => {
       try {
         const message = await respond(fieldsOf(call.request));
-        const holding = server.held.hold(message.length);
+        const holding = server.hold(message.length);
         if (call.cancelled) holding?.release();
         else if (holding !== undefined) call.once('cancelled', holding.release);
         callback(null, message);
@@ -73,7 +50,7 @@ function streamHandler(begin: StreamCall, server: GrpcApiServer): handleServerSt
       write: (message: Buffer, onTaken: () => void) => {
         // Nobody would be told that it was taken.
         if (call.cancelled) return;
-        holding = server.held.hold(message.length);
+        holding = server.hold(message.length);
         call.write(message, (error: unknown) => {
           holding?.release();
           if (error === null || error === undefined) onTaken();
@@ -103,35 +80,4 @@ function streamHandler(begin: StreamCall, server: GrpcApiServer): handleServerSt
       }
     });
   };
-}
-
-/** Reads the next message once the response to the one before is taken. */
-function conversationHandler(
-  respond: Conversation,
-  server: GrpcApiServer,
-): handleBidiStreamingCall<Buffer, Buffer> {
-  return (call) => {
-    let messages = 0;
-    call.on('data', (request: Buffer) => {
-      messages += 1;
-      call.pause();
-      try {
-        if (messages > MAX_MESSAGES) {
-          throw new ApiError(503, 'busy', `one call may send ${MAX_MESSAGES} requests; open another one`);
-        }
-        call.write(respond(request), () => call.resume());
-      } catch (error) {
-        call.emit('error', server.refusalFor(error));
-      }
-    });
-    call.on('end', () => call.end());
-  };
-}
-
-function refusedHandler(refusal: ApiError): handleBidiStreamingCall<Buffer, Buffer> {
-  return (call) => void call.emit('error', refusalOf(refusal));
-}
-
-function forwardedHandler({ forwarding }: GrpcApiServer): handleBidiStreamingCall<Buffer, Buffer> {
-  return (call) => forwarding?.serve(call);
 }

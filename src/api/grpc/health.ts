@@ -1,6 +1,6 @@
 import { WireWriter } from '../../flow/index.js';
 import { quoted } from '../../runtime/index.js';
-import { ApiError, stopping } from '../view/ApiError.js';
+import { ApiError, busy, stopping } from '../view/ApiError.js';
 import type { StreamCall, StreamSink, UnaryCall } from './calls/calls.js';
 
 const HEALTH = '/grpc.health.v1.Health';
@@ -17,8 +17,6 @@ interface Watcher {
   /** The last state sent to it. */
   reported: number | undefined;
 }
-
-export type HealthService = ReturnType<typeof healthService>;
 
 /**
  * The standard health service: the server as a whole, and each of `services`, is SERVING exactly while the daemon is
@@ -46,9 +44,7 @@ export function healthService(
     throw new ApiError(404, 'unknown_id', `there is no service ${quoted(service)} here`);
   };
   const watch: StreamCall = (request, sink) => {
-    if (watchers.size >= MAX_WATCHERS) {
-      throw new ApiError(503, 'busy', `at most ${MAX_WATCHERS} callers may watch at once`);
-    }
+    if (watchers.size >= MAX_WATCHERS) throw busy(`at most ${MAX_WATCHERS} callers may watch at once`);
     const watcher: Watcher = { isKnown: known.has(request.text(1)), sink, reported: undefined };
     report(watcher, stateNow());
     watchers.add(watcher);

@@ -2,8 +2,13 @@ import { status } from '@grpc/grpc-js';
 import { loadDescriptors, WireWriter } from '../../flow/index.js';
 import type { DescriptorFile } from '../../flow/index.js';
 import { quoted } from '../../runtime/index.js';
+import { busy } from '../view/ApiError.js';
 import { fieldsOf } from './calls/calls.js';
-import type { Conversation, ServedCall } from './calls/calls.js';
+import type { DuplexCall, ServedCall } from './calls/calls.js';
+import type { CallRefusal } from './refusals.js';
+
+/** Maximum messages per call. */
+const MAX_MESSAGES = 1_000;
 
 /** The service under both of its names, with identical messages. */
 const SERVICES = ['grpc.reflection.v1.ServerReflection', 'grpc.reflection.v1alpha.ServerReflection'];
@@ -14,15 +19,32 @@ const RESPONSE = { host: 1, request: 2, files: 4, extensions: 5, services: 6, er
 
 /**
  * Describes the served interface, so that clients need no files: every service under `proto/` with its methods and
- * messages. None of these has extensions. The files are read at the first request.
+ * messages. None of these has extensions. The files are read at the first request. `explain`: the status for what was thrown.
  */
-export function reflection(): readonly (readonly [path: string, call: ServedCall])[] {
+export function reflection(
+  explain: (error: unknown) => CallRefusal,
+): readonly (readonly [path: string, call: ServedCall])[] {
   let files: DescribedFiles | undefined;
-  const respond: Conversation = (request) =>
-    responseTo(request, (files ??= describedFiles(loadDescriptors())));
+  /** Reads the next message once the response to the one before is taken. */
+  const answer = (call: DuplexCall): void => {
+    let messages = 0;
+    call.on('data', (request: Buffer) => {
+      messages += 1;
+      call.pause();
+      try {
+        if (messages > MAX_MESSAGES)
+          throw busy(`one call may send ${MAX_MESSAGES} requests; open another one`);
+        files ??= describedFiles(loadDescriptors());
+        call.write(responseTo(request, files), () => call.resume());
+      } catch (error) {
+        call.emit('error', explain(error));
+      }
+    });
+    call.on('end', () => call.end());
+  };
   return SERVICES.map((service) => [
     `/${service}/ServerReflectionInfo`,
-    { kind: 'conversation', respond, cost: 'cheap' },
+    { kind: 'duplex', answer, cost: 'cheap' },
   ]);
 }
 

@@ -4,9 +4,9 @@ import { ApiError } from '../view/ApiError.js';
 import { accessCalls } from './calls/accessCalls.js';
 import type { ServedCall, ServedCalls, StreamCall, UnaryCall } from './calls/calls.js';
 import { feedCalls } from './calls/feedCalls.js';
-import type { GrpcApiServerDependencies, GrpcApiServerOptions } from './GrpcApiServer.js';
-import type { HealthService } from './health.js';
+import type { GrpcApiServer, GrpcApiServerDependencies, GrpcApiServerOptions } from './GrpcApiServer.js';
 import { reflection } from './reflection.js';
+import { refusalOf } from './refusals.js';
 
 const ACCESS_API: FlowService = 'flow.access.AccessAPI';
 const EXECUTION_DATA_API: FlowService = 'flow.executiondata.ExecutionDataAPI';
@@ -36,19 +36,19 @@ type Entry = readonly [path: string, call: ServedCall];
 export function servedCalls(
   options: GrpcApiServerOptions,
   dependencies: GrpcApiServerDependencies,
-  health: HealthService,
+  server: GrpcApiServer,
 ): ServedCalls {
   const calls = accessCalls(options, dependencies);
   const streams = feedCalls(options, dependencies);
   return new Map([
     // Those that are served take their places.
-    ...unserved(options.accessNodes, dependencies.forwarder !== undefined),
+    ...unserved(options.accessNodes, server.forwarding),
     ...entries(ACCESS_API, calls.access, unary),
     ...entries(INDEX_API, calls.index, unary),
     ...entries(ACCESS_API, streams.access, stream),
     ...entries(INDEX_API, streams.index, stream),
-    ...health.calls,
-    ...reflection(),
+    ...server.health.calls,
+    ...reflection((error) => server.refusalFor(error)),
   ]);
 }
 
@@ -69,18 +69,24 @@ function stream(begin: StreamCall): ServedCall {
 }
 
 /** Each of Flow's calls: forwarded, or refused with the reason and whom to ask instead. */
-function unserved([first]: readonly string[], isForwarding: boolean): readonly Entry[] {
+function unserved([first]: readonly string[], forwarding: GrpcApiServer['forwarding']): readonly Entry[] {
   const node = `an access node${first === undefined ? '' : `, such as ${first}`}`;
   return [ACCESS_API, EXECUTION_DATA_API].flatMap((service) =>
     serviceMethods(service).map((method): Entry => {
       const path = `/${service}/${method}`;
-      if (isForwarding) return [path, { kind: 'forwarded', cost: 'expensive' }];
+      if (forwarding !== undefined)
+        return [path, { kind: 'forwarded', answer: forwarding.serve, cost: 'expensive' }];
       const why =
         service === EXECUTION_DATA_API
           ? 'this index does not keep execution data'
           : (reasons.find(([pattern]) => pattern.test(method))?.[1] ?? 'this index does not have it');
       const message = `${method} is not served: ${why}; ask ${node}, or have the daemon forward such calls (api.forward)`;
-      return [path, { kind: 'refused', refusal: new ApiError(404, 'not_served', message), cost: 'cheap' }];
+      const refusal = new ApiError(404, 'not_served', message);
+      // Before its first message is read: a transaction may be larger than any request we read.
+      return [
+        path,
+        { kind: 'duplex', answer: (call) => void call.emit('error', refusalOf(refusal)), cost: 'cheap' },
+      ];
     }),
   );
 }

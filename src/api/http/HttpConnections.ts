@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { Connections } from '../server/Connections.js';
 import type { Connection, ConnectionsDependencies, ConnectionsOptions } from '../server/Connections.js';
-import { ApiError } from '../view/ApiError.js';
+import { ApiError, busy } from '../view/ApiError.js';
 
 /** Requests that may wait on one connection behind the current one. */
 const MAX_PIPELINED = 16;
@@ -14,8 +14,6 @@ const MAX_LASTING_SHARE = 0.75;
 const LOOK_EVERY_MS = 10_000;
 
 interface HttpConnection extends Connection {
-  /** Requests behind the current one. */
-  waiting: number;
   sentBytes: number;
   /** When `sentBytes` last grew, or nothing was left to send. */
   movedAtMs: number;
@@ -31,7 +29,8 @@ export class HttpConnections extends Connections<HttpConnection> {
 
   constructor(options: ConnectionsOptions, dependencies: ConnectionsDependencies) {
     super(options, dependencies);
-    options.server.on('request', ({ socket }: IncomingMessage, response: ServerResponse) => {
+    // Before anybody asks for its refusal.
+    options.server.prependListener('request', ({ socket }: IncomingMessage, response: ServerResponse) => {
       // Each response that waits may listen for the end of its connection.
       socket.setMaxListeners(2 * MAX_PIPELINED);
       const connection = this.of(socket);
@@ -43,11 +42,7 @@ export class HttpConnections extends Connections<HttpConnection> {
   hold(socket: Socket): ApiError | undefined {
     const maxLasting = Math.ceil(this.limit * MAX_LASTING_SHARE);
     if (this.#lasting >= maxLasting)
-      return new ApiError(
-        503,
-        'busy',
-        `at most ${maxLasting} streams and WebSockets may be open at once; retry`,
-      );
+      return busy(`at most ${maxLasting} streams and WebSockets may be open at once; retry`);
     const connection = this.of(socket);
     if (connection === undefined) return undefined;
     this.begun(connection);
@@ -56,22 +51,16 @@ export class HttpConnections extends Connections<HttpConnection> {
     return undefined;
   }
 
-  /** The refusal of a request when too many wait behind another on its connection. */
-  refusalOf(socket: Socket, response: ServerResponse): ApiError | undefined {
-    const connection = this.of(socket);
-    // Node.js gives the connection only to the first of several responses.
-    if (response.socket !== null || connection === undefined) return undefined;
-    if (connection.waiting >= MAX_PIPELINED) {
-      const message = `at most ${MAX_PIPELINED} requests may wait on one connection; read the responses before you send more`;
-      return new ApiError(429, 'rate_limited', message);
-    }
-    connection.waiting += 1;
-    response.once('finish', () => (connection.waiting -= 1));
-    return undefined;
+  /** The refusal of a new request when too many wait behind another on its connection. */
+  refusalOf(socket: Socket): ApiError | undefined {
+    // With the one that is being answered.
+    if ((this.of(socket)?.requests ?? 0) <= 1 + MAX_PIPELINED) return undefined;
+    const message = `at most ${MAX_PIPELINED} requests may wait on one connection; read the responses before you send more`;
+    return new ApiError(429, 'rate_limited', message);
   }
 
   override recordOf(connection: Connection): HttpConnection {
-    return { ...connection, waiting: 0, sentBytes: 0, movedAtMs: this.clock.monotonic() };
+    return { ...connection, sentBytes: 0, movedAtMs: this.clock.monotonic() };
   }
 
   override look(connection: HttpConnection, nowMs: number): void {

@@ -7,15 +7,15 @@ import type { Credentials } from '../guard/TokenGuard.js';
 import { places } from '../limits/places.js';
 import { ListeningServer } from '../server/ListeningServer.js';
 import type { ServerDependencies, ServerLimits, ServerOptions } from '../server/ListeningServer.js';
-import { ApiError, isElsewhere } from '../view/ApiError.js';
+import { ApiError, busy, isElsewhere, stopping } from '../view/ApiError.js';
 import type { Query } from '../view/queryParameters.js';
 import { allowOrigins, isAllowedOrigin } from './cors.js';
-import type { RestForwarding } from './RestForwarding.js';
+import type { RestForwarding } from './restForwarding.js';
 import { HttpConnections } from './HttpConnections.js';
 import { prefixOf, rootFrom } from './prefix.js';
 import { refusalOf, refuseClient, refusedByRouter } from './refusals.js';
 import { beginStream, responseWriter } from './responses.js';
-import { costOf, JSON_TYPE } from './types.js';
+import { closeCodes, costOf, JSON_TYPE } from './types.js';
 import type { HttpRoute, WebSocketRoute } from './types.js';
 import { takeUpgrades } from './upgrades.js';
 
@@ -33,6 +33,9 @@ const LATE_REQUESTS_EVERY_MS = 1_000;
 const CONNECTION_TIMEOUT_MS = 60_000;
 /** For a connection between two requests: longer than the idle time of most balancers, which is 60 s. */
 const KEEP_ALIVE_MS = 75_000;
+
+/** What the close frame of a WebSocket has room for beside its code (RFC 6455, section 5.5). */
+const MAX_REASON_BYTES = 123;
 
 /** Fastify's own compilers take 40 ms to load, and no route has a schema to compile. */
 const NO_COMPILERS = { buildValidator: refuseSchema, buildSerializer: refuseSchema };
@@ -74,7 +77,7 @@ export class HttpServer extends ListeningServer {
   override readonly accepted: HttpConnections;
   readonly #served: HttpRoutes;
   readonly #app: FastifyInstance;
-  readonly #write = responseWriter(this.held);
+  readonly #write = responseWriter(this.hold);
   readonly #bulk = places(MAX_BULK_RESPONSES);
   #corsOrigins: readonly string[];
 
@@ -134,7 +137,8 @@ export class HttpServer extends ListeningServer {
   }
 
   override cut(): void {
-    this.#served.webSocket?.cut();
+    if (this.#served.webSocket === undefined) return;
+    for (const client of this.#app.websocketServer.clients) client.terminate();
   }
 
   override explain(error: unknown): ApiError {
@@ -177,7 +181,7 @@ export class HttpServer extends ListeningServer {
     const refusal =
       refusalOf(request, isForwarded) ??
       this.#originRefused(request) ??
-      this.accepted.refusalOf(request.raw.socket, reply.raw);
+      this.accepted.refusalOf(request.raw.socket);
     if (refusal !== undefined) {
       // The rest of the request is not read: the connection ends with the response.
       reply.header('connection', 'close');
@@ -186,7 +190,7 @@ export class HttpServer extends ListeningServer {
     // A WebSocket is refused once it is open.
     if (request.ws) return;
     const { served } = request.routeOptions.config;
-    const tooSoon = served?.isFile === true ? undefined : this.limiter.refusal(request.socket.remoteAddress);
+    const tooSoon = served?.kind === 'file' ? undefined : this.limiter.refusal(request.socket.remoteAddress);
     if (tooSoon !== undefined) throw tooSoon;
     const cost = isForwarded ? 'expensive' : served === undefined ? 'cheap' : costOf(served);
     const unauthorized = this.guard.check(request.raw, cost, () => takeCredentials(request));
@@ -234,19 +238,17 @@ export class HttpServer extends ListeningServer {
   }
 
   #addRoute(route: HttpRoute): void {
-    const { path, isBulk = false } = route;
+    const { kind, path } = route;
     this.#app.route({
       // Node.js omits the body of a response to HEAD.
       method: ['GET', 'HEAD'],
       url: path.replaceAll(/\{(\w+)\}/g, ':$1'),
       config: { served: route },
       handler: (request, reply) => {
-        if (this.inProgress >= MAX_REQUESTS) {
-          const message = `at most ${MAX_REQUESTS} requests may be in progress at once; retry`;
-          throw new ApiError(503, 'busy', message);
-        }
+        if (this.inProgress >= MAX_REQUESTS)
+          throw busy(`at most ${MAX_REQUESTS} requests may be in progress at once; retry`);
         const serve = (): Promise<unknown> => this.#serve(route, request, reply);
-        return this.run(isBulk ? () => this.#bulk(serve) : serve);
+        return this.run(kind === 'bulk' ? () => this.#bulk(serve) : serve);
       },
     });
   }
@@ -260,27 +262,37 @@ export class HttpServer extends ListeningServer {
       query: request.query as Query,
       headers: request.headers,
       root: rootFrom(request.url, prefix),
-      remoteAddress: request.raw.socket.remoteAddress,
     });
     if (!('stream' in response))
       return this.#write(response, request, reply, { isPrivate: this.guard.covers(costOf(route)), prefix });
-    const busy = request.method === 'HEAD' ? undefined : this.accepted.hold(request.socket);
-    if (busy !== undefined) throw busy;
+    const tooMany = request.method === 'HEAD' ? undefined : this.accepted.hold(request.socket);
+    if (tooMany !== undefined) throw tooMany;
     beginStream(response, request, reply, (reason) => this.explain(reason));
     return undefined;
   }
 
-  #addWebSocket(route: WebSocketRoute): void {
-    const { path } = route;
-    const accept = (socket: WebSocket, request: FastifyRequest): void => {
+  #addWebSocket({ accept, maxConnections, path }: WebSocketRoute): void {
+    let open = 0;
+    const refusalFor = (request: FastifyRequest): ApiError | undefined => {
+      // First of all, so that our tokens are never forwarded.
+      const unauthorized = this.guard.check(request.raw, 'expensive', () => takeCredentials(request));
+      if (this.isClosing) return stopping();
+      if (open >= maxConnections) return busy(`at most ${maxConnections} connections at once`);
+      const { socket } = request;
+      return this.accepted.hold(socket) ?? this.limiter.refusal(socket.remoteAddress) ?? unauthorized;
+    };
+    const wsHandler = (socket: WebSocket, request: FastifyRequest): void => {
       const address = request.socket.remoteAddress;
-      const countMessage = (): ApiError | undefined => this.limiter.refusal(address);
       try {
-        // First of all, so that our tokens are never forwarded.
-        const unauthorized = this.guard.check(request.raw, 'expensive', () => takeCredentials(request));
-        route.accept(socket, request.headers, {
-          refusal: this.accepted.hold(request.socket) ?? countMessage() ?? unauthorized,
-          countMessage,
+        const refusal = refusalFor(request);
+        if (refusal !== undefined) {
+          turnAway(socket, refusal);
+          return;
+        }
+        open += 1;
+        socket.once('close', () => (open -= 1));
+        accept(socket, request.headers, {
+          countMessage: () => this.limiter.refusal(address),
           explain: (error) => this.explain(error),
         });
       } catch (error) {
@@ -296,7 +308,7 @@ export class HttpServer extends ListeningServer {
         done(request.ws ? undefined : new ApiError(400, 'bad_request', message));
       },
       handler: () => undefined,
-      wsHandler: accept,
+      wsHandler,
     });
   }
 
@@ -304,9 +316,18 @@ export class HttpServer extends ListeningServer {
   #count(request: FastifyRequest, { raw }: FastifyReply): void {
     const { config, url } = request.routeOptions;
     const route = config.served?.path ?? url ?? (this.#isForwardable(request) ? 'forwarded' : 'other');
-    const end = this.countRequest(route, { isLasting: config.served?.isStream === true });
+    const end = this.countRequest(route, { isLasting: config.served?.kind === 'stream' });
     raw.once('close', () => end(raw.headersSent ? String(raw.statusCode) : 'cancelled'));
   }
+}
+
+/**
+ * The connection is accepted and then closed, so that a client handles it like any other close: FCL in Node.js does not
+ * listen for handshake errors, and one would end its process.
+ */
+function turnAway(socket: WebSocket, { message, reason }: ApiError): void {
+  const code = reason === 'unauthorized' ? closeCodes.unauthorized : closeCodes.tryAgainLater;
+  socket.close(code, Buffer.from(message).subarray(0, MAX_REASON_BYTES));
 }
 
 function refuseSchema(): never {

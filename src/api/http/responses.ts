@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { Held, HeldBytes } from '../limits/HeldBytes.js';
+import type { Held, HoldBytes } from '../limits/heldBytes.js';
 import { ApiError } from '../view/ApiError.js';
 import { linksBelow } from './prefix.js';
 import { JSON_TYPE } from './types.js';
@@ -35,7 +35,7 @@ const FOREVER_SECONDS = 31_536_000;
  * to say who they are. `prefix`: that of callers who reach this server below one; the links have it too. Expected errors:
  * ApiError (busy) when too much is held for callers already.
  */
-export function responseWriter(bytes: HeldBytes) {
+export function responseWriter(hold: HoldBytes) {
   let compressing = 0;
   /** `undefined` when the text should be sent uncompressed: so are others while one is compressed. */
   const compress = async (text: string, acceptEncoding: string | undefined): Promise<Buffer | undefined> => {
@@ -72,7 +72,7 @@ export function responseWriter(bytes: HeldBytes) {
     }
     const body = 'build' in response ? linksBelow(prefix, response.build()) : response.body;
     const text = contentType === undefined ? JSON.stringify(body) : String(body);
-    const held = bytes.hold(text.length);
+    const held = hold(text.length);
     if (held !== undefined) releaseWhenSent(held, socket, reply.raw);
     const compressed = await compress(text, headers['accept-encoding']);
     reply.code(status).header('content-type', contentType ?? JSON_TYPE);

@@ -13,8 +13,6 @@ export interface HttpRequest {
   readonly headers: IncomingHttpHeaders;
   /** A reference to the root of the server from the requested URL: relative, or with the prefix that a proxy told. */
   readonly root: string;
-  /** Address of the caller, or of the proxy in front of it; `undefined` once it has hung up. */
-  readonly remoteAddress: string | undefined;
 }
 
 /** How long a response stays valid, for callers and caches that keep it. */
@@ -60,26 +58,22 @@ export interface HttpRoute {
   /** `{name}` matches a segment. */
   readonly path: string;
   readonly handle: HttpHandler;
-  /** True: one response may be as large as a whole block; few are built at a time. */
-  readonly isBulk?: boolean;
-  /** True: the response lasts until its caller leaves. */
-  readonly isStream?: boolean;
-  /** True: a file that is kept in memory; requests for it do not count against the rate of their address. */
-  readonly isFile?: boolean;
-  /** True: served without a token, because it is the same in every installation. */
-  readonly isOpen?: boolean;
+  /**
+   * `bulk`: one response may be as large as a whole block; few are built at a time. `stream`: it lasts until its caller leaves.
+   * `open`: served without a token, because it is the same in every installation. `file`: open, and kept in memory; requests for
+   * it do not count against the rate of their address. Absent: none of these.
+   */
+  readonly kind?: 'bulk' | 'stream' | 'open' | 'file';
 }
 
 /** What a route costs. */
-export function costOf({ isBulk, isOpen, isStream }: HttpRoute): Cost {
-  if (isOpen === true) return 'open';
-  return isBulk === true || isStream === true ? 'expensive' : 'cheap';
+export function costOf({ kind }: HttpRoute): Cost {
+  if (kind === undefined) return 'cheap';
+  return kind === 'bulk' || kind === 'stream' ? 'expensive' : 'open';
 }
 
 /** What a server says of the caller of a WebSocket. */
 export interface WebSocketCaller {
-  /** Why this connection is refused, if it is. */
-  readonly refusal: ApiError | undefined;
   /** Counts a message. Its refusal, unless it may pass. */
   readonly countMessage: () => ApiError | undefined;
   /** The refusal for an error; an unexpected one is a bug. */
@@ -91,10 +85,13 @@ export interface WebSocketRoute {
   readonly path: string;
   /** Limit of a client's message. */
   readonly maxMessageBytes: number;
-  /** Takes over a connection. `headers`: of its handshake. */
-  accept(socket: WebSocket, headers: IncomingHttpHeaders, caller: WebSocketCaller): void;
-  /** Closes every connection, as the protocol demands. */
-  close(): void;
-  /** Ends every connection at once. */
-  cut(): void;
+  /** Open at once. */
+  readonly maxConnections: number;
+  /** Takes over a connection, until the server closes it. `headers`: of its handshake. */
+  readonly accept: (socket: WebSocket, headers: IncomingHttpHeaders, caller: WebSocketCaller) => void;
 }
+
+/** From RFC 6455, and its registry. */
+export const closeCodes = {
+  ...{ done: 1000, goingAway: 1001, policy: 1008, comeBack: 1012, tryAgainLater: 1013, unauthorized: 3000 },
+} as const;

@@ -4,6 +4,7 @@ import type { Duplex } from 'node:stream';
 import { Server as TlsServer } from 'node:tls';
 import websocket from '@fastify/websocket';
 import type { FastifyInstance } from 'fastify';
+import { closeCodes } from './types.js';
 import type { WebSocketRoute } from './types.js';
 
 /** Headers that request another protocol, also as they are named in Connection. */
@@ -43,7 +44,8 @@ export function takeUpgrades(app: FastifyInstance, route: WebSocketRoute): void 
     // The library has closed the connection with a code that says why.
     errorHandler: () => undefined,
     preClose: (done) => {
-      route.close();
+      for (const client of app.websocketServer.clients)
+        client.close(closeCodes.goingAway, 'the daemon is stopping');
       done();
     },
   });

@@ -13,7 +13,7 @@ export type CountRequest = (route: string, how: { readonly isLasting: boolean })
 /** Counts the requests of one interface, each once, when it is over. What is absent of the metrics is not counted. */
 export function requestCounter(
   name: 'http' | 'grpc',
-  { clock, metrics = {} }: { readonly clock: Clock; readonly metrics?: Partial<ApiMetrics> | undefined },
+  { clock, metrics }: { readonly clock: Clock; readonly metrics: Partial<ApiMetrics> },
 ): CountRequest {
   const { apiLatency, apiRequests } = metrics;
   return (route, { isLasting }) =>
@@ -61,23 +61,22 @@ const fromNode: ReadonlySet<ForwardedOutcome> = new Set<ForwardedOutcome>(['answ
 /** Counts what one interface forwards. `method` is one of a bounded number of names. */
 export type ForwardCounter = ReturnType<typeof forwardCounter>;
 
-/** Without metrics, nothing is counted. */
 export function forwardCounter(
   protocol: 'grpc' | 'rest',
-  { clock, metrics }: { readonly clock: Clock; readonly metrics?: ForwardMetrics | undefined },
+  { clock, metrics }: { readonly clock: Clock; readonly metrics: ForwardMetrics },
 ) {
   return {
     /** A call that was not begun. */
     turnedAway: (method: string, outcome: 'busy' | 'refused'): void =>
-      metrics?.forwardedCalls.inc({ protocol, method, outcome }),
+      metrics.forwardedCalls.inc({ protocol, method, outcome }),
     /** A call has begun. Call the returned function when it is over; only the first call counts. */
     begin: (method: string, kind: 'call' | 'stream'): ((outcome: ForwardedOutcome) => void) => {
-      metrics?.forwardedUnderWay.inc({ protocol, kind });
+      metrics.forwardedUnderWay.inc({ protocol, kind });
       return timed(clock, (outcome, seconds) => {
-        metrics?.forwardedUnderWay.dec({ protocol, kind });
-        metrics?.forwardedCalls.inc({ protocol, method, outcome });
+        metrics.forwardedUnderWay.dec({ protocol, kind });
+        metrics.forwardedCalls.inc({ protocol, method, outcome });
         if (kind === 'call' && fromNode.has(outcome))
-          metrics?.forwardedLatency.observe({ protocol, method }, seconds);
+          metrics.forwardedLatency.observe({ protocol, method }, seconds);
       });
     },
   };

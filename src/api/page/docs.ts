@@ -1,5 +1,5 @@
 import type { openApiDocument } from '../openapi.js';
-import * as t from '../schema.js';
+import * as T from '../Schema.js';
 import { html } from './Html.js';
 import type { Html } from './Html.js';
 import { FILES_FOLDER, STYLE_FILE } from './statusPage.js';
@@ -56,7 +56,7 @@ function routeOf(path: string, { operationId, summary, parameters, responses }: 
   return section(operationId, title, html`${table(parameterRows)}${table(responseRows)}`);
 }
 
-function fieldsOf(schema: t.Schema): Html {
+function fieldsOf(schema: T.Keywords): Html {
   const { properties, required = [] } = schema;
   if (properties === undefined) return html`<p>${schemaOf(schema)}</p>`;
   return table(
@@ -68,10 +68,10 @@ function fieldsOf(schema: t.Schema): Html {
 }
 
 /** A schema in a few words, linked if it has a name. */
-function schemaOf(schema: t.Schema): Html {
+function schemaOf(schema: T.Keywords): Html {
   const { $ref, type, items, oneOf, properties, enum: words } = schema;
   if ($ref !== undefined) {
-    const name = $ref.slice(t.COMPONENTS.length);
+    const name = $ref.slice(T.COMPONENTS.length);
     return html`<a href="#${name}">${name}</a>`;
   }
   if (oneOf !== undefined) return joined(oneOf.map(schemaOf), ' or ');
@@ -111,6 +111,6 @@ function joined(parts: readonly Html[], separator: string): Html {
   return html`${parts.flatMap((part, index) => (index === 0 ? [part] : [html`${separator}`, part]))}`;
 }
 
-function noteOf({ description }: t.Schema): Html {
+function noteOf({ description }: T.Keywords): Html {
   return description === undefined ? EMPTY : html`<span class="dim"> ${description}</span>`;
 }

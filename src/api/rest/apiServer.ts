@@ -2,8 +2,8 @@ import type { ConnectionMetrics } from '../../observability/index.js';
 import { quoted } from '../../runtime/index.js';
 import { HttpServer } from '../http/HttpServer.js';
 import type { HttpServerOptions } from '../http/HttpServer.js';
-import { RestForwarding } from '../http/RestForwarding.js';
-import type { RestNode } from '../http/RestForwarding.js';
+import { restForwarding } from '../http/restForwarding.js';
+import type { RestNode } from '../http/restForwarding.js';
 import { costOf } from '../http/types.js';
 import type { HttpRoute } from '../http/types.js';
 import type { ApiMetrics, ForwardMetrics } from '../limits/counters.js';
@@ -14,7 +14,7 @@ import { docsPage } from '../page/docs.js';
 import { HTML_TYPE, pageHeaders } from '../page/Html.js';
 import { FILES_FOLDER, pageFiles, statusPage } from '../page/statusPage.js';
 import { ApiError } from '../view/ApiError.js';
-import { WebSockets } from '../ws/WebSockets.js';
+import { webSocketApi } from '../ws/webSocketApi.js';
 import { daemonRoutes } from './daemonRoutes.js';
 import type { DaemonRoutesDependencies } from './daemonRoutes.js';
 import { tagged } from '../http/responses.js';
@@ -31,8 +31,7 @@ export interface ApiServerOptions extends HttpServerOptions {
 }
 
 export interface ApiServerDependencies extends ServerDependencies, DaemonRoutesDependencies {
-  /** Absent: nothing is counted. */
-  readonly metrics?: (ForwardMetrics & ApiMetrics & ConnectionMetrics) | undefined;
+  readonly metrics: ForwardMetrics & ApiMetrics & ConnectionMetrics;
   /** Why nothing may be forwarded now; `undefined` while it may. Absent: it always may. */
   readonly forwardingOff?: (() => string | undefined) | undefined;
   /** The headers that this node wants. Default: none. */
@@ -54,7 +53,7 @@ export function apiServer(options: ApiServerOptions, dependencies: ApiServerDepe
     {
       path: '/openapi.json',
       operation: 'getOpenApiDocument',
-      isOpen: true,
+      kind: 'open',
       summary: 'This document.',
       parameters: [],
       response: openApiSchema,
@@ -65,18 +64,17 @@ export function apiServer(options: ApiServerOptions, dependencies: ApiServerDepe
   const pages: readonly HttpRoute[] = [
     {
       path: '/',
-      isOpen: true,
+      kind: 'open',
       handle: ({ root }) => statusPage(version, root),
     },
     {
       path: `/${FILES_FOLDER}{name}`,
-      isFile: true,
-      isOpen: true,
+      kind: 'file',
       handle: ({ params }) => fileOf(params['name'] ?? ''),
     },
     {
       path: '/docs',
-      isOpen: true,
+      kind: 'open',
       handle: ({ root }) => ({
         ...tagged('docs', docsPage(document(), root), HTML_TYPE),
         headers: pageHeaders({ 'style-src': "'self'" }),
@@ -86,8 +84,8 @@ export function apiServer(options: ApiServerOptions, dependencies: ApiServerDepe
   const server = new HttpServer('api', options, {
     ...dependencies,
     routes: [...routes, ...pages],
-    forwarding: restNode && new RestForwarding(restNode, dependencies),
-    webSocket: new WebSockets({ restNode }, dependencies),
+    forwarding: restNode && restForwarding(restNode, dependencies),
+    webSocket: webSocketApi({ ...dependencies, restNode }),
     unknownPath: (path) => unknownPath(path, routes),
   });
   return server;

@@ -19,10 +19,11 @@ import {
 } from '../documents/exportPage.js';
 import { proofDocument, proofSchema } from '../documents/proofDocument.js';
 import { isLookupKind, lookupDocument, lookupKinds, lookupSchema } from '../documents/lookupDocument.js';
+import type { LookupKind } from '../documents/lookupDocument.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
 import { finality, heightErrors, idErrors, inPath, inQuery } from '../openapi.js';
 import type { Route } from '../openapi.js';
-import * as t from '../schema.js';
+import * as T from '../Schema.js';
 import { errorSchema, invalidArgument } from '../view/ApiError.js';
 import type { HeightWorkSource } from '../documents/explanation.js';
 import type { ReadableIndex } from '../view/IndexView.js';
@@ -58,16 +59,14 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       operation: 'lookUp',
       summary: 'A block, collection or transaction with every place where it occurs.',
       parameters: [
-        inPath('kind', '', t.words(...lookupKinds)),
+        inPath('kind', '', T.words(...lookupKinds)),
         inPath('key', 'An id; for a block also a height, final, sealed or latest.'),
       ],
       response: lookupSchema,
       errors: ['invalid_argument', ...idErrors, 'below_first_indexed', 'hole'],
-      handle: async ({ params }) => {
-        const { kind = '', key = '' } = params;
-        if (isLookupKind(kind))
-          return { body: await lookupDocument(reader, kind, key, status.range(), () => status.range()) };
-        throw invalidArgument(`cannot look up ${quoted(kind)}; known: ${lookupKinds.join(', ')}`);
+      handle: async ({ params: { kind, key = '' } }) => {
+        const known = kindNamed('look up', kind);
+        return { body: await lookupDocument(reader, known, key, status.range(), () => status.range()) };
       },
     },
     {
@@ -76,7 +75,7 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       summary:
         'What proves a block, collection or transaction to a program that trusts one block id (docs/proofs.md).',
       parameters: [
-        inPath('kind', '', t.words(...lookupKinds)),
+        inPath('kind', '', T.words(...lookupKinds)),
         inPath('key', 'An id; for a block also a height, final, sealed or latest.'),
         inQuery(
           'to',
@@ -85,12 +84,9 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       ],
       response: proofSchema,
       errors: ['invalid_argument', ...idErrors, 'below_first_indexed', 'hole', 'unproven'],
-      isBulk: true,
-      handle: async ({ params, query }) => {
-        const { kind = '', key = '' } = params;
-        if (!isLookupKind(kind))
-          throw invalidArgument(`cannot prove ${quoted(kind)}; known: ${lookupKinds.join(', ')}`);
-        const asked = { kind, key, to: single(query, 'to') };
+      kind: 'bulk',
+      handle: async ({ params: { kind, key = '' }, query }) => {
+        const asked = { kind: kindNamed('prove', kind), key, to: single(query, 'to') };
         return { body: await proofDocument(reader, asked, status.range()) };
       },
     },
@@ -107,7 +103,7 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
         inQuery(
           'wait',
           'true: at a height that is missing below the live range, wait until it is filled in. Otherwise the stream ends there, with the reason hole.',
-          t.words('true', 'false'),
+          T.words('true', 'false'),
         ),
         finality,
         {
@@ -115,12 +111,12 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
           in: 'header',
           required: false,
           description: 'The id of the last event received. It takes precedence over from.',
-          schema: t.text,
+          schema: T.text,
         },
       ],
-      response: t.named('FeedEvent', t.oneOf(heightSchema, rewindSchema, errorSchema)),
+      response: T.oneOf(heightSchema, rewindSchema, errorSchema).named('FeedEvent'),
       mediaType: 'text/event-stream',
-      isStream: true,
+      kind: 'stream',
       errors: ['invalid_argument', ...heightErrors],
       handle: (request) => eventStream(request, dependencies),
     },
@@ -143,13 +139,13 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
         inQuery(
           'form',
           'stored: a line for each block with all its bytes, for clients that keep their own index.',
-          t.words('documents', 'stored'),
+          T.words('documents', 'stored'),
         ),
       ],
-      response: t.oneOf(exportLine, storedLine),
+      response: T.oneOf(exportLine, storedLine),
       mediaType: NDJSON_TYPE,
       errors: ['invalid_argument', ...heightErrors],
-      isBulk: true,
+      kind: 'bulk',
       handle: async ({ query }) => {
         const range = exportRange(query, status.range());
         const form = single(query, 'form');
@@ -166,14 +162,14 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       summary: 'The transactions in which an account plays a role, newest first, page by page.',
       parameters: [
         inPath('address', '16 hexadecimal digits, with or without 0x.'),
-        inQuery('role', 'All roles where none is named.', t.words(...accountRoleNames)),
+        inQuery('role', 'All roles where none is named.', T.words(...accountRoleNames)),
         inQuery('limit', `Transactions per page: ${DEFAULT_PAGE_ITEMS}, or up to ${MAX_PAGE_ITEMS}.`),
         inQuery('cursor', 'next_cursor of the previous page; without it, the newest.'),
         finality,
       ],
       response: accountTransactionsSchema,
       errors: ['malformed_address', 'invalid_argument', 'too_many', 'index_off', 'not_yet_indexed'],
-      isBulk: true,
+      kind: 'bulk',
       handle: async ({ params, query }) => {
         const request = {
           address: params['address'] ?? '',
@@ -186,4 +182,9 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       },
     },
   ];
+}
+
+function kindNamed(verb: string, word = ''): LookupKind {
+  if (isLookupKind(word)) return word;
+  throw invalidArgument(`cannot ${verb} ${quoted(word)}; known: ${lookupKinds.join(', ')}`);
 }

@@ -6,7 +6,7 @@ import type { ChangeFeed } from '../feed/ChangeFeed.js';
 import type { FeedEvent, HeightEvent, StartPoint } from '../feed/following.js';
 import type { HttpRequest, StreamingResponse } from '../http/types.js';
 import { rfc3339 } from '../json.js';
-import * as t from '../schema.js';
+import * as T from '../Schema.js';
 import { ApiError, invalidArgument } from '../view/ApiError.js';
 import { list, parseHeight, wantsProven } from '../view/queryParameters.js';
 
@@ -17,27 +17,21 @@ const KEEP_ALIVE = ': still here\n\n';
 const RETRY_MS = 1_000;
 
 /** The data of a `height` event: a height became readable. */
-export const heightSchema = t.named(
-  'IndexedHeight',
-  t.object({
-    height: t.count,
-    block_id: t.identifier,
-    parent_id: t.identifier,
-    timestamp: t.time,
-    collections: countedCollections,
-    sealed: t.note('Known to be sealed when this was sent.', t.flag),
-    proven: t.note('Known to be proven final when this was sent.', t.flag),
-  }),
-);
+export const heightSchema = T.object({
+  height: T.count,
+  block_id: T.identifier,
+  parent_id: T.identifier,
+  timestamp: T.time,
+  collections: countedCollections,
+  sealed: T.flag.note('Known to be sealed when this was sent.'),
+  proven: T.flag.note('Known to be proven final when this was sent.'),
+}).named('IndexedHeight');
 
 /** The data of a `rewind` event. */
-export const rewindSchema = t.named(
-  'Rewind',
-  t.object({
-    height: t.note('Discard everything above.', t.count),
-    block_id: t.note('The block indexed at this height; null where none is known.', t.orNull(t.identifier)),
-  }),
-);
+export const rewindSchema = T.object({
+  height: T.count.note('Discard everything above.'),
+  block_id: T.identifier.orNull.note('The block indexed at this height; null where none is known.'),
+}).named('Rewind');
 
 /** Serves `/events`, the change feed as server-sent events. Expected errors: ApiError (invalid_argument), and those of `ChangeFeed.cursorAt`. */
 export async function eventStream(
@@ -119,7 +113,7 @@ function eventText(event: FeedEvent): string {
   return `id: ${id}\nevent: ${event.kind}\ndata: ${JSON.stringify(document)}\n\n`;
 }
 
-function heightDocument({ stored, isSealed, isProven }: HeightEvent): t.Described<typeof heightSchema> {
+function heightDocument({ stored, isSealed, isProven }: HeightEvent): T.Described<typeof heightSchema> {
   const { block } = stored;
   return {
     height: block.height,

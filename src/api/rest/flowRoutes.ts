@@ -15,7 +15,7 @@ import {
 } from '../json.js';
 import { anId, byId, expand, finality, heightErrors, idErrors, inPath, inQuery, select } from '../openapi.js';
 import type { Route } from '../openapi.js';
-import * as t from '../schema.js';
+import * as T from '../Schema.js';
 import { provenOnly } from '../view/indexedRange.js';
 import { IndexView, nodeVersion } from '../view/IndexView.js';
 import * as parse from '../view/queryParameters.js';
@@ -29,7 +29,7 @@ const TRANSACTIONS = 'transactions';
 const EXECUTION_RESULT = 'execution_result';
 const RESULT = 'result';
 
-const blocks = t.named('Blocks', t.arrayOf(blockSchema, parse.MAX_ITEMS));
+const blocks = T.arrayOf(blockSchema, parse.MAX_ITEMS).named('Blocks');
 
 /**
  * The routes of Flow's REST interface that an index can serve, in Flow's shapes. Each request sees one view of the
@@ -115,7 +115,7 @@ export function flowRoutes(
       parameters: [inPath('block', 'The id of a block, or a height.'), expand(TRANSACTIONS), select],
       response: blockCollectionsSchema,
       errors: ['invalid_argument', ...idErrors, 'below_first_indexed', 'hole'],
-      isBulk: true,
+      kind: 'bulk',
       handle: async ({ params, query }) => {
         const view = now();
         const key = parse.parseBlockKey(params['block'] ?? '');
@@ -123,8 +123,8 @@ export function flowRoutes(
         const { block } = await view.block(key);
         const collections = await view.collectionsOf(block);
         const isForever = typeof key === 'string' || view.isSealed(key);
-        const transactions = expanded.has(TRANSACTIONS);
-        const build = () => restBlockCollections(block.id, block.height, collections, { transactions });
+        const isExpanded = expanded.has(TRANSACTIONS);
+        const build = () => restBlockCollections(block.id, block.height, collections, isExpanded);
         return kept('blockCollections', [block.id], query, build, { expanded, isForever });
       },
     },
@@ -139,10 +139,8 @@ export function flowRoutes(
         const id = parse.parseId(params['id'] ?? '');
         const expanded = parse.parseExpand(query, [TRANSACTIONS]);
         const { encoded } = await now().collection(id);
-        const transactions = expanded.has(TRANSACTIONS);
-        return kept('collection', [id], query, () => restCollection(id, encoded, { transactions }), {
-          expanded,
-        });
+        const build = () => restCollection(id, encoded, expanded.has(TRANSACTIONS));
+        return kept('collection', [id], query, build, { expanded });
       },
     },
     {
@@ -155,9 +153,9 @@ export function flowRoutes(
         inQuery('block_height', 'A decimal height, final or sealed; sealed where no block is named.'),
         select,
       ],
-      response: t.named('Transactions', t.arrayOf(transactionSchema)),
+      response: T.arrayOf(transactionSchema).named('Transactions'),
       errors: ['invalid_argument', 'not_served', ...idErrors, 'below_first_indexed', 'hole'],
-      isBulk: true,
+      kind: 'bulk',
       handle: async ({ query }) => {
         const view = now();
         const requested = parse.parseBlockOf(query);
@@ -190,7 +188,7 @@ export function flowRoutes(
       operation: 'getNetworkParameters',
       summary: 'The indexed chain.',
       parameters: [],
-      response: t.named('NetworkParameters', t.object({ chain_id: t.text })),
+      response: T.object({ chain_id: T.text }).named('NetworkParameters'),
       errors: [],
       handle: () => tagged('network', { chain_id: options.chainId }),
     },
@@ -229,26 +227,22 @@ async function blocksResponse(
   return kept('blocks', tags, query, build, { expanded, isForever: mayBeForever && blocks.every(isSettled) });
 }
 
-const nodeVersionInfoSchema = t.named(
-  'NodeVersionInfo',
-  t.object(
-    {
-      semver: t.note('The version of the indexer, with a leading v.', t.text),
-      commit: t.note('Always empty.', t.text),
-      spork_id: t.note('Of the newest spork that can be read; empty when no node reported one.', t.hexDigits),
-      protocol_version: t.note('Always 0: the indexer takes no part in the protocol.', t.decimal),
-      protocol_state_version: t.note('Always 0.', t.decimal),
-      spork_root_block_height: t.decimal,
-      node_root_block_height: t.note('The first indexed height.', t.decimal),
-    },
-    {
-      compatible_range: t.note(
-        'The heights that can be read; absent while there are none.',
-        t.object({ start_height: t.decimal, end_height: t.decimal }),
-      ),
-    },
-  ),
-);
+const nodeVersionInfoSchema = T.object(
+  {
+    semver: T.text.note('The version of the indexer, with a leading v.'),
+    commit: T.text.note('Always empty.'),
+    spork_id: T.hexDigits.note('Of the newest spork that can be read; empty when no node reported one.'),
+    protocol_version: T.decimal.note('Always 0: the indexer takes no part in the protocol.'),
+    protocol_state_version: T.decimal.note('Always 0.'),
+    spork_root_block_height: T.decimal,
+    node_root_block_height: T.decimal.note('The first indexed height.'),
+  },
+  {
+    compatible_range: T.object({ start_height: T.decimal, end_height: T.decimal }).note(
+      'The heights that can be read; absent while there are none.',
+    ),
+  },
+).named('NodeVersionInfo');
 
 function restNodeVersionInfo({
   semver,
@@ -256,7 +250,7 @@ function restNodeVersionInfo({
   sporkRootHeight,
   firstHeight,
   readable,
-}: ReturnType<typeof nodeVersion>): t.Described<typeof nodeVersionInfoSchema> {
+}: ReturnType<typeof nodeVersion>): T.Described<typeof nodeVersionInfoSchema> {
   return {
     semver,
     commit: '',

@@ -40,8 +40,7 @@ export interface ConnectionsOptions {
 export interface ConnectionsDependencies {
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Absent: nothing is counted. */
-  readonly metrics?: ConnectionMetrics | undefined;
+  readonly metrics: ConnectionMetrics;
 }
 
 /**
@@ -144,7 +143,7 @@ export abstract class Connections<C extends Connection = Connection> {
   }
 
   cut(connection: C, reason: CutReason): void {
-    this.#dependencies.metrics?.connectionsCut.inc({ port: this.#options.name, reason });
+    this.#dependencies.metrics.connectionsCut.inc({ port: this.#options.name, reason });
     this.#forget(connection);
     connection.tcp.destroy();
   }
@@ -184,8 +183,8 @@ export abstract class Connections<C extends Connection = Connection> {
   #measure(): void {
     const { metrics } = this.#dependencies;
     const labels = { port: this.#options.name };
-    metrics?.connections.set(labels, this.size);
-    metrics?.connectionsLimit.set(labels, this.#maxConnections);
+    metrics.connections.set(labels, this.size);
+    metrics.connectionsLimit.set(labels, this.#maxConnections);
   }
 }
 

@@ -7,7 +7,8 @@ import { isCorruption, StorageError } from '../../storage/index.js';
 import { TokenGuard, missingOf, renew } from '../guard/TokenGuard.js';
 import type { ApiSecrets } from '../guard/TokenGuard.js';
 import { AddressLimiter } from '../limits/AddressLimiter.js';
-import { HeldBytes } from '../limits/HeldBytes.js';
+import { heldBytes } from '../limits/heldBytes.js';
+import type { HoldBytes } from '../limits/heldBytes.js';
 import { requestCounter } from '../limits/counters.js';
 import type { ApiMetrics, CountRequest } from '../limits/counters.js';
 import { ApiError, outOfFiles, storageRefusal } from '../view/ApiError.js';
@@ -37,8 +38,8 @@ export interface ServerOptions extends Partial<ServerLimits> {
 export interface ServerDependencies extends ConnectionsDependencies {
   /** Called with every error that is a bug, after the caller got an internal error: the owner stops the process. */
   readonly fail: (error: unknown) => void;
-  /** Absent: nothing is counted. */
-  readonly metrics?: (ConnectionMetrics & Partial<ApiMetrics>) | undefined;
+  /** Requests are counted where there is a metric for them. */
+  readonly metrics: ConnectionMetrics & Partial<ApiMetrics>;
 }
 
 /** The flags that say where our servers listen. */
@@ -60,7 +61,7 @@ export abstract class ListeningServer {
   abstract readonly accepted: Connections;
   readonly guard: TokenGuard;
   readonly limiter: AddressLimiter;
-  readonly held: HeldBytes;
+  readonly hold: HoldBytes;
   readonly countRequest: CountRequest;
   readonly #name: ServerName;
   readonly #options: ServerOptions;
@@ -78,7 +79,7 @@ export abstract class ListeningServer {
     this.#dependencies = dependencies;
     this.guard = new TokenGuard(options);
     this.limiter = new AddressLimiter(options.ratePerSecondPerAddress ?? 0, dependencies.clock);
-    this.held = new HeldBytes(options);
+    this.hold = heldBytes(options.maxHeldBytes);
     this.countRequest = requestCounter(name === 'grpc' ? 'grpc' : 'http', dependencies);
   }
 

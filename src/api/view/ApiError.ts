@@ -1,6 +1,6 @@
 import { DatabaseFault } from '../../storage/index.js';
 import type { HeightRange, StorageError } from '../../storage/index.js';
-import * as t from '../schema.js';
+import * as T from '../Schema.js';
 import { coverageOf, lastReadable } from './indexedRange.js';
 import { edges } from './statusDocument.js';
 import type { IndexedRange } from './indexedRange.js';
@@ -48,18 +48,15 @@ export type ApiErrorReason = keyof typeof refusals;
 const errorReasons = Object.keys(refusals) as readonly ApiErrorReason[];
 
 /** Flow's error body (`code`, `message`) and our additions. */
-export const errorSchema = t.named(
-  'Error',
-  t.object(
-    {
-      code: t.note('The HTTP status.', t.count),
-      message: t.note('One sentence for humans.', t.text),
-      reason: t.note('For machines.', t.words(...errorReasons)),
-    },
-    edges,
-  ),
-);
-export type ApiErrorBody = t.Described<typeof errorSchema>;
+export const errorSchema = T.object(
+  {
+    code: T.count.note('The HTTP status.'),
+    message: T.text.note('One sentence for humans.'),
+    reason: T.words(...errorReasons).note('For machines.'),
+  },
+  edges,
+).named('Error');
+export type ApiErrorBody = T.Described<typeof errorSchema>;
 
 /** Maximum ranges that a refusal names. */
 const MAX_RANGES_TOLD = 16;
@@ -216,10 +213,14 @@ export function unknownId(what: 'block' | 'collection' | 'transaction', range: I
   return new ApiError(404, 'unknown_id', message, { range });
 }
 
+/** The refusal of what is too much at once. */
+export function busy(message: string): ApiError {
+  return new ApiError(503, 'busy', message);
+}
+
 /** The refusal while no file or connection can be opened. */
 export function outOfFiles(): ApiError {
-  const message = 'the daemon can open no further file or connection now; /readyz says why; retry';
-  return new ApiError(503, 'busy', message);
+  return busy('the daemon can open no further file or connection now; /readyz says why; retry');
 }
 
 /** A failed read of the store. The message contains no paths: those are in the log. */

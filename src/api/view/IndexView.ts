@@ -1,13 +1,11 @@
 import type { FinalizedBlock, Identifier } from '../../flow/index.js';
 import type {
-  CollectionPlace,
   IndexReader,
   IndexStore,
   StoreMeta,
   StoredBlock,
   StoredCollection,
   StoredTransaction,
-  TransactionPlace,
 } from '../../storage/index.js';
 import { heightOutside, noSuchHead, nothingIndexed, unknownId } from './ApiError.js';
 import { headTerm, parseBlockKey } from './queryParameters.js';
@@ -106,12 +104,6 @@ export class IndexView {
     );
   }
 
-  /** Every place within the view, lowest first, at most `limit`. Expected errors: StorageError. */
-  async collectionPlaces(id: Identifier, limit: number): Promise<readonly CollectionPlace[]> {
-    const places = await this.#reader.collectionPlaces(id, limit);
-    return places.filter(({ height }) => this.covers(height));
-  }
-
   /** At its lowest place. Expected errors: ApiError (404 outside the view), StorageError. */
   transaction(id: Identifier): Promise<StoredTransaction> {
     return this.#known(
@@ -119,12 +111,6 @@ export class IndexView {
       () => this.#reader.transaction(id),
       ({ place }) => place.height,
     );
-  }
-
-  /** Every place within the view, lowest first, at most `limit`. Expected errors: StorageError. */
-  async transactionPlaces(id: Identifier, limit: number): Promise<readonly TransactionPlace[]> {
-    const places = await this.#reader.transactionPlaces(id, limit);
-    return places.filter(({ height }) => this.covers(height));
   }
 
   async #known<T>(

@@ -1,5 +1,5 @@
 import { quoted } from '../../runtime/index.js';
-import { ApiError, invalidArgument, invalidArgument as invalid } from '../view/ApiError.js';
+import { invalidArgument as invalid } from '../view/ApiError.js';
 import { decodeBlock } from '../../flow/index.js';
 import { heightEventOf } from '../feed/following.js';
 import type { FeedEvent, Following, StartPoint } from '../feed/following.js';
@@ -46,7 +46,7 @@ export function addressOf(text: string): Addressed {
 export function parseMessage(text: string): ClientMessage {
   const message = parsedJson(text);
   if (!isObject(message))
-    throw invalidArgument(
+    throw invalid(
       message === undefined
         ? 'error reading message: it is not JSON'
         : 'error parsing message: it is not a JSON object',
@@ -55,19 +55,18 @@ export function parseMessage(text: string): ClientMessage {
   const action = actions.find((known) => known === given);
   if (action === undefined) {
     const shown = typeof given === 'string' ? quoted(given) : 'none';
-    throw invalidArgument(`error parsing message: unknown action type: ${shown}`);
+    throw invalid(`error parsing message: unknown action type: ${shown}`);
   }
   if (action === 'list_subscriptions') return { action };
-  if (typeof id !== 'string')
-    throw invalidArgument('error parsing message: subscription_id must be a string');
+  if (typeof id !== 'string') throw invalid('error parsing message: subscription_id must be a string');
   if (id.length > MAX_ID_LENGTH)
-    throw invalidArgument(`error parsing subscription id: it has more than ${MAX_ID_LENGTH} characters`);
+    throw invalid(`error parsing subscription id: it has more than ${MAX_ID_LENGTH} characters`);
   if (action === 'unsubscribe') {
     if (id !== '') return { action, id };
-    throw invalidArgument('error parsing subscription id: it is missing');
+    throw invalid('error parsing subscription id: it is missing');
   }
-  if (typeof topic !== 'string') throw invalidArgument('error parsing message: topic must be a string');
-  if (!isObject(args)) throw invalidArgument('error parsing message: arguments must be an object');
+  if (typeof topic !== 'string') throw invalid('error parsing message: topic must be a string');
+  if (!isObject(args)) throw invalid('error parsing message: arguments must be an object');
   return { action, id: id === '' ? undefined : id, topic, args };
 }
 
@@ -77,11 +76,6 @@ export function endedBy(text: string): string | undefined {
   if (!isObject(message) || !isObject(message['error'])) return undefined;
   const { subscription_id: id } = message;
   return typeof id === 'string' ? id : undefined;
-}
-
-/** The refusal of a topic, for a reason. */
-export function noProvider(code: number, reason: ApiError['reason'], why: string): ApiError {
-  return new ApiError(code, reason, `error creating data provider: ${why}`);
 }
 
 /** `undefined` for anything that is not JSON. */

@@ -3,8 +3,8 @@ import { WebSocket } from 'ws';
 import { withoutValues } from '../../access/index.js';
 import type { NodeMetadata } from '../../access/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { idleTimeout, requestHeaders } from '../http/RestForwarding.js';
-import type { RestNode } from '../http/RestForwarding.js';
+import { idleTimeout, requestHeaders } from '../http/restForwarding.js';
+import type { RestNode } from '../http/restForwarding.js';
 import { ApiError } from '../view/ApiError.js';
 
 /** For the connection to the node, handshake included. */

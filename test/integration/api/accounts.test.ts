@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { everyTransactionOf } from '../../support/accountChain.js';
 import { ServedChain } from '../../support/servedChain.js';
 import { smallChain, transactionWith } from '../../support/smallChain.js';
@@ -12,6 +12,12 @@ const chain = smallChain(
 const payer = parseAddress('f8d6e0586b0a20c7')!;
 const authorizer = parseAddress('01cf0e2f2f715450')!;
 const serve = () => ServedChain.start(chain, { sealed: 105, head: 140 });
+
+let served: ServedChain;
+
+beforeEach(async () => {
+  served = await serve();
+});
 
 interface Page {
   readonly covered: { readonly from: number; readonly to: number };
@@ -29,7 +35,6 @@ const pageOf = async (served: ServedChain, path: string): Promise<Page> => {
 
 describe('/accounts/{address}/transactions', () => {
   it('takes an address in every form, and says what the account is in each transaction', async () => {
-    const served = await serve();
     const newest = await pageOf(served, `${payer}/transactions`);
     expect(newest.transactions).toHaveLength(20);
     expect(newest.transactions[0]?.roles).toEqual(['payer', 'proposer', 'authorizer']);
@@ -42,7 +47,6 @@ describe('/accounts/{address}/transactions', () => {
   });
 
   it('says how far down it answers, and leads on to what is not covered yet', async () => {
-    const served = await serve();
     served.store.switchAccountsOn(115);
     const page = await pageOf(served, `${payer}/transactions?limit=50`);
     expect(page).toMatchObject({ covered: { from: 115, to: 129 }, complete: false });
@@ -56,7 +60,6 @@ describe('/accounts/{address}/transactions', () => {
   });
 
   it('lists with finality=proven what is in proven blocks alone, page by page', async () => {
-    const served = await serve();
     const all = everyTransactionOf(payer, chain);
     const within = all.filter(({ place }) => place.height >= 104 && place.height <= 118).map(({ id }) => id);
     const idsOf = ({ transactions }: Page) => transactions.map(({ id }) => id);
@@ -94,7 +97,6 @@ describe('/accounts/{address}/transactions', () => {
     [`${payer}/transactions?cursor=${'_'.repeat(22)}`, 'invalid_argument'],
     [`${payer}/transactions?cursor=%00`, 'invalid_argument'],
   ])('answers %s with %s', async (path, reason) => {
-    const served = await serve();
     const { status, body } = await served.get(`/accounts/${path}`);
     expect(status).toBe(reason === undefined ? 200 : 400);
     if (reason !== undefined) expect(body).toMatchObject({ code: 400, reason });

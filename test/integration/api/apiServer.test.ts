@@ -17,93 +17,7 @@ const chain = smallChain(
 );
 const [firstBlock] = chain;
 const coverage = [{ from: FIRST, to: LATEST }];
-const ids = (count: number) =>
-  chain
-    .slice(0, count)
-    .map(({ block }) => block.id)
-    .join(',');
-const [oneTransaction = ''] = transactionIds(chain[0]!, 0);
 const edges = { firstIndexed: FIRST, latestIndexed: LATEST, head: HEAD, coverage };
-
-const fiftyOne = Array.from({ length: 51 }, (_, index) => 100 + index).join(',');
-const above = 'height 160 is not yet indexed (latest 159, head 170)';
-const badId = /^invalid ID format: expected 64 hex/;
-const badPath = /^the path is not well-formed: each % must begin the two hexadecimal digits.{0,120}$/;
-/** What is refused: with which status, reason and words. */
-const refused: readonly (readonly [path: string, code: number, reason: string, words: string | RegExp])[] = [
-  ['/v1/blocks?height=99', 404, 'below_first_indexed', 'height 99 is below the first indexed height 100'],
-  ['/v1/blocks?height=160', 404, 'not_yet_indexed', above],
-  ['/v1/blocks?height=100,160', 404, 'not_yet_indexed', above],
-  ['/v1/blocks?start_height=158&end_height=161', 404, 'not_yet_indexed', above],
-  ['/v1/blocks', 400, 'invalid_argument', /give either height .*or start_height and end_height/],
-  ['/v1/blocks?start_height=100', 400, 'invalid_argument', /start_height and end_height/],
-  ['/v1/blocks?height=100&start_height=100&end_height=101', 400, 'invalid_argument', /not both/],
-  ['/v1/blocks?height=abc', 400, 'invalid_argument', /expected a decimal number, final, .* got "abc"/],
-  ['/v1/blocks?height=-1', 400, 'invalid_argument', /got "-1"/],
-  ['/v1/blocks?height=99999999999999999999', 400, 'invalid_argument', /invalid height/],
-  ['/v1/blocks?height=final,100', 400, 'invalid_argument', /only alone/],
-  ['/v1/blocks?start_height=102&end_height=101', 400, 'invalid_argument', /102 is above end_height 101/],
-  ['/v1/blocks?start_height=100&end_height=150', 400, 'too_many', /at most 50 heights .* got 51/],
-  // Access nodes give however many these are.
-  ['/v1/blocks?start_height=1&end_height=final', 400, 'too_many', /at most 50 heights/],
-  [`/v1/blocks?height=${fiftyOne}`, 400, 'too_many', /at most 50 heights .* got 51/],
-  ['/v1/blocks?height=100&expand=execution_result', 400, 'not_served', /"execution_result" .*payload/],
-  [`/v1/blocks/${ids(51)}`, 400, 'too_many', /at most 50 IDs .* got 51/],
-  [`/v1/transactions/${idOf('a')}?expand=result`, 400, 'not_served', /expand="result" \(nothing can be/],
-  [
-    `/v1/transactions/${oneTransaction}?select=${'a,'.repeat(51)}`,
-    400,
-    'invalid_argument',
-    /at most 50 fields/,
-  ],
-  ...['block', 'collection', 'transaction'].flatMap((what) => [
-    [`/v1/${what}s/${idOf('nothing')}`, 404, 'unknown_id', `no such ${what} in heights 100..159`] as const,
-    ...['abc', `0x${'a'.repeat(63)}`, 'g'.repeat(64), '%20', ','].map(
-      (id) => [`/v1/${what}s/${id}`, 400, 'malformed_id', badId] as const,
-    ),
-    [`/lookup/${what}/${idOf('nothing')}`, 404, 'unknown_id', `no such ${what} in heights 100..159`] as const,
-  ]),
-  ['/v1/blocks/99/collections', 404, 'below_first_indexed', /below the first indexed height 100/],
-  ['/v1/blocks/160/collections', 404, 'not_yet_indexed', above],
-  [`/v1/blocks/${idOf('nothing')}/collections`, 404, 'unknown_id', 'no such block in heights 100..159'],
-  ['/v1/blocks/12345678901234567/collections', 400, 'malformed_id', /a height or a block ID of 64 hex/],
-  ['/v1/blocks/final/collections', 400, 'malformed_id', /got "final"/],
-  [`/v1/transactions?block_id=${ids(2)}`, 400, 'invalid_argument', /give one block, by block_id or/],
-  [`/v1/transactions?block_id=${ids(1)}&block_height=100`, 400, 'invalid_argument', /give one block/],
-  ['/v1/transactions?block_height=100,101', 400, 'invalid_argument', /give one block/],
-  ['/v1/transactions?block_height=first', 400, 'invalid_argument', /invalid block_height: .* got "first"/],
-  ['/v1/transactions?block_height=160', 404, 'not_yet_indexed', above],
-  ['/v1/transactions?block_height=99', 404, 'below_first_indexed', /below the first indexed height 100/],
-  ['/v1/transactions?block_id=abc', 400, 'malformed_id', badId],
-  [`/v1/transactions?block_id=${ids(1)}&expand=result`, 400, 'not_served', /does not serve expand="result"/],
-  [`/v1/transactions?block_id=${idOf('nothing')}`, 404, 'unknown_id', 'no such block in heights 100..159'],
-  // Access nodes know scheduled transactions by number.
-  ['/v1/transactions/17', 400, 'not_served', /by number/],
-  ['/lookup/block/99', 404, 'below_first_indexed', 'height 99 is below the first indexed height 100'],
-  ['/lookup/block/160', 404, 'not_yet_indexed', above],
-  ['/lookup/block/0xabc', 400, 'malformed_id', /^expected a height or a block ID .* digits, got "0xabc"$/],
-  ['/lookup/transaction/100', 400, 'malformed_id', badId],
-  [`/lookup/collection/${'x'.repeat(7_000)}`, 400, 'malformed_id', /^.{0,300}$/],
-  ['/lookup/account/f8d6', 400, 'invalid_argument', /"account"; known: block, collection, transaction$/],
-  ...[
-    'transaction_results/a',
-    'execution_results/a',
-    'accounts/f8d6',
-    'events?type=A.b.c',
-    'collections',
-  ].map((path) => [`/v1/${path}`, 404, 'not_served', /ask an access node/] as const),
-  ['/v1/transactions/a/b', 404, 'not_served', /ask an access node/],
-  ['/v1/network', 404, 'not_served', /ask an access node/],
-  ...['/nothing', '/v2/blocks', '/lookup', '/v1'].map(
-    (path) => [path, 404, 'not_served', /served here: .*\/v1\/collections\/\{id\}/] as const,
-  ),
-  ...['%', '%zz', '%ff', '%c0%af', `${'a'.repeat(4_000)}%`].map(
-    (path) => [`/v1/blocks/${path}`, 400, 'bad_request', badPath] as const,
-  ),
-  [`/v1/transactions/${'a'.repeat(9_000)}`, 414, 'too_large', /longer than 8192 characters/],
-  // Odd characters of the caller are written out.
-  ['/v1/collections/%1b%5B2J%7f%e2%80%ae', 400, 'malformed_id', /got "\\u001b\[2J\\u007f\\u202e"$/],
-];
 
 describe('the API server', () => {
   let served: ServedChain;
@@ -277,29 +191,6 @@ describe('the API server', () => {
       const selected = await get(`/v1/transactions/${id!}?select=id,proposal_key.address`);
       expect(selected.body).toEqual({ id, proposal_key: { address: 'f8d6e0586b0a20c7' } });
     });
-  });
-
-  describe('/lookup', () => {
-    it('answers with the document of the command line', async () => {
-      expect((await get('/lookup/block/100')).body).toMatchObject({ kind: 'block', height: 100 });
-      const [id] = transactionIds(firstBlock!, 0);
-      expect((await get(`/lookup/transaction/${id!}`)).body).toMatchObject({ kind: 'transaction', id });
-    });
-  });
-
-  it('refuses with a reason and a sentence', async () => {
-    for (const [path, code, reason, words] of refused) {
-      const { status, body } = await get(path);
-      const message: unknown = typeof words === 'string' ? words : expect.stringMatching(words);
-      // Those that depend on the range tell it.
-      const told = /indexed$|unknown_id/.test(reason) ? edges : {};
-      expect({ path, status, body }).toEqual({
-        path,
-        status: code,
-        body: { code, reason, message, ...told },
-      });
-    }
-    expect(heightsOf((await get(`/v1/blocks/${ids(50)}`)).body)).toHaveLength(50);
   });
 
   describe('while nothing is indexed', () => {

@@ -1,7 +1,7 @@
 import { get as httpGet } from 'node:http';
 import type { IncomingMessage } from 'node:http';
 import { gunzipSync } from 'node:zlib';
-import { describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { digestOf } from '../../../src/api/index.js';
 import { RestNode } from '../../support/restNode.js';
 import { ServedChain } from '../../support/servedChain.js';
@@ -25,6 +25,12 @@ const idAt = (height: number): string => chain[height - FIRST]!.block.id;
 const large = block!.collections[0]!.id;
 const [transaction = ''] = transactionIds(block!, 1);
 const serve = () => ServedChain.start(chain, { sealed: SEALED, head: 120 });
+
+let served: ServedChain;
+
+beforeEach(async () => {
+  served = await serve();
+});
 
 const FOREVER = 'public, max-age=31536000, immutable';
 const FOREVER_FOR_ONE = 'private, max-age=31536000, immutable';
@@ -76,7 +82,6 @@ describe('how long answers hold true', () => {
     ['/v1/blocks?height=abc', 'no-store'],
     ['/nothing', 'no-store'],
   ])('%s: %s', async (path, expected) => {
-    const served = await serve();
     for (const method of ['GET', 'HEAD']) {
       const { headers } = await served.get(path, { method });
       expect(headers.get('cache-control')).toBe(expected);
@@ -157,7 +162,6 @@ describe('tags', () => {
     (await served.get(path, { headers: { 'accept-encoding': 'identity' } })).headers.get('etag') ?? '';
 
   it('are strong, the same for the same answer, and others for every other answer', async () => {
-    const served = await serve();
     const paths = [
       '/v1/blocks?height=100',
       '/v1/blocks?height=100&expand=payload',
@@ -184,7 +188,6 @@ describe('tags', () => {
   });
 
   it('change with the status of a block', async () => {
-    const served = await serve();
     const before = await tagOf(served, '/v1/blocks?height=106');
     served.range = { ...served.range, sealed: 106 };
     const after = await served.get('/v1/blocks?height=106', { headers: { 'if-none-match': before } });
@@ -194,7 +197,6 @@ describe('tags', () => {
   });
 
   it('spare a caller the answer that it holds, and only that one', async () => {
-    const served = await serve();
     const path = `/v1/transactions/${transaction}`;
     const tag = await tagOf(served, path);
     for (const held of [tag, `W/${tag}`, `"other", ${tag}`, '*', ` ${tag} ,"x"`]) {
@@ -225,7 +227,6 @@ describe('compression', () => {
   it.each(['gzip', 'GZIP', 'br, gzip;q=0.5', '*', 'deflate;q=1, *;q=0.1'])(
     'is there for who accepts %s',
     async (accepted) => {
-      const served = await serve();
       const plain = await exact(served.url + path, {});
       const packed = await exact(served.url + path, { 'accept-encoding': accepted });
       expect(packed.response.statusCode).toBe(200);
@@ -252,7 +253,6 @@ describe('compression', () => {
   it.each(['', 'identity', 'br', 'gzip;q=0', '*;q=0', 'gzip;q=0, *', 'xgzip', 'gzip;q=x'])(
     'is not there for who accepts %j',
     async (accepted) => {
-      const served = await serve();
       const { response, body } = await exact(served.url + path, { 'accept-encoding': accepted });
       expect(response.headers['content-encoding']).toBeUndefined();
       expect(response.headers['vary']).toBe('accept-encoding');
@@ -261,7 +261,6 @@ describe('compression', () => {
   );
 
   it('is not there for small answers and refusals', async () => {
-    const served = await serve();
     for (const small of [`/v1/transactions/${transaction}`, '/v1/blocks?height=110', '/nothing']) {
       const { response } = await exact(served.url + small, { 'accept-encoding': 'gzip' });
       expect(response.headers['content-encoding']).toBeUndefined();
@@ -269,7 +268,6 @@ describe('compression', () => {
   });
 
   it('leaves HEAD with the headers of GET', async () => {
-    const served = await serve();
     const [full, head] = [await served.get(path), await served.get(path, { method: 'HEAD' })];
     expect(head.body).toBeUndefined();
     for (const name of ['content-length', 'content-encoding', 'etag', 'cache-control', 'content-type']) {
@@ -279,7 +277,6 @@ describe('compression', () => {
   });
 
   it('serves many at once without mixing them up', async () => {
-    const served = await serve();
     const ids = chain.map(({ collections }) => collections[0]!.id);
     const answers = await Promise.all(
       [...ids, ...ids, ...ids].map((id) => served.get(`/v1/collections/${id}?expand=transactions`)),

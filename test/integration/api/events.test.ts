@@ -1,5 +1,5 @@
 import { connect } from 'node:net';
-import { describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { EventReader } from '../../support/eventReader.js';
 import { sendRaw } from '../../support/httpProbe.js';
 import { ServedChain } from '../../support/servedChain.js';
@@ -18,10 +18,15 @@ const serve = (clock?: Clock) =>
   ServedChain.start(chain.slice(0, 20), { sealed: 115, head: 130 }, clock === undefined ? {} : { clock });
 const idAt = (height: number): string => `${height}-${chain[height - FIRST]!.block.id}`;
 
+let served: ServedChain;
+
+beforeEach(async () => {
+  served = await serve();
+});
+
 /** What it promises as every stream does: streams.test.ts. */
 describe('/events', () => {
   it('tells of every height what is indexed of it', async () => {
-    const served = await serve();
     const reader = await EventReader.open(`${served.url}/events?from=114`);
     expect(reader.status).toBe(200);
     expect(reader.headers.get('content-type')).toBe('text/event-stream; charset=UTF-8');
@@ -44,7 +49,6 @@ describe('/events', () => {
   });
 
   it('has nothing below what is proven, with finality=proven, and no other finality', async () => {
-    const served = await serve();
     served.change({ proven: { from: 104, to: 118 } });
     expect(await served.get('/events?from=103&finality=proven')).toMatchObject({
       status: 404,
@@ -60,14 +64,12 @@ describe('/events', () => {
   });
 
   it('goes on behind the event that was seen last, whatever from says', async () => {
-    const served = await serve();
     const headers = { 'last-event-id': idAt(117) };
     const reader = await EventReader.open(`${served.url}/events?from=100`, headers);
     expect((await reader.first(2)).map(({ id }) => id)).toEqual([idAt(118), idAt(119)]);
   });
 
   it('tells how far to go back also where only a height above the watermark is known', async () => {
-    const served = await serve();
     const reader = await EventReader.open(`${served.url}/events`, { 'last-event-id': '125' });
     expect(await reader.first(1)).toEqual([
       {
@@ -97,7 +99,6 @@ describe('/events', () => {
     ['/events', { 'last-event-id': '117-abc' }, 400, 'invalid_argument'],
     ['/events', { 'last-event-id': `98-${idOf('old')}` }, 404, 'below_first_indexed'],
   ])('%s %j is refused', async (path, headers, status, reason) => {
-    const served = await serve();
     const answer = await served.get(path, { headers });
     expect(answer.status).toBe(status);
     expect(answer.body).toMatchObject({ code: status, reason });
@@ -106,7 +107,6 @@ describe('/events', () => {
   });
 
   it('answers HEAD with its headers, and keeps nothing open', async () => {
-    const served = await serve();
     const answer = await served.get('/events?from=114', { method: 'HEAD' });
     expect(answer.status).toBe(200);
     expect(answer.headers.get('content-type')).toBe('text/event-stream; charset=UTF-8');
@@ -115,7 +115,6 @@ describe('/events', () => {
   });
 
   it('is refused to one caller too many', async () => {
-    const served = await serve();
     const from = await served.feed.cursorAt('next');
     const sink = { send: () => undefined, end: () => undefined };
     for (let count = 0; count < 200; count += 1) {
@@ -140,7 +139,6 @@ describe('/events', () => {
   });
 
   it('is not sent behind another request on the same connection', async () => {
-    const served = await serve();
     const read = served.store.blockByHeight.bind(served.store);
     let release = (): void => undefined;
     const held = new Promise<void>((resolve) => (release = resolve));

@@ -55,7 +55,7 @@ async function pageServer(page: string, clock: Clock, options: Partial<ApiServer
   const server = metricsServer(
     { host: '127.0.0.1', port: 0, ...options },
     {
-      ...{ clock, fail, logger: new RecordingLogger() },
+      ...{ clock, fail, logger: new RecordingLogger(), metrics: createReaderMetrics() },
       page: () => Promise.resolve({ contentType: 'text/plain', text: page }),
       health: { readiness: () => ({ ready: true, reasons: [] }) },
     },

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { EventReader } from '../../support/eventReader.js';
 import { until } from '../../support/program.js';
 import { ServedChain } from '../../support/servedChain.js';
@@ -17,6 +17,12 @@ const chain = smallChain(
 const blockAt = (height: number) => chain[height - FIRST]!;
 const idAt = (height: number): string => blockAt(height).block.id;
 const serve = () => ServedChain.start(chain, { sealed: SEALED, head: 120 });
+
+let served: ServedChain;
+
+beforeEach(async () => {
+  served = await serve();
+});
 
 /** A list in every form in which a client may write it; the first is the plain one. */
 function spellings(items: readonly string[]): readonly string[] {
@@ -60,7 +66,6 @@ describe('a list means the same in every form', () => {
     ['from', ['102'], (list: string) => `/export?${list}&to=104`],
     ['to', ['104'], (list: string) => `/export?from=102&${list}`],
   ] as const)('%s=%j', async (name, items, pathOf) => {
-    const served = await serve();
     const [plain, ...others] = await Promise.all(
       asParameter(name, items).map(async (list) => {
         const { status, body, headers } = await served.get(pathOf(list));
@@ -72,7 +77,6 @@ describe('a list means the same in every form', () => {
   });
 
   it('the ids in a path', async () => {
-    const served = await serve();
     const plain = await served.get(`/v1/blocks?height=${heights.join()}`);
     for (const list of spellings(ids)) {
       expect((await served.get(`/v1/blocks/${encodeURIComponent(list)}`)).body).toEqual(plain.body);
@@ -80,7 +84,6 @@ describe('a list means the same in every form', () => {
   });
 
   it('where an event stream begins', async () => {
-    const served = await serve();
     for (const list of asParameter('from', ['102'])) {
       const reader = await EventReader.open(`${served.url}/events?${list}`);
       expect(await reader.first(1)).toMatchObject([{ event: 'height', data: { height: 102 } }]);
@@ -90,7 +93,6 @@ describe('a list means the same in every form', () => {
 
 describe('select', () => {
   it('of which nothing is left gives a list without items, and an object without fields', async () => {
-    const served = await serve();
     for (const path of [
       `/v1/blocks/${idAt(102)}`,
       '/v1/blocks?height=102,103',
@@ -107,7 +109,6 @@ describe('/v1/blocks/{id or height}/collections', () => {
   const ids = [transactionIds(blockAt(102), 0), [], transactionIds(blockAt(102), 2)];
 
   it('answers all collections of a block in order, with the ids of their transactions', async () => {
-    const served = await serve();
     const byId = await served.get(`/v1/blocks/${idAt(102)}/collections`);
     expect(byId.status).toBe(200);
     expect(byId.body).toEqual({
@@ -125,7 +126,6 @@ describe('/v1/blocks/{id or height}/collections', () => {
   });
 
   it('holds the bodies when they are expanded, as the collections themselves do', async () => {
-    const served = await serve();
     const { body } = await served.get('/v1/blocks/102/collections?expand=transactions');
     const alone = await Promise.all(
       collections.map(async ({ id }) => (await served.get(`/v1/collections/${id}?expand=transactions`)).body),
@@ -136,7 +136,6 @@ describe('/v1/blocks/{id or height}/collections', () => {
   });
 
   it('selects fields through the list', async () => {
-    const served = await serve();
     const { body } = await served.get('/v1/blocks/102/collections?select=height,collections.id');
     expect(body).toEqual({ height: '102', collections: collections.map(({ id }) => ({ id })) });
   });
@@ -145,14 +144,12 @@ describe('/v1/blocks/{id or height}/collections', () => {
     ['are gone', () => undefined],
     ['are those of another block', () => []],
   ])('does not answer with collections that %s meanwhile', async (_, instead) => {
-    const served = await serve();
     served.store.collectionsByHeight = async () => instead();
     const answer = await served.get(`/v1/blocks/${idAt(102)}/collections`);
     expect(answer).toMatchObject({ status: 404, body: { reason: 'not_yet_indexed' } });
   });
 
   it('is made for a few callers at a time, and others are answered meanwhile', async () => {
-    const served = await serve();
     const { store } = served;
     const read = store.collectionsByHeight.bind(store);
     let [reading, most] = [0, 0];
@@ -197,7 +194,6 @@ it.each(['blocks', 'blocks/payload', 'blocks/collections', 'collections', 'trans
 
 describe('the transactions of a block', () => {
   it('answers the transactions of the collections in order, also those that stand there twice', async () => {
-    const served = await serve();
     const { body } = await served.get(`/v1/transactions?block_id=${idAt(102)}`);
     const ids = [...transactionIds(blockAt(102), 0), ...transactionIds(blockAt(102), 2)];
     const alone = await Promise.all(ids.map(async (id) => (await served.get(`/v1/transactions/${id}`)).body));
@@ -215,7 +211,6 @@ describe('the transactions of a block', () => {
     ['', 105],
     ['block_id=', 105],
   ])('are found by ?%s too', async (query, height) => {
-    const served = await serve();
     const [byHeight, byId] = await Promise.all(
       [query, `block_id=${idAt(height)}`].map((one) => served.get(`/v1/transactions?${one}`)),
     );
@@ -231,7 +226,6 @@ describe('the transactions of a block', () => {
     `/v1/transactions?block_id=${idAt(102)}&expand=payload`,
     `/v1/transactions/${transactionIds(blockAt(102), 0)[0] ?? ''}?expand=execution_result`,
   ])('and all else is answered as if %s had no such expansion', async (path) => {
-    const served = await serve();
     const [odd, plain] = await Promise.all(
       [path, path.replace(/[?&]expand=.*$/, '')].map((one) => served.get(one)),
     );
@@ -257,7 +251,6 @@ describe('/v1/network/parameters and /v1/node_version_info', () => {
   });
 
   it('have no range while nothing is indexed, and nothing to say before the first height is known', async () => {
-    const served = await serve();
     served.range = { firstIndexed: 100, latestIndexed: 99, head: 120, sealed: null };
     const early = (await served.get('/v1/node_version_info')).body;
     expect(early).toMatchObject({
@@ -277,7 +270,6 @@ describe('/v1/network/parameters and /v1/node_version_info', () => {
 
 describe('an answer that tells of the range', () => {
   it('tells of the range that was there before the store was read', async () => {
-    const served = await serve();
     served.store.transaction = async () => {
       served.range = { ...served.range, latestIndexed: 115 };
       return undefined;

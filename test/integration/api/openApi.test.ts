@@ -1,4 +1,5 @@
-import { describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
+import type { openApiDocument } from '../../../src/api/openapi.js';
 import { accountsOff } from '../../support/accountsOff.js';
 import { EventReader } from '../../support/eventReader.js';
 import { HashedChain } from '../../support/hashedChain.js';
@@ -7,37 +8,17 @@ import type { JsonSchema } from '../../support/schemaCheck.js';
 import { ServedChain } from '../../support/servedChain.js';
 import { idOf, smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
 
-interface Operation {
-  readonly operationId: string;
-  readonly summary: string;
-  readonly parameters: readonly {
-    readonly name: string;
-    readonly in: 'path' | 'query' | 'header';
-    readonly required: boolean;
-    readonly schema: JsonSchema;
-  }[];
-  readonly responses: Readonly<
-    Record<
-      string,
-      {
-        readonly description: string;
-        readonly content?: Readonly<Record<string, { readonly schema: JsonSchema }>>;
-      }
-    >
-  >;
-}
-
-interface Document {
-  readonly openapi: string;
-  readonly info: { readonly title: string; readonly version: string };
-  readonly paths: Readonly<Record<string, { readonly get: Operation }>>;
+type Document = ReturnType<typeof openApiDocument> & {
   readonly components: { readonly schemas: Readonly<Record<string, JsonSchema>> };
-}
+};
+type Operation = Document['paths'][string]['get'];
 
 const FIRST = 100;
+const LATEST = 159;
+const heads = { sealed: 155, head: 170 };
 const chain = smallChain(
   FIRST,
-  Array.from({ length: 10 }, (_, index) =>
+  Array.from({ length: LATEST - FIRST + 1 }, (_, index) =>
     index % 2 === 0 ? [[transactionWith({ gasLimit: BigInt(index) }), transactionWith()], []] : [],
   ),
 );
@@ -47,15 +28,25 @@ const collectionId = first!.collections[0]!.id;
 const transaction = transactionIds(first!, 0)[0]!;
 const payer = 'f8d6e0586b0a20c7';
 const unknown = idOf('nothing');
-const fiftyOne = Array.from({ length: 51 }, (_, index) => idOf(String(index))).join(',');
+const idsOf = (count: number) => Array.from(chain.slice(0, count), ({ block }) => block.id).join(',');
 const fiftyOneHeights = Array.from({ length: 51 }, (_, index) => 100 + index).join(',');
+const edges = {
+  firstIndexed: FIRST,
+  latestIndexed: LATEST,
+  head: 170,
+  coverage: [{ from: FIRST, to: LATEST }],
+};
 
-const serve = () => ServedChain.start(chain, { sealed: 105, head: 120 });
+let served: ServedChain;
+
+beforeEach(async () => {
+  served = await ServedChain.start(chain, heads);
+});
+
 /** Blocks with proofs. */
 const proven = new HashedChain({ rootHeight: FIRST }).entries(FIRST, FIRST + 9);
 const filled = proven.find(({ collections }) => collections.some(({ ranges }) => ranges.length > 0))!;
-const serveProven = () => ServedChain.start(proven, { sealed: 105, head: 120 });
-const documentOf = async (served: ServedChain) => (await served.get('/openapi.json')).body as Document;
+const documentOf = async () => (await served.get('/openapi.json')).body as Document;
 
 /** Every route that is served, with calls that are answered. */
 const answered: Readonly<Record<string, readonly string[]>> = {
@@ -63,7 +54,7 @@ const answered: Readonly<Record<string, readonly string[]>> = {
     '/v1/blocks?height=100',
     '/v1/blocks?height=101,109&expand=payload',
     '/v1/blocks?height=final',
-    '/v1/blocks?start_height=100&end_height=sealed&expand=payload',
+    '/v1/blocks?start_height=150&end_height=sealed&expand=payload',
   ],
   '/v1/blocks/{ids}': [`/v1/blocks/${blockId}`, `/v1/blocks/${blockId},${chain[9]!.block.id}?expand=payload`],
   '/v1/blocks/{id}/payload': [`/v1/blocks/${blockId}/payload`],
@@ -101,7 +92,7 @@ const answered: Readonly<Record<string, readonly string[]>> = {
     `/explain/${transaction}`,
     `/explain/${unknown}`,
   ],
-  '/export': ['/export?from=100', '/export?from=101&to=101', '/export?from=100&form=stored'],
+  '/export': ['/export?from=150', '/export?from=101&to=101', '/export?from=150&form=stored'],
   '/accounts/{address}/transactions': [
     `/accounts/${payer}/transactions`,
     `/accounts/0x${payer}/transactions?role=payer&limit=1`,
@@ -110,108 +101,195 @@ const answered: Readonly<Record<string, readonly string[]>> = {
   '/openapi.json': ['/openapi.json'],
 };
 
-/** For every route, calls that are refused, by reason. `early` ones are made while nothing is indexed, `hole` ones while heights are missing in the middle, `off` ones without an index of accounts. */
-const refused: Readonly<Record<string, Readonly<Record<string, string>>>> = {
-  '/v1/blocks': {
-    invalid_argument: '/v1/blocks?height=abc',
-    too_many: `/v1/blocks?height=${fiftyOneHeights}`,
-    not_served: '/v1/blocks?height=100&expand=execution_result',
-    not_yet_indexed: '/v1/blocks?height=110',
-    below_first_indexed: '/v1/blocks?height=99',
-    hole: 'hole /v1/blocks?height=104',
-  },
-  '/v1/blocks/{ids}': {
-    invalid_argument: `/v1/blocks/${blockId}?select=${'a,'.repeat(51)}`,
-    too_many: `/v1/blocks/${fiftyOne}`,
-    not_served: `/v1/blocks/${blockId}?expand=execution_result`,
-    malformed_id: '/v1/blocks/0x00',
-    unknown_id: `/v1/blocks/${unknown}`,
-    not_yet_indexed: `early /v1/blocks/${unknown}`,
-  },
-  '/v1/blocks/{id}/payload': {
-    invalid_argument: `/v1/blocks/${blockId}/payload?select=${'a,'.repeat(51)}`,
-    malformed_id: '/v1/blocks/100/payload',
-    unknown_id: `/v1/blocks/${unknown}/payload`,
-    not_yet_indexed: `early /v1/blocks/${unknown}/payload`,
-  },
-  '/v1/blocks/{block}/collections': {
-    invalid_argument: `/v1/blocks/100/collections?select=${'a,'.repeat(51)}`,
-    malformed_id: '/v1/blocks/final/collections',
-    unknown_id: `/v1/blocks/${unknown}/collections`,
-    not_yet_indexed: '/v1/blocks/110/collections',
-    below_first_indexed: '/v1/blocks/99/collections',
-    hole: 'hole /v1/blocks/104/collections',
-  },
-  '/v1/collections/{id}': {
-    invalid_argument: `/v1/collections/${collectionId}?select=${'a,'.repeat(51)}`,
-    malformed_id: '/v1/collections/abc',
-    unknown_id: `/v1/collections/${unknown}`,
-    not_yet_indexed: `early /v1/collections/${unknown}`,
-  },
-  '/v1/transactions': {
-    invalid_argument: `/v1/transactions?block_id=${blockId}&block_height=100`,
-    not_served: `/v1/transactions?block_id=${blockId}&expand=result`,
-    malformed_id: '/v1/transactions?block_id=100',
-    unknown_id: `/v1/transactions?block_id=${unknown}`,
-    not_yet_indexed: '/v1/transactions?block_height=110',
-    below_first_indexed: '/v1/transactions?block_height=99',
-    hole: 'hole /v1/transactions?block_height=104',
-  },
-  '/v1/transactions/{id}': {
-    invalid_argument: `/v1/transactions/${transaction}?select=${'a,'.repeat(51)}`,
-    not_served: '/v1/transactions/17',
-    malformed_id: '/v1/transactions/abc',
-    unknown_id: `/v1/transactions/${unknown}`,
-    not_yet_indexed: `early /v1/transactions/${unknown}`,
-  },
-  '/v1/network/parameters': {},
-  '/v1/node_version_info': { not_yet_indexed: 'early /v1/node_version_info' },
-  '/status': {},
-  '/lookup/{kind}/{key}': {
-    invalid_argument: '/lookup/account/f8d6e0586b0a20c7',
-    malformed_id: '/lookup/collection/100',
-    unknown_id: `/lookup/transaction/${unknown}`,
-    not_yet_indexed: '/lookup/block/110',
-    below_first_indexed: '/lookup/block/99',
-    hole: 'hole /lookup/block/104',
-  },
-  '/proof/{kind}/{key}': {
-    invalid_argument: '/proof/accounts/100',
-    malformed_id: '/proof/collection/100',
-    unknown_id: `/proof/transaction/${unknown}`,
-    not_yet_indexed: '/proof/block/110',
-    below_first_indexed: '/proof/block/99',
-    hole: 'hole /proof/block/104',
-    unproven: '/proof/block/100',
-  },
-  '/events': {
-    invalid_argument: '/events?from=abc',
-    not_yet_indexed: '/events?from=150',
-    below_first_indexed: '/events?from=99',
-    hole: 'hole /events?from=104',
-  },
-  '/explain/{key}': { malformed_id: '/explain/final' },
-  '/export': {
-    invalid_argument: '/export?to=109',
-    not_yet_indexed: '/export?from=110',
-    below_first_indexed: '/export?from=99',
-    hole: 'hole /export?from=104',
-  },
-  '/accounts/{address}/transactions': {
-    malformed_address: '/accounts/12/transactions',
-    invalid_argument: `/accounts/${payer}/transactions?role=owner`,
-    too_many: `/accounts/${payer}/transactions?limit=51`,
-    index_off: `off /accounts/${payer}/transactions`,
-    not_yet_indexed: `early /accounts/${payer}/transactions`,
-  },
-  '/openapi.json': {},
+const below = /^height 99 is below the first indexed height 100$/;
+const above = /^height 160 is not yet indexed \(latest 159, head 170\)$/;
+const badId = /^invalid ID format: expected 64 hex/;
+const hole = /^height 104 is not indexed: it is in a hole, heights 103..105$/;
+const early = /^nothing is indexed yet/;
+const badPath = /^the path is not well-formed: each % must begin the two hexadecimal digits.{0,120}$/;
+const noSuch = (what: string) => new RegExp(`^no such ${what} in heights 100..159$`);
+const select = `select=${'a,'.repeat(51)}`;
+const badIds = ['abc', `0x${'a'.repeat(63)}`, 'g'.repeat(64), '%20', ','];
+
+type Refused = readonly [call: string, code: number, reason: string, words: RegExp];
+
+/**
+ * For every route, calls that are refused, with each reason that it is described to have. `early` ones are made while nothing is
+ * indexed, `hole` ones while heights are missing in the middle, `off` ones without an index of accounts.
+ */
+const refused: Readonly<Record<string, readonly Refused[]>> = {
+  '/v1/blocks': [
+    ['/v1/blocks?height=99', 404, 'below_first_indexed', below],
+    ['/v1/blocks?height=160', 404, 'not_yet_indexed', above],
+    ['/v1/blocks?height=100,160', 404, 'not_yet_indexed', above],
+    ['/v1/blocks?start_height=158&end_height=161', 404, 'not_yet_indexed', above],
+    ['/v1/blocks', 400, 'invalid_argument', /give either height .*or start_height and end_height/],
+    ['/v1/blocks?start_height=100', 400, 'invalid_argument', /start_height and end_height/],
+    ['/v1/blocks?height=100&start_height=100&end_height=101', 400, 'invalid_argument', /not both/],
+    ['/v1/blocks?height=abc', 400, 'invalid_argument', /expected a decimal number, final, .* got "abc"/],
+    ['/v1/blocks?height=-1', 400, 'invalid_argument', /got "-1"/],
+    ['/v1/blocks?height=99999999999999999999', 400, 'invalid_argument', /invalid height/],
+    ['/v1/blocks?height=final,100', 400, 'invalid_argument', /only alone/],
+    ['/v1/blocks?start_height=102&end_height=101', 400, 'invalid_argument', /102 is above end_height 101/],
+    ['/v1/blocks?start_height=100&end_height=150', 400, 'too_many', /at most 50 heights .* got 51/],
+    // Access nodes give however many these are.
+    ['/v1/blocks?start_height=1&end_height=final', 400, 'too_many', /at most 50 heights/],
+    [`/v1/blocks?height=${fiftyOneHeights}`, 400, 'too_many', /at most 50 heights .* got 51/],
+    ['/v1/blocks?height=100&expand=execution_result', 400, 'not_served', /"execution_result" .*payload/],
+    ['hole /v1/blocks?height=104', 404, 'hole', hole],
+  ],
+  '/v1/blocks/{ids}': [
+    [`/v1/blocks/${blockId}?${select}`, 400, 'invalid_argument', /at most 50 fields/],
+    [`/v1/blocks/${idsOf(51)}`, 400, 'too_many', /at most 50 IDs .* got 51/],
+    [`/v1/blocks/${blockId}?expand=execution_result`, 400, 'not_served', /"execution_result"/],
+    ...badIds.map((id) => [`/v1/blocks/${id}`, 400, 'malformed_id', badId] as const),
+    [`/v1/blocks/${unknown}`, 404, 'unknown_id', noSuch('block')],
+    [`early /v1/blocks/${unknown}`, 404, 'not_yet_indexed', early],
+  ],
+  '/v1/blocks/{id}/payload': [
+    [`/v1/blocks/${blockId}/payload?${select}`, 400, 'invalid_argument', /at most 50 fields/],
+    ['/v1/blocks/100/payload', 400, 'malformed_id', badId],
+    [`/v1/blocks/${unknown}/payload`, 404, 'unknown_id', noSuch('block')],
+    [`early /v1/blocks/${unknown}/payload`, 404, 'not_yet_indexed', early],
+  ],
+  '/v1/blocks/{block}/collections': [
+    [`/v1/blocks/100/collections?${select}`, 400, 'invalid_argument', /at most 50 fields/],
+    ['/v1/blocks/12345678901234567/collections', 400, 'malformed_id', /a height or a block ID of 64 hex/],
+    ['/v1/blocks/final/collections', 400, 'malformed_id', /got "final"/],
+    [`/v1/blocks/${unknown}/collections`, 404, 'unknown_id', noSuch('block')],
+    ['/v1/blocks/160/collections', 404, 'not_yet_indexed', above],
+    ['/v1/blocks/99/collections', 404, 'below_first_indexed', below],
+    ['hole /v1/blocks/104/collections', 404, 'hole', hole],
+  ],
+  '/v1/collections/{id}': [
+    [`/v1/collections/${collectionId}?${select}`, 400, 'invalid_argument', /at most 50 fields/],
+    ...badIds.map((id) => [`/v1/collections/${id}`, 400, 'malformed_id', badId] as const),
+    // Odd characters of the caller are written out.
+    ['/v1/collections/%1b%5B2J%7f%e2%80%ae', 400, 'malformed_id', /got "\\u001b\[2J\\u007f\\u202e"$/],
+    [`/v1/collections/${unknown}`, 404, 'unknown_id', noSuch('collection')],
+    [`early /v1/collections/${unknown}`, 404, 'not_yet_indexed', early],
+  ],
+  '/v1/transactions': [
+    [`/v1/transactions?block_id=${idsOf(2)}`, 400, 'invalid_argument', /give one block, by block_id or/],
+    [`/v1/transactions?block_id=${blockId}&block_height=100`, 400, 'invalid_argument', /give one block/],
+    ['/v1/transactions?block_height=100,101', 400, 'invalid_argument', /give one block/],
+    ['/v1/transactions?block_height=first', 400, 'invalid_argument', /invalid block_height: .* got "first"/],
+    [
+      `/v1/transactions?block_id=${blockId}&expand=result`,
+      400,
+      'not_served',
+      /does not serve expand="result"/,
+    ],
+    ['/v1/transactions?block_id=100', 400, 'malformed_id', badId],
+    [`/v1/transactions?block_id=${unknown}`, 404, 'unknown_id', noSuch('block')],
+    ['/v1/transactions?block_height=160', 404, 'not_yet_indexed', above],
+    ['/v1/transactions?block_height=99', 404, 'below_first_indexed', below],
+    ['hole /v1/transactions?block_height=104', 404, 'hole', hole],
+  ],
+  '/v1/transactions/{id}': [
+    [`/v1/transactions/${transaction}?${select}`, 400, 'invalid_argument', /at most 50 fields/],
+    // Access nodes know scheduled transactions by number.
+    ['/v1/transactions/17', 400, 'not_served', /by number/],
+    [`/v1/transactions/${unknown}?expand=result`, 400, 'not_served', /expand="result" \(nothing can be/],
+    ...badIds.map((id) => [`/v1/transactions/${id}`, 400, 'malformed_id', badId] as const),
+    [`/v1/transactions/${unknown}`, 404, 'unknown_id', noSuch('transaction')],
+    [`early /v1/transactions/${unknown}`, 404, 'not_yet_indexed', early],
+  ],
+  '/v1/network/parameters': [],
+  '/v1/node_version_info': [['early /v1/node_version_info', 404, 'not_yet_indexed', early]],
+  '/status': [],
+  '/lookup/{kind}/{key}': [
+    ['/lookup/account/f8d6', 400, 'invalid_argument', /"account"; known: block, collection, transaction$/],
+    ['/lookup/block/0xabc', 400, 'malformed_id', /^expected a height or a block ID .* digits, got "0xabc"$/],
+    ['/lookup/transaction/100', 400, 'malformed_id', badId],
+    [`/lookup/collection/${'x'.repeat(7_000)}`, 400, 'malformed_id', /^.{0,300}$/],
+    ...['block', 'collection', 'transaction'].map(
+      (what) => [`/lookup/${what}/${unknown}`, 404, 'unknown_id', noSuch(what)] as const,
+    ),
+    ['/lookup/block/160', 404, 'not_yet_indexed', above],
+    ['/lookup/block/99', 404, 'below_first_indexed', below],
+    ['hole /lookup/block/104', 404, 'hole', hole],
+  ],
+  '/proof/{kind}/{key}': [
+    ['/proof/accounts/100', 400, 'invalid_argument', /^cannot prove "accounts"/],
+    ['/proof/collection/100', 400, 'malformed_id', badId],
+    [`/proof/transaction/${unknown}`, 404, 'unknown_id', noSuch('transaction')],
+    ['/proof/block/160', 404, 'not_yet_indexed', above],
+    ['/proof/block/99', 404, 'below_first_indexed', below],
+    ['hole /proof/block/104', 404, 'hole', hole],
+    ['/proof/block/100', 409, 'unproven', /^block 100 was taken on the word of the nodes/],
+  ],
+  '/events': [
+    ['/events?from=abc', 400, 'invalid_argument', /^invalid from: .* got "abc"$/],
+    ['/events?from=180', 404, 'not_yet_indexed', /^height 180 is not yet indexed/],
+    ['/events?from=99', 404, 'below_first_indexed', below],
+    ['hole /events?from=104', 404, 'hole', hole],
+  ],
+  '/explain/{key}': [['/explain/final', 400, 'malformed_id', /^expected a height or an ID/]],
+  '/export': [
+    ['/export?to=109', 400, 'invalid_argument', /^from is required/],
+    ['/export?from=160', 404, 'not_yet_indexed', above],
+    ['/export?from=99', 404, 'below_first_indexed', below],
+    ['hole /export?from=104', 404, 'hole', hole],
+  ],
+  '/accounts/{address}/transactions': [
+    ['/accounts/12/transactions', 400, 'malformed_address', /^invalid address: .* got "12"$/],
+    [`/accounts/${payer}/transactions?role=owner`, 400, 'invalid_argument', /^invalid role: .* got "owner"$/],
+    [`/accounts/${payer}/transactions?limit=51`, 400, 'too_many', /at most 50 transactions .* got 51$/],
+    [`off /accounts/${payer}/transactions`, 404, 'index_off', /^the account index is off/],
+    [`early /accounts/${payer}/transactions`, 404, 'not_yet_indexed', early],
+  ],
+  '/openapi.json': [],
 };
+
+/** What no route is for. */
+const astray: readonly Refused[] = [
+  ...[
+    ...['transaction_results/a', 'execution_results/a', 'accounts/f8d6', 'events?type=A.b.c', 'collections'],
+    ...['transactions/a/b', 'network'],
+  ].map((path) => [`/v1/${path}`, 404, 'not_served', /ask an access node/] as const),
+  ...['/nothing', '/v2/blocks', '/lookup', '/v1'].map(
+    (path) => [path, 404, 'not_served', /served here: .*\/v1\/collections\/\{id\}/] as const,
+  ),
+  ...['%', '%zz', '%ff', '%c0%af', `${'a'.repeat(4_000)}%`].map(
+    (path) => [`/v1/blocks/${path}`, 400, 'bad_request', badPath] as const,
+  ),
+  [`/v1/transactions/${'a'.repeat(9_000)}`, 414, 'too_large', /longer than 8192 characters/],
+];
+
+/** What is refused of a call; all of it is as it is told. */
+async function refusalOf([call, code, reason, words]: Refused) {
+  const { range } = served;
+  const [state, path] = call.startsWith('/') ? ['', call] : call.split(' ');
+  if (state === 'early') served.range = { firstIndexed: null, latestIndexed: null, head: null, sealed: null };
+  if (state === 'hole')
+    served.change({
+      firstIndexed: 106,
+      coverage: [
+        { from: 100, to: 102 },
+        { from: 106, to: LATEST },
+      ],
+    });
+  if (state === 'off') served.store.accounts = accountsOff;
+  const { status, body } = await served.get(path!);
+  served.range = range;
+  served.store.switchAccountsOn();
+  const message = expect.stringMatching(words) as string;
+  // Those that depend on the range tell it.
+  const told = state === '' && /indexed$|unknown_id/.test(reason) ? edges : {};
+  const expected = { code, reason, message, ...told };
+  expect({ call, status, body }).toEqual({
+    ...{ call, status: code },
+    body: state === '' ? expected : (expect.objectContaining(expected) as object),
+  });
+  return body;
+}
 
 /** Any request may be refused for these, whatever its route. */
 const common = ['bad_request', 'too_large', 'rate_limited', 'healing', 'storage', 'internal', 'busy'];
 
 function schemaOf(operation: Operation, status: number): JsonSchema | undefined {
-  return Object.values(operation.responses[status]?.content ?? {})[0]?.schema;
+  return Object.values(operation.responses[status]?.content ?? {})[0]?.schema as JsonSchema | undefined;
 }
 
 /** The reasons that a route is said to be refused for. */
@@ -226,8 +304,7 @@ function reasonsOf(operation: Operation): string[] {
 
 describe('/openapi.json', () => {
   it('names every route that is served, and no other', async () => {
-    const served = await serve();
-    const document = await documentOf(served);
+    const document = await documentOf();
     expect(document).toMatchObject({ openapi: '3.1.0', info: { version: '0.1.0' } });
     expect(Object.keys(document.paths).sort()).toEqual(Object.keys(answered).sort());
     // The text of a 404 lists what the server has routes for.
@@ -236,7 +313,7 @@ describe('/openapi.json', () => {
   });
 
   it('says of each route what it takes, under a name of its own', async () => {
-    const { paths } = await documentOf(await serve());
+    const { paths } = await documentOf();
     const operations = Object.entries(paths).map(([path, { get }]) => ({ path, ...get }));
     expect(new Set(operations.map(({ operationId }) => operationId)).size).toBe(operations.length);
     for (const { path, parameters, summary } of operations) {
@@ -252,8 +329,8 @@ describe('/openapi.json', () => {
   it.each(Object.entries(answered).filter(([path]) => path !== '/events'))(
     'describes what %s answers',
     async (path, calls) => {
-      const served = await (path.startsWith('/proof/') ? serveProven() : serve());
-      const { paths, components } = await documentOf(served);
+      if (path.startsWith('/proof/')) served = await ServedChain.start(proven, { sealed: 105, head: 120 });
+      const { paths, components } = await documentOf();
       const schema = schemaOf(paths[path]!.get, 200)!;
       for (const call of calls) {
         const { status, headers, body } = await served.get(call);
@@ -265,10 +342,9 @@ describe('/openapi.json', () => {
   );
 
   it('describes the events of a stream', async () => {
-    const served = await serve();
-    const { paths, components } = await documentOf(served);
-    const { schema } = paths['/events']!.get.responses[200]!.content!['text/event-stream']!;
-    const reader = await EventReader.open(`${served.url}/events?from=103`);
+    const { paths, components } = await documentOf();
+    const schema = schemaOf(paths['/events']!.get, 200)!;
+    const reader = await EventReader.open(`${served.url}/events?from=153`);
     const behind = await EventReader.open(`${served.url}/events`, { 'last-event-id': `500-${unknown}` });
     await behind.first(1);
     await reader.first(7);
@@ -282,32 +358,24 @@ describe('/openapi.json', () => {
   });
 
   it.each(Object.entries(refused))('describes every refusal of %s', async (path, calls) => {
-    const served = await serve();
-    const { paths, components } = await documentOf(served);
+    const { paths, components } = await documentOf();
     const operation = paths[path]!.get;
-    expect(reasonsOf(operation).sort()).toEqual([...Object.keys(calls), ...common].sort());
-    for (const [reason, call] of Object.entries(calls)) {
-      const { range } = served;
-      const early = call.startsWith('early ');
-      if (early) served.range = { firstIndexed: null, latestIndexed: null, head: null, sealed: null };
-      if (call.startsWith('hole ')) {
-        const coverage = [
-          { from: 100, to: 102 },
-          { from: 106, to: 109 },
-        ];
-        served.range = { ...range, firstIndexed: 106, coverage };
-      }
-      if (call.startsWith('off ')) served.store.accounts = accountsOff;
-      const { status, body } = await served.get(call.replace(/^(?:early|off|hole) /, ''));
-      served.range = range;
-      served.store.switchAccountsOn();
-      expect(body).toMatchObject({ reason });
-      expect(violations(schemaOf(operation, status) ?? { enum: [] }, body, components.schemas)).toEqual([]);
+    const reasons = new Set([...calls.map(([, , reason]) => reason), ...common]);
+    expect(reasonsOf(operation).sort()).toEqual([...reasons].sort());
+    for (const call of calls) {
+      const body = await refusalOf(call);
+      const schema = schemaOf(operation, call[1]) ?? { enum: [] };
+      expect(violations(schema, body, components.schemas)).toEqual([]);
     }
   });
 
+  it('has no route for anything else, which is refused with a reason and a sentence', async () => {
+    for (const call of astray) await refusalOf(call);
+    expect(((await served.get(`/v1/blocks/${idsOf(50)}`)).body as unknown[]).length).toBe(50);
+  });
+
   it('would not describe another answer', async () => {
-    const { paths, components } = await documentOf(await serve());
+    const { paths, components } = await documentOf();
     const schema = schemaOf(paths['/v1/transactions/{id}']!.get, 200)!;
     const found = violations(schema, { id: 'AB', gas_limit: 7, extra: true }, components.schemas);
     const has = (words: string) => expect(found).toContainEqual(expect.stringContaining(words));

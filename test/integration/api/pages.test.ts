@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { openApiDocument } from '../../../src/api/openapi.js';
 import { readinessCodes } from '../../../src/observability/index.js';
 import { ServedChain } from '../../support/servedChain.js';
 import { smallChain } from '../../support/smallChain.js';
@@ -111,15 +112,9 @@ describe('the status page', () => {
 
 it('the page at /docs tells of every route, parameter, shape and reason of the OpenAPI document', async () => {
   const { served, text } = await read('/docs');
-  const { paths, components } = (await served.get('/openapi.json')).body as {
-    readonly paths: Readonly<
-      Record<
-        string,
-        { readonly get: { readonly summary: string; readonly parameters: { readonly name: string }[] } }
-      >
-    >;
-    readonly components: { readonly schemas: object };
-  };
+  const { paths, components } = (await served.get('/openapi.json')).body as ReturnType<
+    typeof openApiDocument
+  >;
   for (const [path, { get }] of Object.entries(paths)) {
     expect(text).toContain(`GET ${path}`);
     for (const { name } of get.parameters) expect(text).toContain(`<code>${name}</code>`);

@@ -34,6 +34,7 @@ function openMetrics(change: { host?: string; port?: number; clock?: Clock } = {
     {
       clock,
       logger,
+      metrics,
       fail: (error) => failures.push(error),
       page: () => mergedPage(metrics.registry, []),
       health: { readiness: () => state.readiness },

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { createReaderMetrics } from '../../../src/observability/index.js';
 import { atEnd } from '../../support/cleanup.js';
 import { sendRaw } from '../../support/httpProbe.js';
@@ -25,6 +25,12 @@ const heads = { sealed: 115, head: 130 };
 const finalized = { block_status: 'finalized' };
 const idAt = (height: number): string => chain[height - FIRST]!.block.id;
 
+let served: ServedChain;
+
+beforeEach(async () => {
+  served = await ServedChain.start(there, heads);
+});
+
 const heightOf = ({ payload }: WsMessage): number => {
   const { header, height } = payload as {
     readonly header?: { readonly height: string };
@@ -37,7 +43,6 @@ const heightsOf = (messages: readonly WsMessage[]): number[] => messages.map(hei
 /** What they promise as every stream does: streams.test.ts. */
 describe('the topic blocks', () => {
   it('gives what /v1/blocks does, with the status that was subscribed to, as access nodes do', async () => {
-    const served = await ServedChain.start(there, heads);
     const client = await WsClient.open(served.url);
     client.subscribe('mine', 'blocks', { ...finalized, start_block_height: '114' });
     const [answer, first, ...blocks] = await client.first(7);
@@ -49,7 +54,6 @@ describe('the topic blocks', () => {
   });
 
   it('ends where what it gave was taken back, and the connection goes on', async () => {
-    const served = await ServedChain.start(there, heads);
     const client = await WsClient.open(served.url);
     client.subscribe('mine', 'blocks', { ...finalized, start_block_height: '118' });
     await client.first(3);
@@ -66,7 +70,6 @@ describe('the topic blocks', () => {
   });
 
   it('can begin at a block by its id, and with the sealed head where nothing is said', async () => {
-    const served = await ServedChain.start(there, heads);
     const client = await WsClient.open(served.url);
     client.subscribe('a', 'blocks', { ...finalized, start_block_id: idAt(118) });
     expect(heightsOf((await client.first(3)).slice(1))).toEqual([118, 119]);
@@ -78,7 +81,6 @@ describe('the topic blocks', () => {
 
 describe('the topic block_digests', () => {
   it('gives id, height and time, and takes what the transport of @onflow/sdk resumes with', async () => {
-    const served = await ServedChain.start(there, heads);
     const client = await WsClient.open(served.url);
     client.subscribe('d', 'block_digests', { ...finalized, start_block_height: 118 });
     client.subscribe('e', 'block_digests', { ...finalized, start_block_id: '119' });
@@ -96,7 +98,6 @@ describe('the topic block_digests', () => {
 
 describe('the protocol', () => {
   it('lists subscriptions, ends them, and names those that the client did not', async () => {
-    const served = await ServedChain.start(there, heads);
     const client = await WsClient.open(served.url);
     const args = { ...finalized, start_block_height: '121' };
     client.subscribe('mine', 'blocks', args);
@@ -159,7 +160,6 @@ describe('the protocol', () => {
     blocks({ ...finalized, start_block_id: 'ab'.repeat(32) }, 404, /no such block/),
     [{ action: 'unsubscribe' }, 400, /error parsing subscription id/],
   ])('refuses %j, and goes on', async (message, code, text, also = {}) => {
-    const served = await ServedChain.start(there, heads);
     const client = await WsClient.open(served.url);
     client.send(message);
     const { error, ...rest } = await client.next();
@@ -170,7 +170,6 @@ describe('the protocol', () => {
   });
 
   it('takes an id once, and twenty subscriptions', async () => {
-    const served = await ServedChain.start(there, heads);
     const client = await WsClient.open(served.url);
     const args = { ...finalized, start_block_height: '121' };
     for (let each = 0; each < 20; each += 1) client.subscribe(`${each}`, 'blocks', args);
@@ -183,7 +182,6 @@ describe('the protocol', () => {
   });
 
   it('is not spoken where nobody asks for it, and other upgrades are not refused', async () => {
-    const served = await ServedChain.start(there, heads);
     expect(await served.get('/v1/ws')).toMatchObject({ status: 400, body: { reason: 'bad_request' } });
     // As Java's HTTP client asks for HTTP/2, and a further request on the same connection.
     const asking = 'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n';
@@ -201,7 +199,6 @@ describe('the protocol', () => {
   });
 
   it('leaves nothing behind on a connection that asks for another protocol with every request', async () => {
-    const served = await ServedChain.start(there, heads);
     const warnings: Error[] = [];
     const note = (warning: Error) => warnings.push(warning);
     process.on('warning', note);
@@ -231,7 +228,6 @@ describe('the protocol', () => {
   ])(
     'behind a request that %s: that one is answered, and the connection closed',
     async (_, headers, status) => {
-      const served = await ServedChain.start(there, heads);
       const webSocket = 'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n';
       const said = await sendRaw(
         served.port,
@@ -245,7 +241,6 @@ describe('the protocol', () => {
 
 describe('bounds', () => {
   it('no more than a hundred connections', async () => {
-    const served = await ServedChain.start(there, heads);
     const clients = await Promise.all(Array.from({ length: 100 }, () => WsClient.open(served.url)));
     // Not by the handshake: FCL in Node.js would take its process down with it.
     const further = await WsClient.open(served.url);
@@ -258,7 +253,6 @@ describe('bounds', () => {
   });
 
   it('a message of the client has a length', async () => {
-    const served = await ServedChain.start(there, heads);
     const client = await WsClient.open(served.url);
     client.send('x'.repeat(16 * 1024 + 1));
     expect(await client.closed).toMatchObject({ code: 1009 });
@@ -306,7 +300,6 @@ describe('bounds', () => {
   });
 
   it('a daemon that stops says goodbye', async () => {
-    const served = await ServedChain.start(there, heads);
     const [idle, following] = [await WsClient.open(served.url), await WsClient.open(served.url)];
     following.subscribe('a', 'blocks', { ...finalized, start_block_height: '121' });
     await following.next();

@@ -1,3 +1,4 @@
+import type { ServerDuplexStream } from '@grpc/grpc-js';
 import {
   identifierBytes,
   RequestFields,
@@ -34,8 +35,8 @@ export interface StreamSink {
 /** Begins a stream; returns a function to call when it is over. Expected errors: those of `UnaryCall`. */
 export type StreamCall = (request: RequestFields, sink: StreamSink) => (() => void) | Promise<() => void>;
 
-/** Responds to each message of an open call, in order. Expected errors: those of `UnaryCall`; they end the call. */
-export type Conversation = (request: Buffer) => Buffer;
+/** A call of which the library passes every message. */
+export type DuplexCall = ServerDuplexStream<Buffer, Buffer>;
 
 /** `google.protobuf.Timestamp`. */
 export function timestampMessage({ seconds, nanos }: Timestamp): Buffer {
@@ -49,10 +50,8 @@ export type ServedCall = {
 } & (
   | { readonly kind: 'unary'; readonly respond: UnaryCall }
   | { readonly kind: 'stream'; readonly begin: StreamCall }
-  | { readonly kind: 'conversation'; readonly respond: Conversation }
-  /** The index does not serve it, and why: it is refused before its first message is read. */
-  | { readonly kind: 'refused'; readonly refusal: ApiError }
-  | { readonly kind: 'forwarded' }
+  /** `forwarded`: a node answers. */
+  | { readonly kind: 'duplex' | 'forwarded'; readonly answer: (call: DuplexCall) => void }
 );
 
 /** By path (`/package.Service/Method`). */

@@ -1,13 +1,14 @@
 import { Metadata, status } from '@grpc/grpc-js';
-import type { sendUnaryData, ServerDuplexStream, ServerUnaryCall, ServerWritableStream } from '@grpc/grpc-js';
+import type { sendUnaryData, ServerUnaryCall, ServerWritableStream } from '@grpc/grpc-js';
 import type { Forwarder, ForwarderSink, ForwardOutcome, StreamCall } from '../../access/index.js';
 import { AbortError, childOf, isAbort } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { forwardCounter } from '../limits/counters.js';
-import type { ForwardCounter, ForwardedOutcome, ForwardMetrics } from '../limits/counters.js';
-import type { Held, HeldBytes } from '../limits/HeldBytes.js';
+import type { ForwardedOutcome, ForwardMetrics } from '../limits/counters.js';
+import type { Held, HoldBytes } from '../limits/heldBytes.js';
 import { places } from '../limits/places.js';
-import { ApiError, indexerSilent, isElsewhere, stopping } from '../view/ApiError.js';
+import { ApiError, busy, indexerSilent, isElsewhere, stopping } from '../view/ApiError.js';
+import type { DuplexCall } from './calls/calls.js';
 import { refusalOf } from './refusals.js';
 import type { CallRefusal } from './refusals.js';
 
@@ -35,17 +36,6 @@ const NOT_PASSED_ON = [
 /** In the metadata of every response that came from a node. */
 const VIA = '2.0 flow-collection-indexer';
 
-interface GrpcForwardingDependencies {
-  readonly forwarder: Pick<Forwarder, 'forward'>;
-  readonly held: HeldBytes;
-  readonly clock: Clock;
-  /** Absent: forwarded calls are not counted. */
-  readonly metrics?: ForwardMetrics | undefined;
-  /** The status for an error that a call threw. */
-  readonly explain: (error: unknown) => CallRefusal;
-}
-
-type DuplexCall = ServerDuplexStream<Buffer, Buffer>;
 type AnyCall = DuplexCall | ServerWritableStream<Buffer, Buffer> | ServerUnaryCall<Buffer, Buffer>;
 
 /** A forwarded call, unary or streaming. */
@@ -63,114 +53,30 @@ export function isStream(path: string): boolean {
   return /\/(?:SendAnd)?Subscribe[^/]*$/.test(path);
 }
 
+export type GrpcForwarding = ReturnType<typeof grpcForwarding>;
+
 /** Forwards calls to the access nodes unchanged, and the responses back. */
-export class GrpcForwarding {
-  readonly #dependencies: GrpcForwardingDependencies;
-  readonly #received = places(MAX_RECEIVED);
-  readonly #counts: ForwardCounter;
-  readonly #streams = new Set<ForwardedCall>();
-  #calls = 0;
-  #isClosed = false;
+export function grpcForwarding(parts: {
+  readonly forwarder: Pick<Forwarder, 'forward'>;
+  readonly hold: HoldBytes;
+  readonly clock: Clock;
+  readonly metrics: ForwardMetrics;
+  /** The status for an error that a call threw. */
+  readonly explain: (error: unknown) => CallRefusal;
+}) {
+  const { clock, explain, forwarder, hold } = parts;
+  const received = places(MAX_RECEIVED);
+  const counts = forwardCounter('grpc', parts);
+  const streams = new Set<ForwardedCall>();
+  const calls = new Set<ForwardedCall>();
+  let isClosed = false;
 
-  constructor(dependencies: GrpcForwardingDependencies) {
-    this.#dependencies = dependencies;
-    this.#counts = forwardCounter('grpc', dependencies);
-  }
-
-  /** True when a node may be able to serve a call that ended this way. */
-  takes(path: string, error: unknown): error is ApiError {
-    return path.startsWith(OF_FLOW) && isElsewhere(error);
-  }
-
-  /** A call that the index does not serve. */
-  serve(call: DuplexCall): void {
-    const forwarded = streamOf(call);
-    const { clock } = this.#dependencies;
-    const read = (): Promise<Buffer> => readRequest(call, { clock, signal: forwarded.signal });
-    void this.#run(forwarded, () => this.#received(read, forwarded.signal));
-  }
-
-  serveRefusedStream(call: ServerWritableStream<Buffer, Buffer>): void {
-    void this.#run(streamOf(call), () => call.request);
-  }
-
-  /**
-   * A call that the index refused. Unless calls of its kind are not served at all, the caller gets the index's refusal
-   * when no node succeeds. Its response is held until its final status is known.
-   */
-  serveRefused(
-    call: ServerUnaryCall<Buffer, Buffer>,
-    callback: sendUnaryData<Buffer>,
-    refusal: ApiError,
-  ): void {
-    let response: Buffer | undefined;
-    const forwarded: ForwardedCall = {
-      call,
-      signal: endOf(call),
-      send: (message, onTaken) => {
-        response = message;
-        onTaken();
-      },
-      end: (end) => {
-        if (end.code === status.OK && response !== undefined) callback(null, response, end.metadata);
-        else callback(end);
-      },
-    };
-    const own = refusal.reason === 'not_served' ? undefined : refusal;
-    void this.#run(forwarded, () => call.request, own);
-  }
-
-  /** Ends every stream. Calls with a single response are left to the server. */
-  close(): void {
-    this.#isClosed = true;
-    for (const { end } of [...this.#streams]) end(refusalOf(stopping()));
-  }
-
-  /** Forwards a call unless there are too many, counts it, and ends it with what was thrown. */
-  async #run(
-    forwarded: ForwardedCall,
-    request: () => Buffer | Promise<Buffer>,
-    own?: ApiError,
-  ): Promise<void> {
-    const path = forwarded.call.getPath();
-    const isLasting = isStream(path);
-    // Bounded: only known methods come here.
-    const method = path.slice(path.lastIndexOf('/') + 1);
-    const refusal = this.#refusalOf(isLasting);
-    if (refusal !== undefined) {
-      this.#counts.turnedAway(method, refusal.reason === 'busy' ? 'busy' : 'refused');
-      forwarded.end(refusalOf(own ?? refusal));
-      return;
-    }
-    if (isLasting) this.#streams.add(forwarded);
-    else this.#calls += 1;
-    const end = this.#counts.begin(method, isLasting ? 'stream' : 'call');
-    try {
-      end(await this.#pass(forwarded, await request(), own));
-    } catch (error) {
-      end(isAbort(error) ? 'cancelled' : 'refused');
-      if (!isAbort(error)) forwarded.end(this.#dependencies.explain(error));
-    } finally {
-      if (isLasting) this.#streams.delete(forwarded);
-      else this.#calls -= 1;
-    }
-  }
-
-  #refusalOf(isLasting: boolean): ApiError | undefined {
-    if (this.#isClosed) return stopping();
-    const [open, bound, what] = isLasting
-      ? [this.#streams.size, MAX_STREAMS, 'streams']
-      : [this.#calls, MAX_CALLS, 'calls'];
-    if (open < bound) return undefined;
-    return new ApiError(503, 'busy', `at most ${bound} ${what} are forwarded at once; retry`);
-  }
-
-  async #pass(
+  /** Sends a call on its way. `own`: the index's refusal, which the caller gets unless a node succeeds. */
+  const pass = async (
     { call: caller, signal, send, end }: ForwardedCall,
     message: Buffer,
     own: ApiError | undefined,
-  ): Promise<ForwardedOutcome> {
-    const { clock, forwarder, held } = this.#dependencies;
+  ): Promise<ForwardedOutcome> => {
     const path = caller.getPath();
     const isLasting = isStream(path);
     const limitMs = isLasting ? Infinity : clock.now() + CALL_LIMIT_MS;
@@ -189,14 +95,14 @@ export class GrpcForwarding {
         call = begun;
         call.read();
       },
-      onMetadata: (received) => {
-        headers = received;
+      onMetadata: (given) => {
+        headers = given;
         if (own === undefined) begin();
       },
-      onMessage: (received) => {
+      onMessage: (given) => {
         let holding: Held | undefined;
         try {
-          holding = held.hold(received.length);
+          holding = hold(given.length);
         } catch (error) {
           if (!(error instanceof ApiError)) throw error;
           ended = 'busy';
@@ -208,7 +114,7 @@ export class GrpcForwarding {
         if (signal.aborted) release();
         else signal.addEventListener('abort', release, { once: true });
         begin();
-        send(received, () => {
+        send(given, () => {
           if (isLasting) {
             signal.removeEventListener('abort', release);
             release();
@@ -222,21 +128,93 @@ export class GrpcForwarding {
         else end({ code, details, metadata: isBegun ? passedOn(metadata) : marked(metadata) });
       },
     };
+    const deadlineMs = Math.min(Number(caller.getDeadline()), limitMs);
     const outcome = await forwarder.forward(
-      {
-        path,
-        message,
-        metadata: passedOn(caller.metadata),
-        deadlineMs: Math.min(Number(caller.getDeadline()), limitMs),
-        isStream: isLasting,
-      },
+      { path, message, metadata: passedOn(caller.metadata), deadlineMs, isStream: isLasting },
       sink,
       { signal: over.signal, isRepeatable: !/\/Send[^/]*$/.test(path) },
     );
     if (outcome === 'ended') return ended;
     end(refusalOf(own ?? refusals[outcome]()));
     return outcome;
-  }
+  };
+
+  /** Forwards a call unless there are too many, counts it, and ends it with what was thrown. */
+  const run = async (
+    forwarded: ForwardedCall,
+    request: () => Buffer | Promise<Buffer>,
+    own?: ApiError,
+  ): Promise<void> => {
+    const path = forwarded.call.getPath();
+    // Bounded: only known methods come here.
+    const method = path.slice(path.lastIndexOf('/') + 1);
+    const isLasting = isStream(path);
+    const [open, bound, what] = isLasting ? [streams, MAX_STREAMS, 'streams'] : [calls, MAX_CALLS, 'calls'];
+    if (isClosed || open.size >= bound) {
+      counts.turnedAway(method, isClosed ? 'refused' : 'busy');
+      const tooMany = busy(`at most ${bound} ${what} are forwarded at once; retry`);
+      forwarded.end(refusalOf(own ?? (isClosed ? stopping() : tooMany)));
+      return;
+    }
+    open.add(forwarded);
+    const end = counts.begin(method, isLasting ? 'stream' : 'call');
+    try {
+      end(await pass(forwarded, await request(), own));
+    } catch (error) {
+      end(isAbort(error) ? 'cancelled' : 'refused');
+      if (!isAbort(error)) forwarded.end(explain(error));
+    } finally {
+      open.delete(forwarded);
+    }
+  };
+
+  return {
+    /** True when a node may be able to serve a call that ended this way. */
+    takes: (path: string, error: unknown): error is ApiError =>
+      path.startsWith(OF_FLOW) && isElsewhere(error),
+
+    /** A call that the index does not serve. */
+    serve: (call: DuplexCall): void => {
+      const forwarded = streamOf(call);
+      const { signal } = forwarded;
+      void run(forwarded, () => received(() => readRequest(call, { clock, signal }), signal));
+    },
+
+    serveRefusedStream: (call: ServerWritableStream<Buffer, Buffer>): void => {
+      void run(streamOf(call), () => call.request);
+    },
+
+    /**
+     * A call that the index refused. Unless calls of its kind are not served at all, the caller gets the index's refusal
+     * when no node succeeds. Its response is held until its final status is known.
+     */
+    serveRefused: (
+      call: ServerUnaryCall<Buffer, Buffer>,
+      callback: sendUnaryData<Buffer>,
+      refusal: ApiError,
+    ): void => {
+      let response: Buffer | undefined;
+      const forwarded: ForwardedCall = {
+        call,
+        signal: endOf(call),
+        send: (message, onTaken) => {
+          response = message;
+          onTaken();
+        },
+        end: (end) => {
+          if (end.code === status.OK && response !== undefined) callback(null, response, end.metadata);
+          else callback(end);
+        },
+      };
+      void run(forwarded, () => call.request, refusal.reason === 'not_served' ? undefined : refusal);
+    },
+
+    /** Ends every stream. Calls with a single response are left to the server. */
+    close: (): void => {
+      isClosed = true;
+      for (const { end } of [...streams]) end(refusalOf(stopping()));
+    },
+  };
 }
 
 /** A call that may have several response messages. */
@@ -321,11 +299,10 @@ const refusals: Readonly<Record<Exclude<ForwardOutcome, 'ended'>, () => ApiError
     upstreamUnreachable(
       'but the connection to the access node was lost, and whether it accepted the transaction is unknown; look up its id before sending it again',
     ),
-  busy: () => {
-    const message =
-      'this call is forwarded, but the access nodes accept no more of its kind now (access.ratePerSecond, or their own limits); retry';
-    return new ApiError(503, 'busy', message);
-  },
+  busy: () =>
+    busy(
+      'this call is forwarded, but the access nodes accept no more of its kind now (access.ratePerSecond, or their own limits); retry',
+    ),
   silent: indexerSilent,
 };
 

@@ -4,79 +4,66 @@ import { rewound } from '../view/ApiError.js';
 
 /**
  * Reads indexed heights through a cache of the latest ones, which all followers of the tip want. What was read before a
- * rewind is forgotten, and what is being read then is not kept.
+ * rewind is forgotten, and what is being read then is not kept. `max`: of all sizes together. `read`: `undefined` if the height
+ * is not indexed.
  */
-export class RecentHeights<T> {
-  readonly #max: number;
-  readonly #sizeOf: (value: T) => number;
-  readonly #reader: Pick<IndexReader, 'rewinds'>;
-  readonly #readHeight: (height: number) => Promise<T | undefined>;
+export function recentHeights<T>(
+  { max, sizeOf }: { readonly max: number; readonly sizeOf: (value: T) => number },
+  reader: Pick<IndexReader, 'rewinds'>,
+  read: (height: number) => Promise<T | undefined>,
+) {
   /** By height, in the order in which they were read. */
-  readonly #kept = new Map<number, T>();
-  #keptSize = 0;
+  const kept = new Map<number, T>();
+  let keptSize = 0;
   /** Reads in progress, shared by all callers that want the same height. */
-  readonly #reading = new Map<number, Promise<T>>();
-  #rewinds = 0;
+  const reading = new Map<number, Promise<T>>();
+  let rewinds = 0;
 
-  /** `max`: of all sizes together. `read`: `undefined` if the height is not indexed. */
-  constructor(
-    { max, sizeOf }: { readonly max: number; readonly sizeOf: (value: T) => number },
-    reader: Pick<IndexReader, 'rewinds'>,
-    read: (height: number) => Promise<T | undefined>,
-  ) {
-    this.#max = max;
-    this.#sizeOf = sizeOf;
-    this.#reader = reader;
-    this.#readHeight = read;
-  }
-
-  /** Expected errors: those of `read`; ApiError (rewound). */
-  async get(height: number): Promise<T> {
-    this.#forgetRewound();
-    const kept = this.#kept.get(height);
-    if (kept !== undefined) return kept;
-    const known = this.#reading.get(height);
-    if (known !== undefined) return known;
-    const reading = this.#read(height);
-    this.#reading.set(height, reading);
-    try {
-      const value = await reading;
-      if (this.#reading.get(height) === reading) this.#keep(height, value);
-      return value;
-    } finally {
-      if (this.#reading.get(height) === reading) this.#reading.delete(height);
+  const forget = (height: number): void => {
+    const value = kept.get(height);
+    if (value !== undefined) keptSize -= sizeOf(value);
+    kept.delete(height);
+  };
+  const forgetRewound = (): void => {
+    const now = reader.rewinds();
+    if (now === rewinds) return;
+    rewinds = now;
+    reading.clear();
+    for (const height of [...kept.keys()]) forget(height);
+  };
+  const keep = (height: number, value: T): void => {
+    kept.set(height, value);
+    keptSize += sizeOf(value);
+    for (const oldest of kept.keys()) {
+      if (keptSize <= max) return;
+      forget(oldest);
     }
-  }
-
-  forget(height: number): void {
-    const kept = this.#kept.get(height);
-    if (kept !== undefined) this.#keptSize -= this.#sizeOf(kept);
-    this.#kept.delete(height);
-  }
-
-  async #read(height: number): Promise<T> {
-    const value = await this.#readHeight(height);
+  };
+  const readIndexed = async (height: number): Promise<T> => {
+    const value = await read(height);
     // It was indexed when it was asked for.
     if (value === undefined) throw rewound(height);
     return value;
-  }
-
-  #forgetRewound(): void {
-    const rewinds = this.#reader.rewinds();
-    if (rewinds === this.#rewinds) return;
-    this.#rewinds = rewinds;
-    this.#reading.clear();
-    for (const height of [...this.#kept.keys()]) this.forget(height);
-  }
-
-  #keep(height: number, value: T): void {
-    this.#kept.set(height, value);
-    this.#keptSize += this.#sizeOf(value);
-    for (const oldest of this.#kept.keys()) {
-      if (this.#keptSize <= this.#max) return;
-      this.forget(oldest);
-    }
-  }
+  };
+  return {
+    forget,
+    /** Expected errors: those of `read`; ApiError (rewound). */
+    get: async (height: number): Promise<T> => {
+      forgetRewound();
+      const known = kept.get(height) ?? reading.get(height);
+      if (known !== undefined) return known;
+      const begun = readIndexed(height);
+      reading.set(height, begun);
+      const isWanted = (): boolean => reading.get(height) === begun;
+      try {
+        const value = await begun;
+        if (isWanted()) keep(height, value);
+        return value;
+      } finally {
+        if (isWanted()) reading.delete(height);
+      }
+    },
+  };
 }
 
 /** Heights share one event up to this size; a larger block has its own event. */
@@ -96,7 +83,7 @@ const BLOCK_BYTES = { weight: 1 / 16, initial: 64 * 1024, min: 1024, max: EVENT_
 /** Reads blocks with their bodies, several at once, through a cache. */
 export function recentBodies(reader: Pick<IndexReader, 'wholeBlock' | 'rewinds'>) {
   const blockBytes = new RunningAverage(BLOCK_BYTES);
-  const blocks = new RecentHeights({ max: RECENT_BYTES, sizeOf: bytesOf }, reader, async (height) => {
+  const blocks = recentHeights({ max: RECENT_BYTES, sizeOf: bytesOf }, reader, async (height) => {
     const block = await reader.wholeBlock(height);
     if (block !== undefined) blockBytes.observe(bytesOf(block));
     return block;

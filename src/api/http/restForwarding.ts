@@ -1,0 +1,382 @@
+import { Agent, request as httpRequest } from 'node:http';
+import type { ClientRequest, IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import { Agent as TlsAgent, request as httpsRequest } from 'node:https';
+import { Transform, pipeline } from 'node:stream';
+import { TLSSocket } from 'node:tls';
+import { longestValue, maskValues, withoutValues } from '../../access/index.js';
+import type { NodeMetadata } from '../../access/index.js';
+import { outOfDescriptors } from '../../runtime/index.js';
+import type { Clock, Timer } from '../../runtime/index.js';
+import { forwardCounter } from '../limits/counters.js';
+import type { ForwardMetrics, ForwardedOutcome } from '../limits/counters.js';
+import { ApiError, busy, outOfFiles } from '../view/ApiError.js';
+import { MAX_FORWARDED_BODY_BYTES, forwardedBodyTooLarge } from './refusals.js';
+import { privately, variedBy } from './responses.js';
+
+/** Requests forwarded at once. */
+const MAX_REQUESTS = 64;
+/** Idle connections to the node kept for the next request. */
+const MAX_IDLE_CONNECTIONS = 8;
+/** Limit of a response, which is streamed; a larger one is cut off. */
+const MAX_RESPONSE_BYTES = 256 * 1024 * 1024;
+/** For the connection to the node, encryption included. */
+const CONNECT_TIMEOUT_MS = 5_000;
+/** For a node that sends nothing and takes nothing. */
+const SILENCE_TIMEOUT_MS = 60_000;
+const UNAUTHORIZED = 401;
+
+/** Under `/v1`: served over WebSocket. */
+const NOT_FORWARDED: ReadonlySet<string> = new Set(['ws', 'subscribe_events']);
+/** Under `/v1`: served by access nodes. Requests are counted by these names, and all others by one. */
+const KNOWN: ReadonlySet<string> = new Set([
+  ...['accounts', 'blocks', 'collections', 'events', 'network', 'node_version_info', 'scripts'],
+  ...['execution_receipts', 'execution_results', 'transaction_results', 'transactions'],
+  ...['scheduled_transaction_results', 'scheduled_transactions'],
+  ...['system_transaction_results', 'system_transactions'],
+]);
+
+/** These concern one connection only. */
+const NOT_PASSED_ON: ReadonlySet<string> = new Set([
+  ...['connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'te'],
+  ...['trailer', 'transfer-encoding', 'upgrade', 'host', 'expect'],
+]);
+const VIA = '1.1 flow-collection-indexer';
+
+/** A node's REST interface. */
+export interface RestNode {
+  /** Its base address; the path of a request is appended. */
+  readonly to: string;
+  /** The headers of each request to it, in lower case, whatever its caller sent. Read for each request. */
+  readonly metadata: () => NodeMetadata;
+  /** Connections to it at once: half are for requests, half for WebSockets. Default: the bounds on those. */
+  readonly maxSockets?: number | undefined;
+}
+
+/** A request to forward. */
+interface Asked {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  /** What the caller gets unless the node succeeds. */
+  readonly own: ApiError | undefined;
+  /** Callers had to say who they are, which the node does not know. */
+  readonly isPrivate: boolean;
+}
+
+export type RestForwarding = ReturnType<typeof restForwarding>;
+
+/** Forwards requests under `/v1` to a node's REST interface unchanged, and the responses back. */
+export function restForwarding(
+  node: RestNode,
+  parts: {
+    readonly clock: Clock;
+    readonly metrics: ForwardMetrics;
+    /** Why nothing may be forwarded now; `undefined` while it may. Absent: it always may. */
+    readonly forwardingOff?: (() => string | undefined) | undefined;
+  },
+) {
+  const base = new URL(node.to);
+  const isSecure = base.protocol === 'https:';
+  const keeping = { keepAlive: true, maxFreeSockets: MAX_IDLE_CONNECTIONS };
+  const agent = isSecure ? new TlsAgent(keeping) : new Agent(keeping);
+  const maxRequests = Math.min(MAX_REQUESTS, Math.ceil((node.maxSockets ?? Infinity) / 2));
+  const counts = forwardCounter('rest', parts);
+  /** Each ends a request in progress. */
+  const cuts = new Set<() => void>();
+
+  /** Begins a request to the node, over a kept connection unless it must be a new one. */
+  const open = (
+    { url = '', method, headers }: IncomingMessage,
+    sent: NodeMetadata,
+    isOnNewConnection: boolean,
+  ): ClientRequest =>
+    (isSecure ? httpsRequest : httpRequest)(base, {
+      // As text: parsing the caller's path would change it.
+      path: base.pathname.replace(/\/$/, '') + url,
+      method,
+      headers: requestHeaders(headers, sent),
+      agent: isOnNewConnection ? false : agent,
+    });
+
+  /** Sends one request on its way, and the response on its way back. `onBegun`, `onRefused`: as `pass` ends. */
+  const exchange = (
+    { request, response, own, isPrivate }: Asked,
+    count: (outcome: ForwardedOutcome) => void,
+    onBegun: () => void,
+    onRefused: (error: ApiError) => void,
+  ): void => {
+    /** The headers that the node wants, which the caller must not learn from it. */
+    const sent = node.metadata();
+    let upstream: ClientRequest | undefined;
+    let isConnected = false;
+    let isOver = false;
+    const end = (outcome: ForwardedOutcome): void => {
+      if (isOver) return;
+      isOver = true;
+      silence.end();
+      onBegun();
+      cuts.delete(cut);
+      count(outcome);
+    };
+    const refuse = (error: ApiError, outcome: ForwardedOutcome): void => {
+      if (isOver) return;
+      // A response that has begun can only be cut off.
+      if (response.headersSent) response.destroy();
+      else onRefused(own ?? error);
+      end(outcome);
+      upstream?.destroy();
+    };
+    const cut = (): void => refuse(unreachable(request), 'cancelled');
+    const silence = idleTimeout({
+      clock: parts.clock,
+      // The server cuts callers that take nothing.
+      isExcused: () => response.writableNeedDrain,
+      onSilent: () => {
+        if (isConnected) refuse(silent(), 'overdue');
+        else refuse(unreachable(request), 'unreachable');
+      },
+    });
+    const passBack = (from: IncomingMessage): void => {
+      const { statusCode = 502, headers } = from;
+      if (isOver) return;
+      // Only we can do something about the credentials that we sent.
+      if (statusCode === UNAUTHORIZED && longestValue(sent) > 0) {
+        refuse(refusedUs(), 'failed');
+        return;
+      }
+      if (own !== undefined && statusCode >= 400) {
+        // Read to its end, so that the connection can be kept.
+        from.on('error', () => undefined).resume();
+        onRefused(own);
+        end('missed');
+        return;
+      }
+      // Which pages may read the response is our decision, not the node's.
+      const kept = Object.entries(passedOn(headers)).filter(([name]) => !name.startsWith('access-control-'));
+      const given = variedBy(headers.vary, response.getHeader('vary'));
+      const vary = isPrivate ? variedBy('authorization', given) : given;
+      response.writeHead(statusCode, {
+        ...Object.fromEntries(kept.map(([name, value]) => [name, masked(value, sent)])),
+        via: viaOf(headers),
+        ...(vary === '' ? {} : { vary }),
+        ...(isPrivate ? { 'cache-control': privately(headers['cache-control']) } : {}),
+        // The rest of an unfinished request is not read: its connection ends with the response.
+        ...(request.complete ? {} : { connection: 'close' }),
+      });
+      onBegun();
+      const bounded = atMost(MAX_RESPONSE_BYTES, silence.moved, sent);
+      from.once('error', () => end('lost'));
+      bounded.once('error', () => end('failed'));
+      pipeline(from, bounded, response, (error) => {
+        end(error instanceof Error ? 'cancelled' : statusCode < 400 ? 'answered' : 'failed');
+        upstream?.destroy();
+      });
+    };
+    const send = (isOnNewConnection: boolean): void => {
+      const opened = open(request, sent, isOnNewConnection);
+      upstream = opened;
+      isConnected = false;
+      silence.begin(CONNECT_TIMEOUT_MS);
+      const onConnected = (): void => {
+        isConnected = true;
+        if (!isOver) silence.begin(SILENCE_TIMEOUT_MS);
+      };
+      opened.once('socket', (socket) => {
+        if (opened.reusedSocket) onConnected();
+        else socket.once(socket instanceof TLSSocket ? 'secureConnect' : 'connect', onConnected);
+      });
+      let hasResponse = false;
+      opened.on('error', (error) => {
+        // A response that has begun reports its own end.
+        if (hasResponse || isOver || opened !== upstream) return;
+        // The node closed a kept connection just as it was used again: try a new one.
+        if (outOfDescriptors(error) !== undefined) refuse(outOfFiles(), 'refused');
+        else if (opened.reusedSocket) send(true);
+        else refuse(unreachable(request), isConnected ? 'lost' : 'unreachable');
+      });
+      opened.once('response', (from) => {
+        hasResponse = true;
+        silence.moved();
+        passBack(from);
+      });
+      if (request.method !== 'POST') {
+        opened.end();
+        return;
+      }
+      // Until it is connected, the body fills our buffers only.
+      const bounded = atMost(MAX_FORWARDED_BODY_BYTES, () => isConnected && silence.moved());
+      bounded.once('error', () => refuse(forwardedBodyTooLarge(), 'refused'));
+      // Not a pipeline, which would hang up on the caller before it gets the outcome.
+      request.pipe(bounded).pipe(opened);
+    };
+    cuts.add(cut);
+    // Nothing moves on the caller's connection while it waits; our own timeouts apply instead.
+    response.on('timeout', () => undefined);
+    response.once('close', () => {
+      if (!response.writableFinished) end('cancelled');
+      upstream?.destroy();
+    });
+    // A POST must not be sent twice, so it does not go over a connection that the node may be closing.
+    send(request.method === 'POST');
+  };
+
+  return {
+    /** True for a request that may be forwarded: to one of Flow's own routes, with a path that stays below it. */
+    takes: (method: string, url: string): boolean => {
+      if (!['GET', 'HEAD', 'POST'].includes(method)) return false;
+      const [root, version, resource = '', ...rest] = segmentsOf(url);
+      if (root !== '' || version !== 'v1' || resource === '' || NOT_FORWARDED.has(resource)) return false;
+      return [resource, ...rest].every(isPlain);
+    },
+
+    /**
+     * Serves the request: resolves once the response has begun, or the caller has left. Until then nothing else may touch
+     * the response. Expected errors: ApiError, which the caller is to get.
+     */
+    pass: async (asked: Asked): Promise<void> => {
+      const method = nameOf(asked.request);
+      const off = parts.forwardingOff?.();
+      if (off !== undefined || cuts.size >= maxRequests) {
+        counts.turnedAway(method, off === undefined ? 'busy' : 'refused');
+        throw asked.own ?? busy(off ?? `at most ${maxRequests} requests are forwarded at once; retry`);
+      }
+      const count = counts.begin(method, 'call');
+      // The caller left while the index was read.
+      if (asked.request.socket.destroyed) count('cancelled');
+      else await new Promise<void>((resolve, reject) => exchange(asked, count, resolve, reject));
+    },
+
+    /** Cuts what is in progress. */
+    close: (): void => {
+      for (const cut of [...cuts]) cut();
+      agent.destroy();
+    },
+  };
+}
+
+/** The label under which a request is counted. */
+function nameOf({ method = '', url = '' }: IncomingMessage): string {
+  const resource = segmentsOf(url)[2] ?? '';
+  return `${method} ${KNOWN.has(resource) ? resource : 'other'}`;
+}
+
+function segmentsOf(url: string): readonly string[] {
+  return (url.split('?', 1)[0] ?? '').split('/');
+}
+
+/** Neither `.` nor `..`, however encoded, and no path within. */
+function isPlain(segment: string): boolean {
+  try {
+    return !/^\.{1,2}$|[/\\]/.test(decodeURIComponent(segment));
+  } catch {
+    return false;
+  }
+}
+
+/** The headers of a request to a node: those of the caller, except where the node wants its own. */
+export function requestHeaders(headers: IncomingHttpHeaders, wanted: NodeMetadata): IncomingHttpHeaders {
+  // Values that a node repeats are found in plain text only.
+  const plain = Object.keys(wanted).length === 0 ? {} : { 'accept-encoding': 'identity' };
+  return { ...passedOn(headers), ...plain, ...wanted, via: viaOf(headers) };
+}
+
+/** The headers of a forwarded request or response that are passed on. */
+function passedOn(headers: IncomingHttpHeaders): IncomingHttpHeaders {
+  const named = (headers.connection ?? '').split(',').map((name) => name.trim().toLowerCase());
+  const kept = Object.entries(headers).filter(([name]) => !NOT_PASSED_ON.has(name) && !named.includes(name));
+  return Object.fromEntries(kept);
+}
+
+/** The `via` header, with this program appended. */
+function viaOf({ via }: IncomingHttpHeaders): string {
+  return via === undefined ? VIA : `${via}, ${VIA}`;
+}
+
+function masked(value: string | string[] | undefined, sent: NodeMetadata): string | string[] | undefined {
+  if (Array.isArray(value)) return value.map((each) => withoutValues(each, sent));
+  return value === undefined ? undefined : withoutValues(value, sent);
+}
+
+/** Passes bytes on, and fails when there are more. `secrets`: values that they must not hold, even across chunks. */
+function atMost(maxBytes: number, onMoved: () => unknown, secrets: NodeMetadata = {}): Transform {
+  const keptBytes = Math.max(0, longestValue(secrets) - 1);
+  let bytes = 0;
+  let kept: Buffer = Buffer.alloc(0);
+  return new Transform({
+    transform: (chunk: Buffer, _encoding, done) => {
+      bytes += chunk.length;
+      onMoved();
+      if (bytes > maxBytes) {
+        done(new Error('more bytes than are passed on'));
+        return;
+      }
+      if (keptBytes === 0) {
+        done(null, chunk);
+        return;
+      }
+      const all = Buffer.concat([kept, chunk]);
+      maskValues(all, secrets);
+      const end = Math.max(0, all.length - keptBytes);
+      kept = all.subarray(end);
+      done(null, all.subarray(0, end));
+    },
+    flush: (done) => done(null, kept),
+  });
+}
+
+function unreachable({ method }: IncomingMessage): ApiError {
+  const message =
+    method === 'POST'
+      ? 'this request is forwarded, and the access node could not be reached or broke off: whether it accepted a transaction is unknown'
+      : 'this request is forwarded, but the access node cannot be reached now; indexed data is still served';
+  return new ApiError(503, 'upstream_unreachable', message);
+}
+
+function refusedUs(): ApiError {
+  const message =
+    'this request is forwarded, but the access node refuses what this indexer identifies itself with (access.metadataFile): tell its operator';
+  return new ApiError(503, 'upstream_refusing', message);
+}
+
+function silent(): ApiError {
+  const message = `the access node that this was forwarded to was silent for ${SILENCE_TIMEOUT_MS / 1_000} s`;
+  return new ApiError(504, 'overdue', message);
+}
+
+/** Notices when nothing has moved for a while, with a single timer. `onSilent` is called once. */
+export function idleTimeout({
+  clock,
+  isExcused,
+  onSilent,
+}: {
+  readonly clock: Clock;
+  /** True while nothing can be expected of the other side: silence then counts from now. */
+  readonly isExcused: () => boolean;
+  readonly onSilent: () => void;
+}) {
+  let limitMs = 0;
+  let movedAtMs = 0;
+  let timer: Timer | undefined;
+  const moved = (): void => {
+    movedAtMs = clock.monotonic();
+  };
+  const wait = (forMs: number): void => {
+    timer = clock.setTimer(forMs, () => {
+      if (isExcused()) moved();
+      const leftMs = movedAtMs + limitMs - clock.monotonic();
+      if (leftMs > 0) wait(leftMs);
+      else onSilent();
+    });
+  };
+  const end = (): void => timer?.cancel();
+  return {
+    /** Starts or restarts. */
+    begin: (forMs: number): void => {
+      end();
+      limitMs = forMs;
+      moved();
+      wait(forMs);
+    },
+    moved,
+    end,
+  };
+}

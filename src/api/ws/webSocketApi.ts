@@ -1,0 +1,288 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { WebSocket } from 'ws';
+import { every, quoted } from '../../runtime/index.js';
+import type { Clock } from '../../runtime/index.js';
+import type { ChangeFeed } from '../feed/ChangeFeed.js';
+import type { RestNode } from '../http/restForwarding.js';
+import { linksBelow, prefixOf } from '../http/prefix.js';
+import { closeCodes } from '../http/types.js';
+import type { WebSocketCaller, WebSocketRoute } from '../http/types.js';
+import { forwardCounter } from '../limits/counters.js';
+import type { ForwardCounter, ForwardedOutcome, ForwardMetrics } from '../limits/counters.js';
+import { ApiError, invalidArgument } from '../view/ApiError.js';
+import { addressOf, blockTopics, endedBy, parseBlockArguments, parseMessage } from './messages.js';
+import type { BlockTopic, ClientMessage } from './messages.js';
+import { nodeSocket } from './nodeSocket.js';
+
+/** Maximum connections. */
+const MAX_CONNECTIONS = 100;
+/** Limit of a client's message: subscriptions are short. */
+const MAX_MESSAGE_BYTES = 16 * 1024;
+/** The limit where a message may carry a transaction for the node; the same as on access nodes. */
+const MAX_FORWARDED_MESSAGE_BYTES = 2 * 1024 * 1024;
+/** Subscriptions per connection, as on access nodes. */
+const MAX_SUBSCRIPTIONS = 20;
+/** Limit of the bytes that a client has not taken; above it, nothing is read from the client or the node. */
+const MAX_UNTAKEN_BYTES = 1024 * 1024;
+/** A connection without a subscription is closed after this. */
+const IDLE_LIMIT_MS = 60_000;
+/** Ping interval: a client that has not replied by the next ping is gone. */
+const LOOK_EVERY_MS = 20_000;
+
+/** Forwarded topics are counted by these names, and all others by one. */
+const nodeTopics: ReadonlySet<string> = new Set([
+  ...['events', 'account_statuses', 'transaction_statuses', 'send_and_get_transaction_statuses'],
+  'block_headers',
+]);
+
+type Subscribe = ClientMessage & { readonly action: 'subscribe' };
+
+interface Subscription extends Pick<Subscribe, 'topic' | 'args'> {
+  /** A node serves it. */
+  readonly isForwarded: boolean;
+  /** Ends it on our side. */
+  readonly end: (outcome: ForwardedOutcome) => void;
+}
+
+interface Served {
+  readonly feed: ChangeFeed;
+  readonly clock: Clock;
+  /** For the topics that the index does not serve. Absent: they are refused. */
+  readonly restNode: RestNode | undefined;
+}
+
+/** Flow's WebSocket API: blocks and their digests from the index, all other topics from a node, if one is configured. */
+export function webSocketApi(served: Served & { readonly metrics: ForwardMetrics }): WebSocketRoute {
+  const { restNode } = served;
+  const counter = forwardCounter('rest', served);
+  return {
+    path: '/v1/ws',
+    maxMessageBytes: restNode === undefined ? MAX_MESSAGE_BYTES : MAX_FORWARDED_MESSAGE_BYTES,
+    // Each may open a connection to the node.
+    maxConnections: Math.min(MAX_CONNECTIONS, Math.ceil((restNode?.maxSockets ?? Infinity) / 2)),
+    accept: (socket, headers, caller) => converse(socket, headers, { ...served, caller, counter }),
+  };
+}
+
+/**
+ * One connection and its subscriptions, until it closes. Messages are handled one after another, and not read before they can
+ * be. `headers`: of its handshake.
+ */
+function converse(
+  socket: WebSocket,
+  headers: IncomingHttpHeaders,
+  parts: Served & { readonly caller: WebSocketCaller; readonly counter: ForwardCounter },
+): void {
+  const { caller, clock, counter, feed, restNode } = parts;
+  const subscriptions = new Map<string, Subscription>();
+  /** The path below which a proxy serves us; empty without one. */
+  const prefix = prefixOf(headers);
+  /** Messages of one packet that are not handled yet. */
+  let unhandled = 0;
+  let handled = Promise.resolve();
+  let names = 0;
+  let idleSinceMs = clock.monotonic();
+  /** The client has sent something since the last check. */
+  let hasShownLife = true;
+
+  /** Pauses reading while messages could only be queued. */
+  const flow = (): void => {
+    const isFull = socket.bufferedAmount > MAX_UNTAKEN_BYTES;
+    node?.setPaused(isFull);
+    const mustPause = isFull || unhandled > 0;
+    if (mustPause === socket.isPaused) return;
+    if (mustPause) socket.pause();
+    else socket.resume();
+  };
+  /** `onTaken` is called once the connection has passed it on. */
+  const sendText = (text: string, onTaken?: () => void): void => {
+    socket.send(text, (error) => {
+      flow();
+      if (!(error instanceof Error)) onTaken?.();
+    });
+    flow();
+  };
+  const send = (message: Readonly<Record<string, unknown>>, onTaken?: () => void): void =>
+    sendText(JSON.stringify(message), onTaken);
+  const drop = (id: string, outcome: ForwardedOutcome): void => {
+    const subscription = subscriptions.get(id);
+    if (subscription === undefined) return;
+    subscriptions.delete(id);
+    idleSinceMs = clock.monotonic();
+    subscription.end(outcome);
+  };
+
+  const node =
+    restNode &&
+    nodeSocket({
+      node: restNode,
+      headers,
+      clock,
+      /** Passes what comes from the node to the client unchanged. */
+      onText: (text) => {
+        // Data, which may be large, has no action; a quote within a string would be escaped.
+        const id = text.includes('"action"') ? endedBy(text) : undefined;
+        if (id !== undefined) drop(id, 'failed');
+        sendText(text);
+      },
+      /** Closing lets the client reconnect and resume, as with the node itself; an error would end its subscriptions. */
+      onLost: () => {
+        const forwarded = [...subscriptions].filter(([, { isForwarded }]) => isForwarded);
+        for (const [id] of forwarded) drop(id, 'lost');
+        if (forwarded.length > 0) socket.close(closeCodes.comeBack, 'the access node is gone; reconnect');
+      },
+    });
+
+  /** Called when the feed ends a subscription. */
+  const ended = (id: string, reason: unknown): void => {
+    drop(id, 'cancelled');
+    const known = reason instanceof ApiError ? reason.reason : undefined;
+    // The server closes the connection.
+    if (known === 'stopping') return;
+    // A client that takes nothing would not take a message either.
+    if (known === 'overdue') {
+      socket.terminate();
+      return;
+    }
+    const { code, message } = caller.explain(reason);
+    const error =
+      known === 'rewound' ? { code, message } : { code: 500, message: `internal error: ${message}` };
+    send({ subscription_id: id, action: 'subscribe', error });
+  };
+
+  const follow = async (id: string, { args, topic }: Subscribe, { kind, payload }: BlockTopic) => {
+    const { until, start } = parseBlockArguments(args);
+    const from = await feed.cursorAt(start);
+    if (socket.readyState !== WebSocket.OPEN) return;
+    const end = feed.follow(
+      { kind, from, until },
+      {
+        send: (event, taken) => {
+          const linked = linksBelow(prefix, payload(event, until));
+          send({ subscription_id: id, topic, payload: linked }, taken);
+        },
+        end: (reason) => ended(id, reason),
+      },
+    );
+    subscriptions.set(id, { topic, args, isForwarded: false, end });
+    send({ subscription_id: id, action: 'subscribe' });
+  };
+
+  const forward = async (id: string, { action, topic, args }: Subscribe): Promise<void> => {
+    if (node === undefined) {
+      const servedHere = [...blockTopics.keys()].join(', ');
+      // FCL shows it to its user, behind words of its own.
+      const why = `unsupported topic ${quoted(topic)}: this daemon does not forward it; set its api.forwardRest to the REST address of an access node, or ask the node itself (served here: ${servedHere})`;
+      throw noProvider(new ApiError(400, 'not_served', why));
+    }
+    const end = counter.begin(`WS ${nodeTopics.has(topic) ? topic : 'other'}`, 'stream');
+    subscriptions.set(id, { topic, args, isForwarded: true, end });
+    try {
+      await node.send({ subscription_id: id, action, topic, arguments: args });
+    } catch (error) {
+      drop(id, 'unreachable');
+      throw error;
+    }
+  };
+
+  const newName = (): string => {
+    do names += 1;
+    while (subscriptions.has(`s${names}`));
+    return `s${names}`;
+  };
+
+  const carryOut = async (message: ClientMessage): Promise<void> => {
+    const { action } = message;
+    if (action === 'list_subscriptions') {
+      const listed = [...subscriptions].map(([id, { topic, args }]) => ({
+        subscription_id: id,
+        topic,
+        arguments: args,
+      }));
+      send({ subscriptions: listed, action });
+      return;
+    }
+    if (action === 'unsubscribe') {
+      const { id } = message;
+      const subscription = subscriptions.get(id);
+      if (subscription === undefined) throw new ApiError(404, 'unknown_id', 'subscription not found');
+      drop(id, 'cancelled');
+      // The client gets the node's response.
+      if (subscription.isForwarded) await node?.send({ subscription_id: id, action });
+      else send({ subscription_id: id, action });
+      return;
+    }
+    const id = message.id ?? newName();
+    if (subscriptions.has(id)) throw invalidArgument(`subscription ID is already in use: ${quoted(id)}`);
+    if (subscriptions.size >= MAX_SUBSCRIPTIONS) {
+      const text = `error creating new subscription: maximum number of subscriptions reached (${MAX_SUBSCRIPTIONS})`;
+      throw new ApiError(429, 'too_many', text);
+    }
+    const topic = blockTopics.get(message.topic);
+    if (topic === undefined) await forward(id, message);
+    else
+      await follow(id, message, topic).catch((error: unknown) => {
+        throw error instanceof ApiError ? noProvider(error) : error;
+      });
+  };
+
+  /** Never rejects. */
+  const handle = async (text: string): Promise<void> => {
+    if (socket.readyState !== WebSocket.OPEN) return;
+    const tooSoon = caller.countMessage();
+    if (tooSoon !== undefined) {
+      send({ error: { code: tooSoon.code, message: tooSoon.message } });
+      return;
+    }
+    try {
+      await carryOut(parseMessage(text));
+    } catch (error) {
+      const { code, message } = caller.explain(error);
+      const why = error instanceof ApiError ? message : `internal error: ${message}`;
+      const { action, id } = addressOf(text);
+      send({ subscription_id: id, action, error: { code, message: why } });
+    }
+  };
+
+  /** Cuts an unresponsive client, and closes an unused connection. */
+  const look = (): void => {
+    if (!hasShownLife) {
+      socket.terminate();
+    } else if (subscriptions.size === 0 && clock.monotonic() - idleSinceMs >= IDLE_LIMIT_MS) {
+      socket.close(closeCodes.done, `no subscription for ${IDLE_LIMIT_MS / 1_000} s`);
+    } else {
+      hasShownLife = false;
+      socket.ping();
+      node?.ping();
+    }
+  };
+
+  socket.on('pong', () => (hasShownLife = true));
+  socket.on('message', (data, isBinary) => {
+    hasShownLife = true;
+    if (isBinary || !Buffer.isBuffer(data)) {
+      socket.close(closeCodes.policy, 'messages are text');
+      return;
+    }
+    const text = data.toString();
+    unhandled += 1;
+    flow();
+    handled = handled
+      .then(() => handle(text))
+      .then(() => {
+        unhandled -= 1;
+        flow();
+      });
+  });
+  const timer = every(clock, LOOK_EVERY_MS, look);
+  socket.once('close', () => {
+    timer.cancel();
+    for (const id of [...subscriptions.keys()]) drop(id, 'cancelled');
+    node?.close();
+  });
+}
+
+/** The refusal of a topic. */
+function noProvider({ code, message, reason }: ApiError): ApiError {
+  return new ApiError(code, reason, `error creating data provider: ${message}`);
+}
