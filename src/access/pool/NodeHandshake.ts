@@ -1,8 +1,6 @@
 import { setMaxListeners } from 'node:events';
-import type { Logger } from '../../observability/index.js';
-import type { Clock, Random } from '../../runtime/index.js';
+import type { Clock } from '../../runtime/index.js';
 import {
-  abortReason,
   backoffMs,
   childOf,
   Listeners,
@@ -12,12 +10,11 @@ import {
   wasAborted,
   whenAborted,
 } from '../../runtime/index.js';
-import type { AccessMetrics } from '../transport/ports.js';
 import { UpstreamError } from '../UpstreamError.js';
 import { askIdentity } from './identity/askIdentity.js';
 import { confirmsWatermark, foreignMessage, foreignness } from './identity/nodeIdentity.js';
-import type { Expectation, NodeIdentity } from './identity/nodeIdentity.js';
-import type { NodePool } from './NodePool.js';
+import type { NodeIdentity } from './identity/nodeIdentity.js';
+import type { AccessNetworkDependencies, NodePool } from './NodePool.js';
 import { anchorOf, isHeard, isUsable, nameOf, noteHead } from './PoolMember.js';
 import type { PoolMember } from './PoolMember.js';
 
@@ -58,29 +55,13 @@ const HEAD_FRESH_MS = 10_000;
 /** A head this far below the last stored block is not just a late answer. */
 const HEAD_FAR_BELOW_HEIGHTS = 20;
 
-interface Dependencies {
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly logger: Logger;
-  readonly metrics: Pick<AccessMetrics, 'foreignNodes'>;
-  readonly expectation: () => Expectation;
-}
-
-/** Consecutive handshakes without a result. */
-interface Unanswered {
-  /** The node did not answer. */
-  failures: number;
-  /** The node did not name the root of its spork. */
-  opens: number;
-}
-
 /**
  * Identifies every node of the pool: at first contact, after every outage, and every five minutes. Compares what they say
  * with our chain: nothing else makes a node usable or foreign.
  */
 export class NodeHandshake {
   readonly #pool: NodePool;
-  readonly #dependencies: Dependencies;
+  readonly #dependencies: AccessNetworkDependencies;
   readonly #clock: Clock;
   readonly #answeringListeners = new Listeners();
   /** Told after every handshake, whatever its result. */
@@ -88,7 +69,7 @@ export class NodeHandshake {
   /** What a new store waits for: the root of the live spork, which is asked for more often, or the spork of its first height. */
   #wanted: 'root' | 'spork' | undefined;
 
-  constructor(pool: NodePool, dependencies: Dependencies) {
+  constructor(pool: NodePool, dependencies: AccessNetworkDependencies) {
     this.#pool = pool;
     this.#dependencies = dependencies;
     this.#clock = dependencies.clock;
@@ -128,13 +109,14 @@ export class NodeHandshake {
    * when all that answer are foreign; as of all these waits, the signal's abort reason.
    */
   async whenIdentified(signal: AbortSignal): Promise<void> {
-    for (;;) {
-      if (signal.aborted) throw abortReason(signal);
-      const named = this.#pool.named();
-      if (named.some(isUsable)) return;
-      if (named.every(({ tried }) => tried)) this.#refuseForeign();
-      await this.#changed(signal);
-    }
+    const isUsed = (): boolean => this.#pool.named().some(isUsable);
+    const isForeign = (): boolean => this.#areAllTried() && foreignOf(this.#pool.named()).length > 0;
+    await this.#until(() => isUsed() || isForeign(), signal);
+    if (!isUsed())
+      throw new OperatorError(
+        'foreign',
+        foreignMessage(foreignOf(this.#pool.named()), this.#dependencies.expectation()),
+      );
   }
 
   /**
@@ -143,9 +125,8 @@ export class NodeHandshake {
    * have.
    */
   async whenAllAsked(signal: AbortSignal): Promise<void> {
-    if (signal.aborted) throw abortReason(signal);
-    while (!this.#pool.named().every(({ tried }) => tried)) await this.#changed(signal);
-    await this.#changedUntil(() => !this.#pool.verifier.isUndecided(Infinity), SPORKS_WAIT_MS, signal);
+    await this.#until(() => this.#areAllTried(), signal);
+    await this.#until(() => !this.#pool.verifier.isUndecided(Infinity), signal, SPORKS_WAIT_MS);
   }
 
   /** Resolves once the spork of a height is known; when no configured node can name it any more; or after a minute. */
@@ -207,8 +188,8 @@ export class NodeHandshake {
     const isDecided = (): boolean => isTold() || this.#open().length === 0;
     this.#wanted = wanted;
     try {
-      await this.#changedUntil(isDecided, TROUBLED_ROOT_WAIT_MS, signal);
-      await this.#changedUntil(() => isDecided() || !mayTell(), ROOT_WAIT_MS - TROUBLED_ROOT_WAIT_MS, signal);
+      await this.#until(isDecided, signal, TROUBLED_ROOT_WAIT_MS);
+      await this.#until(() => isDecided() || !mayTell(), signal, ROOT_WAIT_MS - TROUBLED_ROOT_WAIT_MS);
     } finally {
       this.#wanted = undefined;
     }
@@ -219,22 +200,19 @@ export class NodeHandshake {
     return this.#pool.named().filter((member) => isUsable(member) && member.identity?.isRootOpen === true);
   }
 
-  /** Resolves once the condition holds, or when the time is over. */
-  async #changedUntil(condition: () => boolean, limitMs: number, signal: AbortSignal): Promise<void> {
-    const endsAtMs = this.#clock.monotonic() + limitMs;
-    while (!condition()) {
-      const leftMs = endsAtMs - this.#clock.monotonic();
-      if (leftMs <= 0) break;
-      await this.#changed(signal, leftMs);
-    }
-    if (signal.aborted) throw abortReason(signal);
+  #areAllTried(): boolean {
+    return this.#pool.named().every(({ tried }) => tried);
   }
 
-  /** Resolves after the next handshake, or when the time is over. */
-  #changed(signal: AbortSignal, limitMs?: number): Promise<void> {
+  /** Resolves once the condition holds, which is asked after every handshake, or when the time is over. */
+  #until(condition: () => boolean, signal: AbortSignal, limitMs = Infinity): Promise<void> {
     return unlessAborted(signal, (resolve) => {
-      const leave = this.#watchers.add(resolve);
-      const timer = limitMs === undefined ? undefined : this.#clock.setTimer(limitMs, resolve);
+      const look = (): void => {
+        if (condition()) resolve();
+      };
+      const leave = this.#watchers.add(look);
+      const timer = limitMs === Infinity ? undefined : this.#clock.setTimer(limitMs, resolve);
+      look();
       return () => {
         leave();
         timer?.cancel();
@@ -243,14 +221,13 @@ export class NodeHandshake {
   }
 
   async #identifyForever(member: PoolMember, signal: AbortSignal): Promise<void> {
-    const attempts: Unanswered = { failures: 0, opens: 0 };
     let hurriedAtMs = -Infinity;
     for (;;) {
-      await this.#ask(member, attempts, signal);
-      await member.pause.sleep(this.#pauseMs(member, attempts), signal);
+      await this.#ask(member, signal);
+      await member.pause.sleep(this.#pauseMs(member), signal);
       // A call that failed meanwhile may have ended the pause early.
       const tooSoonMs = hurriedAtMs + IDENTIFY_AT_MOST_EVERY_MS - this.#clock.monotonic();
-      if (attempts.failures === 0 && tooSoonMs > 0) await sleep(this.#clock, tooSoonMs, signal);
+      if (member.failures === 0 && tooSoonMs > 0) await sleep(this.#clock, tooSoonMs, signal);
       if (member.outage) hurriedAtMs = this.#clock.monotonic();
       const unwantedMs = this.#clock.monotonic() - member.wantedAtMs;
       if (member.origin === 'historic' && unwantedMs > HISTORIC_IDLE_MS) {
@@ -261,28 +238,27 @@ export class NodeHandshake {
   }
 
   /** One handshake, and its consequences for all nodes. */
-  async #ask(member: PoolMember, attempts: Unanswered, signal: AbortSignal): Promise<void> {
+  async #ask(member: PoolMember, signal: AbortSignal): Promise<void> {
     const { expectation } = this.#dependencies;
     let isNews = false;
     member.askedAtMs = this.#clock.monotonic();
     try {
       const identity = await askIdentity(member.node, expectation(), signal, {
-        timeoutMs: attempts.failures < FAILURES_BEFORE_PATIENCE ? PATIENCE_MS : LONG_PATIENCE_MS,
+        timeoutMs: member.failures < FAILURES_BEFORE_PATIENCE ? PATIENCE_MS : LONG_PATIENCE_MS,
         isForeign: member.foreign !== undefined,
         isIndexer: member.roles.peer,
         onAsked: (method) => member.troubles.asked(member.node.name, method),
         clock: this.#clock,
       });
       member.identity = identity;
-      member.refusedBelow = 0;
-      attempts.failures = 0;
-      attempts.opens = identity.isRootOpen ? attempts.opens + 1 : 0;
+      member.refusedBelow = member.failures = 0;
+      member.opens = identity.isRootOpen ? member.opens + 1 : 0;
       isNews = member.outage || !isUsable(member);
       this.#reached(member, identity);
     } catch (error) {
       if (signal.aborted) return;
       if (!(error instanceof UpstreamError)) throw error;
-      attempts.failures += 1;
+      member.failures += 1;
       this.#missed(member, error);
     }
     member.tried = true;
@@ -291,8 +267,9 @@ export class NodeHandshake {
     if (isNews && isUsable(member)) this.#answeringListeners.tell();
   }
 
-  #pauseMs(member: PoolMember, { failures, opens }: Unanswered): number {
+  #pauseMs(member: PoolMember): number {
     const { random } = this.#dependencies;
+    const { failures, opens } = member;
     if (failures > 0) return backoffMs(RETRY, failures - 1, random);
     // What a mirror mirrors goes on over the same connection when a spork ends.
     const isMirrored = member.roles.access && member.roles.peer;
@@ -379,15 +356,6 @@ export class NodeHandshake {
       member.foreignSinceMs = this.#dependencies.clock.monotonic();
       this.#announce(member);
     }
-  }
-
-  /**
-   * Expected errors: OperatorError `foreign` when one of the configured nodes is. Called when none of them is usable.
-   */
-  #refuseForeign(): void {
-    const foreign = foreignOf(this.#pool.named());
-    if (foreign.length > 0)
-      throw new OperatorError('foreign', foreignMessage(foreign, this.#dependencies.expectation()));
   }
 
   /** A later spork, if it exists, may have discarded the blocks that a node has above its root. */
