@@ -160,7 +160,7 @@ const bugs: Readonly<
       instead: '    this.#resolver.linkedAgain();',
     },
     'blocks with status unknown are accepted': {
-      of: "        if (status === 'unknown') return { kind: 'orphaned', block };\n",
+      of: "        if (status === 'unknown') return () => this.#drop(answer, 'orphaned');\n",
       instead: '',
     },
     'the last block of a range of history does not wait for its child': {
