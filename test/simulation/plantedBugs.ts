@@ -315,7 +315,7 @@ const bugs: Readonly<
   },
   'access/transport/RpcClient.ts': {
     'proofs: a forged block is not counted for its node': {
-      of: '      this.#metrics.invalidBlocks.inc({ endpoint: this.name, reason });\n',
+      of: '      this.#dependencies.metrics.invalidBlocks.inc({ endpoint: this.name, reason });\n',
       instead: '',
       heldBy:
         'unit/access/blockProofs.test.ts: is a lie of its node, and counted, where its id refutes it: %s',
