@@ -524,8 +524,8 @@ const bugs: Readonly<
   },
   'finality/head/FinalizationListener.ts': {
     'the head goes down with the node that says so': {
-      of: 'height <= this.#finalizedHeight) return;',
-      instead: 'height === this.#finalizedHeight) return;',
+      of: 'if (height <= before) return false;',
+      instead: 'if (height === before) return false;',
     },
   },
   'storage/leveldb/ranges/LevelRangeBook.ts': {

@@ -40,6 +40,7 @@ interface HeadSource extends Way {
   owed: { readonly height: number; readonly sinceMs: number } | undefined;
 }
 
+export type HeadName = 'finalized' | 'sealed';
 export type HeadDependencies = Pick<ChainDependencies, 'nodes' | 'clock' | 'random' | 'logger' | 'metrics'>;
 
 type Parts = HeadDependencies & {
@@ -55,7 +56,7 @@ type Parts = HeadDependencies & {
  * that delivers nothing, or lags, while the polled head moves is replaced.
  */
 export class HeadSubscription {
-  readonly #stream: 'finalized' | 'sealed';
+  readonly #stream: HeadName;
   readonly #deps: Parts;
   readonly #pause: Pause;
   readonly #chooser: NodeChooser;
@@ -72,7 +73,7 @@ export class HeadSubscription {
   #lostBy: AccessMethod | undefined;
   readonly #edge: EdgeLog;
 
-  constructor(stream: 'finalized' | 'sealed', parts: Parts) {
+  constructor(stream: HeadName, parts: Parts) {
     this.#stream = stream;
     this.#deps = parts;
     this.#edge = new EdgeLog(parts);
