@@ -95,7 +95,7 @@ const subFloors = {
     ['port'],
     ['StorageError.ts', 'lockHolder.ts'],
   ],
-  'access/pool': [['NodeHandshake.ts'], ['NodePool.ts'], ['sporks'], ['PoolMember.ts'], ['identity']],
+  'access/pool': [['AccessNetwork.ts'], ['NodePool.ts'], ['sporks'], ['PoolMember.ts'], ['identity']],
   'access/transport': [
     ['streams'],
     ['channel'],

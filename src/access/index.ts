@@ -19,7 +19,6 @@ export { redirectGrpcLog } from './transport/channel/connection.js';
 export { surveyNode } from './survey/surveyNode.js';
 export type { CallSurvey, NodeSurvey } from './survey/surveyNode.js';
 export { AccessNetwork } from './pool/AccessNetwork.js';
-export type { AccessNetworkDependencies } from './pool/AccessNetwork.js';
 export type { NodeState } from './pool/PoolMember.js';
 export { NodeChooser, STREAM_SILENT_MS } from './selection/NodeChooser.js';
 export type { Way } from './selection/NodeChooser.js';
@@ -27,7 +26,7 @@ export { Attempts } from './selection/Attempts.js';
 export type { Choice } from './selection/Attempts.js';
 export { answerOf, faultOf, NodeTroubles, SILENT_AFTER_MS, troubleOf } from './selection/NodeTroubles.js';
 export type { NodeTrouble, TroubleKind } from './selection/NodeTroubles.js';
-export type { OpenNode, ServedHeights } from './pool/NodePool.js';
+export type { AccessNetworkDependencies, OpenNode, ServedHeights } from './pool/NodePool.js';
 export { readSporkTable, sporkOf } from './pool/sporks/sporkTable.js';
 export type { SporkTable } from './pool/sporks/sporkTable.js';
 export type {

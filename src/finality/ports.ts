@@ -7,17 +7,6 @@ import type { Clock, Random } from '../runtime/index.js';
 export const BLOCK_STREAM = 'SubscribeBlocksFromStartHeight';
 export const BLOCK_CALL = 'GetBlockByHeight';
 
-/** A counter with labels, like those of `createMetrics`. */
-interface LabelledCounter<L extends string> {
-  inc(labels: Record<L, string>): void;
-}
-
-/** The metrics of following the chain. */
-export interface FinalityMetrics {
-  readonly streamReopens: LabelledCounter<'stream' | 'reason'>;
-  readonly invalidBlocks: LabelledCounter<'endpoint' | 'reason'>;
-}
-
 /** The head as a node reported it. */
 export interface ReportedHead {
   readonly height: number;
@@ -73,13 +62,12 @@ export interface ChainDependencies {
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: Logger;
-  readonly metrics: FinalityMetrics;
+  readonly metrics: {
+    readonly streamReopens: { inc(labels: Record<'stream' | 'reason', string>): void };
+    readonly invalidBlocks: { inc(labels: Record<'endpoint' | 'reason', string>): void };
+  };
   /** For the `rewind` advice; without it, or where it has none at a height, the advice is one height below the watermark. */
-  readonly storedBlock?:
-    | ((
-        height: number,
-      ) => { readonly id: Identifier } | undefined | Promise<{ readonly id: Identifier } | undefined>)
-    | undefined;
+  readonly storedBlock?: ((height: number) => Promise<{ readonly id: Identifier } | undefined>) | undefined;
   /** Another block was handed out at this height, from a node that lied; this is the right one. */
   readonly onReplaced: (block: FinalizedBlock, blockSource: BlockSource) => void;
 }

@@ -160,7 +160,7 @@ const bugs: Readonly<
       instead: '    this.#resolver.linkedAgain();',
     },
     'blocks with status unknown are accepted': {
-      of: "        if (status === 'unknown') return { kind: 'orphaned', block };\n",
+      of: "        if (status === 'unknown') return () => this.#drop(answer, 'orphaned');\n",
       instead: '',
     },
     'the last block of a range of history does not wait for its child': {
@@ -315,7 +315,7 @@ const bugs: Readonly<
   },
   'access/transport/RpcClient.ts': {
     'proofs: a forged block is not counted for its node': {
-      of: '      this.#metrics.invalidBlocks.inc({ endpoint: this.name, reason });\n',
+      of: '      this.#dependencies.metrics.invalidBlocks.inc({ endpoint: this.name, reason });\n',
       instead: '',
       heldBy:
         'unit/access/blockProofs.test.ts: is a lie of its node, and counted, where its id refutes it: %s',
@@ -524,8 +524,8 @@ const bugs: Readonly<
   },
   'finality/head/FinalizationListener.ts': {
     'the head goes down with the node that says so': {
-      of: 'height <= this.#finalizedHeight) return;',
-      instead: 'height === this.#finalizedHeight) return;',
+      of: 'if (height <= before) return false;',
+      instead: 'if (height === before) return false;',
     },
   },
   'storage/leveldb/ranges/LevelRangeBook.ts': {

@@ -15,7 +15,7 @@ import type {
 import type { CallOptions } from '../../src/access/types.js';
 import { toIdentifier } from '../../src/flow/index.js';
 import type { FinalizedBlock, Identifier } from '../../src/flow/index.js';
-import { abortReason } from '../../src/runtime/index.js';
+import { unlessAborted } from '../../src/runtime/index.js';
 
 /** A chain of empty blocks by arithmetic: any height, no memory. A fork shares every block below its first own one. */
 export class FakeChain {
@@ -239,29 +239,15 @@ export class FakeAccessNode implements AccessNode {
   }
 
   /** Waits until the script allows it, the node is up and not silent. */
-  #until(condition: () => boolean, signal: AbortSignal | undefined): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const leave = (): void => {
-        this.#waiting.delete(look);
-        signal?.removeEventListener('abort', onAbort);
-      };
-      const onAbort = (): void => {
-        leave();
-        if (signal !== undefined) reject(abortReason(signal));
-      };
+  async #until(condition: () => boolean, signal: AbortSignal | undefined): Promise<void> {
+    return unlessAborted<Promise<void>>(signal, (settle) => {
       const look = (): void => {
-        if (this.down) {
-          leave();
-          reject(this.error('unavailable', 'SubscribeBlocksFromStartHeight'));
-        } else if (!this.silent && condition()) {
-          leave();
-          resolve();
-        }
+        if (this.down) settle(Promise.reject(this.error('unavailable', 'SubscribeBlocksFromStartHeight')));
+        else if (!this.silent && condition()) settle(Promise.resolve());
       };
       this.#waiting.add(look);
-      signal?.addEventListener('abort', onAbort, { once: true });
-      if (signal?.aborted === true) onAbort();
-      else look();
+      look();
+      return () => void this.#waiting.delete(look);
     });
   }
 

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect } from 'vitest';
 import { AccessNetwork } from '../../src/access/index.js';
 import type { NodeVersionInfo } from '../../src/access/index.js';
-import type { AccessNetworkOptions } from '../../src/access/pool/AccessNetwork.js';
+import type { AccessNetworkOptions } from '../../src/access/pool/NodePool.js';
 import type { Expectation } from '../../src/access/pool/identity/nodeIdentity.js';
 import { createMetrics } from '../../src/observability/index.js';
 import { seededRandom } from '../../src/runtime/random.js';

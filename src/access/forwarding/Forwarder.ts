@@ -88,8 +88,11 @@ interface Parts {
 export class Forwarder {
   readonly #open: (endpoint: Endpoint) => Connection;
   readonly #parts: Parts;
-  /** By name: every node that was ever offered, that is, the configured ones. */
-  readonly #nodes = new Map<string, ForwardingNode>();
+  /** By name: every node that was ever offered, that is, the configured ones. `reaching`: while callers wait for it. */
+  readonly #nodes = new Map<
+    string,
+    { readonly connection: Connection; reaching: Promise<boolean> | undefined }
+  >();
   #isClosed = false;
 
   constructor(options: { readonly maxMessageBytes: number; readonly userAgent: string }, parts: Parts) {
@@ -177,12 +180,6 @@ export class Forwarder {
     }
     return false;
   }
-}
-
-interface ForwardingNode {
-  readonly connection: Connection;
-  /** Set while callers wait for the connection. */
-  reaching: Promise<boolean> | undefined;
 }
 
 /**

@@ -59,20 +59,32 @@ export interface PooledNode extends AccessNode, Candidate {
   close(): void;
 }
 
-/** The calls of one node as the rooms above make them, all at one rank. */
-class NodeCalls implements AccessNode {
+/** One access node over one channel: its calls as the rooms above make them, all at one rank. */
+export class GrpcAccessNode implements PooledNode {
+  readonly endpoint: Endpoint;
   readonly name: string;
   readonly healthRecord: NodeHealthRecord;
+  readonly history: AccessNode;
   readonly #client: RpcClient;
   readonly #proveBlock: BlockDecoder | undefined;
   readonly #rank: Rank;
 
-  constructor(client: RpcClient, proveBlock: BlockDecoder | undefined, rank: Rank) {
-    this.name = client.name;
-    this.healthRecord = client.healthRecord;
-    this.#client = client;
-    this.#proveBlock = proveBlock;
-    this.#rank = rank;
+  /**
+   * `proveBlock` proves the blocks that the node sends in full form, and throws `ForgedBlockError` for one that its id refutes.
+   * Default: blocks come in their light form, and are taken on the node's word. `live`: the client of the same node, for history.
+   */
+  constructor(
+    options: RpcClientOptions,
+    dependencies: RpcClientDependencies & { readonly proveBlock?: BlockDecoder | undefined },
+    live?: RpcClient,
+  ) {
+    this.#client = live ?? new RpcClient(options, dependencies);
+    this.#proveBlock = dependencies.proveBlock;
+    this.#rank = live === undefined ? 'live' : 'history';
+    this.endpoint = options.endpoint;
+    this.name = options.endpoint.name;
+    this.healthRecord = dependencies.healthRecord;
+    this.history = live === undefined ? new GrpcAccessNode(options, dependencies, this.#client) : this;
   }
 
   healthOf(method: AccessMethod): NodeHealth {
@@ -89,6 +101,26 @@ class NodeCalls implements AccessNode {
 
   delayMs(method: UnaryMethod): number {
     return this.#client.delayMs(method, this.#rank);
+  }
+
+  get inFlight(): number {
+    return this.#client.inFlight;
+  }
+
+  get heldBack(): boolean {
+    return this.#client.heldBack;
+  }
+
+  admit(call: AdmittedCall, signal: AbortSignal): Promise<Admission | 'busy'> {
+    return this.#client.admit(call, signal);
+  }
+
+  limits(): ReturnType<RpcClient['limits']> {
+    return this.#client.limits();
+  }
+
+  close(): void {
+    this.#client.close();
   }
 
   getNetworkParameters(options?: CallOptions): Promise<{ readonly chainId: string }> {
@@ -193,48 +225,6 @@ class NodeCalls implements AccessNode {
 
   #follow<T>(question: StreamQuestion<T>, { signal }: StreamOptions): AsyncIterable<T> {
     return this.#client.stream(question, signal, this.#rank);
-  }
-}
-
-/** One access node over one channel. */
-export class GrpcAccessNode extends NodeCalls implements PooledNode {
-  readonly endpoint: Endpoint;
-  readonly history: AccessNode;
-  readonly #client: RpcClient;
-
-  /**
-   * `proveBlock` proves the blocks that the node sends in full form, and throws `ForgedBlockError` for one that its id refutes.
-   * Default: blocks come in their light form, and are taken on the node's word.
-   */
-  constructor(
-    options: RpcClientOptions,
-    dependencies: RpcClientDependencies & { readonly proveBlock?: BlockDecoder | undefined },
-  ) {
-    const client = new RpcClient(options, dependencies);
-    super(client, dependencies.proveBlock, 'live');
-    this.#client = client;
-    this.history = new NodeCalls(client, dependencies.proveBlock, 'history');
-    this.endpoint = options.endpoint;
-  }
-
-  get inFlight(): number {
-    return this.#client.inFlight;
-  }
-
-  get heldBack(): boolean {
-    return this.#client.heldBack;
-  }
-
-  admit(call: AdmittedCall, signal: AbortSignal): Promise<Admission | 'busy'> {
-    return this.#client.admit(call, signal);
-  }
-
-  limits(): ReturnType<RpcClient['limits']> {
-    return this.#client.limits();
-  }
-
-  close(): void {
-    this.#client.close();
   }
 }
 

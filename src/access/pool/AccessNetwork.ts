@@ -1,278 +1,400 @@
-import type { Identifier } from '../../flow/index.js';
-import type { Logger } from '../../observability/index.js';
-import { OperatorError } from '../../runtime/index.js';
-import type { Random } from '../../runtime/index.js';
-import { parseEndpoint } from '../transport/endpoint.js';
-import type { Endpoint } from '../transport/endpoint.js';
-import type { RpcClientDependencies, RpcClientOptions } from '../transport/RpcClient.js';
-import { NodeHandshake } from './NodeHandshake.js';
-import type { Expectation } from './identity/nodeIdentity.js';
-import type { NodeTrouble } from '../selection/NodeTroubles.js';
-import { inOrderOfAsking } from '../selection/NodeHealthRecord.js';
-import { nameOf, nodeState } from './PoolMember.js';
-import type { NodeState, PoolMember } from './PoolMember.js';
-import { BlockProofs } from '../node/BlockProofs.js';
-import type { ProofMode } from '../node/BlockProofs.js';
-import { GrpcAccessNode } from '../node/GrpcAccessNode.js';
-import type { PooledNode } from '../node/GrpcAccessNode.js';
-import type { AccessMetrics, CallCredentials, ForwardingAdmission } from '../transport/ports.js';
+import { setMaxListeners } from 'node:events';
+import type { Clock } from '../../runtime/index.js';
+import {
+  backoffMs,
+  childOf,
+  Listeners,
+  OperatorError,
+  sleep,
+  unlessAborted,
+  wasAborted,
+  whenAborted,
+} from '../../runtime/index.js';
+import { UpstreamError } from '../UpstreamError.js';
+import { askIdentity } from './identity/askIdentity.js';
+import { confirmsWatermark, foreignMessage, foreignness } from './identity/nodeIdentity.js';
+import type { NodeIdentity } from './identity/nodeIdentity.js';
 import { NodePool } from './NodePool.js';
-import type { OpenNode, ServedHeights } from './NodePool.js';
-import type { SporkTable } from './sporks/sporkTable.js';
-import type { AccessMethod, AccessNode, AccessNodes, NodeFault } from '../types.js';
+import type { AccessNetworkDependencies, AccessNetworkOptions } from './NodePool.js';
+import { anchorOf, isHeard, isUsable, nameOf, noteHead } from './PoolMember.js';
+import type { PoolMember } from './PoolMember.js';
 
-export interface AccessNetworkOptions extends Pick<
-  RpcClientOptions,
-  'maxMessageBytes' | 'ratePerSecond' | 'timeoutMs' | 'userAgent'
-> {
-  /** Historic nodes may be among them. None: the peers stand in for them. */
-  readonly accessNodes: readonly string[];
-  /** The nodes asked for execution data. Default: the access nodes. */
-  readonly executionDataNodes?: readonly string[];
-  /** Other indexers, which give collections; without access nodes everything. Default: none. */
-  readonly peers?: readonly string[] | undefined;
-  /** Empty for a network without earlier sporks. */
-  readonly sporks: SporkTable;
-  /** The root of a spork that is not in the table. */
-  readonly sporkRoot?: number | undefined;
-  /** Whether blocks are proven, and those of which chain. Default: they are taken on the nodes' word. */
-  readonly proof?: { readonly mode: ProofMode; readonly chainId: string } | undefined;
-}
+/** A node that answers repeats its handshake after this long: it may have crossed a spork unnoticed. */
+const IDENTIFY_EVERY_MS = 300_000;
+/**
+ * A node that loses its connection is asked at once, since another node may answer at its address; after that at most
+ * this often, however many of its calls fail: otherwise each failure would cause up to four more calls.
+ */
+const IDENTIFY_AT_MOST_EVERY_MS = 1_000;
+/** Pauses between attempts to reach a node that does not answer. */
+const RETRY = { minMs: 250, maxMs: 2_000 };
+/** Deadline of each call; the longer one after two timeouts, in case the node is slow. */
+const PATIENCE_MS = 3_000;
+const LONG_PATIENCE_MS = 8_000;
+const FAILURES_BEFORE_PATIENCE = 2;
+/** Pause before asking a foreign node again: it may be moved to our chain. */
+const FOREIGN_AGAIN_MS = 5_000;
+/** How often to ask a node whose head may change the verdict on a spork, and one that may enter the next unnoticed. */
+const WITNESS_EVERY_MS = 10_000;
+/** Pauses and number of attempts for a node that has not named the root of its spork: most never will. */
+const ROOT_RETRY = { minMs: 500, maxMs: 10_000 };
+const ROOT_ASKED_AGAIN = 10;
+/** The pauses while a new store waits for the root. */
+const WANTED_ROOT_RETRY = { minMs: 500, maxMs: 2_000 };
+/** A historic node that nobody wanted for this long is dropped. */
+const HISTORIC_IDLE_MS = 600_000;
 
-export interface AccessNetworkDependencies extends Pick<
-  RpcClientDependencies,
-  'clock' | 'metrics' | 'openChannel' | 'sharers'
-> {
-  readonly random: Random;
-  readonly logger: Logger;
-  /** What the nodes must agree with. Read at every handshake: the store's sporks and watermark change. */
-  readonly expectation: () => Expectation;
-  /** What calls to a node carry. Default: nothing. */
-  readonly credentialsFor?: ((endpoint: Endpoint, isPeer: boolean) => CallCredentials) | undefined;
-  /** Opens a node. Default: over gRPC. */
-  readonly openNode?: OpenNode | undefined;
-}
+/** How long a new store waits for nodes to name their spork. */
+const ROOT_WAIT_MS = 60_000;
+/** How long to wait for nodes that fail to answer. */
+const TROUBLED_ROOT_WAIT_MS = 4_500;
+/** How long to wait for the verdict on sporks that only nodes claim. */
+const SPORKS_WAIT_MS = 60_000;
+
+/** Heads older than this say nothing about the present. */
+const HEAD_FRESH_MS = 10_000;
+/** A head this far below the last stored block is not just a late answer. */
+const HEAD_FAR_BELOW_HEIGHTS = 20;
 
 /**
- * All nodes that may be asked: the configured ones and, behind them, the historic nodes of the spork table. A node is
- * offered only once it has identified itself; a foreign one never.
+ * All nodes that may be asked: the configured ones and, behind them, the historic nodes of the spork table. Identifies every one:
+ * at first contact, after every outage, and every five minutes. Compares what they say with our chain: nothing else makes a
+ * node usable or foreign.
  */
-export class AccessNetwork implements AccessNodes {
-  /** Admits forwarded calls to the live nodes, and never to a foreign one. */
-  readonly forwardingAdmission: ForwardingAdmission = {
-    admit: async (name, call, signal) => {
-      const member = this.#pool.live().find(({ node }) => node.name === name);
-      return (await member?.node.admit?.(call, signal)) ?? 'gone';
-    },
-  };
-  /** The same nodes for history: what it asks waits behind all others, and uses what those leave of rates and streams. */
-  readonly history: AccessNodes = {
-    live: (method) => forHistory(this.live(method)),
-    forHeight: (height, method) => forHistory(this.forHeight(height, method)),
-    forExecutionData: (height) => forHistory(this.forExecutionData(height)),
-    peers: () => forHistory(this.peers()),
-    whyNoPeer: () => this.whyNoPeer(),
-    succeeded: (node, method) => this.succeeded(node, method),
-    // That history gets no stream does not count against the streams of others.
-    report: (node, fault, detail, method) => {
-      if (fault === 'lied' || !method.startsWith('Subscribe')) this.report(node, fault, detail, method);
-    },
-  };
-  /** Knows which heights the nodes have. */
-  readonly heights: ServedHeights;
+export class AccessNetwork extends NodePool {
   /** Knows whether the nodes are of the stored chain: if every one that answers is not, `live` is empty. */
-  readonly chain: Pick<NodeHandshake, 'chainReplaced' | 'headBelow'>;
+  readonly chain: Pick<AccessNetwork, 'chainReplaced' | 'headBelow'> = this;
   /** The waits of a start for the handshakes, which must be running. */
-  readonly waits: Pick<NodeHandshake, 'whenIdentified' | 'whenAllAsked' | 'whenSporkTold' | 'whenRootTold'>;
-  readonly #logger: Logger;
-  readonly #metrics: Pick<AccessMetrics, 'endpointLies' | 'invalidBlocks'>;
-  readonly #proofs: BlockProofs | undefined;
-  readonly #pool: NodePool;
-  readonly #handshake: NodeHandshake;
+  readonly waits: Pick<AccessNetwork, 'whenIdentified' | 'whenAllAsked' | 'whenSporkTold' | 'whenRootTold'> =
+    this;
+  readonly #dependencies: AccessNetworkDependencies;
+  readonly #clock: Clock;
+  readonly #answeringListeners = new Listeners();
+  /** Told after every handshake, whatever its result. */
+  readonly #watchers = new Listeners();
+  /** What a new store waits for: the root of the live spork, which is asked for more often, or the spork of its first height. */
+  #wanted: 'root' | 'spork' | undefined;
 
   /** Makes no call yet. Expected errors: OperatorError `configuration` for an unusable endpoint. */
   constructor(options: AccessNetworkOptions, dependencies: AccessNetworkDependencies) {
-    this.#logger = dependencies.logger;
-    this.#metrics = dependencies.metrics;
-    const nodes = configuredNodes(options);
-    const { mode = 'off', chainId = '' } = options.proof ?? {};
-    const proofs =
-      mode === 'off'
-        ? undefined
-        : new BlockProofs({
-            mode,
-            chainId,
-            logger: dependencies.logger,
-            servers: (height) => {
-              const known = this.forHeight(height, 'GetBlockByHeight');
-              const sound = known.filter((node) => node.healthOf('GetBlockByHeight') === 'healthy');
-              // The quickest node may be the one that hides the header.
-              return [...sound, ...this.#pool.untried(height)].map(({ name }) => name);
-            },
-            sporkRoot: (height) => this.heights.sporkAt(height)?.rootHeight,
-          });
-    this.#proofs = proofs;
-    this.#pool = new NodePool(options, {
-      ...dependencies,
-      openNode: dependencies.openNode ?? grpcNodes(options, { ...dependencies, proofs }),
-    });
-    const pool = this.#pool;
-    this.heights = pool;
-    this.#handshake = new NodeHandshake(pool, dependencies);
-    this.waits = this.chain = this.#handshake;
-    for (const { endpoint, roles } of nodes) pool.add(endpoint, 'configured', roles);
+    super(options, dependencies);
+    this.#dependencies = dependencies;
+    this.#clock = dependencies.clock;
   }
 
-  live(method?: AccessMethod): readonly PooledNode[] {
-    return inOrder(this.#pool.live(), method);
+  /** Identifies the nodes until the signal aborts; then it resolves. Rejects for bugs only. Called once. */
+  async run(signal: AbortSignal): Promise<void> {
+    if (this.onMember !== undefined) throw new Error('the handshakes are already running');
+    const scope = childOf(signal);
+    // The calls to all nodes listen to this signal: many listeners are not a leak.
+    setMaxListeners(0, scope.signal);
+    const failures: unknown[] = [];
+    const following = new Set<Promise<void>>();
+    const begin = (member: PoolMember): void => {
+      const task = this.#identifyForever(member, scope.signal)
+        .catch((error: unknown) => {
+          if (!wasAborted(error, scope.signal)) failures.push(error);
+          scope.abort();
+        })
+        .finally(() => following.delete(task));
+      following.add(task);
+    };
+    this.onMember = begin;
+    for (const member of this.members) begin(member);
+    await whenAborted(scope.signal);
+    await Promise.all(following);
+    if (failures.length > 0) throw failures[0];
   }
 
-  /**
-   * In addition to the contract: empty while the only nodes that could serve the height have not identified themselves
-   * yet (historic ones are contacted when first wanted). Ask again after a pause.
-   */
-  forHeight(height: number, method?: AccessMethod): readonly PooledNode[] {
-    return inOrder(this.#pool.serving(height, 'access'), method);
-  }
-
-  /** Empty for the same reason as `forHeight`. */
-  forExecutionData(height: number): readonly PooledNode[] {
-    return inOrder(this.#pool.serving(height, 'executionData'), 'SubscribeExecutionDataFromStartBlockHeight');
-  }
-
-  peers(): readonly PooledNode[] {
-    return inOrder(this.#pool.peers(), 'SubscribeIndexedBlocks');
-  }
-
-  whyNoPeer(): string | undefined {
-    return this.#pool.whyNoPeer();
-  }
-
-  /** Where calls may be forwarded to, in the order of asking. */
-  forwardingNodes(): readonly Endpoint[] {
-    const nodes = inOrderOfAsking(this.#pool.live().map(({ node }) => node));
-    return nodes.flatMap(({ endpoint }) => endpoint ?? []);
-  }
-
-  succeeded(node: AccessNode, method: AccessMethod): void {
-    this.#pool.member(node.name)?.node.healthRecord.succeeded(method);
-  }
-
-  report(node: AccessNode, fault: NodeFault, detail: string, method: AccessMethod): void {
-    this.#logger.debug({ endpoint: node.name, method, fault, detail }, 'access node reported');
-    if (fault === 'lied') this.#metrics.endpointLies.inc({ endpoint: node.name });
-    const member = this.#pool.member(node.name);
-    const penaltyMs = member?.node.healthRecord.report(fault, detail, method);
-    if (member === undefined || penaltyMs === undefined) return;
-    const fields = { endpoint: node.name, method, fault, seconds: penaltyMs / 1_000 };
-    // Readiness warns about what a failing call holds up.
-    if (fault === 'lied') this.#logger.warn(fields, `${nameOf(member)} penalized`);
-    else this.#logger.debug(fields, 'a call to an access node penalized');
-  }
-
-  /** Why configured access nodes have not identified themselves; empty when all have. */
-  identityTroubles(): readonly NodeTrouble[] {
-    return this.#pool.named().flatMap(({ troubles }) => troubles.all());
-  }
-
-  /**
-   * Calls back when a node that did not answer, or was foreign, becomes usable. Returns a function that unsubscribes.
-   */
+  /** Calls back when a node that did not answer, or was foreign, becomes usable. Returns a function that unsubscribes. */
   onAnswering(callback: () => void): () => void {
-    return this.#handshake.onAnswering(callback);
-  }
-
-  /** `undefined`: blocks are not proven. */
-  proofStatus(): ReturnType<BlockProofs['status']> | undefined {
-    return this.#proofs?.status();
-  }
-
-  sealedBy(id: Identifier): readonly Identifier[] {
-    return this.#proofs?.sealedBy(id) ?? [];
-  }
-
-  states(): readonly NodeState[] {
-    return this.#pool.members.map(nodeState);
+    return this.#answeringListeners.add(callback);
   }
 
   /**
-   * Identifies the nodes, again after outages and every five minutes, until the signal aborts; then it resolves.
-   * Rejects for bugs only. Called once.
+   * Resolves once a configured access node is usable; waits while none answers. Expected errors: OperatorError `foreign`
+   * when all that answer are foreign; as of all these waits, the signal's abort reason.
    */
-  run(signal: AbortSignal): Promise<void> {
-    return this.#handshake.run(signal);
+  async whenIdentified(signal: AbortSignal): Promise<void> {
+    const isUsed = (): boolean => this.named().some(isUsable);
+    const isForeign = (): boolean => this.#areAllTried() && foreignOf(this.named()).length > 0;
+    await this.#until(() => isUsed() || isForeign(), signal);
+    if (!isUsed())
+      throw new OperatorError(
+        'foreign',
+        foreignMessage(foreignOf(this.named()), this.#dependencies.expectation()),
+      );
   }
 
-  /** Closes every channel. Calls under way end by their own signals. */
-  close(): void {
-    for (const { node } of this.#pool.members) node.close();
+  /**
+   * Resolves once every configured access node was asked to identify itself, with whatever result, and every claimed
+   * spork is decided, at most a minute later: from then on everything that can be known is known of which heights the nodes
+   * have.
+   */
+  async whenAllAsked(signal: AbortSignal): Promise<void> {
+    await this.#until(() => this.#areAllTried(), signal);
+    await this.#until(() => !this.verifier.isUndecided(Infinity), signal, SPORKS_WAIT_MS);
   }
-}
 
-function forHistory(nodes: readonly PooledNode[]): readonly AccessNode[] {
-  return nodes.map(({ history }) => history);
-}
+  /** Resolves once the spork of a height is known; when no configured node can name it any more; or after a minute. */
+  async whenSporkTold(height: number, signal: AbortSignal): Promise<void> {
+    const mayTell = (): boolean => this.#open().some(({ identity }) => identity?.rootTrouble === undefined);
+    await this.#whenTold('spork', () => this.sporkAt(height) !== undefined, mayTell, signal);
+  }
 
-function inOrder(members: readonly PoolMember[], method: AccessMethod | undefined): readonly PooledNode[] {
-  return inOrderOfAsking(
-    members.map(({ node }) => node),
-    method,
-  );
-}
-
-function grpcNodes(
-  options: AccessNetworkOptions,
-  dependencies: AccessNetworkDependencies & { readonly proofs: BlockProofs | undefined },
-): OpenNode {
-  const { maxMessageBytes, timeoutMs, userAgent } = options;
-  const { clock, credentialsFor, metrics, openChannel, proofs, sharers } = dependencies;
-  return (endpoint, { ratePerSecond, isPeer }, { healthRecord, events }) =>
-    new GrpcAccessNode(
-      { endpoint, ratePerSecond, maxMessageBytes, timeoutMs, userAgent },
-      {
-        clock,
-        metrics,
-        isProvable: isPeer && proofs !== undefined,
-        healthRecord,
-        events,
-        openChannel,
-        sharers,
-        proveBlock: isPeer ? proofs?.indexerDecoderOf(endpoint.name) : proofs?.decoderOf(endpoint.name),
-        credentials: credentialsFor?.(endpoint, isPeer),
-      },
+  /** Resolves once the root of the live spork is known, or no node can name it any more; or after a minute. */
+  async whenRootTold(signal: AbortSignal): Promise<void> {
+    await this.#whenTold(
+      'root',
+      () => this.liveRoot() !== undefined,
+      () => true,
+      signal,
     );
-}
+  }
 
-/**
- * Each named node once, with all its roles; access nodes first. Expected errors: OperatorError `configuration` for an
- * unusable endpoint, or without an access node.
- */
-function configuredNodes({
-  accessNodes,
-  executionDataNodes = accessNodes,
-  peers = [],
-}: AccessNetworkOptions) {
-  const nodes = new Map<string, { readonly endpoint: Endpoint; readonly roles: PoolMember['roles'] }>();
-  const named = {
-    access: accessNodes.length === 0 ? peers : accessNodes,
-    executionData: executionDataNodes,
-    peer: peers,
-  };
-  if (named.access.length === 0)
-    throw new OperatorError(
-      'configuration',
-      'No access node is named. Set accessNodes to at least one host:port.',
-    );
-  for (const role of ['access', 'executionData', 'peer'] as const)
-    for (const endpoint of named[role].map(parseEndpoint)) {
-      const known = nodes.get(endpoint.name);
-      if (known !== undefined && known.endpoint.tls !== endpoint.tls)
-        throw new OperatorError(
-          'configuration',
-          `The access node ${endpoint.name} is named both as grpc:// and as grpcs://. Name it once.`,
-        );
-      const roles = known?.roles ?? { access: false, executionData: false, peer: false };
-      nodes.set(endpoint.name, { endpoint, roles: { ...roles, [role]: true } });
+  /** Set while every configured access node that answers serves another chain than the stored one. */
+  chainReplaced() {
+    const named = this.named();
+    // The last answer of a node that is silent says nothing about what it will serve when it is back.
+    const answering = named.filter(({ outage }) => !outage);
+    const foreign = foreignOf(answering);
+    if (foreign.length === 0 || named.some(isUsable)) return undefined;
+    return {
+      /** One or two sentences for the operator: what was found, and what to do. */
+      message: foreignMessage(foreign, this.#dependencies.expectation()),
+      /** Monotonic milliseconds since when no node of our chain answers. */
+      sinceMs: Math.max(...foreign.map(({ sinceMs }) => sinceMs)),
+      nodes: foreign.map(({ name }) => name),
+    };
+  }
+
+  /** The highest head, while every one that nodes of our chain reported recently is far below the last stored block. */
+  headBelow(): { readonly head: number; readonly watermark: number } | undefined {
+    const watermark = this.#dependencies.expectation().watermark?.height;
+    const sinceMs = this.#dependencies.clock.monotonic() - HEAD_FRESH_MS;
+    const told = this.named()
+      .filter(isUsable)
+      .flatMap(({ head }) => head ?? []);
+    const heads = told.filter(({ atMs }) => atMs >= sinceMs).map(({ height }) => height);
+    if (watermark === undefined || heads.length === 0) return undefined;
+    const head = Math.max(...heads);
+    return head <= watermark - HEAD_FAR_BELOW_HEIGHTS ? { head, watermark } : undefined;
+  }
+
+  /**
+   * Meanwhile the members' troubles show what they answer in place of the root. `mayTell`: false where only nodes are left
+   * that fail to answer, for which it does not wait as long.
+   */
+  async #whenTold(
+    wanted: 'root' | 'spork',
+    isTold: () => boolean,
+    mayTell: () => boolean,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const isDecided = (): boolean => isTold() || this.#open().length === 0;
+    this.#wanted = wanted;
+    try {
+      await this.#until(isDecided, signal, TROUBLED_ROOT_WAIT_MS);
+      await this.#until(() => isDecided() || !mayTell(), signal, ROOT_WAIT_MS - TROUBLED_ROOT_WAIT_MS);
+    } finally {
+      this.#wanted = undefined;
     }
-  return nodes.values();
+  }
+
+  /** Nodes that may still name the root of their spork. */
+  #open(): readonly PoolMember[] {
+    return this.named().filter((member) => isUsable(member) && member.identity?.isRootOpen === true);
+  }
+
+  #areAllTried(): boolean {
+    return this.named().every(({ tried }) => tried);
+  }
+
+  /** Resolves once the condition holds, which is asked after every handshake, or when the time is over. */
+  #until(condition: () => boolean, signal: AbortSignal, limitMs = Infinity): Promise<void> {
+    return unlessAborted(signal, (resolve) => {
+      const look = (): void => {
+        if (condition()) resolve();
+      };
+      const leave = this.#watchers.add(look);
+      const timer = limitMs === Infinity ? undefined : this.#clock.setTimer(limitMs, resolve);
+      look();
+      return () => {
+        leave();
+        timer?.cancel();
+      };
+    });
+  }
+
+  async #identifyForever(member: PoolMember, signal: AbortSignal): Promise<void> {
+    let hurriedAtMs = -Infinity;
+    for (;;) {
+      await this.#ask(member, signal);
+      await member.pause.sleep(this.#pauseMs(member), signal);
+      // A call that failed meanwhile may have ended the pause early.
+      const tooSoonMs = hurriedAtMs + IDENTIFY_AT_MOST_EVERY_MS - this.#clock.monotonic();
+      if (member.failures === 0 && tooSoonMs > 0) await sleep(this.#clock, tooSoonMs, signal);
+      if (member.outage) hurriedAtMs = this.#clock.monotonic();
+      const unwantedMs = this.#clock.monotonic() - member.wantedAtMs;
+      if (member.origin === 'historic' && unwantedMs > HISTORIC_IDLE_MS) {
+        this.remove(member);
+        return;
+      }
+    }
+  }
+
+  /** One handshake, and its consequences for all nodes. */
+  async #ask(member: PoolMember, signal: AbortSignal): Promise<void> {
+    const { expectation } = this.#dependencies;
+    let isNews = false;
+    member.askedAtMs = this.#clock.monotonic();
+    try {
+      const identity = await askIdentity(member.node, expectation(), signal, {
+        timeoutMs: member.failures < FAILURES_BEFORE_PATIENCE ? PATIENCE_MS : LONG_PATIENCE_MS,
+        isForeign: member.foreign !== undefined,
+        isIndexer: member.roles.peer,
+        onAsked: (method) => member.troubles.asked(member.node.name, method),
+        clock: this.#clock,
+      });
+      member.identity = identity;
+      member.refusedBelow = member.failures = 0;
+      member.opens = identity.isRootOpen ? member.opens + 1 : 0;
+      isNews = member.outage || !isUsable(member);
+      this.#reached(member, identity);
+    } catch (error) {
+      if (signal.aborted) return;
+      if (!(error instanceof UpstreamError)) throw error;
+      member.failures += 1;
+      this.#missed(member, error);
+    }
+    member.tried = true;
+    this.#judge();
+    this.#verifySporks();
+    if (isNews && isUsable(member)) this.#answeringListeners.tell();
+  }
+
+  #pauseMs(member: PoolMember): number {
+    const { random } = this.#dependencies;
+    const { failures, opens } = member;
+    if (failures > 0) return backoffMs(RETRY, failures - 1, random);
+    // What a mirror mirrors goes on over the same connection when a spork ends.
+    const isMirrored = member.roles.access && member.roles.peer;
+    const isWitness = isMirrored || this.verifier.isWitness(member);
+    const usualMs = !isUsable(member) ? FOREIGN_AGAIN_MS : isWitness ? WITNESS_EVERY_MS : IDENTIFY_EVERY_MS;
+    const isTroubled = member.identity?.rootTrouble !== undefined;
+    const isWanted = this.#wanted === 'root';
+    if (opens === 0 || !(isTroubled || isWanted || opens <= ROOT_ASKED_AGAIN)) return usualMs;
+    return backoffMs(isWanted ? WANTED_ROOT_RETRY : ROOT_RETRY, opens - 1, random);
+  }
+
+  /** A successful handshake clears only handshake failures; the node's other calls may go on failing. */
+  #reached(member: PoolMember, { head, lowestHeight, ...identity }: NodeIdentity): void {
+    const { logger } = this.#dependencies;
+    const nowMs = this.#clock.monotonic();
+    const before = member.beginning?.height === lowestHeight ? member.beginning : undefined;
+    const { count, sinceMs } = before ?? { count: 0, sinceMs: nowMs };
+    member.beginning = { height: lowestHeight, count: count + 1, sinceMs };
+    const rootTrouble =
+      identity.rootTrouble ?? (this.#wanted === undefined ? undefined : identity.rootRefusal);
+    member.outage = false;
+    if (head !== undefined) noteHead(member, head, nowMs);
+    if (rootTrouble === undefined) member.troubles.clear();
+    else member.troubles.failed(rootTrouble);
+    if (member.trouble === undefined) return;
+    member.trouble = undefined;
+    member.node.healthRecord.succeeded();
+    logger.info({ endpoint: member.node.name }, `${nameOf(member)} answers again`);
+  }
+
+  #missed(member: PoolMember, error: UpstreamError): void {
+    const { name, healthRecord } = member.node;
+    member.outage = true;
+    member.troubles.failed(error);
+    healthRecord.report('failing', error.message);
+    const isAnnounced = member.trouble !== undefined;
+    member.trouble = error.message;
+    if (isAnnounced) return;
+    this.#dependencies.logger.warn(
+      { endpoint: name, kind: error.kind, reason: error.message },
+      `${nameOf(member)} ${error.kind === 'unauthenticated' ? 'refuses us' : 'does not answer'}`,
+    );
+  }
+
+  /** When a node claims an unknown spork, asks the nodes that should know it at once. */
+  #verifySporks(): void {
+    const { logger } = this.#dependencies;
+    const { members, verifier } = this;
+    const { isNews, contradicted } = verifier.update();
+    if (isNews) for (const member of members) if (verifier.isWitness(member)) member.pause.wake();
+    for (const { rootHeight, tellers } of contradicted) {
+      logger.warn(
+        { rootHeight, endpoints: tellers, fix: `if it is one: --access-spork-root ${rootHeight}` },
+        'access node claims a spork that does not exist: others continue above its root',
+      );
+    }
+    this.refreshRanges();
+    this.#watchers.tell();
+  }
+
+  /** Judges all nodes again: what one says about our last block may matter for the others. */
+  #judge(): void {
+    const expectation = this.#dependencies.expectation();
+    const { hasSporks, members } = this;
+    for (const member of members) {
+      const { identity, node } = member;
+      if (identity === undefined) continue;
+      const confirmed = members.some(
+        (other) =>
+          other !== member &&
+          isHeard(other) &&
+          isUsable(other) &&
+          other.identity !== undefined &&
+          confirmsWatermark(other.identity) &&
+          !this.#mayBeDiscardedBy(identity, other),
+      );
+      const before = node.healthRecord.identity;
+      const foreign = foreignness(identity, expectation, { confirmed, hasSporks });
+      // The highest common height is searched once.
+      const sharedHeight = foreign?.sharedHeight ?? member.foreign?.sharedHeight;
+      member.foreign = foreign === undefined ? undefined : { ...foreign, sharedHeight };
+      node.healthRecord.identity = foreign === undefined ? 'usable' : 'foreign';
+      if (node.healthRecord.identity === before) continue;
+      member.foreignSinceMs = this.#dependencies.clock.monotonic();
+      this.#announce(member);
+    }
+  }
+
+  /** A later spork, if it exists, may have discarded the blocks that a node has above its root. */
+  #mayBeDiscardedBy({ sporkRootHeight }: NodeIdentity, other: PoolMember): boolean {
+    const anchor = anchorOf(other);
+    if (sporkRootHeight === undefined || anchor === undefined || anchor >= sporkRootHeight) return false;
+    return this.verifier.verdict(sporkRootHeight) !== 'contradicted';
+  }
+
+  #announce(member: PoolMember): void {
+    const { node, identity, foreign } = member;
+    const name = nameOf(member);
+    if (foreign === undefined) {
+      this.#dependencies.logger.info(
+        { endpoint: node.name, semver: identity?.semver, lowestHeight: identity?.lowestHeight },
+        `${name} identified`,
+      );
+      return;
+    }
+    const { reason, expected, found, height } = foreign;
+    this.#dependencies.metrics.foreignNodes.inc({ reason });
+    // Chain ids are names; ids of sporks and blocks are for the debug log.
+    const chains = reason === 'chain' ? { expected, found } : {};
+    this.#dependencies.logger.warn(
+      { endpoint: node.name, reason, height, ...chains },
+      `${name} is foreign and left out`,
+    );
+    this.#dependencies.logger.debug({ endpoint: node.name, ...foreign }, `ids of the foreign ${name}`);
+  }
+}
+
+function foreignOf(members: readonly PoolMember[]) {
+  return members.flatMap(({ node: { name }, foreign, foreignSinceMs: sinceMs }) =>
+    foreign === undefined ? [] : { name, foreign, sinceMs },
+  );
 }

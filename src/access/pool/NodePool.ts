@@ -1,19 +1,26 @@
+import type { Identifier } from '../../flow/index.js';
 import { blockRefusals } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
-import type { Clock } from '../../runtime/index.js';
+import { OperatorError } from '../../runtime/index.js';
+import type { Random } from '../../runtime/index.js';
+import { BlockProofs } from '../node/BlockProofs.js';
+import type { ProofMode } from '../node/BlockProofs.js';
+import { GrpcAccessNode } from '../node/GrpcAccessNode.js';
+import type { PooledNode } from '../node/GrpcAccessNode.js';
+import { inOrderOfAsking, NodeHealthRecord } from '../selection/NodeHealthRecord.js';
+import type { NodeTrouble } from '../selection/NodeTroubles.js';
 import { parseEndpoint } from '../transport/endpoint.js';
 import type { Endpoint } from '../transport/endpoint.js';
+import type { CallCredentials, ForwardingAdmission, NodeEvents } from '../transport/ports.js';
+import type { RpcClientDependencies, RpcClientOptions } from '../transport/RpcClient.js';
+import type { AccessMethod, AccessNode, AccessNodes, NodeFault } from '../types.js';
 import type { Expectation, SporkRoot } from './identity/nodeIdentity.js';
-import { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
-import { covers, isHeard, isUsable, noteHead, PoolMember, rangeOf } from './PoolMember.js';
-import type { ServedRange } from './PoolMember.js';
-import type { NodeTrouble } from '../selection/NodeTroubles.js';
-import type { AccessMetrics, NodeEvents } from '../transport/ports.js';
-import type { PooledNode } from '../node/GrpcAccessNode.js';
-import { SporkVerifier } from './sporks/SporkVerifier.js';
-import type { UndecidedSpork } from './sporks/SporkVerifier.js';
+import { covers, isHeard, isUsable, nameOf, nodeState, noteHead, PoolMember, rangeOf } from './PoolMember.js';
+import type { NodeState, ServedRange } from './PoolMember.js';
 import { sporkOf } from './sporks/sporkTable.js';
 import type { SporkTable } from './sporks/sporkTable.js';
+import { SporkVerifier } from './sporks/SporkVerifier.js';
+import type { UndecidedSpork } from './sporks/SporkVerifier.js';
 
 /** Historic nodes are public ones, which allow about 100 calls per second, method and address. */
 const HISTORIC_RATE_PER_SECOND = 80;
@@ -34,12 +41,36 @@ export type OpenNode = (
   dependencies: { readonly healthRecord: NodeHealthRecord; readonly events: NodeEvents },
 ) => PooledNode;
 
-interface Dependencies {
-  readonly clock: Clock;
+export interface AccessNetworkOptions extends Pick<
+  RpcClientOptions,
+  'maxMessageBytes' | 'ratePerSecond' | 'timeoutMs' | 'userAgent'
+> {
+  /** Historic nodes may be among them. None: the peers stand in for them. */
+  readonly accessNodes: readonly string[];
+  /** The nodes asked for execution data. Default: the access nodes. */
+  readonly executionDataNodes?: readonly string[];
+  /** Other indexers, which give collections; without access nodes everything. Default: none. */
+  readonly peers?: readonly string[] | undefined;
+  /** Empty for a network without earlier sporks. */
+  readonly sporks: SporkTable;
+  /** The root of a spork that is not in the table. */
+  readonly sporkRoot?: number | undefined;
+  /** Whether blocks are proven, and those of which chain. Default: they are taken on the nodes' word. */
+  readonly proof?: { readonly mode: ProofMode; readonly chainId: string } | undefined;
+}
+
+export interface AccessNetworkDependencies extends Pick<
+  RpcClientDependencies,
+  'clock' | 'metrics' | 'openChannel' | 'sharers'
+> {
+  readonly random: Random;
   readonly logger: Logger;
-  readonly metrics: Pick<AccessMetrics, 'endpointLies' | 'invalidBlocks'>;
-  readonly openNode: OpenNode;
+  /** What the nodes must agree with. Read at every handshake: the store's sporks and watermark change. */
   readonly expectation: () => Expectation;
+  /** What calls to a node carry. Default: nothing. */
+  readonly credentialsFor?: ((endpoint: Endpoint, isPeer: boolean) => CallCredentials) | undefined;
+  /** Opens a node. Default: over gRPC. */
+  readonly openNode?: OpenNode | undefined;
 }
 
 /** Which heights the nodes have, and the spork of each, as far as usable nodes and the spork table know. */
@@ -59,39 +90,67 @@ export type ServedHeights = Pick<
 >;
 
 /**
- * The nodes, which of them serve which heights, and the sporks of these. A historic node of the spork table is added when a height that no
+ * The nodes in the order of asking, which of them serve which heights, and the sporks of these. A node is offered only once
+ * it has identified itself; a foreign one never. A historic node of the spork table is added when a height that no
  * configured node serves is first wanted; bounded by the table.
  */
-export class NodePool {
+export class NodePool implements AccessNodes {
   /** Called with every node that is added from now on: it needs a handshake. */
   onMember: ((member: PoolMember) => void) | undefined;
   readonly verifier: SporkVerifier;
   /** Who gives the chain, for messages: of a mirror, its peers. */
   readonly source: 'access node' | 'peer';
+  readonly heights: ServedHeights = this;
+  /** Admits forwarded calls to the live nodes, and never to a foreign one. */
+  readonly forwardingAdmission: ForwardingAdmission = {
+    admit: async (name, call, signal) => {
+      const member = this.#following().find(({ node }) => node.name === name);
+      return (await member?.node.admit?.(call, signal)) ?? 'gone';
+    },
+  };
+  /** The same nodes for history: what it asks waits behind all others, and uses what those leave of rates and streams. */
+  readonly history: AccessNodes = {
+    live: (method) => forHistory(this.live(method)),
+    forHeight: (height, method) => forHistory(this.forHeight(height, method)),
+    forExecutionData: (height) => forHistory(this.forExecutionData(height)),
+    peers: () => forHistory(this.peers()),
+    whyNoPeer: () => this.whyNoPeer(),
+    succeeded: (node, method) => this.succeeded(node, method),
+    // That history gets no stream does not count against the streams of others.
+    report: (node, fault, detail, method) => {
+      if (fault === 'lied' || !method.startsWith('Subscribe')) this.report(node, fault, detail, method);
+    },
+  };
   readonly #sporks: SporkTable;
   readonly #ratePerSecond: number;
-  readonly #dependencies: Dependencies;
+  readonly #dependencies: AccessNetworkDependencies;
+  readonly #proofs: BlockProofs | undefined;
+  readonly #open: OpenNode;
   readonly #byName = new Map<string, PoolMember>();
   /** Roots of the followed sporks, ascending; without those of the table. */
   #sporkRoots: readonly number[] = [];
 
-  constructor(
-    options: {
-      readonly sporks: SporkTable;
-      readonly sporkRoot?: number | undefined;
-      readonly ratePerSecond: number;
-      readonly accessNodes: readonly string[];
-    },
-    dependencies: Dependencies,
-  ) {
-    const { clock, expectation } = dependencies;
+  /** Makes no call yet. Expected errors: OperatorError `configuration` for an unusable endpoint. */
+  constructor(options: AccessNetworkOptions, dependencies: AccessNetworkDependencies) {
+    const { clock, expectation, logger, openNode } = dependencies;
+    const { sporks, sporkRoot, proof } = options;
     this.source = options.accessNodes.length === 0 ? 'peer' : 'access node';
-    this.#sporks = options.sporks;
+    this.#sporks = sporks;
     this.#ratePerSecond = options.ratePerSecond;
     this.#dependencies = dependencies;
-    const tabled = options.sporks.flatMap((spork) => [spork.rootHeight, spork.endHeightExclusive]);
-    const known = [...tabled, options.sporkRoot ?? null].filter((root) => root !== null);
-    this.verifier = new SporkVerifier({ known, clock, members: () => this.#heard, expectation });
+    const tabled = sporks.flatMap(({ rootHeight, endHeightExclusive }) => [rootHeight, endHeightExclusive]);
+    const known = [...tabled, sporkRoot ?? null].filter((root) => root !== null);
+    this.verifier = new SporkVerifier({ known, clock, expectation, members: () => this.#heard });
+    if (proof !== undefined && proof.mode !== 'off')
+      this.#proofs = new BlockProofs({
+        mode: proof.mode,
+        chainId: proof.chainId,
+        logger,
+        servers: (height) => this.#servers(height),
+        sporkRoot: (height) => this.sporkAt(height)?.rootHeight,
+      });
+    this.#open = openNode ?? ((...node) => this.#openGrpc(options, ...node));
+    for (const { endpoint, roles } of configuredNodes(options)) this.#add(endpoint, 'configured', roles);
   }
 
   get hasSporks(): boolean {
@@ -102,17 +161,35 @@ export class NodePool {
     return [...this.#byName.values()];
   }
 
-  /** The members whose statements about the chain count. */
-  get #heard(): readonly PoolMember[] {
-    return this.members.filter(isHeard);
+  /** The configured access nodes. */
+  named(): readonly PoolMember[] {
+    return this.members.filter(({ origin, roles }) => origin === 'configured' && roles.access);
   }
 
-  /** The usable peers: indexers of our chain that feed us. */
-  peers(): readonly PoolMember[] {
-    return this.members.filter((member) => member.roles.peer && isUsable(member));
+  live(method?: AccessMethod): readonly PooledNode[] {
+    return inOrder(this.#following(), method);
   }
 
-  /** Why no peer is usable, in words, by peer; `undefined` while one is. */
+  /**
+   * In addition to the contract: empty while it is undecided whether the height belongs to a spork that some node claims, and
+   * while the only nodes that could serve it have not identified themselves yet. Ask again after a pause.
+   */
+  forHeight(height: number, method?: AccessMethod): readonly PooledNode[] {
+    return inOrder(this.#serving(height, 'access'), method);
+  }
+
+  /** Empty for the same reasons as `forHeight`. */
+  forExecutionData(height: number): readonly PooledNode[] {
+    return inOrder(this.#serving(height, 'executionData'), 'SubscribeExecutionDataFromStartBlockHeight');
+  }
+
+  peers(): readonly PooledNode[] {
+    return inOrder(
+      this.members.filter((member) => member.roles.peer && isUsable(member)),
+      'SubscribeIndexedBlocks',
+    );
+  }
+
   whyNoPeer(): string | undefined {
     const peers = this.members.filter(({ roles }) => roles.peer);
     const whys = peers.map(({ foreign, node, trouble }) =>
@@ -121,44 +198,44 @@ export class NodePool {
     return peers.some(isUsable) ? undefined : whys.filter((why) => why !== undefined).join('; ') || undefined;
   }
 
-  member(name: string): PoolMember | undefined {
-    return this.#byName.get(name);
+  /** Where calls may be forwarded to, in the order of asking. */
+  forwardingNodes(): readonly Endpoint[] {
+    return this.live().flatMap(({ endpoint }) => endpoint ?? []);
   }
 
-  add(endpoint: Endpoint, origin: PoolMember['origin'], roles: PoolMember['roles']): PoolMember {
-    const { logger, metrics, openNode } = this.#dependencies;
-    const events: NodeEvents = {
-      onLowestHeight: (height) => {
-        if (height <= member.refusedBelow) return;
-        member.refusedBelow = height;
-        this.refreshRanges();
-      },
-      onHead: (height) => {
-        const atMs = this.#dependencies.clock.monotonic();
-        noteHead(member, height, atMs);
-        const watermark = this.#dependencies.expectation().watermark?.height ?? -1;
-        if (height < watermark && atMs - member.askedAtMs >= BELOW_ASKED_EVERY_MS) member.pause.wake();
-      },
-      onOutage: () => {
-        if (member.outage) return;
-        member.outage = true;
-        member.pause.wake();
-      },
-      onReconnect: () => {
-        // Info only: readiness warns about what these calls hold up.
-        logger.info({ endpoint: endpoint.name }, 'calls kept timing out, reconnecting');
-      },
-    };
-    const healthRecord = new NodeHealthRecord({ clock: this.#dependencies.clock });
-    const ratePerSecond = this.#rateOf(origin);
-    const node = openNode(endpoint, { ratePerSecond, isPeer: roles.peer }, { healthRecord, events });
-    const member = new PoolMember(node, origin, roles, this.#dependencies.clock);
-    this.#byName.set(node.name, member);
-    this.refreshRanges();
-    metrics.endpointLies.inc({ endpoint: node.name }, 0);
-    for (const reason of blockRefusals) metrics.invalidBlocks.inc({ endpoint: node.name, reason }, 0);
-    this.onMember?.(member);
-    return member;
+  succeeded(node: AccessNode, method: AccessMethod): void {
+    this.#byName.get(node.name)?.node.healthRecord.succeeded(method);
+  }
+
+  report(node: AccessNode, fault: NodeFault, detail: string, method: AccessMethod): void {
+    const { logger, metrics } = this.#dependencies;
+    logger.debug({ endpoint: node.name, method, fault, detail }, 'access node reported');
+    if (fault === 'lied') metrics.endpointLies.inc({ endpoint: node.name });
+    const member = this.#byName.get(node.name);
+    const penaltyMs = member?.node.healthRecord.report(fault, detail, method);
+    if (member === undefined || penaltyMs === undefined) return;
+    const fields = { endpoint: node.name, method, fault, seconds: penaltyMs / 1_000 };
+    // Readiness warns about what a failing call holds up.
+    if (fault === 'lied') logger.warn(fields, `${nameOf(member)} penalized`);
+    else logger.debug(fields, 'a call to an access node penalized');
+  }
+
+  states(): readonly NodeState[] {
+    return this.members.map(nodeState);
+  }
+
+  /** Why configured access nodes have not identified themselves; empty when all have. */
+  identityTroubles(): readonly NodeTrouble[] {
+    return this.named().flatMap(({ troubles }) => troubles.all());
+  }
+
+  /** `undefined`: blocks are not proven. */
+  proofStatus(): ReturnType<BlockProofs['status']> | undefined {
+    return this.#proofs?.status();
+  }
+
+  sealedBy(id: Identifier): readonly Identifier[] {
+    return this.#proofs?.sealedBy(id) ?? [];
   }
 
   /** Drops a historic node. It is added again when it is wanted again. */
@@ -169,47 +246,9 @@ export class NodePool {
     this.refreshRanges();
   }
 
-  /** Nodes that follow the head; if only historic ones are configured, those of the latest spork. */
-  live(): readonly PoolMember[] {
-    const named = this.named().filter(isUsable);
-    const following = named.filter(({ range }) => range.endExclusive === undefined);
-    if (following.length > 0) return following;
-    const latest = Math.max(...named.map(({ range }) => range.endExclusive ?? 0));
-    return named.filter(({ range }) => range.endExclusive === latest);
-  }
-
-  /** The configured access nodes. */
-  named(): readonly PoolMember[] {
-    return this.members.filter(({ origin, roles }) => origin === 'configured' && roles.access);
-  }
-
-  /**
-   * Usable nodes of a role that serve a height: configured ones if there are any, else historic ones. Empty while it is
-   * undecided whether the height belongs to a spork that some node claims.
-   */
-  serving(height: number, role: keyof PoolMember['roles']): readonly PoolMember[] {
-    const serving = this.offered(height, role);
-    if (this.verifier.isUndecided(height) || serving.some(({ origin }) => origin === 'configured'))
-      return serving;
-    const nodes = sporkOf(this.#sporks, height)?.accessNodes ?? [];
-    if (serving.length === 0 && nodes.length === 0) this.askAgain();
-    for (const endpoint of nodes.map(parseEndpoint)) {
-      const member =
-        this.#byName.get(endpoint.name) ??
-        this.add(endpoint, 'historic', { access: true, executionData: true, peer: false });
-      member.wantedAtMs = this.#dependencies.clock.monotonic();
-    }
-    return serving;
-  }
-
-  /** Nodes that may have a height, and whose first handshake is not over: configured ones, and historic ones of its spork. */
-  untried(height: number): readonly PooledNode[] {
-    const historic = new Set(
-      sporkOf(this.#sporks, height)?.accessNodes.map((each) => parseEndpoint(each).name),
-    );
-    const mayHave = ({ node, origin, roles }: PoolMember): boolean =>
-      origin === 'configured' ? roles.access : historic.has(node.name);
-    return this.members.filter((member) => !member.tried && mayHave(member)).map(({ node }) => node);
+  /** Closes every channel. Calls under way end by their own signals. */
+  close(): void {
+    for (const { node } of this.members) node.close();
   }
 
   /** Identifies the nodes again, because none serves a wanted height: their known ranges may be wrong or outdated. */
@@ -217,28 +256,6 @@ export class NodePool {
     const beforeMs = this.#dependencies.clock.monotonic() - UNSERVED_ASKED_EVERY_MS;
     for (const member of this.named())
       if (isUsable(member) && member.askedAtMs <= beforeMs) member.pause.wake();
-  }
-
-  /** True when the index has reached the first height of this node, and the node may yet name its spork. */
-  mayNameSpork({ beginning, identity, range }: PoolMember, height: number): boolean {
-    if (identity?.rootTrouble === undefined || beginning === undefined || range.lowest !== height)
-      return false;
-    const isCrossing = (this.#dependencies.expectation().firstHeight ?? Infinity) < height;
-    return isCrossing && this.#dependencies.clock.monotonic() - beginning.sinceMs < BORDER_PATIENCE_MS;
-  }
-
-  /** What `serving` would return, without adding or keeping a historic node: a report must not cause connections. */
-  offered(height: number, role: keyof PoolMember['roles']): readonly PoolMember[] {
-    if (this.verifier.isUndecided(height)) return [];
-    const serving = this.members.filter(
-      (member) =>
-        member.roles[role] &&
-        isUsable(member) &&
-        covers(member.range, height) &&
-        !this.mayNameSpork(member, height),
-    );
-    const named = serving.filter(({ origin }) => origin === 'configured');
-    return named.length > 0 ? named : serving;
   }
 
   /** Call it after every handshake: the node's spork may end the range of another node. */
@@ -261,23 +278,20 @@ export class NodePool {
 
   /** The lowest height, from this one up, that a usable node or a historic one of the table serves. */
   lowestServedFrom(height: number): number | undefined {
-    const reaching = this.servedRanges().filter(
-      ({ endExclusive }) => endExclusive === undefined || endExclusive > height,
-    );
+    const reaching = this.servedRanges().filter(({ endExclusive = Infinity }) => endExclusive > height);
     return minimum(reaching.map(({ lowest }) => Math.max(lowest ?? height, height)));
   }
 
   /** The ranges of each usable node, and of the historic nodes of each spork of the table. */
   servedRanges(): readonly ServedRange[] {
     const usable = this.members.filter((member) => member.roles.access && isUsable(member));
+    const tabled = this.#sporks.filter(({ accessNodes }) => accessNodes.length > 0);
     return [
       ...usable.map(({ range }) => range),
-      ...this.#sporks
-        .filter(({ accessNodes }) => accessNodes.length > 0)
-        .map(({ rootHeight, endHeightExclusive }) => ({
-          lowest: rootHeight,
-          endExclusive: endHeightExclusive ?? undefined,
-        })),
+      ...tabled.map(({ rootHeight, endHeightExclusive }) => ({
+        lowest: rootHeight,
+        endExclusive: endHeightExclusive ?? undefined,
+      })),
     ];
   }
 
@@ -288,7 +302,7 @@ export class NodePool {
 
   /** The lowest height that the nodes of the live spork serve; `undefined` when unknown. */
   liveRoot(): number | undefined {
-    return minimum(this.live().map(({ range }) => range.lowest));
+    return minimum(this.#following().map(({ range }) => range.lowest));
   }
 
   /**
@@ -299,7 +313,7 @@ export class NodePool {
     // The table needs no confirmation. Asked for every block, so without lists in between.
     let rootHeight = sporkOf(this.#sporks, height)?.rootHeight;
     if (this.verifier.wasFollowed(height)) rootHeight = height;
-    for (const member of this.members) {
+    for (const member of this.#byName.values()) {
       const root = member.identity?.sporkRootHeight;
       if (root === undefined || root > height || root <= (rootHeight ?? -1)) continue;
       if (isHeard(member) && isUsable(member) && this.verifier.mayRecord(root, height)) rootHeight = root;
@@ -311,17 +325,13 @@ export class NodePool {
   whyUnserved(height: number): readonly NodeTrouble[] {
     return this.members.flatMap((member): readonly NodeTrouble[] => {
       const { node, range, beginning, origin, troubles } = member;
-      if (this.mayNameSpork(member, height)) return troubles.all();
+      if (this.#mayNameSpork(member, height)) return troubles.all();
       if (origin !== 'configured' || !member.roles.access) return [];
       if (beginning === undefined) return troubles.all();
-      const { lowest = 0, endExclusive = Infinity } = range;
+      if (covers(range, height)) return [];
+      const { lowest = 0, endExclusive } = range;
       const said =
-        height < lowest
-          ? `says it begins at ${lowest}`
-          : height >= endExclusive
-            ? `is of a spork that ends below ${endExclusive}`
-            : undefined;
-      if (said === undefined) return [];
+        height < lowest ? `says it begins at ${lowest}` : `is of a spork that ends below ${endExclusive}`;
       const { count, sinceMs } = beginning;
       return [{ node: node.name, method: 'GetNodeVersionInfo', kind: 'refused', said, count, sinceMs }];
     });
@@ -332,12 +342,130 @@ export class NodePool {
     return this.verifier.undecidedAt(height);
   }
 
-  /**
-   * The names of the nodes that `AccessNodes.forHeight` would return now. For reports: it neither dials nor keeps a
-   * historic node.
-   */
+  /** The names of the nodes that `forHeight` would return now. For reports: it neither dials nor keeps a historic node. */
   namesServing(height: number): ReadonlySet<string> {
-    return new Set(this.offered(height, 'access').map(({ node }) => node.name));
+    return new Set(this.#offered(height, 'access').map(({ node }) => node.name));
+  }
+
+  /** The members whose statements about the chain count. */
+  get #heard(): readonly PoolMember[] {
+    return this.members.filter(isHeard);
+  }
+
+  /** Nodes that follow the head; if only historic ones are configured, those of the latest spork. */
+  #following(): readonly PoolMember[] {
+    const named = this.named().filter(isUsable);
+    const following = named.filter(({ range }) => range.endExclusive === undefined);
+    if (following.length > 0) return following;
+    const latest = Math.max(...named.map(({ range }) => range.endExclusive ?? 0));
+    return named.filter(({ range }) => range.endExclusive === latest);
+  }
+
+  /** Usable nodes of a role that serve a height: configured ones if there are any, else historic ones. */
+  #serving(height: number, role: keyof PoolMember['roles']): readonly PoolMember[] {
+    const serving = this.#offered(height, role);
+    if (this.verifier.isUndecided(height) || serving.some(({ origin }) => origin === 'configured'))
+      return serving;
+    const nodes = this.#historicNodes(height);
+    if (serving.length === 0 && nodes.length === 0) this.askAgain();
+    for (const endpoint of nodes) {
+      const roles = { access: true, executionData: true, peer: false };
+      const member = this.#byName.get(endpoint.name) ?? this.#add(endpoint, 'historic', roles);
+      member.wantedAtMs = this.#dependencies.clock.monotonic();
+    }
+    return serving;
+  }
+
+  /** What `#serving` would return, without adding or keeping a historic node: a report must not cause connections. */
+  #offered(height: number, role: keyof PoolMember['roles']): readonly PoolMember[] {
+    if (this.verifier.isUndecided(height)) return [];
+    const serving = this.members.filter(
+      (member) =>
+        member.roles[role] &&
+        isUsable(member) &&
+        covers(member.range, height) &&
+        !this.#mayNameSpork(member, height),
+    );
+    const named = serving.filter(({ origin }) => origin === 'configured');
+    return named.length > 0 ? named : serving;
+  }
+
+  /** True when the index has reached the first height of this node, and the node may yet name its spork. */
+  #mayNameSpork({ beginning, identity, range }: PoolMember, height: number): boolean {
+    if (identity?.rootTrouble === undefined || beginning === undefined || range.lowest !== height)
+      return false;
+    const isCrossing = (this.#dependencies.expectation().firstHeight ?? Infinity) < height;
+    return isCrossing && this.#dependencies.clock.monotonic() - beginning.sinceMs < BORDER_PATIENCE_MS;
+  }
+
+  #historicNodes(height: number): readonly Endpoint[] {
+    return sporkOf(this.#sporks, height)?.accessNodes.map(parseEndpoint) ?? [];
+  }
+
+  /** Those that can be asked for the block of a height now, and those that may have it and have not answered at all yet. */
+  #servers(height: number): readonly string[] {
+    const known = this.forHeight(height, 'GetBlockByHeight');
+    const historic = new Set(this.#historicNodes(height).map(({ name }) => name));
+    const untried = this.members.filter(
+      ({ node, origin, roles, tried }) =>
+        !tried && (origin === 'configured' ? roles.access : historic.has(node.name)),
+    );
+    // The quickest node may be the one that hides the header.
+    return [
+      ...known.filter((node) => node.healthOf('GetBlockByHeight') === 'healthy'),
+      ...untried.map(({ node }) => node),
+    ].map(({ name }) => name);
+  }
+
+  #add(endpoint: Endpoint, origin: PoolMember['origin'], roles: PoolMember['roles']): PoolMember {
+    const { clock, expectation, logger, metrics } = this.#dependencies;
+    const events: NodeEvents = {
+      onLowestHeight: (height) => {
+        if (height <= member.refusedBelow) return;
+        member.refusedBelow = height;
+        this.refreshRanges();
+      },
+      onHead: (height) => {
+        const atMs = clock.monotonic();
+        noteHead(member, height, atMs);
+        const watermark = expectation().watermark?.height ?? -1;
+        if (height < watermark && atMs - member.askedAtMs >= BELOW_ASKED_EVERY_MS) member.pause.wake();
+      },
+      onOutage: () => {
+        if (member.outage) return;
+        member.outage = true;
+        member.pause.wake();
+      },
+      // Info only: readiness warns about what these calls hold up.
+      onReconnect: () => logger.info({ endpoint: endpoint.name }, 'calls kept timing out, reconnecting'),
+    };
+    const healthRecord = new NodeHealthRecord({ clock });
+    const ratePerSecond = this.#rateOf(origin);
+    const node = this.#open(endpoint, { ratePerSecond, isPeer: roles.peer }, { healthRecord, events });
+    const member = new PoolMember(node, origin, roles, clock);
+    this.#byName.set(node.name, member);
+    this.refreshRanges();
+    metrics.endpointLies.inc({ endpoint: node.name }, 0);
+    for (const reason of blockRefusals) metrics.invalidBlocks.inc({ endpoint: node.name, reason }, 0);
+    this.onMember?.(member);
+    return member;
+  }
+
+  #openGrpc(
+    { maxMessageBytes, timeoutMs, userAgent }: AccessNetworkOptions,
+    ...[endpoint, { ratePerSecond, isPeer }, reported]: Parameters<OpenNode>
+  ): PooledNode {
+    const proofs = this.#proofs;
+    return new GrpcAccessNode(
+      { endpoint, ratePerSecond, maxMessageBytes, timeoutMs, userAgent },
+      {
+        ...this.#dependencies,
+        ...reported,
+        isProvable: isPeer && proofs !== undefined,
+        proveBlock: isPeer ? proofs?.indexerDecoderOf(endpoint.name) : proofs?.decoderOf(endpoint.name),
+        credentials: this.#dependencies.credentialsFor?.(endpoint, isPeer),
+      },
+    );
   }
 
   #rateOf(origin: PoolMember['origin']): number {
@@ -347,7 +475,52 @@ export class NodePool {
   }
 }
 
+function forHistory(nodes: readonly PooledNode[]): readonly AccessNode[] {
+  return nodes.map(({ history }) => history);
+}
+
+function inOrder(members: readonly PoolMember[], method?: AccessMethod): readonly PooledNode[] {
+  return inOrderOfAsking(
+    members.map(({ node }) => node),
+    method,
+  );
+}
+
 function minimum(heights: readonly (number | undefined)[]): number | undefined {
   const known = heights.filter((height) => height !== undefined);
   return known.length === 0 ? undefined : known.reduce((a, b) => Math.min(a, b));
+}
+
+/**
+ * Each named node once, with all its roles; access nodes first. Expected errors: OperatorError `configuration` for an
+ * unusable endpoint, or without an access node.
+ */
+function configuredNodes({
+  accessNodes,
+  executionDataNodes = accessNodes,
+  peers = [],
+}: AccessNetworkOptions) {
+  const nodes = new Map<string, { readonly endpoint: Endpoint; readonly roles: PoolMember['roles'] }>();
+  const named = {
+    access: accessNodes.length === 0 ? peers : accessNodes,
+    executionData: executionDataNodes,
+    peer: peers,
+  };
+  if (named.access.length === 0)
+    throw new OperatorError(
+      'configuration',
+      'No access node is named. Set accessNodes to at least one host:port.',
+    );
+  for (const role of ['access', 'executionData', 'peer'] as const)
+    for (const endpoint of named[role].map(parseEndpoint)) {
+      const known = nodes.get(endpoint.name);
+      if (known !== undefined && known.endpoint.tls !== endpoint.tls)
+        throw new OperatorError(
+          'configuration',
+          `The access node ${endpoint.name} is named both as grpc:// and as grpcs://. Name it once.`,
+        );
+      const roles = known?.roles ?? { access: false, executionData: false, peer: false };
+      nodes.set(endpoint.name, { endpoint, roles: { ...roles, [role]: true } });
+    }
+  return [...nodes.values()];
 }

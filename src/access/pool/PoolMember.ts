@@ -24,6 +24,9 @@ export class PoolMember {
   highestHead = -1;
   /** When its highest head rose, latest last; at most `RISES_KEPT`. */
   risesMs: readonly number[] = [];
+  /** Consecutive handshakes that it did not answer, and in which it did not name the root of its spork. */
+  failures = 0;
+  opens = 0;
   /** Failures since its last successful handshake. */
   readonly troubles: NodeTroubles;
   /** Its first height as it says, how many times in a row it said so, and since when (monotonic milliseconds). */

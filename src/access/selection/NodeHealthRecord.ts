@@ -42,8 +42,8 @@ export class CallHealth {
       }
     | undefined;
 
-  constructor(dependencies: { readonly clock: Clock }) {
-    this.#clock = dependencies.clock;
+  constructor({ clock }: { readonly clock: Clock }) {
+    this.#clock = clock;
   }
 
   get state(): 'healthy' | 'failing' | 'set_aside' {
@@ -189,8 +189,10 @@ export class NodeHealthRecord {
    */
   report(fault: NodeFault, said: string, method?: AccessMethod): number | undefined {
     if (method === undefined) return this.#whole.report(fault, said);
-    const call = this.#callOf(method).report(fault, said);
-    return fault === 'lied' ? this.#whole.report(fault, said) : call;
+    const call = this.#calls.get(method) ?? new CallHealth({ clock: this.#clock });
+    this.#calls.set(method, call);
+    const penaltyMs = call.report(fault, said);
+    return fault === 'lied' ? this.#whole.report(fault, said) : penaltyMs;
   }
 
   /** Why the node as a whole is not healthy; `undefined` while it is. */
@@ -202,15 +204,6 @@ export class NodeHealthRecord {
     return [...this.#calls].flatMap(([method, { record }]) =>
       record === undefined ? [] : { method, ...record },
     );
-  }
-
-  #callOf(method: AccessMethod): CallHealth {
-    let call = this.#calls.get(method);
-    if (call === undefined) {
-      call = new CallHealth({ clock: this.#clock });
-      this.#calls.set(method, call);
-    }
-    return call;
   }
 }
 

@@ -81,20 +81,22 @@ export class NodeTroubles {
   }
 
   note(node: string, method: AccessMethod, kind: TroubleKind, said: string): void {
+    const atMs = this.#clock.monotonic();
+    const failures: Failures = this.#failures.get(node) ?? {
+      count: 0,
+      silences: 0,
+      sinceMs: atMs,
+      last: new Map(),
+    };
+    const { last } = failures;
+    this.#failures.set(node, failures);
     this.#open.delete(node);
-    let failures = this.#failures.get(node);
-    if (failures === undefined) {
-      failures = { count: 0, silences: 0, sinceMs: this.#clock.monotonic(), last: new Map() };
-      this.#failures.set(node, failures);
-    }
     failures.count += 1;
     failures.silences = kind === 'unreachable' ? failures.silences + 1 : 0;
-    failures.last.delete(method);
-    const atMs = this.#clock.monotonic();
-    if (failures.silences >= SILENCES_IN_A_ROW)
-      for (const other of failures.last.values())
-        if (atMs - other.atMs >= SAID_BEFORE_MS) failures.last.delete(other.method);
-    failures.last.set(method, { method, kind, said, atMs });
+    const isSilent = failures.silences >= SILENCES_IN_A_ROW;
+    for (const [other, before] of last)
+      if (other === method || (isSilent && atMs - before.atMs >= SAID_BEFORE_MS)) last.delete(other);
+    last.set(method, { method, kind, said, atMs });
   }
 
   /** The node answered; this is not a failure, as it will be asked in another way. */
@@ -111,18 +113,18 @@ export class NodeTroubles {
   /** One per node, in the order of their first failures; then the nodes that have not answered yet. */
   all(): readonly NodeTrouble[] {
     const nowMs = this.#clock.monotonic();
+    const failed = [...this.#failures].map(([node, { count, sinceMs, last }]): NodeTrouble => {
+      // While two calls alternate, the cause must not change with each of them: of equally bad ones, the latest.
+      const { method, kind, said } = [...last.values()].reduce((worst, next) =>
+        WEIGHTS[next.kind] >= WEIGHTS[worst.kind] ? next : worst,
+      );
+      return { node, method, kind, said, count, sinceMs };
+    });
     const silent = [...this.#open].filter(
       ([node, { askedAtMs }]) => !this.#failures.has(node) && nowMs - askedAtMs >= SILENT_AFTER_MS,
     );
     return [
-      ...[...this.#failures].map(([node, { count, sinceMs, last }]): NodeTrouble => {
-        const [first, ...others] = [...last.values()].reverse();
-        if (first === undefined) throw new Error('a failure without a message');
-        // While two calls alternate, the cause must not change with each of them.
-        const worst = others.reduce((a, b) => (WEIGHTS[b.kind] > WEIGHTS[a.kind] ? b : a), first);
-        const { method, kind, said } = worst;
-        return { node, method, kind, said, count, sinceMs };
-      }),
+      ...failed,
       ...silent.map(([node, { method, askedAtMs }]): NodeTrouble => {
         const said = `${method} at ${node}: no answer yet`;
         return { node, method, kind: 'unreachable', said, count: 0, sinceMs: askedAtMs };

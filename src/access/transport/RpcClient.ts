@@ -56,7 +56,7 @@ export interface RpcClientDependencies {
   readonly isProvable?: boolean | undefined;
   readonly healthRecord: NodeHealthRecord;
   readonly metrics: AccessMetrics;
-  readonly events?: NodeEvents;
+  readonly events?: NodeEvents | undefined;
   /** Default: calls carry nothing besides their request. */
   readonly credentials?: CallCredentials | undefined;
   /** Opens the channel to the node. Default: over gRPC. */
@@ -86,8 +86,6 @@ export class RpcClient {
   readonly #scarcity: StreamQuota;
   readonly #options: RpcClientOptions;
   readonly #dependencies: RpcClientDependencies;
-  readonly #metrics: AccessMetrics;
-  readonly #events: NodeEvents;
   readonly #openChannel: () => Channel;
   #shared: Channel;
   /** Methods whose latest calls lost their connection, perhaps because a proxy breaks it over them. */
@@ -103,13 +101,11 @@ export class RpcClient {
   #calls = 0;
 
   constructor(options: RpcClientOptions, dependencies: RpcClientDependencies) {
-    const { clock, credentials, events = {}, openChannel } = dependencies;
+    const { clock, credentials, openChannel } = dependencies;
     this.#options = options;
     this.#dependencies = dependencies;
     this.name = options.endpoint.name;
     this.healthRecord = dependencies.healthRecord;
-    this.#metrics = dependencies.metrics;
-    this.#events = events;
     this.#scarcity = new StreamQuota({ clock });
     this.#openChannel = () => {
       const parts = { clock, metadata: credentials?.metadata };
@@ -147,7 +143,7 @@ export class RpcClient {
   }
 
   reportedHead(height: number): void {
-    this.#events.onHead?.(height);
+    this.#dependencies.events?.onHead?.(height);
   }
 
   /**
@@ -160,40 +156,37 @@ export class RpcClient {
     rank: Rank,
     { signal, timeoutMs = this.#options.timeoutMs }: CallOptions = {},
   ): Promise<T> {
+    const { clock, metrics } = this.#dependencies;
     const limiter = this.#limiter(method);
-    if (limiter.isFull(rank)) {
-      throw this.#error('rate_limited', method, 'too many calls wait');
-    }
+    if (limiter.isFull(rank)) throw this.#error('rate_limited', method, 'too many calls wait');
     const admission = limiter.acquire(signal, rank);
     const permit = 'cuts' in admission ? admission : await admission;
 
-    this.#metrics.upstreamRequests.inc({ endpoint: this.name, method });
+    metrics.upstreamRequests.inc({ endpoint: this.name, method });
     const channel = this.#breaking.get(method)?.channel ?? this.#shared;
-    const startedMs = this.#dependencies.clock.monotonic();
+    const startedMs = clock.monotonic();
     this.#calls += 1;
     try {
       const message = await channel.unary(this.#pathOf(method), request, { timeoutMs, signal });
       if ('code' in message) throw this.#ofStatus(message, method);
-      const elapsedMs = this.#dependencies.clock.monotonic() - startedMs;
-      this.#metrics.upstreamLatency.observe({ endpoint: this.name, method }, elapsedMs / 1_000);
+      const elapsedMs = clock.monotonic() - startedMs;
+      metrics.upstreamLatency.observe({ endpoint: this.name, method }, elapsedMs / 1_000);
       this.healthRecord.answeredIn(elapsedMs);
       if (limiter.succeeded(permit)) this.healthRecord.succeeded(method);
       this.#answered(method, channel);
       return decode(message);
     } catch (error) {
-      const failure = this.#typed(error, method);
-      if (failure instanceof UpstreamError) {
-        if (failure.kind === 'rate_limited') {
-          limiter.rateLimited(permit);
-          // So the rate is not the reason: another call, or node, may be better.
-          if (limiter.refusesEverything) this.healthRecord.report('failing', failure.message, method);
-        }
-        // Any other error was sent by the node itself, so its channel works.
-        if (failure.kind === 'deadline') this.#missedDeadline(channel);
-        else if (failure.kind === 'unavailable') this.#lost(method);
-        else this.#answered(method, channel);
-        this.#count(failure);
+      const failure = this.#failure(error, method);
+      if (!(failure instanceof UpstreamError)) throw failure;
+      if (failure.kind === 'rate_limited') {
+        limiter.rateLimited(permit);
+        // So the rate is not the reason: another call, or node, may be better.
+        if (limiter.refusesEverything) this.healthRecord.report('failing', failure.message, method);
       }
+      // Any other error was sent by the node itself, so its channel works.
+      if (failure.kind === 'deadline') this.#missedDeadline(channel);
+      else if (failure.kind === 'unavailable') this.#lost(method);
+      else this.#answered(method, channel);
       throw failure;
     } finally {
       this.#calls -= 1;
@@ -201,15 +194,33 @@ export class RpcClient {
   }
 
   /** A stream of answers, taken one by one; see `MessageStream`. */
-  stream<T>(question: StreamQuestion<T>, signal: AbortSignal, rank: Rank): AsyncIterable<T> {
-    const { method } = question;
+  stream<T>(
+    { method, request, decode }: StreamQuestion<T>,
+    signal: AbortSignal,
+    rank: Rank,
+  ): AsyncIterable<T> {
     // Fails at once: otherwise this would look like a stream that the node ended.
     if (rank === 'history' && this.#scarcity.isScarce('history'))
       return failing(
         this.#error('rate_limited', method, 'the node grants few streams, and history makes way'),
       );
     const streamRank = rank === 'history' ? rank : POLLABLE.has(method) ? 'spare' : 'needed';
-    return new MessageStream({ source: this.#source(question, streamRank), signal });
+    const source: StreamSource<T> = {
+      open: (sink) => this.#openStream(method, request, streamRank, sink),
+      decode: (message) => {
+        try {
+          return decode(message);
+        } catch (error) {
+          throw this.#failure(error, method);
+        }
+      },
+      fail: (callStatus) => {
+        const error = this.#ofStatus(callStatus, method);
+        if (error.kind === 'rate_limited') this.#scarcity.refused(streamRank);
+        return this.#failure(error, method);
+      },
+    };
+    return new MessageStream(source, signal);
   }
 
   /** Further calls fail; calls under way end by their signals. */
@@ -225,7 +236,12 @@ export class RpcClient {
    * result does not count for or against the node: the client decides what it contains.
    */
   async admit({ method, isStream }: AdmittedCall, signal: AbortSignal): Promise<Admission | 'busy'> {
-    if (isStream) return this.#admitStream();
+    if (isStream) {
+      if (this.#scarcity.isScarce('spare')) return 'busy';
+      let makeWay = (): void => undefined;
+      const leave = this.#scarcity.yielding(() => makeWay());
+      return { over: () => leave(), onMakeWay: (end) => (makeWay = end) };
+    }
     const limiter = this.#limiter(method);
     if (limiter.isFull('forwarded')) return 'busy';
     const permit = await limiter.acquire(signal, 'forwarded');
@@ -239,18 +255,24 @@ export class RpcClient {
     };
   }
 
-  #admitStream(): Admission | 'busy' {
-    if (this.#scarcity.isScarce('spare')) return 'busy';
-    let makeWay = (): void => undefined;
-    const leave = this.#scarcity.yielding(() => makeWay());
-    return { over: () => leave(), onMakeWay: (end) => (makeWay = end) };
+  #openStream(method: StreamMethod, request: Buffer, rank: StreamRank, sink: StreamSink): StreamCall {
+    this.#dependencies.metrics.upstreamRequests.inc({ endpoint: this.name, method });
+    const call = this.#streamApart(this.#pathOf(method), request, sink);
+    if (rank === 'needed') return call;
+    // It may have to make way, until it is cancelled, as every call is in the end.
+    const over = this.#scarcity.yielding(() => sink.onEnd({ code: status.OK, details: '' }), rank);
+    const cancel = (): void => {
+      over();
+      call.cancel();
+    };
+    return { read: () => call.read(), cancel };
   }
 
   /**
-   * A stream on a connection of its own. Otherwise a node or proxy that breaks the connection because of one call would
-   * break every stream, and a stream that we do not read would use up the window of all.
+   * On a connection of its own. Otherwise a node or proxy that breaks the connection because of one call would break every
+   * stream, and a stream that we do not read would use up the window of all.
    */
-  #openStream(path: string, request: Buffer, sink: StreamSink): StreamCall {
+  #streamApart(path: string, request: Buffer, sink: StreamSink): StreamCall {
     if (this.#isClosed) return this.#shared.stream(path, request, sink);
     const channel = this.#openChannel();
     try {
@@ -289,8 +311,8 @@ export class RpcClient {
     this.#shared.close();
     this.#shared = this.#openChannel();
     this.#reconnects += 1;
-    this.#events.onOutage?.();
-    if (this.#reconnects === 1) this.#events.onReconnect?.();
+    this.#dependencies.events?.onOutage?.();
+    if (this.#reconnects === 1) this.#dependencies.events?.onReconnect?.();
   }
 
   #pathOf(method: AccessMethod): string {
@@ -314,49 +336,22 @@ export class RpcClient {
     return !POLLABLE.has(method) || !this.#scarcity.isScarce(rank === 'history' ? rank : 'spare');
   }
 
-  #source<T>(question: StreamQuestion<T>, rank: StreamRank): StreamSource<T> {
-    const { method } = question;
-    return {
-      open: (sink) => {
-        this.#metrics.upstreamRequests.inc({ endpoint: this.name, method });
-        const call = this.#openStream(this.#pathOf(method), question.request, sink);
-        if (rank === 'needed') return call;
-        // It may have to make way, until it is cancelled, as every call is in the end.
-        const over = this.#scarcity.yielding(() => sink.onEnd({ code: status.OK, details: '' }), rank);
-        const cancel = (): void => {
-          over();
-          call.cancel();
-        };
-        return { read: () => call.read(), cancel };
-      },
-      decode: (message) => {
-        try {
-          return question.decode(message);
-        } catch (error) {
-          const failure = this.#typed(error, method);
-          if (failure instanceof UpstreamError) this.#count(failure);
-          throw failure;
-        }
-      },
-      fail: (callStatus) => {
-        const failure = this.#ofStatus(callStatus, method);
-        this.#count(failure);
-        if (failure.kind === 'rate_limited') this.#scarcity.refused(rank);
-        return failure;
-      },
-    };
-  }
-
   /** False while the method counts as unsupported by the node. */
   #knows(method: AccessMethod): boolean {
     return this.#dependencies.clock.monotonic() >= (this.#unsupportedUntilMs.get(method) ?? -Infinity);
   }
 
-  /** The error for the caller: what cannot be decoded or taken becomes typed; the rest stays as it is. */
+  /** The error for the caller, which is counted: what cannot be decoded or taken becomes typed; what is unknown stays as it is. */
+  #failure(error: unknown, method: AccessMethod): Error {
+    const failure = this.#typed(error, method);
+    if (failure instanceof UpstreamError) this.#count(failure);
+    return failure;
+  }
+
   #typed(error: unknown, method: AccessMethod): Error {
     if (error instanceof ForgedBlockError) {
       const { message, reason } = error;
-      this.#metrics.invalidBlocks.inc({ endpoint: this.name, reason });
+      this.#dependencies.metrics.invalidBlocks.inc({ endpoint: this.name, reason });
       return this.#error('forged', method, message, error);
     }
     if (error instanceof UnprovenBlockError) return this.#error('unproven', method, error.message, error);
@@ -378,13 +373,13 @@ export class RpcClient {
   }
 
   #count({ kind, lowestHeight, message, method }: UpstreamError): void {
-    this.#metrics.upstreamErrors.inc({ endpoint: this.name, method, kind });
-    if (kind === 'unimplemented')
-      this.#unsupportedUntilMs.set(method, this.#dependencies.clock.monotonic() + UNSUPPORTED_MS);
+    const { clock, events, metrics } = this.#dependencies;
+    metrics.upstreamErrors.inc({ endpoint: this.name, method, kind });
+    if (kind === 'unimplemented') this.#unsupportedUntilMs.set(method, clock.monotonic() + UNSUPPORTED_MS);
     // The first height of a stream says nothing about the node's other calls.
     const isOfNode = lowestHeight !== undefined && namedRoot(message)?.of !== 'stream';
-    if (kind === 'below_root' && isOfNode) this.#events.onLowestHeight?.(lowestHeight);
-    if (kind === 'unavailable') this.#events.onOutage?.();
+    if (kind === 'below_root' && isOfNode) events?.onLowestHeight?.(lowestHeight);
+    if (kind === 'unavailable') events?.onOutage?.();
   }
 }
 

@@ -54,17 +54,12 @@ export class BlockBelow {
         break;
       }
       this.disputedSinceMs = most && (this.disputedSinceMs ?? clock.monotonic());
-      if (most !== undefined) {
-        for (const { node } of answers)
-          troubles.note(node.name, BLOCK_CALL, 'invalid', `gives another block ${height} than others`);
-        await pause.sleep(ROUND_EVERY_MS, signal);
-        continue;
-      }
+      for (const { node } of answers)
+        troubles.note(node.name, BLOCK_CALL, 'invalid', `gives another block ${height} than others`);
       const [node] = nodes.forHeight(height, BLOCK_CALL);
-      const isFailing = troubles.all().some(({ kind }) => kind !== 'denied');
       if (node !== undefined && troubles.all().length === 0)
         troubles.note(node.name, BLOCK_CALL, 'invalid', `gives no finalized block ${height}`);
-      else if (!isFailing) absences += 1;
+      else if (troubles.all().every(({ kind }) => kind === 'denied')) absences += 1;
       await pause.sleep(ROUND_EVERY_MS, signal);
     }
     this.isSought = false;
@@ -77,9 +72,8 @@ export class BlockBelow {
 function mostGiven<B extends BlockLink>(
   blocks: readonly B[],
 ): { readonly block: B; readonly isMost: boolean } | undefined {
-  const [first] = blocks;
-  if (first === undefined) return undefined;
   const votes = (block: B): number => blocks.filter(({ id }) => id === block.id).length;
-  const best = blocks.reduce((most, block) => (votes(block) > votes(most) ? block : most), first);
-  return { block: best, isMost: blocks.every((block) => block.id === best.id || votes(block) < votes(best)) };
+  const most = Math.max(...blocks.map(votes));
+  const [block, ...others] = blocks.filter((each) => votes(each) === most);
+  return block && { block, isMost: others.every(({ id }) => id === block.id) };
 }

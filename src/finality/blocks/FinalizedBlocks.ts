@@ -1,13 +1,5 @@
 import { faultOf, isExpectedEnd, NodeChooser, StreamReader, UpstreamError } from '../../access/index.js';
-import type {
-  AccessNode,
-  NodeFault,
-  NodeTrouble,
-  ReceivedBlock,
-  TroubleKind,
-  UpstreamErrorKind,
-  Way,
-} from '../../access/index.js';
+import type { AccessNode, ReceivedBlock, UpstreamErrorKind, Way } from '../../access/index.js';
 import type { FinalizedBlock } from '../../flow/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
 import type { BlockJob, Jobs, Notifiable } from '../../jobqueue/index.js';
@@ -78,22 +70,8 @@ const NO_FAULT: ReadonlySet<UpstreamErrorKind> = new Set([
   'unproven',
 ]);
 
-/** Why the lowest missing block at or below the head does not arrive. */
-export interface HeldUpBlock {
-  readonly height: number;
-  readonly troubles: readonly NodeTrouble[];
-  /** No node serves the height. */
-  readonly isUnserved: boolean;
-}
-
-/** Why reading from a node ended. */
-type ReadEnding =
-  | { readonly kind: 'moved' }
-  | { readonly kind: 'ended'; readonly delivered: number }
-  | { readonly kind: 'silent' }
-  | { readonly kind: 'failed'; readonly error: UpstreamError; readonly pausedMs: number }
-  /** `mismatch`: it does not link. */
-  | { readonly kind: 'orphaned' | 'wrong_height' | 'mismatch'; readonly block: FinalizedBlock };
+/** What to do once a node is left. Returns the pause before the next reading. */
+type Ending = () => number | Promise<number>;
 
 /**
  * The finalized blocks as jobs: reads them ahead of the watermark, links them parent by parent, and only then hands them
@@ -207,8 +185,11 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     this.#pause.wake();
   }
 
-  /** What holds up the lowest missing block; `undefined` while nothing is known to be wrong. */
-  heldUpBy(): HeldUpBlock | undefined {
+  /**
+   * Why the lowest missing block at or below the head does not arrive; `undefined` while nothing is known to be wrong.
+   * `isUnserved`: no node serves the height.
+   */
+  heldUpBy() {
     const height = this.#below?.isSought === true ? this.#below.height : this.#linked.next;
     const doubtful = this.#tipCheck.trouble();
     const troubles = this.#chooser.troubles.all();
@@ -316,15 +297,15 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
 
   /** Reads from the best node until there is a reason to choose again, and handles that reason. */
   async #readOn(signal: AbortSignal): Promise<void> {
-    const way = this.#chooser.choose(this.#deps.nodes.forHeight(this.#linked.next, BLOCK_STREAM), (node) =>
-      this.#mayStream(node),
-    );
+    const nodes = this.#deps.nodes.forHeight(this.#linked.next, BLOCK_STREAM);
+    const way = this.#chooser.choose(nodes, (node) => this.#mayStream(node));
     if (way === undefined) {
       this.#unserved();
       return this.#pause.sleep(this.#chooser.pauseMs(), signal);
     }
     this.#unservedLooks = 0;
-    await this.#pause.sleep(await this.#ended(way, await this.#readFrom(way, signal), signal), signal);
+    const conclude = await this.#readFrom(way, signal);
+    await this.#pause.sleep(await conclude(), signal);
   }
 
   #unserved(): void {
@@ -339,9 +320,10 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     return this.#unservedLooks >= UNSERVED_LOOKS_BEFORE_TOLD;
   }
 
-  async #readFrom(way: Way, signal: AbortSignal): Promise<ReadEnding> {
+  async #readFrom(way: Way, signal: AbortSignal): Promise<Ending> {
     const { clock } = this.#deps;
-    const { node, method } = way;
+    const { node } = way;
+    const streams = this.#chooser.isStream(way);
     const limitMs = this.#chooser.patienceMs('stream');
     const blocks = new StreamReader({ limitMs, open: (ended) => this.#open(way, ended), signal, clock });
     let delivered = 0;
@@ -351,18 +333,18 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
         const height = this.#linked.next;
         this.#chooser.asked(way);
         const read = await blocks.read();
-        if (this.#linked.next !== height) return { kind: 'moved' };
-        if (read === 'silent') return { kind: 'silent' };
-        if (read.done === true) return { kind: 'ended', delivered };
+        if (this.#linked.next !== height) break;
+        if (read === 'silent') return () => this.#silent(way);
+        if (read.done === true) return () => this.#ended(way, delivered);
         const { block, status } = read.value;
-        if (block.height !== height) return { kind: 'wrong_height', block };
-        if (status === 'unknown') return { kind: 'orphaned', block };
-        if (!this.#linked.links(block)) return { kind: 'mismatch', block };
+        const answer = { ...way, block };
+        if (block.height !== height) return () => this.#drop(answer, 'wrong_height');
+        if (status === 'unknown') return () => this.#drop(answer, 'orphaned');
+        if (!this.#linked.links(block)) return () => this.#resolve(answer, signal);
         delivered += 1;
-        this.#append({ node, method, block });
+        this.#append(answer);
         // A single answer shows that the call works, and so does a stream that continues.
-        if (delivered === (this.#chooser.isStream(way) ? BLOCKS_BEFORE_CONFIRMED : 1))
-          this.#chooser.works(way);
+        if (delivered === (streams ? BLOCKS_BEFORE_CONFIRMED : 1)) this.#chooser.works(way);
 
         pausedMs = 0;
         if (!this.#hasRoom()) {
@@ -371,15 +353,18 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
           pausedMs = clock.monotonic() - pausedAtMs;
         }
         // The nodes of the next spork may serve the next height, or the watermark may have passed what was read.
-        if (this.#linked.next !== height + 1 || !serves(this.#deps.nodes, node, height + 1))
-          return { kind: 'moved' };
+        if (this.#linked.next !== height + 1 || !serves(this.#deps.nodes, node, height + 1)) break;
         // The node was found to lie meanwhile, or its stream must make way.
-        if (this.#chooser.isStream(way) && !this.#mayStream(node)) return { kind: 'moved' };
-        if (this.#isOutdone(way)) return { kind: 'moved' };
+        if (streams && !this.#mayStream(node)) break;
+        if (this.#isOutdone(way)) break;
       }
+      return () => {
+        this.#chooser.troubles.clear();
+        return 0;
+      };
     } catch (error) {
       if (!(error instanceof UpstreamError)) throw error;
-      return { kind: 'failed', error, pausedMs };
+      return () => this.#failed(way, error, pausedMs);
     } finally {
       blocks.cancel();
     }
@@ -409,7 +394,6 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     return (from === undefined || this.#linked.next >= from) && this.#chooser.mayStream(node);
   }
 
-  /** Returns the pause before the next reading. */
   async #resolve(refused: Answer, signal: AbortSignal): Promise<number> {
     const resolution = await this.#resolver.resolve(refused, signal);
     if (typeof resolution === 'number') return resolution;
@@ -419,43 +403,36 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     return 0;
   }
 
-  /** Returns the pause before the next reading. */
-  async #ended(way: Way, ending: ReadEnding, signal: AbortSignal): Promise<number> {
-    const streams = this.#chooser.isStream(way);
-    switch (ending.kind) {
-      case 'moved':
-        this.#chooser.troubles.clear();
-        return 0;
-      case 'ended':
-        if (streams) this.#countReopened('ended');
-        // The stream may have ended to make way for another one.
-        if (!streams || ending.delivered > 0 || !this.#mayStream(way.node)) return 0;
-        this.#blame(way, 'refused', 'failing', `ended the stream without block ${this.#linked.next}`);
-        return this.#chooser.pauseMs();
-      case 'silent':
-        if (streams) this.#countReopened('stale');
-        this.#blame(way, 'unreachable', 'stale', `block ${this.#linked.next} did not come`);
-        return 0;
-      case 'failed':
-        if (streams) this.#countReopened(ending.error.kind);
-        return this.#failed(way, ending.error, ending.pausedMs);
-      case 'mismatch':
-        return this.#resolve({ ...way, block: ending.block }, signal);
-      case 'orphaned':
-      case 'wrong_height':
-        this.#resolver.drop({ ...way, block: ending.block }, ending.kind, this.#linked.next);
-        return this.#chooser.pauseMs();
-    }
+  #drop(answer: Answer, reason: 'orphaned' | 'wrong_height'): number {
+    this.#resolver.drop(answer, reason, this.#linked.next);
+    return this.#chooser.pauseMs();
   }
 
-  #countReopened(reason: string): void {
-    this.#deps.metrics.streamReopens.inc({ stream: 'blocks', reason });
+  #silent(way: Way): number {
+    this.#countReopened(way, 'stale');
+    const said = `${way.method} at ${way.node.name}: block ${this.#linked.next} did not come`;
+    this.#chooser.blame(way, 'unreachable', 'stale', said);
+    return 0;
+  }
+
+  #ended(way: Way, delivered: number): number {
+    this.#countReopened(way, 'ended');
+    // The stream may have ended to make way for another one.
+    if (!this.#chooser.isStream(way) || delivered > 0 || !this.#mayStream(way.node)) return 0;
+    const said = `${way.method} at ${way.node.name}: ended the stream without block ${this.#linked.next}`;
+    this.#chooser.blame(way, 'refused', 'failing', said);
+    return this.#chooser.pauseMs();
+  }
+
+  #countReopened(way: Way, reason: string): void {
+    if (this.#chooser.isStream(way)) this.#deps.metrics.streamReopens.inc({ stream: 'blocks', reason });
   }
 
   #failed(way: Way, error: UpstreamError, pausedMs: number): number {
     const { node } = way;
-    const { kind, lowestHeight } = error;
+    const { kind, lowestHeight = 0 } = error;
     const fault = faultOf(kind);
+    this.#countReopened(way, kind);
     if (fault !== undefined && pausedMs >= FORGIVEN_PAUSE_MS) return 0;
     if (kind === 'not_found' && this.#retriesQuickly()) {
       // This node will have the block in a moment; until then another may be the real obstacle.
@@ -470,8 +447,8 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     if (this.#chooser.isStream(way)) {
       // The node's few streams may all be taken, even by us: blocks can be read without one.
       if (kind === 'rate_limited') this.#chooser.callInstead(node.name, POLLED_INSTEAD_MS);
-      if (kind === 'below_root' && (lowestHeight ?? 0) > this.#linked.next) {
-        this.#streamFrom.set(node.name, lowestHeight ?? 0);
+      if (kind === 'below_root' && lowestHeight > this.#linked.next) {
+        this.#streamFrom.set(node.name, lowestHeight);
         return 0;
       }
     }
@@ -490,11 +467,6 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     this.#quickRetries += 1;
     return true;
   }
-
-  /** Nothing arrived. */
-  #blame(way: Way, kind: TroubleKind, fault: NodeFault, what: string): void {
-    this.#chooser.blame(way, kind, fault, `${way.method} at ${way.node.name}: ${what}`);
-  }
 }
 
 /**
@@ -504,7 +476,12 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
 async function* pollBlocks(
   node: AccessNode,
   startHeight: number,
-  options: {
+  {
+    timeoutMs,
+    upperBound,
+    mayStream,
+    signal,
+  }: {
     /** Deadline of one call. */
     readonly timeoutMs: number;
     readonly upperBound: () => number;
@@ -516,18 +493,13 @@ async function* pollBlocks(
   const asked: Promise<ReceivedBlock>[] = [];
   let nextToAsk = startHeight;
   try {
-    for (let height = startHeight; ; height += 1) {
-      if (options.mayStream()) return;
-      const highest = Math.max(height, options.upperBound());
+    for (let height = startHeight; !mayStream(); height += 1) {
+      const highest = Math.max(height, upperBound());
       while (asked.length < PARALLEL_READS && nextToAsk <= highest) {
-        const answer = node.getBlockByHeight(nextToAsk, {
-          signal: options.signal,
-          timeoutMs: options.timeoutMs,
-        });
+        const answer = node.getBlockByHeight(nextToAsk++, { signal, timeoutMs });
         // Its failure is handled when it is awaited, or below.
         answer.catch(() => undefined);
         asked.push(answer);
-        nextToAsk += 1;
       }
       const next = asked.shift();
       if (next === undefined) return;

@@ -86,33 +86,34 @@ export class ForkResolver {
    * before the height is read again. Expected errors: the signal's abort reason.
    */
   async resolve(refused: Answer, signal: AbortSignal): Promise<Answer | number> {
-    const height = refused.block.height;
-    const isAcceptable = this.#parts.linked.isAcceptable(refused.block);
-    this.#parts.metrics.invalidBlocks.inc({
-      endpoint: refused.node.name,
-      reason: isAcceptable ? 'parent_mismatch' : 'not_vouched',
-    });
+    const { linked, metrics } = this.#parts;
+    const { node, method, block } = refused;
+    const { height } = block;
+    const isAcceptable = linked.isAcceptable(block);
+    const reason = isAcceptable ? 'parent_mismatch' : 'not_vouched';
+    metrics.invalidBlocks.inc({ endpoint: node.name, reason });
     // A node whose stream does not match may give another block in a single call.
-    const known = refused.method === BLOCK_CALL ? [refused] : [];
-    const { answers: asked, complete } = await this.#ask(height, signal, known);
+    const { answers: asked, complete } = await this.#ask(
+      height,
+      signal,
+      method === BLOCK_CALL ? [refused] : [],
+    );
     // The watermark may have moved while the nodes were asked: a block that no longer links is simply read again.
-    if (this.#parts.linked.next !== height) return 0;
+    if (linked.next !== height) return 0;
 
-    const isAnswered = asked.some(({ node }) => node.name === refused.node.name);
-    const given = isAnswered ? asked : [refused, ...asked];
-    const answers = given.filter(({ block }) => this.#parts.linked.isAcceptable(block));
-    for (const answer of given) if (!answers.includes(answer)) this.#refuse(answer, 'not_vouched', height);
-    const [first = refused] = isAcceptable ? [refused] : answers;
+    const given = asked.some((answer) => answer.node.name === node.name) ? asked : [refused, ...asked];
+    const answers = given.filter((answer) => linked.isAcceptable(answer.block));
+    for (const answer of given) if (!answers.includes(answer)) this.#refuse(answer, 'not_vouched');
     if (answers.length === 0) return this.#awaitEnd(refused, complete);
-    const linking = answers.find(({ block }) => this.#parts.linked.links(block));
+    const linking = answers.find((answer) => linked.links(answer.block));
     if (linking !== undefined) {
-      for (const answer of onceEach([refused, ...answers]))
-        if (this.#parts.linked.isAcceptable(answer.block) && !this.#parts.linked.links(answer.block))
-          this.#report(answer);
+      for (const answer of onceEach(isAcceptable ? [refused, ...answers] : answers))
+        if (!linked.links(answer.block)) this.#refuse(answer, 'parent_mismatch');
       return linking;
     }
-    for (const answer of answers) this.#name(answer, 'parent_mismatch', height);
-    if (this.#parts.linked.at(height - 1) !== undefined) return this.#questionBelow(first, answers, signal);
+    for (const answer of answers) this.#name(answer, 'parent_mismatch');
+    const [first = refused] = isAcceptable ? [refused] : answers;
+    if (linked.at(height - 1) !== undefined) return this.#questionBelow(first, answers, signal);
 
     this.#rounds += 1;
     if (!complete && this.#rounds < CERTAIN_AFTER_ROUNDS) return this.#distrust(first);
@@ -120,61 +121,47 @@ export class ForkResolver {
     return MISMATCH_RETRY_MS;
   }
 
-  /**
-   * A refused block counts against its node, is named as the cause of the delay, and is logged once until a block is
-   * accepted. `awaited`: the height that was requested.
-   */
-  #refuse(answer: Answer, reason: RefusalReason, awaited: number): void {
-    const { node, method, block } = answer;
-    this.#name(answer, reason, awaited);
-    this.#parts.nodes.report(
-      node,
-      'lied',
-      `block ${block.id} at height ${block.height} refused: ${reason}`,
-      method,
-    );
-    // Not the block's own height: a liar could name a new one each time.
-    const key = `${node.name} ${awaited} ${reason}`;
-    const fields = { node: node.name, height: block.height, reason };
-    if (this.#logged.has(key)) this.#parts.logger.debug(fields, 'a block was refused');
-    else this.#parts.logger.warn(fields, 'a block was refused');
-    this.#logged.add(key);
-  }
-
-  /** The same for a block that is refused whatever others have; it is counted, and its node asked after the others. */
+  /** Refuses a block whatever others have; it is counted, and its node asked after the others. `awaited`: the requested height. */
   drop(answer: Answer, reason: 'orphaned' | 'wrong_height', awaited: number): void {
     this.#parts.metrics.invalidBlocks.inc({ endpoint: answer.node.name, reason });
     this.#refuse(answer, reason, awaited);
     this.#parts.chooser.failed(answer, `a block was refused: ${reason}`);
   }
 
+  /** A refused block counts against its node, is named as the cause of the delay, and is logged once until a block is accepted. */
+  #refuse(answer: Answer, reason: RefusalReason, awaited = answer.block.height): void {
+    const { logger, nodes } = this.#parts;
+    const { node, method, block } = answer;
+    this.#name(answer, reason, awaited);
+    nodes.report(node, 'lied', `block ${block.id} at height ${block.height} refused: ${reason}`, method);
+    // Not the block's own height: a liar could name a new one each time.
+    const key = `${node.name} ${awaited} ${reason}`;
+    const fields = { node: node.name, height: block.height, reason };
+    if (this.#logged.has(key)) logger.debug(fields, 'a block was refused');
+    else logger.warn(fields, 'a block was refused');
+    this.#logged.add(key);
+  }
+
   /** Names the cause of the delay without reporting a node: our own blocks may be wrong. */
-  #name({ node, method, block }: Answer, reason: RefusalReason, awaited: number): void {
+  #name({ node, method, block }: Answer, reason: RefusalReason, awaited = block.height): void {
     this.#parts.chooser.troubles.note(node.name, method, 'invalid', saidOf(block.height, reason, awaited));
   }
 
   /** The block below is not durable: if the nodes agree on another one, it was a lie, and is removed. */
   async #questionBelow(refused: Answer, answers: readonly Answer[], signal: AbortSignal): Promise<number> {
+    const { linked, nodes } = this.#parts;
     const below = refused.block.height - 1;
     // The agreed block cannot be ours: none of these answers links to ours.
-    const agreed = await this.#agreedParent(answers, signal);
-    const held = this.#parts.linked.at(below);
-    const blockSource = held?.blockSource;
-    if (blockSource === undefined || held === undefined || this.#parts.linked.next !== below + 1) return 0;
+    const agreed = await this.#agreedParent(below, answers, signal);
+    const { block, blockSource } = linked.at(below) ?? {};
+    if (blockSource === undefined || block === undefined || linked.next !== below + 1) return 0;
     if (agreed === undefined) {
       // Between two sporks no node has both blocks: either source may have lied.
-      return serves(this.#parts.nodes, refused.node, below)
-        ? this.#distrust(refused)
-        : this.#askAnother(refused);
+      return serves(nodes, refused.node, below) ? this.#distrust(refused) : this.#askAnother(refused);
     }
-
-    const { block } = held;
-    this.#parts.linked.takeBack(below);
-    const liar = this.#parts.nodes.forHeight(below).find(({ name }) => name === blockSource.name);
-    if (liar === undefined) return 0;
-    const lie = { node: liar, method: blockSource.method, block };
-    this.#report(lie);
-    this.#avoid(lie);
+    linked.takeBack(below);
+    const liar = nodes.forHeight(below).find(({ name }) => name === blockSource.name);
+    if (liar !== undefined) this.#distrust({ node: liar, method: blockSource.method, block });
     return 0;
   }
 
@@ -191,11 +178,13 @@ export class ForkResolver {
    * serve the upper height (its spork ends here) counts when any answer there is a child of its block. Resolves with
    * `undefined` when no node counts, or when they do not all name the same block.
    */
-  async #agreedParent(upper: readonly Answer[], signal: AbortSignal): Promise<FinalizedBlock | undefined> {
-    const height = upper[0]?.block.height;
-    if (height === undefined) return undefined;
-    const { answers } = await this.#ask(height - 1, signal);
-    const serving = new Set(this.#parts.nodes.forHeight(height).map(({ name }) => name));
+  async #agreedParent(
+    height: number,
+    upper: readonly Answer[],
+    signal: AbortSignal,
+  ): Promise<FinalizedBlock | undefined> {
+    const { answers } = await this.#ask(height, signal);
+    const serving = new Set(this.#parts.nodes.forHeight(height + 1).map(({ name }) => name));
     const consistent = answers.filter(({ node, block }) =>
       upper.some(
         (above) =>
@@ -207,46 +196,33 @@ export class ForkResolver {
   }
 
   #distrust(refused: Answer): number {
-    this.#report(refused);
+    this.#refuse(refused, 'parent_mismatch');
     return this.#askAnother(refused);
   }
 
   #askAnother(refused: Answer): number {
-    this.#avoid(refused);
-    return this.#parts.chooser.pauseMs();
-  }
-
-  #avoid(refused: Answer): void {
-    this.#parts.chooser.failed(refused, `sent block ${refused.block.height}, which was refused`);
-  }
-
-  #report(answer: Answer): void {
-    this.#refuse(answer, 'parent_mismatch', answer.block.height);
+    const { chooser } = this.#parts;
+    chooser.failed(refused, `sent block ${refused.block.height}, which was refused`);
+    return chooser.pauseMs();
   }
 
   /** No node that answers has the block that the spork table confirms: waits for it, and accepts no other. */
   #awaitEnd(refused: Answer, complete: boolean): number {
     const { height } = refused.block;
     this.#rounds += 1;
-    const isKnown = this.#trouble?.code === 'not_vouched';
-    if (!isKnown && (complete || this.#rounds >= CERTAIN_AFTER_ROUNDS)) {
-      const root = height + 1;
-      this.#isStuck(
-        {
-          code: 'not_vouched',
-          height,
-          sinceMs: this.#parts.clock.monotonic(),
-          what:
-            `No access node has block ${this.#parts.linked.confirmedAt(height) ?? ''} at height ${height}, which the spork table names as ` +
-            `the parent of the root block at height ${root}`,
-          fix:
-            `the nodes that answer have another block there. Name an access node that has it (--access-node). If the ` +
-            `parent of the root is known not to be the block below it, set "rootParentIsBelow": false for the root in ` +
-            `config/sporks.json.`,
-        },
-        'no access node has the last block of the spork',
-      );
-    }
+    const isCertain = complete || this.#rounds >= CERTAIN_AFTER_ROUNDS;
+    if (isCertain && this.#trouble?.code !== 'not_vouched')
+      this.#isStuck('no access node has the last block of the spork', {
+        code: 'not_vouched',
+        height,
+        what:
+          `No access node has block ${this.#parts.linked.confirmedAt(height) ?? ''} at height ${height}, which the spork table names as ` +
+          `the parent of the root block at height ${height + 1}`,
+        fix:
+          `the nodes that answer have another block there. Name an access node that has it (--access-node). If the ` +
+          `parent of the root is known not to be the block below it, set "rootParentIsBelow": false for the root in ` +
+          `config/sporks.json.`,
+      });
     return this.#askAnother(refused);
   }
 
@@ -258,24 +234,21 @@ export class ForkResolver {
     const target = (await this.#highestConfirmed(latest.height, signal)) ?? latest.height - 1;
     this.#misfit = id;
     // The one message with ids above the debug level: the operator must see which blocks a rewind would delete.
-    this.#isStuck(
-      {
-        code: 'parent_mismatch',
-        height,
-        sinceMs: this.#parts.clock.monotonic(),
-        what:
-          `Block ${id} at height ${height} names ${parentId} as its parent, not ${latest.id}, which is ` +
-          `stored at height ${latest.height}`,
-        fix: this.#causeAndFix(target),
-      },
-      'no access node confirms the latest stored block',
-    );
+    this.#isStuck('no access node confirms the latest stored block', {
+      code: 'parent_mismatch',
+      height,
+      what:
+        `Block ${id} at height ${height} names ${parentId} as its parent, not ${latest.id}, which is ` +
+        `stored at height ${latest.height}`,
+      fix: this.#causeAndFix(target),
+    });
   }
 
-  #isStuck(trouble: ChainTrouble, message: string): void {
+  #isStuck(message: string, trouble: Pick<ChainTrouble, 'code' | 'height' | 'what' | 'fix'>): void {
+    const { clock, logger } = this.#parts;
     const { height, what, fix } = trouble;
-    this.#trouble = trouble;
-    this.#parts.logger.error({ height, fix: `${what}: ${fix}` }, message);
+    this.#trouble = { ...trouble, sinceMs: clock.monotonic() };
+    logger.error({ height, fix: `${what}: ${fix}` }, message);
   }
 
   /**
@@ -285,53 +258,38 @@ export class ForkResolver {
    * last block is confirmed as the parent of the first one that is served.
    */
   async #highestConfirmed(watermark: number, signal: AbortSignal): Promise<number | undefined> {
+    const { firstHeight, nodes, storedBlock } = this.#parts;
+    /** Nodes that did not answer in time, and are not asked again. */
     const mute = new Set<string>();
+    /** The block of the best node that has one. */
+    const anyBlock = async (height: number): Promise<FinalizedBlock | undefined> => {
+      for (const node of nodesToAsk(nodes, height).filter(({ name }) => !mute.has(name))) {
+        const answer = await askNode(nodes, node, height, signal);
+        if (answer !== undefined && !(answer instanceof UpstreamError)) return answer.block;
+        if (answer?.kind === 'deadline') mute.add(node.name);
+      }
+      return undefined;
+    };
     let refused = watermark;
     let below: number | undefined;
     let confirmed: number | undefined;
     for (let step = 1, asked = 0; asked < MAX_CONFIRMATIONS; asked += 1) {
       const height =
-        below === undefined
-          ? Math.max(this.#parts.firstHeight, watermark - step)
-          : Math.floor((below + refused) / 2);
+        below === undefined ? Math.max(firstHeight, watermark - step) : Math.floor((below + refused) / 2);
       if (height >= refused || height === below) return confirmed;
-      const verdict = await this.#confirms(height, signal, mute);
-      if (verdict === false) {
+      const stored = await storedBlock?.(height);
+      const own = stored && (await anyBlock(height));
+      const child = stored && own === undefined ? await anyBlock(height + 1) : undefined;
+      const given = own?.id ?? child?.parentId;
+      if (stored !== undefined && given !== undefined && given !== stored.id) {
         refused = height;
         step *= 2;
       } else {
         below = height;
-        if (verdict === true) confirmed = height;
+        if (given !== undefined) confirmed = height;
       }
     }
     return confirmed;
-  }
-
-  /** `undefined` when the height is not stored, or no node has it or the one above it. */
-  async #confirms(height: number, signal: AbortSignal, mute: Set<string>): Promise<boolean | undefined> {
-    const stored = await this.#parts.storedBlock?.(height);
-    if (stored === undefined) return undefined;
-    const own = await this.#anyBlock(height, signal, mute);
-    if (own !== undefined) return own.id === stored.id;
-    const child = await this.#anyBlock(height + 1, signal, mute);
-    return child === undefined ? undefined : child.parentId === stored.id;
-  }
-
-  /** The block of the best node that has one. `mute`: nodes that did not answer in time, and are not asked again. */
-  async #anyBlock(
-    height: number,
-    signal: AbortSignal,
-    mute: Set<string>,
-  ): Promise<FinalizedBlock | undefined> {
-    const { nodes } = this.#parts;
-    for (const node of nodesToAsk(nodes, height)) {
-      if (mute.has(node.name)) continue;
-      const answer = await askNode(nodes, node, height, signal);
-      if (answer instanceof UpstreamError) {
-        if (answer.kind === 'deadline') mute.add(node.name);
-      } else if (answer !== undefined) return answer.block;
-    }
-    return undefined;
   }
 
   #causeAndFix(target: number): string {

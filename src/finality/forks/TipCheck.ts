@@ -20,7 +20,7 @@ const WITNESSES_AGAINST = 2;
 const AGAIN_MS = 2_000;
 
 type Parts = Pick<ChainDependencies, 'nodes' | 'clock' | 'reportedHead'> & {
-  /** True while no block has followed or replaced this one. */
+  /** True while no block has followed or replaced it. */
   readonly isLast: (block: FinalizedBlock) => boolean;
   /** The last block is confirmed. */
   readonly onTrue: () => void;
@@ -119,22 +119,14 @@ export class TipCheck {
       if (this.#isReported(check)) await sleep(clock, REPORTED_WITHIN_MS, asking.signal);
       const verdict = await this.#verdict(check, asking.signal);
       if (this.#current() !== check) return;
-      switch (verdict) {
-        case 'true':
-          this.#check = undefined;
-          onTrue();
-          return;
-        case 'false':
-          this.#check = undefined;
-          onFalse(check.answer);
-          return;
-        case 'not_yet':
-          await sleep(clock, NOT_YET_MS, asking.signal);
-          return;
-        case 'doubtful':
-          check.doubts += 1;
-          await sleep(clock, AGAIN_MS, asking.signal);
+      if (verdict === 'doubtful') check.doubts += 1;
+      if (verdict === 'doubtful' || verdict === 'not_yet') {
+        await sleep(clock, verdict === 'doubtful' ? AGAIN_MS : NOT_YET_MS, asking.signal);
+        return;
       }
+      this.#check = undefined;
+      if (verdict === 'true') onTrue();
+      else onFalse(check.answer);
     } catch (error) {
       if (signal.aborted || !isAbort(error)) throw error;
     } finally {

@@ -9,7 +9,7 @@ import {
 } from '../../access/index.js';
 import type { AccessMethod, AccessNode, BlockDigest, NodeTrouble, Way } from '../../access/index.js';
 import { EdgeLog } from '../../observability/index.js';
-import { Pause, runTogether, sleep } from '../../runtime/index.js';
+import { every, Pause, runTogether, sleep } from '../../runtime/index.js';
 import type { ChainDependencies, ReportedHead } from '../ports.js';
 
 const STREAM = 'SubscribeBlockDigestsFromLatest';
@@ -40,14 +40,15 @@ interface HeadSource extends Way {
   owed: { readonly height: number; readonly sinceMs: number } | undefined;
 }
 
+export type HeadName = 'finalized' | 'sealed';
 export type HeadDependencies = Pick<ChainDependencies, 'nodes' | 'clock' | 'random' | 'logger' | 'metrics'>;
 
-interface Told {
+type Parts = HeadDependencies & {
   /** A node reported the head, after none had for a while. */
   readonly onAnswerAgain: () => void;
   /** A block that is at least finalized; not necessarily higher than the last. */
   readonly onHead: (head: ReportedHead) => void;
-}
+};
 
 /**
  * Follows one head (finalized or sealed) by the digest stream of one node at a time, or by polling if no healthy node
@@ -55,9 +56,8 @@ interface Told {
  * that delivers nothing, or lags, while the polled head moves is replaced.
  */
 export class HeadSubscription {
-  readonly #stream: 'finalized' | 'sealed';
-  readonly #isSealed: boolean;
-  readonly #deps: HeadDependencies & Told;
+  readonly #stream: HeadName;
+  readonly #deps: Parts;
   readonly #pause: Pause;
   readonly #chooser: NodeChooser;
   /** The highest height that a poll reported; -1: none is believed. */
@@ -73,16 +73,13 @@ export class HeadSubscription {
   #lostBy: AccessMethod | undefined;
   readonly #edge: EdgeLog;
 
-  constructor(stream: 'finalized' | 'sealed', dependencies: HeadDependencies & Told) {
+  constructor(stream: HeadName, parts: Parts) {
     this.#stream = stream;
-    this.#isSealed = stream === 'sealed';
-    this.#deps = dependencies;
-    this.#edge = new EdgeLog(dependencies);
-    const { clock, nodes, random } = dependencies;
-    this.#pause = new Pause({ clock });
-    const pauses = REOPEN_PAUSES;
-    this.#chooser = new NodeChooser({ stream: STREAM, call: HEAD_CALL, pauses, clock, nodes, random });
-    this.#deliveredAtMs = clock.monotonic();
+    this.#deps = parts;
+    this.#edge = new EdgeLog(parts);
+    this.#pause = new Pause(parts);
+    this.#chooser = new NodeChooser({ ...parts, stream: STREAM, call: HEAD_CALL, pauses: REOPEN_PAUSES });
+    this.#deliveredAtMs = parts.clock.monotonic();
   }
 
   /** Why this head is unknown; empty while any node reports it. */
@@ -111,11 +108,7 @@ export class HeadSubscription {
   }
 
   run(signal: AbortSignal): Promise<void> {
-    return runTogether(signal, [
-      (ended) => this.#follow(ended),
-      (ended) => this.#poll(ended),
-      (ended) => this.#watch(ended),
-    ]);
+    return runTogether(signal, [(ended) => this.#follow(ended), (ended) => this.#poll(ended)]);
   }
 
   async #follow(signal: AbortSignal): Promise<void> {
@@ -136,15 +129,15 @@ export class HeadSubscription {
   async #followNode(way: Way, signal: AbortSignal): Promise<string> {
     const { node } = way;
     const streams = this.#chooser.isStream(way);
+    const sealed = this.#stream === 'sealed';
     const { clock } = this.#deps;
     const open = (ended: AbortSignal): AsyncIterable<BlockDigest> =>
-      streams
-        ? node.subscribeBlockDigests({ signal: ended, sealed: this.#isSealed })
-        : this.#pollNode(node, ended);
+      streams ? node.subscribeBlockDigests({ signal: ended, sealed }) : this.#pollNode(node, ended);
     const reader = new StreamReader({ open, signal, clock });
     const deliveredAtMs = clock.monotonic();
     const source: HeadSource = { ...way, reader, isStale: false, deliveredAtMs, height: -1, owed: undefined };
     this.#source = source;
+    const watch = every(clock, WATCH_INTERVAL_MS, () => this.#judge(source));
     this.#chooser.asked(way);
     try {
       for (;;) {
@@ -168,6 +161,7 @@ export class HeadSubscription {
       this.#lost(source, { kind: error.kind, error: error.message });
       return error.kind;
     } finally {
+      watch.cancel();
       reader.cancel();
       this.#source = undefined;
     }
@@ -177,7 +171,7 @@ export class HeadSubscription {
   async *#pollNode(node: AccessNode, signal: AbortSignal): AsyncGenerator<BlockDigest, void> {
     while (!this.#chooser.mayStream(node)) {
       const timeoutMs = this.#chooser.patienceMs('call');
-      yield await node.getLatestBlockHeader(this.#isSealed, { signal, timeoutMs });
+      yield await node.getLatestBlockHeader(this.#stream === 'sealed', { signal, timeoutMs });
       await sleep(this.#deps.clock, POLL_INTERVAL_MS, signal);
     }
   }
@@ -194,7 +188,8 @@ export class HeadSubscription {
       if (node === undefined) continue;
       this.#chooser.asked({ node, method: HEAD_CALL });
       const options = { signal, timeoutMs: FRESHNESS_POLL_MS };
-      const head = await answerOf(nodes, node, node.getLatestBlockHeader(this.#isSealed, options));
+      const call = node.getLatestBlockHeader(this.#stream === 'sealed', options);
+      const head = await answerOf(nodes, node, call);
       if (head instanceof UpstreamError) {
         this.#chooser.troubles.failed(head);
         continue;
@@ -239,14 +234,6 @@ export class HeadSubscription {
     if (!wasSilent) return;
     this.#deps.onAnswerAgain();
     this.#pause.wake();
-  }
-
-  async #watch(signal: AbortSignal): Promise<void> {
-    for (;;) {
-      await sleep(this.#deps.clock, WATCH_INTERVAL_MS, signal);
-      const source = this.#source;
-      if (source !== undefined) this.#judge(source);
-    }
   }
 
   #judge(source: HeadSource): void {

@@ -167,13 +167,12 @@ export class FinalityAnchor {
     const header = await this.#parts.header(this.#isLinked(below, height) ? below : height);
     const answer = await this.#stateAt(header, signal);
     if (answer.state !== undefined)
-      await this.#begin(named ?? { kind: 'first_use', ...header }, header, answer);
-    else if (last !== undefined) await this.#beginAtLast(last);
-    else if (checkpoint === undefined && answer.isLacking && to > from) {
-      await this.#borrow(range, signal);
-      const [given = to] = await this.#kept(range);
-      await this.#believe(believed ?? given, signal);
-    } else throw this.#pausing(answer);
+      return this.#begin(named ?? { kind: 'first_use', ...header }, header, answer);
+    if (last !== undefined) return this.#beginAtLast(last);
+    if (checkpoint !== undefined || !answer.isLacking || to <= from) throw this.#pausing(answer);
+    await this.#borrow(range, signal);
+    const [given = to] = await this.#kept(range);
+    await this.#believe(believed ?? given, signal);
   }
 
   /** Learns of a later epoch from the highest block that is proven. Expected errors: as for `begin`. */

@@ -21,6 +21,13 @@ function now(of: MethodLimiter): Permit {
   return permit;
 }
 
+/** Whether a call has left by now. */
+function leaving(permit: Permit | Promise<Permit>): { readonly left: () => boolean } {
+  let left = false;
+  void Promise.resolve(permit).then(() => (left = true));
+  return { left: () => left };
+}
+
 describe('a rate that several processes share', () => {
   it('is divided among them as they come and go', async () => {
     let sharers = 1;
@@ -211,13 +218,12 @@ describe('an answered rate limit', () => {
   it('holds back callers that wait already', async () => {
     const node = limiter(10);
     const permit = now(node);
-    let left = false;
-    void Promise.resolve(node.acquire()).then(() => (left = true));
+    const call = leaving(node.acquire());
     node.rateLimited(permit);
     await clock.advance(249);
-    expect(left).toBe(false);
+    expect(call.left()).toBe(false);
     await clock.advance(1);
-    expect(left).toBe(true);
+    expect(call.left()).toBe(true);
   });
 
   it('lets callers that wait go sooner as soon as the rate grows', async () => {
@@ -226,12 +232,11 @@ describe('an answered rate limit', () => {
     await clock.advance(250);
     const permit = now(node);
     expect(node.ratePerSecond).toBe(1);
-    let left = false;
-    void Promise.resolve(node.acquire()).then(() => (left = true));
+    const call = leaving(node.acquire());
     node.succeeded(permit);
     await clock.advance(Math.ceil(1_000 / (node.ratePerSecond ?? Infinity)));
     expect(clock.monotonic()).toBeLessThan(1_250);
-    expect(left).toBe(true);
+    expect(call.left()).toBe(true);
     expect(clock.pendingTimers).toBe(0);
   });
 
@@ -389,15 +394,14 @@ describe('calls for history', () => {
     const paced = limiter(20);
     now(paced);
     now(paced);
-    let isLeft = false;
-    const history = Promise.resolve(paced.acquire(undefined, 'history'));
-    void Promise.resolve(paced.acquire()).then(() => (isLeft = true));
+    const history = leaving(paced.acquire(undefined, 'history'));
+    const live = leaving(paced.acquire());
     await clock.advance(49);
-    expect(isLeft).toBe(false);
+    expect(live.left()).toBe(false);
     await clock.advance(1);
-    expect(isLeft).toBe(true);
+    expect([live.left(), history.left()]).toEqual([true, false]);
     await clock.advance(100);
-    await history;
+    expect(history.left()).toBe(true);
     expect(clock.pendingTimers).toBe(0);
   });
 
@@ -406,15 +410,14 @@ describe('calls for history', () => {
     now(paced);
     now(paced);
     const given = new AbortController();
-    let isLeft = false;
     const live = Promise.resolve(paced.acquire(given.signal));
-    void Promise.resolve(paced.acquire(undefined, 'history')).then(() => (isLeft = true));
+    const history = leaving(paced.acquire(undefined, 'history'));
     given.abort();
     await expect(live).rejects.toThrow();
     await clock.advance(99);
-    expect(isLeft).toBe(false);
+    expect(history.left()).toBe(false);
     await clock.advance(1);
-    expect(isLeft).toBe(true);
+    expect(history.left()).toBe(true);
     expect(clock.pendingTimers).toBe(0);
   });
 });

@@ -3,15 +3,18 @@ import { inOrderOfAsking, NodeHealthRecord } from '../../../src/access/selection
 import { VirtualClock } from '../../support/virtualClock.js';
 
 let clock: VirtualClock;
+/** Of a node that has identified itself. */
+let healthRecord: NodeHealthRecord;
 
 beforeEach(() => {
   clock = new VirtualClock();
+  healthRecord = usable();
 });
 
 function usable(): NodeHealthRecord {
-  const healthRecord = new NodeHealthRecord({ clock });
-  healthRecord.identity = 'usable';
-  return healthRecord;
+  const made = new NodeHealthRecord({ clock });
+  made.identity = 'usable';
+  return made;
 }
 
 function candidate(name: string, state: { inFlight?: number; heldBack?: boolean } = {}) {
@@ -23,9 +26,7 @@ const names = (candidates: readonly { readonly name: string }[]): string[] =>
 
 describe('NodeHealthRecord', () => {
   it('is unknown until identified, and foreign whatever else it is', () => {
-    const healthRecord = new NodeHealthRecord({ clock });
-    expect(healthRecord.health).toBe('unknown');
-    healthRecord.identity = 'usable';
+    expect(new NodeHealthRecord({ clock }).health).toBe('unknown');
     expect(healthRecord.health).toBe('healthy');
     healthRecord.report('lied', 'why');
     healthRecord.identity = 'foreign';
@@ -33,13 +34,11 @@ describe('NodeHealthRecord', () => {
   });
 
   it.each(['lied', 'stale'] as const)('sets a node aside at once that %s', (fault) => {
-    const healthRecord = usable();
     expect(healthRecord.report(fault, 'why')).toBe(10_000);
     expect(healthRecord.health).toBe('set_aside');
   });
 
   it('sets a failing node aside the third time in a row', async () => {
-    const healthRecord = usable();
     expect(healthRecord.report('failing', 'why')).toBeUndefined();
     // A single one passes after a while.
     await clock.advance(9_999);
@@ -59,7 +58,6 @@ describe('NodeHealthRecord', () => {
   });
 
   it('doubles from 10 s to 5 min until a success', async () => {
-    const healthRecord = usable();
     const periods: (number | undefined)[] = [];
     for (let round = 0; round < 7; round++) {
       periods.push(healthRecord.report('stale', 'why'));
@@ -71,7 +69,6 @@ describe('NodeHealthRecord', () => {
   });
 
   it('does not lengthen the time of a node that is asked for want of a better one', async () => {
-    const healthRecord = usable();
     healthRecord.report('lied', 'why');
     await clock.advance(5_000);
     expect(healthRecord.report('lied', 'why')).toBeUndefined();
@@ -80,22 +77,18 @@ describe('NodeHealthRecord', () => {
   });
 
   it('clears a failing node at a success, a liar only after its time', async () => {
-    const failing = usable();
-    failing.report('stale', 'why');
-    failing.succeeded();
-    expect(failing.health).toBe('healthy');
-
-    const liar = usable();
-    liar.report('lied', 'why');
-    liar.succeeded();
-    expect(liar.health).toBe('set_aside');
+    healthRecord.report('stale', 'why');
+    healthRecord.succeeded();
+    expect(healthRecord.health).toBe('healthy');
+    healthRecord.report('lied', 'why');
+    healthRecord.succeeded();
+    expect(healthRecord.health).toBe('set_aside');
     await clock.advance(10_000);
-    liar.succeeded();
-    expect(liar.report('lied', 'why')).toBe(10_000);
+    healthRecord.succeeded();
+    expect(healthRecord.report('lied', 'why')).toBe(10_000);
   });
 
   it('averages latencies and lets them fade', async () => {
-    const healthRecord = usable();
     expect(healthRecord.expectedLatencyMs).toBe(0);
     healthRecord.answeredIn(100);
     healthRecord.answeredIn(200);
@@ -142,7 +135,6 @@ describe('the record of one call', () => {
   const call = 'GetBlockByHeight';
 
   it('is held against that call alone, unless it was a lie', () => {
-    const healthRecord = usable();
     healthRecord.report('stale', 'silent', stream);
     expect(healthRecord.healthOf(stream)).toBe('set_aside');
     expect(healthRecord.healthOf(call)).toBe('healthy');
@@ -152,19 +144,13 @@ describe('the record of one call', () => {
   });
 
   it('says what the call failed of, how often and since when', async () => {
-    const healthRecord = usable();
     healthRecord.report('failing', 'first', stream);
     await clock.advance(1_000);
     healthRecord.report('failing', 'second', stream);
     expect(healthRecord.callRecords()).toEqual([
       {
-        method: stream,
-        state: 'failing',
-        fault: 'failing',
-        count: 2,
-        said: 'second',
-        sinceMs: 0,
-        untilMs: 11_000,
+        ...{ method: stream, state: 'failing', fault: 'failing' },
+        ...{ count: 2, said: 'second', sinceMs: 0, untilMs: 11_000 },
       },
     ]);
     healthRecord.succeeded(stream);
@@ -172,7 +158,6 @@ describe('the record of one call', () => {
   });
 
   it('sends to the other way after two failures in a row, or one silence, and tries again later', async () => {
-    const healthRecord = usable();
     healthRecord.report('failing', 'no', stream);
     expect(healthRecord.isBetterAskedBy(call, stream)).toBe(false);
     healthRecord.report('failing', 'no', stream);
@@ -184,7 +169,6 @@ describe('the record of one call', () => {
   });
 
   it('gives each way its turn while both fail', async () => {
-    const healthRecord = usable();
     healthRecord.report('stale', 'silent', stream);
     await clock.advance(100);
     healthRecord.report('failing', 'no', call);

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { AccessNetworkOptions } from '../../../src/access/pool/AccessNetwork.js';
+import type { AccessNetworkOptions } from '../../../src/access/pool/NodePool.js';
 import type { Expectation } from '../../../src/access/pool/identity/nodeIdentity.js';
 import { scriptedWorlds, version } from '../../support/scriptedNetwork.js';
 import type { ScriptedWorld } from '../../support/scriptedNetwork.js';

@@ -169,6 +169,11 @@ async function proved(...made: ConstructorParameters<typeof Proving>): Promise<P
   return proving;
 }
 
+/** Block 385 has the protocol state of 274, which does not name the next committee. */
+function startsAtOldState(proving: Proving): void {
+  proving.change(385, { protocolStateId: headerAt(274).protocolStateId });
+}
+
 const flipped = (bytes: Uint8Array): Buffer => {
   const copy = Buffer.from(bytes);
   copy.writeUInt8(copy.readUInt8(copy.length - 60) ^ 1, copy.length - 60);
@@ -228,8 +233,7 @@ describe('FinalityProver', () => {
   });
 
   it('asks no node again for what it keeps, unless that is of another block or does not hash to the state', async () => {
-    const { protocolStateId } = headerAt(274);
-    const change = (its: Proving): void => its.change(385, { protocolStateId });
+    const change = startsAtOldState;
     const before = new Proving([385, 399], { change });
     await before.clock.advance(5_000);
     const { evidence } = before;
@@ -257,14 +261,12 @@ describe('FinalityProver', () => {
   it.each(['first_use', 'spork_root', 'checkpoint'] as const)(
     'takes no next committee on the word of nodes that withhold the state at the end of an epoch (%s)',
     async (kind) => {
-      const { protocolStateId } = headerAt(274);
-      const proving = new Proving([385, 385], {
-        named: kind === 'first_use' ? [] : [{ kind, height: 385, id: headerAt(385).id }],
-        change: (its) => {
-          its.change(385, { protocolStateId });
-          its.node.snapshot = (height) => (height === 389 ? 'not_found' : snapshot);
-        },
-      });
+      const change = (its: Proving): void => {
+        startsAtOldState(its);
+        its.node.snapshot = (height) => (height === 389 ? 'not_found' : snapshot);
+      };
+      const named = kind === 'first_use' ? [] : [{ kind, height: 385, id: headerAt(385).id }];
+      const proving = new Proving([385, 385], { named, change });
       await proving.reaches(399);
       await proving.clock.advance(2_000);
       expect(proving.node.calls.map(({ height }) => height)).toEqual([385, 389]);
@@ -277,13 +279,7 @@ describe('FinalityProver', () => {
         'who signs after view 399 is not known: no access node gives the protocol state of block 389',
       );
       // Neither does a restart.
-      const again = new Proving([385, 399], {
-        evidence: proving.evidence,
-        change: (its) => {
-          its.change(385, { protocolStateId });
-          its.node.snapshot = (height) => (height === 389 ? 'not_found' : snapshot);
-        },
-      });
+      const again = new Proving([385, 399], { evidence: proving.evidence, change });
       await again.clock.advance(2_000);
       expect(again.prover.status()).toMatchObject({ anchor: { height: 385 }, provenHeight: 389 });
       again.node.snapshot = () => snapshot;
@@ -293,10 +289,9 @@ describe('FinalityProver', () => {
   );
 
   describe('beside a peer that keeps who signs', () => {
-    const { protocolStateId } = headerAt(274);
     /** What a peer keeps that has proven 385 to 399. */
     const keptBy = async (): Promise<readonly CommitteeEvidence[]> => {
-      const source = new Proving([385, 399], { change: (its) => its.change(385, { protocolStateId }) });
+      const source = new Proving([385, 399], { change: startsAtOldState });
       await source.clock.advance(5_000);
       return source.evidence.evidence();
     };
@@ -308,7 +303,7 @@ describe('FinalityProver', () => {
       new Proving([385, 399], {
         ...options,
         change: (its) => {
-          its.change(385, { protocolStateId });
+          startsAtOldState(its);
           its.node.snapshot = undefined;
           its.node.evidence = (height) => given.findLast((each) => each.height <= height);
           Object.assign(its.evidence, { unproven: () => unproven });

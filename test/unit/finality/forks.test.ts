@@ -309,7 +309,7 @@ describe('blocks that do not fit', () => {
           : {
               storedBlock: (height: number) => {
                 asked.push(height);
-                return { id: stored.idAt(height) };
+                return Promise.resolve({ id: stored.idAt(height) });
               },
             }),
       });

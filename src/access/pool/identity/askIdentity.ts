@@ -11,7 +11,7 @@ import type {
 } from '../../types.js';
 import { UpstreamError } from '../../UpstreamError.js';
 import type { UpstreamErrorKind } from '../../UpstreamError.js';
-import type { BlockComparison, BlockName, Expectation, NodeIdentity } from './nodeIdentity.js';
+import type { BlockComparison, Expectation, NodeIdentity } from './nodeIdentity.js';
 
 /** Answers that mean "I do not have that": they say nothing about the node's identity. */
 const NOTHING_THERE: ReadonlySet<UpstreamErrorKind> = new Set([
@@ -63,23 +63,23 @@ async function askOnce(
   inquiry: Inquiry,
 ): Promise<{ readonly identity: NodeIdentity; readonly isCut: boolean }> {
   const options = { signal, timeoutMs: inquiry.timeoutMs };
-  const known = expectation.watermark;
+  const { watermark } = expectation;
   const next = inTurns(inquiry);
   const [parameters, info, atWatermark, head] = await Promise.all([
     next('GetNetworkParameters', () => node.getNetworkParameters(options)),
     next('GetNodeVersionInfo', () => node.getNodeVersionInfo(options)),
-    known && next('GetBlockByHeight', () => node.getBlockByHeight(known.height, options)),
+    watermark && next('GetBlockByHeight', () => node.getBlockByHeight(watermark.height, options)),
     next('GetLatestBlockHeader', () => node.getLatestBlockHeader(false, options)),
   ]);
   const chainId = chainOf(parameters, head);
   const roots = await askRoots(node, believable(node, info, head), signal, inquiry);
-  const version = info instanceof UpstreamError ? { semver: '', sporkId: '' } : info;
-  const { semver, sporkId } = version;
+  const { semver, sporkId } = info instanceof UpstreamError ? { semver: '', sporkId: '' } : info;
   const headHeight = head instanceof UpstreamError ? undefined : head.height;
-  const comparison =
-    known === undefined
-      ? undefined
-      : await compareBlocks(node, { expectation, known, atWatermark, headHeight, ...inquiry }, options);
+  const found = await compareBlocks(node, expectation, atWatermark, headHeight, options);
+  const isOther = found !== undefined && found.ours !== found.theirs && !inquiry.isForeign;
+  const comparison = isOther
+    ? { ...found, sharedHeight: await sharedHeight(node, expectation, found.height, options) }
+    : found;
   const isCut = [parameters, info, atWatermark, head].some(
     (answer) => answer instanceof UpstreamError && answer.kind === 'unavailable',
   );
@@ -151,37 +151,30 @@ async function askRoots(
   inquiry: Inquiry,
 ): Promise<Roots> {
   const told = (height: number): number | undefined => (height === 0 ? undefined : height);
+  const { isIndexer } = inquiry;
   const isSilent = info instanceof UpstreamError;
   // An index that names its spork knows where that begins, and asking for height 0 tells no more than it knows.
-  const isSure = inquiry.isIndexer && !isSilent && info.sporkId !== '';
+  const isSure = isIndexer && !isSilent && info.sporkId !== '';
   const sporkRoot = isSure ? info.sporkRootHeight : isSilent ? undefined : told(info.sporkRootHeight);
   const nodeRoot = isSilent ? undefined : told(info.nodeRootHeight);
   const rootTrouble = isSilent && info.kind !== 'unimplemented' ? info : undefined;
   const roots = { sporkRootHeight: sporkRoot, isRootOpen: false, rootTrouble, rootRefusal: undefined };
-  if (nodeRoot !== undefined && (inquiry.isIndexer || sporkRoot !== undefined))
-    return { ...roots, lowestHeight: inquiry.isIndexer ? nodeRoot : Math.max(sporkRoot ?? 0, nodeRoot) };
+  if (nodeRoot !== undefined && (isIndexer || sporkRoot !== undefined))
+    return { ...roots, lowestHeight: isIndexer ? nodeRoot : Math.max(sporkRoot ?? 0, nodeRoot) };
   const zero = await askZero(node, signal, inquiry);
-  // The spork's id is missing: id and root are recorded once the node names the id.
-  const isOpen = rootTrouble !== undefined;
-  if (!(zero instanceof UpstreamError)) {
-    const root = sporkRoot ?? 0;
-    return {
-      ...roots,
-      sporkRootHeight: isOpen ? undefined : root,
-      lowestHeight: root,
-      isRootOpen: isOpen,
-    };
-  }
-  const root = namedRoot(zero.message);
+  const isThere = zero === 'there';
+  const root = isThere ? undefined : namedRoot(zero.message);
   // A node that lacks height 0 only because it joined later belongs to a spork that begins there.
-  const named = root?.of === 'spork' ? root.height : root?.of === 'node' ? 0 : undefined;
+  const named = isThere || root?.of === 'node' ? 0 : root?.of === 'spork' ? root.height : undefined;
+  // Its spork's id is missing: id and root are recorded once the node names the id.
+  const isOpen = rootTrouble !== undefined;
   const sporkRootHeight = isOpen ? undefined : (sporkRoot ?? named);
-  const isAnswer = NOTHING_THERE.has(zero.kind);
+  if (isThere) return { ...roots, sporkRootHeight, lowestHeight: sporkRoot ?? 0, isRootOpen: isOpen };
   return {
     sporkRootHeight,
     lowestHeight: nodeRoot ?? root?.height ?? sporkRoot,
     isRootOpen: isOpen || (sporkRootHeight === undefined && root === undefined),
-    rootTrouble: rootTrouble ?? (isAnswer ? undefined : zero),
+    rootTrouble: rootTrouble ?? (NOTHING_THERE.has(zero.kind) ? undefined : zero),
     rootRefusal: root === undefined ? zero : undefined,
   };
 }
@@ -214,23 +207,17 @@ async function askZero(
     limitMs: timeoutMs,
   });
   try {
-    const streamed = streamedZero(blocks);
+    const streamed = blocks.read().then(
+      (read) =>
+        read !== 'silent' && read.done !== true && read.value.block.height === 0 ? 'there' : undefined,
+      (error: unknown) => {
+        if (!isExpectedEnd(error)) throw error;
+        return error instanceof UpstreamError && error.kind === 'below_root' ? error : undefined;
+      },
+    );
     return (await Promise.race([early, streamed])) ?? (await streamed) ?? (await call);
   } finally {
     blocks.cancel();
-  }
-}
-
-/** The answer of the block stream about block 0; `undefined` if it does not help. */
-async function streamedZero(
-  blocks: StreamReader<ReceivedBlock>,
-): Promise<'there' | UpstreamError | undefined> {
-  try {
-    const read = await blocks.read();
-    return read !== 'silent' && read.done !== true && read.value.block.height === 0 ? 'there' : undefined;
-  } catch (error) {
-    if (!isExpectedEnd(error)) throw error;
-    return error instanceof UpstreamError && error.kind === 'below_root' ? error : undefined;
   }
 }
 
@@ -240,29 +227,20 @@ async function streamedZero(
  */
 async function compareBlocks(
   node: AccessNode,
-  asked: {
-    readonly expectation: Expectation;
-    readonly known: BlockName;
-    readonly atWatermark: ReceivedBlock | UpstreamError | undefined;
-    readonly headHeight: number | undefined;
-    readonly isForeign: boolean;
-  },
+  { storedBlock, watermark }: Expectation,
+  atWatermark: ReceivedBlock | UpstreamError | undefined,
+  headHeight: number | undefined,
   options: CallOptions,
 ): Promise<BlockComparison | undefined> {
-  const { expectation, known, atWatermark, headHeight, isForeign } = asked;
-  let found: BlockComparison | undefined;
-  if (isFinalized(atWatermark)) {
-    const { height, id: ours } = known;
-    found = { height, isWatermark: true, ours, theirs: atWatermark.block.id };
-  } else if (headHeight !== undefined && headHeight < known.height) {
-    // `undefined` for a height in a hole of the index.
-    const stored = await expectation.storedBlock?.(headHeight);
-    const received = stored && (await outcomeOf(node.getBlockByHeight(headHeight, options)));
-    if (stored !== undefined && isFinalized(received))
-      found = { height: headHeight, isWatermark: false, ours: stored.id, theirs: received.block.id };
-  }
-  if (found === undefined || found.ours === found.theirs || isForeign) return found;
-  return { ...found, sharedHeight: await sharedHeight(node, expectation, found.height, options) };
+  if (watermark === undefined) return undefined;
+  if (isFinalized(atWatermark))
+    return { isWatermark: true, height: watermark.height, ours: watermark.id, theirs: atWatermark.block.id };
+  if (headHeight === undefined || headHeight >= watermark.height) return undefined;
+  // `undefined` for a height in a hole of the index.
+  const stored = await storedBlock?.(headHeight);
+  const received = stored && (await outcomeOf(node.getBlockByHeight(headHeight, options)));
+  if (stored === undefined || !isFinalized(received)) return undefined;
+  return { height: headHeight, isWatermark: false, ours: stored.id, theirs: received.block.id };
 }
 
 function isFinalized(received: ReceivedBlock | UpstreamError | undefined): received is ReceivedBlock {

@@ -51,6 +51,7 @@ interface Parts {
  * nodes: one claim each.
  */
 export class SporkVerifier {
+  readonly known: readonly number[];
   readonly #parts: Parts;
   /**
    * The id of each spork, by its root, on which most of the usable nodes that name one agree. Remembered: when the only node
@@ -68,6 +69,7 @@ export class SporkVerifier {
   readonly #doubted = new Set<PoolMember>();
 
   constructor(parts: Parts) {
+    this.known = parts.known;
     this.#parts = parts;
   }
 
@@ -81,9 +83,7 @@ export class SporkVerifier {
     for (const claim of this.#claims.values()) {
       const before = claim.verdict;
       claim.verdict = this.#judge(claim);
-      if (claim.verdict === 'followed') this.#followed.add(claim.rootHeight);
-      const [oldest] = this.#followed;
-      if (this.#followed.size > REMEMBERED_SPORKS_MAX && oldest !== undefined) this.#followed.delete(oldest);
+      if (claim.verdict === 'followed') forgetOldest(this.#followed.add(claim.rootHeight));
       if (claim.verdict !== 'contradicted') continue;
       this.#followed.delete(claim.rootHeight);
       for (const teller of this.#tellers(claim)) this.#doubted.add(teller);
@@ -92,13 +92,8 @@ export class SporkVerifier {
     return { isNews, contradicted };
   }
 
-  /** Where the sporks that need no verification begin and end. */
-  get known(): readonly number[] {
-    return this.#parts.known;
-  }
-
   verdict(rootHeight: number): SporkVerdict {
-    if (this.#parts.known.includes(rootHeight)) return 'followed';
+    if (this.known.includes(rootHeight)) return 'followed';
     // `undecided`: a claim that is being made, and is entered after the handshake.
     return this.#claims.get(rootHeight)?.verdict ?? 'undecided';
   }
@@ -120,13 +115,16 @@ export class SporkVerifier {
 
   /** True while it is undecided whether a height belongs to a claimed spork: it is not requested meanwhile. */
   isUndecided(height: number): boolean {
-    return this.#undecided(height) !== undefined;
+    return this.undecidedAt(height) !== undefined;
   }
 
   /** The undecided spork because of which the heights from this one on are not requested. */
   undecidedAt(height: number): UndecidedSpork | undefined {
-    const claim = this.#undecided(height);
-    return claim && this.#describe(claim);
+    for (const claim of this.#claims.values()) {
+      if (claim.verdict !== 'undecided' || claim.rootHeight > height) continue;
+      if (this.#tellers(claim).some((teller) => !this.#doubted.has(teller))) return this.#describe(claim);
+    }
+    return undefined;
   }
 
   /** True for a node whose head may still change a verdict. */
@@ -156,16 +154,14 @@ export class SporkVerifier {
     const agreed = this.agreedId(rootHeight);
     if (agreed === '') return;
     this.#agreedIds.delete(rootHeight);
-    this.#agreedIds.set(rootHeight, agreed);
-    const [oldest] = this.#agreedIds.keys();
-    if (this.#agreedIds.size > REMEMBERED_SPORKS_MAX && oldest !== undefined) this.#agreedIds.delete(oldest);
+    forgetOldest(this.#agreedIds.set(rootHeight, agreed));
   }
 
   /** Enters new claims, and drops those that nobody makes any more. True when there is a new one. */
   #collect(): boolean {
     const members = this.#parts.members().filter(isUsable);
     const told = new Set(members.flatMap(({ identity }) => identity?.sporkRootHeight ?? []));
-    for (const known of this.#parts.known) told.delete(known);
+    for (const known of this.known) told.delete(known);
     for (const root of [...this.#claims.keys()]) if (!told.has(root)) this.#claims.delete(root);
     const made = [...told].filter((root) => !this.#claims.has(root));
     const reportedAtMs = this.#parts.clock.monotonic();
@@ -181,22 +177,13 @@ export class SporkVerifier {
     return this.#awaited(claim).length > 0 ? 'undecided' : 'followed';
   }
 
-  #undecided(height: number): Claim | undefined {
-    for (const claim of this.#claims.values()) {
-      if (claim.verdict !== 'undecided' || claim.rootHeight > height) continue;
-      if (this.#tellers(claim).some((teller) => !this.#doubted.has(teller))) return claim;
-    }
-    return undefined;
-  }
-
   #isStored(claim: Claim): boolean {
     return this.#parts.expectation().sporks.some(({ rootHeight }) => rootHeight === claim.rootHeight);
   }
 
   #tellers({ rootHeight }: Pick<Claim, 'rootHeight'>): readonly PoolMember[] {
-    return this.#parts
-      .members()
-      .filter((member) => isUsable(member) && member.identity?.sporkRootHeight === rootHeight);
+    const usable = this.#parts.members().filter(isUsable);
+    return usable.filter(({ identity }) => identity?.sporkRootHeight === rootHeight);
   }
 
   /** Nodes of earlier sporks whose heights the claim would end: configured ones that did not end before. */
@@ -205,7 +192,7 @@ export class SporkVerifier {
       if (member.origin !== 'configured' || !isUsable(member)) return false;
       const anchor = anchorOf(member);
       if (anchor === undefined || anchor >= rootHeight) return false;
-      return !this.#parts.known.some((root) => root > anchor && root <= rootHeight);
+      return !this.known.some((root) => root > anchor && root <= rootHeight);
     });
   }
 
@@ -240,6 +227,11 @@ export class SporkVerifier {
       awaited: namesOf(this.#awaited(claim)),
     };
   }
+}
+
+function forgetOldest(remembered: Set<number> | Map<number, string>): void {
+  for (const oldest of remembered.keys())
+    if (remembered.size > REMEMBERED_SPORKS_MAX) remembered.delete(oldest);
 }
 
 /** True when the node's chain has grown since the claim, and is above the root. */

@@ -108,11 +108,8 @@ export class MethodLimiter {
 
   /** Calls per second that may be sent now; `undefined` = unlimited. */
   get ratePerSecond(): number | undefined {
-    const adapted = this.#adaptedRate;
-    const configured = this.#configuredRate;
-    return adapted === undefined || configured === undefined
-      ? (adapted ?? configured)
-      : Math.min(adapted, configured);
+    const rate = Math.min(this.#adaptedRate ?? Infinity, this.#configuredRate ?? Infinity);
+    return rate === Infinity ? undefined : rate;
   }
 
   /** `undefined` while nothing limits the calls. */
@@ -136,9 +133,16 @@ export class MethodLimiter {
     return this.#queues[rank].size >= this.#maxWaiting;
   }
 
-  /** Milliseconds until a new call of the rank could be sent, behind the calls that wait already. */
-  delayMs(rank: CallRank = 'live'): number {
-    return this.#delayMs(rank, this.#waitingBefore(rank));
+  /** Milliseconds until a call of the rank may be sent behind this many others. Default: behind all that wait already. */
+  delayMs(rank: CallRank = 'live', others = this.#waitingBefore(rank)): number {
+    const now = this.#clock.monotonic();
+    this.#refill(now);
+    const pauseMs = Math.max(0, this.#pausedUntilMs - now);
+    const rate = this.ratePerSecond;
+    if (rate === undefined) return pauseMs;
+    const left = rank === 'history' ? Math.min(LEFT_BY_HISTORY, this.#burst() - 1) : 0;
+    const missing = others + 1 + left - this.#tokens;
+    return Math.max(pauseMs, missing > 0 ? (missing / rate) * SECOND_MS : 0);
   }
 
   /**
@@ -147,7 +151,16 @@ export class MethodLimiter {
    */
   acquire(signal?: AbortSignal, rank: CallRank = 'live'): Permit | Promise<Permit> {
     if (this.#waitingBefore(rank) === 0 && this.delayMs(rank) === 0) return this.#take();
-    return this.#wait(this.#queues[rank], signal);
+    const queue = this.#queues[rank];
+    return unlessAborted(signal, (resolve) => {
+      const admit = (): void => resolve(this.#take());
+      queue.add(admit);
+      this.#schedule();
+      return () => {
+        queue.delete(admit);
+        if (this.#waitingBefore('history') === 0) this.#cancelTimer();
+      };
+    });
   }
 
   /**
@@ -194,18 +207,6 @@ export class MethodLimiter {
     return Math.max(Math.min(rate, MIN_RATE_PER_SECOND), rate / Math.max(1, this.#sharers()));
   }
 
-  #wait(queue: Set<() => void>, signal: AbortSignal | undefined): Promise<Permit> {
-    return unlessAborted(signal, (resolve) => {
-      const admit = (): void => resolve(this.#take());
-      queue.add(admit);
-      this.#schedule();
-      return () => {
-        queue.delete(admit);
-        if (this.#waitingBefore('history') === 0) this.#cancelTimer();
-      };
-    });
-  }
-
   /** The number of waiting callers of the rank and of all ranks before it. */
   #waitingBefore(rank: CallRank): number {
     const ranks = callRanks.slice(0, callRanks.indexOf(rank) + 1);
@@ -246,18 +247,6 @@ export class MethodLimiter {
     this.#refilledAtMs = now;
   }
 
-  /** Milliseconds until a call of the rank may be sent behind this many others. */
-  #delayMs(rank: CallRank, others: number): number {
-    const now = this.#clock.monotonic();
-    this.#refill(now);
-    const pauseMs = Math.max(0, this.#pausedUntilMs - now);
-    const rate = this.ratePerSecond;
-    if (rate === undefined) return pauseMs;
-    const left = rank === 'history' ? Math.min(LEFT_BY_HISTORY, this.#burst() - 1) : 0;
-    const missing = others + 1 + left - this.#tokens;
-    return Math.max(pauseMs, missing > 0 ? (missing / rate) * SECOND_MS : 0);
-  }
-
   /**
    * For the first caller of the first rank. Call it after every change that may let it go sooner: a timer that was set for
    * somebody else, or at another rate, may be due too late. One that is due too soon looks again.
@@ -266,7 +255,7 @@ export class MethodLimiter {
     const first = callRanks.find((rank) => this.#queues[rank].size > 0);
     if (first === undefined) return;
     // Whole milliseconds, rounded up: a timer that fires a fraction early would only be set again.
-    const delayMs = Math.ceil(this.#delayMs(first, 0));
+    const delayMs = Math.ceil(this.delayMs(first, 0));
     const atMs = this.#clock.monotonic() + delayMs;
     if (this.#timer !== undefined && this.#timer.atMs <= atMs) return;
     this.#cancelTimer();
@@ -280,7 +269,7 @@ export class MethodLimiter {
   #admitWaiting(): void {
     for (const rank of callRanks) {
       for (const admit of this.#queues[rank]) {
-        if (this.#delayMs(rank, 0) > 0) {
+        if (this.delayMs(rank, 0) > 0) {
           this.#schedule();
           return;
         }

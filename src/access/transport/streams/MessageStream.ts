@@ -32,9 +32,9 @@ export class MessageStream<T> implements AsyncIterableIterator<T, undefined> {
   /** Set once the stream is over: what the next `next()` throws, if anything. */
   #end: { readonly error: Error | undefined } | undefined;
 
-  constructor(dependencies: { readonly source: StreamSource<T>; readonly signal: AbortSignal }) {
-    this.#source = dependencies.source;
-    this.#signal = dependencies.signal;
+  constructor(source: StreamSource<T>, signal: AbortSignal) {
+    this.#source = source;
+    this.#signal = signal;
   }
 
   [Symbol.asyncIterator](): this {
