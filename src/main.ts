@@ -57,14 +57,12 @@ for (const signal of Object.keys(signalCodes) as StopSignal[]) {
   });
 }
 
-const stdout = new Output(
-  { name: 'standard output', columns: () => screen.columns },
-  { sink: openSink(1), onRefused },
-);
-const stderr = new Output(
-  { name: 'standard error', columns: () => errScreen.columns },
-  { sink: openSink(2) },
-);
+const stdout = new Output('standard output', {
+  sink: openSink(1),
+  columns: () => screen.columns,
+  onRefused,
+});
+const stderr = new Output('standard error', { sink: openSink(2), columns: () => errScreen.columns });
 // A command waits for whoever reads its result, but not for whoever reads its remarks.
 stderr.neverWait();
 const { stdout: screen, stderr: errScreen } = process;
