@@ -3,7 +3,7 @@ import type { DaemonConfig } from '../config/index.js';
 import { formatSize } from '../observability/index.js';
 import { maskedEndpoint } from '../runtime/index.js';
 import type { IndexStore } from '../storage/index.js';
-import type { DaemonParts } from './health/DaemonState.js';
+import type { DaemonParts } from './health/diagnose.js';
 import { hostAndPort } from './lifecycle/daemonRecord.js';
 import type { DaemonRecord } from './lifecycle/daemonRecord.js';
 

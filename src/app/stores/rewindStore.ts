@@ -1,10 +1,8 @@
 import type { DaemonConfig } from '../../config/index.js';
-import { silentLogger } from '../../observability/index.js';
-import { OperatorError, systemClock } from '../../runtime/index.js';
-import { loadPostgres, rangesInWords } from '../../storage/index.js';
-import { storePathOf } from '../lifecycle/daemonRecord.js';
-import { DATABASE_WAIT_MS, takeLead } from './databases.js';
-import { openLevelStore } from './openStore.js';
+import { OperatorError } from '../../runtime/index.js';
+import { rangesInWords } from '../../storage/index.js';
+import { closing, takeLead } from './databases.js';
+import { openForCommand } from './openStore.js';
 import type { OpenStore } from './openStore.js';
 
 /** What a rewind deletes. */
@@ -24,20 +22,10 @@ export interface RewindReport {
 export async function rewindStore(
   config: DaemonConfig,
   height: number,
-  {
-    openStore = openLevelStore,
-    apply = true,
-  }: { readonly openStore?: OpenStore; readonly apply?: boolean } = {},
+  { openStore, apply = true }: { readonly openStore?: OpenStore; readonly apply?: boolean } = {},
 ): Promise<RewindReport> {
-  const dependencies = { logger: silentLogger, clock: systemClock };
-  const how = { chainId: config.chainId, create: false };
-  const store =
-    config.store === undefined
-      ? await openStore({ ...how, forRewind: true, path: storePathOf(config.dataDir) }, dependencies)
-      : await (
-          await loadPostgres()
-        ).PostgresIndexStore.open({ ...how, url: config.store, patienceMs: DATABASE_WAIT_MS }, dependencies);
-  try {
+  const opening = openForCommand(config, { forRewind: true }, { openStore });
+  return closing(await opening, async (store) => {
     const meta = store.meta();
     if (meta === undefined || store.latestIndexedHeight() < 0)
       throw new OperatorError('usage', 'The store is empty: there is nothing to rewind.');
@@ -65,7 +53,5 @@ export async function rewindStore(
     }
     const to = waiting.at(-1)?.height ?? from;
     return { from, through, forgotten: heights === 0 ? undefined : { heights, from: through + 1, to } };
-  } finally {
-    await store.close();
-  }
+  });
 }

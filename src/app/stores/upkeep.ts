@@ -3,9 +3,10 @@ import { silentLogger } from '../../observability/index.js';
 import { systemClock } from '../../runtime/index.js';
 import { LevelIndexStore, loadPostgres, repairStore, verifyStore } from '../../storage/index.js';
 import type { RepairReport, VerifyDependencies, VerifyOptions, VerifyReport } from '../../storage/index.js';
-import { DATABASE_WAIT_MS, whileNobodyLeads } from './databases.js';
+import { closing, DATABASE_WAIT_MS, whileNobodyLeads } from './databases.js';
 import { objectionsOf } from '../lifecycle/knownBlocks.js';
-import { placeOf, refuseDatabase, toRead, whenFree } from './openStore.js';
+import { storePathOf } from '../lifecycle/daemonRecord.js';
+import { refuseDatabase, toRead, whenFree } from './openStore.js';
 
 /** Like `verifyStore`, for the store of a configuration, with the blocks that it names. Also expected: the errors of `openStoreReadOnly`. */
 export async function verifyStoreOf(
@@ -33,15 +34,13 @@ export async function verifyStoreOf(
  */
 export async function forgetAccountsOf(config: DaemonConfig): Promise<number | undefined> {
   refuseDatabase(config, 'there, the account index is part of the tables, and written with every block');
-  const store = await LevelIndexStore.open(
+  const opening = LevelIndexStore.open(
     { ...placeOf(config), create: false },
     { logger: silentLogger, clock: systemClock },
   );
-  try {
-    return store.meta() === undefined ? undefined : await store.forgetAccounts();
-  } finally {
-    await store.close();
-  }
+  return closing(await opening, async (store) =>
+    store.meta() === undefined ? undefined : store.forgetAccounts(),
+  );
 }
 
 /**
@@ -65,4 +64,9 @@ export async function repairStoreOf(
     );
   }
   return repairStore({ ...placeOf(config), apply }, { logger: silentLogger, signal });
+}
+
+/** The path of a store, and its chain. */
+function placeOf({ chainId, dataDir }: DaemonConfig): { readonly path: string; readonly chainId: string } {
+  return { path: storePathOf(dataDir), chainId };
 }
