@@ -1,5 +1,5 @@
-import { surveyNode } from '../../access/index.js';
-import type { NodeSurvey } from '../../access/index.js';
+import { parseEndpoint, surveyNode } from '../../access/index.js';
+import type { Endpoint, NodeSurvey } from '../../access/index.js';
 import { readHeightsToFill } from '../../config/index.js';
 import type { DaemonConfig, HeightsToFill, LoadedConfig } from '../../config/index.js';
 import { countHeights } from '../../ranges/index.js';
@@ -11,8 +11,7 @@ import { readPeerToken } from '../guard/tokens.js';
 import { readShippedSporks } from '../lifecycle/knownBlocks.js';
 import { checkDisk } from './disk.js';
 import { checkExposure } from './exposure.js';
-import { checkClock, checkNodes, checkPeers, surveyNodes, surveyPeers } from './nodes.js';
-import type { Survey } from './nodes.js';
+import { checkClock, checkNodes, checkPeers } from './nodes.js';
 import { lookAtStore, nothingStored } from './store.js';
 import type { StoredHeights } from './store.js';
 import { ok, problem } from './verdicts.js';
@@ -58,14 +57,32 @@ export async function examine(
     const metadata = metadataFile ? await readNodeMetadata(metadataFile, { access, nodes }) : undefined;
     const token = peerTokenFile ? readPeerToken(peerTokenFile) : undefined;
     const sources = { metadata: () => metadata, metadataFile, peerToken: () => token };
-    const survey: Survey = ({ endpoint, isPeer, ...asks }) => {
+    const ask = (endpoint: Endpoint, isPeer: boolean, asks: Asks): Promise<NodeSurvey> => {
       const credentials = credentialsFor(endpoint, isPeer, sources);
-      const options = { endpoint, maxMessageBytes: access.maxMessageBytes, credentials, ...asks };
-      return surveyNode({ ...options, timeoutMs: CALL_LIMIT_MS }, { clock });
+      const { maxMessageBytes } = access;
+      return surveyNode(
+        { ...asks, endpoint, maxMessageBytes, credentials, timeoutMs: CALL_LIMIT_MS },
+        { clock },
+      );
     };
-    surveys = await surveyNodes(config, survey);
-    const peers = await surveyPeers(config, stored.coverage.at(-1)?.to ?? headOf(surveys) ?? 0, survey);
-    return [...checkNodes(config, surveys, stored), ...checkPeers(config, peers)];
+    const feeds = config.edi.enabled ? config.edi.nodes.map(parseEndpoint) : [];
+    const peers = config.peers.map(parseEndpoint);
+    // All at once, each once, even if it is configured for two purposes.
+    const named = [...config.accessNodes.map(parseEndpoint), ...feeds];
+    const byName = new Map(named.map((endpoint) => [endpoint.name, endpoint]));
+    const isOf = (endpoints: readonly Endpoint[], { name }: Endpoint): boolean =>
+      endpoints.some((other) => other.name === name);
+    surveys = await Promise.all(
+      [...byName.values()].map((endpoint) =>
+        ask(endpoint, isOf(peers, endpoint), { asksExecutionData: isOf(feeds, endpoint) }),
+      ),
+    );
+    const fromHeight = stored.coverage.at(-1)?.to ?? headOf(surveys) ?? 0;
+    const peer = config.accessNodes.length === 0 ? ('mirrored' as const) : { fromHeight };
+    const ofPeers = await Promise.all(
+      peers.map((endpoint) => ask(endpoint, true, { asksExecutionData: false, peer })),
+    );
+    return [...checkNodes(config, surveys, stored), ...checkPeers(config, ofPeers)];
   });
   await check('clock', () => [checkClock(surveys, { isPublic: PUBLIC.includes(config.network) })]);
   await check('disk', async () => checkDisk(config, stored, heightsToCome(config, stored, surveys, sporks)));
@@ -73,6 +90,7 @@ export async function examine(
   return verdicts;
 }
 
+type Asks = Pick<Parameters<typeof surveyNode>[0], 'asksExecutionData' | 'peer'>;
 type Look = () => Promise<readonly Finding[]> | readonly Finding[];
 
 /** What a check finds; a failure is a problem, and so is a check that hangs. */
