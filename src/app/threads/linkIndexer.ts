@@ -33,13 +33,8 @@ const NOTHING: ReaderState = {
  * What the reader thread knows of the indexing thread: its latest state, the answers to questions, which have a deadline, and
  * which calls it admits.
  */
-export function linkIndexer({
-  clock,
-  indexer,
-}: {
-  readonly clock: Clock;
-  readonly indexer: () => Calls<IndexerCalls>;
-}) {
+export function linkIndexer(parts: { readonly clock: Clock; readonly indexer: () => Calls<IndexerCalls> }) {
+  const { clock, indexer } = parts;
   /** How to end each forwarded call that must make way for the indexer. Bounded by the limits on forwarded calls. */
   const calls = new Map<number, AbortController>();
   let lastCall = 0;
