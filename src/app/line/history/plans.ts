@@ -28,32 +28,17 @@ export async function obeyBackfill(
   source: Pick<WorkSource, 'pause' | 'resume' | 'cancel' | 'redrive'>,
   plan: (heights: HeightsToFill, order: FillOrder) => Promise<BackfillPlan>,
 ): Promise<BackfillOutcome> {
-  const given = readCommand(command);
-  switch (given.do) {
-    case 'plan': {
-      const heights = readHeightsToFill(given.heights);
-      if (heights === undefined) throw notUnderstood();
-      return { plan: await plan(heights, given.order) };
-    }
-    case 'pause':
-    case 'resume':
-    case 'cancel':
-      await source[given.do](given.plan);
-      return {};
-    case 'redrive':
-      return { redriven: await source.redrive() };
+  const given = (command ?? {}) as { readonly [Field in 'do' | 'heights' | 'order' | 'plan']?: unknown };
+  const { do: what, heights, order, plan: id } = given;
+  if (what === 'plan' && typeof heights === 'string' && (order === 'newest' || order === 'oldest')) {
+    const wanted = readHeightsToFill(heights);
+    if (wanted !== undefined) return { plan: await plan(wanted, order) };
   }
-}
-
-function readCommand(command: unknown): BackfillCommand {
-  if (typeof command !== 'object' || command === null) throw notUnderstood();
-  const { do: what, heights, order, plan } = command as Readonly<Record<string, unknown>>;
-  if (what === 'plan' && typeof heights === 'string' && (order === 'newest' || order === 'oldest'))
-    return { do: what, heights, order };
-  if (what === 'redrive') return { do: what };
-  if (what !== 'pause' && what !== 'resume' && what !== 'cancel') throw notUnderstood();
-  if (plan !== undefined && typeof plan !== 'number') throw notUnderstood();
-  return plan === undefined ? { do: what } : { do: what, plan };
+  if (what === 'redrive') return { redriven: await source.redrive() };
+  const isOfPlans = what === 'pause' || what === 'resume' || what === 'cancel';
+  if (!isOfPlans || (id !== undefined && typeof id !== 'number')) throw notUnderstood();
+  await source[what](id);
+  return {};
 }
 
 /** What is known about the chain; without nodes, only the spork table. */
