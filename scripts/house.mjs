@@ -106,7 +106,7 @@ const subFloors = {
   'api/http': [['responses.ts'], ['prefix.ts'], ['refusals.ts'], ['types.ts']],
   'api/page': [['client']],
   'api/rest': [['daemonRoutes.ts', 'flowRoutes.ts'], ['eventStream.ts']],
-  'app/health': [['diagnose.ts'], ['DaemonState.ts'], ['watches'], ['heldUp.ts']],
+  'app/health': [['windowCells.ts'], ['diagnose.ts'], ['watches'], ['heldUp.ts']],
   'app/line': [['history'], ['buildLine.ts']],
   'ranges/pgboss': [['PlanQueues.ts', 'WorkerRegistry.ts'], ['Claim.ts'], ['Boss.ts']],
   'storage/integrity': [['verify']],

@@ -57,14 +57,12 @@ for (const signal of Object.keys(signalCodes) as StopSignal[]) {
   });
 }
 
-const stdout = new Output(
-  { name: 'standard output', columns: () => screen.columns },
-  { sink: openSink(1), onRefused },
-);
-const stderr = new Output(
-  { name: 'standard error', columns: () => errScreen.columns },
-  { sink: openSink(2) },
-);
+const stdout = new Output('standard output', {
+  sink: openSink(1),
+  columns: () => screen.columns,
+  onRefused,
+});
+const stderr = new Output('standard error', { sink: openSink(2), columns: () => errScreen.columns });
 // A command waits for whoever reads its result, but not for whoever reads its remarks.
 stderr.neverWait();
 const { stdout: screen, stderr: errScreen } = process;
@@ -74,7 +72,14 @@ for (const [name, output, stream] of [
 ] as const) {
   // The size of a terminal that is gone cannot be read.
   stream.on('error', () => undefined);
-  Object.defineProperty(process, name, { value: passingOnTo(output), configurable: true });
+  // For libraries that print.
+  const value = new Writable({
+    write: (chunk: Buffer, _encoding, done) => {
+      output.write(chunk.toString('utf8'));
+      done();
+    },
+  });
+  Object.defineProperty(process, name, { value, configurable: true });
 }
 process.on('exit', () => {
   if (ending !== undefined) process.exitCode = exitCodeOf(ending);
@@ -100,16 +105,6 @@ const terminal: Terminal = {
   signal: stop.signal,
 };
 
-/** For libraries that print. */
-function passingOnTo(output: Output): Writable {
-  return new Writable({
-    write: (chunk: Buffer, _encoding, done) => {
-      output.write(chunk.toString('utf8'));
-      done();
-    },
-  });
-}
-
 /** Resolves a moment after the process was told to end: no reader is waited for any longer. */
 const givenUp = new Promise<void>((resolve) => {
   stop.signal.addEventListener('abort', () => setTimeout(resolve, LAST_WORDS_MS).unref(), { once: true });
@@ -129,7 +124,10 @@ async function write(bytes: Uint8Array): Promise<boolean> {
 function onRefused(error: NodeJS.ErrnoException): void {
   // Nobody is there to read: the SIGHUP that comes with it ends the command in good order.
   if (goneTerminals().length > 0) return;
-  if (isReaderGone(error)) exit(0);
+  if (isReaderGone(error)) {
+    process.exitCode = 0;
+    exit();
+  }
   stderr.write(`${messageOf(outputError(error, `to ${stdout.name}`))}\n`);
   void endWith('storage');
 }
@@ -158,14 +156,10 @@ function shortageOf(error: unknown): OperatorError | undefined {
 function dieOfBug(error: unknown): void {
   const shortage = shortageOf(error);
   for (const tell of bugListeners.splice(0)) tell(shortage ?? error);
-  if (shortage !== undefined) {
-    stderr.write(`${shortage.message}\n`);
-    void endWith(shortage.exit);
-    return;
-  }
   const trace = error instanceof Error ? (error.stack ?? error.message) : String(error);
-  stderr.write(`This is a fault of the program. Please report it:\n${withoutCredentials(trace)}\n`);
-  void endWith('bug');
+  const fault = `This is a fault of the program. Please report it:\n${withoutCredentials(trace)}`;
+  stderr.write(`${shortage?.message ?? fault}\n`);
+  void endWith(shortage?.exit ?? 'bug');
 }
 
 try {
@@ -233,13 +227,11 @@ async function endWith(reason: ExitReason): Promise<void> {
   exit();
 }
 
-function exit(code?: number): never {
+function exit(): never {
   leaveTerminals();
   // No process exits while one of its threads waits for the system.
   if (stdout.isWriting || stderr.isWriting) endBy(stoppedBy ?? 'SIGTERM');
-  // An undefined code would count as success, whatever `process.exitCode` says.
-  if (code === undefined) process.exit();
-  process.exit(code);
+  process.exit();
 }
 
 /** Node.js gives terminals back at its end, and aborts where one is gone. */

@@ -3,7 +3,7 @@ import type { DaemonConfig } from '../config/index.js';
 import { formatSize } from '../observability/index.js';
 import { maskedEndpoint } from '../runtime/index.js';
 import type { IndexStore } from '../storage/index.js';
-import type { DaemonParts } from './health/DaemonState.js';
+import type { DaemonParts } from './health/diagnose.js';
 import { hostAndPort } from './lifecycle/daemonRecord.js';
 import type { DaemonRecord } from './lifecycle/daemonRecord.js';
 
@@ -28,11 +28,10 @@ export function tellPlan(
   const database = config.store === undefined ? undefined : maskedEndpoint(config.store);
   const freeBytes = parts.diskWatch?.disk()?.freeBytes;
   if (log.format === 'json') {
-    const { firstHeight } = meta ?? {};
     const heights =
-      firstHeight === undefined
+      meta === undefined
         ? { startHeight }
-        : { firstHeight, continuesAt: store.latestIndexedHeight() + 1 };
+        : { firstHeight: meta.firstHeight, continuesAt: store.latestIndexedHeight() + 1 };
     const from = { nodes, executionDataNodes: feedNodes, ...(peers.length === 0 ? {} : { peers }), proxy };
     const place = { dataDir, store: database ?? 'leveldb', freeBytes };
     const fields = { network, chainId, ...from, ...heights, stopHeight, ...place, roles: config.roles };
@@ -40,18 +39,31 @@ export function tellPlan(
     return;
   }
   if (log.level !== 'info' && log.level !== 'debug') return;
+  const from = feedNodes.join() === nodes.join() ? 'the same' : some(feedNodes);
+  const how = `${config.ediOnly ? 'execution data alone' : 'execution data too'}, from ${from}`;
+  const feed = feedNodes.length === 0 ? 'collections by request, no execution data' : how;
   const all = nodes.length === 0 ? 'everything from them' : 'collections from them too';
   const end = stopHeight === undefined ? ', then follows the chain' : `, through ${stopHeight}`;
-  const lines = [
-    `network  ${network} (${chainId})`,
-    ...(nodes.length === 0 ? [] : [`nodes    ${some(nodes)}; ${feedInWords(config, nodes, feedNodes)}`]),
-    ...(peers.length === 0 ? [] : [`peers    ${some(peers)}; ${all}`]),
-    ...(proxy === undefined ? [] : [`proxy    ${proxy}`]),
-    `heights  ${heightsInWords(config, store)}${end}`,
-    `data     ${dataInWords(config, database, freeBytes)}`,
-    `ports    ${portsInWords(addresses, config.api.tls.certificateFile !== undefined)}`,
+  const free = freeBytes === undefined ? '' : `, ${formatSize(freeBytes)} free`;
+  const record = `as ${config.roles.join(', ')}; this process keeps its record in ${dataDir}`;
+  const { api, grpc, metrics } = addresses;
+  const isSecure = config.api.tls.certificateFile !== undefined;
+  const ports = [
+    ...(api === undefined ? [] : [`API http${isSecure ? 's' : ''}://${hostAndPort(api)}/`]),
+    ...(grpc === undefined ? [] : [`gRPC ${hostAndPort(grpc)}${isSecure ? ' (TLS)' : ''}`]),
+    `metrics http://${hostAndPort(metrics)}/metrics`,
   ];
-  parts.print(lines.map((line) => `${line}\n`).join(''));
+  const rows: readonly (readonly [name: string, words: string | undefined])[] = [
+    ['network', `${network} (${chainId})`],
+    ['nodes', nodes.length === 0 ? undefined : `${some(nodes)}; ${feed}`],
+    ['peers', peers.length === 0 ? undefined : `${some(peers)}; ${all}`],
+    ['proxy', proxy],
+    ['heights', heightsInWords(config, store) + end],
+    ['data', database === undefined ? dataDir + free : `${database}, ${record}`],
+    ['ports', ports.join(', ')],
+  ];
+  const said = rows.flatMap(([name, words]) => (words === undefined ? [] : [`${name.padEnd(8)} ${words}\n`]));
+  parts.print(said.join(''));
 }
 
 /** Nodes named at most. */
@@ -62,24 +74,14 @@ function some(names: readonly string[]): string {
   return `${names.slice(0, NODES_SHOWN).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
 }
 
-function feedInWords({ ediOnly }: DaemonConfig, nodes: readonly string[], feed: readonly string[]): string {
-  if (feed.length === 0) return 'collections by request, no execution data';
-  const from = feed.join() === nodes.join() ? 'the same' : some(feed);
-  return `${ediOnly ? 'execution data alone' : 'execution data too'}, from ${from}`;
-}
-
 /** Which nodes are called through the proxy of the environment, which may have been meant for something else. */
 function proxyInWords({ accessNodes, edi, peers }: DaemonConfig): string | undefined {
-  const named = new Map(
-    [...accessNodes, ...(edi.enabled ? edi.nodes : []), ...peers]
-      .map(parseEndpoint)
-      .map((each) => [each.name, each]),
-  );
-  const behind = [...named.values()].filter((endpoint) => proxyFor(endpoint) !== undefined);
+  const all = [...accessNodes, ...(edi.enabled ? edi.nodes : []), ...peers].map(parseEndpoint);
+  const behind = all.filter((endpoint) => proxyFor(endpoint) !== undefined);
   const proxy = behind[0] && proxyFor(behind[0]);
   if (proxy === undefined) return undefined;
   const { address, isUsed, variable } = proxy;
-  const names = some(behind.map(({ name }) => name));
+  const names = some([...new Set(behind.map(({ name }) => name))]);
   return isUsed
     ? `${address} (${variable}), for ${names}; no_proxy names those to call directly`
     : `not used: ${variable} names ${address}, and only http:// proxies can be used`;
@@ -95,25 +97,4 @@ function heightsInWords({ startHeight }: DaemonConfig, store: IndexStore): strin
   if (startHeight === 'latest') return 'a new index, from the newest finalized block on';
   if (startHeight === 'root') return 'a new index, from the root of the live spork on';
   return `a new index, from ${startHeight} on`;
-}
-
-function dataInWords(
-  { dataDir, roles }: DaemonConfig,
-  database: string | undefined,
-  freeBytes: number | undefined,
-): string {
-  if (database !== undefined)
-    return `${database}, as ${roles.join(', ')}; this process keeps its record in ${dataDir}`;
-  return freeBytes === undefined ? dataDir : `${dataDir}, ${formatSize(freeBytes)} free`;
-}
-
-function portsInWords(
-  { api, grpc, metrics }: Pick<DaemonRecord, 'api' | 'grpc' | 'metrics'>,
-  isSecure: boolean,
-): string {
-  return [
-    ...(api === undefined ? [] : [`API http${isSecure ? 's' : ''}://${hostAndPort(api)}/`]),
-    ...(grpc === undefined ? [] : [`gRPC ${hostAndPort(grpc)}${isSecure ? ' (TLS)' : ''}`]),
-    `metrics http://${hostAndPort(metrics)}/metrics`,
-  ].join(', ');
 }

@@ -2,7 +2,7 @@ import { daemonSettings } from '../config/index.js';
 import type { LoadedConfig } from '../config/index.js';
 import type { ProgramLogger } from '../observability/index.js';
 import { OperatorError, withoutUrlPaths } from '../runtime/index.js';
-import type { DaemonParts } from './health/DaemonState.js';
+import type { DaemonParts } from './health/diagnose.js';
 import type { Diagnosis } from './health/diagnose.js';
 
 /** How the running daemon reloads its configuration. */
@@ -43,6 +43,7 @@ export function reloadWhenWanted(
     logger[how](fields, message);
     logger.setLevel(level);
   };
+  /** Applies the settings that may change, in both threads. */
   const take = (next: LoadedConfig, into: Reloadable): void => {
     const before = effective;
     const changed = Object.keys(next.effective).filter(
@@ -54,9 +55,14 @@ export function reloadWhenWanted(
     const later = changed.filter((key) => !isReloadable(key) && isSet(key));
     const now = changed.filter(isReloadable);
     const inWords = (key: string): string => `${key}: ${words(before[key])} → ${words(next.effective[key])}`;
-    apply(next.config, into);
+    const { api, disk, log, ready } = next.config;
+    const { corsOrigins, ratePerSecondPerAddress } = api;
+    into.readers?.change({ logLevel: log.level, corsOrigins, ratePerSecondPerAddress });
+    into.descriptors.reload(next.config);
+    into.diskWatch?.setMinFreeBytes(disk.minFreeBytes);
+    into.health.diagnosis.setLimits(ready);
     effective = { ...before, ...Object.fromEntries(now.map((key) => [key, next.effective[key]])) };
-    ({ level } = next.config.log);
+    ({ level } = log);
     const besides = next.overridden.length === 0 ? {} : { setElsewhere: next.overridden };
     if (now.length > 0) tell('info', { changed: now.map(inWords), ...besides }, 'configuration reloaded');
     else tell('info', besides, 'configuration reloaded: nothing has changed');
@@ -73,31 +79,18 @@ export function reloadWhenWanted(
       tell('warn', { advice: 'start with --config FILE' }, 'there is no configuration file to reload');
       return;
     }
-    let next: LoadedConfig;
     try {
-      next = load();
+      take(load(), parts);
     } catch (error) {
       if (!(error instanceof OperatorError)) throw error;
       logger.error({ why: error.message }, 'the configuration was not reloaded: nothing has changed');
-      return;
     }
-    take(next, parts);
   };
   onWanted(reload);
   return (built) => {
     parts = built;
     if (isWanted) reload();
   };
-}
-
-/** Applies the settings that may change, in both threads; not the log level of this one. */
-function apply(config: LoadedConfig['config'], parts: Reloadable): void {
-  const { api, disk, log, ready } = config;
-  const { corsOrigins, ratePerSecondPerAddress } = api;
-  parts.readers?.change({ logLevel: log.level, corsOrigins, ratePerSecondPerAddress });
-  parts.descriptors.reload(config);
-  parts.diskWatch?.setMinFreeBytes(disk.minFreeBytes);
-  parts.health.diagnosis.setLimits(ready);
 }
 
 function isReloadable(key: string): boolean {

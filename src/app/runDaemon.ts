@@ -1,24 +1,48 @@
 import { redirectGrpcLog } from '../access/index.js';
+import type { NodeMetadata, OpenChannel } from '../access/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import { createLogger, createMetrics, LiveTerminal, loadPrettyLine } from '../observability/index.js';
 import type { ProgramLogger, TerminalStream } from '../observability/index.js';
+import { CertificateThread } from '../proof/index.js';
+import type { KillMode } from '../ranges/index.js';
 import {
   abortReason,
   exitCodeOf,
+  hasSoundHttp2,
   messageOf,
   OperatorError,
   programVersion,
   systemClock,
+  systemRandom,
 } from '../runtime/index.js';
-import type { ExitReason, Loss, Output } from '../runtime/index.js';
-import type { Reloading } from './reloadWhenWanted.js';
-import { indexAndServe } from './indexAndServe.js';
-import type { DaemonPorts } from './indexAndServe.js';
+import type { ExitReason, Output } from '../runtime/index.js';
+import { logBytes } from '../storage/index.js';
+import type { IndexStore } from '../storage/index.js';
+import { tellPlan } from './firstContact.js';
+import { openSecretFiles } from './guard/openSecretFiles.js';
+import type { DaemonParts } from './health/diagnose.js';
+import { serviceStatus, startHealth, watchStorage } from './health/startHealth.js';
+import { storePathOf } from './lifecycle/daemonRecord.js';
+import { readShippedSporks } from './lifecycle/knownBlocks.js';
 import { openLifecycle } from './lifecycle/openLifecycle.js';
 import { openServiceNotifier } from './lifecycle/openServiceNotifier.js';
+import type { ServiceNotifier } from './lifecycle/openServiceNotifier.js';
+import { watchDescriptors } from './lifecycle/watchDescriptors.js';
+import { hasReachedStop, openUpstream, runIndexing } from './line/runIndexing.js';
+import { reloadWhenWanted } from './reloadWhenWanted.js';
+import type { Reloading } from './reloadWhenWanted.js';
+import { startServers } from './startServers.js';
+import { seedStore } from './stores/copies.js';
+import { openQueueToWork, openReplicaToRead } from './stores/databases.js';
+import { openStoreToIndex } from './stores/openStore.js';
+import type { OpenStore } from './stores/openStore.js';
+import { keepReaderThread } from './threads/keepReaderThread.js';
+import type { ReaderThread } from './threads/keepReaderThread.js';
+import { startCertificates, startWorker } from './threads/startWorker.js';
+import type { StartReader } from './threads/startWorker.js';
 
 /** What the daemon needs from its process. */
-export interface Host {
+interface Host {
   /** Where the log goes. */
   readonly stdout: TerminalStream;
   /** Standard output and standard error. The daemon outlives whoever reads them. */
@@ -33,6 +57,21 @@ export interface Host {
   readonly reloading?: Reloading;
 }
 
+/** How the daemon reaches the outside. Default: the disk, gRPC, standard output, threads for readers and for certificates. */
+interface DaemonPorts {
+  readonly openStore?: OpenStore;
+  readonly openChannel?: OpenChannel;
+  readonly createLogger?: typeof createLogger;
+  readonly startReader?: StartReader;
+  readonly startCertificates?: typeof startCertificates;
+}
+
+/** What is there before the parts are built. */
+type Begun = Pick<
+  DaemonParts,
+  'clock' | 'lifecycle' | 'logger' | 'metrics' | 'outputs' | 'random' | 'terminal'
+> & { readonly notifier: ServiceNotifier | undefined; readonly ports: DaemonPorts };
+
 /**
  * Runs the daemon until it is stopped, reaches its stop height or fails. Expected errors: OperatorError; whatever else it
  * throws is a bug.
@@ -42,26 +81,30 @@ export async function runDaemon(
   host: Host,
   ports: DaemonPorts = {},
 ): Promise<ExitReason> {
+  const { onBug, outputs = [], reloading } = host;
+  const { format, level } = config.log;
   const clock = systemClock;
   const terminal = host.isLive ? new LiveTerminal({ stream: host.stdout }) : undefined;
-  const logger = (ports.createLogger ?? createLogger)({
-    level: config.log.level,
-    toLine: config.log.format === 'pretty' ? await prettyLineFor(host) : undefined,
-    destination: terminal ?? host.stdout,
-  });
+  const destination = terminal ?? host.stdout;
+  const toLine = format === 'pretty' ? await prettyLineFor(host) : undefined;
+  const logger = (ports.createLogger ?? createLogger)({ level, toLine, destination });
   const metrics = createMetrics({ version: programVersion(), node: process.version });
-  const { outputs = [], reloading } = host;
   const onLost = (lines: number): void => metrics.logLinesLost.inc(lines);
   for (const output of outputs) output.neverWait({ onLost });
-  outputs[0]?.neverWait({ onLost, say: (loss) => logger.warn(lossFields(loss), 'log lines were lost') });
+  outputs[0]?.neverWait({
+    onLost,
+    say: ({ lines, sinceMs, reason }) => {
+      const since = new Date(sinceMs).toISOString();
+      logger.warn({ lines, since, reason }, 'log lines were lost');
+    },
+  });
   redirectGrpcLog({ logger });
   const lifecycle = openLifecycle({ clock, logger });
-  const print = (text: string): void => void (terminal ?? host.stdout).write(text);
   // In the pretty format, the message on standard error is enough.
   const tellEnd = (error: unknown): void => {
-    if (config.log.format === 'json') logFatal(logger, error);
+    if (format === 'json') logFatal(logger, error);
   };
-  host.onBug?.(tellEnd);
+  onBug?.(tellEnd);
   const onStop = (): void => {
     const { message: by } = abortReason(host.signal);
     logger.info({ signal: by, stopWithinSeconds: 10 }, 'stopping; a second signal forces');
@@ -69,10 +112,22 @@ export async function runDaemon(
   };
   host.signal.addEventListener('abort', onStop, { once: true });
   const { signal } = lifecycle;
-  const notifier = openServiceNotifier(process.env, { clock, logger, signal, onBug: host.onBug });
+  const notifier = openServiceNotifier(process.env, { clock, logger, signal, onBug });
+  const onBuilt = reloading && reloadWhenWanted(reloading, { logger });
+  const print = (text: string): void => void destination.write(text);
+  const begun = {
+    clock,
+    random: systemRandom,
+    lifecycle,
+    logger,
+    metrics,
+    outputs,
+    terminal,
+    notifier,
+    ports,
+  };
   try {
-    const own = { ports, lifecycle, logger, metrics, notifier, outputs, print, reloading, terminal };
-    await lifecycle.waitFor('work in hand', indexAndServe(config, own));
+    await lifecycle.waitFor('work in hand', indexAndServe(config, { ...begun, onBuilt, print }));
     host.signal.removeEventListener('abort', onStop);
     await lifecycle.close();
   } catch (error) {
@@ -93,11 +148,123 @@ function logFatal(logger: ProgramLogger, error: unknown): void {
   logger.fatal({ exitCode: exitCodeOf(exit), exit, ...stack }, messageOf(error));
 }
 
-function lossFields({ lines, sinceMs, reason }: Loss): object {
-  return { lines, since: new Date(sinceMs).toISOString(), reason };
-}
-
 async function prettyLineFor({ isLive }: Host): Promise<(json: string) => string> {
   const { prettyLine } = await loadPrettyLine();
   return prettyLine({ colorize: isLive && (process.env['NO_COLOR'] ?? '') === '' });
+}
+
+/** Builds the daemon and runs it until it is to stop. The life cycle closes it. */
+async function indexAndServe(
+  config: DaemonConfig,
+  own: Begun & {
+    /** Writes to standard output, above the live line. */
+    readonly print: (text: string) => void;
+    readonly onBuilt: ReturnType<typeof reloadWhenWanted> | undefined;
+  },
+): Promise<void> {
+  const { onBuilt, ports, lifecycle, logger, metrics, notifier, print } = own;
+  const { dataDir, fromSnapshot, network } = config;
+  const { signal } = lifecycle;
+  metrics.networkInfo.set({ network, chain: config.chainId }, 1);
+  logger.info({ version: programVersion(), network, dataDir }, 'starting');
+
+  const sporks = await readShippedSporks(network);
+  const descriptors = watchDescriptors(config, own);
+  lifecycle.supervise(descriptors.run(signal));
+  const secretFiles = await openSecretFiles(config, { ...own, sporks });
+  lifecycle.supervise(secretFiles.run(signal));
+  if (fromSnapshot !== undefined) {
+    const seeded = await seedStore(config, fromSnapshot, { ...own, signal });
+    if (seeded === 'stopped') return;
+  }
+  // The thread loads its modules while the store is opened.
+  const readers = config.roles.includes('api')
+    ? startReaderThread(config, { ...own, descriptors, secretFiles })
+    : undefined;
+  // What a crash may have left half written; LevelDB makes tables of it when it opens.
+  const newestBytes = config.store === undefined ? await logBytes(storePathOf(dataDir)) : 0;
+  const store = await openStoreToIndex(config, { ...own, descriptors, openStore: ports.openStore, readers });
+  if (readers !== undefined && config.api.grpcPort !== 'off' && !hasSoundHttp2(process.version))
+    logger.warn(
+      { node: process.version, advice: 'run Node.js 24, or allow only trusted callers at the gRPC port' },
+      'callers of the gRPC port can end the process: this version of Node.js has a bug',
+    );
+  if (isDone(config, store)) {
+    logger.info({ latestIndexedHeight: store.latestIndexedHeight() }, 'stop height is indexed already');
+    // A service that ends without having been ready counts as failed.
+    notifier?.ready(() => 'The stop height is indexed already');
+    return;
+  }
+  const replica = readers && (await openReplicaToRead(config, own));
+  if (replica !== undefined) {
+    lifecycle.onClose('replica', () => replica.close());
+    replica.shared?.onChanged(() => readers?.notify());
+  }
+  let onKill = (_mode: KillMode): void => lifecycle.stop();
+  const queue = await openQueueToWork(config, { ...own, onKill: (mode) => onKill(mode) });
+  if (queue !== undefined) lifecycle.onClose('queue', () => queue.close());
+  const watched = watchStorage(config, { ...own, store });
+  const certificates = new CertificateThread(ports.startCertificates ?? startCertificates);
+  lifecycle.onClose('certificates', () => certificates.close());
+  const { credentialsFor } = secretFiles;
+  const { openChannel } = ports;
+  const outside = { queue, sporks, room: watched.diskWatch, certificates, openChannel, credentialsFor };
+  const upstream = openUpstream(config, { ...own, ...outside, store });
+  const parts: DaemonParts = {
+    ...own,
+    ...upstream,
+    ...watched,
+    descriptors,
+    queue,
+    readers,
+    replica,
+    secretFiles,
+  };
+  onKill = (mode) => {
+    if (mode === 'release' || !parts.backfill.finish()) lifecycle.stop();
+  };
+  const checking = parts.healing.checkNewest(newestBytes, signal).then(() => 'done');
+  if ((await lifecycle.unlessStopped(checking)) === undefined) return;
+  const health = startHealth(config, parts);
+  onBuilt?.({ ...parts, health });
+  const addresses = await startServers(config, { ...parts, health });
+  if (signal.aborted) return;
+  notifier?.ready(() => serviceStatus(health));
+  tellPlan(config, { ...parts, addresses, print });
+  lifecycle.supervise(parts.healing.scrub(config.scrub.bytesPerSecond, signal));
+  await runIndexing(config, parts, health.diagnosis.runs);
+}
+
+function startReaderThread(
+  config: DaemonConfig,
+  parts: Begun & Pick<DaemonParts, 'descriptors' | 'secretFiles'>,
+): ReaderThread {
+  const { descriptors, lifecycle, ports, secretFiles } = parts;
+  const { api, log } = config;
+  const { corsOrigins, ratePerSecondPerAddress } = api;
+  const forwards = api.forward || api.forwardRest !== undefined;
+  const secrets = () => ({
+    secrets: secretFiles.secrets(),
+    nodeMetadata: forwards ? secretFiles.nodeMetadata() : new Map<string, NodeMetadata>(),
+  });
+  const { forwarded: forwardSockets, perPort: maxConnections } = descriptors.shares();
+  const settings = { corsOrigins, ratePerSecondPerAddress, maxConnections, logLevel: log.level };
+  const readers = keepReaderThread(
+    { config, forwardSockets, settings: { ...settings, ...secrets() } },
+    { ...parts, start: ports.startReader ?? startWorker },
+  );
+  secretFiles.onChange(() => readers.change(secrets()));
+  descriptors.onChange(() => readers.change({ maxConnections: descriptors.shares().perPort }));
+  lifecycle.onClose('reader thread', () => readers.close());
+  return readers;
+}
+
+/**
+ * The stop height is reached, and nothing else is left to do: the account index, which needs no access node, and history that is
+ * planned, or that the configuration asks to plan, are completed before the daemon ends.
+ */
+function isDone(config: DaemonConfig, store: IndexStore): boolean {
+  const lacksAccounts = (store.accounts.coverage()?.missingHeights ?? 0) > 0;
+  const isPlanned = store.ranges.plans().some(({ isPaused }) => !isPaused);
+  return hasReachedStop(config, store) && !lacksAccounts && config.backfill.plan === undefined && !isPlanned;
 }

@@ -3,8 +3,8 @@ import type { HttpServer } from '../api/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import { maskedEndpoint } from '../runtime/index.js';
 import { mergedPage } from '../observability/index.js';
-import type { DaemonParts } from './health/DaemonState.js';
-import type { DaemonStatus } from './health/DaemonStatus.js';
+import type { DaemonParts } from './health/diagnose.js';
+import type { DaemonStatus } from './health/reportStatus.js';
 import { heightNaming, momentAt } from './health/inspectHeights.js';
 import { keepDaemonRecord } from './lifecycle/daemonRecord.js';
 import { announceRun } from './lifecycle/runRegistry.js';
@@ -20,9 +20,8 @@ export async function startServers(config: DaemonConfig, parts: ServedParts) {
   const { backfill, health, lifecycle, logger, secretFiles } = parts;
   const metricsServer = await startMetricsServer(config, parts);
   const control = await openControlSocket(config.dataDir, {
-    obey: (command) =>
-      obeyBackfill(command, backfill.source, (heights, order) => backfill.plan(heights, order)),
-    fail: (error) => lifecycle.fail(error),
+    obey: (command) => obeyBackfill(command, backfill.source, backfill.plan),
+    fail: lifecycle.fail,
     logger,
   });
   lifecycle.onClose('control socket', () => control.close());
@@ -53,15 +52,13 @@ export async function startServers(config: DaemonConfig, parts: ServedParts) {
 }
 
 async function startMetricsServer(config: DaemonConfig, parts: ServedParts): Promise<HttpServer> {
-  const { clock, descriptors, health, lifecycle, logger, metrics, readers } = parts;
+  const { descriptors, health, lifecycle, metrics, readers } = parts;
   const server = metricsServer(
     { ...config.metrics, maxConnections: descriptors.shares().metrics },
     {
-      clock,
-      logger,
-      metrics,
+      ...parts,
       health: health.monitor,
-      fail: (error) => lifecycle.fail(error),
+      fail: lifecycle.fail,
       page: async () => mergedPage(metrics.registry, (await readers?.metrics()) ?? []),
     },
   );
@@ -74,26 +71,26 @@ async function startMetricsServer(config: DaemonConfig, parts: ServedParts): Pro
 
 /** Starts serving in the reader thread, and notifies it of every change. */
 async function serveReaders(config: DaemonConfig, parts: ServedParts): Promise<ReaderAddresses | undefined> {
-  const { health, lifecycle, listener, network, prover, readers, window } = parts;
+  const { healing, health, lifecycle, listener, network, prover, readers, window } = parts;
   if (readers === undefined) return undefined;
   const serving = readers.serve({
     state: () => ({
       ...readableIndex(config, parts),
-      isReady: health.readiness().ready,
+      isReady: health.monitor.readiness().ready,
       // One interface must not give answers from two chains.
       forwardingOff: network.chain.chainReplaced()?.message,
       nodes: config.api.forward ? network.forwardingNodes() : [],
     }),
-    status: () => health.status(),
+    status: health.status,
     momentAt: (height) => momentAt(health, height),
     naming: (id) => heightNaming(health, id),
-    damaged: (damage) => parts.healing.found(damage),
+    damaged: healing.found,
     admission: network.forwardingAdmission,
   });
   lifecycle.onClose('servers of readers', () => readers.close());
-  window.onMoved(() => readers.notify());
-  listener.onSealed(() => readers.notify());
-  prover?.onProven(() => readers.notify());
-  network.onAnswering(() => readers.notify());
+  window.onMoved(readers.notify);
+  listener.onSealed(readers.notify);
+  prover?.onProven(readers.notify);
+  network.onAnswering(readers.notify);
   return serving;
 }

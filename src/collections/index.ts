@@ -4,7 +4,6 @@ export { EndpointSlots } from './requester/EndpointSlots.js';
 export { watchForOffChainBlocks } from './watchForOffChainBlocks.js';
 export { PEER } from './executionData/BodyStream.js';
 export { ExecutionDataIndexer } from './executionData/ExecutionDataIndexer.js';
-export type { ExecutionDataStatus } from './executionData/StreamState.js';
 export { Window } from './heights/Window.js';
 export { JobProcessor } from './JobProcessor.js';
 export { HeightExplainer } from './HeightExplainer.js';

@@ -2,7 +2,6 @@ export { followWitnesses } from './head/followWitnesses.js';
 export { FinalizationListener } from './head/FinalizationListener.js';
 export { FinalizedBlocks } from './blocks/FinalizedBlocks.js';
 export type { FinalizedBlocksOptions } from './blocks/FinalizedBlocks.js';
-export type { ChainTrouble } from './forks/ForkResolver.js';
 export type { RootParent } from './forks/LinkedBlocks.js';
 export { NAMED_BY } from './proven/FinalityAnchor.js';
 export type { NamedBlock } from './proven/FinalityAnchor.js';

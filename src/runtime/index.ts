@@ -31,6 +31,5 @@ export {
 } from './process.js';
 export { readNamedFile } from './readNamedFile.js';
 export { Output } from './output/Output.js';
-export type { Loss } from './output/Output.js';
 export { openSink } from './output/openSink.js';
 export { isReaderGone, outputError } from './output/outputError.js';

@@ -1,4 +1,5 @@
 import { onTestFinished } from 'vitest';
+import { AbortError } from '../../src/runtime/index.js';
 
 /** A folder of packages has tens of thousands of files, and the disk may be busy. */
 const CLEAN_TIMEOUT_MS = 180_000;
@@ -11,6 +12,16 @@ let scenario: Clean[] | undefined;
 export function atEnd(clean: Clean): void {
   if (scenario === undefined) onTestFinished(clean, CLEAN_TIMEOUT_MS);
   else scenario.push(clean);
+}
+
+/** Lets something run until then, however it ends. */
+export function untilEnd(run: (signal: AbortSignal) => Promise<unknown>): void {
+  const stop = new AbortController();
+  const ended = run(stop.signal).catch(() => undefined);
+  atEnd(async () => {
+    stop.abort(new AbortError('the test ends'));
+    await ended;
+  });
 }
 
 /** A scenario, cleaned up after whatever becomes of it. One within another, never two beside each other. */

@@ -20,7 +20,7 @@ export function remembering(keep: (text: string) => void): Output {
     keep(bytes.toString('utf8'));
     done(null, bytes.length);
   };
-  return new Output({ name: 'memory' }, { sink: { write, chunkBytes: Infinity } });
+  return new Output('memory', { sink: { write, chunkBytes: Infinity } });
 }
 
 /** A process that only remembers what is printed; no terminal, unless the test says so. */

@@ -1,18 +1,17 @@
-import { surveyNode } from '../../access/index.js';
-import type { NodeSurvey } from '../../access/index.js';
+import { parseEndpoint, surveyNode } from '../../access/index.js';
+import type { Endpoint, NodeSurvey } from '../../access/index.js';
 import { readHeightsToFill } from '../../config/index.js';
-import type { DaemonConfig, LoadedConfig } from '../../config/index.js';
+import type { DaemonConfig, HeightsToFill, LoadedConfig } from '../../config/index.js';
 import { countHeights } from '../../ranges/index.js';
-import { OperatorError } from '../../runtime/index.js';
-import type { Clock, Timer } from '../../runtime/index.js';
+import { childOf, OperatorError, sleep } from '../../runtime/index.js';
+import type { Clock } from '../../runtime/index.js';
 import { joined, without } from '../../storage/index.js';
 import { credentialsFor, knownNodes, readNodeMetadata } from '../guard/nodeMetadata.js';
 import { readPeerToken } from '../guard/tokens.js';
 import { readShippedSporks } from '../lifecycle/knownBlocks.js';
 import { checkDisk } from './disk.js';
 import { checkExposure } from './exposure.js';
-import { checkClock, checkNodes, checkPeers, surveyNodes, surveyPeers } from './nodes.js';
-import type { Survey } from './nodes.js';
+import { checkClock, checkNodes, checkPeers } from './nodes.js';
 import { lookAtStore, nothingStored } from './store.js';
 import type { StoredHeights } from './store.js';
 import { ok, problem } from './verdicts.js';
@@ -55,18 +54,35 @@ export async function examine(
     const { access, peerTokenFile } = config;
     const { metadataFile } = access;
     const nodes = knownNodes(config, sporks);
-    const metadata =
-      metadataFile === undefined ? undefined : await readNodeMetadata(metadataFile, { access, nodes });
-    const token = peerTokenFile === undefined ? undefined : readPeerToken(peerTokenFile);
+    const metadata = metadataFile ? await readNodeMetadata(metadataFile, { access, nodes }) : undefined;
+    const token = peerTokenFile ? readPeerToken(peerTokenFile) : undefined;
     const sources = { metadata: () => metadata, metadataFile, peerToken: () => token };
-    const survey: Survey = ({ endpoint, isPeer, ...asks }) => {
+    const ask = (endpoint: Endpoint, isPeer: boolean, asks: Asks): Promise<NodeSurvey> => {
       const credentials = credentialsFor(endpoint, isPeer, sources);
-      const options = { endpoint, maxMessageBytes: access.maxMessageBytes, credentials, ...asks };
-      return surveyNode({ ...options, timeoutMs: CALL_LIMIT_MS }, { clock });
+      const { maxMessageBytes } = access;
+      return surveyNode(
+        { ...asks, endpoint, maxMessageBytes, credentials, timeoutMs: CALL_LIMIT_MS },
+        { clock },
+      );
     };
-    surveys = await surveyNodes(config, survey);
-    const peers = await surveyPeers(config, stored.coverage.at(-1)?.to ?? headOf(surveys) ?? 0, survey);
-    return [...checkNodes(config, surveys, stored), ...checkPeers(config, peers)];
+    const feeds = config.edi.enabled ? config.edi.nodes.map(parseEndpoint) : [];
+    const peers = config.peers.map(parseEndpoint);
+    // All at once, each once, even if it is configured for two purposes.
+    const named = [...config.accessNodes.map(parseEndpoint), ...feeds];
+    const byName = new Map(named.map((endpoint) => [endpoint.name, endpoint]));
+    const isOf = (endpoints: readonly Endpoint[], { name }: Endpoint): boolean =>
+      endpoints.some((other) => other.name === name);
+    surveys = await Promise.all(
+      [...byName.values()].map((endpoint) =>
+        ask(endpoint, isOf(peers, endpoint), { asksExecutionData: isOf(feeds, endpoint) }),
+      ),
+    );
+    const fromHeight = stored.coverage.at(-1)?.to ?? headOf(surveys) ?? 0;
+    const peer = config.accessNodes.length === 0 ? ('mirrored' as const) : { fromHeight };
+    const ofPeers = await Promise.all(
+      peers.map((endpoint) => ask(endpoint, true, { asksExecutionData: false, peer })),
+    );
+    return [...checkNodes(config, surveys, stored), ...checkPeers(config, ofPeers)];
   });
   await check('clock', () => [checkClock(surveys, { isPublic: PUBLIC.includes(config.network) })]);
   await check('disk', async () => checkDisk(config, stored, heightsToCome(config, stored, surveys, sporks)));
@@ -74,23 +90,23 @@ export async function examine(
   return verdicts;
 }
 
+type Asks = Pick<Parameters<typeof surveyNode>[0], 'asksExecutionData' | 'peer'>;
 type Look = () => Promise<readonly Finding[]> | readonly Finding[];
 
 /** What a check finds; a failure is a problem, and so is a check that hangs. */
 async function within(name: CheckName, look: Look, clock: Clock): Promise<readonly Finding[]> {
-  let timer: Timer | undefined;
-  const late = new Promise<Finding[]>((resolve) => {
-    const seconds = CHECK_LIMIT_MS / 1000;
-    const message = `This check has not ended within ${seconds} s: something about ${name} hangs; see the system log.`;
-    timer = clock.setTimer(CHECK_LIMIT_MS, () => resolve([problem('storage', message)]));
+  const limit = childOf();
+  const late = sleep(clock, CHECK_LIMIT_MS, limit.signal).then(() => {
+    const message = `This check has not ended within ${CHECK_LIMIT_MS / 1000} s: something about ${name} hangs; see the system log.`;
+    return [problem('storage', message)];
   });
   try {
-    return await Promise.race([Promise.resolve(look()), late]);
+    return await Promise.race([look(), late]);
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
     return [problem(error.exit, error.message)];
   } finally {
-    timer?.cancel();
+    limit.abort();
   }
 }
 
@@ -114,14 +130,13 @@ function heightsToCome(
   const begins = startHeight === 'latest' ? head : startHeight === 'root' ? root : startHeight;
   const { from: first, to: last } = coverage.at(-1) ?? { from: begins, to: begins - 1 };
   const planned = backfill.plan === undefined ? undefined : readHeightsToFill(backfill.plan);
-  const lowestOf = (from: NonNullable<typeof planned>['from']): number => {
+  const lowestOf = (from: HeightsToFill['from']): number => {
     if (typeof from === 'number') return from;
     if (from === 'root') return root;
     const spork = typeof from === 'object' ? sporks.find(({ name }) => name === from.spork) : sporks[0];
     return spork?.rootHeight ?? root;
   };
-  const history =
-    planned === undefined ? [] : [{ from: lowestOf(planned.from), to: planned.to ?? first - 1 }];
+  const history = planned ? [{ from: lowestOf(planned.from), to: planned.to ?? first - 1 }] : [];
   const live = Math.max(0, Math.min(head, stopHeight ?? head) - last);
   return live + countHeights(without(joined([...plans, ...history]), coverage));
 }

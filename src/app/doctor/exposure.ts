@@ -90,7 +90,7 @@ function certificate(
   clock: Pick<Clock, 'now'>,
 ): Finding | undefined {
   if (certificateFile === undefined || keyFile === undefined) return undefined;
-  const { leaf } = readCertificate({ certificateFile, clientCaFile, keyFile });
+  const { leaf } = readCertificate(certificateFile, { clientCaFile, keyFile });
   const days = Math.floor((expiryOf(leaf).getTime() - clock.now()) / DAY_MS);
   const until = expiryOf(leaf).toISOString();
   const next = 'put a new one, and its key, into the same files; a running daemon reloads them by itself';

@@ -1,5 +1,4 @@
-import { parseEndpoint } from '../../access/index.js';
-import type { CallSurvey, Endpoint, NodeSurvey, surveyNode } from '../../access/index.js';
+import type { CallSurvey, Endpoint, NodeSurvey } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { formatDuration } from '../../observability/index.js';
 import type { StoredHeights } from './store.js';
@@ -29,42 +28,9 @@ const EITHER: readonly (readonly [what: string, ways: readonly Method[]])[] = [
 ];
 const FEED: Method = 'SubscribeExecutionDataFromStartBlockHeight';
 
-/** Asks one node for what the daemon calls it for. */
-export type Survey = (
-  asked: Pick<SurveyOptions, 'asksExecutionData' | 'endpoint' | 'peer'> & { readonly isPeer: boolean },
-) => Promise<NodeSurvey>;
-type SurveyOptions = Parameters<typeof surveyNode>[0];
-
-/** Asks all nodes at once, each once, even if it is configured for two purposes. */
-export function surveyNodes(config: DaemonConfig, survey: Survey): Promise<readonly NodeSurvey[]> {
-  const feeds = config.edi.enabled ? config.edi.nodes.map(parseEndpoint) : [];
-  const peers = new Set(config.peers.map((peer) => parseEndpoint(peer).name));
-  const all = [...config.accessNodes.map(parseEndpoint), ...feeds];
-  const byName = new Map(all.map((endpoint) => [endpoint.name, endpoint]));
-  return Promise.all(
-    [...byName.values()].map((endpoint) => {
-      const asksExecutionData = feeds.some(({ name }) => name === endpoint.name);
-      return survey({ endpoint, asksExecutionData, isPeer: peers.has(endpoint.name) });
-    }),
-  );
-}
-
-/** Asks all peers for their blocks from this height on. */
-export function surveyPeers(
-  config: DaemonConfig,
-  fromHeight: number,
-  survey: Survey,
-): Promise<readonly NodeSurvey[]> {
-  const peer = config.accessNodes.length === 0 ? ('mirrored' as const) : { fromHeight };
-  const asks = { asksExecutionData: false, isPeer: true, peer };
-  return Promise.all(config.peers.map((each) => survey({ endpoint: parseEndpoint(each), ...asks })));
-}
-
-type Expected = Pick<DaemonConfig, 'access' | 'accessNodes' | 'chainId' | 'edi' | 'ediOnly' | 'network'>;
-
 /** Whether the nodes answer, are of the right chain, and serve the calls that the daemon makes. */
 export function checkNodes(
-  config: Expected,
+  config: DaemonConfig,
   surveys: readonly NodeSurvey[],
   stored: StoredHeights,
 ): Finding[] {
@@ -94,7 +60,7 @@ export function checkNodes(
 /** Why nothing can be had of a node; `undefined`: it is of use. */
 function whyUnusable(
   survey: NodeSurvey,
-  { chainId, network }: Expected,
+  { chainId, network }: DaemonConfig,
   stored: StoredHeights,
 ): Finding | undefined {
   const node = `Node ${survey.endpoint.name}`;
@@ -142,7 +108,7 @@ function callOf({ calls }: NodeSurvey, method: Method): CallSurvey | undefined {
 }
 
 /** What a usable node lacks, and where it is. */
-function checkNode(survey: NodeSurvey, { access }: Expected, { coverage }: StoredHeights): Finding[] {
+function checkNode(survey: NodeSurvey, { access }: DaemonConfig, { coverage }: StoredHeights): Finding[] {
   const { chainId, endpoint, head, latencyMs, sealedHeight, version } = survey;
   const node = `Node ${endpoint.name}`;
   const limited = survey.calls.find(({ outcome }) => outcome === 'rate_limited');
@@ -212,7 +178,7 @@ const PROVABLE: Readonly<Partial<Record<Method, string>>> = {
 };
 
 /** Whether the peers answer, are of the right chain, and send their blocks. Without them the daemon asks the nodes, if any. */
-export function checkPeers(config: Expected, surveys: readonly NodeSurvey[]): Finding[] {
+export function checkPeers(config: DaemonConfig, surveys: readonly NodeSurvey[]): Finding[] {
   const found = surveys.map((survey) => {
     const peer = `Peer ${survey.endpoint.name}`;
     const trouble = peerTrouble(survey, config);
@@ -227,7 +193,7 @@ export function checkPeers(config: Expected, surveys: readonly NodeSurvey[]): Fi
   return [...found, problem('no_daemon', alone)];
 }
 
-function peerTrouble(survey: NodeSurvey, { chainId, network }: Expected): string | undefined {
+function peerTrouble(survey: NodeSurvey, { chainId, network }: DaemonConfig): string | undefined {
   if (!survey.isAnswering) return `does not answer: ${silence(survey, '--peer')}`;
   const refusal = refusalOf(survey);
   if (refusal !== undefined) return `refuses us: ${refusal}`;

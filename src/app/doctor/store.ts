@@ -144,8 +144,7 @@ function checkReplica({ isReplica, place, store }: DatabaseSurvey): Finding[] {
 }
 
 function describe({ connections, jobsVersion, place, store, tls, user, version }: DatabaseSurvey): string {
-  const heights =
-    store && (store.coverage.length === 0 ? 'no heights yet' : `heights ${rangesInWords(store.coverage)}`);
+  const heights = store?.coverage.length ? `heights ${rangesInWords(store.coverage)}` : 'no heights yet';
   const has =
     store === undefined
       ? 'no index yet'

@@ -1,16 +1,12 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
-import type { KeyObject } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
 import type { TlsIdentity } from '../../api/index.js';
+import type { DaemonConfig } from '../../config/index.js';
 import { messageOf } from '../../runtime/index.js';
-import { readSmallFile, unusable } from './readFile.js';
+import { hasCode } from '../../storage/index.js';
+import { readSmallFile, unusable } from './tokens.js';
 
-/** The files of `api.tls`. */
-export interface TlsFiles {
-  readonly certificateFile: string;
-  readonly keyFile: string | undefined;
-  readonly clientCaFile: string | undefined;
-}
+const SETTING = 'api.tls.certificateFile';
 
 /** A certificate that matches its key. */
 export interface Certificate {
@@ -19,49 +15,53 @@ export interface Certificate {
   readonly leaf: X509Certificate;
 }
 
-/** Reads certificate, key and authorities, and checks them. Expected errors: OperatorError `configuration`, which never quotes the key. */
-export function readCertificate({
-  certificateFile,
-  clientCaFile,
-  keyFile = certificateFile,
-}: TlsFiles): Certificate {
-  const [ofCertificate, ofKey] = ['api.tls.certificateFile', 'api.tls.keyFile'];
-  const certificate = readSmallFile(certificateFile, ofCertificate);
+/**
+ * Reads certificate, key and authorities, the files of `api.tls`, and checks them. Expected errors: OperatorError `configuration`,
+ * which never quotes the key.
+ */
+export function readCertificate(
+  certificateFile: string,
+  { clientCaFile, keyFile = certificateFile }: Pick<DaemonConfig['api']['tls'], 'clientCaFile' | 'keyFile'>,
+): Certificate {
+  const ofKey = 'api.tls.keyFile';
+  const certificate = readSmallFile(certificateFile, SETTING);
   const key = keyFile === certificateFile ? certificate : readSmallFile(keyFile, ofKey);
-  const leaf = leafOf(certificate, certificateFile, ofCertificate);
+  const leaf = leafOf(certificate, certificateFile, SETTING);
   const privateKey = attempt(
     () => createPrivateKey(key),
-    (error) => unusable(keyFile, ofKey, whyNoKey(error)),
+    (error) =>
+      unusable(
+        keyFile,
+        ofKey,
+        hasCode(error, 'ERR_MISSING_PASSPHRASE')
+          ? 'it needs a passphrase, and a daemon cannot ask for one; save it without a passphrase, readable only by its user'
+          : 'it has no private key in PEM',
+      ),
   );
   if (!leaf.checkPrivateKey(privateKey)) {
     const why = `it is not the key of the certificate in ${certificateFile}; use the two that belong together`;
     throw unusable(keyFile, ofKey, why);
   }
-  const clientCa = clientCaFile && readAuthorities(clientCaFile);
+  const ofAuthorities = 'api.tls.clientCaFile';
+  const clientCa = clientCaFile && readSmallFile(clientCaFile, ofAuthorities);
+  if (clientCa) leafOf(clientCa, clientCaFile, ofAuthorities);
   // OpenSSL refuses more, such as a key that is too short.
   attempt(
     () => createSecureContext({ cert: certificate, key }),
-    (error) => unusable(certificateFile, ofCertificate, messageOf(error)),
+    (error) => unusable(certificateFile, SETTING, messageOf(error)),
   );
-  return { identity: { certificate, key: pemOf(privateKey), clientCa }, leaf };
+  // Only the key, without the rest of its file.
+  const pem = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
+  return { identity: { certificate, key: pem, clientCa }, leaf };
 }
 
 /** SHA-256 of the first certificate of a file, which may be without a key. Expected errors: as `readCertificate`. */
 export function readFingerprint(certificateFile: string): string {
-  const setting = 'api.tls.certificateFile';
-  const text = readSmallFile(certificateFile, setting);
-  return leafOf(text, certificateFile, setting).fingerprint256;
+  return leafOf(readSmallFile(certificateFile, SETTING), certificateFile, SETTING).fingerprint256;
 }
 
 export function expiryOf({ validTo }: X509Certificate): Date {
   return new Date(validTo);
-}
-
-function readAuthorities(file: string): string {
-  const setting = 'api.tls.clientCaFile';
-  const text = readSmallFile(file, setting);
-  leafOf(text, file, setting);
-  return text;
 }
 
 function leafOf(text: string, file: string, setting: string): X509Certificate {
@@ -69,18 +69,6 @@ function leafOf(text: string, file: string, setting: string): X509Certificate {
     () => new X509Certificate(text),
     () => unusable(file, setting, 'it has no certificate in PEM'),
   );
-}
-
-/** Only the key, without the rest of its file. */
-function pemOf(key: KeyObject): string {
-  return key.export({ type: 'pkcs8', format: 'pem' }).toString();
-}
-
-function whyNoKey(error: unknown): string {
-  const code = error instanceof Error && 'code' in error ? error.code : undefined;
-  return code === 'ERR_MISSING_PASSPHRASE'
-    ? 'it needs a passphrase, and a daemon cannot ask for one; save it without a passphrase, readable only by its user'
-    : 'it has no private key in PEM';
 }
 
 function attempt<T>(work: () => T, refusal: (error: unknown) => Error): T {

@@ -2,7 +2,7 @@ import { stat } from 'node:fs/promises';
 import { parseEndpoint } from '../../access/index.js';
 import type { CallCredentials, Endpoint, NodeMetadata, SporkTable } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
-import { readSmallFile, unusable } from './readFile.js';
+import { readSmallFile, unusable } from './tokens.js';
 
 const SETTING = 'access.metadataFile';
 /** Lines of the file that count. */
@@ -24,16 +24,11 @@ const OTHERS_WRITE = 0o002;
 export type MetadataByNode = ReadonlyMap<string, NodeMetadata>;
 
 /** A node that the configuration names, by gRPC or REST. */
-export interface KnownNode {
-  readonly name: string;
-  readonly tls: boolean;
-}
-
-type Configured = Pick<DaemonConfig, 'accessNodes' | 'api' | 'edi' | 'peers'>;
+type KnownNode = Pick<Endpoint, 'name' | 'tls'>;
 
 /** Every node that a configuration may call: live, historic, peers, and the one that REST requests are forwarded to. */
 export function knownNodes(
-  { accessNodes, api, edi, peers }: Configured,
+  { accessNodes, api, edi, peers }: DaemonConfig,
   sporks: SporkTable,
 ): readonly KnownNode[] {
   const historic = sporks.flatMap((spork) => spork.accessNodes);
@@ -115,19 +110,20 @@ function nodeOf(word: string): string | undefined {
   }
 }
 
-/** What calls to a node carry, and where it comes from. */
-interface CredentialSources {
-  readonly metadata: () => MetadataByNode | undefined;
-  /** `undefined`: no file is configured. */
-  readonly metadataFile: string | undefined;
-  readonly peerToken: () => string | undefined;
-}
-
 /** The credentials for one node. What its own lines say goes before the token for all peers. */
 export function credentialsFor(
   { name }: Pick<Endpoint, 'name'>,
   isPeer: boolean,
-  { metadata, metadataFile, peerToken }: CredentialSources,
+  {
+    metadata,
+    metadataFile,
+    peerToken,
+  }: {
+    readonly metadata: () => MetadataByNode | undefined;
+    /** `undefined`: no file is configured. */
+    readonly metadataFile: string | undefined;
+    readonly peerToken: () => string | undefined;
+  },
 ): CallCredentials {
   const own = (): NodeMetadata | undefined => metadata()?.get(name);
   const token = (): string | undefined => (isPeer ? peerToken() : undefined);

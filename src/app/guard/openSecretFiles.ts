@@ -23,23 +23,6 @@ const NOTHING_SERVED = {
   tokensFile: undefined,
 } as const;
 
-interface Dependencies {
-  readonly logger: Logger;
-  readonly metrics: Pick<Metrics, 'certificateExpires' | 'secretReloads'>;
-}
-
-/** How a secret is read from files. */
-interface SecretSource<T> {
-  readonly kind: 'certificate' | 'tokens' | 'peer_token' | 'node_metadata';
-  readonly paths: readonly string[];
-  /** Expected errors: OperatorError. */
-  read(): T | Promise<T>;
-  /** Differs for every content; not secret. */
-  nameOf(value: T): string;
-  /** Log fields about a new content; not secret. */
-  describe(next: T, last: T): object;
-}
-
 /** How the commands of this machine reach a guarded API. */
 export interface OwnAccess {
   /** SHA-256 of the certificate, in the form of `X509Certificate`. Absent: the port speaks plain text. */
@@ -55,58 +38,67 @@ export type SecretFiles = Awaited<ReturnType<typeof openSecretFiles>>;
  * the daemon runs. Expected errors: OperatorError `configuration`: what is wrong with which file.
  */
 export async function openSecretFiles(
-  { access, accessNodes, api, edi, peers, peerTokenFile, roles }: DaemonConfig,
-  { clock, sporks, ...dependencies }: Dependencies & { readonly clock: Clock; readonly sporks: SporkTable },
+  config: DaemonConfig,
+  parts: Parameters<typeof watchSecret>[0] & { readonly clock: Clock; readonly sporks: SporkTable },
 ) {
-  const { logger, metrics } = dependencies;
-  const { tls, tokensFile } = roles.includes('api') ? api : NOTHING_SERVED;
+  const { logger, metrics } = parts;
+  const { access, api, peerTokenFile } = config;
+  const { tls, tokensFile } = config.roles.includes('api') ? api : NOTHING_SERVED;
   const { certificateFile, clientCaFile, keyFile } = tls;
   const { metadataFile } = access;
-  const nodes = metadataFile === undefined ? [] : knownNodes({ accessNodes, api, edi, peers }, sporks);
-  const watched = async <T>(
-    path: string | undefined,
-    source: (path: string) => SecretSource<T>,
-  ): Promise<WatchedSecret<T> | undefined> =>
-    path === undefined ? undefined : watchSecret(source(path), dependencies);
+  const nodes = metadataFile === undefined ? [] : knownNodes(config, parts.sporks);
 
-  const certificate = await watched<Certificate>(certificateFile, (path) => ({
-    kind: 'certificate',
-    paths: [path, keyFile, clientCaFile].filter((each) => each !== undefined),
-    read: () => readCertificate({ certificateFile: path, clientCaFile, keyFile }),
-    nameOf: ({ identity }) => digestOf(JSON.stringify(identity)),
-    describe: ({ leaf }) => ({ expires: expiryOf(leaf).toISOString() }),
-  }));
-  const tokens = await watched<readonly KnownToken[]>(tokensFile, (path) => ({
-    kind: 'tokens',
-    paths: [path],
-    read: () => readTokens(path),
-    nameOf: (known) => known.map(({ digest }) => digest).join(),
-    describe: (next, last) => ({
-      tokens: next.length,
-      added: namesLeft(next, last),
-      removed: namesLeft(last, next),
-    }),
-  }));
-  const peerToken = await watched<string>(peerTokenFile, (path) => ({
-    kind: 'peer_token',
-    paths: [path],
-    read: () => readPeerToken(path),
-    nameOf: digestOf,
-    describe: () => ({}),
-  }));
-  const metadata = await watched<MetadataByNode>(metadataFile, (path) => ({
-    kind: 'node_metadata',
-    paths: [path],
-    read: () => readNodeMetadata(path, { access, nodes }),
-    nameOf: (byNode) => digestOf(JSON.stringify([...byNode])),
-    describe: (byNode) => ({ nodes: [...byNode.keys()] }),
-  }));
+  const certificate =
+    certificateFile === undefined
+      ? undefined
+      : await watchSecret<Certificate>(parts, {
+          kind: 'certificate',
+          paths: [certificateFile, keyFile, clientCaFile].filter((each) => each !== undefined),
+          read: () => readCertificate(certificateFile, tls),
+          nameOf: ({ identity }) => digestOf(JSON.stringify(identity)),
+          describe: ({ leaf }) => ({ expires: expiryOf(leaf).toISOString() }),
+        });
+  const tokens =
+    tokensFile === undefined
+      ? undefined
+      : await watchSecret<readonly KnownToken[]>(parts, {
+          kind: 'tokens',
+          paths: [tokensFile],
+          read: () => readTokens(tokensFile),
+          nameOf: (known) => known.map(({ digest }) => digest).join(),
+          describe: (next, last) => ({
+            tokens: next.length,
+            added: namesLeft(next, last),
+            removed: namesLeft(last, next),
+          }),
+        });
+  const peerToken =
+    peerTokenFile === undefined
+      ? undefined
+      : await watchSecret<string>(parts, {
+          kind: 'peer_token',
+          paths: [peerTokenFile],
+          read: () => readPeerToken(peerTokenFile),
+          nameOf: digestOf,
+          describe: () => ({}),
+        });
+  const metadata =
+    metadataFile === undefined
+      ? undefined
+      : await watchSecret<MetadataByNode>(parts, {
+          kind: 'node_metadata',
+          paths: [metadataFile],
+          read: () => readNodeMetadata(metadataFile, { access, nodes }),
+          nameOf: (byNode) => digestOf(JSON.stringify([...byNode])),
+          describe: (byNode) => ({ nodes: [...byNode.keys()] }),
+        });
+  const files = [certificate, tokens, peerToken, metadata].filter((each) => each !== undefined);
 
   const isGuarded = tokens !== undefined || certificate?.value().identity.clientCa !== undefined;
   /** For commands of users who may read the data directory. */
   const ownToken = isGuarded ? randomBytes(OWN_TOKEN_BYTES).toString('base64url') : undefined;
   const changed = new Listeners();
-  const pause = new Pause({ clock });
+  const pause = new Pause(parts);
   let isReloadWanted = false;
   /** Nodes of the metadata file that the log has named as unknown. */
   let toldUnknown = '';
@@ -127,6 +119,7 @@ export async function openSecretFiles(
   };
   taken();
 
+  const sources = { metadata: () => metadata?.value(), metadataFile, peerToken: () => peerToken?.value() };
   return {
     nodeMetadata,
     /** The current certificate and tokens of the ports. */
@@ -140,11 +133,7 @@ export async function openSecretFiles(
     },
     /** What calls to a node carry. The token for peers is sent to peers only. */
     credentialsFor: (endpoint: Endpoint, isPeer: boolean): CallCredentials =>
-      credentialsFor(endpoint, isPeer, {
-        metadata: () => metadata?.value(),
-        metadataFile,
-        peerToken: () => peerToken?.value(),
-      }),
+      credentialsFor(endpoint, isPeer, sources),
     ownAccess: (): OwnAccess => {
       const fingerprint = certificate?.value().leaf.fingerprint256;
       return {
@@ -160,13 +149,12 @@ export async function openSecretFiles(
     },
     /** Expected errors: the signal's abort reason. */
     run: async (signal: AbortSignal): Promise<void> => {
-      const files = [certificate, tokens, peerToken, metadata].filter((each) => each !== undefined);
       while (files.length > 0) {
         if (!isReloadWanted) await pause.sleep(LOOK_EVERY_MS, signal);
         const isWanted = isReloadWanted;
         isReloadWanted = false;
         let hasChanged = false;
-        for (const each of files) hasChanged = (await each.look({ isWanted })) || hasChanged;
+        for (const each of files) hasChanged = (await each.look(isWanted)) || hasChanged;
         if (!hasChanged) continue;
         taken();
         changed.tell();
@@ -181,23 +169,30 @@ function namesLeft(tokens: readonly KnownToken[], others: readonly KnownToken[])
   return tokens.filter(({ digest }) => !gone.has(digest)).map(({ name }) => name);
 }
 
-interface WatchedSecret<T> {
-  value(): T;
-  /** Reads the files if they have changed or the operator asked for it. True: there is a new value. */
-  look(how: { readonly isWanted: boolean }): Promise<boolean>;
-}
-
 /**
  * A secret that is read again when its files change. While they cannot be used, the previous content stays in use. Expected
  * errors: OperatorError.
  */
 async function watchSecret<T>(
-  source: SecretSource<T>,
-  { logger, metrics }: Dependencies,
-): Promise<WatchedSecret<T>> {
+  parts: {
+    readonly logger: Logger;
+    readonly metrics: Pick<Metrics, 'certificateExpires' | 'secretReloads'>;
+  },
+  source: {
+    readonly kind: 'certificate' | 'tokens' | 'peer_token' | 'node_metadata';
+    readonly paths: readonly string[];
+    /** Expected errors: OperatorError. */
+    readonly read: () => T | Promise<T>;
+    /** Differs for every content; not secret. */
+    readonly nameOf: (value: T) => string;
+    /** Log fields about a new content; not secret. */
+    readonly describe: (next: T, last: T) => object;
+  },
+) {
+  const { logger, metrics } = parts;
   const { kind, paths } = source;
   let stamp = await stampOf(paths);
-  let value: T = await source.read();
+  let value = await source.read();
   let isRefused = false;
   /** The refusal that was logged last. */
   let logged: string | undefined;
@@ -215,26 +210,25 @@ async function watchSecret<T>(
     isRefused = true;
   };
   return {
-    value: () => value,
-    look: async ({ isWanted }) => {
+    value: (): T => value,
+    /** Reads the files if they have changed or the operator asked for it. True: there is a new value. */
+    look: async (isWanted: boolean): Promise<boolean> => {
       const newStamp = await stampOf(paths);
       if (newStamp === stamp && !isWanted && !isRefused) return false;
-      let next: T;
+      const last = value;
       try {
-        next = await source.read();
+        value = await source.read();
       } catch (error) {
         if (!(error instanceof OperatorError)) throw error;
         refuse(error.message, isWanted);
         return false;
       }
-      const last = value;
       stamp = newStamp;
       isRefused = false;
       logged = undefined;
-      if (source.nameOf(next) === source.nameOf(last)) return false;
-      value = next;
+      if (source.nameOf(value) === source.nameOf(last)) return false;
       metrics.secretReloads.inc({ secret: kind, outcome: 'changed' });
-      logger.info({ secret: kind, ...source.describe(next, last) }, 'a secret has changed');
+      logger.info({ secret: kind, ...source.describe(value, last) }, 'a secret has changed');
       return true;
     },
   };
@@ -243,12 +237,8 @@ async function watchSecret<T>(
 /** Changes with every change of the files. */
 async function stampOf(paths: readonly string[]): Promise<string> {
   const stamps = paths.map(async (path) => {
-    try {
-      const { ino, mtimeMs, size } = await stat(path);
-      return `${ino} ${mtimeMs} ${size}`;
-    } catch {
-      return 'gone';
-    }
+    const about = await stat(path).catch(() => undefined);
+    return about === undefined ? 'gone' : `${about.ino} ${about.mtimeMs} ${about.size}`;
   });
   return (await Promise.all(stamps)).join();
 }

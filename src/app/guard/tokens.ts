@@ -1,5 +1,32 @@
 import { digestOf } from '../../api/index.js';
-import { readSmallFile, unusable } from './readFile.js';
+import { messageOf, named, OperatorError, readNamedFile } from '../../runtime/index.js';
+
+/** Certificate chains and token files are far smaller. */
+const MAX_BYTES = 1024 * 1024;
+/** What to do about a file that cannot be read, by the system's code. */
+const ADVICE: Readonly<Record<string, string>> = {
+  ENOENT: '; check the path',
+  EACCES: '; let the user that runs the daemon read it',
+  EISDIR: '; name the file in it',
+};
+
+/** The text of a small file. Expected errors: OperatorError `configuration`. */
+export function readSmallFile(path: string, setting: string): string {
+  try {
+    // Some editors begin a file with a byte order mark.
+    return readNamedFile(path, { maxBytes: MAX_BYTES })
+      .toString()
+      .replace(/^\uFEFF/, '');
+  } catch (error) {
+    const advice = ADVICE[error instanceof Error && 'code' in error ? String(error.code) : ''] ?? '';
+    throw unusable(path, setting, messageOf(error) + advice, error);
+  }
+}
+
+/** The error for a configured file that cannot be used. `why` also says what to do. */
+export function unusable(path: string, setting: string, why: string, cause?: unknown): OperatorError {
+  return new OperatorError('configuration', `Cannot use ${named(path)} (${setting}): ${why}.`, { cause });
+}
 
 const SETTING = 'api.tokensFile';
 const PEER_SETTING = 'peerTokenFile';
@@ -40,26 +67,25 @@ export function readPeerToken(file: string): string {
 /** The lines of a file, by token. */
 function linesOf(file: string, setting = SETTING): ReadonlyMap<string, KnownToken> {
   const text = readSmallFile(file, setting);
+  const refuse = (why: string): never => {
+    throw unusable(file, setting, why);
+  };
   const tokens = new Map<string, KnownToken>();
   for (const [index, line] of text.split(/\r?\n/).entries()) {
     const [token = '', ...words] = line.replace(/#.*/, '').trim().split(/\s+/);
     if (token === '') continue;
     const place = `line ${index + 1}`;
-    const wrong = faultOf(token);
-    if (wrong !== undefined) throw unusable(file, setting, `the token of ${place} ${wrong}`);
-    if (tokens.has(token)) throw unusable(file, setting, `the token of ${place} is there twice`);
+    const wrong = tokens.has(token) ? 'is there twice' : faultOf(token);
+    if (wrong !== undefined) refuse(`the token of ${place} ${wrong}`);
     tokens.set(token, { digest: digestOf(token), name: words.length === 0 ? place : words.join(' ') });
   }
   if (tokens.size === 0)
-    throw unusable(
-      file,
-      setting,
+    refuse(
       setting === SETTING
         ? 'it has no token, so no caller would be accepted; "openssl rand -hex 32" makes one'
         : 'it has no token; add one that the peers accept',
     );
-  if (tokens.size > MAX_TOKENS)
-    throw unusable(file, setting, `it has ${tokens.size} tokens; at most ${MAX_TOKENS} are allowed`);
+  if (tokens.size > MAX_TOKENS) refuse(`it has ${tokens.size} tokens; at most ${MAX_TOKENS} are allowed`);
   return tokens;
 }
 

@@ -1,12 +1,20 @@
 import type { NodeTrouble } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
-import type { ChainTrouble } from '../../finality/index.js';
 import { consistent, formatDuration } from '../../observability/index.js';
-import type { Finding, ReadinessCode } from '../../observability/index.js';
+import type { Finding, LiveTerminal, ReadinessCode } from '../../observability/index.js';
+import type { SharedQueue } from '../../ranges/index.js';
+import type { Output } from '../../runtime/index.js';
+import type { IndexStore } from '../../storage/index.js';
+import type { SecretFiles } from '../guard/openSecretFiles.js';
+import type { Descriptors } from '../lifecycle/watchDescriptors.js';
+import type { IndexingLine } from '../line/buildLine.js';
+import type { IndexingParts } from '../line/runIndexing.js';
+import type { ReaderThread } from '../threads/keepReaderThread.js';
 import { finalBlock } from '../threads/readableIndex.js';
-import type { DaemonState } from './DaemonState.js';
-import { codeOf, describeTroubles, timeOf, withTroubles } from './heldUp.js';
+import { codeOf, describeTroubles, lineHeldUp, timeOf, withTroubles } from './heldUp.js';
 import type { HeldUp } from './heldUp.js';
+import type { DiskWatch } from './watches/watchDisk.js';
+import type { LeaderWatch } from './watches/watchLeader.js';
 
 /** After this time a missing height counts as held up, and a known cause is reported. */
 const HELD_UP_AFTER_MS = 5_000;
@@ -15,7 +23,7 @@ const SILENT_FOR_MS = 8_000;
 /** A write to the disk takes milliseconds; while LevelDB compacts, a second or two. */
 const COMMIT_STALLED_AFTER_MS = 8_000;
 /** Codes that findings about the store report already. */
-const STORE_CODES: readonly string[] = [
+const STORE_CODES: readonly (string | undefined)[] = [
   ...['store_stalled', 'database_unreachable', 'disk_low', 'descriptors_low'],
 ];
 /** Free space that is enough on any disk, and the share that is enough on a small disk. */
@@ -34,11 +42,32 @@ const START_HELD_UP_AFTER_MS = 8_500;
 /** Ids named at most in one message: a block may lack a thousand. */
 const UNRESOLVABLE_IDS_NAMED = 3;
 
-/** What a part of the daemon says; `undefined`: nothing is wrong with it. */
-type Said = { readonly message: string; readonly height?: number } | undefined;
+/** Everything that a daemon consists of. */
+export interface DaemonParts extends IndexingParts {
+  readonly descriptors: Descriptors;
+  /** Absent: the index is in a database. */
+  readonly diskWatch: DiskWatch | undefined;
+  readonly storeBytes: () => number | undefined;
+  readonly secretFiles: SecretFiles;
+  /** Standard output and standard error. */
+  readonly outputs: readonly Output[];
+  /** On it a line is redrawn. */
+  readonly terminal: LiveTerminal | undefined;
+  /** Shared with other processes, if they share the store. */
+  readonly queue: SharedQueue | undefined;
+  /** What readers use instead of the store. */
+  readonly replica: IndexStore | undefined;
+  /** Absent when no readers are served. */
+  readonly readers: ReaderThread | undefined;
+}
 
-function finding(code: ReadinessCode, said: Said | string): Finding | undefined {
-  return typeof said === 'string' ? { code, message: said } : said && { code, ...said };
+/** `undefined` where nothing is said. */
+function finding(code: ReadinessCode, message: string | undefined, height?: number): Finding | undefined {
+  return message === undefined ? undefined : { code, message, ...(height === undefined ? {} : { height }) };
+}
+
+function wholeSeconds(milliseconds: number): number {
+  return Math.floor(milliseconds / 1000);
 }
 
 export type Diagnosis = ReturnType<typeof diagnose>;
@@ -48,11 +77,16 @@ export type Diagnosis = ReturnType<typeof diagnose>;
  * holds up the lowest missing height is named within ten seconds, with node, message, count and start. A head that does not move
  * while nodes answer is a quiet chain, not an alarm, unless `ready.maxHeadAgeSeconds` says so.
  */
-export function diagnose(daemon: DaemonState) {
-  const { config, parts } = daemon;
-  const { clock, listener, network, store, window } = parts;
+export function diagnose(
+  config: DaemonConfig,
+  parts: DaemonParts & { readonly leaderWatch: Pick<LeaderWatch, 'lost'> },
+) {
+  const { clock, descriptors, lifecycle, listener, network, prover, store, window } = parts;
+  const { chain, heights } = network;
   const startedAtMs = clock.monotonic();
   let limits = config.ready;
+  let line: IndexingLine | undefined;
+  let hasBegun = false;
   let watermark = store.latestIndexedHeight();
   /** When the watermark moved last, or there was nothing to do; as of the last `noteProgress`. */
   let progressAtMs = startedAtMs;
@@ -61,51 +95,22 @@ export function diagnose(daemon: DaemonState) {
   /** Since when the nodes' head is far below what is indexed. */
   let headBehindSinceMs: number | undefined;
 
-  /** Takes effect at the next check. */
-  const setLimits = (next: DaemonConfig['ready']): void => void (limits = next);
-
+  const ageOf = (sinceMs: number): number => clock.monotonic() - sinceMs;
+  const answerAgeMs = (): number => listener.lastAnswerAgeMs() ?? Infinity;
   /** False while no node confirms the head: then the lag of the index is unknown. */
-  const isHeadConfirmed = (): boolean => (listener.lastAnswerAgeMs() ?? Infinity) < HEAD_UNCONFIRMED_AFTER_MS;
+  const isHeadConfirmed = (): boolean => answerAgeMs() < HEAD_UNCONFIRMED_AFTER_MS;
 
-  /** Milliseconds since the watermark moved, or since the start. */
-  const indexedAgeMs = (): number => {
-    noteProgress();
-    return clock.monotonic() - indexedAtMs;
-  };
-
-  /** What the lowest missing height waits for, and since when; `undefined` when there is none. */
-  const waitingFor = (): (HeldUp & { readonly sinceMs: number }) | undefined => {
-    noteProgress();
-    const heldUp = daemon.phase === 'running' ? lowestHeldUp() : undefined;
-    return heldUp && { ...heldUp, sinceMs: progressAtMs };
-  };
-
-  /** At most one for each code, and none that contradicts another. Call it about every second. */
-  const findings = (): readonly Finding[] => {
-    noteProgress();
-    const { phase } = daemon;
-    if (phase === 'stopping') return [{ code: 'stopping', message: 'the daemon is stopping' }];
-    const outOfDescriptors = parts.descriptors.trouble();
-    const found: (Finding | undefined)[] = [
-      finding('descriptors_low', outOfDescriptors),
-      ...[starting(), upstream(), startHeldUp(), chain()],
-      ...(phase === 'running' ? running() : []),
-      finding('reader_down', parts.readers?.down()),
-      finding('disk_low', disk()),
-      finding('database_unreachable', databaseTrouble()),
-      finding('leader_lost', daemon.leaderWatch.lost()),
-    ];
-    // What follows from a lack of descriptors is not a cause of its own.
-    const isCause = ({ message }: Finding): boolean =>
-      outOfDescriptors === undefined || !/\bE[MN]FILE\b/.test(message);
-    const known = found.filter((each) => each !== undefined).filter(isCause);
-    return consistent(known);
+  /** How much of the daemon is up. */
+  const phase = (): 'starting' | 'running' | 'stopping' => {
+    if (lifecycle.signal.aborted) return 'stopping';
+    const waitsForLeader = line === undefined && store.meta() === undefined;
+    return hasBegun && !waitsForLeader ? 'running' : 'starting';
   };
 
   /** Call it when the watermark has moved, and regularly: a daemon without work makes progress by definition. */
   const noteProgress = (): void => {
     const indexed = store.latestIndexedHeight();
-    const target = daemon.phase === 'running' ? window.target() : undefined;
+    const target = phase() === 'running' ? window.target() : undefined;
     const isIdle = target === undefined || indexed >= target || waitsForSealing(indexed + 1);
     const nowMs = clock.monotonic();
     if (indexed !== watermark) progressAtMs = indexedAtMs = nowMs;
@@ -116,143 +121,139 @@ export function diagnose(daemon: DaemonState) {
   /** Execution data follows the sealed head, some seconds behind the finalized one. */
   const waitsForSealing = (height: number): boolean => {
     if (!config.ediOnly || height <= (listener.sealedHeight() ?? -1)) return false;
-    const movesMs = listener.sealedAdvanceAgeMs() ?? clock.monotonic() - startedAtMs;
-    return movesMs < SEALING_PAUSES_MS;
+    return (listener.sealedAdvanceAgeMs() ?? ageOf(startedAtMs)) < SEALING_PAUSES_MS;
+  };
+
+  /** What a height that is not durable waits for; `undefined` while no line runs. */
+  const heldUpAt = (height: number): HeldUp | undefined => line && lineHeldUp(height, line, parts, config);
+
+  /** What the lowest missing height waits for; `undefined` when there is none. */
+  const lowestHeldUp = (): HeldUp | undefined => {
+    const height = store.latestIndexedHeight() + 1;
+    if (line === undefined || height > (window.target() ?? -1)) return undefined;
+    const trouble = store.trouble?.();
+    // Without the database nothing continues, whatever else is wrong.
+    if (trouble !== undefined) return { height, message: trouble, code: 'database_unreachable' };
+    return heldUpAt(height);
+  };
+
+  /** What the lowest missing height waits for, and since when; `undefined` when there is none. */
+  const waitingFor = (): (HeldUp & { readonly sinceMs: number }) | undefined => {
+    noteProgress();
+    const heldUp = phase() === 'running' ? lowestHeldUp() : undefined;
+    return heldUp && { ...heldUp, sinceMs: progressAtMs };
+  };
+
+  /** At most one for each code, and none that contradicts another. Call it about every second. */
+  const findings = (): readonly Finding[] => {
+    noteProgress();
+    if (phase() === 'stopping') return [{ code: 'stopping', message: 'the daemon is stopping' }];
+    const outOfDescriptors = descriptors.trouble();
+    const found: (Finding | undefined)[] = [
+      finding('descriptors_low', outOfDescriptors),
+      ...[starting(), upstream(), startHeldUp(), replacedChain(), headBehind()],
+      ...(phase() === 'running' ? running() : []),
+      finding('reader_down', parts.readers?.down()?.message),
+      diskLow(),
+      finding('database_unreachable', databaseTrouble()),
+      finding('leader_lost', parts.leaderWatch.lost()?.message),
+    ];
+    // What follows from a lack of descriptors is not a cause of its own.
+    const isCause = ({ message }: Finding): boolean =>
+      outOfDescriptors === undefined || !/\bE[MN]FILE\b/.test(message);
+    return consistent(found.filter((each) => each !== undefined).filter(isCause));
   };
 
   const running = (): (Finding | undefined)[] => {
     const head = listener.finalizedHeight();
     if (head === undefined) return [];
-    const chain = daemon.line?.blocks.chainTrouble();
-    const isMismatch = chain?.code === 'parent_mismatch';
-    const mismatch = isMismatch ? misfit(chain) : undefined;
-    const unconfirmed = (isMismatch ? undefined : misfit(chain)) ?? undecidedSpork();
-    return [
-      startHeightAhead(head),
-      behind(),
-      finding('parent_mismatch', mismatch),
-      finding('proof_failed', proofFailed()),
-      finding('not_vouched', unconfirmed),
-      headStale(head),
-      storeStalled(),
-      // Those have their own codes.
-      (mismatch ?? unconfirmed ?? network.chain.chainReplaced()) === undefined ? heldUp() : undefined,
-      finding('unresolvable', unresolvable()),
-    ];
+    const unfit = misfit();
+    const mismatch = unfit?.code === 'parent_mismatch' ? unfit : undefined;
+    const unconfirmed = (mismatch === undefined ? unfit : undefined) ?? undecidedSpork();
+    const early = [startHeightAhead(head), behind(), mismatch, proofFailed(), unconfirmed];
+    // Those have their own codes.
+    const isOwn = (mismatch ?? unconfirmed ?? chain.chainReplaced()) !== undefined;
+    return [...early, headStale(head), storeStalled(), isOwn ? undefined : heldUp(), unresolvable()];
   };
 
   /** What does not fit, which nodes sent it, and how to fix it. */
-  const misfit = (trouble: ChainTrouble | undefined): Said => {
+  const misfit = (): Finding | undefined => {
+    const trouble = line?.blocks.chainTrouble();
     if (trouble === undefined) return undefined;
-    const { height, what, fix } = trouble;
-    const words = describeTroubles(daemon.line?.blocks.heldUpBy()?.troubles ?? [], clock);
-    return { height, message: words === '' ? `${what}: ${fix}` : `${what}: ${words}; ${fix}` };
+    const { code, height, what, fix } = trouble;
+    const words = describeTroubles(line?.blocks.heldUpBy()?.troubles ?? [], clock);
+    return finding(code, words === '' ? `${what}: ${fix}` : `${what}: ${words}; ${fix}`, height);
   };
 
   /** A reported spork that is not confirmed, and that the next block waits for. */
-  const undecidedSpork = (): Said => {
-    const block = daemon.line?.blocks.heldUpBy();
-    if (block?.isUnserved !== true) return undefined;
-    const spork = network.heights.undecidedSporkAt(block.height);
+  const undecidedSpork = (): Finding | undefined => {
+    const block = line?.blocks.heldUpBy();
+    const spork = block?.isUnserved === true ? heights.undecidedSporkAt(block.height) : undefined;
     if (spork === undefined) return undefined;
     const { awaited, rootHeight, tellers } = spork;
     const reporters = tellers.join(', ');
-    return {
-      height: block.height,
-      message:
-        `a spork at height ${rootHeight} is reported by ${reporters} but is not in config/sporks.json, and it is not known yet whether ` +
-        `the chain continues there without one (asked: ${awaited.join(', ')}). If there is such a spork, confirm it with ` +
-        `--access-spork-root ${rootHeight}; if not, leave out --access-node ${reporters}`,
-    };
+    const message =
+      `a spork at height ${rootHeight} is reported by ${reporters} but is not in config/sporks.json, and it is not known yet whether ` +
+      `the chain continues there without one (asked: ${awaited.join(', ')}). If there is such a spork, confirm it with ` +
+      `--access-spork-root ${rootHeight}; if not, leave out --access-node ${reporters}`;
+    return finding('not_vouched', message, block?.height);
   };
 
   /** The nodes gave a chain that consensus nodes did not sign. */
-  const proofFailed = (): Said => {
-    const failed = parts.prover?.status().failed;
+  const proofFailed = (): Finding | undefined => {
+    const failed = prover?.status().failed;
     if (failed === undefined) return undefined;
     const { height, reason, rewindTo } = failed;
-    return {
-      height,
-      message: `the certificate in block ${height} is invalid: ${reason}; the chain is proven up to ${rewindTo}: rewind to that height, and name nodes that follow the chain`,
-    };
+    const message = `the certificate in block ${height} is invalid: ${reason}; the chain is proven up to ${rewindTo}: rewind to that height, and name nodes that follow the chain`;
+    return finding('proof_failed', message, height);
   };
 
-  const unresolvable = (): Said => {
+  const unresolvable = (): Finding | undefined => {
     const afterMs = config.requester.unresolvableAfterMs;
-    const [lowest, ...others] = daemon.line?.explainer.unresolvable(afterMs) ?? [];
+    const [lowest, ...others] = line?.explainer.unresolvable(afterMs) ?? [];
     if (lowest === undefined) return undefined;
     const { ageMs, height, ids } = lowest;
     const unnamed = ids.length - UNRESOLVABLE_IDS_NAMED;
     const named =
       ids.slice(0, UNRESOLVABLE_IDS_NAMED).join(', ') + (unnamed > 0 ? ` and ${unnamed} more` : '');
     const besides = others.length > 0 ? `; ${others.length} more heights as well` : '';
-    const why = daemon.heldUpAt(height)?.message ?? '';
-    return {
-      height,
-      message: `height ${height} has lacked collection ${named} for ${formatDuration(ageMs / 1000)} (${why})${besides}`,
-    };
-  };
-
-  /** What the lowest missing height waits for; `undefined` when there is none. */
-  const lowestHeldUp = (): HeldUp | undefined => {
-    const height = store.latestIndexedHeight() + 1;
-    if (daemon.line === undefined || height > (window.target() ?? -1)) return undefined;
-    const trouble = store.trouble?.();
-    // Without the database nothing continues, whatever else is wrong.
-    if (trouble !== undefined) return { height, message: trouble, code: 'database_unreachable' };
-    return daemon.heldUpAt(height);
+    const why = heldUpAt(height)?.message ?? '';
+    const message = `height ${height} has lacked collection ${named} for ${formatDuration(ageMs / 1000)} (${why})${besides}`;
+    return finding('unresolvable', message, height);
   };
 
   /** Why a database does not answer, of those that hold the index and the work; `undefined` if there is none. */
-  const databaseTrouble = (): string | undefined => {
-    const { queue, replica } = parts;
-    return store.trouble && (store.trouble() ?? queue?.trouble() ?? replica?.trouble?.());
-  };
+  const databaseTrouble = (): string | undefined =>
+    store.trouble && (store.trouble() ?? parts.queue?.trouble() ?? parts.replica?.trouble?.());
 
   const startHeightAhead = (head: number): Finding | undefined => {
     const first = store.meta()?.firstHeight;
     if (first === undefined || first <= head || store.latestIndexedHeight() >= first) return undefined;
-    return {
-      code: 'start_height_ahead',
-      height: first,
-      message: `waiting for the chain to reach height ${first}, the first of this store; its head is ${head}`,
-    };
+    const message = `waiting for the chain to reach height ${first}, the first of this store; its head is ${head}`;
+    return finding('start_height_ahead', message, first);
   };
 
   const behind = (): Finding | undefined => {
-    const { maxLag } = limits;
     const target = window.target();
     const indexed = store.latestIndexedHeight();
-    const watermark = Math.min(
-      indexed,
-      Math.max(provenTo() ?? indexed, (store.meta()?.firstHeight ?? 0) - 1),
-    );
-    const lag = (target ?? watermark) - watermark;
+    // What readers may read at most.
+    const provenTo = config.proof.finality === 'proven' ? (finalBlock(parts)?.height ?? -1) : indexed;
+    const readable = Math.min(indexed, Math.max(provenTo, (store.meta()?.firstHeight ?? 0) - 1));
+    const lag = (target ?? readable) - readable;
     // While no node confirms the head, the lag is unknown.
-    if (lag <= maxLag || !isHeadConfirmed()) return undefined;
+    if (lag <= limits.maxLag || !isHeadConfirmed()) return undefined;
     const why =
-      watermark === indexed
+      readable === indexed
         ? ''
-        : `; proof.finality is proven, and finality is proven only up to ${watermark}: ${whyNotProven()}`;
-    return {
-      code: 'behind',
-      message: `${lag} heights behind the head ${target ?? ''}; ready at ${maxLag} or fewer${why}`,
-      height: watermark,
-    };
+        : `; proof.finality is proven, and finality is proven only up to ${readable}: ${whyNotProven()}`;
+    const message = `${lag} heights behind the head ${target ?? ''}; ready at ${limits.maxLag} or fewer${why}`;
+    return finding('behind', message, readable);
   };
 
-  /** What readers may read at most; `undefined` where they may read what is indexed. */
-  const provenTo = (): number | undefined => {
-    const isLimited = config.proof.finality === 'proven';
-    return isLimited ? (finalBlock(parts)?.height ?? -1) : undefined;
-  };
-
-  const whyNotProven = (): string => {
-    const { prover } = parts;
-    return prover === undefined
+  const whyNotProven = (): string =>
+    prover === undefined
       ? 'the process that follows the chain proves it, and has proven nothing more'
       : (prover.status().reason ?? 'the newest blocks say nothing more');
-  };
 
   const headStale = (head: number): Finding | undefined => {
     const { maxHeadAgeSeconds } = limits;
@@ -260,91 +261,84 @@ export function diagnose(daemon: DaemonState) {
     if (maxHeadAgeSeconds === 0 || ageMs === undefined || ageMs < maxHeadAgeSeconds * 1000) return undefined;
     // Nobody says that it stands still: nobody says anything.
     if (!isHeadConfirmed()) return undefined;
-    return {
-      code: 'head_stale',
-      height: head,
-      message: `the head has stood at ${head} for ${Math.floor(ageMs / 1000)} s; ready.maxHeadAgeSeconds allows ${maxHeadAgeSeconds}`,
-    };
+    const message = `the head has stood at ${head} for ${wholeSeconds(ageMs)} s; ready.maxHeadAgeSeconds allows ${maxHeadAgeSeconds}`;
+    return finding('head_stale', message, head);
   };
 
   const storeStalled = (): Finding | undefined => {
-    const begunAtMs = daemon.line?.indexer.commitStartedAtMs();
-    const forMs = begunAtMs === undefined ? 0 : clock.monotonic() - begunAtMs;
-    const isKnown = (databaseTrouble() ?? parts.descriptors.trouble()) !== undefined;
+    const begunAtMs = line?.indexer.commitStartedAtMs();
+    const forMs = begunAtMs === undefined ? 0 : ageOf(begunAtMs);
+    const isKnown = (databaseTrouble() ?? descriptors.trouble()) !== undefined;
     if (forMs < COMMIT_STALLED_AFTER_MS || isKnown) return undefined;
     const [writer, advice] =
       store.trouble === undefined
         ? ['disk', '']
         : ['database', '; its pg_stat_activity shows what it waits for'];
-    return {
-      code: 'store_stalled',
-      height: store.latestIndexedHeight() + 1,
-      message: `the ${writer} has been writing one batch for ${Math.floor(forMs / 1000)} s${advice}`,
-    };
+    const message = `the ${writer} has been writing one batch for ${wholeSeconds(forMs)} s${advice}`;
+    return finding('store_stalled', message, store.latestIndexedHeight() + 1);
   };
 
   const heldUp = (): Finding | undefined => {
-    const stillMs = clock.monotonic() - progressAtMs;
+    const stillMs = ageOf(progressAtMs);
     if (stillMs < HELD_UP_AFTER_MS) return undefined;
-    const heldUp = lowestHeldUp();
-    if (heldUp === undefined || STORE_CODES.includes(heldUp.code ?? '')) return undefined;
+    const lowest = lowestHeldUp();
+    if (lowest === undefined || STORE_CODES.includes(lowest.code)) return undefined;
+    const { because, code, height, message } = lowest;
     // Nodes that do not answer serve nothing: that has its own finding.
-    if (heldUp.because === 'unserved' && !isHeadConfirmed()) return undefined;
-    const { height, message } = heldUp;
-    if (heldUp.code !== undefined) return { code: heldUp.code, height, message };
+    if (because === 'unserved' && !isHeadConfirmed()) return undefined;
+    if (code !== undefined) return finding(code, message, height);
     if (stillMs < SILENT_FOR_MS) return undefined;
     const ofNodes = config.ediOnly ? 'edi_unavailable' : 'upstream_unreachable';
-    const code = heldUp.because === 'complete' ? 'store_stalled' : ofNodes;
-    return { code, height, message: `${message}: nothing has come for ${Math.floor(stillMs / 1000)} s` };
+    const silent = `${message}: nothing has come for ${wholeSeconds(stillMs)} s`;
+    return finding(because === 'complete' ? 'store_stalled' : ofNodes, silent, height);
   };
 
-  const disk = (): Said => {
-    const { diskWatch } = parts;
-    const paused = diskWatch?.pause();
-    if (paused !== undefined) return { height: store.latestIndexedHeight() + 1, message: paused.message };
-    const { freeBytes = Infinity, sizeBytes = 0 } = diskWatch?.disk() ?? {};
+  const diskLow = (): Finding | undefined => {
+    const paused = parts.diskWatch?.pause();
+    if (paused !== undefined) return finding('disk_low', paused.message, store.latestIndexedHeight() + 1);
+    const { freeBytes = Infinity, sizeBytes = 0 } = parts.diskWatch?.disk() ?? {};
     if (freeBytes >= Math.min(DISK_ENOUGH_BYTES, sizeBytes * DISK_ENOUGH_SHARE)) return undefined;
-    const free = Math.floor(freeBytes / 1024 ** 2);
-    return { message: `${free} MiB are left on the disk of the data directory` };
+    const freeMib = Math.floor(freeBytes / 1024 ** 2);
+    return finding('disk_low', `${freeMib} MiB are left on the disk of the data directory`);
   };
 
   const starting = (): Finding | undefined => {
-    const isStarting = daemon.phase === 'starting';
+    const isStarting = phase() === 'starting';
     if (!isStarting && listener.finalizedHeight() !== undefined) return undefined;
     const what = isStarting
       ? 'the daemon is starting'
-      : `no ${network.heights.source} has reported its finalized head yet`;
-    return { code: 'starting', message: withTroubles(what, upstreamTroubles(), clock) };
+      : `no ${heights.source} has reported its finalized head yet`;
+    return finding('starting', withTroubles(what, upstreamTroubles(), clock));
   };
 
   /** The head is not reported, or no longer. */
   const upstream = (): Finding | undefined => {
     const silentMs = listener.lastAnswerAgeMs();
-    const waitedMs = silentMs ?? clock.monotonic() - startedAtMs;
-    const isReplaced = network.chain.chainReplaced() !== undefined;
+    const waitedMs = silentMs ?? ageOf(startedAtMs);
+    const isReplaced = chain.chainReplaced() !== undefined;
     // Nodes of another chain are not asked for their head: what they said of it before is old.
     const troubles = isReplaced ? network.identityTroubles() : upstreamTroubles();
-    const limitMs =
-      silentMs === undefined && troubles.length > 0 ? START_TAKES_MS : HEAD_UNCONFIRMED_AFTER_MS;
-    if (waitedMs < limitMs) return undefined;
+    const isToldWhy = silentMs === undefined && troubles.length > 0;
+    if (waitedMs < (isToldWhy ? START_TAKES_MS : HEAD_UNCONFIRMED_AFTER_MS)) return undefined;
     const code = codeOf(troubles);
     if (isReplaced && code === 'upstream_unreachable') return undefined;
-    const { source } = network.heights;
-    const silent = `no ${source} has reported its head for ${Math.floor(waitedMs / 1000)} s`;
-    const what = withTroubles(silent, troubles, clock);
+    const { source } = heights;
+    const silent = `no ${source} has reported its head for ${wholeSeconds(waitedMs)} s`;
     const key = source === 'peer' ? 'peers' : 'accessNodes';
     const advice = `; check that ${key} names ${source}s that run and can be reached from here`;
-    return { code, message: code === 'upstream_unreachable' ? what + advice : what };
+    return finding(
+      code,
+      withTroubles(silent, troubles, clock) + (code === 'upstream_unreachable' ? advice : ''),
+    );
   };
 
   /** The head is known, but the start still waits for the nodes to say where their chain begins. */
   const startHeldUp = (): Finding | undefined => {
-    const isStarting = daemon.phase === 'starting';
-    if (!isStarting || clock.monotonic() - startedAtMs < START_HELD_UP_AFTER_MS) return undefined;
+    if (phase() !== 'starting' || ageOf(startedAtMs) < START_HELD_UP_AFTER_MS) return undefined;
     const troubles = network.identityTroubles();
     if (troubles.length === 0) return undefined;
     const what = 'the start waits for the nodes to identify themselves';
-    return { code: codeOf(troubles), message: withTroubles(what, troubles, clock) };
+    return finding(codeOf(troubles), withTroubles(what, troubles, clock));
   };
 
   const upstreamTroubles = (): readonly NodeTrouble[] => {
@@ -353,29 +347,45 @@ export function diagnose(daemon: DaemonState) {
     return [...identity, ...listener.headTroubles().filter(({ node }) => !named.has(node))];
   };
 
-  const chain = (): Finding | undefined => {
-    const replaced = network.chain.chainReplaced();
-    if (replaced !== undefined) {
-      const silent = network.identityTroubles().filter(({ kind }) => kind === 'unreachable');
-      const words = silent.length === 0 ? '' : ` (not heard: ${describeTroubles(silent, clock)})`;
-      return { code: 'chain_replaced', message: replaced.message + words };
-    }
-    const behind = network.chain.headBelow();
+  const replacedChain = (): Finding | undefined => {
+    const replaced = chain.chainReplaced();
+    if (replaced === undefined) return undefined;
+    const silent = network.identityTroubles().filter(({ kind }) => kind === 'unreachable');
+    const words = silent.length === 0 ? '' : ` (not heard: ${describeTroubles(silent, clock)})`;
+    return finding('chain_replaced', replaced.message + words);
+  };
+
+  const headBehind = (): Finding | undefined => {
+    if (chain.chainReplaced() !== undefined) return undefined;
+    const below = chain.headBelow();
     const rises = (listener.lastAdvanceAgeMs() ?? Infinity) < HEAD_RISES_WITHIN_MS;
     // No node has reported a head since it rose: what is known is old.
-    const isOld = (listener.lastAnswerAgeMs() ?? Infinity) >= HEAD_RISES_WITHIN_MS;
-    if (behind === undefined || rises || isOld) {
+    if (below === undefined || rises || answerAgeMs() >= HEAD_RISES_WITHIN_MS) {
       headBehindSinceMs = undefined;
       return undefined;
     }
-    const { head, watermark } = behind;
+    const { head, watermark: indexed } = below;
     headBehindSinceMs ??= clock.monotonic();
-    return {
-      code: 'head_behind',
-      height: head,
-      message: `the nodes' head, ${head}, is ${watermark - head} heights below what is indexed, ${watermark}, since ${timeOf(headBehindSinceMs, clock)}: they are being restored, or lag far behind`,
-    };
+    const message = `the nodes' head, ${head}, is ${indexed - head} heights below what is indexed, ${indexed}, since ${timeOf(headBehindSinceMs, clock)}: they are being restored, or lag far behind`;
+    return finding('head_behind', message, head);
   };
 
-  return { setLimits, isHeadConfirmed, indexedAgeMs, waitingFor, findings, noteProgress };
+  const told = { isHeadConfirmed, noteProgress, heldUpAt, waitingFor, findings };
+  return {
+    ...told,
+    /** Takes effect at the next check. */
+    setLimits: (next: DaemonConfig['ready']): void => void (limits = next),
+    /** From now on reports are about this line; `undefined`: another process indexes the live range, or none does. */
+    runs: (begun: IndexingLine | undefined): void => {
+      line = begun;
+      hasBegun = true;
+    },
+    /** `undefined` until the first line has started, and while another process leads. */
+    line: (): IndexingLine | undefined => line,
+    /** Milliseconds since the watermark moved, or since the start. */
+    indexedAgeMs: (): number => {
+      noteProgress();
+      return ageOf(indexedAtMs);
+    },
+  };
 }

@@ -37,87 +37,84 @@ export function lineHeldUp(
   { ediOnly }: { readonly ediOnly: boolean },
 ): HeldUp {
   const { stage } = line.explainer.explain(height);
-  if (stage === 'committing' || stage === 'indexed')
-    return { height, ...heldUpByStore(height, line, around) };
-  if (stage === 'collecting') {
-    const heldUpBy = ediOnly ? heldUpByFeed : heldUpByCollections;
-    return { height, ...heldUpBy(height, line, around) };
-  }
+  if (stage === 'committing' || stage === 'indexed') return heldUpByStore(height, line, around);
+  if (stage === 'collecting') return (ediOnly ? heldUpByFeed : heldUpByCollections)(height, line, around);
   const { clock, network } = around;
   const block = line.blocks.heldUpBy();
   const what = `waiting for block ${block?.height ?? height}`;
-  if (block?.isUnserved !== true) return { height, ...because(what, block?.troubles ?? [], clock) };
+  if (block?.isUnserved !== true) return because(height, what, block?.troubles ?? [], clock);
   const none = `${what}: no ${network.heights.source} serves that height`;
-  const why = network.heights.whyUnserved(block.height);
-  const { message, code = 'upstream_refusing' } = because(none, why, clock);
-  return { height, message, code, because: 'unserved' };
+  const unserved = because(height, none, network.heights.whyUnserved(block.height), clock);
+  return { ...unserved, code: unserved.code ?? 'upstream_refusing', because: 'unserved' };
 }
-
-type Cause = Omit<HeldUp, 'height'>;
 
 function heldUpByStore(
   height: number,
   { indexer }: IndexingLine,
   { clock, descriptors, diskWatch, store }: Surroundings,
-): Cause {
+): HeldUp {
   const complete = `height ${height} is complete`;
   const trouble = store.trouble?.();
-  if (trouble !== undefined) return { message: `${complete}; ${trouble}`, code: 'database_unreachable' };
+  if (trouble !== undefined)
+    return { height, message: `${complete}; ${trouble}`, code: 'database_unreachable' };
   const noFiles = descriptors.trouble();
-  if (noFiles !== undefined) return { message: `${complete}; ${noFiles}`, code: 'descriptors_low' };
+  if (noFiles !== undefined) return { height, message: `${complete}; ${noFiles}`, code: 'descriptors_low' };
   const startedAtMs = indexer.commitStartedAtMs();
-  if (startedAtMs === undefined) {
-    const paused = diskWatch?.pause();
-    return paused === undefined
-      ? { message: `writing height ${height}`, code: undefined, because: 'complete' }
-      : { message: `${complete}, and ${paused.message}`, code: 'disk_low' };
+  if (startedAtMs !== undefined) {
+    const seconds = Math.floor((clock.monotonic() - startedAtMs) / 1000);
+    const writer = store.trouble === undefined ? 'disk' : 'database';
+    const message = `the ${writer} has been writing one batch for ${seconds} s; height ${height} waits for it`;
+    return { height, message, code: 'store_stalled' };
   }
-  const seconds = Math.floor((clock.monotonic() - startedAtMs) / 1000);
-  const writer = store.trouble === undefined ? 'disk' : 'database';
-  const message = `the ${writer} has been writing one batch for ${seconds} s; height ${height} waits for it`;
-  return { message, code: 'store_stalled' };
+  const paused = diskWatch?.pause();
+  if (paused !== undefined)
+    return { height, message: `${complete}, and ${paused.message}`, code: 'disk_low' };
+  return { height, message: `writing height ${height}`, code: undefined, because: 'complete' };
 }
 
 function heldUpByCollections(
   height: number,
   { edi, explainer, peer }: IndexingLine,
   { clock }: Surroundings,
-): Cause {
+): HeldUp {
   const { missing = 0, of = 0, troubles = [], heldBack = [] } = explainer.heldUpBy(height) ?? {};
   const what = `waiting for ${missing} of ${of} collections of height ${height}`;
   if (troubles.length === 0 && heldBack.length > 0) {
     const limits = heldBack.map(
       ({ node, untilMs }) => `rate-limited by ${node} until ${timeOf(untilMs, clock)}`,
     );
-    return { message: `${what}: ${limits.join('; ')}`, code: 'upstream_refusing' };
+    return { height, message: `${what}: ${limits.join('; ')}`, code: 'upstream_refusing' };
   }
-  const { message, code } = because(what, troubles, clock);
+  const { message, code } = because(height, what, troubles, clock);
   const besides = [edi?.trouble(), peer?.trouble()].filter((words) => words !== undefined);
-  return { message: [message, ...besides].join('; '), code };
+  return { height, message: [message, ...besides].join('; '), code };
 }
 
-function heldUpByFeed(height: number, { edi }: IndexingLine, { clock, listener }: Surroundings): Cause {
+function heldUpByFeed(height: number, { edi }: IndexingLine, { clock, listener }: Surroundings): HeldUp {
+  const unavailable = (what: string, troubles: readonly NodeTrouble[]): HeldUp => ({
+    ...because(height, what, troubles, clock),
+    code: 'edi_unavailable',
+  });
   const sealed = listener.sealedHeight();
   if (sealed === undefined || sealed < height) {
     const ageMs = listener.sealedAdvanceAgeMs();
     const age = ageMs === undefined ? '' : `, has not moved for ${formatDuration(ageMs / 1000)}`;
     const head =
       sealed === undefined ? 'no node has reported its sealed head' : `the sealed head, ${sealed}${age}`;
-    const what = `waiting for height ${height} to be sealed; ${head}`;
-    return { ...because(what, listener.sealedTroubles(), clock), code: 'edi_unavailable' };
+    return unavailable(`waiting for height ${height} to be sealed; ${head}`, listener.sealedTroubles());
   }
   const what = `waiting for the execution data of height ${height}`;
   const troubles = edi?.troubles() ?? [];
-  if (troubles.length > 0) return { ...because(what, troubles, clock), code: 'edi_unavailable' };
+  if (troubles.length > 0) return unavailable(what, troubles);
   const trouble = edi?.trouble();
   return trouble === undefined
-    ? { message: what, code: undefined }
-    : { message: `${what}; ${trouble}`, code: 'edi_unavailable' };
+    ? { height, message: what, code: undefined }
+    : unavailable(`${what}; ${trouble}`, []);
 }
 
-function because(what: string, troubles: readonly NodeTrouble[], clock: Clock): Cause {
+function because(height: number, what: string, troubles: readonly NodeTrouble[], clock: Clock): HeldUp {
   const code = troubles.length === 0 ? undefined : codeOf(troubles);
-  return { message: withTroubles(what, troubles, clock), code };
+  return { height, message: withTroubles(what, troubles, clock), code };
 }
 
 /**

@@ -2,47 +2,46 @@ import { blockAbove, MAX_MISSING_SHOWN } from '../../api/index.js';
 import type { HeightWork, MissingDocument, NamedHeight, WorkDocument, WorkMoment } from '../../api/index.js';
 import type { HeightExplanation, MissingExplanation } from '../../collections/index.js';
 import type { Identifier } from '../../flow/index.js';
-import type { DaemonStatus } from './DaemonStatus.js';
+import type { DaemonStatus } from './reportStatus.js';
 
 /** What the daemon knows about the work on one height, read from the parts of the line on demand. */
 export function momentAt(daemon: DaemonStatus, height: number): WorkMoment {
   return {
     range: daemon.range(),
     durableId: blockAbove(daemon.parts.store, { height })?.id,
-    daemon: { reasons: daemon.readiness().reasons, work: heightWork(daemon, height) },
+    daemon: { reasons: daemon.monitor.readiness().reasons, work: heightWork(daemon, height) },
     history: daemon.backfillWatch.plannedAt(height),
   };
 }
 
 /** The height that is worked on and has this id. */
-export function heightNaming({ line, parts }: DaemonStatus, id: Identifier): NamedHeight | undefined {
+export function heightNaming({ diagnosis, parts }: DaemonStatus, id: Identifier): NamedHeight | undefined {
   const above = blockAbove(parts.store, { id });
-  return above === undefined ? line?.mcq.naming(id) : { kind: 'block', height: above.height };
+  return above === undefined ? diagnosis.line()?.mcq.naming(id) : { kind: 'block', height: above.height };
 }
 
 function heightWork(daemon: DaemonStatus, height: number): HeightWork | undefined {
-  const { config, line, parts } = daemon;
+  const { config, parts } = daemon;
+  const line = daemon.diagnosis.line();
   if (line === undefined) return undefined;
-  const { network, window } = parts;
   const { waitingFor, sources, endpoints } = daemon.status();
   const explained = line.explainer.explain(height);
-  const serving = network.heights.namesServing(height);
+  const serving = parts.network.heights.namesServing(height);
+  const nodes = endpoints.filter(({ origin }) => origin !== 'peer');
   return {
     stage: explained.stage === 'indexed' ? 'durable' : explained.stage,
     blockId: explained.blockId ?? line.blocks.blockAt(height)?.id ?? null,
-    upperBound: window.upperBound(),
+    upperBound: parts.window.upperBound(),
     stopHeight: config.stopHeight ?? null,
     work: workOf(explained),
     holdingUp: waitingFor,
     sources: {
-      nodes: endpoints
-        .filter(({ origin }) => origin !== 'peer')
-        .map(({ name, state, reason }) => ({
-          name,
-          state,
-          servesHeight: serving.has(name),
-          trouble: reason,
-        })),
+      nodes: nodes.map(({ name, state, reason }) => ({
+        name,
+        state,
+        servesHeight: serving.has(name),
+        trouble: reason,
+      })),
       executionData: sources.edi,
       peer: sources.peer,
     },
@@ -64,19 +63,20 @@ function workOf(explained: HeightExplanation): WorkDocument | null {
 }
 
 function missingOf({ id, trail }: MissingExplanation): MissingDocument {
+  const { isUnderWay = false, attempts = 0, notFound = 0, lastNode = null, lastError = null } = trail ?? {};
   return {
     collectionId: id,
-    isUnderWay: trail?.isUnderWay ?? false,
-    attempts: trail?.attempts ?? 0,
-    notFound: trail?.notFound ?? 0,
-    lastNode: trail?.lastNode ?? null,
-    lastError: trail?.lastError ?? null,
+    isUnderWay,
+    attempts,
+    notFound,
+    lastNode,
+    lastError,
     lastAskedAt: trail?.lastAskedAt === undefined ? null : timeOf(trail.lastAskedAt),
-    failures: [...(trail?.failures ?? [])].map(([node, { count, lastError, lastAt }]) => ({
+    failures: [...(trail?.failures ?? [])].map(([node, failure]) => ({
       node,
-      count,
-      lastError,
-      lastAt: timeOf(lastAt),
+      count: failure.count,
+      lastError: failure.lastError,
+      lastAt: timeOf(failure.lastAt),
     })),
   };
 }

@@ -7,15 +7,16 @@ import {
   reportProgress,
   withoutIds,
 } from '../../observability/index.js';
-import type { ProgressState } from '../../observability/index.js';
+import type { ProgressState, ScrapedValues } from '../../observability/index.js';
+import { countHeights, countWorkers } from '../../ranges/index.js';
 import { sleep } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
 import { storePathOf } from '../lifecycle/daemonRecord.js';
 import type { IndexingParts } from '../line/runIndexing.js';
-import type { DaemonParts } from './DaemonState.js';
-import { DaemonStatus } from './DaemonStatus.js';
+import type { DaemonParts } from './diagnose.js';
+import { reportStatus } from './reportStatus.js';
+import type { DaemonStatus } from './reportStatus.js';
 import { watchDisk } from './watches/watchDisk.js';
-import { gaugesOf } from './gauges.js';
 
 /** How often the size of a database is measured: the server stats all of its files. */
 const WEIGH_EVERY_MS = 5 * 60_000;
@@ -31,40 +32,99 @@ export function watchStorage(
   { clock, lifecycle, store }: Pick<IndexingParts, 'clock' | 'lifecycle' | 'store'>,
 ): Pick<DaemonParts, 'diskWatch' | 'storeBytes'> {
   const { shared } = store;
-  if (shared !== undefined) {
-    let bytes: number | undefined;
-    const weigh = async (): Promise<void> => {
-      for (;;) {
-        let pauseMs = WEIGH_EVERY_MS;
-        try {
-          bytes = await shared.sizeBytes();
-        } catch (error) {
-          if (!(error instanceof StorageError)) throw error;
-          // The database is away: the last size stays.
-          pauseMs = WEIGH_AGAIN_MS;
-        }
-        await sleep(clock, pauseMs, lifecycle.signal);
-      }
-    };
-    lifecycle.supervise(weigh());
-    return { diskWatch: undefined, storeBytes: () => bytes };
+  if (shared === undefined) {
+    const diskWatch = watchDisk({ path: storePathOf(dataDir), minFreeBytes: disk.minFreeBytes }, { clock });
+    lifecycle.supervise(diskWatch.run(lifecycle.signal));
+    return { diskWatch, storeBytes: diskWatch.storeBytes };
   }
-  const diskWatch = watchDisk({ path: storePathOf(dataDir), minFreeBytes: disk.minFreeBytes }, { clock });
-  lifecycle.supervise(diskWatch.run(lifecycle.signal));
-  return { diskWatch, storeBytes: () => diskWatch.storeBytes() };
+  let bytes: number | undefined;
+  const weigh = async (): Promise<void> => {
+    for (;;) {
+      let pauseMs = WEIGH_EVERY_MS;
+      try {
+        bytes = await shared.sizeBytes();
+      } catch (error) {
+        if (!(error instanceof StorageError)) throw error;
+        // The database is away: the last size stays.
+        pauseMs = WEIGH_AGAIN_MS;
+      }
+      await sleep(clock, pauseMs, lifecycle.signal);
+    }
+  };
+  lifecycle.supervise(weigh());
+  return { diskWatch: undefined, storeBytes: () => bytes };
 }
 
 /** Begins to watch the progress. The caller starts the monitor once the servers run. */
 export function startHealth(config: DaemonConfig, parts: DaemonParts): DaemonStatus {
   const { lifecycle, metrics, window } = parts;
-  const { signal } = lifecycle;
-  const health = new DaemonStatus(config, parts);
-  lifecycle.supervise(health.backfillWatch.run(signal));
-  window.onMoved(() => health.diagnosis.noteProgress());
-  lifecycle.supervise(health.lastHour.run(signal));
+  const health = reportStatus(config, parts);
+  lifecycle.supervise(health.backfillWatch.run(lifecycle.signal));
+  window.onMoved(health.diagnosis.noteProgress);
+  lifecycle.supervise(health.lastHour.run(lifecycle.signal));
   metrics.bind(gaugesOf(health));
   lifecycle.onClose('progress', reportProgress({ ...parts, meter: health.meter }));
   return health;
+}
+
+/** The metrics that are read at each scrape: nothing here can be stale. */
+function gaugesOf(status: DaemonStatus): ScrapedValues {
+  const { backfillWatch, config, diagnosis, leaderWatch, monitor, parts } = status;
+  const { accountBuilder, backfill, diskWatch, listener, store, window } = parts;
+  const { line } = diagnosis;
+  const { unresolvableAfterMs } = config.requester;
+  return {
+    latest_indexed_height: () => store.latestIndexedHeight(),
+    first_indexed_height: () => store.meta()?.firstHeight ?? 0,
+    head_height: () => listener.finalizedHeight() ?? 0,
+    sealed_height: () => listener.sealedHeight() ?? 0,
+    account_index_missing_heights: () => accountBuilder.progress().coverage?.missingHeights ?? 0,
+    covered_heights: () => countHeights(store.coverage()),
+    unproven_heights: status.unprovenHeights,
+    proven_height: () => status.provenHeight() ?? 0,
+    backfill_missing_heights: () => backfill.state().missingHeights,
+    backfill_ranges: () => backfillWatch.counts().phases,
+    backfill_held_up_ranges: () => backfillWatch.counts().heldUp,
+    backfill_share: () => parts.pace.heldBack()?.share ?? 1,
+    in_flight_heights: () => line()?.mcq.size ?? 0,
+    collections_missing: () => line()?.mcq.missingCollections ?? 0,
+    oldest_missing_age_seconds: () => line()?.explainer.oldestMissing()?.ageSeconds ?? 0,
+    window_heights: () => config.window,
+    in_flight_bytes: () => window.bytesInHand,
+    in_flight_bytes_limit: () => config.maxInFlightBytes,
+    collection_requests_in_flight: () => line()?.requester?.inFlight() ?? 0,
+    unresolvable_heights: () => line()?.explainer.unresolvable(unresolvableAfterMs).length ?? 0,
+    stream_age_seconds: () => {
+      const ages = new Map(listener.streamAges());
+      for (const [stream, source] of [
+        ['execution_data', line()?.edi],
+        ['peer', line()?.peer],
+      ] as const) {
+        const ageMs = source?.status().lastMessageAgeMs;
+        if (ageMs !== undefined) ages.set(stream, ageMs / 1000);
+      }
+      return ages;
+    },
+    endpoint_state: () => parts.network.states(),
+    ready: () => Number(monitor.readiness().ready),
+    not_ready: () => new Set(monitor.readiness().reasons.map(({ code }) => code)),
+    lag_heights: status.lag,
+    head_age_seconds: () => {
+      const ageMs = listener.lastAdvanceAgeMs();
+      return ageMs === undefined ? undefined : ageMs / 1000;
+    },
+    indexed_age_seconds: () => diagnosis.indexedAgeMs() / 1000,
+    leads: () => store.shared && Number(store.shared.isLeading()),
+    leader_age_seconds: leaderWatch.leaderAgeSeconds,
+    workers: () => {
+      const { workers } = backfill.state();
+      return workers && countWorkers(workers);
+    },
+    store_bytes: parts.storeBytes,
+    indexing_paused: () => Number(diskWatch?.pause() !== undefined),
+    disk_min_free_bytes: () => diskWatch?.minFreeBytes() ?? 0,
+    disk_free_bytes: () => diskWatch?.disk()?.freeBytes,
+  };
 }
 
 /**

@@ -1,7 +1,7 @@
 import { MAX_WINDOW_CELLS, windowStates } from '../../api/index.js';
 import type { StatusDocument, WindowCell, WindowState } from '../../api/index.js';
 import type { IndexingLine } from '../line/buildLine.js';
-import type { DaemonState } from './DaemonState.js';
+import type { DaemonParts, Diagnosis } from './diagnose.js';
 
 /** A height that has lacked collections for this long gets a reason. */
 const REASON_AFTER_SECONDS = 2;
@@ -11,23 +11,28 @@ const MAX_REASONS = 32;
 const SAME_AGE_SECONDS = 0.1;
 
 /** The heights between the watermark and the end of the window, with the stage of each. */
-export function windowCells(state: DaemonState, waitingFor: StatusDocument['waitingFor']): WindowCell[] {
-  const { line, parts } = state;
+export function windowCells(
+  { clock, store, window }: Pick<DaemonParts, 'clock' | 'store' | 'window'>,
+  diagnosis: Pick<Diagnosis, 'heldUpAt' | 'line'>,
+  waitingFor: StatusDocument['waitingFor'],
+): WindowCell[] {
+  const line = diagnosis.line();
   if (line === undefined) return [];
-  const first = parts.store.latestIndexedHeight() + 1;
-  const last = parts.window.upperBound();
+  const first = store.latestIndexedHeight() + 1;
+  const last = window.upperBound();
   const perCell = Math.max(1, Math.ceil((last - first + 1) / MAX_WINDOW_CELLS));
-  const nowMs = parts.clock.monotonic();
+  const nowMs = clock.monotonic();
   const cells: WindowCell[] = [];
   let reasons = 0;
   for (let from = first; from <= last; from += perCell) {
     const cell = cellOf(line, from, Math.min(last, from + perCell - 1), nowMs);
-    const reason = from === first ? waitingFor?.message : undefined;
+    let reason = from === first ? waitingFor?.message : undefined;
     const isLate = cell.state === 'collecting' && (cell.ageSeconds ?? 0) >= REASON_AFTER_SECONDS;
     if (isLate && reasons < MAX_REASONS) {
       reasons += 1;
-      cells.push({ ...cell, reason: reason ?? state.heldUpAt(from)?.message ?? null });
-    } else join(cells, { ...cell, reason: reason ?? null });
+      reason ??= diagnosis.heldUpAt(from)?.message;
+    }
+    add(cells, { ...cell, reason: reason ?? null });
   }
   return cells;
 }
@@ -50,17 +55,12 @@ function cellOf(line: IndexingLine, from: number, to: number, nowMs: number): Wi
 }
 
 /** Adds a cell, or lengthens the last one. */
-function join(cells: WindowCell[], cell: WindowCell): void {
+function add(cells: WindowCell[], cell: WindowCell): void {
   const last = cells.at(-1);
+  const isPlain = ({ missing, reason, state }: WindowCell): boolean =>
+    state === cell.state && missing === 0 && reason === null;
   const apart = Math.abs((last?.ageSeconds ?? 0) - (cell.ageSeconds ?? 0));
-  const isAlike =
-    last !== undefined &&
-    last.state === cell.state &&
-    last.missing === 0 &&
-    cell.missing === 0 &&
-    apart < SAME_AGE_SECONDS &&
-    last.reason === null &&
-    cell.reason === null;
-  if (isAlike) cells[cells.length - 1] = { ...last, to: cell.to };
+  if (last !== undefined && [last, cell].every(isPlain) && apart < SAME_AGE_SECONDS)
+    cells[cells.length - 1] = { ...last, to: cell.to };
   else cells.push(cell);
 }

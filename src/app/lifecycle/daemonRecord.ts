@@ -55,7 +55,6 @@ export function keepDaemonRecord(
   let isNamed = false;
   const write = (): void => {
     again?.cancel();
-    again = undefined;
     try {
       // Whoever reads meanwhile has the whole one before, or the whole new one.
       writeFileSync(`${path}.new`, JSON.stringify(describe()) + '\n', { mode: 0o600 });
@@ -63,11 +62,8 @@ export function keepDaemonRecord(
       isNamed = false;
     } catch (error) {
       again = clock.setTimer(RECORD_AGAIN_MS, write);
-      const fields = {
-        path,
-        why: messageOf(error),
-        advice: 'name its ports (--api-host, --api-port) to commands',
-      };
+      const advice = 'name its ports (--api-host, --api-port) to commands';
+      const fields = { path, why: messageOf(error), advice };
       if (!isNamed)
         logger.warn(fields, 'other commands may not find this daemon: its record cannot be written');
       isNamed = true;
@@ -123,7 +119,7 @@ export function isAlive(pid: number): boolean {
   try {
     return process.kill(pid, 0);
   } catch (error) {
-    return error instanceof Error && 'code' in error && error.code === 'EPERM';
+    return hasCode(error, 'EPERM');
   }
 }
 
@@ -138,18 +134,13 @@ export function hostAndPort({ host, port }: Address): string {
 }
 
 function isRecord(value: unknown): value is DaemonRecord {
-  if (typeof value !== 'object' || value === null) return false;
-  const { pid, instance, api, metrics } = value as Partial<Record<keyof DaemonRecord, unknown>>;
-  return (
-    typeof pid === 'number' &&
-    typeof instance === 'string' &&
-    (api === undefined || isAddress(api)) &&
-    isAddress(metrics)
-  );
+  const { pid, instance, api, metrics } = fieldsOf(value);
+  const areAddresses = [metrics, api === undefined ? metrics : api]
+    .map(fieldsOf)
+    .every(({ host, port }) => typeof host === 'string' && typeof port === 'number');
+  return typeof pid === 'number' && typeof instance === 'string' && areAddresses;
 }
 
-function isAddress(value: unknown): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  const { host, port } = value as { host?: unknown; port?: unknown };
-  return typeof host === 'string' && typeof port === 'number';
+function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null ? { ...value } : {};
 }

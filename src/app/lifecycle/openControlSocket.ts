@@ -1,14 +1,14 @@
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
-import type { Server, Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { Logger } from '../../observability/index.js';
 import { messageOf, OperatorError } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import { removeIfPossible } from './daemonRecord.js';
-import { MAX_CONTROL_CONNECTIONS } from './descriptorShares.js';
+import { MAX_CONTROL_CONNECTIONS } from './watchDescriptors.js';
 
 const SOCKET_FILE = 'control.sock';
 /** The longest socket path that systems accept, with some margin. */
@@ -41,7 +41,7 @@ export async function openControlSocket(
 ): Promise<{ readonly path: string; readonly close: () => Promise<void> }> {
   const { fail, logger, obey } = dependencies;
   const sockets = new Set<Socket>();
-  const answer = async (line: string): Promise<ControlAnswer> => {
+  const answerTo = async (line: string): Promise<ControlAnswer> => {
     try {
       return { done: await obey(parsed(line)) };
     } catch (error) {
@@ -53,10 +53,50 @@ export async function openControlSocket(
   const server = createServer((socket) => {
     sockets.add(socket);
     socket.on('close', () => sockets.delete(socket));
-    serve(socket, answer, fail);
+    socket.setTimeout(REQUEST_TIMEOUT_MS, () => socket.destroy());
+    // The command is carried out even if the caller hangs up.
+    socket.on('error', () => socket.destroy());
+    let text = '';
+    socket.setEncoding('utf8');
+    socket.on('data', (part: string) => {
+      text += part;
+      const end = text.indexOf('\n');
+      if (end < 0 && text.length <= MAX_REQUEST_BYTES) return;
+      socket.pause().removeAllListeners('data').setTimeout(0);
+      answerTo(text.slice(0, Math.max(0, end))).then(
+        (answer) => socket.end(`${JSON.stringify(answer)}\n`),
+        (error: unknown) => {
+          socket.destroy();
+          fail(error);
+        },
+      );
+    });
   });
   server.maxConnections = MAX_CONTROL_CONNECTIONS;
-  const { path, toRemove } = await listen(server, resolve(dataDir, SOCKET_FILE));
+  const listenAt = async (path: string, toRemove: string) => {
+    // An existing socket was left by a daemon that was killed: we hold the store's lock.
+    rmSync(path, { force: true });
+    await once(server.listen({ path }), 'listening');
+    return { path, toRemove };
+  };
+  const wanted = resolve(dataDir, SOCKET_FILE);
+  const listen = async () => {
+    try {
+      if (Buffer.byteLength(wanted) > MAX_PATH_BYTES) throw new Error(`${wanted} is too long a path`);
+      return await listenAt(wanted, wanted);
+    } catch (why) {
+      try {
+        const folder = mkdtempSync(join(tmpdir(), 'fci-'));
+        return await listenAt(join(folder, SOCKET_FILE), folder);
+      } catch (error) {
+        const message =
+          `Cannot listen for commands, neither in the data directory (${messageOf(why)}) nor in ${tmpdir()} (${messageOf(error)}). ` +
+          'Choose another --data-dir, or set TMPDIR to a directory that can be written to.';
+        throw new OperatorError('storage', message, { cause: error });
+      }
+    }
+  };
+  const { path, toRemove } = await listen();
   server.on('error', fail);
   const close = async (): Promise<void> => {
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
@@ -65,61 +105,6 @@ export async function openControlSocket(
     removeIfPossible(toRemove);
   };
   return { path, close };
-}
-
-async function listen(
-  server: Server,
-  wanted: string,
-): Promise<{ readonly path: string; readonly toRemove: string }> {
-  const listenAt = async (path: string): Promise<void> => {
-    // An existing socket was left by a daemon that was killed: we hold the store's lock.
-    rmSync(path, { force: true });
-    await once(server.listen({ path }), 'listening');
-  };
-  try {
-    if (Buffer.byteLength(wanted) > MAX_PATH_BYTES) throw new Error(`${wanted} is too long a path`);
-    await listenAt(wanted);
-    return { path: wanted, toRemove: wanted };
-  } catch (why) {
-    try {
-      const folder = mkdtempSync(join(tmpdir(), 'fci-'));
-      const path = join(folder, SOCKET_FILE);
-      await listenAt(path);
-      return { path, toRemove: folder };
-    } catch (error) {
-      const message =
-        `Cannot listen for commands, neither in the data directory (${messageOf(why)}) nor in ${tmpdir()} (${messageOf(error)}). ` +
-        'Choose another --data-dir, or set TMPDIR to a directory that can be written to.';
-      throw new OperatorError('storage', message, { cause: error });
-    }
-  }
-}
-
-function serve(
-  socket: Socket,
-  answer: (line: string) => Promise<ControlAnswer>,
-  fail: (error: unknown) => void,
-): void {
-  socket.setTimeout(REQUEST_TIMEOUT_MS, () => socket.destroy());
-  // The command is carried out even if the caller hangs up.
-  socket.on('error', () => socket.destroy());
-  let text = '';
-  socket.setEncoding('utf8');
-  socket.on('data', (part: string) => {
-    text += part;
-    const end = text.indexOf('\n');
-    if (end < 0 && text.length <= MAX_REQUEST_BYTES) return;
-    socket.pause();
-    socket.removeAllListeners('data');
-    socket.setTimeout(0);
-    answer(text.slice(0, Math.max(0, end))).then(
-      (answered) => socket.end(`${JSON.stringify(answered)}\n`),
-      (error: unknown) => {
-        socket.destroy();
-        fail(error);
-      },
-    );
-  });
 }
 
 function parsed(line: string): unknown {

@@ -1,5 +1,5 @@
 import { setMaxListeners } from 'node:events';
-import { AbortError, childOf, messageOf, whenAborted } from '../../runtime/index.js';
+import { AbortError, messageOf, orAborted, wasAborted, whenAborted } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import type { Logger } from '../../observability/index.js';
 
@@ -57,11 +57,11 @@ export function openLifecycle({ clock, logger }: { readonly clock: Clock; readon
 
   /** The result of `work`, or `undefined` once the daemon is to stop. Leaves no listener behind. */
   const unlessStopped = async <T>(work: Promise<T>): Promise<T | undefined> => {
-    const scope = childOf(signal);
     try {
-      return await Promise.race([work, whenAborted(scope.signal).then(() => undefined)]);
-    } finally {
-      scope.abort();
+      return await orAborted(work, signal);
+    } catch (error) {
+      if (!wasAborted(error, signal)) throw error;
+      return undefined;
     }
   };
 
@@ -96,14 +96,13 @@ export function openLifecycle({ clock, logger }: { readonly clock: Clock; readon
 
   const withinLimit = async (name: string, work: Promise<void>): Promise<void> => {
     let timer: Timer | undefined;
-    const timeout = new Promise<boolean>((resolve) => {
+    const late = new Promise<'late'>((resolve) => {
       if (closedByMs === Infinity) return;
-      const leftMs = Math.max(0, closedByMs - clock.monotonic());
-      timer = clock.setTimer(leftMs, () => resolve(false));
+      timer = clock.setTimer(Math.max(0, closedByMs - clock.monotonic()), () => resolve('late'));
     });
     try {
-      const finished = await Promise.race([work.then(() => true), timeout]);
-      if (!finished) logger.warn({ part: name, limitMs: STOP_TIMEOUT_MS }, 'part did not close in time');
+      if ((await Promise.race([work, late])) === 'late')
+        logger.warn({ part: name, limitMs: STOP_TIMEOUT_MS }, 'part did not close in time');
     } finally {
       timer?.cancel();
     }

@@ -1,7 +1,8 @@
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { Socket } from 'node:net';
 import type { Logger } from '../../observability/index.js';
-import { every, messageOf, sentence } from '../../runtime/index.js';
+import { childOf, every, messageOf, sentence, sleep } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 
 /** How often the status is read; it is sent when it has changed. */
@@ -21,8 +22,6 @@ const LAST_MESSAGES_MS = 1_000;
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-const MICROSECONDS_PER_MS = 1_000;
-
 /**
  * The service manager named in the environment, which speaks the protocol of systemd's `sd_notify`; `undefined` if none
  * expects messages. It ends the process after `watchdogMs` without a sign of life, if there is such a limit.
@@ -34,9 +33,8 @@ export function serviceManagerOf(
   if (socket === '') return undefined;
   // It may be for another process, such as a wrapper that started this one.
   if (meantFor !== '' && meantFor !== String(pid)) return {};
-  const microseconds = Number(limit);
-  const isLimit = Number.isSafeInteger(microseconds) && microseconds > 0;
-  return isLimit ? { watchdogMs: microseconds / MICROSECONDS_PER_MS } : {};
+  const watchdogMs = Number(limit) / 1_000;
+  return Number.isFinite(watchdogMs) && watchdogMs > 0 ? { watchdogMs } : {};
 }
 
 /** Messages to the service manager. */
@@ -61,7 +59,6 @@ export function openServiceNotifier(
   const { clock, logger, onBug, signal, startHelper = startNotifyHelper } = dependencies;
   const manager = serviceManagerOf(environment, process.pid);
   if (manager === undefined) return undefined;
-  const { watchdogMs } = manager;
   let hasFailed = false;
   let status: string | undefined;
   let isClosed = false;
@@ -90,10 +87,10 @@ export function openServiceNotifier(
     await helper.close();
   };
   tell('Starting');
-  if (watchdogMs !== undefined) {
+  if (manager.watchdogMs !== undefined) {
     const giveSign = (): void => helper.send('WATCHDOG=1');
     giveSign();
-    signs = every(clock, watchdogMs / SIGNS_OF_LIFE, giveSign);
+    signs = every(clock, manager.watchdogMs / SIGNS_OF_LIFE, giveSign);
   }
   const onStop = (): void => {
     statuses?.cancel();
@@ -123,9 +120,7 @@ const HELPER = 'while IFS= read -r message; do systemd-notify "$message"; done';
 function startNotifyHelper(failed: (error: Error) => void, clock: Clock) {
   const helper = spawn('/bin/sh', ['-c', HELPER], { stdio: ['pipe', 'ignore', 'pipe'] });
   const { stdin, stderr } = helper;
-  const ended = new Promise<void>((resolve) => {
-    helper.once('close', () => resolve()).once('error', () => resolve());
-  });
+  const ended = once(helper, 'close').catch(() => undefined);
   helper.on('error', failed);
   stdin.on('error', failed);
   stderr.setEncoding('utf8').on('data', (words: string) => failed(new Error(words.trim())));
@@ -140,13 +135,9 @@ function startNotifyHelper(failed: (error: Error) => void, clock: Clock) {
     /** Resolves when everything is passed on, after a second at most. */
     close: async (): Promise<void> => {
       stdin.end();
-      await new Promise<void>((resolve) => {
-        const limit = clock.setTimer(LAST_MESSAGES_MS, resolve);
-        void ended.then(() => {
-          limit.cancel();
-          resolve();
-        });
-      });
+      const limit = childOf();
+      await Promise.race([ended, sleep(clock, LAST_MESSAGES_MS, limit.signal)]);
+      limit.abort();
     },
   };
 }

@@ -6,13 +6,6 @@ import { isAlive, removeIfPossible } from './daemonRecord.js';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** A running daemon of this user. The record in its data directory shows whether it is still the same one. */
-interface RunEntry {
-  readonly pid: number;
-  /** Absolute. */
-  readonly dataDir: string;
-}
-
 /** Windows has no user numbers: its temporary directory is the user's own. */
 const user = process.getuid?.() ?? 'user';
 
@@ -36,10 +29,10 @@ function isOurs(registry: string): boolean {
 export function announceRun(dataDir: string, environment: Environment): () => void {
   const registry = registryOf(environment);
   const path = join(registry, `${process.pid}.json`);
-  const entry: RunEntry = { pid: process.pid, dataDir: resolve(dataDir) };
   try {
     makeUnlessThere(registry);
     if (!isOurs(registry)) return () => undefined;
+    const entry = { pid: process.pid, dataDir: resolve(dataDir) };
     writeFileSync(path, JSON.stringify(entry) + '\n', { mode: 0o600 });
   } catch {
     return () => undefined;
@@ -56,31 +49,29 @@ function makeUnlessThere(folder: string): void {
   }
 }
 
-/** The data directories of this user's running daemons. Stale entries are removed. */
+/**
+ * The data directories of this user's running daemons; the record in each shows whether it is still the same one. Stale entries are
+ * removed.
+ */
 export function announcedRuns(environment: Environment): readonly string[] {
   const registry = registryOf(environment);
-  let names: string[];
   try {
     if (!isOurs(registry)) return [];
-    names = readdirSync(registry);
+    const paths = readdirSync(registry).map((name) => join(registry, name));
+    return [...new Set(paths.flatMap((path) => dataDirOf(path) ?? []))].sort();
   } catch {
     return [];
   }
-  const found = new Set<string>();
-  for (const name of names) {
-    const path = join(registry, name);
-    const entry = readEntry(path);
-    if (entry !== undefined && isAlive(entry.pid)) found.add(entry.dataDir);
-    else removeIfPossible(path);
-  }
-  return [...found].sort();
 }
 
-function readEntry(path: string): RunEntry | undefined {
+/** Where the daemon of an entry runs; `undefined`, and the entry is gone: it does not. */
+function dataDirOf(path: string): string | undefined {
   try {
     const { pid, dataDir } = JSON.parse(readFileSync(path, 'utf8')) as { pid?: unknown; dataDir?: unknown };
-    return typeof pid === 'number' && typeof dataDir === 'string' ? { pid, dataDir } : undefined;
+    if (typeof pid === 'number' && typeof dataDir === 'string' && isAlive(pid)) return dataDir;
   } catch {
-    return undefined;
+    // It is no entry.
   }
+  removeIfPossible(path);
+  return undefined;
 }

@@ -10,11 +10,45 @@ import {
   sleep,
 } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { descriptorShares, fewestDescriptors, plentyOfDescriptors } from './descriptorShares.js';
 
 const LOOK_EVERY_MS = 1_000;
 /** With fewer left, whatever is opened next may fail: the shares leave more. */
 const LOW = 4;
+
+/** Standard streams, event loops, listening sockets, the reader thread; and short-lived: files, names, a thread that is replaced. */
+const OWN = 42;
+/** LevelDB's log, manifest and lock; one more log, a table that is written, and tables that are read at this moment. */
+const LEVEL = 12;
+/** Connections to a database, for reads and for writes, and one that is replaced. */
+const PER_DATABASE = 17;
+/** Connections of a node: for calls, for forwarded ones, and two that are being replaced. */
+const PER_NODE = 4;
+/** The streams of the live range: heads, blocks, execution data, and those that replace them. */
+const LIVE_STREAMS = 8;
+/** A range of history: a historic node, its blocks, its execution data. */
+const PER_RANGE = 3;
+/** For whatever was not thought of. */
+const SPARE = 8;
+/** Commands of the owner of the data directory. */
+export const MAX_CONTROL_CONNECTIONS = 8;
+
+/** The fewest connections of a port. */
+const LEAST_PER_PORT = 8;
+/** Of what is left, for probes and scrapers. */
+const METRICS_SHARE = 1 / 8;
+const MOST_FOR_METRICS = 64;
+/** Of what is left, for connections to the node of `api.forwardRest`; the most that it uses. */
+const FORWARDED_SHARE = 1 / 4;
+const MOST_FORWARDED = 172;
+/** LevelDB maps its first 1,000 tables, and keeps the others open. */
+const MAPPED_TABLES = 1_000;
+/** What LevelDB subtracts for its other files. */
+const NOT_TABLES = 10;
+/** Tables beyond those that may be open. More do not make reads faster. */
+const MOST_TABLES = 1_038;
+const TABLES_SHARE = 1 / 8;
+/** With fewer descriptors, all are for other things. */
+const TABLES_FROM = 1_024;
 
 export type Descriptors = ReturnType<typeof watchDescriptors>;
 
@@ -36,12 +70,16 @@ export function watchDescriptors(
   let storeWaits: string | undefined;
   let connections = (): Readonly<Record<string, number>> => ({});
 
-  const shares = () => descriptorShares(config, limit);
+  const shares = () => sharesOf(config, limit);
+  const howToRaise = (): string => {
+    const plenty = plentyFor(config);
+    return `ulimit -n ${plenty}, or LimitNOFILE=${plenty} of the systemd unit`;
+  };
   /** One line if the ports get less than was asked for. */
   const tell = (): void => {
     const { isEnough, perPort } = shares();
     if (isEnough) return;
-    const advice = `raise the limit to ${plentyOfDescriptors(config)}: ${howToRaise(config)}`;
+    const advice = `raise the limit to ${plentyFor(config)}: ${howToRaise()}`;
     logger.warn(
       { files: limit, connectionsPerPort: perPort, advice },
       'each port takes fewer connections than api.maxConnections: too few files may be open',
@@ -55,26 +93,27 @@ export function watchDescriptors(
       tell();
       changed.tell();
     }
+    const ofProcess = (count: number | string): string =>
+      `${count} files that this process may have open are open`;
     try {
       open = await openDescriptors();
-      trouble =
-        limit - (open ?? 0) >= LOW
-          ? undefined
-          : `${open} of ${limit} files that this process may have open are open`;
+      trouble = limit - (open ?? 0) >= LOW ? undefined : ofProcess(`${open} of ${limit}`);
     } catch (error) {
       trouble =
         outOfDescriptors(error) === 'system'
           ? 'the system has as many files open as it allows (fs.file-max)'
-          : `all ${limit} files that this process may have open are open`;
+          : ofProcess(`all ${limit}`);
     }
   };
 
-  const fewest = fewestDescriptors(config);
+  const fewest =
+    ownDescriptors(config) +
+    LEAST_PER_PORT * (1 + readPorts(config) + (config.api.forwardRest === undefined ? 0 : 1));
   if (limit < fewest)
     throw new OperatorError(
       'configuration',
       `Only ${limit} files may be open at once, but with this configuration the daemon needs ${fewest}, and ` +
-        `${plentyOfDescriptors(config)} for api.maxConnections. Raise the limit (${howToRaise(config)}).`,
+        `${plentyFor(config)} for api.maxConnections. Raise the limit (${howToRaise()}).`,
     );
   tell();
   return {
@@ -98,7 +137,7 @@ export function watchDescriptors(
     /** Why something cannot be opened now, and what to do; `undefined` while it can. */
     trouble: (): string | undefined => {
       const why = trouble ?? storeWaits;
-      return why && `${why}: raise the limit (${howToRaise(config)}), or end what uses them up`;
+      return why && `${why}: raise the limit (${howToRaise()}), or end what uses them up`;
     },
     /** `api.maxConnections` has changed. */
     reload: ({ api: { maxConnections } }: DaemonConfig): void => {
@@ -117,7 +156,52 @@ export function watchDescriptors(
   };
 }
 
-function howToRaise(config: DaemonConfig): string {
-  const plenty = plentyOfDescriptors(config);
-  return `ulimit -n ${plenty}, or LimitNOFILE=${plenty} of the systemd unit`;
+/** How many of `limit` file descriptors each part of the daemon may use: first the daemon itself, then its ports. */
+function sharesOf(config: DaemonConfig, limit: number) {
+  const { forwardRest, maxConnections } = config.api;
+  const hasTables = config.store === undefined && limit >= TABLES_FROM;
+  const tables = hasTables ? Math.min(MOST_TABLES, Math.floor(limit * TABLES_SHARE)) : 0;
+  const left = Math.max(0, limit - ownDescriptors(config) - tables);
+  const share = (part: number, most: number): number =>
+    Math.min(most, Math.max(LEAST_PER_PORT, Math.floor(left * part)));
+  const metrics = share(METRICS_SHARE, MOST_FOR_METRICS);
+  const forwarded = forwardRest === undefined ? 0 : share(FORWARDED_SHARE, MOST_FORWARDED);
+  const ports = readPorts(config);
+  const each = Math.floor((left - metrics - forwarded) / Math.max(1, ports));
+  const perPort = Math.min(maxConnections, Math.max(LEAST_PER_PORT, each));
+  return {
+    /** The most connections of callers to each port of the read API. */
+    perPort,
+    /** That is `api.maxConnections`. */
+    isEnough: ports === 0 || perPort === maxConnections,
+    /** The same for the port of metrics and probes. */
+    metrics,
+    /** The most connections to the node of `api.forwardRest`. */
+    forwarded,
+    /** LevelDB's own option, which counts tables that it maps too. */
+    maxOpenFiles: MAPPED_TABLES + NOT_TABLES + tables,
+  };
+}
+
+/** The fewest with which each port may have `api.maxConnections`. */
+function plentyFor(config: DaemonConfig): number {
+  let limit = TABLES_FROM;
+  while (!sharesOf(config, limit).isEnough) limit *= 2;
+  return limit;
+}
+
+/** What the daemon needs for itself. */
+function ownDescriptors({ accessNodes, api, backfill, edi, peers, roles, store }: DaemonConfig): number {
+  const databases = [store, store, ...(roles.includes('api') ? [store, api.store] : [])];
+  const ofStore =
+    store === undefined ? LEVEL : PER_DATABASE * databases.filter((url) => url !== undefined).length;
+  const ofNodes = PER_NODE * new Set([...accessNodes, ...edi.nodes, ...peers]).size;
+  const ofRanges = PER_RANGE * (roles.includes('backfill') ? backfill.parallelRanges : 0);
+  return OWN + MAX_CONTROL_CONNECTIONS + SPARE + ofStore + ofNodes + LIVE_STREAMS + ofRanges;
+}
+
+/** Ports of the read API. */
+function readPorts({ api, roles }: DaemonConfig): number {
+  if (!roles.includes('api')) return 0;
+  return api.grpcPort === 'off' ? 1 : 2;
 }

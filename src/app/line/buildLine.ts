@@ -123,64 +123,59 @@ export function buildLine(
     },
   );
 
-  const requests = config.ediOnly ? undefined : new RequestPort();
+  // The processor says what is missing, and the requester delivers to the processor: so it comes last, before anything runs.
+  let requester: CollectionRequester | undefined;
+  const port = {
+    request: (height: number): void => requester?.request(height),
+    cancel: (height: number, ids: readonly Identifier[]): void => requester?.cancel(height, ids),
+  };
+  const requests = config.ediOnly ? undefined : port;
   const processor = new JobProcessor({ ...common, mcq, indexer, window, requests, onFatal });
 
-  const { concurrency, timeoutMs, backoffMinMs, backoffMaxMs } = config.requester;
+  const sink = { window, sink: processor };
   const streamOptions = {
+    ...config.requester,
     silenceMs: STREAM_SILENCE_MS,
     lookaheadHeights: config.window,
-    backoffMinMs,
-    backoffMaxMs,
     ...(config.ediOnly ? { probeMs: ONLY_SOURCE_PROBE_MS } : {}),
   };
-  const streamParts = { ...common, window, sink: processor };
   const edi = config.edi.enabled
-    ? new ExecutionDataIndexer(streamOptions, { ...streamParts, dueHeight: () => listener.sealedHeight() })
+    ? new ExecutionDataIndexer(streamOptions, {
+        ...common,
+        ...sink,
+        dueHeight: () => listener.sealedHeight(),
+      })
     : undefined;
   const peer =
     config.peers.length > 0
       ? new ExecutionDataIndexer(
           { ...streamOptions, stream: PEER, freshMs: PEER_FRESH_MS },
-          { ...streamParts, dueHeight: () => listener.finalizedHeight() },
+          { ...common, ...sink, dueHeight: () => listener.finalizedHeight() },
         )
       : undefined;
   // Calls of a mirror go to whom the stream comes from, and only slow it down.
   const isMirror = config.accessNodes.length === 0;
-  const requester = config.ediOnly
-    ? undefined
-    : new CollectionRequester(
-        {
-          concurrency,
-          timeoutMs,
-          backoffMinMs,
-          backoffMaxMs,
-          workersPerHeight: config.workersPerHeight,
-          isHistory: isHistory && !isUrgent,
-          holdBackMs: isMirror ? MIRROR_HOLD_BACK_MS : DEFAULT_HOLD_BACK_MS,
-        },
-        {
-          ...common,
-          slots,
-          mcq,
-          window,
-          sink: processor,
-          forecast: {
-            expects: (height, withinMs) =>
-              edi?.expects(height, withinMs) === true ||
-              peer?.expects(height, isMirror ? Infinity : withinMs) === true,
-          },
-          onFatal,
-        },
-      );
-  requests?.connect(requester);
+  const forecast = {
+    expects: (height: number, withinMs: number): boolean =>
+      edi?.expects(height, withinMs) === true ||
+      peer?.expects(height, isMirror ? Infinity : withinMs) === true,
+  };
+  if (!config.ediOnly)
+    requester = new CollectionRequester(
+      {
+        ...config.requester,
+        workersPerHeight: config.workersPerHeight,
+        isHistory: isHistory && !isUrgent,
+        holdBackMs: isMirror ? MIRROR_HOLD_BACK_MS : DEFAULT_HOLD_BACK_MS,
+      },
+      { ...common, ...sink, slots, mcq, forecast, onFatal },
+    );
 
   const workSignal = new WorkSignal();
   const blocks = new FinalizedBlocks(
     {
+      ...config.requester,
       firstHeight: store.meta()?.firstHeight,
-      backoffMinMs,
-      backoffMaxMs,
       reachedHeight,
       asksFor,
       sporkRoots: [...rootParentsInTable, ...rootParents],
@@ -230,13 +225,7 @@ export function buildLine(
     consumer.run(signal, signal),
     ...[edi, peer].flatMap((stream) => stream?.run(signal) ?? []),
     watchForOffChainBlocks(
-      {
-        mcq,
-        requests: requester,
-        clock,
-        ask: (height, ended) => blocks.ask(height, ended),
-        onOffChain: onFatal,
-      },
+      { ...common, mcq, requests: requester, ask: blocks.ask.bind(blocks), onOffChain: onFatal },
       signal,
     ),
   ];
@@ -259,26 +248,6 @@ export function buildLine(
   };
   const sources = { requester, edi, peer };
   return { blocks, window, mcq, processor, explainer, indexer, ...sources, outdated, close };
-}
-
-/**
- * Where the processor and the requester meet: the processor says what is missing, and the requester delivers to the processor.
- * So the processor is given this port, to which the requester is connected before anything runs.
- */
-class RequestPort {
-  #requester: CollectionRequester | undefined;
-
-  connect(requester: CollectionRequester | undefined): void {
-    this.#requester = requester;
-  }
-
-  request(height: number): void {
-    this.#requester?.request(height);
-  }
-
-  cancel(height: number, ids: readonly Identifier[]): void {
-    this.#requester?.cancel(height, ids);
-  }
 }
 
 /**

@@ -32,21 +32,17 @@ export function heal(
   const waiting = new Map<number, string>();
   let isAtWork = false;
   let leaving: readonly HeightRange[] = [];
-  /** Damage was met at an unknown height: a pass is to begin at once. */
+  /** Damage at an unknown height: a pass is to begin at once. */
   let isAnywhere = false;
   const mustLook = (): boolean => isAnywhere;
   const pause = new Pause(parts);
   /** What reads or writes the store at this moment. */
   const running = new Set<Promise<unknown>>();
 
-  const tracked = async (begin: () => Promise<void>): Promise<void> => {
-    const work = begin();
-    running.add(work);
-    try {
-      await work;
-    } finally {
-      running.delete(work);
-    }
+  const tracked = (work: Promise<void>): Promise<void> => {
+    const tracking = work.finally(() => running.delete(tracking));
+    running.add(tracking);
+    return tracking;
   };
   const wait = ({ height, what }: FoundDamage): void => {
     if (height === undefined || waiting.has(height) || waiting.size >= MAX_WAITING) return;
@@ -81,7 +77,7 @@ export function heal(
   };
   const work = (): void => {
     if (isAtWork || ![...waiting.keys()].some(mayLeave)) return;
-    lifecycle.supervise(tracked(() => makeHoles(TELL_MS)));
+    lifecycle.supervise(tracked(makeHoles(TELL_MS)));
   };
 
   /** Verifies all covered heights, newest first, a few at a time. */
@@ -98,13 +94,6 @@ export function heal(
       yield { bytes, cost: Math.max(bytes, LEAST_BYTES * (to - from + 1)), damages };
     }
   };
-  const pass = async (bytesPerSecond: number, signal: AbortSignal): Promise<void> => {
-    for await (const { bytes, cost, damages } of verify(signal)) {
-      for (const damage of damages) found(damage);
-      metrics.scrubbedBytes.inc(bytes);
-      await sleep(clock, bytesPerSecond === 0 ? 1 : (cost * 1_000) / bytesPerSecond, signal);
-    }
-  };
   const scrub = async (bytesPerSecond: number, signal: AbortSignal): Promise<void> => {
     for (;;) {
       const startedAtMs = clock.monotonic();
@@ -113,7 +102,11 @@ export function heal(
       metrics.scrubRate.set(isOurs ? bytesPerSecond : 0);
       if ((isOurs && bytesPerSecond > 0) || mustLook()) {
         isAnywhere = false;
-        await pass(bytesPerSecond, signal);
+        for await (const { bytes, cost, damages } of verify(signal)) {
+          for (const damage of damages) found(damage);
+          metrics.scrubbedBytes.inc(bytes);
+          await sleep(clock, bytesPerSecond === 0 ? 1 : (cost * 1_000) / bytesPerSecond, signal);
+        }
         metrics.lastScrub.set(Math.floor(clock.now() / 1_000));
         logger.debug(
           { seconds: Math.round((clock.monotonic() - startedAtMs) / 1_000) },
@@ -144,6 +137,15 @@ export function heal(
   lifecycle.onClose('healing', async () => {
     await Promise.allSettled(running);
   });
+  const checkNewest = async (bytes: number, signal: AbortSignal): Promise<void> => {
+    let seen = 0;
+    for await (const { cost, damages } of verify(signal)) {
+      for (const damage of damages) wait(damage);
+      seen += cost;
+      if (seen >= bytes) break;
+    }
+    if (waiting.size > 0) await makeHoles(0);
+  };
   return {
     found,
     /** Damaged heights that are about to become holes. */
@@ -152,21 +154,11 @@ export function heal(
      * Verifies the newest heights, of so many bytes, before anybody reads them: the process may have ended while they were
      * written. Resolves when the damaged ones are holes. Expected errors: `StorageError`; the signal's abort reason.
      */
-    checkNewest: (bytes: number, signal: AbortSignal): Promise<void> =>
-      tracked(async () => {
-        let seen = 0;
-        for await (const { cost, damages } of verify(signal)) {
-          for (const damage of damages) wait(damage);
-          seen += cost;
-          if (seen >= bytes) break;
-        }
-        if (waiting.size > 0) await makeHoles(0);
-      }),
+    checkNewest: (bytes: number, signal: AbortSignal) => tracked(checkNewest(bytes, signal)),
     /**
      * Verifies all covered heights, newest first, over and over, at this pace; 0: only when damage was met at an unknown height. Rejects
      * with the signal's abort reason; expected errors: `StorageError`.
      */
-    scrub: (bytesPerSecond: number, signal: AbortSignal): Promise<void> =>
-      tracked(() => scrub(bytesPerSecond, signal)),
+    scrub: (bytesPerSecond: number, signal: AbortSignal) => tracked(scrub(bytesPerSecond, signal)),
   };
 }

@@ -1,6 +1,6 @@
 import type { DaemonConfig } from '../../config/index.js';
 import type { Term } from '../../ranges/index.js';
-import { childOf, wasAborted, whenAborted } from '../../runtime/index.js';
+import { childOf, orAborted, wasAborted } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
 import type { IndexStore } from '../../storage/index.js';
 import { buildLine } from './buildLine.js';
@@ -48,10 +48,7 @@ export function indexLive(config: DaemonConfig, parts: IndexingParts, onLine: On
     while (!lost.aborted) {
       line = buildLine(config, { ...parts, nodes: network, fail }, { reachedHeight });
       onLine(line);
-      const over = childOf(lost);
-      const ended = whenAborted(over.signal).then(() => undefined);
-      const outdated = await Promise.race([line.outdated, ended]).finally(() => over.abort());
-      if (outdated === undefined) return;
+      const outdated = await orAborted(line.outdated, lost);
       logger.warn({ reason: outdated }, 'indexing restarts from the watermark');
       await line.close();
       // Blocks above the watermark only save work, and one of them is false.

@@ -70,8 +70,7 @@ export function openUpstream(
     readonly certificates?: CertificateThread | undefined;
   },
 ): IndexingParts {
-  const { certificates, credentialsFor, loopLateMs, maxRangeHeights, openChannel, openNode, queue, ...base } =
-    dependencies;
+  const { certificates, loopLateMs, maxRangeHeights, queue, ...base } = dependencies;
   const { lifecycle, sporks, store } = base;
   // Whose write it was may be content to try again, and the others may have nothing to write for long.
   store.onFailed?.((error) => {
@@ -84,18 +83,13 @@ export function openUpstream(
       peers: config.peers,
       // A mirror asks nobody but its peers, not even for the sporks before theirs.
       sporks: config.accessNodes.length > 0 ? sporks : sporks.map((spork) => ({ ...spork, accessNodes: [] })),
-      sporkRoot: config.access.sporkRoot,
-      ratePerSecond: config.access.ratePerSecond,
-      maxMessageBytes: config.access.maxMessageBytes,
+      ...config.access,
       timeoutMs: config.requester.timeoutMs,
       userAgent: userAgent(),
       proof: { mode: config.proof.mode, chainId: config.chainId },
     },
     {
       ...base,
-      openNode,
-      openChannel,
-      credentialsFor,
       sharers: queue && (() => queue.liveWorkers()),
       expectation: () => ({
         chainId: config.chainId,
@@ -136,7 +130,7 @@ export function openUpstream(
   };
   const backfill: Backfill = fillHistory(
     { config, maxRangeHeights },
-    { ...common, queue, onPublished, onDamage: (damage) => healing.found(damage) },
+    { ...common, queue, onPublished, onDamage: healing.found },
   );
   const leadership = queue ?? soleLeadership;
   const prover = certificates && openProver(config, { ...common, certificates, window });
@@ -158,7 +152,7 @@ export function openUpstream(
 
 /** `undefined` where this process does not follow the chain. */
 function openProver(
-  { chainId, proof, roles }: DaemonConfig,
+  { chainId, proof: { checkpoint, mode }, roles }: DaemonConfig,
   common: Pick<IndexingParts, 'clock' | 'window' | 'logger' | 'metrics' | 'network' | 'sporks' | 'store'> & {
     readonly certificates: CertificateThread;
   },
@@ -167,7 +161,7 @@ function openProver(
   const { certificates, network, sporks, store, window } = common;
   const hasher = new BlockHasher();
   return new FinalityProver(
-    { named: namedBlocks(proof.checkpoint, sporks), isProving: proof.mode !== 'off' },
+    { named: namedBlocks(checkpoint, sporks), isProving: mode !== 'off' },
     {
       ...common,
       nodes: network.history,
@@ -179,12 +173,9 @@ function openProver(
       heightOf: async (id) => (await unlessDamaged(() => store.blockById(id)))?.block.height,
       blockAt: async (at) => {
         const block = await soundBlock(store, at);
-        return (
-          block && {
-            id: block.id,
-            header: block.proof && readHeader(block.encoded, block.proof, chainId, hasher),
-          }
-        );
+        if (block === undefined) return undefined;
+        const { encoded, id, proof } = block;
+        return { id, header: proof && readHeader(encoded, proof, chainId, hasher) };
       },
       range: () => {
         const meta = store.meta();
@@ -203,9 +194,9 @@ function openProver(
  * OperatorError; the life cycle's abort reason.
  */
 export async function runIndexing(config: DaemonConfig, parts: IndexingParts, onLine: OnLine): Promise<void> {
-  const { backfill, window, lifecycle, listener, network, pace, store } = parts;
+  const { backfill, window, lifecycle, listener, network, pace, proofBackfill, prover, store } = parts;
   const { signal } = lifecycle;
-  window.onMoved(() => backfill.notify());
+  window.onMoved(backfill.notify);
   window.onMoved(() => stopWhenFinished(config, parts));
   // They read or write the store, which closes when they have ended.
   const untilStopped = (name: string, running: Promise<void>): void => {
@@ -213,33 +204,31 @@ export async function runIndexing(config: DaemonConfig, parts: IndexingParts, on
     lifecycle.onClose(name, () => running.catch(() => undefined));
   };
   // These need only the store.
-  if (parts.prover !== undefined) untilStopped('announced proofs', parts.prover.announce());
+  if (prover !== undefined) untilStopped('announced proofs', prover.announce());
   untilStopped('account index', buildAccounts(config, parts));
   untilStopped('handshakes', network.run(signal));
   lifecycle.supervise(listener.run(signal));
   const heads = { source: () => listener.source(), onHead: listener.tell.bind(listener) };
   lifecycle.supervise(followWitnesses({ nodes: network.history, clock: parts.clock, ...heads }, signal));
   const identified = network.waits.whenIdentified(signal);
-  if (parts.prover !== undefined)
-    untilStopped('proofs of finality', proveFinality(parts, parts.prover, identified));
+  const proveFinality = async (by: FinalityProver): Promise<void> => {
+    // What the store keeps of who signs needs no node: readers of proven blocks are served though none answers.
+    if ((await store.evidence()).length === 0) await identified;
+    await by.run(signal);
+  };
+  if (prover !== undefined) untilStopped('proofs of finality', proveFinality(prover));
   await identified;
-  if (parts.proofBackfill !== undefined) untilStopped('proofs of blocks', parts.proofBackfill.run(signal));
+  if (proofBackfill !== undefined) untilStopped('proofs of blocks', proofBackfill.run(signal));
   let isFilling = false;
-  const fill = (): void => {
+  const begun: OnLine = (line) => {
+    onLine(line);
     if (isFilling || !config.roles.includes('backfill')) return;
     isFilling = true;
     lifecycle.supervise(pace.run(signal));
     const filling = backfill.run(signal);
     untilStopped('backfill', filling);
     // It resolves before the daemon stops only when it was told to finish.
-    filling.then(
-      () => lifecycle.stop(),
-      () => undefined,
-    );
-  };
-  const begun: OnLine = (line) => {
-    onLine(line);
-    fill();
+    filling.then(lifecycle.stop, () => undefined);
   };
   const live = indexLive(config, parts, begun);
   lifecycle.onClose('indexing line', () => live.close());
@@ -247,16 +236,6 @@ export async function runIndexing(config: DaemonConfig, parts: IndexingParts, on
   if (store.shared !== undefined) begun(undefined);
   if (config.roles.includes('live')) await live.run();
   else await lifecycle.stopped();
-}
-
-/** What the store keeps of who signs needs no node: readers of proven blocks are served though none answers. */
-async function proveFinality(
-  { lifecycle, store }: IndexingParts,
-  prover: FinalityProver,
-  identified: Promise<void>,
-): Promise<void> {
-  if ((await store.evidence()).length === 0) await identified;
-  await prover.run(lifecycle.signal);
 }
 
 /** Completes the account index: now, and whenever a range is published that was begun without it. */

@@ -33,55 +33,48 @@ export function checkStartOfFilledStore(config: DaemonConfig, store: IndexStore)
  * `configuration` when no node has the requested height; the signal's abort reason.
  */
 export async function firstHeightOf(
-  config: DaemonConfig,
-  parts: { readonly network: AccessNetwork; readonly listener: FinalizationListener },
+  { startHeight, stopHeight }: DaemonConfig,
+  { listener, network }: { readonly network: AccessNetwork; readonly listener: FinalizationListener },
   signal: AbortSignal,
 ): Promise<number> {
-  const first = await wantedFirstHeight(config, parts, signal);
-  if (config.stopHeight !== undefined && config.stopHeight < first) {
-    throw new OperatorError(
-      'configuration',
-      `stopHeight ${config.stopHeight} is below the first height, ${first} (startHeight ${config.startHeight}). ` +
-        'Raise --stop-height, or give a lower --start-height.',
-    );
-  }
-  return first;
+  const first =
+    startHeight === 'latest' ? await listener.firstHead(signal) : servedHeight(startHeight, network);
+  if (stopHeight === undefined || stopHeight >= first) return first;
+  throw new OperatorError(
+    'configuration',
+    `stopHeight ${stopHeight} is below the first height, ${first} (startHeight ${startHeight}). ` +
+      'Raise --stop-height, or give a lower --start-height.',
+  );
 }
 
-async function wantedFirstHeight(
-  config: DaemonConfig,
-  { network, listener }: { readonly network: AccessNetwork; readonly listener: FinalizationListener },
-  signal: AbortSignal,
-): Promise<number> {
-  if (config.startHeight === 'latest') return listener.firstHead(signal);
-  if (config.startHeight === 'root') {
-    const root = network.heights.liveRoot();
-    if (root !== undefined) return root;
-    throw new OperatorError(
-      'configuration',
-      `No configured ${network.heights.source} reports the root height of its spork, so startHeight root cannot be resolved. ` +
-        'Give a number with --start-height.',
+function servedHeight(startHeight: number | 'root', network: AccessNetwork): number {
+  const { heights } = network;
+  const { source } = heights;
+  const refuse = (message: string): never => {
+    throw new OperatorError('configuration', message);
+  };
+  if (startHeight === 'root')
+    return (
+      heights.liveRoot() ??
+      refuse(
+        `No configured ${source} reports the root height of its spork, so startHeight root cannot be resolved. ` +
+          'Give a number with --start-height.',
+      )
     );
-  }
-  const { source } = network.heights;
   const another = source === 'peer' ? 'a --peer' : 'an --access-node';
-  const lowest = network.heights.lowestHeight();
-  if (lowest !== undefined && config.startHeight < lowest) {
-    throw new OperatorError(
-      'configuration',
-      `startHeight ${config.startHeight} is below ${lowest}, the lowest height that any configured ${source} has` +
+  const lowest = heights.lowestHeight();
+  if (lowest !== undefined && startHeight < lowest)
+    refuse(
+      `startHeight ${startHeight} is below ${lowest}, the lowest height that any configured ${source} has` +
         `${exceptFor(network)}. Use --start-height ${lowest} or higher, or add ${another} that goes further back.`,
     );
-  }
-  const served = network.heights.lowestServedFrom(config.startHeight);
-  if (served !== undefined && served > config.startHeight) {
-    throw new OperatorError(
-      'configuration',
-      `startHeight ${config.startHeight} lies between two sporks that are served: no configured ${source} has it, and ` +
+  const served = heights.lowestServedFrom(startHeight);
+  if (served !== undefined && served > startHeight)
+    refuse(
+      `startHeight ${startHeight} lies between two sporks that are served: no configured ${source} has it, and ` +
         `the spork table names none${exceptFor(network)}. Use --start-height ${served} or higher, or add ${another} that has it.`,
     );
-  }
-  return config.startHeight;
+  return startHeight;
 }
 
 /** Names the nodes that did not answer: they may have what the others lack. */

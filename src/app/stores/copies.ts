@@ -9,8 +9,8 @@ import { backupStore, holdsData, loadRestore } from '../../storage/index.js';
 import type { BackupReport, RestoreDependencies, VerifyReport } from '../../storage/index.js';
 import { storePathOf } from '../lifecycle/daemonRecord.js';
 import { objectionsOf } from '../lifecycle/knownBlocks.js';
-import { checkDatabaseUrls, takeLead } from './databases.js';
-import { openStoreReadOnly, openStoreWithoutDaemon, refuseDatabase, storeAt } from './openStore.js';
+import { checkDatabaseUrls, closing, takeLead } from './databases.js';
+import { openForCommand, openStoreReadOnly, refuseDatabase, storeAt, whenFree } from './openStore.js';
 
 /** How often the progress of a restore is logged. */
 const LOG_EVERY_MS = 10_000;
@@ -94,18 +94,13 @@ export async function migrateStores(
   if (sourceConfig.store === targetConfig.store && sourceConfig.dataDir === targetConfig.dataDir)
     throw new OperatorError('usage', 'The source and the target are the same store.');
   await checkDatabaseUrls({ '--from': sourceConfig.store, '--to': targetConfig.store }, () => 'usage');
-  const source = await openStoreReadOnly(sourceConfig);
-  try {
-    const target = await openStoreWithoutDaemon(targetConfig, { isReadOnly: false, create: true });
-    try {
+  return closing(await openStoreReadOnly(sourceConfig), async (source) => {
+    const opening = whenFree(targetConfig, () => openForCommand(targetConfig, { create: true }));
+    return closing(await opening, async (target) => {
       await takeLead(targetConfig, target);
-      return await migrateStore({ source, target, ...dependencies });
-    } finally {
-      await target.close();
-    }
-  } finally {
-    await source.close();
-  }
+      return migrateStore({ source, target, ...dependencies });
+    });
+  });
 }
 
 export function restoreInWords(progress: RestoreProgress): string {

@@ -62,6 +62,18 @@ export async function checkDatabaseUrls(
   }
 }
 
+/** Uses a store or a queue, and closes it. */
+export async function closing<Opened extends { close(): Promise<void> }, T>(
+  opened: Opened,
+  use: (opened: Opened) => Promise<T>,
+): Promise<T> {
+  try {
+    return await use(opened);
+  } finally {
+    await opened.close();
+  }
+}
+
 /** The queue of a database, for a command. Expected errors: OperatorError (there is no database; it does not answer). */
 export async function onQueue<T>(
   { store: url }: DaemonConfig,
@@ -74,15 +86,11 @@ export async function onQueue<T>(
     );
   }
   const { SharedQueue } = await loadQueue();
-  const queue = await SharedQueue.open(
+  const opening = SharedQueue.open(
     { url, roles: [], patienceMs: DATABASE_WAIT_MS },
     { clock: systemClock, random: systemRandom, logger: silentLogger },
   );
-  try {
-    return await use(queue);
-  } finally {
-    await queue.close();
-  }
+  return closing(await opening, use);
 }
 
 /** The processes that share the database. Expected errors: as `openStoreReadOnly`. */

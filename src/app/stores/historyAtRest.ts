@@ -4,16 +4,16 @@ import { MAX_HEIGHT } from '../../config/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { silentLogger } from '../../observability/index.js';
 import { LocalWorkSource } from '../../ranges/index.js';
-import type { SharedQueue, WorkSource } from '../../ranges/index.js';
+import type { ServedHeights, SharedQueue, WorkSource } from '../../ranges/index.js';
 import { systemClock, systemRandom } from '../../runtime/index.js';
 import { sharedRangesOf } from '../../storage/index.js';
 import type { IndexStore } from '../../storage/index.js';
-import { documentOf, plannedAt, rangeAtRest } from '../health/watches/watchBackfill.js';
+import { documentOf, plannedAt } from '../health/watches/watchBackfill.js';
 import { readShippedSporks } from '../lifecycle/knownBlocks.js';
 import { heightsOf, obeyBackfill } from '../line/history/plans.js';
 import type { BackfillCommand, BackfillOutcome } from '../line/history/plans.js';
-import { onQueue } from './databases.js';
-import { openStoreWithoutDaemon } from './openStore.js';
+import { closing, onQueue } from './databases.js';
+import { openForCommand, openStoreReadOnly, whenFree } from './openStore.js';
 
 /**
  * Changes the plans of a store without a daemon; the next daemon uses them. Expected errors: those
@@ -37,7 +37,7 @@ export function backfillOf(config: DaemonConfig): Promise<BackfillStatus> {
 
 /** The plan to fill in a height of a store without a daemon. */
 export function plannedHeightOf(store: IndexStore, height: number): PlannedHeight | undefined {
-  return plannedAt(height, sourceOf(store).status(), rangeAtRest);
+  return plannedAt(height, localSource(store).status());
 }
 
 async function onStore<T>(
@@ -45,19 +45,19 @@ async function onStore<T>(
   { isReadOnly }: { readonly isReadOnly: boolean },
   use: (store: IndexStore, source: WorkSource) => Promise<T>,
 ): Promise<T> {
-  const { store: url } = config;
+  const isShared = config.store !== undefined;
   // In a database, the queue changes plans while other processes fill them in.
-  const store = await openStoreWithoutDaemon(config, { isReadOnly: isReadOnly || url !== undefined });
-  try {
-    if (url === undefined) return await use(store, sourceOf(store));
-    return await onQueue(config, async (queue) => use(store, await sharedSourceOf(config, store, queue)));
-  } finally {
-    await store.close();
-  }
+  const opening =
+    isReadOnly || isShared ? openStoreReadOnly(config) : whenFree(config, () => openForCommand(config));
+  return closing(await opening, (store) =>
+    isShared
+      ? onQueue(config, async (queue) => use(store, await sharedSource(config, store, queue)))
+      : use(store, localSource(store)),
+  );
 }
 
 /** A shared queue cuts ranges when they are planned, so the spork roots must be known. */
-async function sharedSourceOf(
+async function sharedSource(
   { network }: DaemonConfig,
   store: IndexStore,
   queue: SharedQueue,
@@ -65,16 +65,17 @@ async function sharedSourceOf(
   const book = sharedRangesOf(store);
   assert(book !== undefined, 'a database is shared');
   const sporks = await readShippedSporks(network);
-  const borders = sporks.map(({ rootHeight }) => rootHeight);
-  const chain = { borders: () => borders, served: () => [{ from: 0, to: MAX_HEIGHT }] };
-  const source = queue.source({}, { book, chain });
+  const source = queue.source({}, { book, chain: servedWith(sporks.map(({ rootHeight }) => rootHeight)) });
   await source.refresh();
   return source;
 }
 
+function localSource(store: IndexStore): LocalWorkSource {
+  const parts = { store, clock: systemClock, random: systemRandom, logger: silentLogger };
+  return new LocalWorkSource({}, { ...parts, chain: servedWith([]) });
+}
+
 /** Without nodes, assume that every height is served. */
-function sourceOf(store: IndexStore): LocalWorkSource {
-  const chain = { borders: () => [], served: () => [{ from: 0, to: MAX_HEIGHT }] };
-  const parts = { store, chain, clock: systemClock, random: systemRandom, logger: silentLogger };
-  return new LocalWorkSource({}, parts);
+function servedWith(borders: readonly number[]): ServedHeights {
+  return { borders: () => borders, served: () => [{ from: 0, to: MAX_HEIGHT }] };
 }

@@ -16,7 +16,7 @@ import {
   storageErrorFrom,
 } from '../../storage/index.js';
 import type { IndexStore, StorageErrorKind } from '../../storage/index.js';
-import type { DaemonParts } from '../health/DaemonState.js';
+import type { DaemonParts } from '../health/diagnose.js';
 import { daemonRuns, readDaemonRecord, removeDaemonRecord, storePathOf } from '../lifecycle/daemonRecord.js';
 import { checkStartOfFilledStore } from '../line/startHeight.js';
 import { DATABASE_WAIT_MS } from './databases.js';
@@ -48,20 +48,20 @@ export async function openStoreToIndex(
   const { clock, descriptors, lifecycle, logger, openStore = openLevelStore, readers } = parts;
   const { chainId, dataDir, index, store: url } = config;
   const options = { chainId, accounts: index.accounts };
-  const level: Parameters<OpenStore>[0] = {
-    ...options,
-    path: storePathOf(dataDir),
-    isShared: true,
-    tuning: { maxOpenFiles: descriptors.shares().maxOpenFiles },
-    descriptors: {
-      waits: (why) => descriptors.storeWaits(why),
-      alone: (action) => (readers === undefined ? action() : readers.without(action)),
-    },
-  };
   let store: IndexStore;
-  if (url === undefined)
+  if (url === undefined) {
+    const level: Parameters<OpenStore>[0] = {
+      ...options,
+      path: storePathOf(dataDir),
+      isShared: true,
+      tuning: { maxOpenFiles: descriptors.shares().maxOpenFiles },
+      descriptors: {
+        waits: descriptors.storeWaits,
+        alone: (action) => (readers === undefined ? action() : readers.without(action)),
+      },
+    };
     store = await openWithoutDamage((how) => openStore({ ...level, ...how }, { clock, logger }), logger);
-  else {
+  } else {
     await refuseUsedDirectory(dataDir);
     await makeDirectory(dataDir);
     const { PostgresIndexStore } = await loadPostgres();
@@ -164,31 +164,33 @@ async function openWithoutDamage(
   }
 }
 
+/** Opens the store of a configuration for a command, in a directory or a database. Expected errors: those of `open` there. */
+export async function openForCommand(
+  config: DaemonConfig,
+  how: { readonly create?: boolean; readonly forRewind?: boolean } = {},
+  { isReadOnly = false, openStore = openLevelStore }: HowToOpen = {},
+): Promise<IndexStore> {
+  const dependencies = { logger: silentLogger, clock: systemClock };
+  const { chainId, store: url } = config;
+  const options = { create: false, ...how, chainId };
+  if (url === undefined) return openStore({ ...options, path: storePathOf(config.dataDir) }, dependencies);
+  const { PostgresIndexStore } = await loadPostgres();
+  return PostgresIndexStore.open({ ...options, url, isReadOnly, patienceMs: DATABASE_WAIT_MS }, dependencies);
+}
+
+interface HowToOpen {
+  readonly isReadOnly?: boolean;
+  readonly openStore?: OpenStore | undefined;
+}
+
 /**
  * Opens the store of a configuration for a command that only reads. Expected errors: OperatorError (no store there,
  * locked by a running daemon, or by another command for longer than LOCK_WAIT_MS, one that must be copied first, another chain,
  * a newer schema, a database that does not answer).
  */
 export function openStoreReadOnly(config: DaemonConfig): Promise<IndexStore> {
-  return openStoreWithoutDaemon(config, { isReadOnly: true });
-}
-
-/** Like `openStoreReadOnly`, but with `isReadOnly: false` for a command that changes the store. */
-export async function openStoreWithoutDaemon(
-  config: DaemonConfig,
-  { isReadOnly, create = false }: { readonly isReadOnly: boolean; readonly create?: boolean },
-): Promise<IndexStore> {
-  const dependencies = { logger: silentLogger, clock: systemClock };
-  const { chainId, store: url } = config;
-  if (url !== undefined) {
-    const { PostgresIndexStore } = await loadPostgres();
-    return PostgresIndexStore.open(
-      { url, chainId, create, isReadOnly, patienceMs: DATABASE_WAIT_MS },
-      dependencies,
-    );
-  }
-  const open = (): Promise<IndexStore> => LevelIndexStore.open({ ...placeOf(config), create }, dependencies);
-  return whenFree(config, isReadOnly ? () => toRead(config, open) : open);
+  const open = (): Promise<IndexStore> => openForCommand(config, {}, { isReadOnly: true });
+  return whenFree(config, () => toRead(config, open));
 }
 
 /** Why LevelDB, which writes to a store that it opens, cannot open one that can be read. */
@@ -203,8 +205,9 @@ export async function toRead<T>(config: DaemonConfig, use: () => Promise<T>): Pr
   try {
     return await use();
   } catch (error) {
-    const why = error instanceof StorageError ? UNWRITABLE[error.kind] : undefined;
-    if (!(error instanceof StorageError) || why === undefined || !(await isReadable(config))) throw error;
+    if (!(error instanceof StorageError) || config.store !== undefined) throw error;
+    const why = UNWRITABLE[error.kind];
+    if (why === undefined || !(await isReadable(config))) throw error;
     const { dataDir, network } = config;
     const copy = join(tmpdir(), 'flow-collection-indexer-copy');
     throw new StorageError(
@@ -217,14 +220,16 @@ export async function toRead<T>(config: DaemonConfig, use: () => Promise<T>): Pr
   }
 }
 
-async function isReadable({ dataDir }: DaemonConfig): Promise<boolean> {
-  try {
-    await access(storePathOf(dataDir), constants.R_OK | constants.X_OK);
-    await access(join(storePathOf(dataDir), 'CURRENT'), constants.R_OK);
-    return true;
-  } catch {
-    return false;
-  }
+function isReadable({ dataDir }: DaemonConfig): Promise<boolean> {
+  const path = storePathOf(dataDir);
+  const looks = [
+    access(path, constants.R_OK | constants.X_OK),
+    access(join(path, 'CURRENT'), constants.R_OK),
+  ];
+  return Promise.all(looks).then(
+    () => true,
+    () => false,
+  );
 }
 
 /** Tries again while another command has the store. Does not wait for a daemon, which keeps its lock. */
@@ -234,7 +239,8 @@ export async function whenFree<T>(config: DaemonConfig, use: () => Promise<T>): 
     try {
       return await use();
     } catch (error) {
-      if (!(error instanceof StorageError && error.kind === 'locked')) throw error;
+      const isLocked = error instanceof StorageError && error.kind === 'locked';
+      if (!isLocked || config.store !== undefined) throw error;
       if (daemonRuns(config.dataDir) || systemClock.monotonic() >= untilMs) throw error;
     }
     await sleep(systemClock, LOCK_LOOK_MS);
@@ -245,11 +251,6 @@ export async function whenFree<T>(config: DaemonConfig, use: () => Promise<T>): 
 export function storeAt(config: DaemonConfig, place: string): DaemonConfig {
   const isDatabase = /^postgres(?:ql)?:/.test(place);
   return isDatabase ? { ...config, store: place } : { ...config, dataDir: resolve(place), store: undefined };
-}
-
-/** The path of a store, and its chain. */
-export function placeOf(config: DaemonConfig): { readonly path: string; readonly chainId: string } {
-  return { path: storePathOf(config.dataDir), chainId: config.chainId };
 }
 
 /** Expected errors: OperatorError (`usage`) when a database holds the index. */

@@ -1,11 +1,19 @@
 import type { DaemonConfig } from '../../config/index.js';
 import { silentLogger } from '../../observability/index.js';
-import { systemClock } from '../../runtime/index.js';
-import { LevelIndexStore, loadPostgres, repairStore, verifyStore } from '../../storage/index.js';
+import { OperatorError, systemClock } from '../../runtime/index.js';
+import {
+  LevelIndexStore,
+  loadPostgres,
+  rangesInWords,
+  repairStore,
+  verifyStore,
+} from '../../storage/index.js';
 import type { RepairReport, VerifyDependencies, VerifyOptions, VerifyReport } from '../../storage/index.js';
-import { DATABASE_WAIT_MS, whileNobodyLeads } from './databases.js';
+import { closing, DATABASE_WAIT_MS, takeLead, whileNobodyLeads } from './databases.js';
 import { objectionsOf } from '../lifecycle/knownBlocks.js';
-import { placeOf, refuseDatabase, toRead, whenFree } from './openStore.js';
+import { storePathOf } from '../lifecycle/daemonRecord.js';
+import { openForCommand, refuseDatabase, toRead, whenFree } from './openStore.js';
+import type { OpenStore } from './openStore.js';
 
 /** Like `verifyStore`, for the store of a configuration, with the blocks that it names. Also expected: the errors of `openStoreReadOnly`. */
 export async function verifyStoreOf(
@@ -33,15 +41,13 @@ export async function verifyStoreOf(
  */
 export async function forgetAccountsOf(config: DaemonConfig): Promise<number | undefined> {
   refuseDatabase(config, 'there, the account index is part of the tables, and written with every block');
-  const store = await LevelIndexStore.open(
+  const opening = LevelIndexStore.open(
     { ...placeOf(config), create: false },
     { logger: silentLogger, clock: systemClock },
   );
-  try {
-    return store.meta() === undefined ? undefined : await store.forgetAccounts();
-  } finally {
-    await store.close();
-  }
+  return closing(await opening, async (store) =>
+    store.meta() === undefined ? undefined : store.forgetAccounts(),
+  );
 }
 
 /**
@@ -65,4 +71,60 @@ export async function repairStoreOf(
     );
   }
   return repairStore({ ...placeOf(config), apply }, { logger: silentLogger, signal });
+}
+
+/** What a rewind deletes. */
+export interface RewindReport {
+  /** The watermark. */
+  readonly from: number;
+  /** The watermark afterwards: below the requested height if no range has that height. */
+  readonly through: number;
+  /** What is deleted: in all ranges, and the blocks above the watermark. `undefined`: nothing. */
+  readonly forgotten: { readonly heights: number; readonly from: number; readonly to: number } | undefined;
+}
+
+/**
+ * Finds out what is stored above `height`, and with `apply` deletes it. Expected errors: those of `openStoreReadOnly`;
+ * OperatorError `usage` when there is nothing to keep at that height.
+ */
+export async function rewindStore(
+  config: DaemonConfig,
+  height: number,
+  { openStore, apply = true }: { readonly openStore?: OpenStore; readonly apply?: boolean } = {},
+): Promise<RewindReport> {
+  const opening = openForCommand(config, { forRewind: true }, { openStore });
+  return closing(await opening, async (store) => {
+    const meta = store.meta();
+    if (meta === undefined || store.latestIndexedHeight() < 0)
+      throw new OperatorError('usage', 'The store is empty: there is nothing to rewind.');
+    const from = store.latestIndexedHeight();
+    const ranges = store.coverage();
+    const lowest = ranges[0]?.from ?? meta.firstHeight;
+    const isOnly = ranges.length <= 1;
+    if (height < lowest - (isOnly ? 1 : 0) || height > from) {
+      throw new OperatorError(
+        'usage',
+        `--to ${height} is outside what can be kept: the store holds heights ${rangesInWords(ranges)}. ` +
+          (lowest === 0 || !isOnly
+            ? `Give a height from ${lowest} to ${from}.`
+            : `Give a height from ${lowest - 1} (forget everything) to ${from}.`),
+      );
+    }
+    const through = Math.min(height, ranges.findLast((range) => range.from <= height)?.to ?? height);
+    const waiting = store.blocksAboveWatermark();
+    const open = store.ranges.open().map((range) => ({ from: range.from, to: range.next - 1 }));
+    const above = [...ranges, ...open].map(({ from, to }) => Math.max(0, to - Math.max(from - 1, through)));
+    const heights = above.reduce((sum, each) => sum + each, waiting.length);
+    if (apply) {
+      await takeLead(config, store);
+      await store.rewind(height);
+    }
+    const to = waiting.at(-1)?.height ?? from;
+    return { from, through, forgotten: heights === 0 ? undefined : { heights, from: through + 1, to } };
+  });
+}
+
+/** The path of a store, and its chain. */
+function placeOf({ chainId, dataDir }: DaemonConfig): { readonly path: string; readonly chainId: string } {
+  return { path: storePathOf(dataDir), chainId };
 }

@@ -73,27 +73,25 @@ class Run {
   connections: OpenConnections | undefined;
   /** Why it cannot serve, for the operator. */
   refusal: string | undefined;
+  /** With what it ends. */
+  uncaught: unknown;
   /** It hangs, and is terminated. */
   isGivenUp = false;
   stopping: Timer | undefined;
 
   constructor(
-    options: ReaderOptions,
-    start: StartReader,
-    {
-      serve,
-      onEnd,
-    }: { readonly serve: (run: Run) => IndexerCalls; readonly onEnd: (error: unknown) => void },
+    { options, start }: { readonly options: ReaderOptions; readonly start: StartReader },
+    serve: (run: Run) => IndexerCalls,
+    onEnd: (run: Run) => void,
   ) {
     this.handle = start({ ...options, gate: this.gate.memory });
     this.thread = callsOver<ReaderCalls>(this.handle, serve(this));
-    let uncaught: unknown;
-    this.handle.on('error', (error) => (uncaught = error));
+    this.handle.on('error', (error) => (this.uncaught = error));
     this.ended = new Promise((resolve) => {
       this.handle.on('exit', () => {
         this.stopping?.cancel();
         for (const id of [...this.calls.keys()]) this.over(id, 'other');
-        onEnd(uncaught);
+        onEnd(this);
         resolve();
       });
     });
@@ -108,6 +106,14 @@ class Run {
     const finish = this.calls.get(id);
     this.calls.delete(id);
     finish?.(end);
+  }
+
+  /** Waits for a safe moment: while the thread loads, and for a while if it is in a critical step. */
+  async terminate(clock: Clock): Promise<void> {
+    const endByMs = clock.monotonic() + GATE_LIMIT_MS;
+    while (!this.gate.close() && (this.gate.isLoading || clock.monotonic() < endByMs))
+      await sleep(clock, GATE_LOOK_MS);
+    void this.handle.terminate();
   }
 }
 
@@ -152,9 +158,8 @@ export function keepReaderThread(
     | undefined;
 
   const begin = (): void => {
-    const begun = new Run(options, start, { serve, onEnd: (error) => ended(begun, error) });
-    run = begun;
-    void show(begun);
+    run = new Run({ options, start }, serve, ended);
+    void show(run);
   };
 
   /** The first state starts its servers. */
@@ -167,6 +172,11 @@ export function keepReaderThread(
     if (!to.hasChanged) return;
     to.hasChanged = false;
     void show(to);
+  };
+
+  const known = (): ReaderSources => {
+    if (sources === undefined) throw new Error('the reader thread asked before it was sent any state');
+    return sources;
   };
 
   /** What a thread may call. It asks nothing before it was sent a state. */
@@ -183,23 +193,23 @@ export function keepReaderThread(
       const { calls, thread } = from;
       const withdraw = new AbortController();
       calls.set(id, () => withdraw.abort(new AbortError()));
-      try {
-        const outcome = await known().admission.admit(node, call, withdraw.signal);
-        if (typeof outcome === 'string') {
-          calls.delete(id);
-          return outcome;
-        }
-        if (calls.has(id)) {
-          calls.set(id, (end) => outcome.over(end));
-          outcome.onMakeWay(() => thread.tell('makeWay', id));
-          return 'admitted';
-        }
+      const asked = known().admission.admit(node, call, withdraw.signal);
+      const outcome = await asked.catch((error: unknown): 'gone' => {
+        if (!isAbort(error)) throw error;
+        return 'gone';
+      });
+      if (typeof outcome === 'string') {
+        calls.delete(id);
+        return outcome;
+      }
+      if (!calls.has(id)) {
         // Cancelled while it was being admitted.
         outcome.over('other');
-      } catch (error) {
-        if (!isAbort(error)) throw error;
+        return 'gone';
       }
-      return 'gone';
+      calls.set(id, (end) => outcome.over(end));
+      outcome.onMakeWay(() => thread.tell('makeWay', id));
+      return 'admitted';
     },
     over: (id, end) => from.over(id, end),
     listens: (addresses) => {
@@ -224,10 +234,6 @@ export function keepReaderThread(
       logger.warn({ records }, 'log records of the reader thread were dropped');
     },
   });
-  const known = (): ReaderSources => {
-    if (sources === undefined) throw new Error('the reader thread asked before it was sent any state');
-    return sources;
-  };
 
   /** Takes what a thread has counted so far. */
   const report = async (from: Run): Promise<void> => {
@@ -251,57 +257,42 @@ export function keepReaderThread(
     if (run.silentMs < limitMs || isClosing) return;
     cause = new Error(`no answer for ${limitMs / 1_000} s`);
     run.isGivenUp = true;
-    void terminate(run);
+    void run.terminate(clock);
   };
 
   /** Asks the thread to close its servers and end, terminates it if it does not, and resolves when it has ended. */
   const stop = async (): Promise<void> => {
     const stopped = run;
     if (stopped === undefined) return;
-    if (stopped.silentMs >= DOWN_AFTER_MS && !stopped.gate.isLoading) void terminate(stopped);
+    if (stopped.silentMs >= DOWN_AFTER_MS && !stopped.gate.isLoading) void stopped.terminate(clock);
     else {
       stopped.thread.tell('stop');
       stopped.stopping ??= clock.setTimer(STOP_GRACE_MS, () => {
         logger.warn({ limitMs: STOP_GRACE_MS }, 'the reader thread did not close in time');
-        void terminate(stopped);
+        void stopped.terminate(clock);
       });
     }
     await stopped.ended;
   };
 
-  /** Waits for a safe moment: while the thread loads, and for a while if it is in a critical step. */
-  const terminate = async ({ gate, handle }: Run): Promise<void> => {
-    const endByMs = clock.monotonic() + GATE_LIMIT_MS;
-    while (!gate.close()) {
-      if (!gate.isLoading && clock.monotonic() >= endByMs) break;
-      await sleep(clock, GATE_LOOK_MS);
-    }
-    void handle.terminate();
-  };
-
-  const ended = ({ isGivenUp, refusal }: Run, error: unknown): void => {
+  const ended = ({ isGivenUp, refusal, uncaught }: Run): void => {
     run = undefined;
     // The next one counts from zero.
     reported.ended();
     reports.wake();
-    if (isClosing) {
-      serving?.reject(new AbortError('stopping'));
-      return;
-    }
-    if (isHeldBack) return;
-    if (!isGivenUp) cause = refusal ?? error ?? 'it ended by itself';
-    if (serving !== undefined) {
-      // A thread that cannot start at all is the caller's problem.
-      serving.reject(asError(cause));
-      return;
-    }
-    if (sources === undefined) return;
+    if (isClosing) serving?.reject(new AbortError('stopping'));
+    if (isClosing || isHeldBack) return;
+    if (!isGivenUp) cause = refusal ?? uncaught ?? 'it ended by itself';
+    // A thread that cannot start at all is the caller's problem.
+    serving?.reject(asError(cause));
+    if (serving !== undefined || sources === undefined) return;
     const reason = isGivenUp ? 'hung' : 'died';
     metrics.readersReplaced.inc({ reason });
     const restartInMs = failures === 0 ? 0 : doublingMs(RESTART_PAUSE, failures - 1);
     failures += 1;
-    const fields = { reason, detail: messageOf(cause), restartInMs };
-    logger.error(error === undefined ? fields : { ...fields, error }, 'the reader thread has ended');
+    const error = uncaught === undefined ? {} : { error: uncaught };
+    const fields = { reason, detail: messageOf(cause), restartInMs, ...error };
+    logger.error(fields, 'the reader thread has ended');
     restart = clock.setTimer(restartInMs, begin);
   };
 
@@ -311,15 +302,14 @@ export function keepReaderThread(
     await stop();
     looking?.cancel();
   };
-  /** Call it when the index has changed, or the nodes to forward to. Cheap, and never throws. */
-  const notify = (): void => {
-    if (run?.awaitsAck === true) run.hasChanged = true;
-    else if (run !== undefined) void show(run);
-  };
 
   begin();
   return {
-    notify,
+    /** Call it when the index has changed, or the nodes to forward to. Cheap, and never throws. */
+    notify: (): void => {
+      if (run?.awaitsAck === true) run.hasChanged = true;
+      else if (run !== undefined) void show(run);
+    },
     /**
      * Resolves when the thread listens. Expected errors: OperatorError (an unusable address, and anything else that the
      * operator must fix); AbortError when it is closed first.
@@ -365,8 +355,9 @@ export function keepReaderThread(
         return { message: `the reader thread has ended (${messageOf(cause)}); a new one is starting` };
       if (run.silentMs < DOWN_AFTER_MS) return undefined;
       const seconds = Math.floor(run.silentMs / 1_000);
+      const limit = HUNG_AFTER_MS / 1_000;
       return {
-        message: `the reader thread has not answered for ${seconds} s; after ${HUNG_AFTER_MS / 1_000} s it is replaced`,
+        message: `the reader thread has not answered for ${seconds} s; after ${limit} s it is replaced`,
       };
     },
     /** The totals of all threads so far. Asks the current one, once for all who ask at a time, with a short deadline. */

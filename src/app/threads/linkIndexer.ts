@@ -1,3 +1,4 @@
+import { ok as assert } from 'node:assert/strict';
 import type { Admission, AdmittedCall, Endpoint, NotAdmitted } from '../../access/index.js';
 import { ApiError, indexerSilent } from '../../api/index.js';
 import type { IndexedRange } from '../../api/index.js';
@@ -13,40 +14,25 @@ export const QUESTION_LIMIT_MS = 2_000;
 /** Unanswered questions at most. */
 export const MAX_QUESTIONS = 64;
 
-const NOTHING: ReaderState = {
-  shown: {
-    meta: undefined,
-    latestIndexedHeight: 0,
-    coverage: [],
-    latestBlock: undefined,
-    rewinds: 0,
-    accounts: undefined,
-  },
-  head: null,
-  sealed: null,
-  isReady: false,
-  forwardingOff: undefined,
-  nodes: [],
-};
-
 /**
  * What the reader thread knows of the indexing thread: its latest state, the answers to questions, which have a deadline, and
  * which calls it admits.
  */
-export function linkIndexer({
-  clock,
-  indexer,
-}: {
-  readonly clock: Clock;
-  readonly indexer: () => Calls<IndexerCalls>;
-}) {
+export function linkIndexer(parts: { readonly clock: Clock; readonly indexer: () => Calls<IndexerCalls> }) {
+  const { clock, indexer } = parts;
   /** How to end each forwarded call that must make way for the indexer. Bounded by the limits on forwarded calls. */
   const calls = new Map<number, AbortController>();
   let lastCall = 0;
   let questions = 0;
-  let state = NOTHING;
+  let shown: ReaderState | undefined;
   /** When the last state came. It comes twice a second. */
   let heardAtMs = -Infinity;
+
+  /** The servers start with the first one. */
+  const state = (): ReaderState => {
+    assert(shown !== undefined, 'a state was shown');
+    return shown;
+  };
 
   /** Expected errors: ApiError (`busy`, `indexer_silent`). */
   const asked = async <Answer>(ask: (signal: AbortSignal) => Promise<Answer>): Promise<Answer> => {
@@ -66,16 +52,16 @@ export function linkIndexer({
   };
 
   return {
-    state: (): ReaderState => state,
+    state,
     show: (next: ReaderState): void => {
       heardAtMs = clock.monotonic();
-      state = next;
+      shown = next;
     },
     makeWay: (id: number): void => calls.get(id)?.abort(),
-    range: (): IndexedRange => rangeOf(state),
-    readiness: (): { readonly ready: boolean } => ({ ready: state.isReady }),
-    forwardingOff: (): string | undefined => state.forwardingOff,
-    forwardingNodes: (): readonly Endpoint[] => state.nodes,
+    range: (): IndexedRange => rangeOf(state()),
+    readiness: (): { readonly ready: boolean } => ({ ready: state().isReady }),
+    forwardingOff: (): string | undefined => state().forwardingOff,
+    forwardingNodes: (): readonly Endpoint[] => state().nodes,
     status: () => asked((signal) => indexer().ask(signal, 'status')),
     momentAt: (height: number) => asked((signal) => indexer().ask(signal, 'momentAt', height)),
     naming: (id: Identifier) => asked((signal) => indexer().ask(signal, 'naming', id)),

@@ -5,16 +5,16 @@ import { joined } from '../../storage/index.js';
 import type { BlockHead, HeightRange, IndexStore, ShownIndex } from '../../storage/index.js';
 import type { IndexMoment } from './messages.js';
 
-type Prover = Pick<FinalityProver, 'finalBlock' | 'sealedHeight'> & {
-  status(): { readonly reason: string | undefined };
-};
-
 interface ReadableParts {
   readonly store: IndexStore;
   /** What readers use instead of the store. */
   readonly replica: IndexStore | undefined;
   readonly listener: Pick<FinalizationListener, 'finalizedHeight' | 'sealedHeight'>;
-  readonly prover: Prover | undefined;
+  readonly prover:
+    | (Pick<FinalityProver, 'finalBlock' | 'sealedHeight'> & {
+        status(): { readonly reason: string | undefined };
+      })
+    | undefined;
   /** Damaged heights that are about to leave the index. */
   readonly healing?: { leaving(): readonly HeightRange[] };
 }
@@ -29,26 +29,18 @@ export function finalBlock({
   return own !== undefined && own.height >= (kept?.height ?? 0) ? own : kept;
 }
 
-/**
- * The highest sealed block, for readers: from the seals of blocks that are proven final. Where no more can be proven now, or the
- * seals are not known (a mirror, a process that follows another one), as the nodes report it.
- */
-function sealedHeight(
-  { proof }: Pick<DaemonConfig, 'proof'>,
-  { listener, prover }: Pick<ReadableParts, 'listener' | 'prover'>,
-): number | undefined {
-  const isProven = proof.finality === 'proven' || prover?.status().reason === undefined;
-  return (isProven ? prover?.sealedHeight() : undefined) ?? listener.sealedHeight();
-}
-
 /** What can be read now: everything indexed, or with `proof.finality: proven` nothing above what is proven final. */
 export function readableIndex(
   { proof }: Pick<DaemonConfig, 'proof'>,
   { healing, listener, prover, replica, store }: ReadableParts,
 ): IndexMoment {
+  const isLimited = proof.finality === 'proven';
+  // From the seals of blocks that are proven final. Where no more can be proven now, or the seals are not known (a mirror, a process
+  // that follows another one), as the nodes report it.
+  const seals = isLimited || prover?.status().reason === undefined ? prover?.sealedHeight() : undefined;
   const heads = {
     head: listener.finalizedHeight() ?? null,
-    sealed: sealedHeight({ proof }, { listener, prover }) ?? null,
+    sealed: seals ?? listener.sealedHeight() ?? null,
   };
   const from = replica ?? store;
   const shown: ShownIndex = {
@@ -62,9 +54,9 @@ export function readableIndex(
   };
   const final = finalBlock({ prover, store });
   const isProving = (prover ?? store.provenBlock) !== undefined && proof.mode !== 'off';
-  const proven = isProving ? provenHeights(store, final?.height) : undefined;
+  const proven = isProving ? provenHeights(store, final?.height ?? -1) : undefined;
   const { accounts, coverage, latestIndexedHeight, meta } = shown;
-  if (proof.finality === 'reported' || meta === undefined) return { ...heads, shown, proven };
+  if (!isLimited || meta === undefined) return { ...heads, shown, proven };
   const to = Math.min(latestIndexedHeight, final?.height ?? -1);
   return {
     ...heads,
@@ -84,17 +76,17 @@ export function readableIndex(
 }
 
 /** The same as lookups and `/status` have it. */
-export function rangeOf({ awaitsProof, head, proven, sealed, shown }: IndexMoment): IndexedRange {
+export function rangeOf({ shown, ...moment }: IndexMoment): IndexedRange {
   const { coverage, healing, latestIndexedHeight, meta } = shown;
   return {
     firstIndexed: meta?.firstHeight ?? null,
     latestIndexed: meta === undefined ? null : latestIndexedHeight,
-    head,
-    sealed,
+    head: moment.head,
+    sealed: moment.sealed,
     coverage,
     healing,
-    proven,
-    awaitsProof,
+    proven: moment.proven,
+    awaitsProof: moment.awaitsProof,
   };
 }
 
@@ -102,10 +94,9 @@ export function rangeOf({ awaitsProof, head, proven, sealed, shown }: IndexMomen
  * Where every block follows from the proven one by hashes that were recomputed: down to a hole, an unproven block, or a spork
  * that names another parent than the block below. `undefined`: the store does not know what is unproven.
  */
-function provenHeights(store: IndexStore, finalHeight: number | undefined): HeightRange | undefined {
+function provenHeights(store: IndexStore, to: number): HeightRange | undefined {
   const unproven = store.unproven?.();
   if (unproven === undefined) return undefined;
-  const to = finalHeight ?? -1;
   const covered = store.coverage().find((range) => range.from <= to && to <= range.to);
   if (covered === undefined) return { from: 0, to: -1 };
   const severed = (store.meta()?.sporks ?? []).flatMap(({ rootHeight, rootParentId }) =>

@@ -32,11 +32,9 @@ export function serveReaders(
     readonly onLogger?: (logger: Logger) => void;
   },
 ): Promise<void> {
-  const { clock, fail, onLogger, port } = thread;
+  const { clock, fail } = thread;
   const { config, forwardSockets } = options;
   const { access, accessNodes, chainId, dataDir } = config;
-  const storeUrl = config.api.store ?? config.store;
-  const version = programVersion();
   const gate = EndGate.loaded(options.gate);
   const link = linkIndexer({ clock, indexer: () => indexer });
   const metrics = createReaderMetrics();
@@ -70,13 +68,15 @@ export function serveReaders(
         .then(end, fail);
     },
   };
-  const indexer = callsOver<IndexerCalls>(port, ours);
-  const logger = linkedLogger(options.settings.logLevel, indexer);
-  onLogger?.(logger);
+  const indexer = callsOver<IndexerCalls>(thread.port, ours);
+  const logger = linkedLogger(settings.logLevel, indexer);
+  thread.onLogger?.(logger);
   const common = { clock, logger, fail, metrics };
 
   /** Expected errors: OperatorError (an unusable address; those of `openLevelReplica`). */
   const openServers = async () => {
+    const storeUrl = config.api.store ?? config.store;
+    const version = programVersion();
     const replica =
       storeUrl === undefined
         ? await openLevelReplica(storePathOf(dataDir), gate)

@@ -21,14 +21,6 @@ export interface Loss {
   readonly reason: string;
 }
 
-/** Why an output takes nothing now. */
-export interface OutputTrouble {
-  readonly reason: string;
-  readonly ageMs: number;
-  /** Since the output worked. */
-  readonly lostLines: number;
-}
-
 /** Who learns of lost lines. */
 interface LossListener {
   /** That many more are lost. */
@@ -53,10 +45,8 @@ interface Waiting {
 export class Output {
   /** For people. */
   readonly name: string;
-  readonly #columns: () => number | undefined;
   readonly #clock: Clock;
-  readonly #sink: Sink;
-  readonly #onRefused: (error: NodeJS.ErrnoException) => void;
+  readonly #dependencies: ConstructorParameters<typeof Output>[1];
   readonly #waiting: Waiting[] = [];
   #waitingBytes = 0;
   #isWriting = false;
@@ -75,18 +65,17 @@ export class Output {
 
   /** `onRefused`: an error that is not EAGAIN, of `write`, before `neverWait`. */
   constructor(
-    options: { readonly name: string; readonly columns?: () => number | undefined },
+    name: string,
     dependencies: {
       readonly sink: Sink;
+      readonly columns?: () => number | undefined;
       readonly clock?: Clock;
       readonly onRefused?: (error: NodeJS.ErrnoException) => void;
     },
   ) {
-    this.name = options.name;
-    this.#columns = options.columns ?? (() => undefined);
-    this.#sink = dependencies.sink;
+    this.name = name;
+    this.#dependencies = dependencies;
     this.#clock = dependencies.clock ?? systemClock;
-    this.#onRefused = dependencies.onRefused ?? (() => undefined);
   }
 
   /** From now on at most MAX_WAITING_BYTES wait, and lines are lost rather than waited for. */
@@ -96,7 +85,7 @@ export class Output {
 
   /** Width of a terminal. */
   get columns(): number | undefined {
-    return this.#columns();
+    return this.#dependencies.columns?.();
   }
 
   /** `neverWait` was called. */
@@ -114,12 +103,12 @@ export class Output {
     return this.#isWriting;
   }
 
-  /** `undefined` while it takes what it is given. */
-  trouble(): OutputTrouble | undefined {
+  /** Why it takes nothing now, and how many lines are lost since it worked; `undefined` while it takes what it is given. */
+  trouble() {
     const loss = this.#loss ?? this.#waiting.find(({ says }) => says !== undefined)?.says;
     if (loss !== undefined) {
-      const ageMs = this.#clock.now() - loss.sinceMs;
-      return { reason: loss.reason, ageMs: Math.max(0, ageMs), lostLines: loss.lines };
+      const ageMs = Math.max(0, this.#clock.now() - loss.sinceMs);
+      return { reason: loss.reason, ageMs, lostLines: loss.lines };
     }
     const ageMs = this.#clock.monotonic() - (this.#stillSinceMs ?? Infinity);
     return ageMs < STILL_AFTER_MS ? undefined : { reason: this.#stillReason(), ageMs, lostLines: 0 };
@@ -167,28 +156,27 @@ export class Output {
     this.#isPumping = false;
   }
 
-  #writeChunk(): void {
-    this.#isWriting = true;
-    this.#stillSinceMs ??= this.#clock.monotonic();
-    this.#sink.write(this.#chunk(), (error, written) => {
-      this.#isWriting = false;
-      const isFull = error === null ? written === 0 && this.#waitingBytes > 0 : error.code === 'EAGAIN';
-      if (isFull) this.#retryForRoom();
-      else if (error === null) this.#wrote(written);
-      else this.#refuse(error);
-    });
-  }
-
   /** The next lines, as many as are worth writing at once. */
-  #chunk(): Uint8Array[] {
+  #writeChunk(): void {
+    const { sink } = this.#dependencies;
     const chunk: Uint8Array[] = [];
     let bytes = 0;
     for (const next of this.#waiting) {
       bytes += next.bytes.length;
-      if (chunk.length > 0 && bytes > this.#sink.chunkBytes) break;
+      if (chunk.length > 0 && bytes > sink.chunkBytes) break;
       chunk.push(next.bytes);
     }
-    return chunk;
+    this.#isWriting = true;
+    this.#stillSinceMs ??= this.#clock.monotonic();
+    sink.write(chunk, (error, written) => {
+      this.#isWriting = false;
+      const isFull = error === null ? written === 0 && this.#waitingBytes > 0 : error.code === 'EAGAIN';
+      if (isFull) {
+        this.#later(this.#pauseMs);
+        this.#pauseMs = Math.min(2 * this.#pauseMs, ROOM_PAUSE.maxMs);
+      } else if (error === null) this.#wrote(written);
+      else this.#refuse(error);
+    });
   }
 
   #wrote(written: number): void {
@@ -215,16 +203,13 @@ export class Output {
   }
 
   #say(loss: Loss): void {
+    const { lines, sinceMs, reason } = loss;
     this.#loss = undefined;
     this.#said = loss;
+    const count = lines === 1 ? '1 line was' : `${lines} lines were`;
     if (this.#listener?.say !== undefined) this.#listener.say(loss);
-    else this.write(`${lossInWords(loss)}\n`);
+    else this.write(`${count} lost here since ${new Date(sinceMs).toISOString()}: ${reason}.\n`);
     this.#said = undefined;
-  }
-
-  #retryForRoom(): void {
-    this.#later(this.#pauseMs);
-    this.#pauseMs = Math.min(2 * this.#pauseMs, ROOM_PAUSE.maxMs);
   }
 
   #refuse(error: NodeJS.ErrnoException): void {
@@ -232,24 +217,21 @@ export class Output {
     if (this.#listener === undefined) {
       this.#waitingBytes = 0;
       this.#stillSinceMs = undefined;
-      const waiter = refused.some(({ settle }) => settle !== undefined);
       for (const { settle } of refused) settle?.(error);
-      if (!waiter) this.#onRefused(error);
+      if (refused.every(({ settle }) => settle === undefined)) this.#dependencies.onRefused?.(error);
       return;
     }
     // The rest of a line that was begun is not given up: the next line would continue it.
     const begun = refused[0]?.isBegun === true ? refused.splice(0, 1) : [];
     this.#waiting.push(...begun);
     this.#waitingBytes = begun[0]?.bytes.length ?? 0;
-    const reason = outputFault(error);
+    let lines = 0;
     for (const { says, settle } of refused) {
       settle?.();
       if (says !== undefined) this.#loss = { ...says, lines: says.lines + (this.#loss?.lines ?? 0) };
+      else if (settle === undefined) lines += 1;
     }
-    this.#lose(
-      refused.filter(({ says, settle }) => says === undefined && settle === undefined).length,
-      reason,
-    );
+    this.#lose(lines, outputFault(error));
     this.#later(REFUSED_PAUSE_MS);
   }
 
@@ -270,9 +252,4 @@ export class Output {
       ? 'it does not answer. Look at the disk or the terminal behind it'
       : outputFault(Object.assign(new Error(), { code: 'EAGAIN' }));
   }
-}
-
-function lossInWords({ lines, sinceMs, reason }: Loss): string {
-  const count = lines === 1 ? '1 line was' : `${lines} lines were`;
-  return `${count} lost here since ${new Date(sinceMs).toISOString()}: ${reason}.`;
 }

@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { watchBackfill } from '../../../src/app/health/watches/watchBackfill.js';
 import { measureProgress } from '../../../src/observability/index.js';
-import { AbortError } from '../../../src/runtime/index.js';
 import type { HeightRange } from '../../../src/storage/index.js';
-import { atEnd } from '../../support/cleanup.js';
+import { untilEnd } from '../../support/cleanup.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
@@ -32,16 +31,6 @@ class World {
       diskWatch: { pause: () => undefined },
     };
     this.watch = watchBackfill({ ediOnly: false }, parts as unknown as Parts);
-  }
-
-  /** Looks from now on. */
-  start(): void {
-    const stop = new AbortController();
-    const ended = this.watch.run(stop.signal).catch(() => undefined);
-    atEnd(async () => {
-      stop.abort(new AbortError('the test ends'));
-      await ended;
-    });
   }
 
   /** A range that runs, with what its line waits for. Returns how it grows. */
@@ -80,13 +69,19 @@ class World {
   }
 }
 
+/** Two halves of a plan, which run. */
+function twoRanges() {
+  const world = new World();
+  const lower = world.run({ from: 0, to: 999 });
+  const upper = world.run({ from: 1_000, to: 1_999 });
+  world.plan({ from: 0, to: 1_999 }, 2_000);
+  untilEnd(world.watch.run);
+  return { lower, upper, world };
+}
+
 describe('watchBackfill', () => {
   it('tells rate and time left, of each range and of all, and logs them every ten seconds', async () => {
-    const world = new World();
-    const lower = world.run({ from: 0, to: 999 });
-    const upper = world.run({ from: 1_000, to: 1_999 });
-    world.plan({ from: 0, to: 1_999 }, 2_000);
-    world.start();
+    const { lower, upper, world } = twoRanges();
     for (let second = 1; second <= 12; second += 1) {
       lower(10);
       upper(30);
@@ -105,11 +100,7 @@ describe('watchBackfill', () => {
   });
 
   it('names what a range waits for that has stopped growing, and warns once for all', async () => {
-    const world = new World();
-    const lower = world.run({ from: 0, to: 999 });
-    const upper = world.run({ from: 1_000, to: 1_999 });
-    world.plan({ from: 0, to: 1_999 }, 2_000);
-    world.start();
+    const { lower, upper, world } = twoRanges();
     await world.clock.advance(4_400);
     expect(world.watch.counts().heldUp).toBe(0);
     upper(5);
@@ -137,7 +128,7 @@ describe('watchBackfill', () => {
     const world = new World();
     world.run({ from: 0, to: 999 });
     world.plan({ from: 0, to: 999 }, 1_000);
-    world.start();
+    untilEnd(world.watch.run);
     expect(world.watch.status().heldBack).toBeNull();
     world.heldBack = { share: 1 / 8, message: 'history takes 13 % of what it may' };
     await world.clock.advance(10_000);
@@ -157,7 +148,7 @@ describe('watchBackfill', () => {
     const world = new World();
     const grows = world.run({ from: 0, to: 99 });
     world.plan({ from: 0, to: 199 }, 200);
-    world.start();
+    untilEnd(world.watch.run);
     await world.clock.advance(1_000);
     grows(100);
     world.running = [];

@@ -2,10 +2,6 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { NodeTrouble, ServedHeights } from '../../../src/access/index.js';
 import type { HeightExplanation } from '../../../src/collections/index.js';
-import type { ChainTrouble } from '../../../src/finality/index.js';
-import { lineHeldUp } from '../../../src/app/health/heldUp.js';
-import type { Surroundings } from '../../../src/app/health/heldUp.js';
-import type { DaemonState } from '../../../src/app/health/DaemonState.js';
 import { diagnose } from '../../../src/app/health/diagnose.js';
 import type { IndexingLine } from '../../../src/app/line/buildLine.js';
 import { readinessCodes } from '../../../src/observability/index.js';
@@ -20,6 +16,8 @@ function trouble(change: Partial<NodeTrouble> = {}): NodeTrouble {
     ...change,
   };
 }
+
+type ChainTrouble = NonNullable<ReturnType<IndexingLine['blocks']['chainTrouble']>>;
 
 const misfit: ChainTrouble = {
   ...{ code: 'parent_mismatch', height: 1001, sinceMs: 0 },
@@ -59,10 +57,10 @@ interface Wrong {
 }
 
 /** A daemon that is up and at the head, whose state a test changes at will. */
-function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0 } = {}) {
+function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0, phase = 'running' } = {}) {
   const clock = new VirtualClock();
   const state = {
-    phase: 'running' as DaemonState['phase'],
+    isStopping: false,
     first: 1 as number | undefined,
     latest: 1000,
     head: head as number | undefined,
@@ -131,30 +129,27 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0 } =
     readers: { down: () => state.wrong.readerDown },
     diskWatch: { disk: () => state.wrong.disk, pause: () => state.wrong.paused },
     descriptors: { trouble: () => state.wrong.outOfDescriptors },
-  };
-  const daemon = {
-    get phase() {
-      return state.phase;
-    },
-    get line() {
-      return state.phase === 'starting' ? undefined : line;
-    },
-    heldUpAt: (height: number) =>
-      lineHeldUp(height, line as unknown as IndexingLine, parts as unknown as Surroundings, { ediOnly }),
-    config: {
-      ediOnly,
-      proof: {
-        get finality() {
-          return state.wrong.proven === undefined ? 'reported' : 'proven';
+    leaderWatch: { lost: () => state.wrong.leaderLost },
+    lifecycle: {
+      signal: {
+        get aborted() {
+          return state.isStopping;
         },
       },
-      ready: { maxLag: 100, maxHeadAgeSeconds },
-      requester: { unresolvableAfterMs: 60_000 },
     },
-    parts,
-    leaderWatch: { lost: () => state.wrong.leaderLost },
   };
-  const diagnosis = diagnose(daemon as unknown as DaemonState);
+  const config = {
+    ediOnly,
+    proof: {
+      get finality() {
+        return state.wrong.proven === undefined ? 'reported' : 'proven';
+      },
+    },
+    ready: { maxLag: 100, maxHeadAgeSeconds },
+    requester: { unresolvableAfterMs: 60_000 },
+  };
+  const diagnosis = diagnose(...([config, parts] as unknown as Parameters<typeof diagnose>));
+  if (phase === 'running') diagnosis.runs(line as unknown as IndexingLine);
   /** Looks every second, as the health monitor does. */
   const after = async (milliseconds: number) => {
     for (let passed = 0; passed < milliseconds; passed += 1_000) {
@@ -399,8 +394,7 @@ describe('the head', () => {
   });
 
   it('that was never told makes the start say why, and names the fault in a code of its own', async () => {
-    const { after, state } = healthyDaemon();
-    state.phase = 'starting';
+    const { after, state } = healthyDaemon({ phase: 'starting' });
     state.head = undefined;
     state.answered = false;
     state.identity = [trouble({ said: 'GetNetworkParameters at a:1: INTERNAL: not yet', count: 3 })];
@@ -411,8 +405,7 @@ describe('the head', () => {
   });
 
   it('that was never told has no code before anything is known to keep it, or eight seconds have passed', async () => {
-    const { after, codes, state } = healthyDaemon();
-    state.phase = 'starting';
+    const { after, codes, state } = healthyDaemon({ phase: 'starting' });
     state.head = undefined;
     state.answered = false;
     expect(await codes(7_000)).toEqual(['starting']);
@@ -426,8 +419,7 @@ describe('the head', () => {
   });
 
   it('is told and the start waits for something else: that has a code of its own', async () => {
-    const { after, state } = healthyDaemon();
-    state.phase = 'starting';
+    const { after, state } = healthyDaemon({ phase: 'starting' });
     const said = 'GetBlockByHeight at a:1: ABORTED: no disk';
     state.identity = [trouble({ method: 'GetBlockByHeight', said, count: 3 })];
     expect((await after(8_000)).map(({ code }) => code)).toEqual(['starting']);
@@ -571,8 +563,8 @@ describe('findings', () => {
     type Situation = typeof situations extends fc.Arbitrary<infer T> ? T : never;
     const check = async (given: Situation): Promise<void> => {
       const { answered, wrong, ediOnly, first, head, headTroubles, identity, phase } = given;
-      const { clock, codes, state } = healthyDaemon({ ediOnly, maxHeadAgeSeconds: 5 });
-      Object.assign(state, { answered, first, head, headTroubles, identity, phase });
+      const { clock, codes, state } = healthyDaemon({ ediOnly, maxHeadAgeSeconds: 5, phase });
+      Object.assign(state, { answered, first, head, headTroubles, identity });
       const { blockTroubles, collectionTroubles, isCommitting, stage } = given;
       state.facts = {
         stage,
@@ -681,11 +673,11 @@ describe('what has a code of its own', () => {
   });
 
   it('lacks its readers: indexing goes on, and so does whatever else is wrong', async () => {
-    const { codes, state } = healthyDaemon();
-    state.wrong = { readerDown: { message: 'the thread has ended' } };
-    expect(await codes()).toEqual(['reader_down']);
-    state.phase = 'starting';
-    expect(await codes()).toEqual(['starting', 'reader_down']);
+    for (const phase of ['running', 'starting'] as const) {
+      const { codes, state } = healthyDaemon({ phase });
+      state.wrong = { readerDown: { message: 'the thread has ended' } };
+      expect(await codes()).toEqual([...(phase === 'starting' ? ['starting'] : []), 'reader_down']);
+    }
   });
 
   it('tells that no file can be opened, and nothing that follows from it', async () => {
@@ -704,7 +696,7 @@ describe('what has a code of its own', () => {
 
   it('is stopping, whatever else holds', async () => {
     const { codes, state } = healthyDaemon();
-    state.phase = 'stopping';
+    state.isStopping = true;
     state.head = 5_000;
     expect(await codes()).toEqual(['stopping']);
   });

@@ -3,18 +3,13 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { watchDisk } from '../../../src/app/health/watches/watchDisk.js';
 import { AbortError, sleep, systemClock } from '../../../src/runtime/index.js';
-import { atEnd } from '../../support/cleanup.js';
+import { untilEnd } from '../../support/cleanup.js';
 import { eventually, scratchDirectory } from '../../support/program.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
 function watching(path: string, minFreeBytes = 0): ReturnType<typeof watchDisk> {
-  const stop = new AbortController();
   const watch = watchDisk({ path, minFreeBytes }, { clock: systemClock });
-  const ended = watch.run(stop.signal).catch(() => undefined);
-  atEnd(async () => {
-    stop.abort(new AbortError('the test ends'));
-    await ended;
-  });
+  untilEnd(watch.run);
   return watch;
 }
 
@@ -92,7 +87,6 @@ describe('watchDisk', () => {
 
   it('notices within a second that the disk is full, however long it weighs the store', async () => {
     const clock = new VirtualClock();
-    const stop = new AbortController();
     const disk = { freeBytes: 1_000, sizeBytes: 10_000 };
     const watch = watchDisk(
       { path: scratchDirectory(), minFreeBytes: 100 },
@@ -103,7 +97,7 @@ describe('watchDisk', () => {
           new Promise((resolve) => signal.addEventListener('abort', () => resolve(undefined))),
       },
     );
-    const ended = expect(watch.run(stop.signal)).rejects.toThrow();
+    untilEnd(watch.run);
     for (const [freeBytes, isPaused] of [
       [99, true],
       [1_000, false],
@@ -115,27 +109,23 @@ describe('watchDisk', () => {
       expect(watch.pause() !== undefined).toBe(isPaused);
     }
     expect(watch.storeBytes(), 'unknown until it is weighed').toBeUndefined();
-    stop.abort(new AbortError('the test ends'));
-    await clock.advance(1_000);
-    await ended;
   });
 
   it('tells the weight of a store that grows from the beginning, and rests long after it weighed long', async () => {
     const clock = new VirtualClock();
-    const stop = new AbortController();
     let weighed = 0;
     const watch = watchDisk(
       { path: scratchDirectory(), minFreeBytes: 0 },
       {
         ...{ clock, look: () => Promise.resolve({ disk: undefined, place: undefined }) },
-        weigh: async () => {
+        weigh: async (_path, signal) => {
           weighed += 1;
-          if (weighed > 2) await sleep(clock, 10_000);
+          if (weighed > 2) await sleep(clock, 10_000, signal);
           return weighed * 1_000;
         },
       },
     );
-    const ended = expect(watch.run(stop.signal)).rejects.toThrow();
+    untilEnd(watch.run);
     await clock.advance(0);
     expect(watch.storeBytes()).toBe(1_000);
     await clock.advance(5_000);
@@ -146,9 +136,6 @@ describe('watchDisk', () => {
     expect(weighed).toBe(3);
     await clock.advance(1_000);
     expect(weighed).toBe(4);
-    stop.abort(new AbortError('the test ends'));
-    await clock.advance(10_000);
-    await ended;
   });
 
   it('goes on where there is nothing to look at, and where a store comes later', async () => {

@@ -56,19 +56,18 @@ function setUp({ leads = true } = {}) {
   const scrape = async () => new ScrapedMetrics(await metrics.registry.metrics());
   const warned = () =>
     logger.records.filter(({ level }) => level === 'warn').map(({ fields }) => fields as object);
-  return {
-    checked,
-    clock,
-    closers,
-    window,
-    failures,
-    healing,
-    scrape,
-    settle,
-    state,
-    tell: (d: FoundDamage) => tell(d),
-    warned,
+  /** Verifies from now on. Returns how that is ended. */
+  const scrubbing = (bytesPerSecond: number) => {
+    const end = new AbortController();
+    const scrub = healing.scrub(bytesPerSecond, end.signal);
+    scrub.catch(() => undefined);
+    return async (): Promise<void> => {
+      end.abort(new Error('over'));
+      await expect(scrub).rejects.toThrow('over');
+    };
   };
+  const told = { scrape, scrubbing, settle, tell: (damage: FoundDamage) => tell(damage), warned };
+  return { checked, clock, closers, window, failures, healing, state, ...told };
 }
 
 describe('a damaged height that a read meets', () => {
@@ -112,11 +111,9 @@ describe('the verification of a store', () => {
   });
 
   it('goes through all heights at its pace, and begins again an hour later', async () => {
-    const { checked, clock, closers, healing, scrape, settle, state } = setUp();
+    const { checked, clock, closers, scrape, scrubbing, settle, state } = setUp();
     state.damaged.add(101);
-    const end = new AbortController();
-    const scrubbing = healing.scrub(1_000, end.signal);
-    scrubbing.catch(() => undefined);
+    const end = scrubbing(1_000);
     await settle();
     expect(checked).toHaveLength(1);
     for (let seconds = 0; seconds < 10; seconds += 1) {
@@ -131,16 +128,13 @@ describe('the verification of a store', () => {
     await clock.advance(HOUR_MS);
     await settle();
     expect(checked.length).toBeGreaterThan(7);
-    end.abort(new Error('over'));
+    await end();
     await closers[0]?.();
-    await expect(scrubbing).rejects.toThrow('over');
   });
 
   it('begins at once where damage was met that has no height', async () => {
-    const { checked, clock, healing, settle, tell } = setUp();
-    const end = new AbortController();
-    const scrubbing = healing.scrub(0, end.signal);
-    scrubbing.catch(() => undefined);
+    const { checked, clock, scrubbing, settle, tell } = setUp();
+    const end = scrubbing(0);
     await settle();
     expect(checked).toEqual([]);
     tell({ height: undefined, what: 'a file of the database' });
@@ -148,30 +142,24 @@ describe('the verification of a store', () => {
     await clock.advance(1_000);
     await settle();
     expect(checked.at(-1)?.from).toBeLessThan(LAST - 7);
-    end.abort(new Error('over'));
-    await expect(scrubbing).rejects.toThrow('over');
+    await end();
   });
 
   it('comes to the oldest height, however often damage without a height is met meanwhile', async () => {
-    const { checked, clock, healing, settle, tell } = setUp();
-    const end = new AbortController();
-    const scrubbing = healing.scrub(1_000, end.signal);
-    scrubbing.catch(() => undefined);
+    const { checked, clock, scrubbing, settle, tell } = setUp();
+    const end = scrubbing(1_000);
     for (let seconds = 0; seconds < 10; seconds += 1) {
       await settle();
       tell({ height: undefined, what: 'a file of the database' });
       await clock.advance(1_100);
     }
     expect(checked.slice(0, 8).map(({ from }) => from)).toEqual([142, 134, 126, 118, 110, 102, 100, 142]);
-    end.abort(new Error('over'));
-    await expect(scrubbing).rejects.toThrow('over');
+    await end();
   });
 
   it('is left to the process that leads', async () => {
-    const { checked, clock, healing, scrape, settle, state } = setUp({ leads: false });
-    const end = new AbortController();
-    const scrubbing = healing.scrub(1_000, end.signal);
-    scrubbing.catch(() => undefined);
+    const { checked, clock, scrape, scrubbing, settle, state } = setUp({ leads: false });
+    const end = scrubbing(1_000);
     await settle();
     expect((await scrape()).value('store_scrub_bytes_per_second')).toBe(0);
     expect(checked).toEqual([]);
@@ -179,7 +167,6 @@ describe('the verification of a store', () => {
     await clock.advance(60_000);
     await settle();
     expect(checked.length).toBeGreaterThan(0);
-    end.abort(new Error('over'));
-    await expect(scrubbing).rejects.toThrow('over');
+    await end();
   });
 });

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { paceHistory } from '../../../src/app/line/history/paceHistory.js';
-import { AbortError } from '../../../src/runtime/index.js';
-import { atEnd } from '../../support/cleanup.js';
+import { untilEnd } from '../../support/cleanup.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
 /** A pace that runs, and what it goes by. */
@@ -13,12 +12,7 @@ function running() {
     lateMs: () => at.lateMs,
     isBesideLive: () => at.isBesideLive,
   });
-  const stop = new AbortController();
-  const ended = pace.run(stop.signal).catch(() => undefined);
-  atEnd(async () => {
-    stop.abort(new AbortError('the test ends'));
-    await ended;
-  });
+  untilEnd(pace.run);
   return { at, clock, pace };
 }
 
@@ -77,14 +71,11 @@ describe('the pace of history', () => {
       setTimer: (delayMs: number, callback: () => void) => clock.setTimer(delayMs + late.ms, callback),
     };
     const pace = paceHistory({ clock: slow, isBesideLive: () => true });
-    const stop = new AbortController();
-    const ended = pace.run(stop.signal).catch(() => undefined);
+    untilEnd(pace.run);
     await clock.advance(1_000);
     expect(pace.share()).toBe(1);
     late.ms = 50;
     await clock.advance(2_000);
     expect(pace.share()).toBeLessThan(1 / 2);
-    stop.abort(new AbortError('the test ends'));
-    await ended;
   });
 });

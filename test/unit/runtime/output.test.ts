@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { Output } from '../../../src/runtime/index.js';
 import { MAX_WAITING_BYTES } from '../../../src/runtime/output/Output.js';
+import type { Loss } from '../../../src/runtime/output/Output.js';
 import { seededRandom } from '../../../src/runtime/random.js';
-import type { Loss } from '../../../src/runtime/index.js';
 import type { Sink } from '../../../src/runtime/output/openSink.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
@@ -49,10 +49,8 @@ class Behind implements Sink {
 function outputOver(behind = new Behind()) {
   const clock = new VirtualClock();
   const refused: string[] = [];
-  const output = new Output(
-    { name: 'standard output' },
-    { sink: behind, clock, onRefused: ({ code }) => refused.push(code ?? '') },
-  );
+  const onRefused = ({ code = '' }: NodeJS.ErrnoException): void => void refused.push(code);
+  const output = new Output('standard output', { sink: behind, clock, onRefused });
   return { behind, clock, output, refused };
 }
 

@@ -7,7 +7,7 @@ import { sleep } from '../../../runtime/index.js';
 import type { HistoryLine } from '../../line/history/rangeLine.js';
 import type { IndexingParts } from '../../line/runIndexing.js';
 import { lineHeldUp } from '../heldUp.js';
-import type { HeldUp, Surroundings } from '../heldUp.js';
+import type { Surroundings } from '../heldUp.js';
 
 /** How often the ranges are looked at. */
 const LOOK_EVERY_MS = 500;
@@ -28,7 +28,7 @@ export function watchBackfill(
   const total = measureProgress({
     clock,
     source: {
-      latestIndexedHeight: () => backfill.filled(),
+      latestIndexedHeight: backfill.filled,
       headHeight: () => backfill.filled() + backfill.state().missingHeights,
     },
   });
@@ -36,50 +36,47 @@ export function watchBackfill(
   let isToldHeldUp = false;
   let loggedAtMs = clock.monotonic();
 
-  const isStill = ({ line }: Running): boolean => line.stillMs() >= HELD_UP_AFTER_MS;
-  const causeOf = ({ job, line }: Running): HeldUp =>
-    lineHeldUp(job.store.latestIndexedHeight() + 1, line.indexing, parts, config);
-  /** True when it yields to the live range, and no fault is known. */
-  const isYielding = (range: Running): boolean =>
-    pace.heldBack() !== undefined && causeOf(range).code === undefined;
-  /** Ranges that do not grow for another reason than yielding. */
-  const allHeldUp = (): readonly Running[] =>
-    backfill.running().filter((range) => isStill(range) && !isYielding(range));
-
-  const waitingFor = (range: Running): BackfillRangeStatus['waitingFor'] => {
-    if (!isStill(range)) return null;
-    const { height, message } = causeOf(range);
-    const yields = isYielding(range) ? pace.heldBack()?.message : undefined;
+  /** What a range waits for that does not grow, and how it yields to the live range, if no fault is known; `undefined`: it grows. */
+  const heldUp = ({ job, line }: Running) => {
+    const ageMs = line.stillMs();
+    if (ageMs < HELD_UP_AFTER_MS) return undefined;
+    const cause = lineHeldUp(job.store.latestIndexedHeight() + 1, line.indexing, parts, config);
+    const { height, message } = cause;
+    const yields = cause.code === undefined ? pace.heldBack()?.message : undefined;
+    const words = yields === undefined ? message : `${message}: ${yields}`;
     return {
-      height,
-      message: yields === undefined ? message : `${message}: ${yields}`,
-      ageSeconds: range.line.stillMs() / 1_000,
+      range: job.range,
+      isYielding: yields !== undefined,
+      waitingFor: { height, message: words, ageSeconds: ageMs / 1_000 },
     };
   };
+  /** Ranges that do not grow for another reason than yielding. */
+  const allHeldUp = () =>
+    backfill
+      .running()
+      .flatMap((range) => heldUp(range) ?? [])
+      .filter(({ isYielding }) => !isYielding);
+
   const rangeStatus = (range: RangeState): BackfillRangeStatus => {
     const known = backfill.running().find(({ job }) => job.range.from === range.from);
-    const progress = known?.line.meter.state();
-    return {
-      ...rangeAtRest(range),
-      rate: progress?.ratePerSecond ?? 0,
-      eta: progress?.etaSeconds ?? null,
-      waitingFor: known === undefined ? null : waitingFor(known),
-    };
+    if (known === undefined) return rangeAtRest(range);
+    const { ratePerSecond: rate, etaSeconds: eta = null } = known.line.meter.state();
+    return { ...rangeAtRest(range), rate, eta, waitingFor: heldUp(known)?.waitingFor ?? null };
   };
 
   /** One warning for all ranges: they often have the same cause. */
   const tellTrouble = (): void => {
-    const heldUp = allHeldUp();
-    const [first] = heldUp;
+    const all = allHeldUp();
+    const [first] = all;
     if ((first !== undefined) === isToldHeldUp) return;
     isToldHeldUp = first !== undefined;
     if (first === undefined) {
       edge.back({}, 'history continues');
       return;
     }
-    const { from, to } = first.job.range;
-    const why = withoutIds(waitingFor(first)?.message ?? '');
-    edge.lost({ from, to, why, ranges: heldUp.length }, 'history is held up');
+    const { from, to } = first.range;
+    const why = withoutIds(first.waitingFor.message);
+    edge.lost({ from, to, why, ranges: all.length }, 'history is held up');
   };
   const tellProgress = ({ ratePerSecond, etaSeconds }: ProgressState): void => {
     const nowMs = clock.monotonic();
@@ -108,20 +105,15 @@ export function watchBackfill(
       }
     },
     status: (): BackfillStatus => {
-      const state = backfill.state();
-      const { ratePerSecond, etaSeconds } = total.state();
-      return {
-        ...documentOf(state, rangeStatus),
-        rate: ratePerSecond,
-        eta: state.missingHeights === 0 ? 0 : (etaSeconds ?? null),
-        heldBack: pace.heldBack() ?? null,
-      };
+      const { ratePerSecond: rate, etaSeconds: eta = null } = total.state();
+      const document = documentOf(backfill.state(), rangeStatus);
+      // Nothing is left: that has no rate.
+      return { ...document, rate, eta: document.eta ?? eta, heldBack: pace.heldBack() ?? null };
     },
     /** The plan to fill a height in, if there is one. */
-    plannedAt: (height: number): PlannedHeight | undefined =>
-      plannedAt(height, backfill.state(), rangeStatus),
+    plannedAt: (height: number) => plannedAt(height, backfill.state(), rangeStatus),
     /** How many ranges are in each phase, and of those that run, how many are held up. */
-    counts: (): { readonly phases: ReadonlyMap<RangePhase, number>; readonly heldUp: number } => {
+    counts: () => {
       const phases = new Map<RangePhase, number>();
       for (const { phase } of backfill.state().ranges) phases.set(phase, (phases.get(phase) ?? 0) + 1);
       return { phases, heldUp: allHeldUp().length };
@@ -157,17 +149,20 @@ export function documentOf(
 export function plannedAt(
   height: number,
   state: BackfillState,
-  ofRange: (range: RangeState) => BackfillRangeStatus,
+  ofRange: (range: RangeState) => BackfillRangeStatus = rangeAtRest,
 ): PlannedHeight | undefined {
-  const plans = state.plans.filter(({ from, to }) => from <= height && height <= to);
+  const includes = ({ from, to }: { readonly from: number; readonly to: number }): boolean =>
+    from <= height && height <= to;
+  const plans = state.plans.filter(includes);
   const plan = plans.find(({ isPaused }) => !isPaused) ?? plans[0];
-  if (plan === undefined) return undefined;
-  const range = state.ranges.find(({ from, to }) => from <= height && height <= to);
-  return { plan: plan.id, isPaused: plan.isPaused, range: range === undefined ? null : ofRange(range) };
+  const range = state.ranges.find(includes);
+  return (
+    plan && { plan: plan.id, isPaused: plan.isPaused, range: range === undefined ? null : ofRange(range) }
+  );
 }
 
 /** A range that no process fills now. */
-export function rangeAtRest({ from, to, next, phase, failures, reason }: RangeState): BackfillRangeStatus {
+function rangeAtRest({ from, to, next, phase, failures, reason }: RangeState): BackfillRangeStatus {
   const none = { rate: 0, eta: null, waitingFor: null };
   return { from, to, state: phase, next, failures, reason: reason ?? null, ...none };
 }

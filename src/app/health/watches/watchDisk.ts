@@ -31,25 +31,16 @@ export type DiskWatch = ReturnType<typeof watchDisk>;
  * it ends once that is no longer at its path.
  */
 export function watchDisk(
+  /** The folder of the store. With less free than that, writing pauses; 0: it never does. */
+  { path, ...given }: { readonly path: string; readonly minFreeBytes: number },
   {
-    path,
-    ...options
-  }: {
-    /** The folder of the store. */
-    readonly path: string;
-    /** With less free, writing pauses; 0: it never does. */
-    readonly minFreeBytes: number;
-  },
-  dependencies: {
-    readonly clock: Clock;
-    /** How disk and store are seen and measured. Default: by the file system. */
-    readonly look?: (path: string) => Promise<Seen>;
-    readonly weigh?: typeof weightOf;
-  },
+    clock,
+    look = seenAt,
+    weigh = weightOf,
+  }: { readonly clock: Clock; readonly look?: typeof seenAt; readonly weigh?: typeof weightOf },
 ) {
-  const { clock, look = seenAt, weigh = weightOf } = dependencies;
   const waiting = new Listeners();
-  let { minFreeBytes } = options;
+  let { minFreeBytes } = given;
   let disk: Seen['disk'];
   let storeBytes: number | undefined;
   let isPaused = false;

@@ -4,6 +4,8 @@ import type { IndexingParts } from '../../line/runIndexing.js';
 /** Within this time another process takes over from a leader that is gone. */
 const LEADER_LOST_AFTER_MS = 12_000;
 
+export type LeaderWatch = ReturnType<typeof watchLeader>;
+
 /** Watches that some process leads, of those that share the store. */
 export function watchLeader({
   clock,

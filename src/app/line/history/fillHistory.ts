@@ -1,4 +1,4 @@
-import type { AccessNetwork } from '../../../access/index.js';
+import { MAX_HEIGHT, readHeightsToFill } from '../../../config/index.js';
 import type { DaemonConfig, HeightsToFill } from '../../../config/index.js';
 import { WorkSignal } from '../../../jobqueue/index.js';
 import { common, countHeights, LocalWorkSource, RangeRunner } from '../../../ranges/index.js';
@@ -12,7 +12,6 @@ import type {
 import { every, messageOf, OperatorError, wasAborted } from '../../../runtime/index.js';
 import { rangesInWords, sharedRangesOf } from '../../../storage/index.js';
 import type { BackfillPlan, FoundDamage, HeightRange } from '../../../storage/index.js';
-import { MAX_HEIGHT, readHeightsToFill } from '../../../config/index.js';
 import { heightsOf } from './plans.js';
 import { startRangeLine } from './rangeLine.js';
 import type { HistoryLine, HistoryParts } from './rangeLine.js';
@@ -47,11 +46,17 @@ export function fillHistory(
   const begun = new WorkSignal();
   /** The damaged heights of running ranges, by first height. */
   const healing = new Map<number, readonly HeightRange[]>();
-  /** Heights that became durable since the start. */
   let filled = 0;
   /** The plan of the configuration has been made, or was refused. */
   let isPlanned = false;
-  const chain = { borders: () => network.heights.sporkRoots(), served: () => servedBy(network) };
+  const chain = {
+    borders: () => network.heights.sporkRoots(),
+    served: () =>
+      network.heights.servedRanges().map(({ lowest = 0, endExclusive }) => ({
+        from: lowest,
+        to: endExclusive === undefined ? MAX_HEIGHT : endExclusive - 1,
+      })),
+  };
   const book = sharedRangesOf(store);
   const source: LocalWorkSource | BossWorkSource =
     queue !== undefined && book !== undefined
@@ -75,9 +80,6 @@ export function fillHistory(
     logger,
   });
 
-  const state = (): BackfillState => source.status();
-  const running = (): readonly RunningRange<HistoryLine>[] => runner.running();
-
   /** True while something is planned and not paused. */
   const hasWork = (): boolean => {
     const isWanted = config.backfill.plan !== undefined && !isPlanned;
@@ -88,27 +90,13 @@ export function fillHistory(
   const plan = async (wanted: HeightsToFill, order: FillOrder): Promise<BackfillPlan> =>
     source.plan({ ...heightsOf(wanted, store, parts), order });
 
-  /** Call it when the live range has grown. */
-  const notify = (): void => {
-    begun.notify();
-    // Only its first block matters: plans lie below it.
-    if (store.ranges.plans().length > 0 && 'notify' in source) source.notify();
-  };
-
-  /** Takes no more ranges; `run` resolves when the running ones are done. False: none runs. */
-  const finish = (): boolean => {
-    if (!('drain' in source)) return false;
-    source.drain();
-    return running().length > 0;
-  };
-
   /** Fills in the plans until `signal` aborts; then closes everything and resolves. Rejects as the line. */
   const run = async (signal: AbortSignal): Promise<void> => {
     try {
       while (store.latestBlock() === undefined) await begun.wait(signal);
       await planAsConfigured();
       const asking = every(clock, UNSERVED_ASKED_EVERY_MS, () => {
-        if (hasWork() && state().unserved.length > 0) network.heights.askAgain();
+        if (hasWork() && source.status().unserved.length > 0) network.heights.askAgain();
       });
       try {
         await runner.run(signal);
@@ -123,14 +111,12 @@ export function fillHistory(
   /** Plans what the configuration asks for, once: after a restart it is planned, or filled in, already. */
   const planAsConfigured = async (): Promise<void> => {
     const wanted = config.backfill.plan;
-    if (wanted !== undefined) {
-      const heights = readHeightsToFill(wanted);
-      try {
-        if (heights !== undefined) await plan(heights, 'newest');
-      } catch (error) {
-        if (!(error instanceof OperatorError)) throw error;
-        logger.info({ why: messageOf(error) }, 'nothing is planned by backfill.plan');
-      }
+    const heights = wanted === undefined ? undefined : readHeightsToFill(wanted);
+    try {
+      if (heights !== undefined) await plan(heights, 'newest');
+    } catch (error) {
+      if (!(error instanceof OperatorError)) throw error;
+      logger.info({ why: messageOf(error) }, 'nothing is planned by backfill.plan');
     }
     isPlanned = true;
     onPublished();
@@ -144,13 +130,26 @@ export function fillHistory(
     logger.info({ heights: rangesInWords(heights) }, 'damaged heights are whole again');
   };
 
-  const told = { filled: () => filled, state, running, hasWork };
-  return { ...told, source, plan, notify, finish, run };
-}
-
-function servedBy(network: AccessNetwork): readonly HeightRange[] {
-  return network.heights.servedRanges().map(({ lowest = 0, endExclusive }) => ({
-    from: lowest,
-    to: endExclusive === undefined ? MAX_HEIGHT : endExclusive - 1,
-  }));
+  return {
+    source,
+    plan,
+    run,
+    hasWork,
+    /** Heights that became durable since the start. */
+    filled: (): number => filled,
+    state: (): BackfillState => source.status(),
+    running: (): readonly RunningRange<HistoryLine>[] => runner.running(),
+    /** Call it when the live range has grown. */
+    notify: (): void => {
+      begun.notify();
+      // Only its first block matters: plans lie below it.
+      if (store.ranges.plans().length > 0 && 'notify' in source) source.notify();
+    },
+    /** Takes no more ranges; `run` resolves when the running ones are done. False: none runs. */
+    finish: (): boolean => {
+      if (!('drain' in source)) return false;
+      source.drain();
+      return runner.running().length > 0;
+    },
+  };
 }

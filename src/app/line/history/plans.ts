@@ -28,33 +28,17 @@ export async function obeyBackfill(
   source: Pick<WorkSource, 'pause' | 'resume' | 'cancel' | 'redrive'>,
   plan: (heights: HeightsToFill, order: FillOrder) => Promise<BackfillPlan>,
 ): Promise<BackfillOutcome> {
-  const given = readCommand(command);
-  switch (given.do) {
-    case 'plan': {
-      const heights = readHeightsToFill(given.heights);
-      if (heights === undefined) throw notUnderstood();
-      return { plan: await plan(heights, given.order) };
-    }
-    case 'pause':
-    case 'resume':
-    case 'cancel':
-      await source[given.do](given.plan);
-      return {};
-    case 'redrive':
-      return { redriven: await source.redrive() };
+  const given = (command ?? {}) as { readonly [Field in 'do' | 'heights' | 'order' | 'plan']?: unknown };
+  const { do: what, heights, order, plan: id } = given;
+  if (what === 'plan' && typeof heights === 'string' && (order === 'newest' || order === 'oldest')) {
+    const wanted = readHeightsToFill(heights);
+    if (wanted !== undefined) return { plan: await plan(wanted, order) };
   }
-}
-
-function readCommand(command: unknown): BackfillCommand {
-  if (typeof command !== 'object' || command === null || !('do' in command)) throw notUnderstood();
-  const { do: what, heights, order, plan } = command as Readonly<Record<string, unknown>>;
-  if (what === 'plan' && typeof heights === 'string' && (order === 'newest' || order === 'oldest'))
-    return { do: what, heights, order };
-  if (what === 'redrive') return { do: what };
-  if (what !== 'pause' && what !== 'resume' && what !== 'cancel') throw notUnderstood();
-  if (plan === undefined) return { do: what };
-  if (typeof plan !== 'number') throw notUnderstood();
-  return { do: what, plan };
+  if (what === 'redrive') return { redriven: await source.redrive() };
+  const isOfPlans = what === 'pause' || what === 'resume' || what === 'cancel';
+  if (!isOfPlans || (id !== undefined && typeof id !== 'number')) throw notUnderstood();
+  await source[what](id);
+  return {};
 }
 
 /** What is known about the chain; without nodes, only the spork table. */
@@ -69,18 +53,17 @@ export function heightsOf(
   store: Pick<IndexStore, 'meta' | 'latestBlock'>,
   chain: KnownChain,
 ): HeightRange {
-  const first = store.meta()?.firstHeight;
-  if (first === undefined || store.latestBlock() === undefined) {
+  const meta = store.meta();
+  if (meta === undefined || store.latestBlock() === undefined)
     throw usage(
       'The store holds nothing yet. Let the daemon index its first block, then plan what lies below it.',
     );
-  }
-  const lowest = lowestOf(from, chain, store.meta()?.sporks ?? []);
-  if (to === undefined && lowest >= first) {
+  const first = meta.firstHeight;
+  const lowest = lowestOf(from, chain, meta.sporks);
+  if (to === undefined && lowest >= first)
     throw usage(
       `Height ${lowest} is not below the first height of the live range, ${first}: there is nothing to plan.`,
     );
-  }
   return { from: lowest, to: to ?? first - 1 };
 }
 
@@ -94,16 +77,16 @@ function lowestOf(
     const spork = sporks.find(({ name }) => name === from.spork);
     if (spork !== undefined) return spork.rootHeight;
     const names = sporks.map(({ name }) => name).join(', ');
-    throw usage(
-      `There is no spork ${from.spork} in config/sporks.json for this network${names === '' ? '' : `, which has ${names}`}.`,
-    );
+    const known = names === '' ? '' : `, which has ${names}`;
+    throw usage(`There is no spork ${from.spork} in config/sporks.json for this network${known}.`);
   }
   // Without nodes, the index itself knows the sporks that it holds.
+  const [lowestKnown] = [...sporks, ...recorded].map(({ rootHeight }) => rootHeight).sort((a, b) => a - b);
   const lowest =
     from === 'root'
       ? (network?.heights.liveRoot() ?? recorded.at(-1)?.rootHeight)
       : network === undefined
-        ? minimum([...sporks, ...recorded].map(({ rootHeight }) => rootHeight))
+        ? lowestKnown
         : network.heights.lowestHeight();
   if (lowest !== undefined) return lowest;
   const which = from === 'root' ? 'the root of the live spork' : 'the lowest height that is served';
@@ -112,10 +95,6 @@ function lowestOf(
       ? `Only access nodes know ${which}: start the daemon and plan again, or give a height with --from.`
       : `No access node reports ${which}. Give a height with --from.`,
   );
-}
-
-function minimum(heights: readonly number[]): number | undefined {
-  return heights.length === 0 ? undefined : Math.min(...heights);
 }
 
 function usage(message: string): OperatorError {

@@ -62,18 +62,19 @@ export async function startRangeLine(
   await confirmRootAbove(range, store, parts);
   let settle = (_outcome: RangeOutcome): void => undefined;
   let rejectOutcome = (_error: unknown): void => undefined;
-  const outcome = new Promise<RangeOutcome>((resolve, reject) => {
-    settle = resolve;
-    rejectOutcome = reject;
-  });
+  const outcome = new Promise<RangeOutcome>((...ends) => ([settle, rejectOutcome] = ends));
   const fail = (error: unknown): void => {
     if (isAbort(error)) return;
     if (error instanceof BorderError) settle({ kind: 'failed', reason: error.message, startOver: true });
     else rejectOutcome(error);
   };
   const listener = headBeyond(parts);
+  const limitBytes = Math.max(
+    MIN_IN_FLIGHT_BYTES,
+    Math.floor(config.maxInFlightBytes / config.backfill.parallelRanges),
+  );
   const window = new Window(
-    { heights: config.backfill.window, stopHeight: range.to, limitBytes: rangeBytes(config) },
+    { heights: config.backfill.window, stopHeight: range.to, limitBytes },
     {
       store,
       finalizedHeight: () => listener.finalizedHeight(),
@@ -94,16 +95,13 @@ export async function startRangeLine(
     if (latest === range.to) settle({ kind: 'published' });
   });
   const indexing = buildLine(
-    rangeConfig(config, range),
     {
-      ...parts,
-      store,
-      nodes,
-      listener,
-      window,
-      fail,
-      logger: debugLogger(parts.logger, range),
+      ...config,
+      window: config.backfill.window,
+      maxProcessing: Math.min(config.backfill.window, config.maxProcessing),
+      stopHeight: range.to,
     },
+    { ...parts, store, nodes, listener, window, fail, logger: debugLogger(parts.logger, range) },
     { reachedHeight: parts.store.latestIndexedHeight(), isHistory: true, isUrgent, rootParents, asksFor },
   );
   const stopPacing = parts.pace.onMore(() => window.moved());
@@ -128,20 +126,6 @@ export async function startRangeLine(
   return { indexing, meter, outcome, stillMs, close: () => (closing ??= end()) };
 }
 
-function rangeBytes({ backfill, maxInFlightBytes }: DaemonConfig): number {
-  return Math.max(MIN_IN_FLIGHT_BYTES, Math.floor(maxInFlightBytes / backfill.parallelRanges));
-}
-
-function rangeConfig(config: DaemonConfig, { to }: HeightRange): DaemonConfig {
-  const { window } = config.backfill;
-  return {
-    ...config,
-    window,
-    maxProcessing: Math.min(window, config.maxProcessing),
-    stopHeight: to,
-  };
-}
-
 /** The chain is past the range, whatever head is reported. */
 function headBeyond({ listener, store }: Pick<HistoryParts, 'listener' | 'store'>): ChainHead {
   return {
@@ -156,7 +140,7 @@ function headBeyond({ listener, store }: Pick<HistoryParts, 'listener' | 'store'
 /** Why the nodes have no blocks that link to those below or above the range; `undefined`: they may have. */
 function misfitOf(
   { blocks }: IndexingLine,
-  range: HeightRange,
+  { to }: HeightRange,
   clock: Clock,
 ): { readonly reason: string; readonly startOver: boolean } | undefined {
   const disputed = blocks.disputedBelow();
@@ -165,15 +149,10 @@ function misfitOf(
   const { height } = trouble;
   // The range above it may be indexed by then, and says which of them is right.
   if (trouble === disputed)
-    return {
-      reason: `the access nodes give different blocks ${height}, below the range`,
-      startOver: false,
-    };
-  const next = height === range.to ? height + 1 : height - 1;
-  return {
-    reason: `no access node has a block ${height} that links to block ${next}, beside the range`,
-    startOver: true,
-  };
+    return { reason: `the access nodes give different blocks ${height}, below the range`, startOver: false };
+  const next = height === to ? height + 1 : height - 1;
+  const reason = `no access node has a block ${height} that links to block ${next}, beside the range`;
+  return { reason, startOver: true };
 }
 
 /**

@@ -1,0 +1,321 @@
+import { randomUUID } from 'node:crypto';
+import type { NodeState } from '../../access/index.js';
+import { coverageOf, lastReadable } from '../../api/index.js';
+import type { EndpointStatus, IndexedRange, StatusDocument } from '../../api/index.js';
+import type { ExecutionDataIndexer } from '../../collections/index.js';
+import type { DaemonConfig } from '../../config/index.js';
+import {
+  monitorHealth,
+  rememberHour,
+  measureProgress,
+  readinessCodes,
+  slowestUsual,
+} from '../../observability/index.js';
+import type { Stretch } from '../../observability/index.js';
+import { countHeights } from '../../ranges/index.js';
+import { programVersion } from '../../runtime/index.js';
+import { finalBlock, rangeOf, readableIndex } from '../threads/readableIndex.js';
+import { diagnose } from './diagnose.js';
+import type { DaemonParts } from './diagnose.js';
+import { watchBackfill } from './watches/watchBackfill.js';
+import { watchLeader } from './watches/watchLeader.js';
+import { windowCells } from './windowCells.js';
+
+type StreamStatus = StatusDocument['sources']['edi'];
+
+export type DaemonStatus = ReturnType<typeof reportStatus>;
+
+/**
+ * What the daemon says of itself, made from its parts on demand: `/status`, `/readyz`, the metrics and the log read it here. It
+ * caches nothing, so nothing is stale.
+ */
+export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
+  const { clock, listener, network, outputs, prover, store, window } = parts;
+  const startedAtMs = clock.monotonic();
+  const version = programVersion();
+  /** Distinguishes this process from one that listens at its address later. */
+  const instance = randomUUID();
+  const backfillWatch = watchBackfill(config, parts);
+  const leaderWatch = watchLeader(parts);
+  const diagnosis = diagnose(config, { ...parts, leaderWatch });
+  const monitor = monitorHealth({ ...parts, findings: diagnosis.findings });
+  const lastHour = rememberHour(parts);
+  const meter = measureProgress({
+    clock,
+    source: {
+      latestIndexedHeight: () => (store.meta() === undefined ? undefined : store.latestIndexedHeight()),
+      headHeight: () => (diagnosis.isHeadConfirmed() ? window.target() : undefined),
+      // The first code that is not part of a normal catch-up.
+      heldUpBy: () =>
+        monitor
+          .readiness()
+          .reasons.find(({ code }) => code !== 'reader_down' && readinessCodes[code].severity === 'trouble')
+          ?.code,
+    },
+  });
+
+  const ageOf = (sinceMs: number): number => (clock.monotonic() - sinceMs) / 1000;
+
+  /** The range that readers see, with the sealed head as nodes report it. */
+  const range = (): IndexedRange => ({
+    ...rangeOf(readableIndex(config, parts)),
+    sealed: listener.sealedHeight() ?? null,
+  });
+
+  /** Unknown while no node confirms the head. */
+  const lag = (): number | undefined => {
+    const { head, latestIndexed } = range();
+    const isKnown = head !== null && latestIndexed !== null && diagnosis.isHeadConfirmed();
+    return isKnown ? Math.max(0, head - latestIndexed) : undefined;
+  };
+
+  /** The chain is proven final up to here, by this process or by the one that leads. */
+  const provenHeight = (): number | undefined => prover?.status().provenHeight ?? finalBlock(parts)?.height;
+
+  /** Blocks that can be read without a proof; `undefined` where that is not counted. */
+  const unprovenHeights = (): number | undefined => {
+    const unproven = store.unproven?.();
+    return unproven && countHeights(unproven);
+  };
+
+  const status = (): StatusDocument => {
+    const line = diagnosis.line();
+    const { awaitsProof: _awaitsProof, proven: _proven, healing = [], ...shown } = range();
+    const { ratePerSecond, etaSeconds } = meter.state();
+    const { ready, reasons } = monitor.readiness();
+    const waitingFor = waitingNow();
+    const { coverage, state: accountState } = parts.accountBuilder.progress();
+    return {
+      network: config.network,
+      chainId: config.chainId,
+      version,
+      instance,
+      ...shown,
+      latestIndexed: lastReadable(shown),
+      coverage: coverageOf(shown),
+      healing,
+      lowestServed: network.heights.lowestHeight() ?? null,
+      lag: lag() ?? null,
+      headAgeSeconds: seconds(listener.lastAdvanceAgeMs()),
+      headConfirmedSeconds: seconds(listener.lastAnswerAgeMs()),
+      rate: ratePerSecond,
+      eta: etaSeconds ?? null,
+      window: {
+        heights: config.window,
+        upperBound: line === undefined || shown.head === null ? null : window.upperBound(),
+        inFlight: line?.mcq.size ?? 0,
+        bytesInFlight: window.bytesInHand,
+        bytesLimit: config.maxInFlightBytes,
+        cells: windowCells(parts, diagnosis, waitingFor),
+      },
+      ...activityReport(lastHour),
+      sources: {
+        requester: requesterStatus(),
+        edi: streamStatus(config.edi.enabled, line?.edi),
+        peer: streamStatus(config.peers.length > 0, line?.peer),
+      },
+      endpoints: endpoints(),
+      waitingFor,
+      oldestMissing: oldestMissing(),
+      cluster: cluster(),
+      accountIndex: {
+        state: accountState,
+        coveredFrom: coverage?.from ?? null,
+        missingHeights: coverage?.missingHeights ?? null,
+      },
+      proof: proof(),
+      backfill: backfillWatch.status(),
+      log: outputs.flatMap((output) => {
+        const trouble = output.trouble();
+        if (trouble === undefined) return [];
+        const { ageMs, lostLines, reason } = trouble;
+        return [{ output: output.name, reason, lostLines, ageSeconds: ageMs / 1000 }];
+      }),
+      descriptors: parts.descriptors.status(),
+      ready,
+      reasons,
+      uptimeSeconds: ageOf(startedAtMs),
+    };
+  };
+
+  const cluster = (): StatusDocument['cluster'] =>
+    store.shared === undefined
+      ? null
+      : {
+          roles: config.roles,
+          leads: store.shared.isLeading(),
+          leader: leaderWatch.leader(),
+          workers: (parts.backfill.state().workers ?? []).map((worker) => ({
+            id: worker.id,
+            host: worker.host,
+            pid: worker.pid,
+            version: worker.version,
+            roles: worker.roles,
+            state: worker.state,
+            alive: worker.isAlive,
+            leads: worker.leads,
+            busyWith: worker.busyWith,
+            ageSeconds: worker.beatAgeMs / 1_000,
+          })),
+        };
+
+  const proof = (): StatusDocument['proof'] => {
+    const { mode, finality } = config.proof;
+    const { form = null, reason = null } = network.proofStatus() ?? {};
+    const proven = prover?.status();
+    const whyNot = reason ?? proven?.reason ?? parts.proofBackfill?.reason() ?? null;
+    return {
+      mode,
+      finality,
+      form,
+      unprovenHeights: unprovenHeights() ?? null,
+      anchor: proven?.anchor ?? null,
+      provenHeight: provenHeight() ?? null,
+      sealedHeight: prover?.sealedHeight() ?? null,
+      committee: proven?.committee ?? null,
+      latestCertificate: proven?.latestCertificate ?? null,
+      reason: mode === 'off' ? 'proof.mode is off: the nodes are believed' : whyNot,
+    };
+  };
+
+  const waitingNow = (): StatusDocument['waitingFor'] => {
+    const waiting = diagnosis.waitingFor();
+    if (waiting === undefined) return null;
+    const { height, message, sinceMs } = waiting;
+    return { height, message, ageSeconds: ageOf(sinceMs) };
+  };
+
+  /** What the line waits for at the lowest height that lacks collections. */
+  const oldestMissing = (): StatusDocument['oldestMissing'] => {
+    const oldest = diagnosis.line()?.explainer.oldestMissing();
+    const [collectionId] = oldest?.missingIds ?? [];
+    if (oldest === undefined || collectionId === undefined) return null;
+    const { height, missingIds, ageSeconds } = oldest;
+    const reason = diagnosis.heldUpAt(height)?.message ?? '';
+    return { height, missing: missingIds.length, collectionId, ageSeconds, reason };
+  };
+
+  const endpoints = (): readonly EndpointStatus[] => {
+    const known = { now: lastHour.now(), hour: lastHour.hour(), nowMs: clock.monotonic() };
+    return network.states().map((state) => endpointReport(state, known));
+  };
+
+  const requesterStatus = (): StatusDocument['sources']['requester'] => {
+    const line = diagnosis.line();
+    const inFlight = line?.requester?.inFlight() ?? 0;
+    const missing = line?.mcq.missingCollections ?? 0;
+    if (config.ediOnly) return { state: 'off', inFlight, missing };
+    const idle = missing > 0 ? 'waiting' : 'idle';
+    return { state: inFlight > 0 ? 'asking' : idle, inFlight, missing };
+  };
+
+  const streamStatus = (isWanted: boolean, stream: ExecutionDataIndexer | undefined): StreamStatus => {
+    const none = { endpoint: null, height: null, ageSeconds: null, reason: null };
+    if (!isWanted) return { state: 'off', ...none };
+    if (store.shared?.isLeading() === false)
+      return { state: 'off', ...none, reason: 'this process does not lead' };
+    if (stream === undefined) return { state: 'connecting', ...none };
+    const { state, node, lastHeight, lastMessageAgeMs, nextHeight } = stream.status();
+    const isAhead = state === 'waiting_window';
+    // Up to date, it waits for the chain.
+    const isPaused = isAhead && nextHeight <= (window.target() ?? Infinity);
+    const follows = (isAhead || state === 'streaming') && diagnosis.isHeadConfirmed();
+    const other = state === 'unavailable' ? 'unavailable' : 'connecting';
+    return {
+      state: isPaused ? 'paused' : follows ? 'following' : other,
+      endpoint: node ?? null,
+      height: lastHeight ?? null,
+      ageSeconds: seconds(lastMessageAgeMs),
+      reason: stream.trouble() ?? null,
+    };
+  };
+
+  const watches = { backfillWatch, leaderWatch, diagnosis, monitor, lastHour, meter };
+  return { ...watches, config, parts, instance, range, lag, provenHeight, unprovenHeights, status };
+}
+
+function seconds(milliseconds: number | undefined): number | null {
+  return milliseconds === undefined ? null : milliseconds / 1000;
+}
+
+/** Current throughput, and the last hour by minute. */
+function activityReport(
+  history: ReturnType<typeof rememberHour>,
+): Pick<StatusDocument, 'throughput' | 'lastHour'> {
+  const now = history.now();
+  return {
+    throughput: now === undefined ? null : throughputOf(now),
+    lastHour: history.minutes().map(({ ageSeconds, requester, edi, peer, commits }) => ({
+      ageSeconds,
+      requester,
+      edi,
+      peer,
+      heights: commits.heights,
+      bytes: commits.bytes,
+      commits: commits.count,
+      commitSeconds: commits.seconds,
+    })),
+  };
+}
+
+function throughputOf({
+  seconds,
+  work: { requester, edi, peer, commits },
+}: Stretch): StatusDocument['throughput'] {
+  const mean = (total: number): number | null => (commits.count === 0 ? null : total / commits.count);
+  return {
+    heightsPerSecond: commits.heights / seconds,
+    collectionsPerSecond: (requester.first + edi.first + peer.first) / seconds,
+    bytesPerSecond: commits.bytes / seconds,
+    commits: {
+      perSecond: commits.count / seconds,
+      heights: mean(commits.heights),
+      bytes: mean(commits.bytes),
+      seconds: mean(commits.seconds),
+      usualSeconds: slowestUsual(commits) ?? null,
+    },
+  };
+}
+
+/** The status of one node: its state now, and its last hour. */
+function endpointReport(
+  { endpoint, state, foreign, trouble, record, calls, limits, ...node }: NodeState,
+  {
+    nowMs,
+    now,
+    hour,
+  }: { readonly nowMs: number; readonly now: Stretch | undefined; readonly hour: Stretch | undefined },
+): EndpointStatus {
+  const because = foreign === undefined ? (record?.said ?? trouble) : `another ${foreign} than ours`;
+  const since = (atMs: number): number => (nowMs - atMs) / 1_000;
+  const until = (atMs: number): number => Math.max(0, (atMs - nowMs) / 1_000);
+  const { calls: sent = 0, errors = 0, kinds = [] } = hour?.nodes.get(endpoint) ?? {};
+  const failures = [...kinds].filter(([, count]) => count > 0);
+  return {
+    name: endpoint,
+    state,
+    reason: because ?? null,
+    sinceSeconds: record === undefined ? null : since(record.sinceMs),
+    endsInSeconds: record === undefined ? null : until(record.untilMs),
+    origin: node.origin,
+    version: node.semver === '' ? null : node.semver,
+    lowestHeight: node.lowestHeight ?? null,
+    latencySeconds: seconds(node.latencyMs),
+    inFlight: node.callsInFlight,
+    callsPerSecond: now === undefined ? 0 : (now.nodes.get(endpoint)?.calls ?? 0) / now.seconds,
+    lastHour: { calls: sent, errors, kinds: failures.map(([kind, count]) => ({ kind, count })) },
+    limits: limits.map(({ ratePerSecond = null, pauseMs, ...limit }) => ({
+      ...limit,
+      ratePerSecond,
+      pauseSeconds: pauseMs / 1_000,
+    })),
+    calls: calls.map(({ method, state: itsState, said, count, sinceMs, untilMs }) => ({
+      method,
+      state: itsState,
+      reason: said,
+      count,
+      sinceSeconds: since(sinceMs),
+      endsInSeconds: until(untilMs),
+    })),
+  };
+}
