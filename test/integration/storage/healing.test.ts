@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { asAdmin } from '../../support/postgresServer.js';
-import { commitThrough, heal } from '../../support/ranges.js';
+import { commitThrough, heal, range } from '../../support/ranges.js';
 import { until } from '../../support/program.js';
 import { plainChain } from '../../support/storeBlocks.js';
-import { metaFrom } from '../../support/storeDirectory.js';
+import { begin } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
 
 const FIRST = 10;
@@ -16,8 +16,7 @@ describe('a damaged height in a database', () => {
 
   const filled = async () => {
     const { url } = await postgres.home();
-    const store = await postgres.open(url);
-    await store.initialise(metaFrom(FIRST));
+    const store = await begin(postgres.open(url), FIRST);
     await commitThrough(store, chain, LAST);
     return { store, url };
   };
@@ -40,10 +39,7 @@ describe('a damaged height in a database', () => {
     await commitThrough(store, chain, LAST + 1);
     await until(() => store.healing().length > 0);
     expect(store.ranges.plans()).toMatchObject([{ id: 7, from: 20, to: 20, heals: true }]);
-    expect(store.coverage()).toEqual([
-      { from: FIRST, to: 19 },
-      { from: 21, to: LAST + 1 },
-    ]);
+    expect(store.coverage()).toEqual([range(FIRST, 19), range(21, LAST + 1)]);
     expect(await store.blockByHeight(20)).toBeUndefined();
     await heal(store, chain);
     expect([store.healing(), store.coverage()]).toEqual([[], [{ from: FIRST, to: LAST + 1 }]]);

@@ -4,8 +4,10 @@ import { RangeLostError } from '../../../src/storage/index.js';
 import type { IndexStore, VerifyProgress } from '../../../src/storage/index.js';
 import { asAdmin } from '../../support/postgresServer.js';
 import { plainChain } from '../../support/storeBlocks.js';
-import { metaFrom } from '../../support/storeDirectory.js';
+import { begin, metaFrom } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
+import { range } from '../../support/ranges.js';
+import { refusal } from '../../support/refusal.js';
 
 const chain = plainChain(10, 130);
 const blocks = (from: number, to: number) => chain.slice(from - 10, to - 9);
@@ -15,10 +17,7 @@ describe('ranges of a store on PostgreSQL', () => {
 
   /** A store whose live range begins and ends at a height. */
   const begun = async (url: string, height: number): Promise<IndexStore> => {
-    const store = await postgres.open(url);
-    await store.initialise(metaFrom(height));
-    await store.commit({ blocks: blocks(height, height), latestIndexedHeight: height });
-    return store;
+    return begin(postgres.open(url), height, blocks(height, height), height);
   };
 
   /** A store behind a connection that can be cut. */
@@ -38,10 +37,7 @@ describe('ranges of a store on PostgreSQL', () => {
     faults.cutAfterRequest('COMMIT');
     await run.commit({ blocks: blocks(15, 19), latestIndexedHeight: 19 });
     expect(faults.cuts).toBe(2);
-    expect(store.coverage()).toEqual([
-      { from: 10, to: 19 },
-      { from: 30, to: 30 },
-    ]);
+    expect(store.coverage()).toEqual([range(10, 19), range(30, 30)]);
     expect((await store.blockByHeight(15))?.block.id).toBe(blocks(15, 15)[0]?.block.id);
   });
 
@@ -114,19 +110,16 @@ describe('ranges of a store on PostgreSQL', () => {
       const store = await postgres.open(url);
       const nothing = { heights: 0, damageCount: 0, range: undefined, waiting: undefined, ranges: [] };
       expect(await verified(url)).toMatchObject({ ...nothing, latestIndexedHeight: undefined });
-      await expect(verified(url, { from: 5 })).rejects.toMatchObject({
-        exit: 'usage',
-        message: expect.stringContaining('the store holds heights none') as string,
-      });
+      await expect(verified(url, { from: 5 })).rejects.toMatchObject(
+        refusal('usage', 'the store holds heights none'),
+      );
       await store.initialise(metaFrom(30));
       expect(await verified(url)).toMatchObject({ ...nothing, latestIndexedHeight: 29 });
     });
 
     it('tells how far it is, and stops when told to', async () => {
       const { url } = await postgres.home();
-      const store = await postgres.open(url);
-      await store.initialise(metaFrom(10));
-      await store.commit({ blocks: chain, latestIndexedHeight: 139 });
+      await begin(postgres.open(url), 10, chain, 139);
       const heights: unknown[] = [];
       const onProgress = (progress: VerifyProgress): void =>
         void heights.push('height' in progress ? progress.height : progress);

@@ -7,14 +7,11 @@ import type { IndexStore } from '../../../src/storage/index.js';
 import { asAdmin } from '../../support/postgresServer.js';
 import { fill } from '../../support/ranges.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
-import { makeChain, seededCollection } from '../../support/storeBlocks.js';
-import { metaFrom } from '../../support/storeDirectory.js';
+import { chainWith, seededCollection } from '../../support/storeBlocks.js';
+import { begin } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
 
-const chain = makeChain(
-  10,
-  Array.from({ length: 30 }, (_, index) => [seededCollection(`of \\ 'é ${index}`, 1 + (index % 3))]),
-);
+const chain = chainWith(10, 30, (index) => [seededCollection(`of \\ 'é ${index}`, 1 + (index % 3))]);
 
 /** What a role, or the role in one database, may have as its default, to the harm of a program that relies on another. */
 const HOSTILE: readonly (readonly [name: string, value: string])[] = [
@@ -81,9 +78,7 @@ describe('whatever a role has as its defaults', { timeout: 120_000 }, () => {
 
   /** Fills a store as a daemon does, with history, plans and jobs. */
   const index = async (its: string): Promise<IndexStore> => {
-    const store = await postgres.open(its);
-    await store.initialise(metaFrom(30));
-    await store.commit({ blocks: chain.slice(20, 29), latestIndexedHeight: 38 });
+    const store = await begin(postgres.open(its), 30, chain.slice(20, 29), 38);
     const { SharedQueue } = await loadQueue();
     const queue = await postgres.later(SharedQueue.open({ url: its, roles: ['live', 'backfill'] }, parts()));
     const term = await queue.lead(AbortSignal.timeout(20_000));

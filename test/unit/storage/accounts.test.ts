@@ -6,8 +6,8 @@ import { seededRandom } from '../../../src/runtime/random.js';
 import type { AccountTransaction, LevelIndexStore } from '../../../src/storage/index.js';
 import { accountChain, accounts, everyTransactionOf, transactionBy } from '../../support/accountChain.js';
 import { MemoryDatabase } from '../../support/memoryDatabase.js';
-import { makeChain, makeCollection, seededCollection } from '../../support/storeBlocks.js';
-import { keyOf, metaFrom, sealed, storeOver } from '../../support/storeDirectory.js';
+import { chainWith, makeChain, makeCollection, seededCollection } from '../../support/storeBlocks.js';
+import { begin, keyOf, sealed, storeOver } from '../../support/storeDirectory.js';
 import { digestOf } from '../../support/storeDigest.js';
 
 const FIRST = 50;
@@ -19,8 +19,7 @@ const ALL = accountRoles.payer + accountRoles.proposer + accountRoles.authorizer
 
 async function begun(isOn: boolean): Promise<{ database: MemoryDatabase; store: LevelIndexStore }> {
   const database = new MemoryDatabase();
-  const store = await storeOver(database, isOn);
-  await store.initialise(metaFrom(FIRST));
+  const store = await begin(storeOver(database, isOn), FIRST);
   return { database, store };
 }
 
@@ -150,10 +149,7 @@ describe('the account index', () => {
     [200, 2],
     [900, 1],
   ])('is built in steps of bounded bytes: of blocks of %i KiB, %i at once', async (kib, heightsAtOnce) => {
-    const blocks = makeChain(
-      FIRST,
-      Array.from({ length: 6 }, (_, index) => [seededCollection(`${index}`, 1, kib * 1024)]),
-    );
+    const blocks = chainWith(FIRST, 6, (index) => [seededCollection(`${index}`, 1, kib * 1024)]);
     const { database, store } = await begun(false);
     await store.commit({ blocks, latestIndexedHeight: FIRST + 5 });
     const on = await storeOver(database, true);
@@ -321,9 +317,7 @@ describe('the account index', () => {
 
   it('covers a range that is published while a step is under way', async () => {
     const database = new MemoryDatabase();
-    const off = await storeOver(database, false);
-    await off.initialise(metaFrom(FIRST + 10));
-    await off.commit({ blocks: blocksUpTo(FIRST + 10, LAST - 50), latestIndexedHeight: LAST - 50 });
+    await begin(storeOver(database, false), FIRST + 10, blocksUpTo(FIRST + 10, LAST - 50), LAST - 50);
     const store = await storeOver(database, true);
     await commitUpTo(store, LAST);
     const run = await store.ranges.run({ from: FIRST, to: FIRST + 9 });
@@ -336,8 +330,7 @@ describe('the account index', () => {
 
   it('does not take a range for covered that went on while it was off', async () => {
     const database = new MemoryDatabase();
-    const on = await storeOver(database, true);
-    await on.initialise(metaFrom(FIRST + 10));
+    const on = await begin(storeOver(database, true), FIRST + 10);
     await commitUpTo(on, LAST);
     await on.ranges
       .run({ from: FIRST, to: FIRST + 9 })

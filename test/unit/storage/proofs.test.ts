@@ -2,14 +2,15 @@ import { describe, expect, it } from 'vitest';
 import type { IndexStore } from '../../../src/storage/index.js';
 import { HashedChain } from '../../support/hashedChain.js';
 import {
+  begin,
   keyOf,
-  metaFrom,
   sealed,
   TEST_CHAIN,
   useStores,
   verifyAt,
   withRawDatabase,
 } from '../../support/storeDirectory.js';
+import { range } from '../../support/ranges.js';
 
 const FIRST = 100;
 const chain = new HashedChain({ rootHeight: FIRST - 50, chainId: TEST_CHAIN });
@@ -18,8 +19,7 @@ const { freshPath, open } = useStores();
 const unproven = (store: IndexStore) => store.unproven?.();
 /** A store of the heights from FIRST to `to`, proven above `reportedTo`. */
 async function storeAt(path: string, reportedTo: number, to: number) {
-  const store = await open(path);
-  await store.initialise(metaFrom(FIRST));
+  const store = await begin(open(path), FIRST);
   if (reportedTo >= FIRST)
     await store.commit({
       blocks: chain.entries(FIRST, reportedTo, { isProven: false }),
@@ -53,15 +53,12 @@ describe('a store with proofs', () => {
       ],
       latestIndexedHeight: FIRST + 7,
     });
-    const expected = [
-      { from: FIRST, to: FIRST + 2 },
-      { from: FIRST + 5, to: FIRST + 6 },
-    ];
+    const expected = [range(FIRST, FIRST + 2), range(FIRST + 5, FIRST + 6)];
     expect(unproven(store)).toEqual(expected);
     await store.close();
     expect(unproven(await open(path))).toEqual(expected);
     expect(unproven(await storeAt(await freshPath(), FIRST + 2, FIRST + 2))).toEqual([
-      { from: FIRST, to: FIRST + 2 },
+      range(FIRST, FIRST + 2),
     ]);
   });
 
@@ -94,6 +91,6 @@ describe('a store with proofs', () => {
     });
     const report = await verifyAt(path);
     expect(report.damages.map(({ message: each }) => each).join('\n')).toMatch(message);
-    expect(report.lowestDamagedHeight).toBe(height);
+    expect(report.damagedHeights[0]?.from).toBe(height);
   });
 });

@@ -3,15 +3,14 @@ import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { surveyStore } from '../../../src/storage/index.js';
 import { RANGES_SCHEMA_VERSION } from '../../../src/storage/records/schema.js';
-import { makeChain, seededCollection } from '../../support/storeBlocks.js';
-import { metaFrom, sealed, TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';
+import { chainWith, seededCollection } from '../../support/storeBlocks.js';
+import { begin, sealed, TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';
+import { range } from '../../support/ranges.js';
+import { fault } from '../../support/refusal.js';
 
 /** What the files of a closed store say, without opening it. */
 
-const chain = makeChain(
-  10,
-  Array.from({ length: 40 }, (_, index) => [seededCollection(`s${index}`, 1 + (index % 3), 300)]),
-);
+const chain = chainWith(10, 40, (index) => [seededCollection(`s${index}`, 1 + (index % 3), 300)]);
 const META = Buffer.of(1);
 const PROGRESS = Buffer.of(2);
 const PUBLISHED = Buffer.of(5);
@@ -27,9 +26,7 @@ const filesOf = async (path: string, kind: RegExp): Promise<string[]> =>
 /** A store of two published ranges, an open one and a plan. */
 async function storeOfRanges(): Promise<string> {
   const path = await freshPath();
-  const store = await open(path);
-  await store.initialise(metaFrom(40));
-  await store.commit({ blocks: chain.slice(30, 35), latestIndexedHeight: 44 });
+  const store = await begin(open(path), 40, chain.slice(30, 35), 44);
   const filled = await store.ranges.run({ from: 10, to: 14 });
   await filled.commit({ blocks: chain.slice(0, 5), latestIndexedHeight: 14 });
   await store.ranges.run({ from: 20, to: 24 });
@@ -51,10 +48,7 @@ describe('a survey of a closed store', () => {
     const path = await storeOfRanges();
     const expected = {
       meta: { chainId: TEST_CHAIN, firstHeight: 40, schemaVersion: RANGES_SCHEMA_VERSION },
-      coverage: [
-        { from: 10, to: 14 },
-        { from: 40, to: 44 },
-      ],
+      coverage: [range(10, 14), range(40, 44)],
       plans: [{ id: 1, from: 16, to: 30, order: 'oldest', isPaused: false }],
     };
     const names = await readdir(path);
@@ -75,10 +69,7 @@ describe('a survey of a closed store', () => {
     await again.ranges.change({ plans: [] });
     await again.close();
     const newest = {
-      coverage: [
-        { from: 10, to: 14 },
-        { from: 40, to: 47 },
-      ],
+      coverage: [range(10, 14), range(40, 47)],
       plans: [],
     };
     expect(await surveyStore(path)).toMatchObject(newest);
@@ -94,8 +85,7 @@ describe('a survey of a closed store', () => {
     const store = await open(path);
     await store.close();
     expect(await surveyStore(path)).toMatchObject({ meta: undefined, coverage: [], plans: [] });
-    const begun = await open(path);
-    await begun.initialise(metaFrom(10));
+    const begun = await begin(open(path), 10);
     await begun.close();
     expect(await surveyStore(path)).toMatchObject({ meta: { firstHeight: 10 }, coverage: [] });
   });
@@ -103,10 +93,9 @@ describe('a survey of a closed store', () => {
   it('is refused where the path leads through a file', async () => {
     const path = await freshPath();
     await writeFile(path, 'a file');
-    await expect(surveyStore(join(path, 'index'))).rejects.toMatchObject({
-      kind: 'io',
-      message: expect.stringContaining('That path leads to no directory: part of it is a file') as string,
-    });
+    await expect(surveyStore(join(path, 'index'))).rejects.toMatchObject(
+      fault('io', 'That path leads to no directory: part of it is a file'),
+    );
   });
 
   it('knows the version and chain of a store that a newer program wrote, and no more', async () => {

@@ -2,13 +2,14 @@ import { describe, expect, it } from 'vitest';
 import type { BlockEntry } from '../../../src/storage/index.js';
 import { makeBlock, makeChain, seededCollection } from '../../support/storeBlocks.js';
 import {
+  begin,
   keyOf,
-  metaFrom,
   repairAt,
   useStores,
   verifyAt,
   withRawDatabase,
 } from '../../support/storeDirectory.js';
+import { range } from '../../support/ranges.js';
 
 /**
  * The store writes what it is given, once ids, links and order are right: that the bytes are those of the ids is proven
@@ -71,16 +72,12 @@ describe('verify of blocks whose bytes are not those of their ids', () => {
     expect(damages.some(({ message }) => message.startsWith(words))).toBe(true);
     const repaired = await repairAt(path);
     expect(repaired).toMatchObject({ applied: true, holes: [{ from: 2, to: 2 }] });
-    expect((await open(path)).coverage()).toEqual([
-      { from: 1, to: 1 },
-      { from: 3, to: 3 },
-    ]);
+    expect((await open(path)).coverage()).toEqual([range(1, 1), range(3, 3)]);
   });
 
   it('a body above the watermark whose block record is lost', async () => {
     const path = await freshPath();
-    const store = await open(path);
-    await store.initialise(metaFrom(1));
+    const store = await begin(open(path), 1);
     const stray = makeBlock(5, first.block.id, [seededCollection('e', 1)]);
     const top = makeBlock(7, first.block.id, []);
     await store.commit({ blocks: [first, stray, top], latestIndexedHeight: 1 });

@@ -52,8 +52,8 @@ export async function checkStoreRecords(
 ): Promise<LevelExtent | undefined> {
   const sound: Reading = (read) => damages.unlessIn('store_record', read);
   const wrong = (message: string): void => damages.add('store_record', undefined, message);
-  const isThere = async (name: keyof typeof single): Promise<boolean | undefined> =>
-    (await sound(() => database.hasMany([single[name].key])))?.[0];
+  const isThere = (name: keyof typeof single): Promise<boolean | undefined> =>
+    sound(async () => (await database.get(single[name].key)) !== undefined);
   const meta = await sound(() => readOne(database, single.meta));
   if (meta !== undefined) {
     checkMeta(meta, where);
@@ -64,8 +64,8 @@ export async function checkStoreRecords(
   const [anything] = (await sound(() => database.first({}, 1))) ?? [];
   if (anything === undefined && damages.count === 0) return undefined;
 
-  if ((await isThere('meta')) === false) wrong('meta record: it is missing');
-  if ((await isThere('progress')) === false) wrong('progress record: it is missing');
+  for (const name of ['meta', 'progress'] as const)
+    if ((await isThere(name)) === false) wrong(`${single[name].what}: it is missing`);
   const highestIn = (range: KeyRange) =>
     sound(async () => {
       const key = await database.lastKey(range);
@@ -99,11 +99,13 @@ export async function checkStoreRecords(
   const live = { from: firstHeight, to: latestIndexedHeight };
   const entered = open.filter((record) => record.hasAccounts);
   const hasProofs = meta?.schemaVersion === PROOFS_SCHEMA_VERSION;
-  return {
-    ...extentOf({ live, published, open }, highest),
+  const known = {
     sporks: [...(meta?.sporks ?? []), ...open.flatMap(({ sporks }) => sporks)],
-    coverage: typeof coverage === 'object' ? joined([...coverage, ...entered]) : coverage,
     unproven: hasProofs ? await sound(() => readUnproven(database)) : undefined,
+  };
+  return {
+    ...extentOf(live, published, open, known, highest),
+    coverage: typeof coverage === 'object' ? joined([...coverage, ...entered]) : coverage,
   };
 }
 
@@ -119,31 +121,19 @@ async function metaFaults(database: Database, meta: StoreMeta, sound: Reading): 
   ];
 }
 
-/** Looks for keys outside the key space: between the known prefixes, and next to the single records. */
+/** Prefixes with any number of keys, ascending. */
+const MANY = [Prefix.open, Prefix.evidence, Prefix.block, Prefix.body, ...POINTER_PREFIXES, Prefix.account];
+
+/** Looks for keys outside the key space: between the prefixes with many keys, and next to the single records. */
 export async function checkUnknownKeys(database: Database, damages: DamageList): Promise<void> {
   const singles = Object.values(single).map((record) => record.key);
-  const prefixes = [
-    Prefix.open,
-    Prefix.evidence,
-    Prefix.block,
-    Prefix.body,
-    ...POINTER_PREFIXES,
-    Prefix.account,
-  ];
-  const gaps: Partial<KeyRange>[] = [];
-  let gte: Buffer | undefined;
-  for (const prefix of prefixes) {
-    const known = prefixRange(prefix);
-    gaps.push(gte === undefined ? { lt: known.gte } : { gte, lt: known.gte });
-    gte = known.lt;
-  }
-  if (gte !== undefined) gaps.push({ gte });
-  for (const gap of gaps) {
-    if (gap.gte !== undefined && gap.lt?.equals(gap.gte) === true) continue;
+  for (const [index, prefix] of [-1, ...MANY].entries()) {
+    const next = MANY[index];
+    const gap = { gte: Buffer.of(prefix + 1), ...(next !== undefined && { lt: Buffer.of(next) }) };
     await damages.unlessIn('store_record', async () => {
       for await (const keys of database.keyPages(gap)) {
         for (const key of keys) {
-          if (singles.some((single) => single.equals(key))) continue;
+          if (singles.some((known) => known.equals(key))) continue;
           damages.add('unexpected', undefined, `key ${key.toString('hex')} is not one of ours`);
         }
       }

@@ -25,13 +25,6 @@ interface Staged {
   readonly entries: Set<BlockEntry>;
 }
 
-/** What becomes durable together with the blocks of a commit. */
-export interface Progress<T> {
-  readonly write: (session: WriteSession, next: StoreState) => Promise<T>;
-  /** See `Fence`. */
-  readonly isGone?: (session: Session) => Promise<boolean>;
-}
-
 /** Writes the blocks of one run of heights. */
 export class BlockLine {
   readonly #parts: LineParts;
@@ -58,15 +51,19 @@ export class BlockLine {
     staged.rows.add(entry);
   }
 
-  /** Rejects as `RangeStore.commit`. */
-  async commit<T>(batch: CommitBatch, { write, isGone }: Progress<T>): Promise<T> {
+  /** `write`: what becomes durable with the blocks. `isGone`: see `Fence`. Rejects as `RangeStore.commit`. */
+  async commit<T>(
+    batch: CommitBatch,
+    write: (session: WriteSession, next: StoreState) => Promise<T>,
+    isGone?: (session: Session) => Promise<boolean>,
+  ): Promise<T> {
     this.#assertIdle();
     const { fence, makePartitions, onDurable, state } = this.#parts;
     const next = applyCommit(state(), batch);
     const rows = this.#takeRows(batch.blocks);
     const steps = rows.steps();
     const blocks = batch.blocks.map(({ block }) => block);
-    const result = await this.alone(async () => {
+    const result = await this.#alone(async () => {
       await makePartitions(blocks.map(({ height }) => height));
       return fence.write(async (session) => {
         for (const step of steps) session.later(step);
@@ -82,8 +79,14 @@ export class BlockLine {
     return result;
   }
 
+  /** One write of something else; nothing of what was staged is in the next one. See `Fence.write`. */
+  write<T>(work: (session: WriteSession) => Promise<T>): Promise<T> {
+    this.#staged = undefined;
+    return this.#alone(() => this.#parts.fence.write(work));
+  }
+
   /** Runs a write. After one that failed for good, every further one rejects with its error. */
-  async alone<T>(action: () => Promise<T>): Promise<T> {
+  async #alone<T>(action: () => Promise<T>): Promise<T> {
     this.#assertIdle();
     if (this.#failure !== undefined) throw this.#failure.error;
     const writing = action();
@@ -96,10 +99,6 @@ export class BlockLine {
     } finally {
       this.#writing = undefined;
     }
-  }
-
-  discardStaged(): void {
-    this.#staged = undefined;
   }
 
   /** Refuses further writes and waits for the current one. */
