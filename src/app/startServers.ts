@@ -22,7 +22,7 @@ export async function startServers(config: DaemonConfig, parts: ServedParts) {
   const control = await openControlSocket(config.dataDir, {
     obey: (command) => obeyBackfill(command, backfill.source, backfill.plan),
     fail: lifecycle.fail,
-    logger,
+    ...parts,
   });
   lifecycle.onClose('control socket', () => control.close());
   const addresses: Partial<ReaderAddresses> = (await serveReaders(config, parts)) ?? {};
@@ -42,7 +42,7 @@ export async function startServers(config: DaemonConfig, parts: ServedParts) {
     parts,
   );
   secretFiles.onChange(record.write);
-  const withdraw = announceRun(config.dataDir, process.env);
+  const withdraw = announceRun(config.dataDir, process.env, parts.clock);
   lifecycle.onClose('daemon record', () => {
     withdraw();
     record.close();

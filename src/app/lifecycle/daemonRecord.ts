@@ -1,7 +1,8 @@
 import { accessSync, constants, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { lstat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from '../../observability/index.js';
-import { messageOf } from '../../runtime/index.js';
+import { every, messageOf } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import { hasCode } from '../../storage/index.js';
 
@@ -35,6 +36,8 @@ export interface DaemonRecord {
 const RECORD_FILE = 'daemon.json';
 const STORE_FOLDER = 'index';
 const RECORD_AGAIN_MS = 1_000;
+/** How often to look whether a file by which commands find the daemon is still there. */
+const LOOK_EVERY_MS = 10_000;
 
 /** The LevelDB folder within a data directory. */
 export function storePathOf(dataDir: string): string {
@@ -70,11 +73,40 @@ export function keepDaemonRecord(
     }
   };
   write();
+  const looking = whenRemoved(path, clock, write);
   return {
     write,
     close: () => {
+      looking.cancel();
       again?.cancel();
       removeIfPossible(path);
+    },
+  };
+}
+
+/**
+ * Calls `action`, which may not throw, after a file was removed: what cleans temporary directories takes it after some days. Waits for
+ * no answer and asks one question at a time, as a disk that hangs must hold nothing up.
+ */
+export function whenRemoved(path: string, clock: Clock, action: () => void): Timer {
+  let isAsking = false;
+  let isOver = false;
+  const look = async (): Promise<void> => {
+    isAsking = true;
+    const why: unknown = await lstat(path).then(
+      () => undefined,
+      (error: unknown) => error,
+    );
+    isAsking = false;
+    if (hasCode(why, 'ENOENT') && !isOver) action();
+  };
+  const timer = every(clock, LOOK_EVERY_MS, () => {
+    if (!isAsking) void look();
+  });
+  return {
+    cancel: () => {
+      isOver = true;
+      timer.cancel();
     },
   };
 }

@@ -1,13 +1,13 @@
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { Logger } from '../../observability/index.js';
 import { messageOf, OperatorError } from '../../runtime/index.js';
-import type { ExitReason } from '../../runtime/index.js';
-import { removeIfPossible } from './daemonRecord.js';
+import type { Clock, ExitReason } from '../../runtime/index.js';
+import { removeIfPossible, whenRemoved } from './daemonRecord.js';
 import { MAX_CONTROL_CONNECTIONS } from './watchDescriptors.js';
 
 const SOCKET_FILE = 'control.sock';
@@ -37,9 +37,10 @@ export async function openControlSocket(
     /** Called with every other error: the owner stops the process. */
     readonly fail: (error: unknown) => void;
     readonly logger: Logger;
+    readonly clock: Clock;
   },
 ): Promise<{ readonly path: string; readonly close: () => Promise<void> }> {
-  const { fail, logger, obey } = dependencies;
+  const { clock, fail, logger, obey } = dependencies;
   const sockets = new Set<Socket>();
   const answerTo = async (line: string): Promise<ControlAnswer> => {
     try {
@@ -97,8 +98,18 @@ export async function openControlSocket(
     }
   };
   const { path, toRemove } = await listen();
-  server.on('error', fail);
+  server.on('error', (error) => logger.warn({ path, why: messageOf(error) }, 'cannot listen for commands'));
+  const looking = whenRemoved(path, clock, () => {
+    server.close();
+    try {
+      if (toRemove !== path) mkdirSync(toRemove, { mode: 0o700, recursive: true });
+    } catch {
+      // Then the server says why it cannot listen.
+    }
+    server.listen({ path });
+  });
   const close = async (): Promise<void> => {
+    looking.cancel();
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
     for (const socket of sockets) socket.destroy();
     await closed;

@@ -1,8 +1,9 @@
 import { lstatSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { isAbsolute, join, resolve } from 'node:path';
+import type { Clock } from '../../runtime/index.js';
 import { hasCode } from '../../storage/index.js';
-import { isAlive, removeIfPossible } from './daemonRecord.js';
+import { isAlive, removeIfPossible, whenRemoved } from './daemonRecord.js';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -26,18 +27,27 @@ function isOurs(registry: string): boolean {
  * Lets `status` find this daemon, wherever its data directory is. Returns a function that removes the entry. If no
  * file can be written (a read-only container), it can only be found by its data directory.
  */
-export function announceRun(dataDir: string, environment: Environment): () => void {
+export function announceRun(dataDir: string, environment: Environment, clock: Clock): () => void {
   const registry = registryOf(environment);
   const path = join(registry, `${process.pid}.json`);
-  try {
-    makeUnlessThere(registry);
-    if (!isOurs(registry)) return () => undefined;
-    const entry = { pid: process.pid, dataDir: resolve(dataDir) };
-    writeFileSync(path, JSON.stringify(entry) + '\n', { mode: 0o600 });
-  } catch {
-    return () => undefined;
-  }
-  return () => removeIfPossible(path);
+  const entry = { pid: process.pid, dataDir: resolve(dataDir) };
+  let isWritten = false;
+  const write = (): void => {
+    try {
+      makeUnlessThere(registry);
+      if (!isOurs(registry)) return;
+      writeFileSync(path, JSON.stringify(entry) + '\n', { mode: 0o600 });
+      isWritten = true;
+    } catch {
+      // Its data directory is enough.
+    }
+  };
+  write();
+  const looking = whenRemoved(path, clock, write);
+  return () => {
+    looking.cancel();
+    if (isWritten) removeIfPossible(path);
+  };
 }
 
 /** Only itself: Node.js never returns when it is to make every folder of a path below /proc. */

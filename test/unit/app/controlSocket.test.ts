@@ -1,15 +1,19 @@
-import { existsSync, mkdirSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { connect } from 'node:net';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { keepDaemonRecord, readDaemonRecord } from '../../../src/app/lifecycle/daemonRecord.js';
+import { announcedRuns, announceRun } from '../../../src/app/lifecycle/runRegistry.js';
 import { openControlSocket } from '../../../src/app/lifecycle/openControlSocket.js';
 import { OperatorError } from '../../../src/runtime/index.js';
 import { atEnd } from '../../support/cleanup.js';
-import { scratchDirectory } from '../../support/program.js';
+import { eventually, scratchDirectory } from '../../support/program.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
+import { VirtualClock } from '../../support/virtualClock.js';
 
 async function open(dataDir: string) {
   const obeyed: unknown[] = [];
+  const clock = new VirtualClock();
   const control = await openControlSocket(dataDir, {
     obey: async (command) => {
       obeyed.push(command);
@@ -20,9 +24,10 @@ async function open(dataDir: string) {
       throw error;
     },
     logger: new RecordingLogger(),
+    clock,
   });
   atEnd(() => control.close());
-  return { control, obeyed };
+  return { control, obeyed, clock };
 }
 
 function say(path: string, text: string): Promise<string> {
@@ -66,5 +71,41 @@ describe('the socket for commands', () => {
       expect(Buffer.byteLength(far.path)).toBeLessThan(104);
       expect(await say(far.path, '{}\n')).toContain('done');
     }
+  });
+
+  it.each(['in the data directory', 'elsewhere'])(
+    'comes back %s where somebody removed it',
+    async (where) => {
+      const { control, clock } = await open(
+        join(scratchDirectory(), where === 'elsewhere' ? 'x'.repeat(120) : ''),
+      );
+      for (const gone of [control.path, ...(where === 'elsewhere' ? [dirname(control.path)] : [])]) {
+        rmSync(gone, { recursive: true });
+        await clock.advance(10_000);
+        await eventually(() => (existsSync(control.path) ? true : undefined));
+      }
+      expect(await say(control.path, '{}\n')).toContain('done');
+    },
+  );
+});
+
+describe('what commands find a daemon by', () => {
+  it('comes back where somebody removed it, and goes with the daemon', async () => {
+    const dataDir = scratchDirectory();
+    const environment = { XDG_RUNTIME_DIR: scratchDirectory() };
+    const clock = new VirtualClock();
+    const described = { pid: process.pid, instance: 'a', metrics: { host: '127.0.0.1', port: 1 } };
+    const record = keepDaemonRecord(dataDir, () => described, { clock, logger: new RecordingLogger() });
+    const withdraw = announceRun(dataDir, environment, clock);
+    rmSync(join(dataDir, 'daemon.json'));
+    rmSync(join(environment.XDG_RUNTIME_DIR, 'flow-collection-indexer'), { recursive: true });
+    expect([readDaemonRecord(dataDir), announcedRuns(environment)]).toEqual([undefined, []]);
+    await clock.advance(10_000);
+    await eventually(() => (announcedRuns(environment).length > 0 ? readDaemonRecord(dataDir) : undefined));
+    expect([readDaemonRecord(dataDir), announcedRuns(environment)]).toEqual([described, [dataDir]]);
+    record.close();
+    withdraw();
+    expect([readDaemonRecord(dataDir), announcedRuns(environment)]).toEqual([undefined, []]);
+    expect([readdirSync(dataDir), clock.pendingTimers]).toEqual([[], 0]);
   });
 });
