@@ -26,7 +26,8 @@ const rangeOf = (store: MemoryIndexStore) => ({
 });
 const ID = Buffer.from(idOf('somebody'), 'hex');
 
-const MAX_CONNECTIONS = 512;
+const MAX_CONNECTIONS = 16;
+const options = { maxConnections: MAX_CONNECTIONS };
 
 interface Ground {
   readonly metrics?: ReaderMetrics;
@@ -183,15 +184,17 @@ describe('bounds', () => {
     await probe.call('Ping');
   });
 
-  it('a connection carries a hundred calls at once', async () => {
-    const { port } = await listening();
+  it('a connection carries a hundred calls at once, and 512 may be open', async () => {
+    const metrics = createReaderMetrics();
+    const { port } = await listening({ metrics });
     expect((await sessionWith(port)).remoteSettings.maxConcurrentStreams).toBe(100);
+    expect(await metrics.registry.metrics()).toContain('connections_limit{port="grpc"} 512\n');
   });
 
   describe('when all connections that may be open are taken', () => {
     it('the one that has rested longest makes room for a new one', async () => {
       const metrics = createReaderMetrics();
-      const { port } = await listening({ metrics });
+      const { port } = await listening({ metrics, options });
       const { session: busy } = await callingWithoutEnd(port);
       const sockets: Socket[] = [];
       for (let count = 1; count < MAX_CONNECTIONS; count += 1) sockets.push(await opened(port));
@@ -209,7 +212,7 @@ describe('bounds', () => {
     it('a new one is turned away while all are at work, and takes the place of one that has fallen silent', async () => {
       const clock = new VirtualClock();
       const metrics = createReaderMetrics();
-      const { port } = await listening({ clock, metrics });
+      const { port } = await listening({ clock, metrics, options });
       const sessions: ClientHttp2Session[] = [];
       while (sessions.length < MAX_CONNECTIONS) sessions.push((await callingWithoutEnd(port)).session);
       await closed(await opened(port));
@@ -232,14 +235,14 @@ describe('bounds', () => {
       ['with an open stream', [headersFrame('/grpc.health.v1.Health/Watch'), dataFrame()]],
     ])('callers that broke the protocol and left, %s, keep nobody out', async (_, frames) => {
       const clock = new VirtualClock();
-      const { server, port } = await listening({ clock });
+      const { server, port } = await listening({ clock, options });
       for (let count = 0; count < MAX_CONNECTIONS + 50; count += 1) {
         const socket = await opened(port);
         const told = once(socket, 'data');
         socket.write(Buffer.concat([PREFACE, SETTINGS, ...frames, TOO_LARGE]));
         await told;
         socket.destroy();
-        await clock.advance(100);
+        await clock.advance(500);
       }
       await probeOf(port).call('Ping');
       // What is left of them does not go by itself.
