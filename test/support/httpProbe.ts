@@ -1,4 +1,7 @@
+import { once } from 'node:events';
 import { connect } from 'node:net';
+import type { Socket } from 'node:net';
+import { atEnd } from './cleanup.js';
 
 export interface JsonAnswer {
   readonly status: number;
@@ -27,4 +30,12 @@ export function sendRaw(port: number, bytes: string): Promise<string> {
     socket.on('error', reject);
     socket.on('close', () => resolve(Buffer.concat(chunks).toString('utf8')));
   });
+}
+
+/** An open connection to a local port, until the end of the test. What breaks it is nobody's concern. */
+export async function openSocket(port: number): Promise<Socket> {
+  const socket = connect(port, '127.0.0.1').on('error', () => undefined);
+  atEnd(() => void socket.destroy());
+  await once(socket, 'connect');
+  return socket;
 }

@@ -1,14 +1,15 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import type { Socket } from 'node:net';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { metricsServer } from '../../../src/api/index.js';
 import type { ApiServerOptions } from '../../../src/api/rest/apiServer.js';
 import { createReaderMetrics } from '../../../src/observability/index.js';
 import type { ReaderMetrics } from '../../../src/observability/index.js';
 import { systemClock } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
-import { sendRaw } from '../../support/httpProbe.js';
+import { atEnd } from '../../support/cleanup.js';
+import { openSocket, sendRaw } from '../../support/httpProbe.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { eventually } from '../../support/program.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
@@ -16,14 +17,18 @@ import { apiServerOver } from '../../support/servedChain.js';
 import { ScrapedMetrics } from '../../support/scrapedMetrics.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
-const open: { close(): Promise<void> }[] = [];
 const failures: unknown[] = [];
 const fail = (error: unknown): void => void failures.push(error);
 
-afterEach(async () => {
-  for (const server of open.splice(0)) await server.close();
-  expect(failures.splice(0)).toEqual([]);
-});
+/** The port of a server that runs until the end of the test. */
+async function portOf(server: ReturnType<typeof metricsServer>): Promise<number> {
+  await server.start();
+  atEnd(async () => {
+    await server.close();
+    expect(failures.splice(0)).toEqual([]);
+  });
+  return server.address().port;
+}
 
 interface Ground {
   readonly clock?: Clock;
@@ -45,9 +50,7 @@ async function startedApi(options: Partial<ApiServerOptions> = {}, ground: Groun
   };
   const reader = new MemoryIndexStore();
   const { server } = apiServerOver(reader, status.range, { ...options, ...parts, logger, fail, status });
-  await server.start();
-  open.push(server);
-  return server.address().port;
+  return portOf(server);
 }
 
 /** A metrics server whose page is as large as wanted. */
@@ -60,19 +63,10 @@ async function pageServer(page: string, clock: Clock, options: Partial<ApiServer
       health: { readiness: () => ({ ready: true, reasons: [] }) },
     },
   );
-  await server.start();
-  open.push(server);
-  return server.address().port;
+  return portOf(server);
 }
 
-async function opened(port: number): Promise<Socket> {
-  const socket = connect(port, '127.0.0.1');
-  socket.on('error', () => undefined);
-  await new Promise((resolve) => socket.once('connect', resolve));
-  return socket;
-}
-
-const closed = (socket: Socket): Promise<unknown> => new Promise((resolve) => socket.once('close', resolve));
+const closed = (socket: Socket) => once(socket, 'close');
 
 const request = (line: string, ...headers: string[]): string =>
   [`${line} HTTP/1.1`, 'Host: x', 'Connection: close', ...headers, '', ''].join('\r\n');
@@ -107,7 +101,7 @@ describe('a connection between two requests', () => {
 
   it('outlives the time for a connection on which nothing moves', async () => {
     const port = await startedApi({ connectionTimeoutMs: 300, keepAliveMs: 1_500 });
-    const socket = await opened(port);
+    const socket = await openSocket(port);
     const answered = new Promise((resolve) => socket.once('data', resolve));
     socket.write(kept);
     await answered;
@@ -124,7 +118,7 @@ describe('callers that send slowly', () => {
     ['a body that does not come', 'GET /status HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{'],
   ])('%s: the connection is cut although a byte comes now and then', async (_, beginning) => {
     const port = await startedApi({ requestTimeoutMs: 300 });
-    const socket = await opened(port);
+    const socket = await openSocket(port);
     socket.resume();
     socket.write(beginning);
     const drip = setInterval(() => socket.write('a'), 50);
@@ -143,15 +137,15 @@ describe('when all connections that a port may have are taken', () => {
     const metrics = createReaderMetrics();
     const logger = new RecordingLogger();
     const port = await startedApi({ maxConnections: MAX }, { metrics, logger });
-    const silent = await opened(port);
-    const half = await opened(port);
+    const silent = await openSocket(port);
+    const half = await openSocket(port);
     half.write('GET /sta');
-    const used = await opened(port);
+    const used = await openSocket(port);
     const answered = once(used, 'data');
     used.write(kept);
     await answered;
     const order = [silent, half];
-    while (order.length < MAX - 1) order.push(await opened(port));
+    while (order.length < MAX - 1) order.push(await openSocket(port));
     // The one with a request goes last: it was used after the others had come.
     const again = once(used, 'data');
     used.write(kept);
@@ -160,7 +154,7 @@ describe('when all connections that a port may have are taken', () => {
       const makesRoom = closed(next.resume());
       expect(await sendRaw(port, request('GET /status'))).toMatch(/^HTTP\/1\.1 200 /);
       // The connection of that request has closed: fill its place.
-      await opened(port);
+      await openSocket(port);
       await makesRoom;
     }
     const scraped = new ScrapedMetrics(await metrics.registry.metrics());
@@ -183,7 +177,7 @@ describe('when all connections that a port may have are taken', () => {
     const port = await startedApi({ maxConnections: MAX }, { metrics, asked });
     const streams: Socket[] = [];
     for (let count = 0; count < 0.75 * MAX; count += 1) {
-      const stream = await opened(port);
+      const stream = await openSocket(port);
       const begins = once(stream, 'data');
       stream.write('GET /events HTTP/1.1\r\nHost: x\r\n\r\n');
       expect(String(await begins)).toMatch(/^HTTP\/1\.1 200 /);
@@ -193,9 +187,9 @@ describe('when all connections that a port may have are taken', () => {
     expect(oneMore).toMatch(/^HTTP\/1\.1 503 /);
     expect(oneMore).toContain('at most 6 streams and WebSockets may be open at once');
     // Requests that wait for an answer take the rest.
-    for (const each of [await opened(port), await opened(port)]) each.write(kept);
+    for (const each of [await openSocket(port), await openSocket(port)]) each.write(kept);
     await eventually(() => Promise.resolve(asking === 2 || undefined));
-    const turnedAway = await opened(port);
+    const turnedAway = await openSocket(port);
     await closed(turnedAway.resume());
     const scraped = new ScrapedMetrics(await metrics.registry.metrics());
     expect(scraped.value('connections_cut_total', { port: 'api', reason: 'no_room' })).toBe(1);
@@ -219,8 +213,8 @@ describe('callers that read slowly', () => {
   it('are cut off after a minute; those that read are not', async () => {
     const clock = new VirtualClock();
     const port = await pageServer(page, clock);
-    const idle = await opened(port);
-    const slow = await opened(port);
+    const idle = await openSocket(port);
+    const slow = await openSocket(port);
     slow.pause();
     slow.write(request('GET /metrics'));
     // All that the kernel takes is on its way: the rest waits in the server.
@@ -251,7 +245,7 @@ describe('callers that ask for more than they take', () => {
     expect(handled).toBeLessThan(200);
     expect(answers).toContain('at most 16 requests may wait on one connection');
     // One after the other there is no limit.
-    const one = await opened(port);
+    const one = await openSocket(port);
     for (let index = 0; index < 100; index += 1) {
       const answered = new Promise<Buffer>((resolve) => one.once('data', resolve));
       one.write(get);
@@ -269,7 +263,7 @@ describe('callers that ask for more than they take', () => {
       await new Promise((resolve) => socket.once('readable', resolve));
       return String(socket.read(12));
     };
-    const [first, second, third] = [await opened(port), await opened(port), await opened(port)];
+    const [first, second, third] = [await openSocket(port), await openSocket(port), await openSocket(port)];
     expect([await status(first), await status(second)]).toEqual(['HTTP/1.1 200', 'HTTP/1.1 200']);
     expect(await status(third)).toBe('HTTP/1.1 503');
     expect(String(third.read())).toMatch(/\r\nretry-after: 1\r\n[^]*"reason":"busy"/i);
@@ -288,7 +282,7 @@ describe('callers who take compressed answers', () => {
   it('count with the whole answer until it is compressed', async () => {
     const page = 'x'.repeat(16 * 1024 * 1024);
     const port = await pageServer(page, new VirtualClock(), { maxHeldBytes: 20 * 1024 * 1024 });
-    const slow = await opened(port);
+    const slow = await openSocket(port);
     slow.pause();
     slow.write('GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n');
     await new Promise((resolve) => slow.once('readable', resolve));
@@ -308,12 +302,12 @@ describe('callers who take compressed answers', () => {
     const page = 'x'.repeat(4 * 1024 * 1024);
     const port = await pageServer(page, new VirtualClock(), { maxHeldBytes: 10 * 1024 * 1024 });
     const get = 'GET /metrics HTTP/1.1\r\nHost: x\r\n';
-    const slow = await opened(port);
+    const slow = await openSocket(port);
     slow.pause();
     // The second answer waits behind the first, which is not taken.
     slow.write(`${get}\r\n${get}Accept-Encoding: gzip\r\n\r\n`);
     await new Promise((resolve) => slow.once('readable', resolve));
-    const one = await opened(port);
+    const one = await openSocket(port);
     for (let answered = 0; answered < 3;) {
       one.write(`${get}\r\n`);
       // Refused while the other one is still being compressed, and no longer.

@@ -1,32 +1,28 @@
 import { once } from 'node:events';
 import { connect as connectHttp2 } from 'node:http2';
 import type { ClientHttp2Session, ClientHttp2Stream, IncomingHttpHeaders } from 'node:http2';
-import { connect } from 'node:net';
 import type { Socket } from 'node:net';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { GrpcApiServerOptions } from '../../../src/api/grpc/GrpcApiServer.js';
 import { createReaderMetrics } from '../../../src/observability/index.js';
 import type { ReaderMetrics } from '../../../src/observability/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
-import { GrpcProbe, refusalOf } from '../../support/grpcProbe.js';
+import { atEnd } from '../../support/cleanup.js';
+import { refusalOf } from '../../support/grpcProbe.js';
+import { openSocket } from '../../support/httpProbe.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { grpcOver, servedOverGrpc } from '../../support/servedOverGrpc.js';
 import { idOf, smallChain, transactionWith } from '../../support/smallChain.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 import { waitingStore } from '../../support/waitingStore.js';
 
-const open: { close(): unknown }[] = [];
-
-afterEach(async () => {
-  for (const one of open.splice(0).reverse()) await one.close();
-});
-
 const rangeOf = (store: MemoryIndexStore) => ({
   ...{ firstIndexed: 1, latestIndexed: store.latestIndexedHeight(), head: null, sealed: null },
 });
 const ID = Buffer.from(idOf('somebody'), 'hex');
 
-const MAX_CONNECTIONS = 512;
+const MAX_CONNECTIONS = 16;
+const options = { maxConnections: MAX_CONNECTIONS };
 
 interface Ground {
   readonly metrics?: ReaderMetrics;
@@ -35,14 +31,9 @@ interface Ground {
   readonly options?: Partial<GrpcApiServerOptions>;
 }
 
-function listening({ store = new MemoryIndexStore(), options, ...parts }: Ground = {}) {
-  return grpcOver(store, () => rangeOf(store), { ...parts, ...options });
-}
-
-function probeOf(port: number): GrpcProbe {
-  const probe = new GrpcProbe(`127.0.0.1:${port}`);
-  open.push(probe);
-  return probe;
+async function listening({ store = new MemoryIndexStore(), options, ...parts }: Ground = {}) {
+  const served = await grpcOver(store, () => rangeOf(store), { ...parts, ...options });
+  return { ...served, probe: served.probe() };
 }
 
 /** A store with one collection of 100 kB, and its id. */
@@ -57,7 +48,7 @@ async function storeWithLargeCollection() {
 async function sessionWith(port: number, settings: object = {}): Promise<ClientHttp2Session> {
   const session = connectHttp2(`http://127.0.0.1:${port}`, { settings });
   session.on('error', () => undefined);
-  open.push({ close: () => session.destroy() });
+  atEnd(() => session.destroy());
   await new Promise((resolve) => session.once('remoteSettings', resolve));
   return session;
 }
@@ -117,23 +108,13 @@ const headersOf = (stream: ClientHttp2Stream): Promise<IncomingHttpHeaders> =>
 
 const withId = (id: Buffer): Buffer => Buffer.concat([Buffer.from([0x0a, id.length]), id]);
 
-async function opened(port: number): Promise<Socket> {
-  const socket = connect(port, '127.0.0.1');
-  socket.on('error', () => undefined);
-  socket.resume();
-  await new Promise((resolve) => socket.once('connect', resolve));
-  open.push({ close: () => socket.destroy() });
-  return socket;
-}
-
-const closed = (socket: { once(event: 'close', listener: () => void): unknown }): Promise<void> =>
-  new Promise((resolve) => socket.once('close', resolve));
+const opened = async (port: number): Promise<Socket> => (await openSocket(port)).resume();
+const closed = (socket: ClientHttp2Session | Socket) => once(socket, 'close');
 
 describe('the end', () => {
   it('answers what is under way, and takes nothing more', async () => {
     const { store, reading, answer } = waitingStore();
-    const { server, port } = await listening({ store, clock: new VirtualClock() });
-    const probe = probeOf(port);
+    const { server, probe } = await listening({ store, clock: new VirtualClock() });
     const underWay = refusalOf(probe.call('GetTransaction', { id: ID }));
     await reading;
     const closing = server.close();
@@ -146,8 +127,10 @@ describe('the end', () => {
 
 describe('bounds', () => {
   it('an address gets no more answers than it may', async () => {
-    const { port } = await listening({ clock: new VirtualClock(), options: { ratePerSecondPerAddress: 3 } });
-    const probe = probeOf(port);
+    const { probe } = await listening({
+      clock: new VirtualClock(),
+      options: { ratePerSecondPerAddress: 3 },
+    });
     for (let call = 0; call < 3; call += 1) await probe.call('Ping');
     expect(await refusalOf(probe.call('Ping'))).toEqual({
       code: 'RESOURCE_EXHAUSTED',
@@ -157,8 +140,7 @@ describe('bounds', () => {
   });
 
   it('a request larger than any is refused', async () => {
-    const { port } = await listening();
-    const probe = probeOf(port);
+    const { probe } = await listening();
     const path = '/flow.access.AccessAPI/GetTransaction';
     expect(await refusalOf(probe.raw(path, Buffer.alloc(16 * 1024 + 1)))).toMatchObject({
       code: 'RESOURCE_EXHAUSTED',
@@ -167,8 +149,7 @@ describe('bounds', () => {
   });
 
   it('bytes that are no gRPC end their own connection only', async () => {
-    const { port } = await listening();
-    const probe = probeOf(port);
+    const { port, probe } = await listening();
     await probe.call('Ping');
     for (const noise of [
       'GET / HTTP/1.1\r\nHost: x\r\n\r\n',
@@ -183,21 +164,23 @@ describe('bounds', () => {
     await probe.call('Ping');
   });
 
-  it('a connection carries a hundred calls at once', async () => {
-    const { port } = await listening();
+  it('a connection carries a hundred calls at once, and 512 may be open', async () => {
+    const metrics = createReaderMetrics();
+    const { port } = await listening({ metrics });
     expect((await sessionWith(port)).remoteSettings.maxConcurrentStreams).toBe(100);
+    expect(await metrics.registry.metrics()).toContain('connections_limit{port="grpc"} 512\n');
   });
 
   describe('when all connections that may be open are taken', () => {
     it('the one that has rested longest makes room for a new one', async () => {
       const metrics = createReaderMetrics();
-      const { port } = await listening({ metrics });
+      const { port, probe } = await listening({ metrics, options });
       const { session: busy } = await callingWithoutEnd(port);
       const sockets: Socket[] = [];
       for (let count = 1; count < MAX_CONNECTIONS; count += 1) sockets.push(await opened(port));
       const [first, second] = sockets;
       const firstEnds = closed(first!);
-      await probeOf(port).call('Ping');
+      await probe.call('Ping');
       await firstEnds;
       expect(second!.destroyed).toBe(false);
       await pinged(busy);
@@ -209,7 +192,7 @@ describe('bounds', () => {
     it('a new one is turned away while all are at work, and takes the place of one that has fallen silent', async () => {
       const clock = new VirtualClock();
       const metrics = createReaderMetrics();
-      const { port } = await listening({ clock, metrics });
+      const { port, probe } = await listening({ clock, metrics, options });
       const sessions: ClientHttp2Session[] = [];
       while (sessions.length < MAX_CONNECTIONS) sessions.push((await callingWithoutEnd(port)).session);
       await closed(await opened(port));
@@ -219,7 +202,7 @@ describe('bounds', () => {
       for (const session of others) await pinged(session);
       const silentEnds = closed(silent!);
       await clock.advance(4_000);
-      await probeOf(port).call('Ping');
+      await probe.call('Ping');
       await silentEnds;
       expect(others.filter(({ closed: isClosed }) => isClosed)).toEqual([]);
       const scrape = await metrics.registry.metrics();
@@ -232,16 +215,16 @@ describe('bounds', () => {
       ['with an open stream', [headersFrame('/grpc.health.v1.Health/Watch'), dataFrame()]],
     ])('callers that broke the protocol and left, %s, keep nobody out', async (_, frames) => {
       const clock = new VirtualClock();
-      const { server, port } = await listening({ clock });
+      const { server, port, probe } = await listening({ clock, options });
       for (let count = 0; count < MAX_CONNECTIONS + 50; count += 1) {
         const socket = await opened(port);
         const told = once(socket, 'data');
         socket.write(Buffer.concat([PREFACE, SETTINGS, ...frames, TOO_LARGE]));
         await told;
         socket.destroy();
-        await clock.advance(100);
+        await clock.advance(500);
       }
-      await probeOf(port).call('Ping');
+      await probe.call('Ping');
       // What is left of them does not go by itself.
       const closing = server.close();
       await clock.advance(2_000);
@@ -294,11 +277,10 @@ describe('bounds', () => {
 
   it('large answers that nobody takes are bounded, and free again when their callers go', async () => {
     const { store, id } = await storeWithLargeCollection();
-    const { port } = await listening({ store, options: { maxHeldBytes: 150_000 } });
+    const { port, probe } = await listening({ store, options: { maxHeldBytes: 150_000 } });
     const deaf = await sessionWith(port, { initialWindowSize: 0 });
     const untaken = request(deaf, 'GetFullCollectionByID', withId(id));
     expect(await headersOf(untaken)).not.toHaveProperty('grpc-status');
-    const probe = probeOf(port);
     expect(await refusalOf(probe.call('GetFullCollectionByID', { id }))).toEqual({
       code: 'RESOURCE_EXHAUSTED',
       details: 'too many large responses wait for their callers to take them; retry',
@@ -323,8 +305,7 @@ it('a stream whose caller has left before it begins holds nothing', async () => 
   const blocks = smallChain(1, [[scripts], [scripts]]);
   const store = await MemoryIndexStore.startingAt(1);
   await store.commit({ blocks, latestIndexedHeight: 2 });
-  const { port, feed } = await listening({ store, options: { maxHeldBytes: 250_000 } });
-  const probe = probeOf(port);
+  const { feed, probe } = await listening({ store, options: { maxHeldBytes: 250_000 } });
   const start = { start_height: 1, end_height: 1 };
   const api = 'flow_collection_indexer.v1.IndexAPI';
   // The first one has the block read, so that the second gets it from the cache.
