@@ -4,8 +4,9 @@ import { FinalizationListener, FinalizedBlocks } from '../../../src/finality/ind
 import type { FinalizedBlock } from '../../../src/flow/index.js';
 import { WorkSignal } from '../../../src/jobqueue/index.js';
 import type { FinalizedBlocksOptions } from '../../../src/finality/index.js';
-import type { BlockLink, ChainDependencies } from '../../../src/finality/ports.js';
+import type { ChainDependencies } from '../../../src/finality/ports.js';
 import { seededRandom } from '../../../src/runtime/random.js';
+import type { BlockHead } from '../../../src/storage/index.js';
 import { FakeAccessNode, FakeAccessNodes, FakeChain } from '../../support/fakeAccessNodes.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { VirtualClock } from '../../support/virtualClock.js';
@@ -104,7 +105,7 @@ export class Reading {
   readonly signal = new WorkSignal();
   readonly replaced: { readonly height: number; readonly id: string }[] = [];
   watermark: number;
-  latest: BlockLink | undefined;
+  latest: BlockHead | undefined;
   head: number;
 
   constructor(
@@ -157,7 +158,7 @@ export class Reading {
   }
 
   /** Everything up to `height` becomes durable. */
-  async makeDurable(height: number, block: BlockLink = this.world.chain.block(height)): Promise<void> {
+  async makeDurable(height: number, block: BlockHead = this.world.chain.block(height)): Promise<void> {
     this.watermark = height;
     this.latest = block;
     for (const record of [...this.heights.all()]) {
