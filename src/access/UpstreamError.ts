@@ -27,21 +27,18 @@ export type UpstreamErrorKind =
   | 'unproven'
   | 'internal';
 
-/** A block that its id refutes. A decoder of blocks throws it; the call then fails with `forged`. */
-export class ForgedBlockError extends Error {
-  override readonly name = 'ForgedBlockError';
-  /** What does not fit: a label of `invalid_blocks_total`. */
-  readonly reason: string;
+/** A block that is not taken. A decoder of blocks throws it; the call then fails with this kind. */
+export class RefusedBlockError extends Error {
+  override readonly name = 'RefusedBlockError';
+  readonly kind: 'forged' | 'unproven';
+  /** What does not fit in a forged one: a label of `invalid_blocks_total`. */
+  readonly reason: string | undefined;
 
-  constructor(reason: string, message: string) {
+  constructor(kind: 'forged' | 'unproven', message: string, reason?: string) {
     super(message);
+    this.kind = kind;
     this.reason = reason;
   }
-}
-
-/** A block that nothing proves, and that is not taken on the node's word. The call fails with `unproven`. */
-export class UnprovenBlockError extends Error {
-  override readonly name = 'UnprovenBlockError';
 }
 
 /** What a call to an access node can throw besides the abort reason of its own signal. */

@@ -1,5 +1,6 @@
 import type { BlockExecutionData, BlockStatus, FinalizedBlock, Identifier } from '../flow/index.js';
 import type { endpointStates } from '../observability/index.js';
+import type { StateParts } from '../proof/index.js';
 
 /** The unary methods we call; also the label of metrics, limiters and errors. */
 export const unaryMethods = [
@@ -47,20 +48,18 @@ export interface ReceivedBlock {
   readonly status: BlockStatus;
 }
 
-/** The part of a block header that identifies the node's chain and its head. */
-export interface BlockHeader {
+export interface BlockDigest {
   readonly id: Identifier;
-  readonly parentId: Identifier;
   readonly height: number;
+}
+
+/** The part of a block header that identifies the node's chain and its head. */
+export interface BlockHeader extends BlockDigest {
+  readonly parentId: Identifier;
   /** Empty when unknown. */
   readonly chainId: string;
   /** Milliseconds since the Unix epoch; `undefined` when unknown. */
   readonly timestampMs: number | undefined;
-}
-
-export interface BlockDigest {
-  readonly id: Identifier;
-  readonly height: number;
 }
 
 export interface NodeVersionInfo {
@@ -73,13 +72,7 @@ export interface NodeVersionInfo {
 }
 
 /** Who signs from a block on, as another indexer keeps it: each part as RLP, from one hash to the next. */
-export interface ReceivedEvidence {
-  readonly height: number;
-  readonly id: Identifier;
-  readonly protocolState: Uint8Array;
-  readonly epochState: Uint8Array;
-  readonly events: readonly Uint8Array[];
-}
+export interface ReceivedEvidence extends BlockDigest, StateParts {}
 
 /** `set_aside`: penalized, asked last; `unknown` (not identified yet) and `foreign` are not asked at all. */
 export type NodeHealth = (typeof endpointStates)[number];

@@ -1,16 +1,15 @@
-import type { AccessNodes, BlockSource } from '../access/index.js';
+import type { AccessNodes, BlockDigest, BlockSource } from '../access/index.js';
 import type { FinalizedBlock, Identifier } from '../flow/index.js';
 import type { BlockJob, Notifiable } from '../jobqueue/index.js';
 import type { Logger } from '../observability/index.js';
 import type { Clock, Random } from '../runtime/index.js';
+import type { BlockHead } from '../storage/index.js';
 
 export const BLOCK_STREAM = 'SubscribeBlocksFromStartHeight';
 export const BLOCK_CALL = 'GetBlockByHeight';
 
 /** The head as a node reported it. */
-export interface ReportedHead {
-  readonly height: number;
-  readonly id: Identifier;
+export interface ReportedHead extends BlockDigest {
   readonly node: string;
 }
 
@@ -42,19 +41,12 @@ export interface ChainWindow {
   unlink(height: number): void;
 }
 
-/** What a block is known by. */
-export interface BlockLink {
-  readonly height: number;
-  readonly id: Identifier;
-  readonly parentId: Identifier;
-}
-
 /** What `FinalizedBlocks` and its parts take. */
 export interface ChainDependencies {
   readonly nodes: AccessNodes;
   readonly window: ChainWindow;
   /** The block at the watermark; `undefined` on an empty store, whose first block has no parent to check. */
-  readonly latestBlock: () => BlockLink | undefined;
+  readonly latestBlock: () => BlockHead | undefined;
   /** The last report of a head at this height, from any node, or from any but this one. */
   readonly reportedHead: (height: number, besides?: string) => ReportedHead | undefined;
   /** Notified whenever a height became available: wakes the consumer. */

@@ -275,7 +275,7 @@ const bugs: Readonly<
   },
   'access/node/BlockProofs.ts': {
     'proofs: a block that its id refutes is taken': {
-      of: '        throw new ForgedBlockError(proving.reason, `the block does not fit its id: ${proving.detail}`);',
+      of: "        throw new RefusedBlockError('forged', `the block does not fit its id: ${detail}`, reason);",
       instead: '        return decodeBlockMessage(message);',
     },
     'proofs: a block that nothing proves is taken from whoever gives it first': {
@@ -315,7 +315,7 @@ const bugs: Readonly<
   },
   'access/transport/RpcClient.ts': {
     'proofs: a forged block is not counted for its node': {
-      of: '      this.#dependencies.metrics.invalidBlocks.inc({ endpoint: this.name, reason });\n',
+      of: '      if (reason !== undefined) metrics.invalidBlocks.inc({ endpoint: this.name, reason });\n',
       instead: '',
       heldBy:
         'unit/access/blockProofs.test.ts: is a lie of its node, and counted, where its id refutes it: %s',

@@ -1,4 +1,5 @@
 import { connectivityState, Metadata, status } from '@grpc/grpc-js';
+import type { StatusObject } from '@grpc/grpc-js';
 import { isAbort, orAborted } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { openConnection } from '../transport/channel/connection.js';
@@ -54,12 +55,6 @@ interface ForwardedRequest {
   readonly isStream: boolean;
 }
 
-interface ForwardedStatus {
-  readonly code: status;
-  readonly details: string;
-  readonly metadata: Metadata;
-}
-
 export interface ForwarderSink {
   /** The call was sent: read from it. Called again if it is sent to another node. */
   onCall(call: StreamCall): void;
@@ -67,7 +62,7 @@ export interface ForwarderSink {
   /** Called once per `read()`. */
   onMessage(message: Buffer): void;
   /** Called once, last. */
-  onEnd(end: ForwardedStatus): void;
+  onEnd(end: StatusObject): void;
 }
 
 interface Parts {
@@ -211,7 +206,7 @@ function send(
       signal.removeEventListener('abort', cancel);
       admission.over(end);
     };
-    const end = (callStatus: ForwardedStatus): void => {
+    const end = (callStatus: StatusObject): void => {
       if (isOver) return;
       over(endOf(callStatus));
       // A server that answers sends headers.
@@ -228,7 +223,7 @@ function send(
       if (connection.mayCancel() || isStream)
         call.cancelWithStatus(status.CANCELLED, 'cancelled by the client');
     };
-    const makeWay = (why: ForwardedStatus): void => {
+    const makeWay = (why: StatusObject): void => {
       end(why);
       call.cancelWithStatus(status.CANCELLED, 'the stream had to make way');
     };
@@ -260,29 +255,29 @@ function send(
  * The status that the caller gets. Our own credentials are refused: that is no matter of the caller, who sent none of them,
  * and must not learn them from a node that repeats them.
  */
-function statusFor({ code, details, metadata }: ForwardedStatus, sent: NodeMetadata): ForwardedStatus {
+function statusFor({ code, details, metadata }: StatusObject, sent: NodeMetadata): StatusObject {
   if (code === status.UNAUTHENTICATED && Object.keys(sent).length > 0) return CREDENTIALS_REFUSED;
   return { code, details: withoutValues(details, sent), metadata: withoutSentValues(metadata, sent) };
 }
 
 /** The part of the status that concerns the rate limit. */
-function endOf({ code, details }: ForwardedStatus): AdmissionEnd {
+function endOf({ code, details }: StatusObject): AdmissionEnd {
   if (code === status.OK) return 'answered';
   return kindOfStatus({ code, details }) === 'rate_limited' ? 'rate_limited' : 'other';
 }
 
-const SHUTTING_DOWN: ForwardedStatus = {
+const SHUTTING_DOWN: StatusObject = {
   code: status.UNAVAILABLE,
   details: 'the access node takes no more calls on this connection; try again',
   metadata: new Metadata(),
 };
-const CREDENTIALS_REFUSED: ForwardedStatus = {
+const CREDENTIALS_REFUSED: StatusObject = {
   code: status.FAILED_PRECONDITION,
   details:
     'this call is forwarded, but the access node refuses what this indexer identifies itself with (access.metadataFile): tell its operator',
   metadata: new Metadata(),
 };
-const MADE_WAY: ForwardedStatus = {
+const MADE_WAY: StatusObject = {
   code: status.RESOURCE_EXHAUSTED,
   details: 'the access node grants few streams, and the indexer needs them; try again later',
   metadata: new Metadata(),

@@ -3,7 +3,7 @@ import type { BlockDecoder, FinalizedBlock, Identifier } from '../../flow/index.
 import type { Logger } from '../../observability/index.js';
 import { BlockProver } from '../../proof/index.js';
 import type { BlockForm, Proving } from '../../proof/index.js';
-import { ForgedBlockError, UnprovenBlockError } from '../UpstreamError.js';
+import { RefusedBlockError } from '../UpstreamError.js';
 
 /** `auto`: prove blocks where their data allow it; `required`: take no other block; `off`: take them on the nodes' word. */
 export type ProofMode = 'auto' | 'required' | 'off';
@@ -58,7 +58,7 @@ export class BlockProofs {
     this.#prover = new BlockProver({ chainId: parts.chainId });
   }
 
-  /** Decodes the full blocks of a node. Besides `WireError` it throws `ForgedBlockError` and `UnprovenBlockError`. */
+  /** Decodes the full blocks of a node. Besides `WireError` it throws `RefusedBlockError`. */
   decoderOf(node: string): BlockDecoder {
     return (message) => this.#judge(this.#prover.prove(message), node, message);
   }
@@ -95,8 +95,10 @@ export class BlockProofs {
         if (sealedIds !== undefined && sealedIds.length > 0) this.#remember(block.id, sealedIds);
         return { ...block, proof };
       }
-      case 'refused':
-        throw new ForgedBlockError(proving.reason, `the block does not fit its id: ${proving.detail}`);
+      case 'refused': {
+        const { detail, reason } = proving;
+        throw new RefusedBlockError('forged', `the block does not fit its id: ${detail}`, reason);
+      }
       default:
         return this.#unproven(decodeBlockMessage(message), node, proving.kind);
     }
@@ -118,14 +120,16 @@ export class BlockProofs {
   #unproven(block: FinalizedBlock, node: string, why: Unprovable): FinalizedBlock {
     const { height } = block;
     if (this.#parts.mode === 'required')
-      throw new UnprovenBlockError(
+      throw new RefusedBlockError(
+        'unproven',
         `block ${height} cannot be proven, and proof.mode is required: ${WHY[why]}`,
       );
     const spork = this.#sporkOf(height);
     const known = this.#unprovable.get(spork);
     known?.nodes.add(node);
     if (!this.#isAllThereIs(height, node, known))
-      throw new UnprovenBlockError(
+      throw new RefusedBlockError(
+        'unproven',
         `block ${height} cannot be proven, and other nodes may give a better one: ${WHY[why]}`,
       );
     if (known?.why !== why) {

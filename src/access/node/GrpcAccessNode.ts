@@ -70,7 +70,7 @@ export class GrpcAccessNode implements PooledNode {
   readonly #rank: Rank;
 
   /**
-   * `proveBlock` proves the blocks that the node sends in full form, and throws `ForgedBlockError` for one that its id refutes.
+   * `proveBlock` proves the blocks that the node sends in full form, and throws `RefusedBlockError` for one that is not taken.
    * Default: blocks come in their light form, and are taken on the node's word. `live`: the client of the same node, for history.
    */
   constructor(

@@ -7,6 +7,7 @@ import { GrpcAccessNode } from '../node/GrpcAccessNode.js';
 import { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import type { Endpoint } from '../transport/endpoint.js';
 import type { CallCredentials } from '../transport/ports.js';
+import type { RpcClientOptions } from '../transport/RpcClient.js';
 import { StreamReader } from '../transport/streams/StreamReader.js';
 import type { AccessMethod } from '../types.js';
 import { UpstreamError } from '../UpstreamError.js';
@@ -30,9 +31,7 @@ export interface CallSurvey {
 /** What one access node says about itself, and what it serves. */
 export type NodeSurvey = Readonly<Awaited<ReturnType<typeof surveyNode>>>;
 
-interface Options {
-  readonly endpoint: Endpoint;
-  readonly maxMessageBytes: number;
+interface Options extends Pick<RpcClientOptions, 'endpoint' | 'maxMessageBytes'> {
   /** Limit of each call, and of the wait for a stream's first message. */
   readonly timeoutMs: number;
   readonly asksExecutionData: boolean;

@@ -4,7 +4,8 @@ import type { Clock } from '../../runtime/index.js';
 import { abortReason, asError } from '../../runtime/index.js';
 import { RpcChannel } from './channel/RpcChannel.js';
 import { proxyFor, wordsOf } from './channel/proxy.js';
-import type { Channel, ChannelOptions, OpenChannel, StreamCall, StreamSink } from './channel/RpcChannel.js';
+import type { ChannelOptions } from './channel/connection.js';
+import type { Channel, OpenChannel, StreamCall, StreamSink } from './channel/RpcChannel.js';
 import type { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import { MethodLimiter } from './limits/MethodLimiter.js';
 import { MessageStream, StreamQuota } from './streams/MessageStream.js';
@@ -13,7 +14,7 @@ import { pathOf } from './methodPaths.js';
 import type { AccessMetrics, Admission, AdmittedCall, CallCredentials, NodeEvents } from './ports.js';
 import { namedRoot, upstreamError } from './upstreamErrors.js';
 import type { CallStatus } from './upstreamErrors.js';
-import { ForgedBlockError, UnprovenBlockError, UpstreamError } from '../UpstreamError.js';
+import { RefusedBlockError, UpstreamError } from '../UpstreamError.js';
 import type { UpstreamErrorKind } from '../UpstreamError.js';
 import { unaryMethods } from '../types.js';
 import type { AccessMethod, CallOptions, Rank, StreamMethod, UnaryMethod } from '../types.js';
@@ -349,12 +350,12 @@ export class RpcClient {
   }
 
   #typed(error: unknown, method: AccessMethod): Error {
-    if (error instanceof ForgedBlockError) {
-      const { message, reason } = error;
-      this.#dependencies.metrics.invalidBlocks.inc({ endpoint: this.name, reason });
-      return this.#error('forged', method, message, error);
+    if (error instanceof RefusedBlockError) {
+      const { metrics } = this.#dependencies;
+      const { kind, message, reason } = error;
+      if (reason !== undefined) metrics.invalidBlocks.inc({ endpoint: this.name, reason });
+      return this.#error(kind, method, message, error);
     }
-    if (error instanceof UnprovenBlockError) return this.#error('unproven', method, error.message, error);
     if (!(error instanceof WireError)) return asError(error);
     return this.#error('malformed', method, `malformed answer: ${error.message}`, error);
   }

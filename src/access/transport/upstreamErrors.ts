@@ -1,12 +1,10 @@
 import { status } from '@grpc/grpc-js';
+import type { StatusObject } from '@grpc/grpc-js';
 import { UpstreamError } from '../UpstreamError.js';
 import type { AccessMethod } from '../types.js';
 import type { UpstreamErrorKind } from '../UpstreamError.js';
 
-export interface CallStatus {
-  readonly code: status;
-  readonly details: string;
-}
+export type CallStatus = Readonly<Pick<StatusObject, 'code' | 'details'>>;
 
 /** A root height that a node named in a refusal. */
 interface NamedRoot {

@@ -2,7 +2,8 @@ import type { NodeTroubles, UpstreamError } from '../../access/index.js';
 import type { Pause } from '../../runtime/index.js';
 import { askForBlock } from '../forks/askForBlock.js';
 import { BLOCK_CALL } from '../ports.js';
-import type { BlockLink, ChainDependencies } from '../ports.js';
+import type { ChainDependencies } from '../ports.js';
+import type { BlockHead } from '../../storage/index.js';
 
 /** After this many rounds in which no node has the block, the range begins without it: the nodes' history may begin here. */
 const ROUNDS_BEFORE_ABSENT = 3;
@@ -25,7 +26,7 @@ type Parts = Pick<ChainDependencies, 'nodes' | 'clock'> & {
 export class BlockBelow {
   readonly #parts: Parts;
   /** `undefined` during the search, and when no node has the block. */
-  block: BlockLink | undefined;
+  block: BlockHead | undefined;
   isSought = true;
   /** Monotonic milliseconds since when as many nodes give one block as another; `undefined` while they do not. */
   disputedSinceMs: number | undefined;
@@ -69,7 +70,7 @@ export class BlockBelow {
 }
 
 /** The block that most nodes give; in a tie, that of the best node. `isMost`: no other is given as often. */
-function mostGiven<B extends BlockLink>(
+function mostGiven<B extends BlockHead>(
   blocks: readonly B[],
 ): { readonly block: B; readonly isMost: boolean } | undefined {
   const votes = (block: B): number => blocks.filter(({ id }) => id === block.id).length;

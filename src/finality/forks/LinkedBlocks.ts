@@ -1,7 +1,8 @@
 import type { BlockSource } from '../../access/index.js';
 import { isSameBlock } from '../../flow/index.js';
 import type { FinalizedBlock, Identifier } from '../../flow/index.js';
-import type { BlockLink, ChainDependencies, ChainWindow, LinkedHeight } from '../ports.js';
+import type { ChainDependencies, ChainWindow, LinkedHeight } from '../ports.js';
+import type { BlockHead } from '../../storage/index.js';
 
 /** A spork whose root block names a parent of its own. */
 export interface RootParent {
@@ -20,7 +21,7 @@ export class LinkedBlocks {
   /** By height: the only block that is accepted there. */
   readonly #confirmed: ReadonlyMap<number, Identifier>;
   readonly #window: ChainWindow;
-  readonly #latestBlock: () => BlockLink | undefined;
+  readonly #latestBlock: () => BlockHead | undefined;
   #base: number;
   #next: number;
 
@@ -51,7 +52,7 @@ export class LinkedBlocks {
   }
 
   /** The block that the next one must name as its parent; `undefined` when the next one is the first of a store. */
-  tip(): BlockLink | undefined {
+  tip(): BlockHead | undefined {
     this.prune();
     const held = this.at(this.#next - 1);
     if (held !== undefined) return held.block;
@@ -67,7 +68,7 @@ export class LinkedBlocks {
   }
 
   /** False when the spork table confirms another block at this height. */
-  isAcceptable({ height, id }: BlockLink): boolean {
+  isAcceptable({ height, id }: BlockHead): boolean {
     const confirmed = this.#confirmed.get(height);
     return confirmed === undefined || confirmed === id;
   }
@@ -78,7 +79,7 @@ export class LinkedBlocks {
     return block.height === this.#next && this.isAcceptable(block) && this.#follows(block, tip);
   }
 
-  #follows(block: FinalizedBlock, tip: BlockLink | undefined): boolean {
+  #follows(block: FinalizedBlock, tip: BlockHead | undefined): boolean {
     return (
       tip === undefined || block.parentId === tip.id || block.parentId === this.#rootParents.get(block.height)
     );

@@ -1,5 +1,5 @@
 import { answerOf, UpstreamError } from '../../access/index.js';
-import type { AccessMethod, AccessNode, AccessNodes } from '../../access/index.js';
+import type { AccessNode, AccessNodes, Way } from '../../access/index.js';
 import type { FinalizedBlock } from '../../flow/index.js';
 import { BLOCK_CALL } from '../ports.js';
 
@@ -8,10 +8,8 @@ const ASK_TIMEOUT_MS = 3_000;
 /** Most nodes asked for one height. */
 const MAX_NODES_ASKED = 8;
 
-export interface Answer {
-  readonly node: AccessNode;
-  /** The call that returned the block. */
-  readonly method: AccessMethod;
+/** A block, and the call that returned it. */
+export interface Answer extends Way {
   readonly block: FinalizedBlock;
 }
 

@@ -5,7 +5,7 @@ import type { Logger } from '../../observability/index.js';
 import { lastViewOf, readParts } from '../../proof/index.js';
 import type { CertificateThread, EpochState, StoredHeader } from '../../proof/index.js';
 import { OperatorError } from '../../runtime/index.js';
-import type { IndexStore } from '../../storage/index.js';
+import type { HeightRange, IndexStore } from '../../storage/index.js';
 import { askEvidence, askProtocolState, EVIDENCE } from './askProtocolState.js';
 import type { ProtocolStateAnswer } from './askProtocolState.js';
 
@@ -46,12 +46,6 @@ export const NAMED_BY: Readonly<Record<NamedBlock['kind'], string>> = {
   spork_root: 'the spork table, as the root of a spork,',
   spork_table: 'the spork table, as the last block before a spork,',
 };
-
-/** Blocks that link, of one spork: nothing is signed across sporks. */
-export interface LinkedHeights {
-  readonly from: number;
-  readonly to: number;
-}
 
 interface Parts {
   /** Best first, the checkpoint, if any, alone of its kind. Without one in range: the first block, on the nodes' word. */
@@ -111,7 +105,7 @@ export class FinalityAnchor {
    * Logs the block that finality will rest on, as far as the configuration and the store tell. Expected errors:
    * `StorageError`; `WireError`.
    */
-  async announce(range: LinkedHeights | undefined): Promise<void> {
+  async announce(range: HeightRange | undefined): Promise<void> {
     const named = this.#parts.named.find(
       ({ height, kind }) =>
         kind === 'checkpoint' || (range !== undefined && height >= range.from && height <= range.to),
@@ -123,7 +117,7 @@ export class FinalityAnchor {
   }
 
   /** True where the last block of the spork is stored by now, which is better than the nodes' word. */
-  isOutdone(range: LinkedHeights): boolean {
+  isOutdone(range: HeightRange): boolean {
     return this.#anchor?.kind === 'first_use' && this.#namedIn(range, 'spork_table') !== undefined;
   }
 
@@ -149,7 +143,7 @@ export class FinalityAnchor {
    * Finds the anchor, and who signs there. The last block of a spork needs nobody: nothing is signed above it, and all
    * below follow by hash. Expected errors: those of the dependencies; the abort reason.
    */
-  async begin(range: LinkedHeights, signal: AbortSignal): Promise<void> {
+  async begin(range: HeightRange, signal: AbortSignal): Promise<void> {
     const { from, to } = range;
     const checkpoint = this.#parts.named.find(({ kind }) => kind === 'checkpoint');
     if (checkpoint !== undefined && (checkpoint.height < from || checkpoint.height > to))
@@ -212,12 +206,12 @@ export class FinalityAnchor {
     await this.#begin(last, await this.#parts.header(last.height));
   }
 
-  #namedIn({ from, to }: LinkedHeights, wanted: NamedBlock['kind']): NamedBlock | undefined {
+  #namedIn({ from, to }: HeightRange, wanted: NamedBlock['kind']): NamedBlock | undefined {
     return this.#parts.named.find(({ height, kind }) => kind === wanted && height >= from && height <= to);
   }
 
   /** Heights of what is kept of our chain, the highest first. */
-  async #kept({ from, to }: LinkedHeights, wanted: { readonly isAnchor?: boolean } = {}): Promise<number[]> {
+  async #kept({ from, to }: HeightRange, wanted: { readonly isAnchor?: boolean } = {}): Promise<number[]> {
     const heights: number[] = [];
     for (const { height, id, isAnchor } of (await this.#parts.store.evidence()).toReversed()) {
       if (height < from || height > to || isAnchor !== (wanted.isAnchor ?? isAnchor)) continue;
@@ -230,7 +224,7 @@ export class FinalityAnchor {
    * Where nothing is kept of these heights: keeps what a peer has of the highest, if it is of our chain, follows from the
    * block at `to` by hash, and hashes to its state.
    */
-  async #borrow(range: LinkedHeights, signal: AbortSignal): Promise<void> {
+  async #borrow(range: HeightRange, signal: AbortSignal): Promise<void> {
     const { from, to } = range;
     if (from > to || (await this.#kept(range)).length > 0) return;
     const { idAt, header, nodes, store } = this.#parts;

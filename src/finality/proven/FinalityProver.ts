@@ -20,9 +20,9 @@ import type {
 import { abortReason, messageOf, sleep } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
-import type { BlockHead, IndexStore } from '../../storage/index.js';
+import type { BlockHead, HeightRange, IndexStore } from '../../storage/index.js';
 import { AGAIN_MS, FinalityAnchor, NotProvenError } from './FinalityAnchor.js';
-import type { KnownEpochs, LinkedHeights, NamedBlock } from './FinalityAnchor.js';
+import type { KnownEpochs, NamedBlock } from './FinalityAnchor.js';
 
 /** Less than the time between two blocks, so it delays nothing at the tip; while catching up, it bounds the work. */
 const PACE_MS = 500;
@@ -40,8 +40,11 @@ export interface FinalityProverDependencies {
   readonly blockAt: (
     height: number,
   ) => Promise<{ readonly id: Identifier; readonly header: StoredHeader | undefined } | undefined>;
-  /** `undefined`: there is none, or this process does not follow the chain. */
-  readonly range: () => LinkedHeights | undefined;
+  /**
+   * Blocks that link, of one spork: nothing is signed across sporks. `undefined`: there are none, or this process does not
+   * follow the chain.
+   */
+  readonly range: () => HeightRange | undefined;
   /** The blocks whose seals are in the payload of a recent block; none where that is not known. */
   readonly sealedBy: (id: Identifier) => readonly Identifier[];
   /** The height of a stored block. Expected errors: `StorageError`. */
@@ -194,7 +197,7 @@ export class FinalityProver {
   }
 
   /** Resolves with the reason why the newest blocks are not proven, if they should be. */
-  async #prove(range: LinkedHeights, signal: AbortSignal): Promise<string | undefined> {
+  async #prove(range: HeightRange, signal: AbortSignal): Promise<string | undefined> {
     await this.#anchor.compare();
     if (!this.#isProving) return undefined;
     if (this.#anchor.isOutdone(range)) this.#forget();

@@ -1,10 +1,12 @@
 import { onTestFinished } from 'vitest';
 import type { Window } from '../../../src/collections/index.js';
 import { FinalizationListener, FinalizedBlocks } from '../../../src/finality/index.js';
+import type { FinalizedBlock } from '../../../src/flow/index.js';
 import { WorkSignal } from '../../../src/jobqueue/index.js';
 import type { FinalizedBlocksOptions } from '../../../src/finality/index.js';
-import type { BlockLink, ChainDependencies } from '../../../src/finality/ports.js';
+import type { ChainDependencies } from '../../../src/finality/ports.js';
 import { seededRandom } from '../../../src/runtime/random.js';
+import type { BlockHead } from '../../../src/storage/index.js';
 import { FakeAccessNode, FakeAccessNodes, FakeChain } from '../../support/fakeAccessNodes.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { VirtualClock } from '../../support/virtualClock.js';
@@ -43,6 +45,16 @@ export class World {
     const node = this.nodes.all.find((candidate) => candidate.name === name);
     if (node === undefined) throw new Error(`no node ${name}`);
     return node;
+  }
+
+  /** The node gives these blocks as finalized, whatever its chain has there. */
+  gives(name: string, ...blocks: readonly FinalizedBlock[]): void {
+    for (const block of blocks) this.node(name).odd.set(block.height, { block, status: 'finalized' });
+  }
+
+  /** A block off the chain that links to what is below it. */
+  strayed(height: number, fork = 'fork'): FinalizedBlock {
+    return { ...this.chain.fork(fork, height).block(height), parentId: this.chain.idAt(height - 1) };
   }
 
   /** All nodes stand at these heads. */
@@ -93,7 +105,7 @@ export class Reading {
   readonly signal = new WorkSignal();
   readonly replaced: { readonly height: number; readonly id: string }[] = [];
   watermark: number;
-  latest: BlockLink | undefined;
+  latest: BlockHead | undefined;
   head: number;
 
   constructor(
@@ -146,7 +158,7 @@ export class Reading {
   }
 
   /** Everything up to `height` becomes durable. */
-  async makeDurable(height: number, block: BlockLink = this.world.chain.block(height)): Promise<void> {
+  async makeDurable(height: number, block: BlockHead = this.world.chain.block(height)): Promise<void> {
     this.watermark = height;
     this.latest = block;
     for (const record of [...this.heights.all()]) {
@@ -158,6 +170,11 @@ export class Reading {
     this.heights.moved();
     this.blocks.notify();
     await this.world.clock.settle();
+  }
+
+  /** The id of the block that a consumer gets at a height now. */
+  idAt(height: number): string | undefined {
+    return this.blocks.atIndex(height)?.block.id;
   }
 
   /** Heights whose blocks are read and linked, from the watermark on; the last one may still wait for its child. */

@@ -2,12 +2,6 @@ import { describe, expect, it } from 'vitest';
 import type { RootParent } from '../../../src/finality/index.js';
 import { range, Reading, reads, World } from './bench.js';
 
-/** Another block of height 102, with the same parent. */
-const lieOf102 = (world: World) => ({
-  block: { ...world.chain.fork('fork', 102).block(102), parentId: world.chain.idAt(101) },
-  status: 'finalized' as const,
-});
-
 describe('blocks that do not fit', () => {
   it('refuses a block of another height than the stream owes', async () => {
     const { world, reading } = reads({ window: 10 }, 'liar', 'honest');
@@ -34,7 +28,7 @@ describe('blocks that do not fit', () => {
       const honest = node.subscribeBlocks.bind(node);
       node.subscribeBlocks = async function* (height, options) {
         for await (const received of honest(height, options))
-          yield received.block.height === 102 ? lieOf102(world) : received;
+          yield received.block.height === 102 ? { ...received, block: world.strayed(102) } : received;
       };
     };
     const calls = (world: World) =>
@@ -45,12 +39,12 @@ describe('blocks that do not fit', () => {
       async (says) => {
         const { world, reading } = reads({ window: 10 }, 'liar', 'honest');
         streamLie(world, 'liar');
-        if (says === 'unknown') world.node('liar').odd.set(102, { ...lieOf102(world), status: says });
+        if (says === 'unknown') world.node('liar').odd.set(102, { block: world.strayed(102), status: says });
         const handedOut = new Set<string | undefined>();
         for (const head of [101, 102, 103, 104]) {
           await reading.moveHead(head);
           for (let at = 0; at < 10; at += 1) {
-            handedOut.add(reading.blocks.atIndex(102)?.block.id);
+            handedOut.add(reading.idAt(102));
             await world.clock.advance(100);
           }
           expect(reading.available()).toEqual(range(101, head));
@@ -77,10 +71,10 @@ describe('blocks that do not fit', () => {
         };
         await reading.moveHead(102);
         for (let at = 0; at < 10; at += 1) {
-          expect([undefined, world.chain.idAt(102)]).toContain(reading.blocks.atIndex(102)?.block.id);
+          expect([undefined, world.chain.idAt(102)]).toContain(reading.idAt(102));
           await world.clock.advance(100);
         }
-        expect(reading.blocks.atIndex(102)?.block.id).toBe(world.chain.idAt(102));
+        expect(reading.idAt(102)).toBe(world.chain.idAt(102));
         expect(failures).toBeLessThanOrEqual(2);
       },
     );
@@ -92,7 +86,7 @@ describe('blocks that do not fit', () => {
       const reading = new Reading(world, { window: 10, reportedHead });
       await reading.moveHead(102, 2_000);
       expect(reading.available()).toEqual([101, 102]);
-      expect(reading.blocks.atIndex(102)?.block.id).toBe(world.chain.idAt(102));
+      expect(reading.idAt(102)).toBe(world.chain.idAt(102));
     });
 
     it('is not misled by a report of another block, by whomever', async () => {
@@ -113,7 +107,7 @@ describe('blocks that do not fit', () => {
 
     it('blames nobody while one node stands against one that cannot be heard', async () => {
       const { world, reading } = reads({ window: 10 }, 'a', 'foreign', 'dead');
-      world.node('foreign').odd.set(102, lieOf102(world));
+      world.gives('foreign', world.strayed(102));
       // The streams go on, the calls are lost.
       for (const name of ['a', 'dead']) {
         const node = world.node(name);
@@ -122,13 +116,13 @@ describe('blocks that do not fit', () => {
       await reading.moveHead(102, 3_000);
       expect(world.nodes.faults()).not.toContain('a lied');
       await reading.moveHead(103, 1_000);
-      expect(reading.blocks.atIndex(102)?.block.id).toBe(world.chain.idAt(102));
+      expect(reading.idAt(102)).toBe(world.chain.idAt(102));
       expect(world.nodes.faults()).not.toContain('a lied');
     });
 
     it('waits for the child of a block on which the nodes disagree, and names who gave it', async () => {
       const { world, reading } = reads({ window: 10 }, 'liar', 'honest');
-      world.node('liar').odd.set(102, lieOf102(world));
+      world.gives('liar', world.strayed(102));
       await reading.moveHead(102, 5_000);
       expect(reading.available()).toEqual([101]);
       expect(reading.blocks.heldUpBy()).toMatchObject({
@@ -143,7 +137,7 @@ describe('blocks that do not fit', () => {
       });
       await reading.moveHead(103, 1_000);
       expect(reading.available()).toEqual([101, 102, 103]);
-      expect(reading.blocks.atIndex(102)?.block.id).toBe(world.chain.idAt(102));
+      expect(reading.idAt(102)).toBe(world.chain.idAt(102));
       expect(reading.blocks.heldUpBy()).toBeUndefined();
       expect(reading.replaced).toEqual([]);
       expect(world.nodes.faults()).toEqual(['liar lied']);
@@ -177,16 +171,16 @@ describe('blocks that do not fit', () => {
 
   it('replaces a block that was handed out when the nodes agree on another', async () => {
     const { world, reading } = reads({ window: 10 }, 'liar', 'honest', 'honest2');
-    world.node('liar').odd.set(102, lieOf102(world));
+    world.gives('liar', world.strayed(102));
     // Nobody can be asked whether it is the one.
     for (const { unknown } of world.nodes.all) unknown.add('GetBlockByHeight');
     await reading.moveHead(102);
-    expect(reading.blocks.atIndex(102)?.block.id).toBe(lieOf102(world).block.id);
+    expect(reading.idAt(102)).toBe(world.strayed(102).id);
     expect(reading.available()).toEqual([101, 102]);
     for (const { unknown } of world.nodes.all) unknown.clear();
     await reading.moveHead(105, 1_000);
     expect(reading.available()).toEqual(range(101, 105));
-    expect(reading.blocks.atIndex(102)?.block.id).toBe(world.chain.idAt(102));
+    expect(reading.idAt(102)).toBe(world.chain.idAt(102));
     expect(reading.replaced).toEqual([{ height: 102, id: world.chain.idAt(102) }]);
     expect(world.nodes.faults()).toContain('liar lied');
     expect(world.nodes.faults()).not.toContain('honest lied');
@@ -194,18 +188,10 @@ describe('blocks that do not fit', () => {
 
   it('does so with a single node that corrects itself, several blocks deep', async () => {
     const { world, reading } = reads({ window: 10 }, 'a');
-    const fork = world.chain.fork('fork', 102);
-    const node = world.node('a');
-    for (const height of [102, 103]) {
-      const block = fork.block(height);
-      node.odd.set(height, {
-        block: height === 102 ? { ...block, parentId: world.chain.idAt(101) } : block,
-        status: 'finalized',
-      });
-    }
+    world.gives('a', world.strayed(102), world.chain.fork('fork', 102).block(103));
     await reading.moveHead(103);
     expect(reading.available()).toEqual([101, 102, 103]);
-    node.odd.clear();
+    world.node('a').odd.clear();
     await reading.moveHead(105, 1_000);
     expect(reading.available()).toEqual(range(101, 105));
     expect(reading.replaced).toEqual([
@@ -216,8 +202,7 @@ describe('blocks that do not fit', () => {
 
   it('keeps what it has when a node contradicts itself', async () => {
     const { world, reading } = reads({ window: 10 }, 'a');
-    const fork = world.chain.fork('fork', 102);
-    world.node('a').odd.set(103, { block: fork.block(103), status: 'finalized' });
+    world.gives('a', world.chain.fork('fork', 102).block(103));
     await reading.moveHead(105, 60_000);
     expect(reading.linked()).toEqual([101, 102]);
     expect(reading.replaced).toEqual([]);
@@ -231,39 +216,31 @@ describe('blocks that do not fit', () => {
 
   it('replaces nothing while the nodes disagree on what it should be', async () => {
     const { world, reading } = reads({ window: 10 }, 'blockSource', 'b', 'c');
-    const at = (name: string) => {
-      const fork = world.chain.fork(name, 102);
-      return [{ ...fork.block(102), parentId: world.chain.idAt(101) }, fork.block(103)] as const;
-    };
-    const tell = (name: string, fork: string) => {
-      for (const block of at(fork)) world.node(name).odd.set(block.height, { block, status: 'finalized' });
-    };
+    const tell = (name: string, fork: string) =>
+      world.gives(name, world.strayed(102, fork), world.chain.fork(fork, 102).block(103));
     tell('blockSource', 'x');
     tell('b', 'y');
     tell('c', 'z');
     for (const { unknown } of world.nodes.all) unknown.add('GetBlockByHeight');
     await reading.moveHead(102);
-    const first = reading.blocks.atIndex(102)?.block.id;
+    const first = reading.idAt(102);
     for (const { unknown } of world.nodes.all) unknown.clear();
     world.node('blockSource').odd.set(103, 'unavailable');
     await reading.moveHead(103, 60_000);
     expect(reading.available()).toEqual([101, 102]);
-    expect(reading.blocks.atIndex(102)?.block.id).toBe(first);
+    expect(reading.idAt(102)).toBe(first);
     expect(reading.replaced).toEqual([]);
     tell('c', 'y');
     await world.clock.advance(11_000);
     expect(reading.available()).toEqual([101, 102, 103]);
-    expect(reading.replaced).toEqual([{ height: 102, id: at('y')[0].id }]);
+    expect(reading.replaced).toEqual([{ height: 102, id: world.strayed(102, 'y').id }]);
   });
 
   it('says nothing of a replacement when the same block comes again', async () => {
     const { world, reading } = reads({ window: 10 }, 'blockSource', 'liar');
     await reading.moveHead(102);
     expect(reading.available()).toEqual([101, 102]);
-    const fork = world.chain.fork('lie', 102);
-    const lie = { ...fork.block(102), parentId: world.chain.idAt(101) };
-    world.node('liar').odd.set(102, { block: lie, status: 'finalized' });
-    world.node('liar').odd.set(103, { block: fork.block(103), status: 'finalized' });
+    world.gives('liar', world.strayed(102), world.chain.fork('fork', 102).block(103));
     world.node('blockSource').odd.set(103, 'internal');
     // The moment the source is called a liar, the liar goes away: the source is asked again for want of another.
     const report = world.nodes.report.bind(world.nodes);
@@ -277,16 +254,16 @@ describe('blocks that do not fit', () => {
     await reading.moveHead(103, 1_000);
     expect(world.nodes.faults()).toContain('blockSource lied');
     expect(reading.available()).toEqual([101, 102, 103]);
-    expect(reading.blocks.atIndex(103)?.block.id).toBe(world.chain.idAt(103));
+    expect(reading.idAt(103)).toBe(world.chain.idAt(103));
     expect(reading.replaced).toEqual([]);
   });
 
   it('does not say that a block was replaced which nobody has taken', async () => {
     const { world, reading } = reads({ window: 10 }, 'liar', 'honest');
-    world.node('liar').odd.set(102, lieOf102(world));
+    world.gives('liar', world.strayed(102));
     await reading.moveHead(105, 1_000);
     expect(reading.available()).toEqual(range(101, 105));
-    expect(reading.blocks.atIndex(102)?.block.id).toBe(world.chain.idAt(102));
+    expect(reading.idAt(102)).toBe(world.chain.idAt(102));
     expect(reading.replaced).toEqual([]);
   });
 
@@ -421,7 +398,7 @@ describe('blocks that do not fit', () => {
       world.node('b').chain = stored;
       await world.clock.advance(11_000);
       expect(reading.blocks.chainTrouble()).toBeUndefined();
-      expect(reading.blocks.atIndex(501)?.block.id).toBe(stored.idAt(501));
+      expect(reading.idAt(501)).toBe(stored.idAt(501));
       expect(world.logger.messages()).toContain('the latest stored block is confirmed again');
     });
 
@@ -450,17 +427,17 @@ describe('blocks that do not fit', () => {
     it('finds out who lied of the last block before the root, though no node has both', async () => {
       const { world, reading } = reads({ window: 10 }, 'liar', 'old', 'new');
       world.nodes.serving = (node, height) => (node.name === 'new') === height >= 103;
-      world.node('liar').odd.set(102, lieOf102(world));
+      world.gives('liar', world.strayed(102));
       await reading.moveHead(105, 1_000);
       expect(reading.available()).toEqual(range(101, 105));
-      expect(reading.blocks.atIndex(102)?.block.id).toBe(world.chain.idAt(102));
+      expect(reading.idAt(102)).toBe(world.chain.idAt(102));
       expect(world.nodes.faults()).toEqual(['liar lied']);
     });
 
     it('reports nobody while it cannot tell who lied, and goes on when the lie ends', async () => {
       const { world, reading } = reads({ window: 10 }, 'old', 'new');
       world.nodes.serving = (node, height) => (node.name === 'old') === height < 103;
-      world.node('old').odd.set(102, lieOf102(world));
+      world.gives('old', world.strayed(102));
       await reading.moveHead(105, 1_000);
       expect(reading.available()).toEqual([101]);
       expect(world.nodes.faults()).toEqual([]);
@@ -485,11 +462,11 @@ describe('blocks that do not fit', () => {
     it('takes the last block that the spork table confirms, and knows the liar', async () => {
       const world = new World('liar', 'old', 'new');
       world.nodes.serving = (node, height) => (node.name === 'new') === height >= 103;
-      world.node('liar').odd.set(102, lieOf102(world));
+      world.gives('liar', world.strayed(102));
       const reading = new Reading(world, { window: 10, sporkRoots: confirmed(world) });
       // The next spork is not heard of: nothing but the table tells.
       await reading.moveHead(102, 1_000);
-      expect(reading.blocks.atIndex(102)?.block.id).toBe(world.chain.idAt(102));
+      expect(reading.idAt(102)).toBe(world.chain.idAt(102));
       expect(world.nodes.faults()).toEqual(['liar lied']);
       expect(world.invalidBlocks.counts).toEqual({ not_vouched: 1 });
       expect(reading.blocks.chainTrouble()).toBeUndefined();
@@ -498,7 +475,7 @@ describe('blocks that do not fit', () => {
     it('waits for that block where nobody has it, and says so', async () => {
       const world = new World('old', 'new');
       world.nodes.serving = (node, height) => (node.name === 'old') === height < 103;
-      world.node('old').odd.set(102, lieOf102(world));
+      world.gives('old', world.strayed(102));
       const reading = new Reading(world, { window: 10, sporkRoots: confirmed(world) });
       await reading.moveHead(105, 60_000);
       expect(reading.linked()).toEqual([101]);
@@ -520,14 +497,11 @@ describe('blocks that do not fit', () => {
     it('goes by that block in a dispute about the one below it', async () => {
       const world = new World('liar', 'old', 'new');
       world.nodes.serving = (node, height) => (node.name === 'new') === height >= 103;
-      const fork = world.chain.fork('fork', 101);
-      const first = { ...fork.block(101), parentId: world.chain.idAt(100) };
-      world.node('liar').odd.set(101, { block: first, status: 'finalized' });
-      world.node('liar').odd.set(102, { block: fork.block(102), status: 'finalized' });
+      world.gives('liar', world.strayed(101), world.chain.fork('fork', 101).block(102));
       const reading = new Reading(world, { window: 10, sporkRoots: confirmed(world) });
       await reading.moveHead(102, 20_000);
-      expect(reading.blocks.atIndex(101)?.block.id).toBe(world.chain.idAt(101));
-      expect(reading.blocks.atIndex(102)?.block.id).toBe(world.chain.idAt(102));
+      expect(reading.idAt(101)).toBe(world.chain.idAt(101));
+      expect(reading.idAt(102)).toBe(world.chain.idAt(102));
       expect(reading.replaced).toEqual([]);
       expect(new Set(world.nodes.faults())).toEqual(new Set(['liar lied']));
     });
@@ -545,10 +519,7 @@ describe('blocks that do not fit', () => {
     it('but at the root height only', async () => {
       const world = new World('a');
       const sporkRoots = [{ ...named(world)[0]!, rootHeight: 104 }];
-      world.node('a').odd.set(103, {
-        block: world.chain.fork('new spork', 102).block(103),
-        status: 'finalized',
-      });
+      world.gives('a', world.chain.fork('new spork', 102).block(103));
       const reading = new Reading(world, { window: 10, sporkRoots });
       await reading.moveHead(105);
       expect(reading.linked()).toEqual([101, 102]);

@@ -20,7 +20,7 @@ describe('the last block of a range whose upper neighbour is not indexed', () =>
   it('is taken back where its child names another one', async () => {
     const { world, reading } = reads(above, 'a');
     const fork = world.chain.fork('fork', 104);
-    world.node('a').odd.set(104, { block: fork.block(104), status: 'finalized' });
+    world.gives('a', fork.block(104));
     world.node('a').odd.set(105, 'hang');
     await reading.moveHead(200);
     expect(reading.available()).toEqual(range(101, 103));
@@ -55,7 +55,7 @@ describe('the first block of a range whose lower neighbour is not indexed', () =
     const { world, reading } = reads(below, 'a');
     const lie = world.chain.fork('lie', 99).block(101);
     world.node('a').odd.set(100, 'unavailable');
-    world.node('a').odd.set(101, { block: lie, status: 'finalized' });
+    world.gives('a', lie);
     await reading.moveHead(200, 60_000);
     expect(reading.linked()).toEqual([]);
     expect(reading.blocks.heldUpBy()).toMatchObject({ height: 100, troubles: [{ node: 'a' }] });
@@ -70,7 +70,7 @@ describe('the first block of a range whose lower neighbour is not indexed', () =
 
   it('follows the block that most nodes give', async () => {
     const { world, reading } = reads(below, 'liar', 'b', 'c');
-    world.node('liar').odd.set(100, { block: world.chain.fork('lie', 99).block(100), status: 'finalized' });
+    world.gives('liar', world.chain.fork('lie', 99).block(100));
     await reading.moveHead(200, 1_000);
     expect(reading.available()).toEqual(range(101, 104));
   });

@@ -1,4 +1,5 @@
 import type { Identifier } from '../../../flow/index.js';
+import type { BlockDigest } from '../../types.js';
 import type { UpstreamError } from '../../UpstreamError.js';
 
 /** A spork, as far as it distinguishes nodes. */
@@ -8,11 +9,6 @@ export interface SporkRoot {
   readonly sporkId: string;
 }
 
-export interface BlockName {
-  readonly height: number;
-  readonly id: Identifier;
-}
-
 /** What a node must agree with. */
 export interface Expectation {
   readonly chainId: string;
@@ -20,7 +16,7 @@ export interface Expectation {
   readonly network: string;
   /** The sporks that the store has crossed. */
   readonly sporks: readonly SporkRoot[];
-  readonly watermark?: BlockName | undefined;
+  readonly watermark?: BlockDigest | undefined;
   readonly firstHeight?: number | undefined;
   /** The block that the store has at a height. */
   readonly storedBlock?: (height: number) => Promise<{ readonly id: Identifier } | undefined>;

@@ -2,8 +2,7 @@ import { status } from '@grpc/grpc-js';
 import type { Clock } from '../../../runtime/index.js';
 import { abortReason } from '../../../runtime/index.js';
 import { openConnection } from './connection.js';
-import type { Connection } from './connection.js';
-import type { Endpoint } from '../endpoint.js';
+import type { ChannelOptions, Connection } from './connection.js';
 import type { NodeMetadata } from '../ports.js';
 import type { CallStatus } from '../upstreamErrors.js';
 import { metadataFor, withoutValues } from './sentMetadata.js';
@@ -20,13 +19,6 @@ const FLOW_CONTROL_WINDOW_BYTES = 2 * 1024 * 1024;
  * which may be set; and no height may wait for ever.
  */
 const OVERDUE_MS = 2_000;
-
-export interface ChannelOptions {
-  readonly endpoint: Endpoint;
-  /** Larger answers fail with RESOURCE_EXHAUSTED and a text that names the size. */
-  readonly maxMessageBytes: number;
-  readonly userAgent: string;
-}
 
 /** Receives a stream, one message per `read()`. */
 export interface StreamSink {

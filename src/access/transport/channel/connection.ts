@@ -20,14 +20,18 @@ const DRAIN_AFTER_MS = 1_000;
 /** Longest text of one message of the gRPC library. */
 const MAX_TEXT_CHARACTERS = 500;
 
+export interface ChannelOptions {
+  readonly endpoint: Endpoint;
+  /** Larger answers fail with RESOURCE_EXHAUSTED and a text that names the size. */
+  readonly maxMessageBytes: number;
+  readonly userAgent: string;
+}
+
 export type Connection = Readonly<ReturnType<typeof openConnection>>;
 
 /** A separate connection to one node. It connects when first used, and again after it was lost. */
 export function openConnection(
-  options: {
-    readonly endpoint: Endpoint;
-    readonly maxMessageBytes: number;
-    readonly userAgent: string;
+  options: ChannelOptions & {
     /** Bytes of one stream that may be in transit, or buffered here for a paused reader. */
     readonly windowBytes: number;
   },
