@@ -7,7 +7,6 @@ import type { Diagnosis } from './health/diagnose.js';
 
 /** How the running daemon reloads its configuration. */
 export interface Reloading {
-  /** The configuration that the daemon was started with. */
   readonly loaded: LoadedConfig;
   /** False when no file was named: then there is nothing to reload. */
   readonly hasFile: boolean;

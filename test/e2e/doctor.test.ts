@@ -289,7 +289,8 @@ describe('doctor', () => {
     );
     const { examine } = await loadDoctor();
     const clock = { ...systemClock, now: () => Date.parse('2126-10-20T00:00:00Z') };
-    const verdicts = await examine(loaded, { clock, onVerdict: () => undefined });
+    const nobody = () => Promise.resolve(undefined);
+    const verdicts = await examine(loaded, { clock, status: nobody, onVerdict: () => undefined });
     const said = verdicts.filter(({ check }) => check === 'exposure').map(({ message }) => message);
     expect(said.join()).toMatch(/expires in 8 days, at 2126-10-28/);
   });

@@ -13,7 +13,7 @@ import { checkDisk } from './disk.js';
 import { checkExposure } from './exposure.js';
 import { checkClock, checkNodes, checkPeers } from './nodes.js';
 import { lookAtStore, nothingStored } from './store.js';
-import type { StoredHeights } from './store.js';
+import type { StatusOfDaemon, StoredHeights } from './store.js';
 import { ok, problem } from './verdicts.js';
 import type { CheckName, Finding, Verdict } from './verdicts.js';
 
@@ -30,8 +30,13 @@ const PUBLIC: readonly string[] = ['mainnet', 'testnet'];
  */
 export async function examine(
   { config, origins }: Pick<LoadedConfig, 'config' | 'origins'>,
-  { clock, onVerdict }: { readonly clock: Clock; readonly onVerdict: (verdict: Verdict) => void },
+  parts: {
+    readonly clock: Clock;
+    readonly status: StatusOfDaemon;
+    readonly onVerdict: (verdict: Verdict) => void;
+  },
 ): Promise<readonly Verdict[]> {
+  const { clock, onVerdict } = parts;
   const verdicts: Verdict[] = [];
   const check = async (name: CheckName, look: Look): Promise<void> => {
     for (const finding of await within(name, look, clock)) {
@@ -44,7 +49,7 @@ export async function examine(
   let stored = nothingStored;
   let surveys: readonly NodeSurvey[] = [];
   await check('store', async () => {
-    const look = await lookAtStore(config, clock);
+    const look = await lookAtStore(config, parts);
     stored = look.stored;
     return look.found;
   });

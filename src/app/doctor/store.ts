@@ -5,13 +5,10 @@ import { OperatorError } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { loadPostgres, lockHolder, rangesInWords, surveyStore } from '../../storage/index.js';
 import type { BackfillPlan, DatabaseSurvey, HeightRange, SporkRecord } from '../../storage/index.js';
-import { daemonRequest } from '../guard/daemonRequest.js';
-import { hostAndPort, isAlive, readDaemonRecord, storePathOf } from '../lifecycle/daemonRecord.js';
+import { storePathOf } from '../lifecycle/daemonRecord.js';
 import { ok, problem, those, warning } from './verdicts.js';
 import type { Finding } from './verdicts.js';
 
-/** How long a running daemon may take to answer. */
-const ASK_MS = 3_000;
 /** Above this share of its connections in use, a server may refuse the next one. */
 const CONNECTIONS_SHARE = 0.8;
 /** Every batch waits for a few round trips. */
@@ -26,15 +23,18 @@ export interface StoredHeights {
   readonly bytes: number | undefined;
 }
 
+/** `undefined` if none runs on this data directory, or it does not answer. */
+export type StatusOfDaemon = () => Promise<StatusDocument | undefined>;
+
 export const nothingStored: StoredHeights = { coverage: [], sporks: [], plans: [], bytes: undefined };
 
 /** Looks at the store without opening it for writing. Expected errors: `OperatorError` of a database that does not answer. */
 export async function lookAtStore(
   { api, chainId, dataDir, store }: Pick<DaemonConfig, 'api' | 'chainId' | 'dataDir' | 'store'>,
-  clock: Clock,
+  { clock, status }: { readonly clock: Clock; readonly status: StatusOfDaemon },
 ): Promise<{ readonly stored: StoredHeights; readonly found: readonly Finding[] }> {
   // What is wrong with a directory, `start` says itself.
-  if (store === undefined) return { stored: await heightsInDirectory(dataDir), found: [] };
+  if (store === undefined) return { stored: await heightsInDirectory(dataDir, status), found: [] };
   const { surveyDatabase } = await loadPostgres();
   const survey = await surveyDatabase({ url: store, key: 'store' }, { clock });
   const replica = api.store && (await surveyDatabase({ url: api.store, key: 'api.store' }, { clock }));
@@ -48,10 +48,9 @@ export async function lookAtStore(
 }
 
 /** As the running daemon tells them, else the files; nothing where neither does. */
-async function heightsInDirectory(dataDir: string): Promise<StoredHeights> {
-  const status = await statusOfDaemon(dataDir);
-  if (status !== undefined)
-    return { ...nothingStored, coverage: status.coverage, plans: status.backfill.plans };
+async function heightsInDirectory(dataDir: string, status: StatusOfDaemon): Promise<StoredHeights> {
+  const told = await status();
+  if (told !== undefined) return { ...nothingStored, coverage: told.coverage, plans: told.backfill.plans };
   try {
     const path = storePathOf(dataDir);
     const survey = lockHolder(path) === undefined ? await surveyStore(path) : undefined;
@@ -59,22 +58,6 @@ async function heightsInDirectory(dataDir: string): Promise<StoredHeights> {
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
     return nothingStored;
-  }
-}
-
-/** `undefined` if none runs, or it does not answer, or another daemon does. */
-async function statusOfDaemon(dataDir: string): Promise<StatusDocument | undefined> {
-  const { api, instance, pid } = readDaemonRecord(dataDir) ?? {};
-  // The recorded process may have ended and its number gone to another one.
-  if (api === undefined || pid === undefined || !isAlive(pid)) return undefined;
-  try {
-    const protocol = api.certificate === undefined ? 'http' : 'https';
-    const url = new URL(`${protocol}://${hostAndPort(api)}/status`);
-    const { bytes } = await daemonRequest(url, api, AbortSignal.timeout(ASK_MS));
-    const status = JSON.parse(bytes.toString()) as StatusDocument;
-    return status.instance === instance ? status : undefined;
-  } catch {
-    return undefined;
   }
 }
 

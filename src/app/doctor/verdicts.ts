@@ -2,17 +2,14 @@ import type { ExitReason } from '../../runtime/index.js';
 
 export type CheckName = 'store' | 'nodes' | 'clock' | 'disk' | 'exposure';
 
-/** What a check found. */
 export interface Finding {
   /** `warning`: it works, but could be better. `problem`: `start` fails, nothing is indexed, or no reader is served. */
   readonly verdict: 'ok' | 'warning' | 'problem';
   /** One sentence: what was found; unless it is ok, also the cause and what to change. */
   readonly message: string;
-  /** The exit code of a problem. */
   readonly exit?: ExitReason;
 }
 
-/** The outcome of one check. */
 export interface Verdict extends Finding {
   readonly check: CheckName;
 }

@@ -217,7 +217,7 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
     if (stream === undefined) return { state: 'connecting', ...none };
     const { state, node, lastHeight, lastMessageAgeMs, nextHeight } = stream.status();
     const isAhead = state === 'waiting_window';
-    // Up to date, it waits for the chain.
+    // Else it is up to date, and waits for the chain.
     const isPaused = isAhead && nextHeight <= (window.target() ?? Infinity);
     const follows = (isAhead || state === 'streaming') && diagnosis.isHeadConfirmed();
     const other = state === 'unavailable' ? 'unavailable' : 'connecting';

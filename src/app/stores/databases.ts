@@ -62,7 +62,6 @@ export async function checkDatabaseUrls(
   }
 }
 
-/** Uses a store or a queue, and closes it. */
 export async function closing<Opened extends { close(): Promise<void> }, T>(
   opened: Opened,
   use: (opened: Opened) => Promise<T>,

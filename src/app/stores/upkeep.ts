@@ -124,7 +124,6 @@ export async function rewindStore(
   });
 }
 
-/** The path of a store, and its chain. */
 function placeOf({ chainId, dataDir }: DaemonConfig): { readonly path: string; readonly chainId: string } {
   return { path: storePathOf(dataDir), chainId };
 }

@@ -17,7 +17,6 @@ interface Message {
   readonly answer?: unknown;
 }
 
-/** How one thread calls the other. */
 export type Calls<Theirs extends Served<Theirs>> = ReturnType<typeof callsOver<Theirs>>;
 
 /** Serves `ours` to the thread behind a port, and calls what that one serves. Calls arrive in their order. */

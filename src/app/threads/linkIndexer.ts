@@ -11,7 +11,6 @@ import { rangeOf } from './readableIndex.js';
 
 /** How long the indexing thread may take to answer a question, or be silent while a call waits to be admitted. */
 export const QUESTION_LIMIT_MS = 2_000;
-/** Unanswered questions at most. */
 export const MAX_QUESTIONS = 64;
 
 /**

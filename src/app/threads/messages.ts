@@ -41,7 +41,6 @@ export interface ReaderSettings {
   readonly nodeMetadata?: ReadonlyMap<string, NodeMetadata>;
 }
 
-/** The open connections of each port. */
 export interface OpenConnections {
   readonly api: number;
   readonly grpc: number;
@@ -81,7 +80,6 @@ export interface ReaderCalls {
   makeWay(id: number): void;
   change(settings: ReaderSettings): void;
   metrics(): Promise<MetricsSnapshot>;
-  /** Stop gracefully. */
   stop(): void;
 }
 
@@ -94,7 +92,6 @@ export interface IndexerCalls {
   admit(id: number, node: string, call: AdmittedCall): Promise<'admitted' | NotAdmitted>;
   /** A call that was admitted, or still waits for that, is over. */
   over(id: number, end: AdmissionEnd): void;
-  /** A read has met damage. */
   damaged(damage: FoundDamage): void;
   listens(addresses: ReaderAddresses): void;
   /** The operator must fix something; the thread ends. */

@@ -22,7 +22,6 @@ export interface ReaderHandle {
   postMessage(message: unknown): void;
   /** `error`: with what was not caught, just before its `exit`. */
   on(event: 'message' | 'error' | 'exit', listener: (what: unknown) => void): unknown;
-  /** Ends it at once. */
   terminate(): unknown;
 }
 
@@ -38,7 +37,6 @@ export const startWorker: StartReader = (options) => {
   });
 };
 
-/** Starts the thread that verifies certificates. */
 export const startCertificates = (): CertificatePort =>
   new Worker(join(packageRoot, 'dist/certificates.js'), {
     name: 'certificates',

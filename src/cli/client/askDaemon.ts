@@ -14,10 +14,7 @@ const ANSWER_TIMEOUT_MS = 5_000;
 const LARGE_ANSWER_TIMEOUT_MS = 60_000;
 
 /** The status of the running daemon of this configuration; `undefined` when none answers, or the signal aborts. */
-export async function daemonStatus(
-  loaded: LoadedConfig,
-  signal?: AbortSignal,
-): Promise<StatusDocument | undefined> {
+export async function daemonStatus(loaded: LoadedConfig, signal?: AbortSignal) {
   const answer = await askDaemon(loaded, '/status', { signal });
   return answer?.status === 200 ? (jsonIn(answer) as StatusDocument | undefined) : undefined;
 }

@@ -4,14 +4,16 @@ import { systemClock } from '../../runtime/index.js';
 import type { Run } from '../command.js';
 import type { doctorFlags } from '../arguments/flags.js';
 import { checkEndpoints, configOf } from '../arguments/settings.js';
+import { daemonStatus } from '../client/askDaemon.js';
 import { counted, wrapped } from '../output/words.js';
 
 const VERDICT_COLUMNS = 9;
 const CHECK_COLUMNS = 15;
 const INDENT = VERDICT_COLUMNS + CHECK_COLUMNS;
-
 /** Narrower terminals get whole lines, which they wrap themselves. */
 const LEAST_COLUMNS = INDENT + 40;
+/** The daemon of the data directory is asked, wherever the one that is looked at is to listen. */
+const AS_RECORDED = { 'api.host': 'default', 'api.port': 'default' } as const;
 
 /** A verdict as printed: on a terminal, wrapped to its width and aligned below the beginning of the sentence. */
 function verdictLines({ check, message, verdict }: Verdict, width: number): string {
@@ -29,6 +31,7 @@ export const doctor: Run<typeof doctorFlags> = async (invocation, terminal) => {
   const { examine } = await loadDoctor();
   const verdicts = await examine(loaded, {
     clock: systemClock,
+    status: () => daemonStatus({ ...loaded, origins: AS_RECORDED }),
     onVerdict: (verdict) => {
       if (!json) terminal.out(verdictLines(verdict, width));
     },

@@ -9,14 +9,11 @@ import type { IndexingParts } from '../../line/runIndexing.js';
 import { lineHeldUp } from '../heldUp.js';
 import type { Surroundings } from '../heldUp.js';
 
-/** How often the ranges are looked at. */
 const LOOK_EVERY_MS = 500;
-/** Pause between log lines about the progress of history. */
 const LOG_EVERY_MS = 10_000;
 /** A range that has not grown for this long is held up. */
 const HELD_UP_AFTER_MS = 5_000;
 
-/** A range that runs. */
 type Running = RunningRange<HistoryLine>;
 
 /** Watches history: its progress, its rate, and what holds it up. */
