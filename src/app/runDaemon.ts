@@ -11,6 +11,7 @@ import {
   hasSoundHttp2,
   messageOf,
   OperatorError,
+  orAborted,
   programVersion,
   systemClock,
   systemRandom,
@@ -153,7 +154,7 @@ async function prettyLineFor({ isLive }: Host): Promise<(json: string) => string
   return prettyLine({ colorize: isLive && (process.env['NO_COLOR'] ?? '') === '' });
 }
 
-/** Builds the daemon and runs it until it is to stop. The life cycle closes it. */
+/** Builds the daemon and runs it until it is to stop. The life cycle closes it. Expected errors: OperatorError; its abort reason. */
 async function indexAndServe(
   config: DaemonConfig,
   own: Begun & {
@@ -173,10 +174,7 @@ async function indexAndServe(
   lifecycle.supervise(descriptors.run(signal));
   const secretFiles = await openSecretFiles(config, { ...own, sporks });
   lifecycle.supervise(secretFiles.run(signal));
-  if (fromSnapshot !== undefined) {
-    const seeded = await seedStore(config, fromSnapshot, { ...own, signal });
-    if (seeded === 'stopped') return;
-  }
+  if (fromSnapshot !== undefined) await seedStore(config, fromSnapshot, { ...own, signal });
   // The thread loads its modules while the store is opened.
   const readers = config.roles.includes('api')
     ? startReaderThread(config, { ...own, descriptors, secretFiles })
@@ -223,8 +221,7 @@ async function indexAndServe(
   onKill = (mode) => {
     if (mode === 'release' || !parts.backfill.finish()) lifecycle.stop();
   };
-  const checking = parts.healing.checkNewest(newestBytes, signal).then(() => 'done');
-  if ((await lifecycle.unlessStopped(checking)) === undefined) return;
+  await orAborted(parts.healing.checkNewest(newestBytes, signal), signal);
   const health = startHealth(config, parts);
   onBuilt?.({ ...parts, health });
   const addresses = await startServers(config, { ...parts, health });

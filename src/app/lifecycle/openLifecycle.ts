@@ -1,5 +1,5 @@
 import { setMaxListeners } from 'node:events';
-import { AbortError, messageOf, orAborted, wasAborted, whenAborted } from '../../runtime/index.js';
+import { AbortError, messageOf, wasAborted, whenAborted } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import type { Logger } from '../../observability/index.js';
 
@@ -44,7 +44,7 @@ export function openLifecycle({ clock, logger }: { readonly clock: Clock; readon
   /** Watches a loop that should only end when the daemon stops; its rejection is fatal. */
   const supervise = (running: Promise<unknown>): void => {
     running.catch((error: unknown) => {
-      if (!(error instanceof AbortError && signal.aborted)) fail(error);
+      if (!wasAborted(error, signal)) fail(error);
     });
   };
 
@@ -54,16 +54,6 @@ export function openLifecycle({ clock, logger }: { readonly clock: Clock; readon
 
   /** Resolves when the daemon is to stop. */
   const stopped = (): Promise<void> => whenAborted(signal);
-
-  /** The result of `work`, or `undefined` once the daemon is to stop. Leaves no listener behind. */
-  const unlessStopped = async <T>(work: Promise<T>): Promise<T | undefined> => {
-    try {
-      return await orAborted(work, signal);
-    } catch (error) {
-      if (!wasAborted(error, signal)) throw error;
-      return undefined;
-    }
-  };
 
   /**
    * Waits for work that ends when the daemon stops, but then no longer than closing may take. Its failure ends the
@@ -108,5 +98,5 @@ export function openLifecycle({ clock, logger }: { readonly clock: Clock; readon
     }
   };
 
-  return { signal, stop, fail, supervise, onClose, stopped, unlessStopped, waitFor, close };
+  return { signal, stop, fail, supervise, onClose, stopped, waitFor, close };
 }

@@ -57,13 +57,11 @@ export function indexLive(config: DaemonConfig, parts: IndexingParts, onLine: On
     }
   };
 
-  /** Resolves with the reason when this process no longer leads, or is to stop. */
+  /** Resolves with the reason when this process no longer leads. */
   const lead = async (itsTerm: Term): Promise<string> => {
     try {
       // This waits while the database is away; closing the store ends the wait.
-      const replaced =
-        store.shared === undefined ? signal : await lifecycle.unlessStopped(store.shared.lead());
-      if (replaced === undefined) return 'stopping';
+      const replaced = store.shared === undefined ? signal : await orAborted(store.shared.lead(), signal);
       const lost = childOf(signal, itsTerm.lost, replaced);
       if (store.shared !== undefined)
         logger.info({ latestIndexedHeight: store.latestIndexedHeight() }, 'this process leads');
@@ -96,7 +94,7 @@ export function indexLive(config: DaemonConfig, parts: IndexingParts, onLine: On
     }
   };
 
-  /** Resolves when the daemon is to stop; then close it. Rejects as the indexing line. */
+  /** Ends when the daemon is to stop; then close it. Rejects as the indexing line. Expected errors: the life cycle's abort reason. */
   const run = async (): Promise<void> => {
     for (;;) {
       term = await leadership.lead(signal);

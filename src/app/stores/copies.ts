@@ -3,7 +3,7 @@ import { formatCount, silentLogger } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
 import { migrateStore } from '../../ranges/index.js';
 import type { MigrationProgress, MigrationReport } from '../../ranges/index.js';
-import { OperatorError, systemClock, wasAborted, withoutUrlPaths } from '../../runtime/index.js';
+import { OperatorError, systemClock, withoutUrlPaths } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { backupStore, holdsData, loadRestore } from '../../storage/index.js';
 import type { BackupReport, RestoreDependencies, VerifyReport } from '../../storage/index.js';
@@ -49,17 +49,17 @@ export async function restoreStoreOf(
 
 /**
  * Creates the store of a daemon from a snapshot, unless there is a store. Logs its progress. Leaves no store when the signal
- * aborts. Expected errors: as `restoreStoreOf`.
+ * aborts. Expected errors: as `restoreStoreOf`; the signal's abort reason.
  */
 export async function seedStore(
   config: DaemonConfig,
   from: string,
   { clock, logger, signal }: { readonly clock: Clock; readonly logger: Logger; readonly signal: AbortSignal },
-): Promise<'ready' | 'stopped'> {
+): Promise<void> {
   const shown = { from: withoutUrlPaths(from) };
   if (config.store === undefined && (await holdsData(storePathOf(config.dataDir)))) {
     logger.info(shown, 'there is a store already; the snapshot is not used');
-    return 'ready';
+    return;
   }
   logger.info(shown, 'restoring a snapshot; the daemon serves once it has been verified');
   let loggedAtMs = clock.monotonic();
@@ -68,14 +68,8 @@ export async function seedStore(
     loggedAtMs = clock.monotonic();
     logger.info({ progress: restoreInWords(progress) }, 'restoring a snapshot');
   };
-  try {
-    const { heights, proven, transactions } = await restoreStoreOf(config, from, { signal, onProgress });
-    logger.info({ heights, proven, transactions }, 'the snapshot is restored, every id recomputed');
-    return 'ready';
-  } catch (error) {
-    if (!wasAborted(error, signal)) throw error;
-    return 'stopped';
-  }
+  const { heights, proven, transactions } = await restoreStoreOf(config, from, { signal, onProgress });
+  logger.info({ heights, proven, transactions }, 'the snapshot is restored, every id recomputed');
 }
 
 /**

@@ -1,4 +1,3 @@
-import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import { exitCodeOf, exitCodes, STOP_TIMEOUT_MS } from '../../../src/app/index.js';
 import { openLifecycle } from '../../../src/app/lifecycle/openLifecycle.js';
@@ -121,18 +120,5 @@ describe('exit codes', () => {
       },
     );
     expect(exitCodeOf('foreign')).toBe(76);
-  });
-
-  it('is waited for beside work, however often, and leaves no listener behind', async () => {
-    const { lifecycle } = life();
-    const before = getEventListeners(lifecycle.signal, 'abort').length;
-    for (let time = 0; time < 20; time += 1)
-      expect(await lifecycle.unlessStopped(Promise.resolve(time))).toBe(time);
-    expect(getEventListeners(lifecycle.signal, 'abort')).toHaveLength(before);
-    await expect(lifecycle.unlessStopped(Promise.reject(new Error('no')))).rejects.toThrow('no');
-    const endless = lifecycle.unlessStopped(new Promise(() => undefined));
-    lifecycle.stop();
-    expect(await endless).toBeUndefined();
-    expect(await lifecycle.unlessStopped(new Promise(() => undefined))).toBeUndefined();
   });
 });

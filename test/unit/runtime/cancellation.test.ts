@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import { AbortError, childOf, Pause, sleep, unlessAborted } from '../../../src/runtime/index.js';
+import { AbortError, childOf, orAborted, Pause, sleep, unlessAborted } from '../../../src/runtime/index.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
 const listeners = (...signals: readonly AbortSignal[]): number =>
@@ -71,6 +71,17 @@ describe('a wait that may be cancelled', () => {
     await expect(unlimited).rejects.toThrow('over');
     expect(listeners(signal)).toBe(0);
   });
+});
+
+it('work is waited for until an abort, however often, and leaves no listener behind', async () => {
+  const controller = new AbortController();
+  const { signal } = controller;
+  for (let time = 0; time < 20; time += 1) expect(await orAborted(Promise.resolve(time), signal)).toBe(time);
+  await expect(orAborted(Promise.reject(new Error('no')), signal)).rejects.toThrow('no');
+  expect(listeners(signal)).toBe(0);
+  const endless = orAborted(new Promise(() => undefined), signal);
+  controller.abort(new AbortError('over'));
+  await expect(endless).rejects.toThrow('over');
 });
 
 describe('a child of signals', () => {
