@@ -91,98 +91,84 @@ export function corruptRecord(
   });
 }
 
-interface Fault {
-  readonly kind: StorageErrorKind;
-  /** Matched against error codes and LevelDB's texts, which contain the C library's messages. */
-  readonly pattern: RegExp;
-  /** What to do. `path` is the path of the store. */
-  readonly advice: string | ((path: string) => string);
-}
+/** `pattern` is matched against error codes and LevelDB's texts, which contain the C library's messages; `advice`: what to do. */
+type Fault = readonly [
+  kind: StorageErrorKind,
+  pattern: RegExp,
+  advice: string | ((pathOfStore: string) => string),
+];
 
 /** In order: the first match names the fault. */
 const faults: readonly Fault[] = [
-  {
-    kind: 'permission',
-    pattern: /\bEACCES\b.*, (?:scandir|l?stat)\b/,
-    advice:
-      'This user may not read there. Run this as the user that runs the daemon (sudo -u), or choose another directory.',
-  },
-  {
-    kind: 'permission',
-    pattern: /\b(?:EACCES|EPERM)\b|Permission denied|Operation not permitted|Access is denied/i,
-    advice:
-      'This user may not write there. Give the directory to the user that runs the daemon (chown), or choose another directory.',
-  },
-  {
-    kind: 'disk_full',
-    pattern: /\b(?:ENOSPC|EDQUOT)\b|No space left on device|Disk quota exceeded|not enough space/i,
-    advice:
-      'The disk is full. Free some space or move the data directory to a larger disk, then start again; what was indexed is safe.',
-  },
-  {
-    kind: 'read_only',
-    pattern: /\bEROFS\b|Read-only file system/i,
-    advice:
-      'The file system is mounted read-only. Remount it writable (a disk fault often turns it read-only), or choose another directory.',
-  },
-  {
-    kind: 'too_many_files',
-    pattern: /\b(?:EMFILE|ENFILE)\b|Too many open files/i,
-    advice:
-      'The limit of open files is too low. Raise it ("ulimit -n", or LimitNOFILE in systemd) to 4096 or more.',
-  },
-  {
-    kind: 'locked',
-    pattern: /\bLEVEL_LOCKED\b|already held by process|Resource temporarily unavailable/i,
-    advice: (path) => {
-      const holder = lockHolder(path);
-      return holder === undefined
-        ? 'Another process uses this directory: a running daemon, or a command that reads the store. ' +
-            'Find it with "fuser LOCK" or "lsof LOCK" inside the directory, stop it, or choose another --data-dir.'
-        : `The directory is in use by ${holder}. Stop it, wait for it, or choose another --data-dir.`;
-    },
-  },
-  {
-    kind: 'corrupt',
+  [
+    'permission',
+    /\bEACCES\b.*, (?:scandir|l?stat)\b/,
+    'This user may not read there. Run this as the user that runs the daemon (sudo -u), or choose another directory.',
+  ],
+  [
+    'permission',
+    /\b(?:EACCES|EPERM)\b|Permission denied|Operation not permitted|Access is denied/i,
+    'This user may not write there. Give the directory to the user that runs the daemon (chown), or choose another directory.',
+  ],
+  [
+    'disk_full',
+    /\b(?:ENOSPC|EDQUOT)\b|No space left on device|Disk quota exceeded|not enough space/i,
+    'The disk is full. Free some space or move the data directory to a larger disk, then start again; what was indexed is safe.',
+  ],
+  [
+    'read_only',
+    /\bEROFS\b|Read-only file system/i,
+    'The file system is mounted read-only. Remount it writable (a disk fault often turns it read-only), or choose another directory.',
+  ],
+  [
+    'too_many_files',
+    /\b(?:EMFILE|ENFILE)\b|Too many open files/i,
+    'The limit of open files is too low. Raise it ("ulimit -n", or LimitNOFILE in systemd) to 4096 or more.',
+  ],
+  ['locked', /\bLEVEL_LOCKED\b|already held by process|Resource temporarily unavailable/i, whoHolds],
+  [
+    'corrupt',
     // A file that LevelDB looks for, other than its lock, or a place in a table that lies outside of it.
-    pattern:
-      /\bLEVEL_CORRUPTION\b|Corruption:|IO error: .*(?<!\/LOCK): No such file|\.(?:ldb|sst): Invalid argument/is,
-    advice: `The database files are damaged. ${MEND}`,
-  },
-  {
-    kind: 'io',
-    pattern: /\b(?:ENOTDIR|ENAMETOOLONG|ELOOP)\b|Not a directory|File name too long|Too many levels/i,
-    advice:
-      'That path leads to no directory: part of it is a file, a loop of links, or too long a name. Choose another directory.',
-  },
-  {
-    kind: 'io',
-    pattern: /\bEFBIG\b|File too large/i,
-    advice:
-      'No file may grow that large. Raise the limit of file sizes ("ulimit -f", or LimitFSIZE in systemd), or choose a ' +
+    /\bLEVEL_CORRUPTION\b|Corruption:|IO error: .*(?<!\/LOCK): No such file|\.(?:ldb|sst): Invalid argument/is,
+    `The database files are damaged. ${MEND}`,
+  ],
+  [
+    'io',
+    /\b(?:ENOTDIR|ENAMETOOLONG|ELOOP)\b|Not a directory|File name too long|Too many levels/i,
+    'That path leads to no directory: part of it is a file, a loop of links, or too long a name. Choose another directory.',
+  ],
+  [
+    'io',
+    /\bEFBIG\b|File too large/i,
+    'No file may grow that large. Raise the limit of file sizes ("ulimit -f", or LimitFSIZE in systemd), or choose a ' +
       'directory on another file system, then start again; what was indexed is safe.',
-  },
-  {
-    kind: 'io',
-    pattern: /\bENOMEM\b|Cannot allocate memory/i,
-    advice:
-      'The system gives this process no more memory. Free some, or raise the limit ("ulimit -v", LimitAS in systemd, ' +
+  ],
+  [
+    'io',
+    /\bENOMEM\b|Cannot allocate memory/i,
+    'The system gives this process no more memory. Free some, or raise the limit ("ulimit -v", LimitAS in systemd, ' +
       'vm.max_map_count), then start again; what was indexed is safe.',
-  },
-  {
-    kind: 'io',
-    pattern:
-      /\b(?:ENOLCK|ENODEV|ENOSYS|EOPNOTSUPP|ENOTSUP)\b|No locks available|No such device(?! or)|Operation not supported|Function not implemented/i,
-    advice:
-      'The file system lacks what a database needs (locks, files mapped into memory), as some network and shared folders ' +
+  ],
+  [
+    'io',
+    /\b(?:ENOLCK|ENODEV|ENOSYS|EOPNOTSUPP|ENOTSUP)\b|No locks available|No such device(?! or)|Operation not supported|Function not implemented/i,
+    'The file system lacks what a database needs (locks, files mapped into memory), as some network and shared folders ' +
       'do, or its device is gone. Choose a directory on a local disk.',
-  },
-  {
-    kind: 'io',
-    pattern: /\b(?:LEVEL_IO_ERROR|EIO|EISDIR|EBUSY|ENXIO)\b|IO error/i,
-    advice: 'The device or the file system failed. Look at the system log, and check the disk and the path.',
-  },
+  ],
+  [
+    'io',
+    /\b(?:LEVEL_IO_ERROR|EIO|EISDIR|EBUSY|ENXIO)\b|IO error/i,
+    'The device or the file system failed. Look at the system log, and check the disk and the path.',
+  ],
 ];
+
+function whoHolds(path: string): string {
+  const holder = lockHolder(path);
+  return holder === undefined
+    ? 'Another process uses this directory: a running daemon, or a command that reads the store. ' +
+        'Find it with "fuser LOCK" or "lsof LOCK" inside the directory, stop it, or choose another --data-dir.'
+    : `The directory is in use by ${holder}. Stop it, wait for it, or choose another --data-dir.`;
+}
 
 /**
  * Turns a low-level failure into an error that the operator can act on. `doing` completes "Cannot …" ("open the
@@ -191,12 +177,14 @@ const faults: readonly Fault[] = [
 export function storageErrorFrom(error: unknown, doing: string, path: string): unknown {
   if (error instanceof OperatorError) return error;
   const causes = causesOf(error);
-  const fault = faults.find(({ pattern }) => causes.some((cause) => pattern.test(wordsOf(cause))));
+  const fault = faults.find(([, pattern]) => causes.some((cause) => pattern.test(wordsOf(cause))));
   const innermost = causes.at(-1);
   if (fault === undefined || innermost === undefined) return error;
-  const advice = typeof fault.advice === 'string' ? fault.advice : fault.advice(path);
-  const message = `Cannot ${doing} at ${path} (${innermost.message}). ${advice}`;
-  return new StorageError(fault.kind, message, { cause: error });
+  const [kind, , advice] = fault;
+  const words = typeof advice === 'string' ? advice : advice(path);
+  return new StorageError(kind, `Cannot ${doing} at ${path} (${innermost.message}). ${words}`, {
+    cause: error,
+  });
 }
 
 const MAX_CAUSES = 8;

@@ -70,8 +70,8 @@ const bugs: Readonly<
   },
   'storage/records/book/bookRecords.ts': {
     'blocks above the watermark are forgotten by a restart': {
-      of: '        above.set(head.height, head);',
-      instead: '        if (above.size > MAX_BLOCKS_ABOVE_WATERMARK) above.set(head.height, head);',
+      of: 'if (head !== undefined) above.set(',
+      instead: 'if (head !== undefined && above.size > MAX_BLOCKS_ABOVE_WATERMARK) above.set(',
     },
     'a restart forgets how far a range of history is': {
       of: 'if (!records.has(record)) batch.put(',

@@ -37,6 +37,11 @@ export function joined(ranges: readonly HeightRange[]): HeightRange[] {
   return result;
 }
 
+/** The ranges of some heights. */
+export function rangesAt(heights: Iterable<number>): HeightRange[] {
+  return joined([...heights].map((height) => ({ from: height, to: height })));
+}
+
 /** The heights of `ranges` that are not in `removed`. */
 export function without(ranges: HeightRanges, removed: HeightRanges): HeightRange[] {
   return ranges.flatMap((range) => {

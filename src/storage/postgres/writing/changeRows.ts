@@ -8,7 +8,7 @@ import { checkBorders } from '../../records/book/applyCommit.js';
 import { emptyLine, newRecord, settled, withPublished } from '../../records/book/changeBook.js';
 import { healedBook, repairedBook, rewoundBook } from '../../records/book/repairedBook.js';
 import type { RepairedBook } from '../../records/book/repairedBook.js';
-import { joined } from '../../records/heightRanges.js';
+import { rangesAt } from '../../records/heightRanges.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
 import { parseHeightKey, Prefix } from '../../records/schema.js';
 import type { Session, WriteSession, Step } from '../connection/Session.js';
@@ -114,7 +114,7 @@ async function removeDamagedScripts(session: Session): Promise<HeightRange[]> {
     text: `WITH wrong AS (DELETE FROM flow_store.script WHERE sha256(body) <> hash RETURNING hash)
       SELECT DISTINCT (SELECT min(height) FROM flow_store.transaction WHERE script_hash = hash) AS height FROM wrong`,
   });
-  return rows.flatMap(({ height }) => (height === null ? [] : [{ from: height, to: height }]));
+  return rangesAt(rows.flatMap(({ height }) => height ?? []));
 }
 
 /** Deletes lost heights and blocks outside all ranges; the others become the book. */
@@ -142,7 +142,7 @@ async function deleteStrays(session: Session): Promise<void> {
         WHERE data.height BETWEEN open_range.from_height AND open_range.to_height)
       AND data.height < (SELECT max(from_height) FROM flow_store.coverage)`,
   });
-  for (const { from, to } of joined(rows.map(({ height }) => ({ from: height, to: height }))))
+  for (const { from, to } of rangesAt(rows.map(({ height }) => height)))
     await deleteBlocks(session, from, to);
 }
 
@@ -175,7 +175,7 @@ export function parseHeights(text: string | null): readonly HeightRange[] | unde
 }
 
 function heightsOf(blocks: readonly FinalizedBlock[]): string {
-  const ranges = joined(blocks.map(({ height }) => ({ from: height, to: height })));
+  const ranges = rangesAt(blocks.map(({ height }) => height));
   return `{${ranges.map(({ from, to }) => `[${from},${to + 1})`).join()}}`;
 }
 

@@ -52,14 +52,12 @@ function soundEntry(read: ReadBlock, bytes: Buffer, holds?: (block: FinalizedBlo
   }
   if (holds?.(block) === false)
     throw corruptRecord('block record', height, 'the block does not hash to its id');
-  const collections = collectionsIn(read, bytes).map((stored, index) => {
-    const collection = recompute(height, index, block.collectionIds[index] as Identifier, stored);
-    if (collection.ranges.length !== 2 * (shapes[index] as CollectionShape).transactionCount) {
+  const entry = verifiedBlock(block, collectionsIn(read, bytes));
+  for (const [index, { ranges }] of entry.collections.entries()) {
+    if (ranges.length !== 2 * (shapes[index] as CollectionShape).transactionCount)
       throw corruptRecord('block record', height, `collection ${index} has another number of transactions`);
-    }
-    return collection;
-  });
-  return { block, collections };
+  }
+  return entry;
 }
 
 /** Tells whether a block that has a proof hashes to its id: header, guarantees and all. One without has nothing to check. */

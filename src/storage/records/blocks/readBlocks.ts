@@ -4,7 +4,7 @@ import type { BlockHead, StoredBlock } from '../../port/stored.js';
 import { corruptRecord, StorageError } from '../../StorageError.js';
 import { decodeBlockRecord, encodeBlockRecord } from '../coding/blockRecord.js';
 import type { CollectionShape, Slice } from '../coding/blockRecord.js';
-import { openValue, seal, unseal } from '../coding/seal.js';
+import { openValue, seal } from '../coding/seal.js';
 import type { Database } from '../Database.js';
 import { blockKey, BODY_CHUNK_BYTES, bodyChunks, bodyKey, MAX_WHOLE_BODY_BYTES } from '../schema.js';
 
@@ -132,50 +132,31 @@ export function collectionsIn({ shapes }: ReadBlock, body: Buffer): Buffer[] {
   return shapes.map(({ length }) => body.subarray(end, (end += length)));
 }
 
-/** The chunks that hold part of a body; none (`last` below `first`) for an empty part. */
-function chunksOf({ bodyLength }: ReadBlock, { offset, length }: Slice) {
-  const chunkBytes = bodyLength <= MAX_WHOLE_BODY_BYTES ? bodyLength : BODY_CHUNK_BYTES;
-  if (length === 0) return { chunkBytes, first: 0, last: -1 };
-  const last = Math.floor((offset + length - 1) / chunkBytes);
-  return { chunkBytes, first: Math.floor(offset / chunkBytes), last };
-}
-
-function bodySlice(read: ReadBlock, slice: Slice, valueOf: (chunk: number) => Buffer | undefined): Buffer {
-  const { height } = read.block;
-  const { offset, length } = slice;
-  if (offset + length > read.bodyLength) {
+/** Part of a body, from the chunks that hold it. Expected errors: `StorageError` (`corrupt`). */
+function bodySlice(
+  { block: { height }, bodyLength }: ReadBlock,
+  { offset, length }: Slice,
+  valueOf: (chunk: number) => Buffer | undefined,
+): Buffer {
+  const end = offset + length;
+  if (end > bodyLength)
     throw corruptRecord('body', height, 'it ends before a collection or transaction that it should hold');
-  }
-  const { chunkBytes, first, last } = chunksOf(read, slice);
+  if (length === 0) return Buffer.alloc(0);
+  const isWhole = bodyLength <= MAX_WHOLE_BODY_BYTES;
+  const chunkBytes = isWhole ? bodyLength : BODY_CHUNK_BYTES;
+  const first = Math.floor(offset / chunkBytes);
   const chunks: Buffer[] = [];
-  for (let chunk = first; chunk <= last; chunk += 1) {
+  for (let chunk = first; chunk * chunkBytes < end; chunk += 1) {
     const value = valueOf(chunk);
     if (value === undefined) throw corruptRecord('body', height, `chunk ${chunk} is missing`);
-    chunks.push(openBodyChunk(bodyKey(height, chunk), value, height, chunk, read.bodyLength));
+    const bytes = Math.min(chunkBytes, bodyLength - chunk * chunkBytes);
+    const named = { what: isWhole ? 'body' : `body chunk ${chunk}`, height };
+    const sized = (payload: Buffer): Buffer | undefined => (payload.length === bytes ? payload : undefined);
+    chunks.push(openValue(named, bodyKey(height, chunk), value, sized, 'it has the wrong length'));
   }
   const [only] = chunks;
   const bytes = chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks);
-  const start = offset - first * chunkBytes;
-  return bytes.subarray(start, start + length);
-}
-
-/** Checks one chunk of a body (or the whole of a small one). Expected errors: `StorageError` (`corrupt`). */
-function openBodyChunk(
-  key: Buffer,
-  value: Buffer,
-  height: number,
-  chunk: number,
-  bodyLength: number,
-): Buffer {
-  const payload = unseal(key, value);
-  const name = bodyChunks(bodyLength) === 1 ? 'body' : `body chunk ${chunk}`;
-  if (payload === undefined) throw corruptRecord(name, height, 'its checksum does not match');
-  const expected =
-    bodyLength <= MAX_WHOLE_BODY_BYTES
-      ? bodyLength
-      : Math.min(BODY_CHUNK_BYTES, bodyLength - chunk * BODY_CHUNK_BYTES);
-  if (payload.length !== expected) throw corruptRecord(name, height, 'it has the wrong length');
-  return payload;
+  return bytes.subarray(offset - first * chunkBytes, end - first * chunkBytes);
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { Logger } from '../../../observability/index.js';
-import { corruptRecord, isCorruption, unlessDamaged } from '../../StorageError.js';
-import type { BlockHead, StoreMeta } from '../../port/stored.js';
+import { corruptRecord, unlessDamaged } from '../../StorageError.js';
+import type { BlockHead, HeightRange, StoreMeta } from '../../port/stored.js';
 import type { Database, Entry, WriteBatch } from '../Database.js';
 import type { Coverage } from '../accountCoverage.js';
 import { headOf, openBlockRecord, readHead } from '../blocks/readBlocks.js';
@@ -162,49 +162,33 @@ export async function coverageOf(database: Database, meta: StoreMeta): Promise<C
 }
 
 /**
- * What is durable of a run, from the records themselves: the block at the watermark, and the blocks above it, up to
- * `to`. With `tolerateDamage`, unreadable records are left to the rewind that follows.
+ * What is durable of a run of heights up to `to`, from the records themselves: the block at the watermark, and the blocks
+ * above it. With `tolerateDamage`, unreadable records are left to the rewind that follows.
  *
  * Expected errors: `StorageError` (`corrupt`).
  */
 async function readLine(
   database: Database,
+  { from, to }: HeightRange,
   {
-    firstHeight,
     latestIndexedHeight,
-    to,
-  }: { readonly firstHeight: number; readonly latestIndexedHeight: number; readonly to: number },
-  tolerateDamage: boolean,
+    tolerateDamage = false,
+  }: Pick<LineState, 'latestIndexedHeight'> & { tolerateDamage?: boolean },
 ): Promise<LineState> {
   let damaged = false;
-  const tolerate = (error: unknown): void => {
-    if (!tolerateDamage || !isCorruption(error)) throw error;
-    damaged = true;
-  };
-  let latestBlock: BlockHead | undefined;
-  if (latestIndexedHeight >= firstHeight) {
-    try {
-      latestBlock = await readHead(database, latestIndexedHeight);
-    } catch (error) {
-      tolerate(error);
-    }
-  }
+  const sound: Reading = tolerateDamage ? (read) => unlessDamaged(read, () => (damaged = true)) : strictly;
+  const hasLatest = latestIndexedHeight >= from;
+  const latestBlock = hasLatest ? await sound(() => readHead(database, latestIndexedHeight)) : undefined;
   const above = new Map<number, BlockHead>();
   for await (const page of database.pages(heightRange(Prefix.block, latestIndexedHeight + 1, to))) {
     for (const [key, value] of page) {
-      try {
-        const head = headOf(openBlockRecord(key, value, openKeyOf('block record', key, parseBlockKey)));
-        above.set(head.height, head);
-      } catch (error) {
-        tolerate(error);
-      }
-      if (above.size > MAX_BLOCKS_ABOVE_WATERMARK) {
-        throw corruptRecord(
-          'progress record',
-          undefined,
-          `more than ${MAX_BLOCKS_ABOVE_WATERMARK} blocks are stored above height ${latestIndexedHeight}`,
-        );
-      }
+      const read = (): BlockHead =>
+        headOf(openBlockRecord(key, value, openKeyOf('block record', key, parseBlockKey)));
+      const head = await sound(read);
+      if (head !== undefined) above.set(head.height, head);
+      if (above.size <= MAX_BLOCKS_ABOVE_WATERMARK) continue;
+      const many = `more than ${MAX_BLOCKS_ABOVE_WATERMARK} blocks are stored above height ${latestIndexedHeight}`;
+      throw corruptRecord(single.progress.what, undefined, many);
     }
   }
   return { latestIndexedHeight, latestBlock, above, damaged };
@@ -249,8 +233,9 @@ export async function loadBook(
   if (latestIndexedHeight < firstHeight - 1) {
     throw corruptRecord('progress record', undefined, `it lies below the first height, ${firstHeight}`);
   }
-  const bounds = { firstHeight, latestIndexedHeight, to: Number.MAX_SAFE_INTEGER };
-  const live = { ...(await readLine(database, bounds, forRewind)), meta };
+  const all = { from: firstHeight, to: Number.MAX_SAFE_INTEGER };
+  const line = await readLine(database, all, { latestIndexedHeight, tolerateDamage: forRewind });
+  const live = { ...line, meta };
   const accounts = await coverageOf(database, meta);
   if (schemaVersion < RANGES_SCHEMA_VERSION)
     return { live, accounts, published: [], plans: [], open: [], unproven: [] };
@@ -258,10 +243,9 @@ export async function loadBook(
   const open: OpenState[] = [];
   for (const record of records) {
     // What is above `keep` is yet to be removed.
-    const { from, next, keep = record.to } = record;
-    const run = { firstHeight: from, latestIndexedHeight: next - 1, to: keep };
+    const { from, next, keep: to = record.to } = record;
     const line = await unlessDamaged(
-      () => readLine(database, run, false),
+      () => readLine(database, { from, to }, { latestIndexedHeight: next - 1 }),
       ({ damage, height }) => logger.warn({ from, to: record.to, height, damage }, 'a range begins anew'),
     );
     open.push(line === undefined ? emptied(record, true) : { record, line });

@@ -6,7 +6,7 @@ import { RangeTakenError } from '../../port/ParentLinkError.js';
 import type { HeightRange, SporkRecord } from '../../port/stored.js';
 import { isLive } from '../accountCoverage.js';
 import type { OpenRecord } from '../coding/jsonRecords.js';
-import { atMost, joined, overlap, without } from '../heightRanges.js';
+import { atMost, joined, overlap, rangesAt, without } from '../heightRanges.js';
 import type { HeightRanges } from '../heightRanges.js';
 import { PROOFS_SCHEMA_VERSION, schemaVersionOf } from '../schema.js';
 import { coverageOfBook, durableHeights } from './StoreBook.js';
@@ -62,32 +62,18 @@ export function withProofs(
 ): StoreBook {
   const { meta } = after.live;
   const heightsWith = (has: boolean): HeightRange[] =>
-    joined(
-      entries
-        .filter(({ block }) => (block.proof !== undefined) === has)
-        .map(({ block: { height } }) => ({ from: height, to: height })),
-    );
-  const proven = heightsWith(true);
-  if (meta.schemaVersion === PROOFS_SCHEMA_VERSION) {
-    const unproven = heightsWith(false);
-    if (unproven.length === 0 && before.unproven.length === 0) return after;
-    return {
-      ...after,
-      unproven: atMost(MAX_UNPROVEN_RANGES, without(joined([...before.unproven, ...unproven]), proven)),
-    };
-  }
-  if (proven.length === 0) return after;
-  // The first proof in this store: nothing that is durable has any.
+    rangesAt(entries.flatMap(({ block }) => ((block.proof !== undefined) === has ? [block.height] : [])));
+  const [proven, added] = [heightsWith(true), heightsWith(false)];
+  const isFirst = meta.schemaVersion !== PROOFS_SCHEMA_VERSION;
+  if (isFirst ? proven.length === 0 : added.length + before.unproven.length === 0) return after;
+  // Before the first proof in this store, nothing that is durable has any.
   const lines = [before.live, ...before.open.map(({ line }) => line)];
-  const above = lines.flatMap((line) =>
-    [...line.above.keys()].map((height) => ({ from: height, to: height })),
-  );
-  const old = [...durableHeights(before), ...above];
-  const live = { ...after.live, meta: { ...meta, schemaVersion: PROOFS_SCHEMA_VERSION } };
+  const above = lines.flatMap((line) => rangesAt(line.above.keys()));
+  const old = isFirst ? [...durableHeights(before), ...above] : before.unproven;
   return {
     ...after,
-    live,
-    unproven: atMost(MAX_UNPROVEN_RANGES, without(joined([...old, ...heightsWith(false)]), proven)),
+    live: isFirst ? { ...after.live, meta: { ...meta, schemaVersion: PROOFS_SCHEMA_VERSION } } : after.live,
+    unproven: atMost(MAX_UNPROVEN_RANGES, without(joined([...old, ...added]), proven)),
   };
 }
 

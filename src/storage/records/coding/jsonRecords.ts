@@ -2,10 +2,19 @@ import { parseIdentifier } from '../../../flow/index.js';
 import type { BackfillPlan } from '../../port/RangeBook.js';
 import type { HeightRange, SporkRecord, StoreMeta } from '../../port/stored.js';
 
+/** The fields of each record, and of what is in it, in the order in which they are written. */
+const SPORK_FIELDS = ['rootHeight', 'sporkId', 'rootParentId'];
+const META_FIELDS = ['schemaVersion', 'chainId', 'firstHeight', 'createdBy', 'sporks', ...SPORK_FIELDS];
+const OPEN_FIELDS = ['to', 'next', 'failures', 'reason', 'sporks', 'hasAccounts', 'keep', 'isDropped'];
+const PLAN_FIELDS = ['id', 'from', 'to', 'order', 'isPaused', 'heals'];
+
 /** JSON with its keys in a fixed order: readable with any tool, and equal bytes for equal content. */
-export function encodeMeta({ schemaVersion, chainId, firstHeight, createdBy, sporks }: StoreMeta): Buffer {
-  const ordered = { schemaVersion, chainId, firstHeight, createdBy, sporks: sporks.map(inOrder) };
-  return Buffer.from(JSON.stringify(ordered));
+function encode(content: unknown, fields: readonly string[]): Buffer {
+  return Buffer.from(JSON.stringify(content, [...fields]));
+}
+
+export function encodeMeta(meta: StoreMeta): Buffer {
+  return encode(meta, META_FIELDS);
 }
 
 /**
@@ -14,15 +23,10 @@ export function encodeMeta({ schemaVersion, chainId, firstHeight, createdBy, spo
  */
 export function decodeMeta(payload: Buffer, schemaVersion: number): StoreMeta | undefined {
   const json = parseJson(payload);
-  if (!isRecord(json)) return undefined;
-  const { schemaVersion: version, chainId, firstHeight, createdBy, sporks } = json;
-  if (typeof version !== 'number' || typeof chainId !== 'string') return undefined;
-  if (version > schemaVersion) {
-    return { schemaVersion: version, chainId, firstHeight: 0, createdBy: '', sporks: [] };
-  }
-  if (!isHeight(firstHeight) || typeof createdBy !== 'string' || !Array.isArray(sporks)) return undefined;
-  if (!sporks.every(isSporkRecord)) return undefined;
-  return { schemaVersion: version, chainId, firstHeight, createdBy, sporks };
+  if (!has(json, { schemaVersion: isNumber, chainId: isText })) return undefined;
+  if (json.schemaVersion > schemaVersion) return { ...json, firstHeight: 0, createdBy: '', sporks: [] };
+  const isWhole = has(json, { firstHeight: isHeight, createdBy: isText, sporks: isListOf(isSpork) });
+  return isWhole ? json : undefined;
 }
 
 /** The record of an open range. */
@@ -43,75 +47,51 @@ export interface OpenRecord extends HeightRange {
 /** A reason is a sentence or two. */
 const MAX_REASON_CHARACTERS = 1_000;
 
-/** Like `encodeMeta`; the key holds `from`. */
-export function encodeOpenRecord(record: OpenRecord): Buffer {
-  const { to, next, failures, reason, sporks, hasAccounts, keep, isDropped } = record;
-  return Buffer.from(
-    JSON.stringify({
-      to,
-      next,
-      failures,
-      reason: reason?.slice(0, MAX_REASON_CHARACTERS),
-      sporks: sporks.map(inOrder),
-      hasAccounts,
-      keep: keep === undefined ? undefined : keep + 1,
-      isDropped,
-    }),
-  );
+/** The key holds `from`. */
+export function encodeOpenRecord({ keep, reason, ...record }: OpenRecord): Buffer {
+  const above = keep === undefined ? undefined : keep + 1;
+  const content = { ...record, keep: above, reason: reason?.slice(0, MAX_REASON_CHARACTERS) };
+  return encode(content, [...OPEN_FIELDS, ...SPORK_FIELDS]);
 }
 
 /** `undefined` unless the payload is the record of an open range. */
 export function decodeOpenRecord(from: number, payload: Buffer): OpenRecord | undefined {
   const json = parseJson(payload);
-  if (!isRecord(json)) return undefined;
-  const { to, next, failures, reason, sporks, hasAccounts, keep, isDropped } = json;
-  if (!isHeight(to) || !isHeight(next) || next < from || next > to || !isHeight(failures)) return undefined;
-  if (reason !== undefined && typeof reason !== 'string') return undefined;
-  if (!Array.isArray(sporks) || !sporks.every(isSporkRecord)) return undefined;
-  if (typeof hasAccounts !== 'boolean' || typeof isDropped !== 'boolean') return undefined;
-  if (keep !== undefined && !isHeight(keep)) return undefined;
-  return {
-    from,
-    to,
-    next,
-    failures,
-    reason,
-    sporks,
-    hasAccounts,
-    isDropped,
-    keep: keep === undefined ? undefined : keep - 1,
-  };
+  const isRecord = has(json, {
+    to: isHeight,
+    next: isHeight,
+    failures: isHeight,
+    reason: isOptional(isText),
+    sporks: isListOf(isSpork),
+    hasAccounts: isFlag,
+    keep: isOptional(isHeight),
+    isDropped: isFlag,
+  });
+  if (!isRecord || json.next < from || json.next > json.to) return undefined;
+  const { keep, reason } = json;
+  return { ...json, from, reason, keep: keep === undefined ? undefined : keep - 1 };
 }
 
-/** Like `encodeMeta`. */
 export function encodePlans(plans: readonly BackfillPlan[]): Buffer {
-  const ordered = plans.map(({ id, from, to, order, isPaused, heals }) => ({
-    id,
-    from,
-    to,
-    order,
-    isPaused,
-    heals: heals === true ? true : undefined,
-  }));
-  return Buffer.from(JSON.stringify(ordered));
+  const content = plans.map((plan) => ({ ...plan, heals: plan.heals === true ? true : undefined }));
+  return encode(content, PLAN_FIELDS);
 }
 
 /** `undefined` unless the payload is a list of plans. */
 export function decodePlans(payload: Buffer): readonly BackfillPlan[] | undefined {
   const json = parseJson(payload);
-  return Array.isArray(json) && json.every(isPlan) ? json : undefined;
+  return isListOf(isPlan)(json) ? json : undefined;
 }
 
 function isPlan(value: unknown): value is BackfillPlan {
-  if (!isRecord(value)) return false;
-  const { id, from, to, order, isPaused, heals } = value;
-  if (heals !== undefined && typeof heals !== 'boolean') return false;
-  if (!isHeight(id) || !isHeight(from) || !isHeight(to) || to < from) return false;
-  return (order === 'newest' || order === 'oldest') && typeof isPaused === 'boolean';
+  const fields = { id: isHeight, from: isHeight, to: isHeight, isPaused: isFlag, heals: isOptional(isFlag) };
+  if (!has(value, { ...fields, order: isText }) || value.to < value.from) return false;
+  return value.order === 'newest' || value.order === 'oldest';
 }
 
-function inOrder({ rootHeight, sporkId, rootParentId }: SporkRecord): SporkRecord {
-  return { rootHeight, sporkId, ...(rootParentId === undefined ? {} : { rootParentId }) };
+function isSpork(value: unknown): value is SporkRecord {
+  const isId = (id: unknown): id is string => isText(id) && parseIdentifier(id) === id;
+  return has(value, { rootHeight: isHeight, sporkId: isText, rootParentId: isOptional(isId) });
 }
 
 function parseJson(payload: Buffer): unknown {
@@ -122,20 +102,28 @@ function parseJson(payload: Buffer): unknown {
   }
 }
 
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null;
+type Check<T> = (value: unknown) => value is T;
+
+/** True for an object that has these fields, each as its check wants it. */
+function has<Source, Fields>(
+  value: Source,
+  checks: { readonly [Name in keyof Fields]: Check<Fields[Name]> },
+): value is Source & { readonly [Name in keyof Fields]: Fields[Name] } {
+  if (typeof value !== 'object' || value === null) return false;
+  const fields = value as Readonly<Record<string, unknown>>;
+  return Object.entries<Check<unknown>>(checks).every(([name, check]) => check(fields[name]));
 }
 
-function isHeight(value: unknown): value is number {
-  return Number.isSafeInteger(value) && typeof value === 'number' && value >= 0;
+function isListOf<T>(check: Check<T>): Check<readonly T[]> {
+  return (value): value is readonly T[] => Array.isArray(value) && value.every(check);
 }
 
-function isSporkRecord(value: unknown): value is SporkRecord {
-  if (!isRecord(value) || !isHeight(value['rootHeight']) || typeof value['sporkId'] !== 'string')
-    return false;
-  const { rootParentId } = value;
-  return (
-    rootParentId === undefined ||
-    (typeof rootParentId === 'string' && parseIdentifier(rootParentId) === rootParentId)
-  );
+function isOptional<T>(check: Check<T>): Check<T | undefined> {
+  return (value): value is T | undefined => value === undefined || check(value);
 }
+
+const isNumber: Check<number> = (value) => typeof value === 'number';
+const isText: Check<string> = (value) => typeof value === 'string';
+const isFlag: Check<boolean> = (value) => typeof value === 'boolean';
+const isHeight: Check<number> = (value): value is number =>
+  typeof value === 'number' && Number.isSafeInteger(value) && value >= 0;
