@@ -139,10 +139,6 @@ export class SimulatedDatabase implements Database {
     return this.#read(() => keys.map((key) => copy(this.#disk.get(key))));
   }
 
-  hasMany(keys: Buffer[]): Promise<boolean[]> {
-    return this.#read(() => keys.map((key) => this.#disk.get(key) !== undefined));
-  }
-
   first(range: Partial<KeyRange>, limit: number): Promise<Entry[]> {
     return this.#read(() =>
       this.#disk

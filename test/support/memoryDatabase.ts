@@ -22,10 +22,6 @@ export class MemoryDatabase implements Database {
     return Promise.all(keys.map((key) => this.get(key)));
   }
 
-  hasMany(keys: Buffer[]): Promise<boolean[]> {
-    return Promise.resolve(keys.map((key) => this.#values.has(key.toString('latin1'))));
-  }
-
   first(range: Partial<KeyRange>, limit: number): Promise<Entry[]> {
     return Promise.resolve(this.#entries(range).slice(0, limit));
   }

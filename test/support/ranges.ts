@@ -1,6 +1,8 @@
 import { MAX_RANGE_HEIGHTS } from '../../src/storage/index.js';
 import type { BlockEntry, HeightRange, IndexStore, RangeStore } from '../../src/storage/index.js';
 
+export const range = (from: number, to = from): HeightRange => ({ from, to });
+
 /** The heights of a range that are in none of the others, as ranges of at most 1,000 heights. */
 export function missingOf({ from, to }: HeightRange, others: readonly HeightRange[]): HeightRange[] {
   const missing: HeightRange[] = [];
@@ -31,13 +33,9 @@ export async function commitThrough(
 }
 
 /** Fills in one range from a chain. */
-export async function fill(
-  store: IndexStore,
-  chain: readonly BlockEntry[],
-  range: HeightRange,
-): Promise<void> {
-  const run = await store.ranges.run(range);
-  await commitThrough(run, chain, range.to);
+export async function fill(store: IndexStore, chain: readonly BlockEntry[], its: HeightRange): Promise<void> {
+  const run = await store.ranges.run(its);
+  await commitThrough(run, chain, its.to);
 }
 
 /** Does what a daemon would: follows the chain to its end, finishes open ranges and fills in whatever is planned. */

@@ -1,8 +1,17 @@
 import { expect } from 'vitest';
 import type { ExitReason } from '../../src/runtime/index.js';
+import type { StorageErrorKind } from '../../src/storage/index.js';
 import type { Ran } from './terminal.js';
 
-/** What a command that is refused is to match, with `toMatchObject`. */
-export function refusal(exit: ExitReason, words: RegExp): Pick<Ran, 'exit' | 'message'> {
-  return { exit, message: expect.stringMatching(words) as string };
+const matching = (words: RegExp | string): string =>
+  (typeof words === 'string' ? expect.stringContaining(words) : expect.stringMatching(words)) as string;
+
+/** What a command or an error that refuses something is to match, with `toMatchObject`. */
+export function refusal(exit: ExitReason, words: RegExp | string): Pick<Ran, 'exit' | 'message'> {
+  return { exit, message: matching(words) };
+}
+
+/** The same for a `StorageError`. */
+export function fault(kind: StorageErrorKind, words: RegExp | string) {
+  return { ...refusal('storage', words), kind };
 }

@@ -88,12 +88,21 @@ export function makeChain(
   });
 }
 
-/** Consecutive blocks with one collection each. */
-export function plainChain(firstHeight: number, blocks: number, transactions = 1): BlockEntry[] {
+/** So many consecutive blocks, each with the collections of its index. */
+export function chainWith(
+  firstHeight: number,
+  blocks: number,
+  collectionsOf: (index: number) => readonly VerifiedCollection[],
+): BlockEntry[] {
   return makeChain(
     firstHeight,
-    Array.from({ length: blocks }, (_, index) => [seededCollection(`of ${index}`, transactions)]),
+    Array.from({ length: blocks }, (_, index) => collectionsOf(index)),
   );
+}
+
+/** Consecutive blocks with one collection each. */
+export function plainChain(firstHeight: number, blocks: number, transactions = 1): BlockEntry[] {
+  return chainWith(firstHeight, blocks, (index) => [seededCollection(`of ${index}`, transactions)]);
 }
 
 /** The ids of a collection's transactions, in order. */

@@ -52,7 +52,7 @@ export async function restoreStore(
     if (/^https?:\/\//i.test(from)) await unpackSnapshot(from, partial, { clock, signal, onProgress });
     else await copyFiles(await storeIn(from), partial);
     const report = await verifyStore(
-      { path: partial, chainId, maxDamages: 1, objectionTo },
+      { path: partial, chainId, objectionTo },
       { logger, signal, ...(onProgress === undefined ? {} : { onProgress }) },
     );
     const [damage] = report.damages;

@@ -18,7 +18,6 @@ export interface WriteBatch extends Disposable {
 export interface Database {
   get(key: Buffer): Promise<Buffer | undefined>;
   getMany(keys: Buffer[]): Promise<(Buffer | undefined)[]>;
-  hasMany(keys: Buffer[]): Promise<boolean[]>;
   /** The lowest entries of a range, at most `limit`, which should be small: they are read in one go. */
   first(range: Partial<KeyRange>, limit: number): Promise<Entry[]>;
   /** The highest key of a range. */

@@ -1,6 +1,6 @@
 import type { FoundDamage } from '../port/IndexStore.js';
 import type { HeightRange } from '../port/stored.js';
-import { atMost, contains, joined, within } from '../records/heightRanges.js';
+import { atMost, contains, joined } from '../records/heightRanges.js';
 import type { HeightRanges } from '../records/heightRanges.js';
 import { isCorruption, unlessDamaged } from '../StorageError.js';
 
@@ -36,12 +36,9 @@ export interface StoredRange extends HeightRange {
 }
 
 /** As far as it was checked. */
-export interface CheckedRange extends StoredRange {
+export interface RangeReport extends StoredRange {
   /** Sound blocks, whether or not their pointers are sound. */
   readonly blocks: number;
-}
-
-export interface RangeReport extends CheckedRange {
   /** Heights with damage. */
   readonly damaged: HeightRanges;
 }
@@ -64,32 +61,27 @@ export interface VerifyReport {
   readonly proven: number;
   /** Pointers checked, including those of other heights. */
   readonly pointers: number;
-  /** The first ones found, at most `maxDamages`. */
+  /** The first ones found, at most 1,000: damage that is everywhere need not be told at once. */
   readonly damages: readonly Damage[];
   readonly damageCount: number;
   /** Every damaged height; if there are very many, also some sound heights between them. */
   readonly damagedHeights: HeightRanges;
   /** Those of them whose block is damaged or missing. */
   readonly lostHeights: HeightRanges;
-  /** The lowest damaged height; undefined where no damage has a height. */
-  readonly lowestDamagedHeight: number | undefined;
 }
 
-/** Damage that is everywhere need not be told at once. */
 const MAX_DESCRIBED = 1_000;
+/** The most separate runs of damaged heights; beyond that, runs that are close together become one. */
+const MAX_DAMAGED_RUNS = 65_536;
+/** Damage of the block itself. Pointers to a sound block can be rebuilt from it. */
+const LOSSES: ReadonlySet<DamageKind> = new Set(['missing_block', 'block', 'parent']);
 
 /** Collects damage: counts all of it, describes a bounded part. */
 export class DamageList {
   readonly #kept: (Damage & { readonly heights: HeightRanges })[] = [];
   #count = 0;
-  readonly #max: number;
-  readonly #damaged = new DamagedHeights();
-  readonly #lost = new DamagedHeights();
-
-  /** `max`: the most damages that are described. */
-  constructor(max = MAX_DESCRIBED) {
-    this.#max = max;
-  }
+  #damaged: HeightRange[] = [];
+  #lost: HeightRange[] = [];
 
   get count(): number {
     return this.#count;
@@ -100,34 +92,30 @@ export class DamageList {
     this.#count += 1;
     const ranges = height === undefined ? [] : [heights ?? { from: height, to: height }];
     for (const range of ranges) {
-      this.#damaged.add(range);
-      if (LOSSES.has(kind)) this.#lost.add(range);
+      this.#damaged = withRange(this.#damaged, range);
+      if (LOSSES.has(kind)) this.#lost = withRange(this.#lost, range);
     }
-    if (this.#kept.length < this.#max) this.#kept.push({ height, kind, message, heights: ranges });
+    if (this.#kept.length < MAX_DESCRIBED) this.#kept.push({ height, kind, message, heights: ranges });
   }
 
   /** The part of a report that describes the damage. */
-  report(ranges: readonly CheckedRange[]) {
-    const damagedHeights = this.#damaged.ranges();
+  report() {
     return {
-      ranges: ranges.map((range) => ({ ...range, damaged: within(damagedHeights, range) })),
       damages: this.#kept.map(({ height, kind, message }) => ({ height, kind, message })),
       damageCount: this.#count,
-      damagedHeights,
-      lostHeights: this.#lost.ranges(),
-      lowestDamagedHeight: damagedHeights[0]?.from,
+      damagedHeights: joined(this.#damaged),
+      lostHeights: joined(this.#lost),
     };
   }
 
   /** The damages at heights that are covered, one for each height. */
   at(covered: HeightRanges): FoundDamage[] {
-    return this.#kept
-      .flatMap(({ heights, message }) =>
-        heights.flatMap(({ from, to }) =>
-          Array.from({ length: to - from + 1 }, (_, index) => ({ height: from + index, what: message })),
-        ),
-      )
-      .filter(({ height }) => contains(covered, height));
+    return this.#kept.flatMap(({ heights, message }) =>
+      heights
+        .flatMap(({ from, to }) => Array.from({ length: to - from + 1 }, (_, index) => from + index))
+        .filter((height) => contains(covered, height))
+        .map((height) => ({ height, what: message })),
+    );
   }
 
   /** Records a `corrupt` error as damage; rethrows any other. */
@@ -142,25 +130,10 @@ export class DamageList {
   }
 }
 
-/** Damage of the block itself. Pointers to a sound block can be rebuilt from it. */
-const LOSSES: ReadonlySet<DamageKind> = new Set(['missing_block', 'block', 'parent']);
-
-/** The most separate runs of damaged heights; beyond that, runs that are close together become one. */
-const MAX_DAMAGED_RUNS = 65_536;
-
-class DamagedHeights {
-  #ranges: HeightRange[] = [];
-
-  add(range: HeightRange): void {
-    const last = this.#ranges.at(-1);
-    if (last !== undefined && range.from >= last.from && range.to <= last.to) return;
-    this.#ranges.push(range);
-    if (this.#ranges.length < 2 * MAX_DAMAGED_RUNS) return;
-    this.#ranges = atMost(MAX_DAMAGED_RUNS, joined(this.#ranges));
-  }
-
-  ranges(): HeightRanges {
-    this.#ranges = joined(this.#ranges);
-    return this.#ranges;
-  }
+/** Most damage is at, or next to, the height of the damage before it. */
+function withRange(ranges: HeightRange[], range: HeightRange): HeightRange[] {
+  const last = ranges.at(-1);
+  if (last !== undefined && range.from >= last.from && range.to <= last.to) return ranges;
+  ranges.push(range);
+  return ranges.length < 2 * MAX_DAMAGED_RUNS ? ranges : atMost(MAX_DAMAGED_RUNS, joined(ranges));
 }

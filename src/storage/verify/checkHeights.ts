@@ -10,7 +10,7 @@ import { contains, joined, rangeOf, rangesInWords, within } from '../records/hei
 import type { HeightRanges } from '../records/heightRanges.js';
 import { bodyChunks } from '../records/schema.js';
 import { DamageList } from './DamageList.js';
-import type { CheckedRange, StoredRange, VerifyReport } from './DamageList.js';
+import type { StoredRange, VerifyReport } from './DamageList.js';
 
 /** What is asked of a verification, of whatever store. */
 export interface VerifyOptions {
@@ -18,8 +18,6 @@ export interface VerifyOptions {
   /** First and last height to check. Default: the whole store. */
   readonly from?: number | undefined;
   readonly to?: number | undefined;
-  /** The most damages that the report describes; it counts all of them. */
-  readonly maxDamages?: number;
   /** What else is wrong with a block, by what the caller knows of the chain; in words. */
   readonly objectionTo?: ((block: FinalizedBlock) => string | undefined) | undefined;
 }
@@ -33,9 +31,8 @@ export type VerifyProgress =
 export interface Extent {
   /** The live range, which may be empty. */
   readonly live: HeightRange;
-  /** Covered, below the live range. */
-  readonly published: HeightRanges;
-  readonly open: HeightRanges;
+  /** All of them, that one included, ascending. */
+  readonly ranges: readonly StoredRange[];
   /** Each of these heights must have a block. */
   readonly required: HeightRanges;
   /** All other heights must be empty. Besides `required`: blocks above a gap, in the live range and in open ones. */
@@ -46,22 +43,28 @@ export interface Extent {
   readonly unproven?: HeightRanges | undefined;
 }
 
-/** `highest`: that of the blocks above the watermark. */
+/** `published`: covered, below the live range. `highest`: the height of the highest block above the watermark. */
 export function extentOf(
-  { live, published, open }: Pick<Extent, 'live' | 'published'> & { readonly open: readonly Unfinished[] },
+  live: HeightRange,
+  published: HeightRanges,
+  open: readonly (HeightRange & { readonly next: number })[],
+  known: Pick<Extent, 'sporks' | 'unproven'>,
   highest = live.to,
-): Pick<Extent, 'live' | 'published' | 'open' | 'required' | 'allowed'> {
+): Extent {
   const below = open.map(({ from, next }) => ({ from, to: next - 1 }));
+  const ranges: StoredRange[] = [
+    ...published.map((each) => ({ ...each, kind: 'published' as const })),
+    ...open.map(({ from, to }) => ({ from, to, kind: 'open' as const })),
+    { ...live, kind: 'live' },
+  ];
   return {
+    ...known,
     live,
-    published,
-    open,
+    ranges: ranges.sort((left, right) => left.from - right.from),
     required: joined([...published, ...below, live]),
-    allowed: joined([...published, ...open, live, { from: live.to + 1, to: highest }]),
+    allowed: joined([...ranges, { from: live.to + 1, to: highest }]),
   };
 }
-
-type Unfinished = HeightRange & { readonly next: number };
 
 /** What is stored for one height: a record, a body, or both. */
 export interface StoredHeight {
@@ -90,13 +93,11 @@ export interface HeightPass extends HeightTask {
   readonly onSound: (entry: BlockEntry) => Promise<void> | undefined;
 }
 
-type Counts = Pick<
-  VerifyReport,
-  'heights' | 'collections' | 'transactions' | 'bytes' | 'proven' | 'waiting'
-> & { readonly ranges: readonly CheckedRange[] };
-/** While they are counted. */
-type Counting = { -readonly [Name in keyof Counts]: Counts[Name] } & {
-  readonly ranges: (StoredRange & { blocks: number })[];
+const NOTHING = { heights: 0, collections: 0, transactions: 0, bytes: 0, proven: 0 };
+
+type Counts = typeof NOTHING & {
+  ranges: (StoredRange & { blocks: number })[];
+  waiting: VerifyReport['waiting'];
 };
 
 /**
@@ -105,7 +106,10 @@ type Counting = { -readonly [Name in keyof Counts]: Counts[Name] } & {
  */
 export async function checkHeights(heights: AsyncIterable<StoredHeight>, pass: HeightPass): Promise<Counts> {
   const { extent, range, damages } = pass;
-  const counts: Counting = { ...NOTHING, ranges: rangesIn(range, extent) };
+  const ranges = extent.ranges.flatMap((each) =>
+    within([each], range).map((part) => ({ ...part, kind: each.kind, blocks: 0 })),
+  );
+  const counts: Counts = { ...NOTHING, ranges, waiting: undefined };
   let previous = contains(extent.allowed, range.from - 1) ? await pass.headAt(range.from - 1) : undefined;
   let next = range.from;
   for await (const stored of heights) {
@@ -149,7 +153,7 @@ export async function checkCovered(
   const damages = new DamageList();
   const covered = await coverage();
   const live = covered.at(-1) ?? { from: 0, to: -1 };
-  const extent = { ...extentOf({ live, published: covered.slice(0, -1), open: [] }), ...known };
+  const extent = extentOf(live, covered.slice(0, -1), [], known);
   const onHeight = (): void => {
     if (signal?.aborted === true) throw abortReason(signal);
   };
@@ -158,32 +162,9 @@ export async function checkCovered(
   return { bytes, damages: damages.at(await coverage()) };
 }
 
-const NOTHING = {
-  heights: 0,
-  collections: 0,
-  transactions: 0,
-  bytes: 0,
-  proven: 0,
-  waiting: undefined,
-};
-
-/** The parts of the store's ranges that lie in the checked heights. */
-function rangesIn(range: HeightRange, { live, open, published }: Extent): Counting['ranges'] {
-  const kinds = [
-    ...published.map((each) => ({ ...each, kind: 'published' as const })),
-    ...open.map(({ from, to }) => ({ from, to, kind: 'open' as const })),
-    { ...live, kind: 'live' as const },
-  ];
-  return kinds
-    .flatMap(({ kind, ...each }) => within([each], range).map((part) => ({ ...part, kind, blocks: 0 })))
-    .sort((left, right) => left.from - right.from);
-}
-
 /** Why nothing may be at a height, in words. */
-export function notHeld({ published, open }: Extent): string {
-  return published.length + open.length === 0
-    ? 'the store does not reach that far'
-    : 'no range of the store has it';
+export function notHeld({ ranges }: Extent): string {
+  return ranges.length === 1 ? 'the store does not reach that far' : 'no range of the store has it';
 }
 
 function reportMissing(run: HeightRange, { required }: Extent, damages: DamageList): void {
@@ -232,7 +213,7 @@ function checkParent(lower: BlockHead | undefined, upper: BlockHead, { damages, 
 }
 
 function count(
-  counts: Counting,
+  counts: Counts,
   { block: { height, proof }, collections }: BlockEntry,
   { live }: Extent,
 ): void {
@@ -276,13 +257,16 @@ export function reportOf(
   damages: DamageList,
   found: Partial<Counts & Pick<VerifyReport, 'range' | 'latestIndexedHeight' | 'pointers'>> = {},
 ): VerifyReport {
-  const { range, ranges = [] } = found;
+  const { range, ranges = [], latestIndexedHeight, waiting } = found;
+  const report = damages.report();
   return {
-    latestIndexedHeight: undefined,
-    pointers: 0,
     ...NOTHING,
+    pointers: 0,
     ...found,
-    ...damages.report(ranges),
+    ...report,
+    latestIndexedHeight,
+    waiting,
+    ranges: ranges.map((each) => ({ ...each, damaged: within(report.damagedHeights, each) })),
     range: range === undefined || range.to < range.from ? undefined : range,
   };
 }

@@ -3,7 +3,7 @@ import type { IndexStore } from '../../../src/storage/index.js';
 import { StorageError } from '../../../src/storage/index.js';
 import { asAdmin } from '../../support/postgresServer.js';
 import { HashedChain } from '../../support/hashedChain.js';
-import { commitThrough, fill } from '../../support/ranges.js';
+import { commitThrough, fill, range } from '../../support/ranges.js';
 import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
 import { storeKinds, usePostgres } from '../../support/storeKinds.js';
 
@@ -12,7 +12,6 @@ const chain = new HashedChain({ rootHeight: FIRST - 50, chainId: TEST_CHAIN });
 const proven = (...heights: number[]) => heights.map((height) => chain.block(height));
 /** On PostgreSQL, what a process commits is counted there, and known here soon. */
 const left = (store: IndexStore) => expect.poll(() => store.unproven?.());
-const range = (from: number, to = from) => ({ from, to });
 
 describe.each(storeKinds)('proofs that are added to the store on $name', ({ use }) => {
   const newHome = use();

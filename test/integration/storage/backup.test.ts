@@ -8,6 +8,7 @@ import { scratchDirectory } from '../../support/program.js';
 import { smallFileSystem } from '../../support/smallFileSystem.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { storePath } from '../../support/storeDump.js';
+import { fault } from '../../support/refusal.js';
 
 const HEIGHTS = 250;
 const COPIES = 5;
@@ -62,9 +63,8 @@ describe('backupStore', () => {
       await store.commit({ blocks: [block], latestIndexedHeight });
     await store.close();
     const to = join(small.path, 'index');
-    await expect(backupStore({ path, to, chainId }, dependencies)).rejects.toMatchObject({
-      kind: 'disk_full',
-      message: expect.stringMatching(`^Cannot write a copy of the store at ${to}`) as string,
-    });
+    await expect(backupStore({ path, to, chainId }, dependencies)).rejects.toMatchObject(
+      fault('disk_full', new RegExp(`^Cannot write a copy of the store at ${to}`)),
+    );
   });
 });

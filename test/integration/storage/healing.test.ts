@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { asAdmin } from '../../support/postgresServer.js';
-import { commitThrough, heal } from '../../support/ranges.js';
+import { commitThrough, heal, range } from '../../support/ranges.js';
 import { until } from '../../support/program.js';
 import { plainChain } from '../../support/storeBlocks.js';
 import { metaFrom } from '../../support/storeDirectory.js';
@@ -40,10 +40,7 @@ describe('a damaged height in a database', () => {
     await commitThrough(store, chain, LAST + 1);
     await until(() => store.healing().length > 0);
     expect(store.ranges.plans()).toMatchObject([{ id: 7, from: 20, to: 20, heals: true }]);
-    expect(store.coverage()).toEqual([
-      { from: FIRST, to: 19 },
-      { from: 21, to: LAST + 1 },
-    ]);
+    expect(store.coverage()).toEqual([range(FIRST, 19), range(21, LAST + 1)]);
     expect(await store.blockByHeight(20)).toBeUndefined();
     await heal(store, chain);
     expect([store.healing(), store.coverage()]).toEqual([[], [{ from: FIRST, to: LAST + 1 }]]);

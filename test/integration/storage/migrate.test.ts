@@ -3,16 +3,16 @@ import { sha3, toIdentifier } from '../../../src/flow/index.js';
 import { migrateStore } from '../../../src/ranges/index.js';
 import { StorageError } from '../../../src/storage/index.js';
 import type { BackfillPlan, BlockEntry, HeightRange, IndexStore } from '../../../src/storage/index.js';
-import { fill } from '../../support/ranges.js';
+import { fill, range } from '../../support/ranges.js';
 import { makeBlock, makeChain, seededCollection } from '../../support/storeBlocks.js';
 import { metaFrom } from '../../support/storeDirectory.js';
 import { evidenceOf } from '../../support/committeeEvidence.js';
 import { storeKinds } from '../../support/storeKinds.js';
+import { refusal } from '../../support/refusal.js';
 
 const FIRST = 100;
 const COUNT = 200;
 const ROOT = 180;
-const range = (from: number, to: number): HeightRange => ({ from, to });
 const plan = (id: number, from: number, to: number): BackfillPlan => ({
   ...{ id, from, to, order: 'oldest', isPaused: id === 2 },
 });
@@ -172,10 +172,7 @@ describe.each(pairs)('from $source.name to $target.name, migration', ({ source: 
       },
     });
     await expect(copy(forged, target)).rejects.toMatchObject({
-      ...{
-        exit: 'damage',
-        message: expect.stringContaining('Height 286 of the source is damaged') as string,
-      },
+      ...refusal('damage', 'Height 286 of the source is damaged'),
     });
     expect(target.coverage()).toEqual([range(250, 281)]);
     const broken = Object.assign(Object.create(forged) as IndexStore, {

@@ -9,6 +9,7 @@ import { TLSSocket } from 'node:tls';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { asAdmin } from '../../support/postgresServer.js';
 import { usePostgres } from '../../support/storeKinds.js';
+import { fault, refusal } from '../../support/refusal.js';
 
 const tlsFiles = join(import.meta.dirname, '../../data/tls');
 const certificate = join(tlsFiles, 'localhost-cert.pem');
@@ -32,10 +33,9 @@ describe('a database', () => {
       });
       client.pipe(server).pipe(aged).pipe(client);
     });
-    await expect(opening(through)).rejects.toMatchObject({
-      exit: 'configuration',
-      message: expect.stringMatching(/is PostgreSQL .*, which is too old: 15 or newer is needed/) as string,
-    });
+    await expect(opening(through)).rejects.toMatchObject(
+      refusal('configuration', /is PostgreSQL .*, which is too old: 15 or newer is needed/),
+    );
   });
 
   describe('behind TLS', () => {
@@ -68,10 +68,9 @@ describe('a database', () => {
 
     it.each(['require', 'verify-ca', 'verify-full'])('is refused otherwise (%s)', async (mode) => {
       const { named } = await encrypted();
-      await expect(opening(`${named}?sslmode=${mode}`)).rejects.toMatchObject({
-        kind: 'permission',
-        message: expect.stringMatching(/certificate/) as string,
-      });
+      await expect(opening(`${named}?sslmode=${mode}`)).rejects.toMatchObject(
+        fault('permission', /certificate/),
+      );
     });
 
     it('is refused where the certificate is for another host, unless that is not to be checked', async () => {
@@ -105,10 +104,7 @@ describe('a database', () => {
     const guarded = `postgres://guarded@${host}${pathname}`;
     await vi.waitFor(() => expect(asAdmin(guarded, 'SELECT 1')).rejects.toThrow(/password/), 10_000);
     const refused: unknown = await opening(guarded).catch((error: unknown) => error);
-    expect(refused).toMatchObject({
-      kind: 'permission',
-      message: expect.stringMatching(/PGPASSFILE/) as string,
-    });
+    expect(refused).toMatchObject(fault('permission', /PGPASSFILE/));
     const wrong: unknown = await opening(guarded.replace('guarded@', 'guarded:wrong-one@')).catch(
       (error: unknown) => error,
     );

@@ -11,6 +11,7 @@ import { RecordingLogger } from '../../support/recordingLogger.js';
 import { plainChain } from '../../support/storeBlocks.js';
 import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
+import { refusal } from '../../support/refusal.js';
 
 const chain = plainChain(10, 30, 2);
 const REFUSAL = {
@@ -113,10 +114,9 @@ describe('a database behind a pooler', { timeout: 120_000 }, () => {
 
     it('that has no session left says so in time', async () => {
       const { url } = await behind((target) => startPgBouncer(target, { default_pool_size: '1' }));
-      await expect(opening(url)).rejects.toMatchObject({
-        exit: 'storage',
-        message: expect.stringMatching(/has not answered for \d s on a new connection/) as string,
-      });
+      await expect(opening(url)).rejects.toMatchObject(
+        refusal('storage', /has not answered for \d s on a new connection/),
+      );
     });
   });
 });

@@ -6,6 +6,7 @@ import { until } from '../../support/program.js';
 import { makeBlock, plainChain } from '../../support/storeBlocks.js';
 import { metaFrom } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
+import { range } from '../../support/ranges.js';
 
 const chain = plainChain(10, 30, 2);
 const at = (height: number) => chain[height - 10]!;
@@ -114,20 +115,14 @@ describe('a store on PostgreSQL that several processes have', () => {
     await until(() => worker.latestBlock() !== undefined);
     await worker.ranges.change({ plans: [{ id: 1, from: 10, to: 29, order: 'newest', isPaused: false }] });
     await until(() => leader.ranges.plans().length === 1);
-    const ranges = [
-      { from: 10, to: 14 },
-      { from: 20, to: 29 },
-    ];
+    const ranges = [range(10, 14), range(20, 29)];
     for (const { from, to } of ranges) {
       const run = await worker.ranges.run({ from, to });
       await run.commit({ blocks: chain.slice(from - 10, to - 9), latestIndexedHeight: to });
       const next = leader.latestIndexedHeight() + 1;
       await leader.commit({ blocks: [at(next)], latestIndexedHeight: next });
     }
-    const coverage = [
-      { from: 10, to: 14 },
-      { from: 20, to: 32 },
-    ];
+    const coverage = [range(10, 14), range(20, 32)];
     await until(() => leader.meta()?.firstHeight === 20);
     await until(() => worker.latestIndexedHeight() === 32);
     expect(leader.coverage()).toEqual(coverage);

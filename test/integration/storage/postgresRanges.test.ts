@@ -6,6 +6,8 @@ import { asAdmin } from '../../support/postgresServer.js';
 import { plainChain } from '../../support/storeBlocks.js';
 import { metaFrom } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
+import { range } from '../../support/ranges.js';
+import { refusal } from '../../support/refusal.js';
 
 const chain = plainChain(10, 130);
 const blocks = (from: number, to: number) => chain.slice(from - 10, to - 9);
@@ -38,10 +40,7 @@ describe('ranges of a store on PostgreSQL', () => {
     faults.cutAfterRequest('COMMIT');
     await run.commit({ blocks: blocks(15, 19), latestIndexedHeight: 19 });
     expect(faults.cuts).toBe(2);
-    expect(store.coverage()).toEqual([
-      { from: 10, to: 19 },
-      { from: 30, to: 30 },
-    ]);
+    expect(store.coverage()).toEqual([range(10, 19), range(30, 30)]);
     expect((await store.blockByHeight(15))?.block.id).toBe(blocks(15, 15)[0]?.block.id);
   });
 
@@ -114,10 +113,9 @@ describe('ranges of a store on PostgreSQL', () => {
       const store = await postgres.open(url);
       const nothing = { heights: 0, damageCount: 0, range: undefined, waiting: undefined, ranges: [] };
       expect(await verified(url)).toMatchObject({ ...nothing, latestIndexedHeight: undefined });
-      await expect(verified(url, { from: 5 })).rejects.toMatchObject({
-        exit: 'usage',
-        message: expect.stringContaining('the store holds heights none') as string,
-      });
+      await expect(verified(url, { from: 5 })).rejects.toMatchObject(
+        refusal('usage', 'the store holds heights none'),
+      );
       await store.initialise(metaFrom(30));
       expect(await verified(url)).toMatchObject({ ...nothing, latestIndexedHeight: 29 });
     });

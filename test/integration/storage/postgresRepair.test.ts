@@ -3,7 +3,7 @@ import { systemClock } from '../../../src/runtime/index.js';
 import { loadPostgres } from '../../../src/storage/index.js';
 import { asAdmin } from '../../support/postgresServer.js';
 import { evidenceOf } from '../../support/committeeEvidence.js';
-import { commitThrough, heal } from '../../support/ranges.js';
+import { commitThrough, heal, range } from '../../support/ranges.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { plainChain } from '../../support/storeBlocks.js';
 import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
@@ -85,18 +85,8 @@ describe('a store on PostgreSQL that is damaged', () => {
        UPDATE flow_store.script SET body = 'x' WHERE hash = (SELECT script_hash FROM flow_store.transaction WHERE height = 49 LIMIT 1)`,
     );
     const expected = {
-      kept: [
-        { from: 10, to: 11 },
-        { from: 13, to: 19 },
-        { from: 30, to: 35 },
-        { from: 37, to: 39 },
-        { from: 43, to: 49 },
-      ],
-      holes: [
-        { from: 12, to: 12 },
-        { from: 36, to: 36 },
-        { from: 40, to: 42 },
-      ],
+      kept: [range(10, 11), range(13, 19), range(30, 35), range(37, 39), range(43, 49)],
+      holes: [range(12, 12), range(36, 36), range(40, 42)],
       keptThrough: LAST,
       latestIndexedHeight: LAST,
     };
@@ -116,10 +106,7 @@ describe('a store on PostgreSQL that is damaged', () => {
     const { url } = await filled();
     await asAdmin(url, 'DELETE FROM flow_store.block WHERE height IN (10, 30, 49)');
     expect(await repaired(url)).toMatchObject({
-      kept: [
-        { from: 11, to: 19 },
-        { from: 31, to: 48 },
-      ],
+      kept: [range(11, 19), range(31, 48)],
       keptThrough: 48,
     });
     await expectHealed(url);

@@ -7,14 +7,11 @@ import type { IndexStore } from '../../../src/storage/index.js';
 import { asAdmin } from '../../support/postgresServer.js';
 import { fill } from '../../support/ranges.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
-import { makeChain, seededCollection } from '../../support/storeBlocks.js';
+import { chainWith, seededCollection } from '../../support/storeBlocks.js';
 import { metaFrom } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
 
-const chain = makeChain(
-  10,
-  Array.from({ length: 30 }, (_, index) => [seededCollection(`of \\ 'é ${index}`, 1 + (index % 3))]),
-);
+const chain = chainWith(10, 30, (index) => [seededCollection(`of \\ 'é ${index}`, 1 + (index % 3))]);
 
 /** What a role, or the role in one database, may have as its default, to the harm of a program that relies on another. */
 const HOSTILE: readonly (readonly [name: string, value: string])[] = [

@@ -6,6 +6,8 @@ import { asAdmin } from '../../support/postgresServer.js';
 import { plainChain } from '../../support/storeBlocks.js';
 import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
+import { range } from '../../support/ranges.js';
+import { fault, refusal } from '../../support/refusal.js';
 
 const chain = plainChain(10, 25);
 
@@ -44,10 +46,9 @@ describe('a survey of a database', () => {
     expect(survey.roundTripMs).toBeGreaterThan(0);
     expect(survey.connections.used).toBeGreaterThan(0);
     expect(survey.connections.used).toBeLessThanOrEqual(survey.connections.max);
-    await expect(opening(url, { create: false })).rejects.toMatchObject({
-      kind: 'missing',
-      message: expect.stringContaining('Check the network and the URL, or run "start" first') as string,
-    });
+    await expect(opening(url, { create: false })).rejects.toMatchObject(
+      fault('missing', 'Check the network and the URL, or run "start" first'),
+    );
     expect((await surveyed(url)).store).toBeUndefined();
   });
 
@@ -65,10 +66,7 @@ describe('a survey of a database', () => {
     const survey = await surveyed(url);
     expect(survey.store).toMatchObject({
       ...{ chainId: TEST_CHAIN, isTooNew: false, mayWrite: true, plans: [plan] },
-      coverage: [
-        { from: 10, to: 14 },
-        { from: 30, to: 32 },
-      ],
+      coverage: [range(10, 14), range(30, 32)],
       sporks: [{ rootHeight: 30, sporkId: 'aa' }],
     });
     expect(survey.store?.bytes).toBeGreaterThan(0);
@@ -84,10 +82,9 @@ describe('a survey of a database', () => {
     expect((await surveyed(url)).store).toMatchObject({
       ...{ schemaVersion: 99, isTooNew: true, coverage: [], sporks: [], plans: [] },
     });
-    await expect(opening(url)).rejects.toMatchObject({
-      exit: 'configuration',
-      message: expect.stringContaining('Upgrade the program, or choose another database') as string,
-    });
+    await expect(opening(url)).rejects.toMatchObject(
+      refusal('configuration', 'Upgrade the program, or choose another database'),
+    );
   });
 
   it('finds no store where its one row is gone, which an open takes for damage', async () => {
@@ -96,10 +93,9 @@ describe('a survey of a database', () => {
     await store.close();
     await asAdmin(url, 'DELETE FROM flow_store.store');
     expect((await surveyed(url)).store).toBeUndefined();
-    await expect(opening(url)).rejects.toMatchObject({
-      kind: 'corrupt',
-      message: expect.stringContaining('its row of flow_store.store is missing. Restore it') as string,
-    });
+    await expect(opening(url)).rejects.toMatchObject(
+      fault('corrupt', 'its row of flow_store.store is missing. Restore it'),
+    );
   });
 
   it('tells the version of the job queue, where there is one', async () => {
@@ -136,12 +132,12 @@ describe('a survey of a database', () => {
     const { url } = await postgres.home();
     const { its, name } = await stranger(url);
     expect(await surveyed(its)).toMatchObject({ user: name, mayCreate: false, store: undefined });
-    await expect(opening(its)).rejects.toMatchObject({
-      kind: 'permission',
-      message: expect.stringMatching(
+    await expect(opening(its)).rejects.toMatchObject(
+      fault(
+        'permission',
         /permission denied for database .*Check user and password .*, and the privileges of the user/,
-      ) as string,
-    });
+      ),
+    );
     await (await postgres.open(url)).close();
     await expect(surveyed(its)).rejects.toMatchObject({ kind: 'permission' });
     await asAdmin(

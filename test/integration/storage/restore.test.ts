@@ -25,14 +25,11 @@ import { backupStore, loadRestore } from '../../../src/storage/index.js';
 import type { RestoreDependencies, VerifyReport } from '../../../src/storage/index.js';
 import { HashedChain } from '../../support/hashedChain.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
-import { makeChain, seededCollection } from '../../support/storeBlocks.js';
+import { chainWith, seededCollection } from '../../support/storeBlocks.js';
 import { rawEntries, sealed, TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
-const chain = makeChain(
-  1,
-  Array.from({ length: 30 }, (_, index) => [seededCollection(`r${index}`, 1 + (index % 3), 300)]),
-);
+const chain = chainWith(1, 30, (index) => [seededCollection(`r${index}`, 1 + (index % 3), 300)]);
 const logger = new RecordingLogger();
 const { freshPath, open, filled } = useStores();
 const closing: (() => Promise<void>)[] = [];

@@ -4,7 +4,7 @@ import { confirmRootAbove } from '../../../src/app/lifecycle/knownBlocks.js';
 import { sha3, toIdentifier } from '../../../src/flow/index.js';
 import { BorderError } from '../../../src/storage/index.js';
 import { commitThrough } from '../../support/ranges.js';
-import { makeBlock, makeChain } from '../../support/storeBlocks.js';
+import { chainWith, makeBlock } from '../../support/storeBlocks.js';
 import { metaFrom } from '../../support/storeDirectory.js';
 import { storeKinds } from '../../support/storeKinds.js';
 
@@ -12,10 +12,7 @@ const FIRST = 100;
 const ROOT = 110;
 /** The root names a block that the spork before discarded. */
 const discarded = toIdentifier(sha3(Buffer.from('discarded')));
-const lower = makeChain(
-  FIRST,
-  Array.from({ length: ROOT - FIRST }, () => []),
-);
+const lower = chainWith(FIRST, ROOT - FIRST, () => []);
 const root = makeBlock(ROOT, discarded, []);
 const chain = [...lower, root, makeBlock(ROOT + 1, root.block.id, [])];
 const range = { from: FIRST, to: ROOT - 1 };

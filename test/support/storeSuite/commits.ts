@@ -7,6 +7,7 @@ import { accountChain, accounts, everyTransactionOf } from '../accountChain.js';
 import { evidenceOf } from '../committeeEvidence.js';
 import { MemoryIndexStore } from '../memoryIndexStore.js';
 import {
+  chainWith,
   makeBlock,
   makeChain,
   makeCollection,
@@ -17,6 +18,7 @@ import {
 } from '../storeBlocks.js';
 import { metaFrom } from '../storeDirectory.js';
 import type { StoreHome, StoreKind } from '../storeKinds.js';
+import { refusal } from '../refusal.js';
 
 const UNKNOWN = toIdentifier(Buffer.alloc(32, 9));
 const KIB = 1024;
@@ -349,10 +351,7 @@ export function commitSuite({ name, use }: StoreKind): void {
         ...Array.from({ length: 12 }, (_, index) => seededCollection(`pool ${index}`, 1 + pick(4))),
       ];
       const FIRST = 50;
-      const chain = makeChain(
-        FIRST,
-        Array.from({ length: 60 }, () => Array.from({ length: pick(4) }, () => oneOf(pool))),
-      );
+      const chain = chainWith(FIRST, 60, () => Array.from({ length: pick(4) }, () => oneOf(pool)));
 
       /** Everything that is asked for one of each kind. */
       const answers = async (
@@ -425,10 +424,9 @@ export function commitSuite({ name, use }: StoreKind): void {
     it('of another chain is refused', async () => {
       const home = await newHome();
       await (await filled(makeChain(1, [[]]), home)).close();
-      await expect(home.open({ chainId: 'flow-mainnet' })).rejects.toMatchObject({
-        exit: 'foreign',
-        message: expect.stringMatching(/belongs to chain flow-localnet, not to flow-mainnet/) as string,
-      });
+      await expect(home.open({ chainId: 'flow-mainnet' })).rejects.toMatchObject(
+        refusal('foreign', /belongs to chain flow-localnet, not to flow-mainnet/),
+      );
       // A refusal leaves no lock behind.
       expect((await home.open()).latestIndexedHeight()).toBe(1);
     });

@@ -6,7 +6,7 @@ import { seededRandom } from '../../../src/runtime/random.js';
 import type { AccountTransaction, LevelIndexStore } from '../../../src/storage/index.js';
 import { accountChain, accounts, everyTransactionOf, transactionBy } from '../../support/accountChain.js';
 import { MemoryDatabase } from '../../support/memoryDatabase.js';
-import { makeChain, makeCollection, seededCollection } from '../../support/storeBlocks.js';
+import { chainWith, makeChain, makeCollection, seededCollection } from '../../support/storeBlocks.js';
 import { keyOf, metaFrom, sealed, storeOver } from '../../support/storeDirectory.js';
 import { digestOf } from '../../support/storeDigest.js';
 
@@ -150,10 +150,7 @@ describe('the account index', () => {
     [200, 2],
     [900, 1],
   ])('is built in steps of bounded bytes: of blocks of %i KiB, %i at once', async (kib, heightsAtOnce) => {
-    const blocks = makeChain(
-      FIRST,
-      Array.from({ length: 6 }, (_, index) => [seededCollection(`${index}`, 1, kib * 1024)]),
-    );
+    const blocks = chainWith(FIRST, 6, (index) => [seededCollection(`${index}`, 1, kib * 1024)]);
     const { database, store } = await begun(false);
     await store.commit({ blocks, latestIndexedHeight: FIRST + 5 });
     const on = await storeOver(database, true);

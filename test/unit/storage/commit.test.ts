@@ -1,15 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
-import { makeChain, seededCollection } from '../../support/storeBlocks.js';
+import { chainWith, seededCollection } from '../../support/storeBlocks.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { metaFrom, useStores } from '../../support/storeDirectory.js';
 
 /** Ten blocks from height 100, every other one with a collection. */
-const chain = makeChain(
-  100,
-  Array.from({ length: 10 }, (_, index) => (index % 2 === 0 ? [seededCollection(`c${index}`, 2)] : [])),
-);
+const chain = chainWith(100, 10, (index) => (index % 2 === 0 ? [seededCollection(`c${index}`, 2)] : []));
 
 describe('a batch', () => {
   const { open, freshPath } = useStores();
@@ -27,10 +24,7 @@ describe('a batch', () => {
     };
     const store = await open(await freshPath(), {}, new RecordingLogger(), counting);
     await store.initialise(metaFrom(1));
-    const large = makeChain(
-      1,
-      Array.from({ length: 8 }, (_, index) => [seededCollection(`large ${index}`, 1, 100 * 1024)]),
-    );
+    const large = chainWith(1, 8, (index) => [seededCollection(`large ${index}`, 1, 100 * 1024)]);
     await store.commit({ blocks: large.slice(0, 1), latestIndexedHeight: 1 });
     expect(turns).toBe(0);
     await store.commit({ blocks: large.slice(1), latestIndexedHeight: 8 });

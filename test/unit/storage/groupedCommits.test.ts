@@ -3,8 +3,8 @@ import { WorkSignal } from '../../../src/jobqueue/index.js';
 import { BorderError, StorageError } from '../../../src/storage/index.js';
 import type { BlockEntry, RangeStore } from '../../../src/storage/index.js';
 import { MemoryDatabase } from '../../support/memoryDatabase.js';
-import { blocksIn, commitThrough } from '../../support/ranges.js';
-import { makeChain, seededCollection } from '../../support/storeBlocks.js';
+import { blocksIn, commitThrough, range } from '../../support/ranges.js';
+import { chainWith, seededCollection } from '../../support/storeBlocks.js';
 import { metaFrom, storeOver } from '../../support/storeDirectory.js';
 import { digestOf } from '../../support/storeDigest.js';
 
@@ -12,12 +12,7 @@ const forever = new AbortController().signal;
 const LIVE = 41;
 const LAST = 60;
 const chainOf = (seed: string, bytes = 200): BlockEntry[] =>
-  makeChain(
-    1,
-    Array.from({ length: LAST }, (_, index) =>
-      index % 3 === 0 ? [] : [seededCollection(`${seed}${index}`, 1, bytes)],
-    ),
-  );
+  chainWith(1, LAST, (index) => (index % 3 === 0 ? [] : [seededCollection(`${seed}${index}`, 1, bytes)]));
 const chain = chainOf('g');
 
 /** A store from height 41 to 50, whose writes can be held back and counted. */
@@ -128,10 +123,7 @@ describe('commits that come while a write is under way', () => {
   it('do not carry one that is refused, and are not refused with it', async () => {
     const { duringWrite, runOf, store } = await liveStore();
     // It begins lower, so each of its blocks has another id.
-    const other = makeChain(
-      0,
-      Array.from({ length: LIVE }, () => [seededCollection('other', 2)]),
-    );
+    const other = chainWith(0, LIVE, () => [seededCollection('other', 2)]);
     const [low, middle, high] = [await runOf(11, 20), await runOf(21, 30), await runOf(31, 40)];
     const outcomes: unknown[] = [];
     const note = (commit: Promise<void>): Promise<unknown> =>
@@ -148,10 +140,7 @@ describe('commits that come while a write is under way', () => {
     ]);
     expect(outcomes.filter((each) => each === 'durable')).toHaveLength(3);
     expect(outcomes.find((each) => each !== 'durable')).toBeInstanceOf(BorderError);
-    expect(store.coverage()).toEqual([
-      { from: 11, to: 20 },
-      { from: 31, to: 52 },
-    ]);
+    expect(store.coverage()).toEqual([range(11, 20), range(31, 52)]);
     const keys: string[] = [];
     for await (const [key] of store.entries()) keys.push(Buffer.from(key).toString('hex'));
     const hasBlock = (height: number): boolean =>

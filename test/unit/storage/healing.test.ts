@@ -6,21 +6,18 @@ import { seededRandom } from '../../../src/runtime/random.js';
 import { rangesInWords } from '../../../src/storage/index.js';
 import type { Entry, FoundDamage, LevelIndexStore } from '../../../src/storage/index.js';
 import { MemoryDatabase } from '../../support/memoryDatabase.js';
-import { commitThrough, heal } from '../../support/ranges.js';
+import { commitThrough, heal, range } from '../../support/ranges.js';
 import { eventually } from '../../support/program.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
-import { makeChain, seededCollection } from '../../support/storeBlocks.js';
+import { chainWith, seededCollection } from '../../support/storeBlocks.js';
 import { keyOf, metaFrom, storeOver, useStores } from '../../support/storeDirectory.js';
 import { digestOf } from '../../support/storeDigest.js';
 
 const FIRST = 5;
 const LAST = 24;
 const ROUNDS = 60;
-const chain = makeChain(
-  FIRST,
-  Array.from({ length: LAST - FIRST + 2 }, (_, index) =>
-    index % 4 === 3 ? [] : [seededCollection(`h${index}`, 1 + (index % 3)), seededCollection(`i${index}`, 1)],
-  ),
+const chain = chainWith(FIRST, LAST - FIRST + 2, (index) =>
+  index % 4 === 3 ? [] : [seededCollection(`h${index}`, 1 + (index % 3)), seededCollection(`i${index}`, 1)],
 );
 const stored = chain.slice(0, -1);
 
@@ -155,16 +152,8 @@ describe('a store with a damaged record', () => {
   it('heals any number of holes at once, while history is planned as well', async () => {
     const { store } = await filled();
     await store.ranges.change({ plans: [{ id: 3, from: 1, to: 4, order: 'oldest', isPaused: true }] });
-    await store.heal([
-      { from: 6, to: 7 },
-      { from: 9, to: 9 },
-      { from: 11, to: 22 },
-    ]);
-    expect(store.healing()).toEqual([
-      { from: 6, to: 7 },
-      { from: 9, to: 9 },
-      { from: 11, to: 22 },
-    ]);
+    await store.heal([range(6, 7), range(9, 9), range(11, 22)]);
+    expect(store.healing()).toEqual([range(6, 7), range(9, 9), range(11, 22)]);
     expect(store.ranges.plans().map(({ id, heals = false }) => [id, heals])).toEqual([
       [3, false],
       [4, true],
@@ -226,10 +215,7 @@ describe('a store whose write-ahead log is lost', () => {
       await store.heal([{ from: LOGGED + 1, to: LOGGED + 1 }]);
       await store.rewind(LAST - 2);
     });
-    const left = [
-      { from: LOGGED, to: LOGGED },
-      { from: LOGGED + 2, to: LAST - 2 },
-    ];
+    const left = [range(LOGGED, LOGGED), range(LOGGED + 2, LAST - 2)];
     expect(await goneAt(path)).toEqual([rangesInWords(left)]);
   });
 

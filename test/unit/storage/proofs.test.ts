@@ -10,6 +10,7 @@ import {
   verifyAt,
   withRawDatabase,
 } from '../../support/storeDirectory.js';
+import { range } from '../../support/ranges.js';
 
 const FIRST = 100;
 const chain = new HashedChain({ rootHeight: FIRST - 50, chainId: TEST_CHAIN });
@@ -53,15 +54,12 @@ describe('a store with proofs', () => {
       ],
       latestIndexedHeight: FIRST + 7,
     });
-    const expected = [
-      { from: FIRST, to: FIRST + 2 },
-      { from: FIRST + 5, to: FIRST + 6 },
-    ];
+    const expected = [range(FIRST, FIRST + 2), range(FIRST + 5, FIRST + 6)];
     expect(unproven(store)).toEqual(expected);
     await store.close();
     expect(unproven(await open(path))).toEqual(expected);
     expect(unproven(await storeAt(await freshPath(), FIRST + 2, FIRST + 2))).toEqual([
-      { from: FIRST, to: FIRST + 2 },
+      range(FIRST, FIRST + 2),
     ]);
   });
 
@@ -94,6 +92,6 @@ describe('a store with proofs', () => {
     });
     const report = await verifyAt(path);
     expect(report.damages.map(({ message: each }) => each).join('\n')).toMatch(message);
-    expect(report.lowestDamagedHeight).toBe(height);
+    expect(report.damagedHeights[0]?.from).toBe(height);
   });
 });

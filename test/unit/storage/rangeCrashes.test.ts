@@ -3,26 +3,18 @@ import { describe, expect, it } from 'vitest';
 import type { HeightRange, LevelIndexStore } from '../../../src/storage/index.js';
 import { Crash, CrashingDatabase } from '../../support/crashingDatabase.js';
 import { MemoryDatabase } from '../../support/memoryDatabase.js';
-import { blocksIn, commitThrough, heal } from '../../support/ranges.js';
-import { makeChain, seededCollection } from '../../support/storeBlocks.js';
+import { blocksIn, commitThrough, heal, range } from '../../support/ranges.js';
+import { chainWith, seededCollection } from '../../support/storeBlocks.js';
 import { metaFrom, storeOver } from '../../support/storeDirectory.js';
 import { digestOf } from '../../support/storeDigest.js';
 
 const LIVE = 41;
 const LAST = 60;
-const chain = makeChain(
-  1,
-  Array.from({ length: LAST }, (_, index) =>
-    index % 3 === 0 ? [] : [seededCollection(`c${index % 7}`, 1 + (index % 2))],
-  ),
+const chain = chainWith(1, LAST, (index) =>
+  index % 3 === 0 ? [] : [seededCollection(`c${index % 7}`, 1 + (index % 2))],
 );
 const sporks = metaFrom(1).sporks;
-const ranges: readonly HeightRange[] = [
-  { from: 1, to: 10 },
-  { from: 11, to: 13 },
-  { from: 14, to: 30 },
-  { from: 31, to: 40 },
-];
+const ranges: readonly HeightRange[] = [range(1, 10), range(11, 13), range(14, 30), range(31, 40)];
 
 /** What happens at once, and where the process ends, if it does. */
 const step = fc.record({

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { BorderError, rangesInWords } from '../../../src/storage/index.js';
 import type { BackfillPlan, LevelIndexStore } from '../../../src/storage/index.js';
-import { blocksIn, commitThrough, fill, heal } from '../../support/ranges.js';
-import { makeChain, makeCollection, makeTransaction, seededCollection } from '../../support/storeBlocks.js';
+import { blocksIn, commitThrough, fill, heal, range } from '../../support/ranges.js';
+import { chainWith, makeCollection, makeTransaction, seededCollection } from '../../support/storeBlocks.js';
 import {
   keyOf,
   metaFrom,
@@ -20,13 +20,10 @@ const LIVE = 41;
 /** In many blocks, so that its places lie in several ranges. */
 const often = makeCollection([makeTransaction('often')]);
 const oftenAt = [3, 12, 25, 45];
-const chain = makeChain(
-  FIRST,
-  Array.from({ length: LAST }, (_, index) => [
-    ...(oftenAt.includes(index + FIRST) ? [often] : []),
-    ...(index % 3 === 0 ? [] : [seededCollection(`r${index}`, 1 + (index % 3), 200)]),
-  ]),
-);
+const chain = chainWith(FIRST, LAST, (index) => [
+  ...(oftenAt.includes(index + FIRST) ? [often] : []),
+  ...(index % 3 === 0 ? [] : [seededCollection(`r${index}`, 1 + (index % 3), 200)]),
+]);
 const plan = (from: number, to: number, changed: Partial<BackfillPlan> = {}): BackfillPlan => ({
   ...{ id: 1, from, to, order: 'newest', isPaused: false },
   ...changed,
@@ -45,10 +42,7 @@ describe('a range', () => {
   it('is compared with a neighbour that was published while it was filled', async () => {
     const store = await liveStore();
     // It begins lower, so each of its blocks has another id.
-    const other = makeChain(
-      FIRST - 1,
-      Array.from({ length: LIVE }, () => [seededCollection('other', 2)]),
-    );
+    const other = chainWith(FIRST - 1, LIVE, () => [seededCollection('other', 2)]);
     const upper = await store.ranges.run({ from: 21, to: 30 });
     await commitThrough(upper, chain, 29);
     await fill(store, other, { from: 11, to: 20 });
@@ -100,10 +94,7 @@ describe('a range', () => {
   );
 
   it('is one of at most 256 that are open at once', async () => {
-    const all = makeChain(
-      0,
-      Array.from({ length: 601 }, () => []),
-    );
+    const all = chainWith(0, 601, () => []);
     const store = await filled(all.slice(600));
     for (let index = 0; index < 256; index += 1) await store.ranges.run({ from: 2 * index, to: 2 * index });
     const one = { from: 599, to: 599 };
@@ -191,11 +182,7 @@ describe('a rewind', () => {
     const store = await manyRanges();
     const run = await store.ranges.run({ from: 31, to: 38 });
     await store.rewind(50);
-    expect(store.coverage()).toEqual([
-      { from: 5, to: 10 },
-      { from: 21, to: 30 },
-      { from: LIVE, to: 50 },
-    ]);
+    expect(store.coverage()).toEqual([range(5, 10), range(21, 30), range(LIVE, 50)]);
     await commitThrough(run, chain, 35);
     await store.rewind(40 + 1);
     await commitThrough(store, chain, LAST);

@@ -6,6 +6,7 @@ import { describe, expect, it } from 'vitest';
 import { logBytes, StorageError, storageErrorFrom } from '../../../src/storage/index.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import {
+  chainWith,
   makeChain,
   makeCollection,
   makeTransaction,
@@ -20,6 +21,7 @@ import {
   useStores,
   withRawDatabase,
 } from '../../support/storeDirectory.js';
+import { fault, refusal } from '../../support/refusal.js';
 
 const chain = makeChain(100, [
   [],
@@ -65,10 +67,9 @@ describe('a store is not opened', () => {
     const path = await closedStore(chain);
     const meta = Buffer.from('{"schemaVersion":99,"chainId":"flow-localnet","sporks":"moved elsewhere"}');
     await withRawDatabase(path, (database) => database.put(Buffer.of(1), sealed(Buffer.of(1), meta)));
-    await expect(open(path)).rejects.toMatchObject({
-      exit: 'configuration',
-      message: expect.stringMatching(/newer version.*schema 99.*Upgrade/s) as string,
-    });
+    await expect(open(path)).rejects.toMatchObject(
+      refusal('configuration', /newer version.*schema 99.*Upgrade/s),
+    );
   });
 
   it.each([
@@ -77,10 +78,7 @@ describe('a store is not opened', () => {
   ])('at %s', async (_, make, at, words) => {
     const path = await freshPath();
     await make(path);
-    await expect(open(join(dirname(path), at))).rejects.toMatchObject({
-      exit: 'storage',
-      message: expect.stringMatching(words) as string,
-    });
+    await expect(open(join(dirname(path), at))).rejects.toMatchObject(refusal('storage', words));
   });
 
   it('whose logs are counted beforehand, where there are any', async () => {
@@ -92,20 +90,16 @@ describe('a store is not opened', () => {
   });
 
   it('where the file system takes no directory', async () => {
-    await expect(open('/proc/fci/store')).rejects.toMatchObject({
-      kind: 'missing',
-      message: expect.stringMatching(/takes no new directories\. Choose another directory/) as string,
-    });
+    await expect(open('/proc/fci/store')).rejects.toMatchObject(
+      fault('missing', /takes no new directories\. Choose another directory/),
+    );
   });
 
   it('in a directory of other files', async () => {
     const path = await freshPath();
     await mkdir(path);
     await writeFile(join(path, 'holiday.jpg'), '');
-    await expect(open(path)).rejects.toMatchObject({
-      kind: 'not_a_store',
-      message: expect.stringContaining('holiday.jpg') as string,
-    });
+    await expect(open(path)).rejects.toMatchObject(fault('not_a_store', 'holiday.jpg'));
     expect(await readdir(path)).toEqual(['holiday.jpg']);
   });
 
@@ -142,11 +136,7 @@ describe('a store is not opened', () => {
       value[1]! ^= 1;
       await database.put(key, value);
     });
-    await expect(open(path)).rejects.toMatchObject({
-      kind: 'corrupt',
-      exit: 'storage',
-      message: expect.stringMatching(message) as string,
-    });
+    await expect(open(path)).rejects.toMatchObject(fault('corrupt', message));
     await withRawDatabase(path, (database) => database.del(key));
     await expect(open(path)).rejects.toBeInstanceOf(StorageError);
   });
@@ -220,10 +210,7 @@ describe('a write that fails', () => {
       const path = await freshPath();
       const store = await open(path, { tuning: { writeBufferBytes: 64 * 1024 } });
       await store.initialise(metaFrom(0));
-      const blocks = makeChain(
-        0,
-        Array.from({ length: 40 }, (_, index) => [seededCollection(`${index}`, 20)]),
-      );
+      const blocks = chainWith(0, 40, (index) => [seededCollection(`${index}`, 20)]);
       // Every file that the database makes from here on is on a full device.
       const numbers = (await readdir(path)).map((name) => Number(/\d+/.exec(name)?.[0] ?? 0));
       for (let number = Math.max(...numbers) + 1; number < 40; number += 1) {
@@ -240,11 +227,7 @@ describe('a write that fails', () => {
             failure = error;
           });
       }
-      expect(failure).toMatchObject({
-        name: 'StorageError',
-        kind: 'disk_full',
-        message: expect.stringContaining('Free some space') as string,
-      });
+      expect(failure).toMatchObject(fault('disk_full', 'Free some space'));
       expect(store.latestIndexedHeight()).toBe(height - 2);
       await expect(
         store.commit({ blocks: [blocks[height - 1]!], latestIndexedHeight: height - 1 }),

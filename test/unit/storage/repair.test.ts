@@ -4,8 +4,8 @@ import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { seededRandom } from '../../../src/runtime/random.js';
 import { evidenceOf } from '../../support/committeeEvidence.js';
-import { commitThrough, fill, heal } from '../../support/ranges.js';
-import { makeChain, seededCollection } from '../../support/storeBlocks.js';
+import { commitThrough, fill, heal, range } from '../../support/ranges.js';
+import { chainWith, seededCollection } from '../../support/storeBlocks.js';
 import {
   keyOf,
   metaFrom,
@@ -16,6 +16,7 @@ import {
   withRawDatabase,
 } from '../../support/storeDirectory.js';
 import { digestOf } from '../../support/storeDigest.js';
+import { fault } from '../../support/refusal.js';
 
 const FIRST = 1;
 /** Up to here in a first table, with the meta record. */
@@ -23,10 +24,7 @@ const OLDEST = 10;
 /** Up to here in a second one; the rest is in the write-ahead log, a batch for each height. */
 const SETTLED = 20;
 const LAST = 60;
-const chain = makeChain(
-  FIRST,
-  Array.from({ length: LAST }, (_, index) => [seededCollection(`r${index}`, 1 + (index % 4), 1500)]),
-);
+const chain = chainWith(FIRST, LAST, (index) => [seededCollection(`r${index}`, 1 + (index % 4), 1500)]);
 
 const { freshPath, filled, open, closedStore } = useStores();
 
@@ -247,15 +245,8 @@ describe('repair', () => {
       await database.put(key, value);
       await database.del(keyOf(0x10, 50));
     });
-    const [below, between, above] = [
-      { from: FIRST, to: 39 },
-      { from: 41, to: 49 },
-      { from: 51, to: LAST },
-    ];
-    const holes = [
-      { from: 40, to: 40 },
-      { from: 50, to: 50 },
-    ];
+    const [below, between, above] = [range(FIRST, 39), range(41, 49), range(51, LAST)];
+    const holes = [range(40, 40), range(50, 50)];
     expect(await repairAt(path)).toMatchObject({
       ...{ keptThrough: LAST, applied: true, holes },
       kept: [below, between, above],
@@ -349,18 +340,14 @@ describe('repair', () => {
     await repairAt(path);
     expect(await expectSound(path)).toBe(LAST);
     await withRawDatabase(path, (database) => database.del(Buffer.of(1)));
-    await expect(repairAt(path)).rejects.toMatchObject({
-      kind: 'corrupt',
-      message: expect.stringMatching(/cannot be repaired.*meta record.*start again/s) as string,
-    });
+    await expect(repairAt(path)).rejects.toMatchObject(
+      fault('corrupt', /cannot be repaired.*meta record.*start again/s),
+    );
     expect(await readdir(dirname(path))).toEqual(['store']);
   });
 
   it('gives up also where the meta record is damaged, or says what a rewind cannot mend', async () => {
-    const cannotBeRepaired = (why: string) => ({
-      kind: 'corrupt',
-      message: expect.stringContaining(`cannot be repaired: ${why}`) as string,
-    });
+    const cannotBeRepaired = (why: string) => fault('corrupt', `cannot be repaired: ${why}`);
     const path = await closedStore(chain);
     const key = Buffer.of(1);
     const meta = (await withRawDatabase(path, (database) => database.get(key))).subarray(0, -4);
@@ -429,10 +416,7 @@ describe('repair', () => {
     // As it is between the two renamings.
     await rename(path, `${path}.damaged`);
     await mkdir(`${path}.repaired`);
-    await expect(open(path)).rejects.toMatchObject({
-      kind: 'corrupt',
-      message: expect.stringContaining('"repair --yes" again') as string,
-    });
+    await expect(open(path)).rejects.toMatchObject(fault('corrupt', '"repair --yes" again'));
     await repairAt(path);
     expect(await expectSound(path)).toBe(LAST);
     // And as it is before the damaged one is removed.

@@ -1,7 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { VerifiedCollection } from '../../../src/flow/index.js';
-import { makeChain, makeCollection, makeTransaction, seededCollection } from '../../support/storeBlocks.js';
+import {
+  chainWith,
+  makeChain,
+  makeCollection,
+  makeTransaction,
+  seededCollection,
+} from '../../support/storeBlocks.js';
 import { metaFrom, sealed, useStores, verifyAt, withRawDatabase } from '../../support/storeDirectory.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { digestOf } from '../../support/storeDigest.js';
@@ -31,13 +36,10 @@ describe('rewind', () => {
   });
 
   it('removes heights by the hundred, and large bodies', async () => {
-    const long = makeChain(
-      1,
-      Array.from({ length: 300 }, (_, index): VerifiedCollection[] =>
-        index % 50 === 0
-          ? [makeCollection([makeTransaction(`big ${index}`, 300 * 1024)])]
-          : [seededCollection(`long ${index}`, 1)],
-      ),
+    const long = chainWith(1, 300, (index) =>
+      index % 50 === 0
+        ? [makeCollection([makeTransaction(`big ${index}`, 300 * 1024)])]
+        : [seededCollection(`long ${index}`, 1)],
     );
     const store = await filled(long);
     await store.rewind(20);

@@ -3,15 +3,14 @@ import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { surveyStore } from '../../../src/storage/index.js';
 import { RANGES_SCHEMA_VERSION } from '../../../src/storage/records/schema.js';
-import { makeChain, seededCollection } from '../../support/storeBlocks.js';
+import { chainWith, seededCollection } from '../../support/storeBlocks.js';
 import { metaFrom, sealed, TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';
+import { range } from '../../support/ranges.js';
+import { fault } from '../../support/refusal.js';
 
 /** What the files of a closed store say, without opening it. */
 
-const chain = makeChain(
-  10,
-  Array.from({ length: 40 }, (_, index) => [seededCollection(`s${index}`, 1 + (index % 3), 300)]),
-);
+const chain = chainWith(10, 40, (index) => [seededCollection(`s${index}`, 1 + (index % 3), 300)]);
 const META = Buffer.of(1);
 const PROGRESS = Buffer.of(2);
 const PUBLISHED = Buffer.of(5);
@@ -51,10 +50,7 @@ describe('a survey of a closed store', () => {
     const path = await storeOfRanges();
     const expected = {
       meta: { chainId: TEST_CHAIN, firstHeight: 40, schemaVersion: RANGES_SCHEMA_VERSION },
-      coverage: [
-        { from: 10, to: 14 },
-        { from: 40, to: 44 },
-      ],
+      coverage: [range(10, 14), range(40, 44)],
       plans: [{ id: 1, from: 16, to: 30, order: 'oldest', isPaused: false }],
     };
     const names = await readdir(path);
@@ -75,10 +71,7 @@ describe('a survey of a closed store', () => {
     await again.ranges.change({ plans: [] });
     await again.close();
     const newest = {
-      coverage: [
-        { from: 10, to: 14 },
-        { from: 40, to: 47 },
-      ],
+      coverage: [range(10, 14), range(40, 47)],
       plans: [],
     };
     expect(await surveyStore(path)).toMatchObject(newest);
@@ -103,10 +96,9 @@ describe('a survey of a closed store', () => {
   it('is refused where the path leads through a file', async () => {
     const path = await freshPath();
     await writeFile(path, 'a file');
-    await expect(surveyStore(join(path, 'index'))).rejects.toMatchObject({
-      kind: 'io',
-      message: expect.stringContaining('That path leads to no directory: part of it is a file') as string,
-    });
+    await expect(surveyStore(join(path, 'index'))).rejects.toMatchObject(
+      fault('io', 'That path leads to no directory: part of it is a file'),
+    );
   });
 
   it('knows the version and chain of a store that a newer program wrote, and no more', async () => {

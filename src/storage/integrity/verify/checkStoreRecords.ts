@@ -52,8 +52,8 @@ export async function checkStoreRecords(
 ): Promise<LevelExtent | undefined> {
   const sound: Reading = (read) => damages.unlessIn('store_record', read);
   const wrong = (message: string): void => damages.add('store_record', undefined, message);
-  const isThere = async (name: keyof typeof single): Promise<boolean | undefined> =>
-    (await sound(() => database.hasMany([single[name].key])))?.[0];
+  const isThere = (name: keyof typeof single): Promise<boolean | undefined> =>
+    sound(async () => (await database.get(single[name].key)) !== undefined);
   const meta = await sound(() => readOne(database, single.meta));
   if (meta !== undefined) {
     checkMeta(meta, where);
@@ -99,11 +99,13 @@ export async function checkStoreRecords(
   const live = { from: firstHeight, to: latestIndexedHeight };
   const entered = open.filter((record) => record.hasAccounts);
   const hasProofs = meta?.schemaVersion === PROOFS_SCHEMA_VERSION;
-  return {
-    ...extentOf({ live, published, open }, highest),
+  const known = {
     sporks: [...(meta?.sporks ?? []), ...open.flatMap(({ sporks }) => sporks)],
-    coverage: typeof coverage === 'object' ? joined([...coverage, ...entered]) : coverage,
     unproven: hasProofs ? await sound(() => readUnproven(database)) : undefined,
+  };
+  return {
+    ...extentOf(live, published, open, known, highest),
+    coverage: typeof coverage === 'object' ? joined([...coverage, ...entered]) : coverage,
   };
 }
 

@@ -37,8 +37,8 @@ export async function verifyStore(
   options: VerifyOptions & { readonly path: string },
   dependencies: VerifyDependencies,
 ): Promise<VerifyReport> {
-  const { path, maxDamages } = options;
-  const damages = new DamageList(maxDamages);
+  const { path } = options;
+  const damages = new DamageList();
   const step = (progress: VerifyProgress): void => {
     if (dependencies.signal?.aborted === true) throw abortReason(dependencies.signal);
     dependencies.onProgress?.(progress);

@@ -80,10 +80,6 @@ export class LevelDatabase implements Database {
     return this.#guard('read the store', () => this.#reads.getMany(keys));
   }
 
-  hasMany(keys: Buffer[]): Promise<boolean[]> {
-    return this.#guard('read the store', () => this.#betweenWrites(() => this.#level.hasMany(keys)));
-  }
-
   first(range: Partial<KeyRange>, limit: number): Promise<Entry[]> {
     return this.#guard('read the store', async () => {
       const iterator = await this.#make(() => this.#level.iterator({ ...range, limit, fillCache: true }));
@@ -106,11 +102,7 @@ export class LevelDatabase implements Database {
   lastKey(range: KeyRange): Promise<Buffer | undefined> {
     return this.#guard('read the store', async () => {
       const iterator = await this.#make(() => this.#level.keys({ ...range, limit: 1, reverse: true }));
-      try {
-        return await iterator.next();
-      } finally {
-        await this.#close(iterator);
-      }
+      return iterator.next().finally(() => this.#close(iterator));
     });
   }
 

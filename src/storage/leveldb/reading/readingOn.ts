@@ -43,10 +43,6 @@ export function readingOn(database: Database, tell: (damage: string) => void): D
   return {
     get,
     getMany: (keys) => database.getMany(keys).catch(() => Promise.all(keys.map(get))),
-    hasMany: (keys) =>
-      database
-        .hasMany(keys)
-        .catch(async () => (await Promise.all(keys.map(get))).map((value) => value !== undefined)),
     first: async (range, limit) => {
       const entries: Entry[] = [];
       for (let rest = range; entries.length < limit;) {

@@ -200,8 +200,8 @@ async function removeHeight(
   // Uncovered heights may have some entries but not others.
   if (covers(coverage, height)) pointers.push(...accounts);
   // A missing pointer is stored under a corrupted key somewhere else.
-  const present = await database.hasMany(pointers);
-  return present.every(Boolean) ? 'whole' : 'damaged';
+  const present = await database.getMany(pointers);
+  return present.includes(undefined) ? 'damaged' : 'whole';
 }
 
 /**

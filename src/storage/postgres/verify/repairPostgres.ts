@@ -3,14 +3,24 @@ import { outcomeOf, unchanged } from '../../integrity/repair.js';
 import type { RepairOptions, RepairReport } from '../../integrity/repair.js';
 import type { VerifyReport } from '../../verify/DamageList.js';
 import { repairedBook } from '../../records/book/repairedBook.js';
-import { without } from '../../records/heightRanges.js';
+import type { RepairedBook } from '../../records/book/repairedBook.js';
+import { rangesAt, without } from '../../records/heightRanges.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
 import { StorageError } from '../../StorageError.js';
 import { databasePlace } from '../connection/databasePlace.js';
 import { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import { Fence } from '../writing/Fence.js';
-import { readBook } from '../tables/bookRows.js';
-import { repairBook, repairRows } from '../writing/changeRows.js';
+import type { HeightRange } from '../../port/stored.js';
+import { assembleEntry } from '../../records/blocks/assembleBlock.js';
+import { BlockEntryWriter } from '../../records/blocks/BlockEntryWriter.js';
+import { isDamagedEvidence } from '../../records/blocks/committeeEvidence.js';
+import { parseHeightKey, Prefix } from '../../records/schema.js';
+import type { Session, WriteSession } from '../connection/Session.js';
+import { BlockRows } from '../tables/BlockRows.js';
+import { deleteBlocks, readBook, readStored, writeBook } from '../tables/bookRows.js';
+import { readEvidence } from '../tables/prepareDatabase.js';
+import { isCovered } from '../tables/schema.js';
+import { Scripts } from '../tables/Scripts.js';
 import { verifyPostgres } from './verifyPostgres.js';
 import type { PostgresVerifyDependencies } from './verifyPostgres.js';
 
@@ -69,13 +79,22 @@ export async function repairPostgres(
   }
 }
 
-/** Rebuilds the rows of sound blocks, and damaged scripts. */
+/** Removes damaged evidence, which nodes are asked for again, and damaged scripts; rebuilds the rows of sound blocks. */
 async function repairAll(
   fence: Fence,
   damaged: HeightRanges,
   signal: AbortSignal | undefined,
 ): Promise<void> {
-  await fence.write((session) => repairRows(session, undefined));
+  await fence.write(async (session) => {
+    const bad: number[] = [];
+    for (const entry of await readEvidence(session)) {
+      const height = parseHeightKey(Prefix.evidence, entry[0]);
+      if (height !== undefined && (await isDamagedEvidence(entry))) bad.push(height);
+    }
+    await session.query({ text: 'DELETE FROM flow_store.evidence WHERE height = ANY ($1)', values: [bad] });
+    for (const height of await removeDamagedScripts(session))
+      await repairRows(session, { from: height, to: height });
+  });
   for (const { from, to } of damaged) {
     for (let height = from; height <= to; height += HEIGHTS_AT_ONCE) {
       if (signal?.aborted === true) throw abortReason(signal);
@@ -83,4 +102,49 @@ async function repairAll(
       await fence.write((session) => repairRows(session, range));
     }
   }
+}
+
+/** Rebuilds every row of sound blocks from their bytes. Expected errors: those of the session; `StorageError` (`corrupt`). */
+async function repairRows(session: WriteSession, range: HeightRange): Promise<void> {
+  const rows = new BlockRows({ scripts: new Scripts(), writer: new BlockEntryWriter() });
+  for (const [height, { body, record }] of await readStored(session, range)) {
+    if (record === undefined) continue;
+    rows.add(assembleEntry(height, record, body));
+    await deleteBlocks(session, height, height);
+  }
+  for (const step of rows.steps()) session.later(step);
+}
+
+/** Removes damaged scripts; returns for each the height of a transaction that has it. */
+async function removeDamagedScripts(session: Session): Promise<number[]> {
+  const { rows } = await session.query<{ height: number | null }>({
+    text: `WITH wrong AS (DELETE FROM flow_store.script WHERE sha256(body) <> hash RETURNING hash)
+      SELECT DISTINCT (SELECT min(height) FROM flow_store.transaction WHERE script_hash = hash) AS height FROM wrong`,
+  });
+  return rows.flatMap(({ height }) => height ?? []);
+}
+
+/** Deletes lost heights and blocks outside all ranges; the others become the book. */
+async function repairBook(session: Session, lost: HeightRanges, lastPlan: number): Promise<RepairedBook> {
+  const before = await readBook(session);
+  const repaired = repairedBook(before, lost, { lastPlan });
+  const { latestIndexedHeight } = repaired.book.live;
+  const isShorter = latestIndexedHeight < before.live.latestIndexedHeight;
+  const gone = isShorter ? [{ from: latestIndexedHeight + 1, to: Number.MAX_SAFE_INTEGER }] : [];
+  for (const { from, to } of [...lost, ...gone]) await deleteBlocks(session, from, to);
+  await writeBook(session, before, repaired.book);
+  await deleteStrays(session);
+  return repaired;
+}
+
+/** Deletes blocks below the live range that are in no range. */
+async function deleteStrays(session: Session): Promise<void> {
+  const { rows } = await session.query<{ height: number }>({
+    text: `SELECT height FROM flow_store.block data WHERE NOT ${isCovered('data.height')}
+      AND NOT EXISTS (SELECT FROM flow_store.open_range
+        WHERE data.height BETWEEN open_range.from_height AND open_range.to_height)
+      AND data.height < (SELECT max(from_height) FROM flow_store.coverage)`,
+  });
+  for (const { from, to } of rangesAt(rows.map(({ height }) => height)))
+    await deleteBlocks(session, from, to);
 }

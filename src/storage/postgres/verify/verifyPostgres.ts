@@ -40,18 +40,17 @@ export type PostgresVerifyDependencies = VerifyDependencies & PostgresDatabaseDe
  * store); the signal's abort reason.
  */
 export async function verifyPostgres(
-  { url, chainId, objectionTo, maxDamages, ...asked }: VerifyOptions & { readonly url: string },
+  { url, chainId, objectionTo, ...asked }: VerifyOptions & { readonly url: string },
   { clock, logger, onProgress, signal }: PostgresVerifyDependencies,
 ): Promise<VerifyReport> {
   const database = new PostgresDatabase(databasePlace(url), { clock, logger });
   try {
     await prepareDatabase(database, { chainId, create: false, isReadOnly: true });
-    const damages = new DamageList(maxDamages);
+    const damages = new DamageList();
     const { coverage, open, sporks } = await readRows(database);
     const live = coverage.at(-1) ?? { from: 0, to: -1 };
     const waiting = await readHeads(database, live.to + 1, Number.MAX_SAFE_INTEGER);
-    const ranges = { live, published: coverage.slice(0, -1), open };
-    const extent = { ...extentOf(ranges, waiting.at(-1)?.height ?? live.to), sporks };
+    const extent = extentOf(live, coverage.slice(0, -1), open, { sporks }, waiting.at(-1)?.height);
     const range = rangeToCheck(asked, extent, damages);
     const counts = await checkRows(database, {
       extent,

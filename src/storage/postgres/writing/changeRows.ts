@@ -1,29 +1,14 @@
-import type { BlockEntry } from '../../port/RangeStore.js';
 import type { HeightRange, SporkRecord, StoreMeta } from '../../port/stored.js';
-import { BlockEntryWriter } from '../../records/blocks/BlockEntryWriter.js';
-import { assembleEntry } from '../../records/blocks/assembleBlock.js';
-import { isDamagedEvidence } from '../../records/blocks/committeeEvidence.js';
 import type { StoreBook } from '../../records/book/StoreBook.js';
 import { checkBorders } from '../../records/book/applyCommit.js';
 import { emptyLine, newRecord, settled, withPublished } from '../../records/book/changeBook.js';
-import { healedBook, repairedBook, rewoundBook } from '../../records/book/repairedBook.js';
+import { healedBook, rewoundBook } from '../../records/book/repairedBook.js';
 import type { RepairedBook } from '../../records/book/repairedBook.js';
 import { rangesAt } from '../../records/heightRanges.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
-import { parseHeightKey, Prefix } from '../../records/schema.js';
 import type { Session, WriteSession, Step } from '../connection/Session.js';
-import { BlockRows, microsecondsOf } from '../tables/BlockRows.js';
-import {
-  deleteBlocks,
-  readBook,
-  writeBook,
-  lockStore,
-  readHeads,
-  readRows,
-  readStored,
-} from '../tables/bookRows.js';
-import { readEvidence } from '../tables/prepareDatabase.js';
-import { Scripts } from '../tables/Scripts.js';
+import { microsecondsOf } from '../tables/BlockRows.js';
+import { deleteBlocks, readBook, writeBook, lockStore, readHeads, readRows } from '../tables/bookRows.js';
 import { isCovered, POSTGRES_SCHEMA_VERSION } from '../tables/schema.js';
 import { decodeBlock } from '../../../flow/index.js';
 import type { FinalizedBlock } from '../../../flow/index.js';
@@ -77,73 +62,6 @@ export async function forgetAbove(session: Session, height: number): Promise<voi
   });
   await session.query({ text: 'DELETE FROM flow_store.evidence WHERE height > $1', values: [target] });
   await session.query({ text: 'UPDATE flow_store.proven SET height = least(height, $1)', values: [target] });
-}
-
-/**
- * Rebuilds every row of sound blocks from their bytes. Without a range: of the blocks that have a damaged script, and removes
- * damaged evidence, which nodes are asked for again. Expected
- * errors: those of the session; `StorageError` (`corrupt`).
- */
-export async function repairRows(session: WriteSession, range: HeightRange | undefined): Promise<void> {
-  if (range === undefined) await removeDamagedEvidence(session);
-  const heights = range === undefined ? await removeDamagedScripts(session) : [range];
-  for (const each of heights) {
-    const entries: BlockEntry[] = [];
-    for (const [height, { body, record }] of await readStored(session, each)) {
-      if (record !== undefined) entries.push(assembleEntry(height, record, body));
-    }
-    const rows = new BlockRows({ scripts: new Scripts(), writer: new BlockEntryWriter() });
-    for (const entry of entries) {
-      await deleteBlocks(session, entry.block.height, entry.block.height);
-      rows.add(entry);
-    }
-    for (const step of rows.steps()) session.later(step);
-  }
-}
-
-async function removeDamagedEvidence(session: Session): Promise<void> {
-  const heights: (number | undefined)[] = [];
-  for (const entry of await readEvidence(session))
-    if (await isDamagedEvidence(entry)) heights.push(parseHeightKey(Prefix.evidence, entry[0]));
-  await session.query({ text: 'DELETE FROM flow_store.evidence WHERE height = ANY ($1)', values: [heights] });
-}
-
-/** Removes damaged scripts; returns for each the height of a transaction that has it. */
-async function removeDamagedScripts(session: Session): Promise<HeightRange[]> {
-  const { rows } = await session.query<{ height: number | null }>({
-    text: `WITH wrong AS (DELETE FROM flow_store.script WHERE sha256(body) <> hash RETURNING hash)
-      SELECT DISTINCT (SELECT min(height) FROM flow_store.transaction WHERE script_hash = hash) AS height FROM wrong`,
-  });
-  return rangesAt(rows.flatMap(({ height }) => height ?? []));
-}
-
-/** Deletes lost heights and blocks outside all ranges; the others become the book. */
-export async function repairBook(
-  session: Session,
-  lost: HeightRanges,
-  lastPlan: number,
-): Promise<RepairedBook> {
-  const before = await readBook(session);
-  const repaired = repairedBook(before, lost, { lastPlan });
-  const { latestIndexedHeight } = repaired.book.live;
-  const isShorter = latestIndexedHeight < before.live.latestIndexedHeight;
-  const gone = isShorter ? [{ from: latestIndexedHeight + 1, to: Number.MAX_SAFE_INTEGER }] : [];
-  for (const { from, to } of [...lost, ...gone]) await deleteBlocks(session, from, to);
-  await writeBook(session, before, repaired.book);
-  await deleteStrays(session);
-  return repaired;
-}
-
-/** Deletes blocks below the live range that are in no range. */
-async function deleteStrays(session: Session): Promise<void> {
-  const { rows } = await session.query<{ height: number }>({
-    text: `SELECT height FROM flow_store.block data WHERE NOT ${isCovered('data.height')}
-      AND NOT EXISTS (SELECT FROM flow_store.open_range
-        WHERE data.height BETWEEN open_range.from_height AND open_range.to_height)
-      AND data.height < (SELECT max(from_height) FROM flow_store.coverage)`,
-  });
-  for (const { from, to } of rangesAt(rows.map(({ height }) => height)))
-    await deleteBlocks(session, from, to);
 }
 
 /** Like `IndexStore.heal`; `undefined`: no height became a hole. Expected errors: those of the session. */
