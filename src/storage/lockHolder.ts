@@ -10,51 +10,37 @@ const MAX_LOOKS = 100_000;
  * the system does not say (Linux does, for processes of the same user), or nobody holds it any more.
  */
 export function lockHolder(path: string): string | undefined {
-  let lock: string;
-  let processes: string[];
-  try {
-    lock = realpathSync(join(path, 'LOCK'));
-    processes = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
-  } catch {
-    return undefined;
-  }
+  const lock = unlessRefused(() => realpathSync(join(path, 'LOCK')));
+  if (lock === undefined) return undefined;
   let looks = 0;
-  for (const pid of processes) {
-    for (const file of openFiles(pid)) {
+  for (const pid of namesIn('/proc').filter((name) => /^\d+$/.test(name))) {
+    const folder = `/proc/${pid}/fd`;
+    for (const descriptor of namesIn(folder)) {
       looks += 1;
       if (looks > MAX_LOOKS) return undefined;
-      if (file === lock)
-        return Number(pid) === process.pid ? 'this process' : `process ${pid}${commandOf(pid)}`;
+      if (unlessRefused(() => readlinkSync(join(folder, descriptor))) !== lock) continue;
+      return Number(pid) === process.pid ? 'this process' : `process ${pid}${commandOf(pid)}`;
     }
   }
   return undefined;
 }
 
-function* openFiles(pid: string): Generator<string> {
-  const folder = `/proc/${pid}/fd`;
-  let descriptors: string[];
-  try {
-    descriptors = readdirSync(folder);
-  } catch {
-    // Another user's process, or gone.
-    return;
-  }
-  for (const descriptor of descriptors) {
-    try {
-      yield readlinkSync(join(folder, descriptor));
-    } catch {
-      // Closed meanwhile.
-    }
-  }
-}
-
 /** Program and script without their folders, which would leave no room for what tells processes apart. */
 function commandOf(pid: string): string {
+  const words = unlessRefused(() => readFileSync(`/proc/${pid}/cmdline`, 'utf8'))?.split('\0') ?? [];
+  const command = [...words.slice(0, 2).map((path) => basename(path)), ...words.slice(2)].join(' ').trim();
+  return command === '' ? '' : `: ${quoted(withoutCredentials(command))}`;
+}
+
+function namesIn(folder: string): readonly string[] {
+  return unlessRefused(() => readdirSync(folder)) ?? [];
+}
+
+/** `undefined` of another user's process, and of what is gone meanwhile. */
+function unlessRefused<T>(read: () => T): T | undefined {
   try {
-    const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
-    const command = [...words.slice(0, 2).map((path) => basename(path)), ...words.slice(2)].join(' ').trim();
-    return command === '' ? '' : `: ${quoted(withoutCredentials(command))}`;
+    return read();
   } catch {
-    return '';
+    return undefined;
   }
 }

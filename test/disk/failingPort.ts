@@ -4,7 +4,7 @@ import { systemClock } from '../../src/runtime/index.js';
 import { SimulatedDatabase, SimulatedDisk } from '../simulation/SimulatedDisk.js';
 import { RecordingLogger } from '../support/recordingLogger.js';
 import { makeChain, seededCollection } from '../support/storeBlocks.js';
-import { metaFrom, TEST_CHAIN } from '../support/storeDirectory.js';
+import { begin, metaFrom, TEST_CHAIN } from '../support/storeDirectory.js';
 import type { Result } from './scenario.js';
 import { digestOf } from '../support/storeDigest.js';
 
@@ -71,8 +71,10 @@ async function commit(store: LevelIndexStore, height: number): Promise<void> {
 }
 
 async function faultless(): Promise<string> {
-  const store = await opened(new SimulatedDisk(), () => undefined);
-  await store.initialise(metaFrom(0));
+  const store = await begin(
+    opened(new SimulatedDisk(), () => undefined),
+    0,
+  );
   for (let height = 0; height <= LAST; height += 1) await commit(store, height);
   return digestOf(store);
 }

@@ -11,7 +11,7 @@ import { oddTimes, oddTransactions, writeStore } from '../support/oddTransaction
 import { asAdmin } from '../support/postgresServer.js';
 import { scratchDirectory } from '../support/program.js';
 import { ServedChain } from '../support/servedChain.js';
-import { metaFrom } from '../support/storeDirectory.js';
+import { begin } from '../support/storeDirectory.js';
 import { storeFlags } from '../support/storeDump.js';
 import { usePostgres } from '../support/storeKinds.js';
 import { runInProcess } from '../support/terminal.js';
@@ -210,8 +210,7 @@ describe('the same blocks', () => {
       }));
     expect(found.map(only)).toEqual(expected);
     const { url } = await postgres.home();
-    const store = await postgres.open(url);
-    await store.initialise(metaFrom(FIRST));
+    const store = await begin(postgres.open(url), FIRST);
     await store.commit({ blocks, latestIndexedHeight: LAST });
     const fromDatabase = await runInProcess(['export', '--network', 'devnet', '--store', url, '--quiet']);
     expect(fromDatabase.out === out).toBe(true);
@@ -276,8 +275,7 @@ describe('the same blocks', () => {
 
   it('are the same in SQL, but for what its tables do not hold', async () => {
     const { url } = await postgres.home();
-    const store = await postgres.open(url);
-    await store.initialise(metaFrom(FIRST));
+    const store = await begin(postgres.open(url), FIRST);
     await store.commit({ blocks, latestIndexedHeight: LAST });
     const { rows } = await asAdmin(
       url,

@@ -10,6 +10,7 @@ import {
 } from '../../src/flow/index.js';
 import type { Identifier, VerifiedCollection } from '../../src/flow/index.js';
 import type { BlockEntry } from '../../src/storage/index.js';
+import type { CommitBatch } from '../../src/storage/port/RangeStore.js';
 
 /** A transaction in canonical wire form; the same seed gives the same one. */
 export function makeTransaction(seed: string, scriptBytes = 40): Uint8Array {
@@ -103,6 +104,11 @@ export function chainWith(
 /** Consecutive blocks with one collection each. */
 export function plainChain(firstHeight: number, blocks: number, transactions = 1): BlockEntry[] {
   return chainWith(firstHeight, blocks, (index) => [seededCollection(`of ${index}`, transactions)]);
+}
+
+/** Blocks that are committed together, up to the last of them. */
+export function batchOf(...blocks: readonly BlockEntry[]): CommitBatch {
+  return { blocks, latestIndexedHeight: blocks.at(-1)?.block.height ?? 0 };
 }
 
 /** The ids of a collection's transactions, in order. */

@@ -10,6 +10,7 @@ import { LevelIndexStore, repairStore, verifyStore } from '../../src/storage/ind
 import type {
   BlockEntry,
   Database,
+  IndexStore,
   StoreMeta,
   VerifyOptions,
   VerifyProgress,
@@ -50,13 +51,8 @@ export function useStores() {
 
   /** An initialised store with these blocks, all of them at or below the watermark. */
   const filled = async (blocks: readonly BlockEntry[], path?: string): Promise<LevelIndexStore> => {
-    const store = await open(path ?? (await freshPath()));
-    const firstHeight = blocks[0]?.block.height ?? 1;
-    await store.initialise(metaFrom(firstHeight));
-    if (blocks.length > 0) {
-      await store.commit({ blocks, latestIndexedHeight: firstHeight + blocks.length - 1 });
-    }
-    return store;
+    const opening = open(path ?? (await freshPath()));
+    return begin(opening, blocks[0]?.block.height ?? 1, blocks);
   };
 
   /** The path of a closed store with these blocks. */
@@ -78,6 +74,19 @@ export function metaFrom(firstHeight: number, overrides: Partial<StoreMeta> = {}
     sporks: [{ rootHeight: firstHeight, sporkId: 'aa' }],
     ...overrides,
   };
+}
+
+/** A store that begins at a height, and then holds these blocks, up to a watermark; by default the highest of them. */
+export async function begin<S extends IndexStore>(
+  opening: Promise<S>,
+  firstHeight: number,
+  blocks: readonly BlockEntry[] = [],
+  latestIndexedHeight = firstHeight + blocks.length - 1,
+): Promise<S> {
+  const store = await opening;
+  await store.initialise(metaFrom(firstHeight));
+  if (blocks.length > 0) await store.commit({ blocks, latestIndexedHeight });
+  return store;
 }
 
 /** A store over a database that outlives it. */

@@ -13,27 +13,25 @@ const MIN_REST_MS = 1;
 const REPORT_EVERY_MS = 10_000;
 
 /** How far the account index has come. */
-export interface AccountIndexProgress {
+interface AccountIndexProgress {
   /** `stopped`: a stored block is damaged, and the index cannot get past it. */
   readonly state: 'off' | 'building' | 'stopped' | 'complete';
   /** `undefined`: off. */
   readonly coverage: AccountCoverage | undefined;
 }
 
-interface AccountIndexBuilderDependencies {
-  readonly accounts: AccountIndex;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  /** Default: there is always room. */
-  readonly room?: WriteRoom | undefined;
-}
-
 /** Builds the missing part of the account index from the store alone, newest first. */
 export class AccountIndexBuilder {
-  readonly #deps: AccountIndexBuilderDependencies;
+  readonly #deps: ConstructorParameters<typeof AccountIndexBuilder>[0];
   #isStopped = false;
 
-  constructor(dependencies: AccountIndexBuilderDependencies) {
+  constructor(dependencies: {
+    readonly accounts: AccountIndex;
+    readonly clock: Clock;
+    readonly logger: Logger;
+    /** Default: there is always room. */
+    readonly room?: WriteRoom | undefined;
+  }) {
     this.#deps = dependencies;
   }
 

@@ -223,8 +223,8 @@ export class PostgresIndexStore extends BookReader implements IndexStore, Shared
     assert(this.meta() === undefined, 'the store is initialised already');
     assert(meta.chainId === this.#options.chainId, 'the meta record is of another chain');
     const { createdBy, firstHeight, sporks } = meta;
-    await this.#write(({ fence }) =>
-      fence.write(async (session) => {
+    await this.#write((line) =>
+      line.write(async (session) => {
         await session.query({ text: 'UPDATE flow_store.store SET created_by = $1', values: [createdBy] });
         await session.query({
           text: 'INSERT INTO flow_store.coverage VALUES ($1, $2)',
@@ -239,7 +239,7 @@ export class PostgresIndexStore extends BookReader implements IndexStore, Shared
 
   async commit(batch: CommitBatch): Promise<void> {
     const before = this.#initialised().live.latestIndexedHeight;
-    await this.#write(({ line }) =>
+    await this.#write((line) =>
       line.commit(batch, {
         write: async (session, { latestIndexedHeight }) => {
           if (batch.spork !== undefined) await writeSporks(session, [batch.spork]);
@@ -258,11 +258,8 @@ export class PostgresIndexStore extends BookReader implements IndexStore, Shared
     if (Math.max(latestIndexedHeight, ...above.keys()) <= height && !damaged) return;
     if (after.live.meta.firstHeight !== meta.firstHeight) await this.ranges.endRuns();
     const startedAtMs = clock.monotonic();
-    this.#current().line.discardStaged();
     await this.#inTurn(async () => {
-      await this.#write(({ fence, line }) =>
-        line.alone(() => fence.write((session) => forgetAbove(session, height))),
-      );
+      await this.#write((line) => line.write((session) => forgetAbove(session, height)));
       await this.#read();
     });
     logger.info({ height, durationMs: clock.monotonic() - startedAtMs }, 'rewind done');
@@ -431,10 +428,10 @@ export class PostgresIndexStore extends BookReader implements IndexStore, Shared
   }
 
   /** Expected errors: those of `write`. */
-  async #write(write: (leading: Leading) => Promise<void>): Promise<void> {
+  async #write(write: (line: BlockLine) => Promise<void>): Promise<void> {
     const leading = this.#current();
     try {
-      await write(leading);
+      await write(leading.line);
     } catch (error) {
       if (error instanceof StorageError && error.kind === 'locked') leading.replaced.abort(replacement());
       throw error;

@@ -4,7 +4,7 @@ import { StorageError } from '../../../src/storage/index.js';
 import { asAdmin } from '../../support/postgresServer.js';
 import { HashedChain } from '../../support/hashedChain.js';
 import { commitThrough, fill, range } from '../../support/ranges.js';
-import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
+import { begin, TEST_CHAIN } from '../../support/storeDirectory.js';
 import { storeKinds, usePostgres } from '../../support/storeKinds.js';
 
 const FIRST = 100;
@@ -18,8 +18,7 @@ describe.each(storeKinds)('proofs that are added to the store on $name', ({ use 
 
   /** Of the blocks up to `to`, those up to `reportedTo` are on the nodes' word. */
   async function filled(reportedTo: number, store: Promise<IndexStore>, to = FIRST + 4): Promise<IndexStore> {
-    const opened = await store;
-    await opened.initialise(metaFrom(FIRST));
+    const opened = await begin(store, FIRST);
     await opened.commit({
       blocks: chain.entries(FIRST, reportedTo, { isProven: false }),
       latestIndexedHeight: reportedTo,
@@ -87,8 +86,7 @@ describe.each(storeKinds)('proofs that are added to the store on $name', ({ use 
   });
 
   it('are found later where too many heights alternate, of which none that is unproven is forgotten', async () => {
-    const store = await (await newHome()).open();
-    await store.initialise(metaFrom(FIRST));
+    const store = await begin((await newHome()).open(), FIRST);
     const last = FIRST + 600;
     const blocks = Array.from({ length: last - FIRST + 1 }, (_, index) =>
       chain.entries(FIRST + index, FIRST + index, { isProven: index % 2 === 0 }),
@@ -133,8 +131,7 @@ describe('proofs that are added on PostgreSQL', () => {
 
   it('come into a database of an earlier version, which verify then counts as proven', async () => {
     const { url } = await postgres.home();
-    const before = await postgres.open(url);
-    await before.initialise(metaFrom(FIRST));
+    const before = await begin(postgres.open(url), FIRST);
     const blocks = chain.entries(FIRST, FIRST + 4, { isProven: false });
     await before.commit({ blocks, latestIndexedHeight: FIRST + 4 });
     await before.close();
@@ -155,9 +152,7 @@ describe('proofs that are added on PostgreSQL', () => {
 
   it('are known to other processes', async () => {
     const { url } = await postgres.home();
-    const store = await postgres.open(url);
-    await store.initialise(metaFrom(FIRST));
-    await store.commit({ blocks: chain.entries(FIRST, FIRST + 1), latestIndexedHeight: FIRST + 1 });
+    const store = await begin(postgres.open(url), FIRST, chain.entries(FIRST, FIRST + 1), FIRST + 1);
     const blocks = chain.entries(FIRST + 2, FIRST + 4, { isProven: false });
     await store.commit({ blocks, latestIndexedHeight: FIRST + 4 });
     const other = await postgres.open(url, { isFollower: true });
@@ -172,9 +167,7 @@ describe('the height up to which finality is proven, on PostgreSQL', () => {
 
   it('is told to other processes by the one that leads, and goes back with the store alone', async () => {
     const { url } = await postgres.home();
-    const first = await postgres.open(url);
-    await first.initialise(metaFrom(FIRST));
-    await first.commit({ blocks: chain.entries(FIRST, FIRST + 9), latestIndexedHeight: FIRST + 9 });
+    const first = await begin(postgres.open(url), FIRST, chain.entries(FIRST, FIRST + 9), FIRST + 9);
     const second = await postgres.open(url, { isFollower: true });
     let told = 0;
     second.shared.onChanged(() => (told += 1));

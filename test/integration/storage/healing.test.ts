@@ -3,7 +3,7 @@ import { asAdmin } from '../../support/postgresServer.js';
 import { commitThrough, heal, range } from '../../support/ranges.js';
 import { until } from '../../support/program.js';
 import { plainChain } from '../../support/storeBlocks.js';
-import { metaFrom } from '../../support/storeDirectory.js';
+import { begin } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
 
 const FIRST = 10;
@@ -16,8 +16,7 @@ describe('a damaged height in a database', () => {
 
   const filled = async () => {
     const { url } = await postgres.home();
-    const store = await postgres.open(url);
-    await store.initialise(metaFrom(FIRST));
+    const store = await begin(postgres.open(url), FIRST);
     await commitThrough(store, chain, LAST);
     return { store, url };
   };

@@ -4,8 +4,8 @@ import { lastingPort } from '../../support/lastingPort.js';
 import { asAdmin } from '../../support/postgresServer.js';
 import type { PostgresMachine } from '../../support/postgresServer.js';
 import { until } from '../../support/program.js';
-import { plainChain, transactionIdsOf } from '../../support/storeBlocks.js';
-import { metaFrom } from '../../support/storeDirectory.js';
+import { batchOf, plainChain, transactionIdsOf } from '../../support/storeBlocks.js';
+import { begin } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
 import { range } from '../../support/ranges.js';
 import { fault, refusal } from '../../support/refusal.js';
@@ -17,10 +17,7 @@ describe('the store on PostgreSQL', () => {
   const postgres = usePostgres({ isOwn: true });
 
   const begun = async (url: string) => {
-    const store = await postgres.open(url);
-    await store.initialise(metaFrom(10));
-    await store.commit({ blocks: [at(10)], latestIndexedHeight: 10 });
-    return store;
+    return begin(postgres.open(url), 10, [at(10)]);
   };
 
   /** `undefined` where the server is somebody else's. */
@@ -36,26 +33,20 @@ describe('the store on PostgreSQL', () => {
     const stale = await begun(url);
     // As another one does that could not see the lock of the first.
     await asAdmin(url, 'UPDATE flow_store.store SET epoch = epoch + 1');
-    await expect(stale.commit({ blocks: [at(11)], latestIndexedHeight: 11 })).rejects.toMatchObject({
-      kind: 'locked',
-    });
+    await expect(stale.commit(batchOf(at(11)))).rejects.toMatchObject({ kind: 'locked' });
     // What is planned is everybody's.
     await stale.ranges.change({ plans: [] });
     expect(await countOf(url, 'block')).toBe(1);
     const { rows } = await asAdmin(url, 'SELECT to_height FROM flow.coverage');
     expect(rows).toEqual([{ to_height: '10' }]);
-    await expect(stale.commit({ blocks: [at(11)], latestIndexedHeight: 11 })).rejects.toMatchObject({
-      kind: 'locked',
-    });
+    await expect(stale.commit(batchOf(at(11)))).rejects.toMatchObject({ kind: 'locked' });
   });
 
   it('lets a run of a range that was given to another write nothing', async () => {
     const { url } = await postgres.home();
-    const store = await postgres.open(url);
-    await store.initialise(metaFrom(30));
-    await store.commit({ blocks: [at(30)], latestIndexedHeight: 30 });
+    const store = await begin(postgres.open(url), 30, [at(30)]);
     const stale = await store.ranges.run({ from: 10, to: 19 });
-    await stale.commit({ blocks: [at(10)], latestIndexedHeight: 10 });
+    await stale.commit(batchOf(at(10)));
     await asAdmin(url, 'UPDATE flow_store.open_range SET epoch = epoch + 1');
     const rest = { blocks: chain.slice(1, 10), latestIndexedHeight: 19 };
     await expect(stale.commit(rest)).rejects.toMatchObject({ kind: 'locked' });
@@ -72,9 +63,7 @@ describe('the store on PostgreSQL', () => {
       url,
       `INSERT INTO flow_store.body SELECT 11, chunk, value FROM flow_store.body WHERE height = 10`,
     );
-    await expect(store.commit({ blocks: [at(11)], latestIndexedHeight: 11 })).rejects.toMatchObject({
-      kind: 'corrupt',
-    });
+    await expect(store.commit(batchOf(at(11)))).rejects.toMatchObject({ kind: 'corrupt' });
     expect(await countOf(url, 'block')).toBe(1);
   });
 
@@ -86,7 +75,7 @@ describe('the store on PostgreSQL', () => {
       const { url } = await postgres.home();
       const store = await begun(url);
       for (let height = 11; height < 41; height += 1) {
-        const committed = store.commit({ blocks: [at(height)], latestIndexedHeight: height });
+        const committed = store.commit(batchOf(at(height)));
         if (height % 6 === 0) await cutOff(url, machine, height % 12 === 0);
         await committed;
       }
@@ -105,13 +94,12 @@ describe('the store on PostgreSQL', () => {
   it('finds out that a commit counts whose end it did not see', async () => {
     const { url } = await postgres.home();
     const faults = await postgres.faultsBefore(url);
-    const store = await postgres.open(faults.url);
-    await store.initialise(metaFrom(10));
+    const store = await begin(postgres.open(faults.url), 10);
     // The answer to COMMIT is lost, and the connection with it.
     faults.cutAfterRequest('COMMIT');
-    await store.commit({ blocks: [at(10)], latestIndexedHeight: 10 });
+    await store.commit(batchOf(at(10)));
     expect(faults.cuts).toBe(1);
-    await store.commit({ blocks: [at(11)], latestIndexedHeight: 11 });
+    await store.commit(batchOf(at(11)));
     expect(await countOf(url, 'block')).toBe(2);
   });
 
@@ -121,7 +109,7 @@ describe('the store on PostgreSQL', () => {
     async () => {
       const faults = await postgres.faultsBefore((await postgres.home()).url);
       const store = await begun(faults.url);
-      await store.commit({ blocks: [at(11)], latestIndexedHeight: 11 });
+      await store.commit(batchOf(at(11)));
       const replica = await postgres.later(loadPostgres().then((pg) => pg.openPostgresReplica(faults.url)));
       replica.show({
         ...{ meta: store.meta(), latestIndexedHeight: 11, coverage: store.coverage() },
@@ -130,7 +118,7 @@ describe('the store on PostgreSQL', () => {
       expect((await replica.blockByHeight(10))?.block.id).toBe(at(10).block.id);
       await faults.down();
       await expect(replica.blockByHeight(10)).rejects.toMatchObject({ kind: 'unavailable' });
-      const waiting = store.commit({ blocks: [at(12)], latestIndexedHeight: 12 });
+      const waiting = store.commit(batchOf(at(12)));
       const reading = store.blockByHeight(11);
       await until(() => store.trouble() !== undefined);
       expect(store.trouble()).toMatch(/127\.0\.0\.1:\d+\/fci_test_\w+ \(/);
@@ -154,7 +142,7 @@ describe('the store on PostgreSQL', () => {
       elsewhere.href,
       `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${name}'`,
     );
-    const commit = store.commit({ blocks: [at(11)], latestIndexedHeight: 11 });
+    const commit = store.commit(batchOf(at(11)));
     await until(() => store.trouble()?.includes('read-only') === true);
     expect((await store.blockByHeight(10))?.block.id).toBe(at(10).block.id);
     expect(store.trouble()).toContain('It takes no writes now');
@@ -177,7 +165,7 @@ describe('the store on PostgreSQL', () => {
       fault('not_a_store', 'restore the database from a copy'),
     );
     const reading = store.blockByHeight(10);
-    const commit = store.commit({ blocks: [at(11)], latestIndexedHeight: 11 });
+    const commit = store.commit(batchOf(at(11)));
     await until(() => store.trouble()?.includes('restore the database from a copy') === true);
     await asAdmin(url, 'ALTER SCHEMA elsewhere RENAME TO flow_store');
     expect((await reading)?.block.id).toBe(at(10).block.id);
@@ -188,10 +176,9 @@ describe('the store on PostgreSQL', () => {
 
   it('can be closed while the database is away', async () => {
     const faults = await postgres.faultsBefore((await postgres.home()).url);
-    const store = await postgres.open(faults.url);
-    await store.initialise(metaFrom(10));
+    const store = await begin(postgres.open(faults.url), 10);
     await faults.down();
-    const commit = store.commit({ blocks: [at(10)], latestIndexedHeight: 10 });
+    const commit = store.commit(batchOf(at(10)));
     const refused = expect(commit).rejects.toMatchObject({ kind: 'unavailable' });
     await store.close();
     await refused;
@@ -237,9 +224,7 @@ describe('the store on PostgreSQL', () => {
 
     const filled = async () => {
       const { url } = await postgres.home();
-      const store = await postgres.open(url);
-      await store.initialise(metaFrom(30));
-      await store.commit({ blocks: chain.slice(20, 30), latestIndexedHeight: 38 });
+      const store = await begin(postgres.open(url), 30, chain.slice(20, 30), 38);
       const run = await store.ranges.run({ from: 10, to: 19 });
       await run.commit({ blocks: chain.slice(0, 10), latestIndexedHeight: 19 });
       const open = await store.ranges.run({ from: 22, to: 25 });
@@ -324,7 +309,7 @@ describe('the store on PostgreSQL', () => {
   it('takes for damage only what is not there and ought to be, whatever others have removed meanwhile', async () => {
     const { url } = await postgres.home();
     const store = await begun(url);
-    await store.commit({ blocks: [at(11), at(12)], latestIndexedHeight: 12 });
+    await store.commit(batchOf(at(11), at(12)));
     // It learns nothing of what comes later, as one that has not heard of it yet.
     const reader = await postgres.open(url, { isReadOnly: true, create: false });
     await asAdmin(
@@ -342,9 +327,7 @@ describe('the store on PostgreSQL', () => {
     await begun(url);
     const reader = await postgres.open(url, { isReadOnly: true, create: false });
     expect((await reader.transaction(transactionIdsOf(at(10).collections[0]!)[0]!))?.place.height).toBe(10);
-    await expect(reader.commit({ blocks: [at(11)], latestIndexedHeight: 11 })).rejects.toThrow(
-      /does not lead/,
-    );
+    await expect(reader.commit(batchOf(at(11)))).rejects.toThrow(/does not lead/);
     await expect(reader.shared.lead()).rejects.toThrow(/to be read/);
   });
 });

@@ -7,8 +7,8 @@ import { DatabaseFault, loadPostgres } from '../../../src/storage/index.js';
 import { asAdmin } from '../../support/postgresServer.js';
 import { until } from '../../support/program.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
-import { plainChain } from '../../support/storeBlocks.js';
-import { metaFrom } from '../../support/storeDirectory.js';
+import { batchOf, plainChain } from '../../support/storeBlocks.js';
+import { begin } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
 import { messageOf } from '../../support/tcpFaults.js';
 import type { ScriptedAnswer, TcpFaults } from '../../support/tcpFaults.js';
@@ -148,12 +148,11 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
     it('leads: what it writes is written later', async () => {
       const { url } = await postgres.home();
       const faults = await faultsBefore(url);
-      const store = await postgres.open(faults.url);
-      await store.initialise(metaFrom(10));
+      const store = await begin(postgres.open(faults.url), 10);
       let height = 9;
       const next = () => {
         height += 1;
-        return store.commit({ blocks: [at(height)], latestIndexedHeight: height });
+        return store.commit(batchOf(at(height)));
       };
       await next();
       await throughAll(
@@ -172,8 +171,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
     it('follows: it learns later', async () => {
       const { url } = await postgres.home();
       const faults = await faultsBefore(url);
-      const leader = await postgres.open(url);
-      await leader.initialise(metaFrom(10));
+      const leader = await begin(postgres.open(url), 10);
       const follower = await postgres.open(faults.url, { isFollower: true });
       let height = 9;
       await throughAll(
@@ -182,7 +180,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
         [...SOME, ...anyCodes(1, 3)],
         async () => {
           height += 1;
-          await leader.commit({ blocks: [at(height)], latestIndexedHeight: height });
+          await leader.commit(batchOf(at(height)));
           return () => until(() => follower.latestIndexedHeight() === height);
         },
       );
@@ -191,9 +189,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
     it('reads: callers are told that the database does not give it', async () => {
       const { url } = await postgres.home();
       const faults = await faultsBefore(url);
-      const store = await postgres.open(url);
-      await store.initialise(metaFrom(10));
-      await store.commit({ blocks: [at(10)], latestIndexedHeight: 10 });
+      const store = await begin(postgres.open(url), 10, [at(10)]);
       const replica = await postgres.later(loadPostgres().then((pg) => pg.openPostgresReplica(faults.url)));
       replica.show({
         ...{ meta: store.meta(), latestIndexedHeight: 10, coverage: store.coverage() },
@@ -267,8 +263,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
 
   it('is said where a connection learnt of it while nothing was asked', async () => {
     const { url } = await postgres.home();
-    const store = await postgres.open(url);
-    await store.initialise(metaFrom(10));
+    await begin(postgres.open(url), 10);
     const database = await connected(url);
     const ended = database.transaction(async (session) => {
       const { rows } = await session.query<{ pid: number }>({ text: 'SELECT pg_backend_pid() AS pid' });
@@ -307,9 +302,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
     const silenced = async (how: 'silence' | 'freeze') => {
       const { url } = await postgres.home();
       const faults = await faultsBefore(url);
-      const store = await postgres.open(faults.url);
-      await store.initialise(metaFrom(10));
-      await store.commit({ blocks: [at(10)], latestIndexedHeight: 10 });
+      const store = await begin(postgres.open(faults.url), 10, [at(10)]);
       faults[how]();
       const silentAtMs = systemClock.monotonic();
       return { faults, silentAtMs, store, url };
@@ -319,14 +312,14 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
     it('on the connections that stand, goes on over new ones within 15 s', async () => {
       const { silentAtMs, store } = await silenced('silence');
       const reading = store.blockByHeight(10);
-      await store.commit({ blocks: [at(11)], latestIndexedHeight: 11 });
+      await store.commit(batchOf(at(11)));
       expect((await reading)?.block.id).toBe(at(10).block.id);
       expect(systemClock.monotonic() - silentAtMs).toBeLessThan(15_000);
     });
 
     it('at all, is named as silent within 10 s, and goes on as soon as it speaks', async () => {
       const { faults, silentAtMs, store } = await silenced('freeze');
-      const written = store.commit({ blocks: [at(11)], latestIndexedHeight: 11 });
+      const written = store.commit(batchOf(at(11)));
       await until(() => SILENCE.test(store.trouble() ?? ''));
       expect(systemClock.monotonic() - silentAtMs).toBeLessThan(10_000);
       expect(store.trouble()).not.toContain('pg_stat_activity');
@@ -338,13 +331,11 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
     it('in the middle of rows, leaves no lock behind', async () => {
       const { url } = await postgres.home();
       const faults = await faultsBefore(url);
-      const store = await postgres.open(faults.url);
-      await store.initialise(metaFrom(10));
-      await store.commit({ blocks: [at(10)], latestIndexedHeight: 10 });
+      const store = await begin(postgres.open(faults.url), 10, [at(10)]);
       // The first statements arrive, and lock the row of the leader; the rows do not.
       faults.withholdRest('UPDATE flow_store.store');
       const silentAtMs = systemClock.monotonic();
-      await store.commit({ blocks: [at(11)], latestIndexedHeight: 11 });
+      await store.commit(batchOf(at(11)));
       expect(faults.cuts).toBe(1);
       expect(systemClock.monotonic() - silentAtMs).toBeLessThan(15_000);
     });
@@ -404,10 +395,9 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
 
     it('because somebody has locked what it needs, names who', async () => {
       const { url } = await postgres.home();
-      const store = await postgres.open(url);
-      await store.initialise(metaFrom(10));
+      const store = await begin(postgres.open(url), 10);
       const locking = await lockedStore(url);
-      const written = store.commit({ blocks: [at(10)], latestIndexedHeight: 10 });
+      const written = store.commit(batchOf(at(10)));
       await until(() =>
         new RegExp(`waits for a lock that process ${locking.pid} .*holds`).test(store.trouble() ?? ''),
       );

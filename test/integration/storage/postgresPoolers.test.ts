@@ -9,7 +9,7 @@ import type { Pooler } from '../../support/poolers.js';
 import { fill } from '../../support/ranges.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { plainChain } from '../../support/storeBlocks.js';
-import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
+import { begin, TEST_CHAIN } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
 import { refusal } from '../../support/refusal.js';
 
@@ -54,9 +54,7 @@ describe('a database behind a pooler', { timeout: 120_000 }, () => {
   };
 
   const works = async ({ direct, url }: { readonly direct: string; readonly url: string }): Promise<void> => {
-    const store = await postgres.open(url);
-    await store.initialise(metaFrom(30));
-    await store.commit({ blocks: chain.slice(20, 29), latestIndexedHeight: 38 });
+    const store = await begin(postgres.open(url), 30, chain.slice(20, 29), 38);
     await fill(store, chain, { from: 10, to: 19 });
     const { SharedQueue } = await loadQueue();
     const queue = await postgres.later(SharedQueue.open({ url, roles: ['live'] }, parts()));

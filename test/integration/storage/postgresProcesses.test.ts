@@ -3,8 +3,8 @@ import { describe, expect, it } from 'vitest';
 import type { BlockEntry } from '../../../src/storage/index.js';
 import { asAdmin } from '../../support/postgresServer.js';
 import { until } from '../../support/program.js';
-import { makeBlock, plainChain } from '../../support/storeBlocks.js';
-import { metaFrom } from '../../support/storeDirectory.js';
+import { batchOf, makeBlock, plainChain } from '../../support/storeBlocks.js';
+import { begin, metaFrom } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
 import { range } from '../../support/ranges.js';
 
@@ -18,9 +18,7 @@ describe('a store on PostgreSQL that several processes have', () => {
   const two = async (firstHeight = 10) => {
     const { url } = await postgres.home();
     const follower = await postgres.open(url, { isFollower: true });
-    const leader = await postgres.open(url);
-    await leader.initialise(metaFrom(firstHeight));
-    await leader.commit({ blocks: [at(firstHeight)], latestIndexedHeight: firstHeight });
+    const leader = await begin(postgres.open(url), firstHeight, [at(firstHeight)]);
     return { url, follower, leader };
   };
 
@@ -84,14 +82,14 @@ describe('a store on PostgreSQL that several processes have', () => {
     await leader.shared.follow();
     await until(() => leader.latestIndexedHeight() === 13);
     await leader.shared.lead();
-    await leader.commit({ blocks: [at(14)], latestIndexedHeight: 14 });
+    await leader.commit(batchOf(at(14)));
     await until(() => term.aborted);
   });
 
   it('is known to a leader that was replaced once it follows, whenever it last looked', async () => {
     const { follower, leader } = await two();
     await follower.shared.lead();
-    await follower.commit({ blocks: [at(11)], latestIndexedHeight: 11 });
+    await follower.commit(batchOf(at(11)));
     const plan = { ...{ id: 1, from: 5, to: 9, order: 'newest' as const }, isPaused: false };
     await follower.ranges.change({ plans: [plan] });
     await until(() => leader.ranges.plans().length === 1);
@@ -120,7 +118,7 @@ describe('a store on PostgreSQL that several processes have', () => {
       const run = await worker.ranges.run({ from, to });
       await run.commit({ blocks: chain.slice(from - 10, to - 9), latestIndexedHeight: to });
       const next = leader.latestIndexedHeight() + 1;
-      await leader.commit({ blocks: [at(next)], latestIndexedHeight: next });
+      await leader.commit(batchOf(at(next)));
     }
     const coverage = [range(10, 14), range(20, 32)];
     await until(() => leader.meta()?.firstHeight === 20);
@@ -128,7 +126,7 @@ describe('a store on PostgreSQL that several processes have', () => {
     expect(leader.coverage()).toEqual(coverage);
     expect(worker.coverage()).toEqual(coverage);
     expect((await leader.blockByHeight(12))?.block.id).toBe(at(12).block.id);
-    await leader.commit({ blocks: [at(33)], latestIndexedHeight: 33 });
+    await leader.commit(batchOf(at(33)));
     const { rows } = await asAdmin(url, 'SELECT max(to_height)::integer AS latest FROM flow.coverage');
     expect(rows).toEqual([{ latest: 33 }]);
   });
@@ -155,7 +153,7 @@ describe('a store on PostgreSQL that several processes have', () => {
 
   it('is rewound to the end, though somebody published at that moment', async () => {
     const { url, leader } = await two(30);
-    await leader.commit({ blocks: [at(31)], latestIndexedHeight: 31 });
+    await leader.commit(batchOf(at(31)));
     await asAdmin(url, 'UPDATE flow_store.coverage SET from_height = 20');
     await leader.rewind(30);
     expect(leader.coverage()).toEqual([{ from: 20, to: 30 }]);

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { packageRoot } from '../../../src/runtime/index.js';
 import { asAdmin } from '../../support/postgresServer.js';
 import { plainChain } from '../../support/storeBlocks.js';
-import { metaFrom } from '../../support/storeDirectory.js';
+import { begin } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
 
 const pageAt = (name: string): string => readFileSync(join(packageRoot, 'docs', name), 'utf8');
@@ -19,9 +19,12 @@ describe('the queries of docs/postgresql.md', () => {
 
   it('are ten, and answer from what is covered', async () => {
     const { url } = await postgres.home();
-    const store = await postgres.open(url);
-    await store.initialise(metaFrom(10));
-    await store.commit({ blocks: chain.filter(({ block }) => block.height !== 15), latestIndexedHeight: 14 });
+    await begin(
+      postgres.open(url),
+      10,
+      chain.filter(({ block }) => block.height !== 15),
+      14,
+    );
     expect(queries).toHaveLength(10);
     for (const sql of queries) {
       const { rows } = await asAdmin(url, sql);

@@ -4,7 +4,7 @@ import { RangeLostError } from '../../../src/storage/index.js';
 import type { IndexStore, VerifyProgress } from '../../../src/storage/index.js';
 import { asAdmin } from '../../support/postgresServer.js';
 import { plainChain } from '../../support/storeBlocks.js';
-import { metaFrom } from '../../support/storeDirectory.js';
+import { begin, metaFrom } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
 import { range } from '../../support/ranges.js';
 import { refusal } from '../../support/refusal.js';
@@ -17,10 +17,7 @@ describe('ranges of a store on PostgreSQL', () => {
 
   /** A store whose live range begins and ends at a height. */
   const begun = async (url: string, height: number): Promise<IndexStore> => {
-    const store = await postgres.open(url);
-    await store.initialise(metaFrom(height));
-    await store.commit({ blocks: blocks(height, height), latestIndexedHeight: height });
-    return store;
+    return begin(postgres.open(url), height, blocks(height, height), height);
   };
 
   /** A store behind a connection that can be cut. */
@@ -122,9 +119,7 @@ describe('ranges of a store on PostgreSQL', () => {
 
     it('tells how far it is, and stops when told to', async () => {
       const { url } = await postgres.home();
-      const store = await postgres.open(url);
-      await store.initialise(metaFrom(10));
-      await store.commit({ blocks: chain, latestIndexedHeight: 139 });
+      await begin(postgres.open(url), 10, chain, 139);
       const heights: unknown[] = [];
       const onProgress = (progress: VerifyProgress): void =>
         void heights.push('height' in progress ? progress.height : progress);

@@ -6,7 +6,7 @@ import { evidenceOf } from '../../support/committeeEvidence.js';
 import { commitThrough, heal, range } from '../../support/ranges.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { plainChain } from '../../support/storeBlocks.js';
-import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
+import { begin, TEST_CHAIN } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
 
 const FIRST = 10;
@@ -25,8 +25,7 @@ describe('a store on PostgreSQL that is damaged', () => {
   /** From 10 to 19, an open range from 22 to 27 of which all but the last two are there, and from 30 to 49. */
   const filled = async () => {
     const { url } = await postgres.home();
-    const store = await postgres.open(url);
-    await store.initialise(metaFrom(30));
+    const store = await begin(postgres.open(url), 30);
     await commitThrough(store, chain, LAST);
     await commitThrough(await store.ranges.run({ from: 10, to: 19 }), chain, 19);
     const run = await store.ranges.run({ from: 22, to: 27 });

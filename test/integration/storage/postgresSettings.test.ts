@@ -8,7 +8,7 @@ import { asAdmin } from '../../support/postgresServer.js';
 import { fill } from '../../support/ranges.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { chainWith, seededCollection } from '../../support/storeBlocks.js';
-import { metaFrom } from '../../support/storeDirectory.js';
+import { begin } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
 
 const chain = chainWith(10, 30, (index) => [seededCollection(`of \\ 'é ${index}`, 1 + (index % 3))]);
@@ -78,9 +78,7 @@ describe('whatever a role has as its defaults', { timeout: 120_000 }, () => {
 
   /** Fills a store as a daemon does, with history, plans and jobs. */
   const index = async (its: string): Promise<IndexStore> => {
-    const store = await postgres.open(its);
-    await store.initialise(metaFrom(30));
-    await store.commit({ blocks: chain.slice(20, 29), latestIndexedHeight: 38 });
+    const store = await begin(postgres.open(its), 30, chain.slice(20, 29), 38);
     const { SharedQueue } = await loadQueue();
     const queue = await postgres.later(SharedQueue.open({ url: its, roles: ['live', 'backfill'] }, parts()));
     const term = await queue.lead(AbortSignal.timeout(20_000));

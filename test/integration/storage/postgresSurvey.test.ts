@@ -4,7 +4,7 @@ import { loadPostgres } from '../../../src/storage/index.js';
 import type { DatabaseSurvey } from '../../../src/storage/index.js';
 import { asAdmin } from '../../support/postgresServer.js';
 import { plainChain } from '../../support/storeBlocks.js';
-import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
+import { begin, metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
 import { range } from '../../support/ranges.js';
 import { fault, refusal } from '../../support/refusal.js';
@@ -75,8 +75,7 @@ describe('a survey of a database', () => {
 
   it('reads nothing but the version of a store that a newer program wrote', async () => {
     const { url } = await postgres.home();
-    const store = await postgres.open(url);
-    await store.initialise(metaFrom(30));
+    const store = await begin(postgres.open(url), 30);
     await store.close();
     await asAdmin(url, 'UPDATE flow_store.store SET schema_version = 99');
     expect((await surveyed(url)).store).toMatchObject({

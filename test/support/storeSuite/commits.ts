@@ -2,11 +2,12 @@ import { describe, expect, it } from 'vitest';
 import { accountRoles, toIdentifier, ZERO_ID } from '../../../src/flow/index.js';
 import type { Address } from '../../../src/flow/index.js';
 import { seededRandom } from '../../../src/runtime/random.js';
-import type { BlockEntry, IndexStore, TransactionPlace } from '../../../src/storage/index.js';
+import type { BlockEntry, IndexStore, SporkRecord, TransactionPlace } from '../../../src/storage/index.js';
 import { accountChain, accounts, everyTransactionOf } from '../accountChain.js';
 import { evidenceOf } from '../committeeEvidence.js';
 import { MemoryIndexStore } from '../memoryIndexStore.js';
 import {
+  batchOf,
   chainWith,
   makeBlock,
   makeChain,
@@ -16,7 +17,7 @@ import {
   transactionIdsOf,
   transactionsOf,
 } from '../storeBlocks.js';
-import { metaFrom } from '../storeDirectory.js';
+import { begin, metaFrom } from '../storeDirectory.js';
 import type { StoreHome, StoreKind } from '../storeKinds.js';
 import { refusal } from '../refusal.js';
 
@@ -29,11 +30,7 @@ export function commitSuite({ name, use }: StoreKind): void {
     const newHome = use();
 
     const filled = async (blocks: readonly BlockEntry[], home?: StoreHome): Promise<IndexStore> => {
-      const store = await (home ?? (await newHome())).open();
-      const first = blocks[0]?.block.height ?? 1;
-      await store.initialise(metaFrom(first));
-      if (blocks.length > 0) await store.commit({ blocks, latestIndexedHeight: first + blocks.length - 1 });
-      return store;
+      return begin((home ?? (await newHome())).open(), blocks[0]?.block.height ?? 1, blocks);
     };
 
     describe('reads what was committed:', () => {
@@ -85,9 +82,7 @@ export function commitSuite({ name, use }: StoreKind): void {
       const at = (height: number): BlockEntry => chain[height - 100]!;
 
       const begun = async (home?: StoreHome): Promise<IndexStore> => {
-        const store = await (home ?? (await newHome())).open();
-        await store.initialise(metaFrom(100));
-        return store;
+        return begin((home ?? (await newHome())).open(), 100);
       };
 
       it('may advance over durable blocks alone', async () => {
@@ -101,9 +96,9 @@ export function commitSuite({ name, use }: StoreKind): void {
         const home = await newHome();
         const store = await begun(home);
         for (const height of [100, 101, 104]) store.stage(at(height));
-        await store.commit({ blocks: [at(100), at(101)], latestIndexedHeight: 101 });
+        await store.commit(batchOf(at(100), at(101)));
         store.stage(at(102));
-        await store.commit({ blocks: [at(102), at(103)], latestIndexedHeight: 103 });
+        await store.commit(batchOf(at(102), at(103)));
         await store.close();
         const again = await home.open();
         expect(again.hasHeight(104)).toBe(false);
@@ -114,7 +109,7 @@ export function commitSuite({ name, use }: StoreKind): void {
         const home = await newHome();
         const store = await begun(home);
         const other = makeBlock(101, toIdentifier(Buffer.alloc(32, 7)), []);
-        await store.commit({ blocks: [at(100)], latestIndexedHeight: 100 });
+        await store.commit(batchOf(at(100)));
         const spork = { rootHeight: 101, sporkId: 'bb', rootParentId: other.block.parentId };
         await store.commit({ blocks: [other], latestIndexedHeight: 101, spork });
         expect(store.meta()?.sporks).toEqual([{ rootHeight: 100, sporkId: 'aa' }, spork]);
@@ -142,83 +137,53 @@ export function commitSuite({ name, use }: StoreKind): void {
         expect((await home.open()).meta()?.sporks).toEqual(sporks);
       });
 
-      const wrong: readonly [string, (store: IndexStore) => Promise<void>, RegExp][] = [
-        [
-          'a watermark that goes down',
-          (store) => store.commit({ blocks: [], latestIndexedHeight: 100 }),
-          /down to 100/,
-        ],
-        [
-          'a watermark over a missing height',
-          (store) => store.commit({ blocks: [at(103)], latestIndexedHeight: 103 }),
-          /102, which is missing/,
-        ],
-        [
-          'a height that is durable already',
-          (store) => store.commit({ blocks: [at(101)], latestIndexedHeight: 101 }),
-          /durable already/,
-        ],
+      const unborn = { ...at(102), block: { ...at(102).block, id: ZERO_ID } };
+      const other = { ...at(102), collections: [seededCollection('other', 1)] };
+      const late = { rootHeight: 50, sporkId: 'cc' };
+      const wrong: readonly [string, readonly BlockEntry[], RegExp, number?, SporkRecord?][] = [
+        ['a watermark that goes down', [], /down to 100/, 100],
+        ['a watermark over a missing height', [at(103)], /102, which is missing/, 103],
+        ['a height that is durable already', [at(101)], /durable already/, 101],
         [
           'a block that is no child of the one below',
-          (store) => store.commit({ blocks: [makeBlock(102, ZERO_ID, [])], latestIndexedHeight: 102 }),
+          [makeBlock(102, ZERO_ID, [])],
           /block 102 names the parent/,
         ],
+        ['collections that are not there', [{ ...at(102), collections: [] }], /not the guaranteed ones/],
+        ['another collection than the guaranteed one', [other], /not the guaranteed ones/],
+        ['a height twice', [at(102), at(102)], /durable already/],
+        ['a block that is no parent of the one above', [unborn, at(103)], /block 103 names the parent/, 103],
         [
-          'collections that are not the guaranteed ones',
-          (store) => store.commit({ blocks: [{ ...at(102), collections: [] }], latestIndexedHeight: 102 }),
-          /not the guaranteed ones/,
-        ],
-        [
-          'another collection than the guaranteed one',
-          (store) => {
-            const other = { ...at(102), collections: [seededCollection('other', 1)] };
-            return store.commit({ blocks: [other], latestIndexedHeight: 102 });
-          },
-          /not the guaranteed ones/,
-        ],
-        [
-          'a height twice',
-          (store) => store.commit({ blocks: [at(102), at(102)], latestIndexedHeight: 102 }),
-          /durable already/,
-        ],
-        [
-          'a block that is no parent of the one above',
-          (store) => {
-            const block = { ...at(102).block, id: ZERO_ID };
-            return store.commit({ blocks: [{ ...at(102), block }, at(103)], latestIndexedHeight: 103 });
-          },
-          /block 103 names the parent/,
-        ],
-        [
-          'a spork below the one that the watermark is in',
-          (store) => {
-            const spork = { rootHeight: 50, sporkId: 'cc' };
-            return store.commit({ blocks: [at(102)], latestIndexedHeight: 102, spork });
-          },
+          'a spork below that of the watermark',
+          [at(102)],
           /not above the one that the watermark is in/,
+          102,
+          late,
         ],
       ];
-      it.each(wrong)('refuses %s, and goes on', async (_, commit, message) => {
-        const store = await begun();
-        await store.commit({ blocks: [at(100), at(101)], latestIndexedHeight: 101 });
-        await expect(commit(store)).rejects.toThrow(message);
-        await store.commit({ blocks: [at(102)], latestIndexedHeight: 102 });
-        expect(store.latestIndexedHeight()).toBe(102);
-      });
+      it.each(wrong)(
+        'refuses %s, and goes on',
+        async (_, blocks, message, latestIndexedHeight = 102, spork) => {
+          const store = await begun();
+          await store.commit(batchOf(at(100), at(101)));
+          const batch = { blocks, latestIndexedHeight, ...(spork && { spork }) };
+          await expect(store.commit(batch)).rejects.toThrow(message);
+          await store.commit(batchOf(at(102)));
+          expect(store.latestIndexedHeight()).toBe(102);
+        },
+      );
 
       it('is one at a time', async () => {
         const store = await begun();
-        const first = store.commit({ blocks: [at(100)], latestIndexedHeight: 100 });
-        await expect(store.commit({ blocks: [at(101)], latestIndexedHeight: 101 })).rejects.toThrow(
-          /under way/,
-        );
+        const first = store.commit(batchOf(at(100)));
+        await expect(store.commit(batchOf(at(101)))).rejects.toThrow(/under way/);
         await first;
       });
 
       it('that close() overtakes is not lost', async () => {
         const home = await newHome();
         const store = await begun(home);
-        const commit = store.commit({ blocks: [at(100)], latestIndexedHeight: 100 });
+        const commit = store.commit(batchOf(at(100)));
         await store.close();
         await commit;
         await expect(store.commit({ blocks: [], latestIndexedHeight: 100 })).rejects.toThrow('closed');
@@ -335,8 +300,7 @@ export function commitSuite({ name, use }: StoreKind): void {
       });
 
       it('is off where it is not wanted', async () => {
-        const store = await (await newHome()).open({ accounts: false });
-        await store.initialise(metaFrom(1));
+        const store = await begin((await newHome()).open({ accounts: false }), 1);
         expect(store.accounts.coverage()).toBeUndefined();
       });
     });

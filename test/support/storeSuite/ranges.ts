@@ -3,8 +3,8 @@ import { toIdentifier } from '../../../src/flow/index.js';
 import { seededRandom } from '../../../src/runtime/random.js';
 import { BorderError, sharedRangesOf } from '../../../src/storage/index.js';
 import type { BackfillPlan, BlockEntry, HeightRange, IndexStore } from '../../../src/storage/index.js';
-import { chainWith, makeBlock, seededCollection, transactionIdsOf } from '../storeBlocks.js';
-import { metaFrom } from '../storeDirectory.js';
+import { batchOf, chainWith, makeBlock, seededCollection, transactionIdsOf } from '../storeBlocks.js';
+import { begin } from '../storeDirectory.js';
 import type { StoreHome, StoreKind } from '../storeKinds.js';
 import { range } from '../ranges.js';
 import { refusal } from '../refusal.js';
@@ -28,10 +28,7 @@ export function rangeSuite({ name, use }: StoreKind): void {
 
     /** A store whose live range is 180 to 189. */
     const begun = async (home?: StoreHome): Promise<IndexStore> => {
-      const store = await (home ?? (await newHome())).open();
-      await store.initialise(metaFrom(180));
-      await store.commit({ blocks: blocksOf(range(180, 189)), latestIndexedHeight: 189 });
-      return store;
+      return begin((home ?? (await newHome())).open(), 180, blocksOf(range(180, 189)), 189);
     };
 
     const fill = async (store: IndexStore, its: HeightRange): Promise<void> => {
@@ -67,7 +64,7 @@ export function rangeSuite({ name, use }: StoreKind): void {
       const book = sharedRangesOf(store);
       const reading = new Set<Promise<unknown>>();
       for (let height = 120; height < 129; height += 1) {
-        const commit = run.commit({ blocks: [at(height)], latestIndexedHeight: height });
+        const commit = run.commit(batchOf(at(height)));
         for (let reads = 0; reads < 5; reads += 1) reading.add(book?.read() ?? Promise.resolve());
         await commit;
         for (const read of reading) {
@@ -114,7 +111,7 @@ export function rangeSuite({ name, use }: StoreKind): void {
       const ranges = [range(100, 119), range(120, 139), range(140, 159), range(160, 179)];
       const live = async (): Promise<void> => {
         for (let height = 190; height < 200; height += 1) {
-          await store.commit({ blocks: [at(height)], latestIndexedHeight: height });
+          await store.commit(batchOf(at(height)));
         }
       };
       const inSteps = async (its: HeightRange): Promise<void> => {
@@ -238,7 +235,7 @@ export function rangeSuite({ name, use }: StoreKind): void {
       const store = await begun(home);
       await fill(store, range(120, 129));
       const open = await store.ranges.run(range(150, 159));
-      await open.commit({ blocks: [at(150)], latestIndexedHeight: 150 });
+      await open.commit(batchOf(at(150)));
       await store.ranges.change({ plans: [plan(1, 110, 170)] });
       await store.rewind(185);
       expect(store.coverage()).toEqual([range(120, 129), range(180, 185)]);
@@ -275,8 +272,7 @@ export function rangeSuite({ name, use }: StoreKind): void {
     });
 
     it('cannot be begun before there is a live range', async () => {
-      const store = await (await newHome()).open();
-      await store.initialise(metaFrom(180));
+      const store = await begin((await newHome()).open(), 180);
       await expect(store.ranges.run(range(120, 129))).rejects.toThrow('live');
     });
 
@@ -315,7 +311,7 @@ export function rangeSuite({ name, use }: StoreKind): void {
         store = await home.open();
         expect([store.coverage(), store.meta()?.firstHeight]).toEqual([[range(100, 189)], 100]);
         expect(await store.collectionPlaces(shared.id, 99)).toHaveLength(9);
-        await store.commit({ blocks: [at(190)], latestIndexedHeight: 190 });
+        await store.commit(batchOf(at(190)));
         for (const { block } of blocksOf(range(100, 190))) {
           expect((await store.blockById(block.id))?.block.height).toBe(block.height);
         }

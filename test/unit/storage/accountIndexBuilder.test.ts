@@ -7,7 +7,7 @@ import type { AccountIndex } from '../../../src/storage/port/AccountIndex.js';
 import { accountChain } from '../../support/accountChain.js';
 import { MemoryDatabase } from '../../support/memoryDatabase.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
-import { keyOf, metaFrom, storeOver } from '../../support/storeDirectory.js';
+import { begin, keyOf, storeOver } from '../../support/storeDirectory.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
 const FIRST = 50;
@@ -48,9 +48,7 @@ class SlowIndex implements AccountIndex {
 /** A store whose blocks came while the index was off; now it is on. */
 async function lateIndex(): Promise<{ database: MemoryDatabase; store: LevelIndexStore }> {
   const database = new MemoryDatabase();
-  const off = await storeOver(database, false);
-  await off.initialise(metaFrom(FIRST));
-  await off.commit({ blocks: chain, latestIndexedHeight: LAST });
+  await begin(storeOver(database, false), FIRST, chain);
   return { database, store: await storeOver(database, true) };
 }
 

@@ -7,7 +7,7 @@ import type { AccountTransaction, LevelIndexStore } from '../../../src/storage/i
 import { accountChain, accounts, everyTransactionOf, transactionBy } from '../../support/accountChain.js';
 import { MemoryDatabase } from '../../support/memoryDatabase.js';
 import { chainWith, makeChain, makeCollection, seededCollection } from '../../support/storeBlocks.js';
-import { keyOf, metaFrom, sealed, storeOver } from '../../support/storeDirectory.js';
+import { begin, keyOf, sealed, storeOver } from '../../support/storeDirectory.js';
 import { digestOf } from '../../support/storeDigest.js';
 
 const FIRST = 50;
@@ -19,8 +19,7 @@ const ALL = accountRoles.payer + accountRoles.proposer + accountRoles.authorizer
 
 async function begun(isOn: boolean): Promise<{ database: MemoryDatabase; store: LevelIndexStore }> {
   const database = new MemoryDatabase();
-  const store = await storeOver(database, isOn);
-  await store.initialise(metaFrom(FIRST));
+  const store = await begin(storeOver(database, isOn), FIRST);
   return { database, store };
 }
 
@@ -318,9 +317,7 @@ describe('the account index', () => {
 
   it('covers a range that is published while a step is under way', async () => {
     const database = new MemoryDatabase();
-    const off = await storeOver(database, false);
-    await off.initialise(metaFrom(FIRST + 10));
-    await off.commit({ blocks: blocksUpTo(FIRST + 10, LAST - 50), latestIndexedHeight: LAST - 50 });
+    await begin(storeOver(database, false), FIRST + 10, blocksUpTo(FIRST + 10, LAST - 50), LAST - 50);
     const store = await storeOver(database, true);
     await commitUpTo(store, LAST);
     const run = await store.ranges.run({ from: FIRST, to: FIRST + 9 });
@@ -333,8 +330,7 @@ describe('the account index', () => {
 
   it('does not take a range for covered that went on while it was off', async () => {
     const database = new MemoryDatabase();
-    const on = await storeOver(database, true);
-    await on.initialise(metaFrom(FIRST + 10));
+    const on = await begin(storeOver(database, true), FIRST + 10);
     await commitUpTo(on, LAST);
     await on.ranges
       .run({ from: FIRST, to: FIRST + 9 })

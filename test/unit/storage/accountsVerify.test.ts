@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { seededRandom } from '../../../src/runtime/random.js';
 import { accountChain } from '../../support/accountChain.js';
 import {
-  metaFrom,
+  begin,
   repairAt,
   sealed,
   useStores,
@@ -27,9 +27,7 @@ describe('verify and repair of the account index', () => {
   /** Heights up to LAST - 50 without the index, the rest with it; `steps` of the building are done. */
   const halfBuilt = async (steps: number): Promise<string> => {
     const path = await freshPath();
-    const off = await open(path);
-    await off.initialise(metaFrom(FIRST));
-    await off.commit({ blocks: chain.slice(0, -50), latestIndexedHeight: LAST - 50 });
+    const off = await begin(open(path), FIRST, chain.slice(0, -50), LAST - 50);
     await off.close();
     const on = await open(path, { accounts: true });
     await on.commit({ blocks: chain.slice(-50), latestIndexedHeight: LAST });
@@ -98,9 +96,7 @@ describe('verify and repair of the account index', () => {
     await withRawDatabase(path, (database) => database.put(low, sealed(low, payload)));
     expect((await verifyAt(path)).damages).toMatchObject([{ kind: 'unexpected', height: FIRST }]);
     const bare = await freshPath();
-    const store = await open(bare);
-    await store.initialise(metaFrom(FIRST));
-    await store.commit({ blocks: chain, latestIndexedHeight: LAST });
+    const store = await begin(open(bare), FIRST, chain);
     await store.close();
     await withRawDatabase(bare, (database) => database.put(low, sealed(low, payload)));
     expect((await verifyAt(bare)).damages).toMatchObject([{ kind: 'unexpected', height: FIRST }]);
@@ -118,9 +114,7 @@ describe('verify and repair of the account index', () => {
     await store.close();
     expect((await verifyAt(path)).damages).toEqual([]);
     expect(bytesOf()).toBeLessThan(before);
-    const plain = await open(await freshPath());
-    await plain.initialise(metaFrom(FIRST));
-    await plain.commit({ blocks: chain, latestIndexedHeight: LAST });
+    const plain = await begin(open(await freshPath()), FIRST, chain);
     expect(await digestOf(await open(path))).toBe(await digestOf(plain));
   });
 
@@ -129,9 +123,7 @@ describe('verify and repair of the account index', () => {
     ['lost', () => undefined],
   ])('forget the index when what it covers is %s, and keep every block', async (_word, value) => {
     const path = await halfBuilt(2);
-    const plain = await open(await freshPath());
-    await plain.initialise(metaFrom(FIRST));
-    await plain.commit({ blocks: chain, latestIndexedHeight: LAST });
+    const plain = await begin(open(await freshPath()), FIRST, chain);
     await withRawDatabase(path, async (database) => {
       const stored = value(COVERAGE);
       if (stored === undefined) await database.del(COVERAGE);

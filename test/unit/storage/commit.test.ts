@@ -3,7 +3,7 @@ import { systemClock } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import { chainWith, seededCollection } from '../../support/storeBlocks.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
-import { metaFrom, useStores } from '../../support/storeDirectory.js';
+import { begin, metaFrom, useStores } from '../../support/storeDirectory.js';
 
 /** Ten blocks from height 100, every other one with a collection. */
 const chain = chainWith(100, 10, (index) => (index % 2 === 0 ? [seededCollection(`c${index}`, 2)] : []));
@@ -22,8 +22,7 @@ describe('a batch', () => {
         return systemClock.setTimer(delayMs, callback);
       },
     };
-    const store = await open(await freshPath(), {}, new RecordingLogger(), counting);
-    await store.initialise(metaFrom(1));
+    const store = await begin(open(await freshPath(), {}, new RecordingLogger(), counting), 1);
     const large = chainWith(1, 8, (index) => [seededCollection(`large ${index}`, 1, 100 * 1024)]);
     await store.commit({ blocks: large.slice(0, 1), latestIndexedHeight: 1 });
     expect(turns).toBe(0);

@@ -5,7 +5,7 @@ import type { BlockEntry, RangeStore } from '../../../src/storage/index.js';
 import { MemoryDatabase } from '../../support/memoryDatabase.js';
 import { blocksIn, commitThrough, range } from '../../support/ranges.js';
 import { chainWith, seededCollection } from '../../support/storeBlocks.js';
-import { metaFrom, storeOver } from '../../support/storeDirectory.js';
+import { begin, metaFrom, storeOver } from '../../support/storeDirectory.js';
 import { digestOf } from '../../support/storeDigest.js';
 
 const forever = new AbortController().signal;
@@ -49,9 +49,12 @@ async function liveStore(blocks = chain, accounts = false) {
 }
 
 async function wholeDigest(accounts: boolean, to = LAST): Promise<string> {
-  const store = await storeOver(new MemoryDatabase(), accounts);
-  await store.initialise(metaFrom(1));
-  await store.commit({ blocks: blocksIn(chain, { from: 1, to }), latestIndexedHeight: to });
+  const store = await begin(
+    storeOver(new MemoryDatabase(), accounts),
+    1,
+    blocksIn(chain, { from: 1, to }),
+    to,
+  );
   return digestOf(store);
 }
 

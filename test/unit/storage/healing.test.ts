@@ -10,7 +10,7 @@ import { commitThrough, heal, range } from '../../support/ranges.js';
 import { eventually } from '../../support/program.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { chainWith, seededCollection } from '../../support/storeBlocks.js';
-import { keyOf, metaFrom, storeOver, useStores } from '../../support/storeDirectory.js';
+import { begin, keyOf, storeOver, useStores } from '../../support/storeDirectory.js';
 import { digestOf } from '../../support/storeDigest.js';
 
 const FIRST = 5;
@@ -23,8 +23,7 @@ const stored = chain.slice(0, -1);
 
 async function filled() {
   const database = new MemoryDatabase();
-  const store = await storeOver(database, true);
-  await store.initialise(metaFrom(FIRST));
+  const store = await begin(storeOver(database, true), FIRST);
   await commitThrough(store, stored, LAST);
   return { database, store };
 }

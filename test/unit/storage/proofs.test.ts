@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest';
 import type { IndexStore } from '../../../src/storage/index.js';
 import { HashedChain } from '../../support/hashedChain.js';
 import {
+  begin,
   keyOf,
-  metaFrom,
   sealed,
   TEST_CHAIN,
   useStores,
@@ -19,8 +19,7 @@ const { freshPath, open } = useStores();
 const unproven = (store: IndexStore) => store.unproven?.();
 /** A store of the heights from FIRST to `to`, proven above `reportedTo`. */
 async function storeAt(path: string, reportedTo: number, to: number) {
-  const store = await open(path);
-  await store.initialise(metaFrom(FIRST));
+  const store = await begin(open(path), FIRST);
   if (reportedTo >= FIRST)
     await store.commit({
       blocks: chain.entries(FIRST, reportedTo, { isProven: false }),

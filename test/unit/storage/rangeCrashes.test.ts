@@ -5,7 +5,7 @@ import { Crash, CrashingDatabase } from '../../support/crashingDatabase.js';
 import { MemoryDatabase } from '../../support/memoryDatabase.js';
 import { blocksIn, commitThrough, heal, range } from '../../support/ranges.js';
 import { chainWith, seededCollection } from '../../support/storeBlocks.js';
-import { metaFrom, storeOver } from '../../support/storeDirectory.js';
+import { begin, metaFrom, storeOver } from '../../support/storeDirectory.js';
 import { digestOf } from '../../support/storeDigest.js';
 
 const LIVE = 41;
@@ -173,9 +173,7 @@ function isCovered(store: LevelIndexStore, range: HeightRange): boolean {
 }
 
 async function straightDigest(hasAccounts: boolean): Promise<string> {
-  const store = await storeOver(new MemoryDatabase(), hasAccounts);
-  await store.initialise(metaFrom(1));
-  await store.commit({ blocks: chain, latestIndexedHeight: LAST });
+  const store = await begin(storeOver(new MemoryDatabase(), hasAccounts), 1, chain);
   return digestOf(store);
 }
 

@@ -4,6 +4,7 @@ import type { BackfillPlan, LevelIndexStore } from '../../../src/storage/index.j
 import { blocksIn, commitThrough, fill, heal, range } from '../../support/ranges.js';
 import { chainWith, makeCollection, makeTransaction, seededCollection } from '../../support/storeBlocks.js';
 import {
+  begin,
   keyOf,
   metaFrom,
   sealed,
@@ -163,8 +164,7 @@ describe('plans', () => {
 
 describe('a rewind', () => {
   const manyRanges = async (path?: string): Promise<LevelIndexStore> => {
-    const store = await open(path ?? (await freshPath()), { accounts: true });
-    await store.initialise(metaFrom(LIVE));
+    const store = await begin(open(path ?? (await freshPath()), { accounts: true }), LIVE);
     await commitThrough(store, chain, LAST);
     for (const [from, to] of [
       [5, 10],

@@ -14,8 +14,8 @@ import {
   transactionIdsOf,
 } from '../../support/storeBlocks.js';
 import {
+  begin,
   keyOf,
-  metaFrom,
   rawEntries,
   sealed,
   useStores,
@@ -208,8 +208,7 @@ describe('a write that fails', () => {
     'for want of space says so, keeps nothing of its batch, and is the last',
     async () => {
       const path = await freshPath();
-      const store = await open(path, { tuning: { writeBufferBytes: 64 * 1024 } });
-      await store.initialise(metaFrom(0));
+      const store = await begin(open(path, { tuning: { writeBufferBytes: 64 * 1024 } }), 0);
       const blocks = chainWith(0, 40, (index) => [seededCollection(`${index}`, 20)]);
       // Every file that the database makes from here on is on a full device.
       const numbers = (await readdir(path)).map((name) => Number(/\d+/.exec(name)?.[0] ?? 0));

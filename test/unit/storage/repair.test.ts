@@ -7,8 +7,8 @@ import { evidenceOf } from '../../support/committeeEvidence.js';
 import { commitThrough, fill, heal, range } from '../../support/ranges.js';
 import { chainWith, seededCollection } from '../../support/storeBlocks.js';
 import {
+  begin,
   keyOf,
-  metaFrom,
   repairAt,
   sealed,
   useStores,
@@ -261,9 +261,7 @@ describe('repair', () => {
 
   it('keeps what an account index had that is off, below a top that is lost', async () => {
     const path = await freshPath();
-    const on = await open(path, { accounts: true });
-    await on.initialise(metaFrom(FIRST));
-    await on.commit({ blocks: chain, latestIndexedHeight: LAST });
+    const on = await begin(open(path, { accounts: true }), FIRST, chain);
     await on.close();
     await (await open(path, { accounts: false })).close();
     await withRawDatabase(path, (database) => database.del(keyOf(0x10, LAST)));

@@ -14,6 +14,7 @@ import {
   transactionIdsOf,
 } from '../../support/storeBlocks.js';
 import {
+  begin,
   keyOf,
   metaFrom,
   rawEntries,
@@ -110,8 +111,7 @@ describe('batches', () => {
   // The database keeps each until then, with all that is in it. `MemoryDatabase.close` looks as well.
   it('are all given back, whatever fails before, in or after a write', async () => {
     const database = new MemoryDatabase();
-    const store = await storeOver(database, false);
-    await store.initialise(metaFrom(11));
+    const store = await begin(storeOver(database, false), 11);
     const blocks = chainWith(1, 20, (index) => [seededCollection(`c${index}`, 1)]);
     const live = { blocks: blocks.slice(10, 15), latestIndexedHeight: 15 };
     await store.commit(live);
@@ -312,9 +312,7 @@ describe('blocks above the watermark', () => {
     await again.close();
 
     const other = await freshPath();
-    const one = await open(other);
-    await one.initialise(metaFrom(1));
-    await one.commit({ blocks: [spaced[MAX_ABOVE]!], latestIndexedHeight: 0 });
+    const one = await begin(open(other), 1, [spaced[MAX_ABOVE]!], 0);
     await one.close();
     const records = (await rawEntries(other)).filter(([key]) => key[0] === 0x10);
     await withRawDatabase(path, async (database) => {

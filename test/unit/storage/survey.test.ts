@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { surveyStore } from '../../../src/storage/index.js';
 import { RANGES_SCHEMA_VERSION } from '../../../src/storage/records/schema.js';
 import { chainWith, seededCollection } from '../../support/storeBlocks.js';
-import { metaFrom, sealed, TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';
+import { begin, sealed, TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';
 import { range } from '../../support/ranges.js';
 import { fault } from '../../support/refusal.js';
 
@@ -26,9 +26,7 @@ const filesOf = async (path: string, kind: RegExp): Promise<string[]> =>
 /** A store of two published ranges, an open one and a plan. */
 async function storeOfRanges(): Promise<string> {
   const path = await freshPath();
-  const store = await open(path);
-  await store.initialise(metaFrom(40));
-  await store.commit({ blocks: chain.slice(30, 35), latestIndexedHeight: 44 });
+  const store = await begin(open(path), 40, chain.slice(30, 35), 44);
   const filled = await store.ranges.run({ from: 10, to: 14 });
   await filled.commit({ blocks: chain.slice(0, 5), latestIndexedHeight: 14 });
   await store.ranges.run({ from: 20, to: 24 });
@@ -87,8 +85,7 @@ describe('a survey of a closed store', () => {
     const store = await open(path);
     await store.close();
     expect(await surveyStore(path)).toMatchObject({ meta: undefined, coverage: [], plans: [] });
-    const begun = await open(path);
-    await begun.initialise(metaFrom(10));
+    const begun = await begin(open(path), 10);
     await begun.close();
     expect(await surveyStore(path)).toMatchObject({ meta: { firstHeight: 10 }, coverage: [] });
   });

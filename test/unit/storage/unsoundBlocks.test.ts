@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest';
 import type { BlockEntry } from '../../../src/storage/index.js';
 import { makeBlock, makeChain, seededCollection } from '../../support/storeBlocks.js';
 import {
+  begin,
   keyOf,
-  metaFrom,
   repairAt,
   useStores,
   verifyAt,
@@ -77,8 +77,7 @@ describe('verify of blocks whose bytes are not those of their ids', () => {
 
   it('a body above the watermark whose block record is lost', async () => {
     const path = await freshPath();
-    const store = await open(path);
-    await store.initialise(metaFrom(1));
+    const store = await begin(open(path), 1);
     const stray = makeBlock(5, first.block.id, [seededCollection('e', 1)]);
     const top = makeBlock(7, first.block.id, []);
     await store.commit({ blocks: [first, stray, top], latestIndexedHeight: 1 });

@@ -12,7 +12,7 @@ import {
   seededCollection,
 } from '../../support/storeBlocks.js';
 import {
-  metaFrom,
+  begin,
   rawEntries,
   sealed,
   useStores,
@@ -80,9 +80,7 @@ describe('verify of a sound store', () => {
 
   it('includes blocks above a gap', async () => {
     const path = await freshPath();
-    const store = await open(path);
-    await store.initialise(metaFrom(5));
-    await store.commit({ blocks: [chain[0]!, chain[3]!, chain[4]!], latestIndexedHeight: 5 });
+    const store = await begin(open(path), 5, [chain[0]!, chain[3]!, chain[4]!], 5);
     await store.close();
     expect(await verifyAt(path)).toMatchObject({
       ...{ range: { from: 5, to: 9 }, heights: 3, damageCount: 0 },
@@ -94,8 +92,7 @@ describe('verify of a sound store', () => {
     const path = await freshPath();
     await (await open(path)).close();
     expect(await verifyAt(path)).toMatchObject({ range: undefined, damageCount: 0 });
-    const store = await open(path);
-    await store.initialise(metaFrom(0));
+    const store = await begin(open(path), 0);
     await store.close();
     expect(await verifyAt(path)).toMatchObject({ range: undefined, latestIndexedHeight: -1, damageCount: 0 });
   });
@@ -273,9 +270,7 @@ describe('verify', () => {
   it('finishes a rewind that was cut short before it looks, with an account index and without', async () => {
     for (const accounts of [false, true]) {
       const path = await freshPath();
-      const store = await open(path, { accounts });
-      await store.initialise(metaFrom(5));
-      await store.commit({ blocks: chain, latestIndexedHeight: 10 });
+      const store = await begin(open(path, { accounts }), 5, chain, 10);
       await store.close();
       // To height 7, before anything above was removed. Each height of the record is one more than it says.
       const payload = Buffer.alloc(25);

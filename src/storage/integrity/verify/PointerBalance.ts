@@ -1,5 +1,5 @@
 import { entriesOf, putAccounts } from '../../accounts/accountEntries.js';
-import { checkPointers as lookUp } from '../../leveldb/reading/checkHeights.js';
+import { checkPointers } from '../../leveldb/reading/checkHeights.js';
 import type { BlockEntry } from '../../port/RangeStore.js';
 import type { HeightRange } from '../../port/stored.js';
 import { readSoundEntry } from '../../records/blocks/assembleBlock.js';
@@ -26,11 +26,9 @@ const MAX_BUCKETS = 65_536;
  * holds a difference; hiding one would take three independent coincidences.
  */
 export class PointerBalance {
-  readonly #database: Database;
-  readonly #extent: LevelExtent;
-  readonly #damages: DamageList;
-  readonly #from: number;
-  readonly #to: number;
+  readonly #range: HeightRange;
+  readonly #parts: ConstructorParameters<typeof PointerBalance>[1];
+  /** Heights of a bucket. */
   readonly #width: number;
   readonly #counts: Int32Array;
   readonly #sums: Uint32Array;
@@ -38,19 +36,12 @@ export class PointerBalance {
 
   /** The range is empty when `to` is below `from`. */
   constructor(
-    { from, to }: HeightRange,
-    {
-      database,
-      extent,
-      damages,
-    }: { readonly database: Database; readonly extent: LevelExtent; readonly damages: DamageList },
+    range: HeightRange,
+    parts: { readonly database: Database; readonly extent: LevelExtent; readonly damages: DamageList },
   ) {
-    this.#database = database;
-    this.#extent = extent;
-    this.#damages = damages;
-    this.#from = from;
-    this.#to = to;
-    const heights = Math.max(0, to - from + 1);
+    this.#range = range;
+    this.#parts = parts;
+    const heights = Math.max(0, range.to - range.from + 1);
     this.#width = Math.max(1, Math.ceil(heights / MAX_BUCKETS));
     const buckets = Math.ceil(heights / this.#width);
     this.#counts = new Int32Array(buckets);
@@ -63,7 +54,7 @@ export class PointerBalance {
     const { height } = entry.block;
     const put: Put = (key, value) => this.#add(height, key, value, 1);
     putPointers(entry, put);
-    if (isCovered(this.#extent, height)) putAccounts(height, entry.collections, put);
+    if (isCovered(this.#parts.extent, height)) putAccounts(height, entry.collections, put);
   }
 
   /**
@@ -71,9 +62,10 @@ export class PointerBalance {
    * called for every page of pointers, and for every height that is checked in detail. Expected errors: `StorageError`.
    */
   async check(onStep: (pointers: number) => void): Promise<number> {
+    const { database, damages, extent } = this.#parts;
     let pointers = 0;
     for (const prefix of LOOKUP_PREFIXES) {
-      for await (const page of this.#database.pages(prefixRange(prefix))) {
+      for await (const page of database.pages(prefixRange(prefix))) {
         pointers += page.length;
         onStep(pointers);
         for (const entry of page) this.#addFound(entry);
@@ -83,7 +75,10 @@ export class PointerBalance {
     for (const run of suspects) {
       for (let height = run.from; height <= run.to; height += 1) {
         onStep(pointers);
-        await this.#lookUpAll(height);
+        const expected = await this.#expected(height, isCovered(extent, height));
+        // A missing or damaged block is reported already, and its pointers are unknown.
+        if (expected === undefined) continue;
+        await checkPointers(height, expected, { damages, valueOf: (key) => database.get(key) });
       }
     }
     if (suspects.length > 0) await this.#findExtra(suspects);
@@ -91,8 +86,8 @@ export class PointerBalance {
   }
 
   #addFound([key, value]: Entry): void {
-    const damages = this.#damages;
-    const extent = this.#extent;
+    const { damages, extent } = this.#parts;
+    const { from, to } = this.#range;
     if (key[0] === Prefix.account && extent.coverage === 'unknown') return;
     try {
       const { height, name } = openLookup([key, value]);
@@ -100,7 +95,7 @@ export class PointerBalance {
         damages.add('unexpected', height, `${name()}: ${notHeld(extent)}`);
       } else if (key[0] === Prefix.account && extent.coverage === undefined) {
         damages.add('unexpected', height, `${name()}: the store has no account index`);
-      } else if (height >= this.#from && height <= this.#to) {
+      } else if (height >= from && height <= to) {
         this.#add(height, key, value, -1);
       }
     } catch (error) {
@@ -110,7 +105,7 @@ export class PointerBalance {
   }
 
   #add(height: number, key: Buffer, value: Buffer, sign: 1 | -1): void {
-    const bucket = Math.floor((height - this.#from) / this.#width);
+    const bucket = Math.floor((height - this.#range.from) / this.#width);
     // The checksum represents all of key and value; the id's own bytes are hash output and as good as random.
     const checksum = value.readUInt32BE(value.length - 4);
     const mix = scramble(checksum ^ Math.imul(key.readUInt32BE(1), 0x9e3779b1) ^ key.readUInt32BE(5));
@@ -124,26 +119,18 @@ export class PointerBalance {
     const runs: HeightRange[] = [];
     for (let bucket = 0; bucket < this.#counts.length; bucket += 1) {
       if (this.#counts[bucket] === 0 && this.#sums[bucket] === 0 && this.#mixes[bucket] === 0) continue;
-      const from = this.#from + bucket * this.#width;
-      runs.push({ from, to: Math.min(from + this.#width - 1, this.#to) });
+      const from = this.#range.from + bucket * this.#width;
+      runs.push({ from, to: Math.min(from + this.#width - 1, this.#range.to) });
     }
     return runs;
   }
 
-  /** Looks up every pointer that the block of a height requires. */
-  async #lookUpAll(height: number): Promise<void> {
-    const expected = await this.#expected(height, isCovered(this.#extent, height));
-    // A missing or damaged block is reported already, and its pointers are unknown.
-    if (expected === undefined) return;
-    await lookUp(height, expected, { damages: this.#damages, valueOf: (key) => this.#database.get(key) });
-  }
-
   /** Looks for stored pointers of these heights that no block requires. */
   async #findExtra(runs: readonly HeightRange[]): Promise<void> {
-    const extent = this.#extent;
+    const { damages, database, extent } = this.#parts;
     for (const prefix of LOOKUP_PREFIXES) {
       if (prefix === Prefix.account && extent.coverage === 'unknown') continue;
-      for await (const page of this.#database.pages(prefixRange(prefix))) {
+      for await (const page of database.pages(prefixRange(prefix))) {
         for (const [key, value] of page) {
           // The first pass has reported it.
           const pointer = await unlessDamaged(() => openLookup([key, value]));
@@ -153,7 +140,7 @@ export class PointerBalance {
           const expected = await this.#expected(height, extent.coverage !== undefined);
           if (expected === undefined && contains(extent.required, height)) continue;
           if (expected?.some(([other]) => other.equals(key)) === true) continue;
-          this.#damages.add('unexpected', height, `${name()}: no block requires it`);
+          damages.add('unexpected', height, `${name()}: no block requires it`);
         }
       }
     }
@@ -161,7 +148,7 @@ export class PointerBalance {
 
   /** `undefined` when the block is missing or damaged. */
   async #expected(height: number, withAccounts: boolean): Promise<Entry[] | undefined> {
-    const entry = await unlessDamaged(() => readSoundEntry(this.#database, height));
+    const entry = await unlessDamaged(() => readSoundEntry(this.#parts.database, height));
     return entry && entriesOf(entry, withAccounts);
   }
 }

@@ -121,31 +121,19 @@ async function metaFaults(database: Database, meta: StoreMeta, sound: Reading): 
   ];
 }
 
-/** Looks for keys outside the key space: between the known prefixes, and next to the single records. */
+/** Prefixes with any number of keys, ascending. */
+const MANY = [Prefix.open, Prefix.evidence, Prefix.block, Prefix.body, ...POINTER_PREFIXES, Prefix.account];
+
+/** Looks for keys outside the key space: between the prefixes with many keys, and next to the single records. */
 export async function checkUnknownKeys(database: Database, damages: DamageList): Promise<void> {
   const singles = Object.values(single).map((record) => record.key);
-  const prefixes = [
-    Prefix.open,
-    Prefix.evidence,
-    Prefix.block,
-    Prefix.body,
-    ...POINTER_PREFIXES,
-    Prefix.account,
-  ];
-  const gaps: Partial<KeyRange>[] = [];
-  let gte: Buffer | undefined;
-  for (const prefix of prefixes) {
-    const known = prefixRange(prefix);
-    gaps.push(gte === undefined ? { lt: known.gte } : { gte, lt: known.gte });
-    gte = known.lt;
-  }
-  if (gte !== undefined) gaps.push({ gte });
-  for (const gap of gaps) {
-    if (gap.gte !== undefined && gap.lt?.equals(gap.gte) === true) continue;
+  for (const [index, prefix] of [-1, ...MANY].entries()) {
+    const next = MANY[index];
+    const gap = { gte: Buffer.of(prefix + 1), ...(next !== undefined && { lt: Buffer.of(next) }) };
     await damages.unlessIn('store_record', async () => {
       for await (const keys of database.keyPages(gap)) {
         for (const key of keys) {
-          if (singles.some((single) => single.equals(key))) continue;
+          if (singles.some((known) => known.equals(key))) continue;
           damages.add('unexpected', undefined, `key ${key.toString('hex')} is not one of ours`);
         }
       }

@@ -89,20 +89,13 @@ async function makeOne(path: string): Promise<void> {
     await mkdir(path, { mode: DIRECTORY_MODE });
   } catch (error) {
     if (!hasCode(error, 'EEXIST')) throw error;
-    if (await isDirectory(path)) return;
+    const found = await stat(path).catch(() => undefined);
+    if (found?.isDirectory() === true) return;
     throw new StorageError(
       'missing',
       `${path} is a file, or a link to nowhere (a disk that is not mounted?). ` +
         'Fix it, or choose another directory.',
     );
-  }
-}
-
-async function isDirectory(path: string): Promise<boolean> {
-  try {
-    return (await stat(path)).isDirectory();
-  } catch {
-    return false;
   }
 }
 
@@ -119,14 +112,10 @@ async function list(path: string): Promise<string[] | undefined> {
 /** Bytes of the write-ahead logs, which hold the newest heights after a crash. Expected errors: `StorageError`. */
 export async function logBytes(path: string): Promise<number> {
   const logs = ((await list(path)) ?? []).filter((name) => name.endsWith('.log'));
+  let bytes = 0;
   // One that LevelDB deletes meanwhile counts as 0.
-  const sizes = logs.map((name) =>
-    stat(join(path, name)).then(
-      ({ size }) => size,
-      () => 0,
-    ),
-  );
-  return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
+  for (const name of logs) bytes += (await stat(join(path, name)).catch(() => undefined))?.size ?? 0;
+  return bytes;
 }
 
 /** False for a directory in which nothing was ever stored. */

@@ -259,15 +259,12 @@ class PostgresRange extends RangeReader implements RangeStore {
     if (this.#isEnded) return;
     if (Math.max(latestIndexedHeight, ...above.keys()) <= height) return;
     const watermark = Math.min(latestIndexedHeight, height);
-    this.#line.discardStaged();
     const [latestBlock] = await this.#reportingLoss(() =>
-      this.#line.alone(() =>
-        this.#parts.fence.write(async (session) => {
-          await deleteBlocks(session, height + 1, to);
-          this.#writeProgress(session, watermark, this.#open.record.sporks);
-          return watermark < from ? [] : readHeads(session, watermark, watermark);
-        }),
-      ),
+      this.#line.write(async (session) => {
+        await deleteBlocks(session, height + 1, to);
+        this.#writeProgress(session, watermark, this.#open.record.sporks);
+        return watermark < from ? [] : readHeads(session, watermark, watermark);
+      }),
     );
     const kept = new Map([...above].filter(([each]) => each <= height));
     const line = { latestIndexedHeight: watermark, latestBlock, above: kept, damaged: false };

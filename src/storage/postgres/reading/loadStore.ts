@@ -1,4 +1,4 @@
-import type { BlockHead, HeightRange } from '../../port/stored.js';
+import type { BlockHead } from '../../port/stored.js';
 import { readHead } from '../../records/blocks/readBlocks.js';
 import type { StoreBook } from '../../records/book/StoreBook.js';
 import { contains } from '../../records/heightRanges.js';
@@ -21,7 +21,9 @@ export interface Loaded {
  */
 export async function loadStore(session: Session, before?: BlockHead): Promise<Loaded> {
   const rows = await readRows(session);
-  const isRewound = before !== undefined && !(await isIndexed(session, before, rows.coverage));
+  const isCovered = before !== undefined && contains(rows.coverage, before.height);
+  const [head] = isCovered ? await readHeads(session, before.height, before.height) : [];
+  const isRewound = head?.id !== before?.id;
   if (rows.coverage.length === 0) return { book: undefined, isRewound };
   const book = bookOf(rows);
   const { latestIndexedHeight, meta } = book.live;
@@ -42,15 +44,6 @@ export async function loadStore(session: Session, before?: BlockHead): Promise<L
     meta,
   };
   return { book: { ...book, live }, isRewound };
-}
-
-async function isIndexed(
-  session: Session,
-  { height, id }: BlockHead,
-  coverage: readonly HeightRange[],
-): Promise<boolean> {
-  const [head] = contains(coverage, height) ? await readHeads(session, height, height) : [];
-  return head?.id === id;
 }
 
 /** A cheap way to find out whether anything has changed. */

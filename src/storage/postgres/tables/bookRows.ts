@@ -100,13 +100,12 @@ export async function writeSporks(session: Session, sporks: readonly SporkRecord
 
 async function writePlans(session: Session, plans: readonly BackfillPlan[]): Promise<void> {
   await session.query({ text: 'DELETE FROM flow_store.plan' });
-  for (const { id, from, to, order, isPaused, heals = false } of plans) {
-    await session.query({
-      text: `INSERT INTO flow_store.plan (id, from_height, to_height, sort_order, is_paused, heals)
-        VALUES ($1, $2, $3, $4, $5, $6)`,
-      values: [id, from, to, order, isPaused, heals],
-    });
-  }
+  await session.query({
+    text: `INSERT INTO flow_store.plan (id, from_height, to_height, sort_order, is_paused, heals)
+      SELECT id, "from", "to", "order", "isPaused", coalesce(heals, false) FROM json_to_recordset($1) AS plan
+        (id bigint, "from" bigint, "to" bigint, "order" text, "isPaused" boolean, heals boolean)`,
+    values: [JSON.stringify(plans)],
+  });
 }
 
 /** The blocks of the heights `from … to`, ascending. Expected errors: `StorageError` (`corrupt`: too many). */

@@ -20,8 +20,11 @@ import {
 const CREATED_MEANWHILE: readonly unknown[] = ['23505', '42P06', '42P07'];
 
 interface StoreRow {
-  readonly schema_version: number;
-  readonly chain_id: string;
+  readonly schemaVersion: number;
+  readonly chainId: string;
+  /** Tables and columns that a store of an earlier version lacks. */
+  readonly hasEvidence: boolean;
+  readonly hasHeals: boolean;
 }
 
 /**
@@ -49,7 +52,9 @@ export async function prepareDatabase(
     await makeTables(database, chainId);
   }
   const { rows } = await database.query<StoreRow>({
-    text: 'SELECT schema_version, chain_id FROM flow_store.store',
+    text: `SELECT schema_version AS "schemaVersion", chain_id AS "chainId",
+      to_regclass('flow_store.evidence') IS NOT NULL AS "hasEvidence", EXISTS (SELECT FROM pg_attribute
+        WHERE attrelid = 'flow_store.plan'::regclass AND attname = 'heals') AS "hasHeals" FROM flow_store.store`,
   });
   const [row] = rows;
   if (row === undefined) {
@@ -58,27 +63,18 @@ export async function prepareDatabase(
       `The store at ${database.place} is damaged: its row of flow_store.store is missing. Restore it from a copy.`,
     );
   }
-  checkMeta(
-    { schemaVersion: row.schema_version, chainId: row.chain_id },
-    { path: database.place, chainId, newestVersion: POSTGRES_SCHEMA_VERSION, holder: 'database' },
-  );
-  // A store of an earlier version.
-  if (!isReadOnly && !(await hasTable(database, 'evidence'))) {
+  const usable = { chainId, newestVersion: POSTGRES_SCHEMA_VERSION, holder: 'database' } as const;
+  checkMeta(row, { path: database.place, ...usable });
+  if (isReadOnly) return;
+  if (!row.hasEvidence) {
     await make(database, 'evidence', async (session) => {
       for (const text of PROOF_STATEMENTS) await session.query({ text });
     });
   }
-  if (!isReadOnly && !(await hasHealingPlans(database)))
+  if (!row.hasHeals)
     await database.query({
       text: 'ALTER TABLE flow_store.plan ADD COLUMN IF NOT EXISTS heals boolean NOT NULL DEFAULT false',
     });
-}
-
-async function hasHealingPlans(session: Session): Promise<boolean> {
-  const { rowCount } = await session.query({
-    text: `SELECT FROM pg_attribute WHERE attrelid = 'flow_store.plan'::regclass AND attname = 'heals'`,
-  });
-  return rowCount > 0;
 }
 
 async function checkServer(database: PostgresDatabase): Promise<void> {

@@ -66,7 +66,7 @@ export class BlockLine {
     const rows = this.#takeRows(batch.blocks);
     const steps = rows.steps();
     const blocks = batch.blocks.map(({ block }) => block);
-    const result = await this.alone(async () => {
+    const result = await this.#alone(async () => {
       await makePartitions(blocks.map(({ height }) => height));
       return fence.write(async (session) => {
         for (const step of steps) session.later(step);
@@ -82,8 +82,14 @@ export class BlockLine {
     return result;
   }
 
+  /** One write of something else; nothing of what was staged is in the next one. See `Fence.write`. */
+  write<T>(work: (session: WriteSession) => Promise<T>): Promise<T> {
+    this.#staged = undefined;
+    return this.#alone(() => this.#parts.fence.write(work));
+  }
+
   /** Runs a write. After one that failed for good, every further one rejects with its error. */
-  async alone<T>(action: () => Promise<T>): Promise<T> {
+  async #alone<T>(action: () => Promise<T>): Promise<T> {
     this.#assertIdle();
     if (this.#failure !== undefined) throw this.#failure.error;
     const writing = action();
@@ -96,10 +102,6 @@ export class BlockLine {
     } finally {
       this.#writing = undefined;
     }
-  }
-
-  discardStaged(): void {
-    this.#staged = undefined;
   }
 
   /** Refuses further writes and waits for the current one. */
