@@ -18,46 +18,35 @@ import type { AccountIndex } from '../../src/storage/port/AccountIndex.js';
 import type { RangeBook } from '../../src/storage/port/RangeBook.js';
 import { everyTransactionOf } from './accountChain.js';
 import { accountsOff } from './accountsOff.js';
+import { transactionIdsOf, transactionsOf } from './storeBlocks.js';
 
-export interface MemoryIndexStoreHooks {
-  /** Runs before a commit takes effect: wait to hold it back, throw to make it fail. */
-  readonly beforeCommit?: (batch: CommitBatch) => Promise<void>;
-}
+const noRanges = (): Promise<never> => Promise.reject(new Error('this store keeps no ranges'));
 
-/** The IndexStore port in a map: keeps the port's rules by assertion, and remembers every commit. */
+/** The IndexStore port in a map, so simple that the stores are compared with it. */
 export class MemoryIndexStore implements IndexStore {
-  /** Every commit that took effect, in order. */
-  readonly commits: CommitBatch[] = [];
   /** Off, unless `switchAccountsOn` was called. */
   accounts: AccountIndex = accountsOff;
   /** None but the live one. */
   readonly ranges: RangeBook = {
-    plans: () => [],
-    open: () => [],
-    change: () => Promise.reject(new Error('this store keeps no ranges')),
-    run: () => Promise.reject(new Error('this store keeps no ranges')),
-    release: () => undefined,
+    ...{ plans: () => [], open: () => [], release: () => undefined },
+    ...{ change: noRanges, run: noRanges },
   };
-  closed = false;
-  readonly #hooks: MemoryIndexStoreHooks;
   readonly #blocks = new Map<number, BlockEntry>();
   readonly #evidence = new Map<number, CommitteeEvidence>();
   #meta: StoreMeta | undefined;
   #latest = 0;
   #rewinds = 0;
-  #committing = false;
-
-  constructor(hooks: MemoryIndexStoreHooks = {}) {
-    this.#hooks = hooks;
-  }
 
   /** A store that is initialised at `firstHeight`. */
-  static async startingAt(
-    firstHeight: number,
-    { chainId = 'flow-localnet', ...hooks }: MemoryIndexStoreHooks & { readonly chainId?: string } = {},
-  ): Promise<MemoryIndexStore> {
-    const store = new MemoryIndexStore(hooks);
-    await store.initialise({ schemaVersion: 1, chainId, firstHeight, createdBy: 'test', sporks: [] });
+  static async startingAt(firstHeight: number): Promise<MemoryIndexStore> {
+    const store = new MemoryIndexStore();
+    const meta = {
+      schemaVersion: 1,
+      chainId: 'flow-localnet',
+      createdBy: 'test',
+      sporks: [],
+    };
+    await store.initialise({ ...meta, firstHeight });
     return store;
   }
 
@@ -72,15 +61,18 @@ export class MemoryIndexStore implements IndexStore {
       coverage,
       extend: () => Promise.resolve(),
       page: async ({ address, roles, before, limit }) => {
-        const { from } = coverage();
-        const all = everyTransactionOf(address, this.#entries()).filter(
-          ({ place, roles: its }) => place.height >= from && (its & roles) !== 0,
+        const { from, missingHeights } = coverage();
+        const rest = everyTransactionOf(address, this.#entries()).filter(
+          ({ place, roles: its }) =>
+            place.height >= from && (its & roles) !== 0 && (before === undefined || isBelow(place, before)),
         );
-        const start = before === undefined ? 0 : all.findIndex(({ place }) => isBelow(place, before));
-        const rest = start < 0 ? [] : all.slice(start);
         const transactions = rest.slice(0, limit);
-        const bottom = { height: from, collectionIndex: 0, transactionIndex: 0 };
-        const end = from > (this.#meta?.firstHeight ?? 0) ? bottom : undefined;
+        const bottom = {
+          height: from,
+          collectionIndex: 0,
+          transactionIndex: 0,
+        };
+        const end = missingHeights > 0 ? bottom : undefined;
         const next = rest.length > limit ? transactions.at(-1)?.place : end;
         return { transactions, next, coverage: coverage() };
       },
@@ -92,7 +84,6 @@ export class MemoryIndexStore implements IndexStore {
   }
 
   async initialise(meta: StoreMeta): Promise<void> {
-    if (this.#meta !== undefined) throw new Error('the store is initialised already');
     this.#meta = meta;
     this.#latest = meta.firstHeight - 1;
   }
@@ -115,10 +106,9 @@ export class MemoryIndexStore implements IndexStore {
   }
 
   blocksAboveWatermark(): readonly BlockHead[] {
-    return [...this.#blocks.values()]
-      .map(({ block }) => block)
-      .filter(({ height }) => height > this.#latest)
-      .sort((left, right) => left.height - right.height);
+    return ascending([...this.#blocks.values()].map(({ block }) => block)).filter(
+      ({ height }) => height > this.#latest,
+    );
   }
 
   hasHeight(height: number): boolean {
@@ -129,43 +119,17 @@ export class MemoryIndexStore implements IndexStore {
     // Nothing to prepare.
   }
 
-  async commit(batch: CommitBatch): Promise<void> {
-    if (this.#committing) throw new Error('a commit is under way already');
+  async commit({ blocks, latestIndexedHeight, spork }: CommitBatch): Promise<void> {
     if (this.#meta === undefined) throw new Error('the store is not initialised');
-    const added = new Set<number>();
-    for (const { block, collections } of batch.blocks) {
-      if (this.#blocks.has(block.height) || added.has(block.height)) {
-        throw new Error(`height ${block.height} is durable already`);
-      }
-      if (block.collectionIds.join() !== collections.map(({ id }) => id).join()) {
-        throw new Error(`the collections of height ${block.height} are not the guaranteed ones`);
-      }
-      added.add(block.height);
-    }
-    if (batch.latestIndexedHeight < this.#latest) throw new Error('the watermark would go down');
-    for (let height = this.#latest + 1; height <= batch.latestIndexedHeight; height += 1) {
-      if (!this.#blocks.has(height) && !added.has(height)) {
-        throw new Error(`the watermark would pass height ${height}, which is missing`);
-      }
-    }
-    this.#committing = true;
-    try {
-      await this.#hooks.beforeCommit?.(batch);
-      for (const entry of batch.blocks) this.#blocks.set(entry.block.height, entry);
-      this.#latest = batch.latestIndexedHeight;
-      if (batch.spork !== undefined) {
-        this.#meta = { ...this.#meta, sporks: [...this.#meta.sporks, batch.spork] };
-      }
-      this.commits.push(batch);
-    } finally {
-      this.#committing = false;
-    }
+    for (const entry of blocks) this.#blocks.set(entry.block.height, entry);
+    this.#latest = latestIndexedHeight;
+    if (spork !== undefined) this.#meta = { ...this.#meta, sporks: [...this.#meta.sporks, spork] };
   }
 
   async rewind(height: number): Promise<void> {
     if (height < this.#latest) this.#rewinds += 1;
-    for (const stored of [...this.#blocks.keys()]) if (stored > height) this.#blocks.delete(stored);
-    for (const kept of [...this.#evidence.keys()]) if (kept > height) this.#evidence.delete(kept);
+    for (const kept of [this.#blocks, this.#evidence])
+      for (const each of [...kept.keys()]) if (each > height) kept.delete(each);
     this.#latest = Math.min(this.#latest, height);
   }
 
@@ -176,7 +140,7 @@ export class MemoryIndexStore implements IndexStore {
   onDamage: IndexStore['onDamage'] = () => undefined;
 
   async close(): Promise<void> {
-    this.closed = true;
+    // Nothing is open.
   }
 
   async blockByHeight(height: number): Promise<StoredBlock | undefined> {
@@ -196,61 +160,60 @@ export class MemoryIndexStore implements IndexStore {
 
   async collectionsByHeight(height: number): Promise<readonly StoredCollection[] | undefined> {
     const entry = this.#readable(height);
-    return entry?.collections.map((_, collectionIndex) =>
-      storedCollection(entry, { height, collectionIndex }),
-    );
+    return entry && collectionsOf(entry);
   }
 
   async collection(id: Identifier): Promise<StoredCollection | undefined> {
-    const [place] = await this.collectionPlaces(id, 1);
-    return place && storedCollection(this.#blocks.get(place.height)!, place);
+    return this.#collections(id)[0];
   }
 
   async collectionPlaces(id: Identifier, limit: number): Promise<readonly CollectionPlace[]> {
-    return this.#entries()
-      .flatMap(({ block, collections }) =>
-        collections.flatMap((collection, collectionIndex) =>
-          collection.id === id ? [{ height: block.height, collectionIndex }] : [],
-        ),
-      )
-      .slice(0, limit);
+    return this.#collections(id).flatMap(({ place }, index) => (index < limit ? [place] : []));
   }
 
   async transaction(id: Identifier): Promise<StoredTransaction | undefined> {
-    const [place] = await this.transactionPlaces(id, 1);
-    if (place === undefined) return undefined;
-    const { block, collections } = this.#blocks.get(place.height)!;
-    const collection = collections[place.collectionIndex]!;
-    const offset = collection.ranges[2 * place.transactionIndex]!;
-    const length = collection.ranges[2 * place.transactionIndex + 1]!;
-    return {
-      id,
-      place,
-      blockId: block.id,
-      collectionId: collection.id,
-      encoded: collection.encoded.subarray(offset, offset + length),
-    };
-  }
-
-  evidence(): Promise<readonly CommitteeEvidence[]> {
-    return Promise.resolve([...this.#evidence.values()].sort((a, b) => a.height - b.height));
-  }
-
-  keepEvidence(evidence: CommitteeEvidence): Promise<void> {
-    this.#evidence.set(evidence.height, evidence);
-    return Promise.resolve();
+    return this.#transactions(id)[0];
   }
 
   async transactionPlaces(id: Identifier, limit: number): Promise<readonly TransactionPlace[]> {
-    return this.#entries()
-      .flatMap(({ block, collections }) =>
-        collections.flatMap(({ transactionIds }, collectionIndex) =>
-          splitIds(transactionIds).flatMap((transactionId, transactionIndex) =>
-            transactionId === id ? [{ height: block.height, collectionIndex, transactionIndex }] : [],
-          ),
-        ),
-      )
-      .slice(0, limit);
+    return this.#transactions(id).flatMap(({ place }, index) => (index < limit ? [place] : []));
+  }
+
+  async evidence(): Promise<readonly CommitteeEvidence[]> {
+    return ascending([...this.#evidence.values()]);
+  }
+
+  async keepEvidence(evidence: CommitteeEvidence): Promise<void> {
+    this.#evidence.set(evidence.height, evidence);
+  }
+
+  #collections(wanted: Identifier): StoredCollection[] {
+    return this.#entries().flatMap((entry) => collectionsOf(entry).filter(({ id }) => id === wanted));
+  }
+
+  #transactions(wanted: Identifier): StoredTransaction[] {
+    return this.#entries().flatMap(({ block, collections }) =>
+      collections.flatMap((collection, collectionIndex) =>
+        transactionIdsOf(collection).flatMap((id, transactionIndex) => {
+          if (id !== wanted) return [];
+          const place = {
+            height: block.height,
+            collectionIndex,
+            transactionIndex,
+          };
+          const encoded = transactionsOf(collection)[transactionIndex]!;
+          return [
+            {
+              id,
+              place,
+              blockId: block.id,
+              collectionId: collection.id,
+              encoded,
+            },
+          ];
+        }),
+      ),
+    );
   }
 
   /** Readable entries, ascending. */
@@ -265,18 +228,26 @@ export class MemoryIndexStore implements IndexStore {
   }
 }
 
+function ascending<T extends { readonly height: number }>(all: readonly T[]): T[] {
+  return all.toSorted((left, right) => left.height - right.height);
+}
+
 function storedBlock({ block, collections }: BlockEntry): StoredBlock {
-  return { block, transactionCounts: collections.map(({ ranges }) => ranges.length / 2) };
+  return {
+    block,
+    transactionCounts: collections.map(({ ranges }) => ranges.length / 2),
+  };
 }
 
-function storedCollection({ block, collections }: BlockEntry, place: CollectionPlace): StoredCollection {
-  const { id, encoded } = collections[place.collectionIndex]!;
-  return { id, place, blockId: block.id, encoded };
-}
-
-function splitIds(transactionIds: Uint8Array): string[] {
-  const hex = Buffer.from(transactionIds).toString('hex');
-  return hex.match(/.{64}/g) ?? [];
+function collectionsOf({ block, collections }: BlockEntry): StoredCollection[] {
+  return collections.map(({ id, encoded }, collectionIndex) => {
+    return {
+      id,
+      place: { height: block.height, collectionIndex },
+      blockId: block.id,
+      encoded,
+    };
+  });
 }
 
 function isBelow(left: TransactionPlace, right: TransactionPlace): boolean {

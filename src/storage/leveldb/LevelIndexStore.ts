@@ -18,7 +18,7 @@ import { healedBook, rewoundBook } from '../records/book/repairedBook.js';
 import { coverageOfBook, isCovered, unprovenOf } from '../records/book/StoreBook.js';
 import type { StoreBook } from '../records/book/StoreBook.js';
 import type { Database, Entry } from '../records/Database.js';
-import { rangesInWords, without } from '../records/heightRanges.js';
+import { heightsIn, rangesInWords, without } from '../records/heightRanges.js';
 import { BookReader } from '../records/reading/BookReader.js';
 import { blockKey, Prefix, prefixRange, SCHEMA_VERSION } from '../records/schema.js';
 import { CoverageNote } from './directory/CoverageNote.js';
@@ -215,10 +215,7 @@ export class LevelIndexStore extends BookReader implements IndexStore {
       if (healed === undefined) return undefined;
       holes = healed.holes;
       // The run that fills the hole would take a record for a durable block.
-      const del = holes.flatMap(({ from, to }) =>
-        Array.from({ length: to - from + 1 }, (_, index) => blockKey(from + index)),
-      );
-      return { after: healed.book, del };
+      return { after: healed.book, del: [...heightsIn(holes)].map(blockKey) };
     };
     await this.#withdrawn(() => this.#queue.record('range', change));
     return holes;

@@ -76,6 +76,18 @@ export function upTo(ranges: HeightRanges, height: number): HeightRange[] {
     .map(({ from, to }) => ({ from, to: Math.min(to, height) }));
 }
 
+/** Every height of the ranges. */
+export function* heightsIn(ranges: HeightRanges): Generator<number, void> {
+  for (const { from, to } of ranges) for (let height = from; height <= to; height += 1) yield height;
+}
+
+/** The ranges in parts of at most so many heights. */
+export function* slicesOf(ranges: HeightRanges, heights: number): Generator<HeightRange, void> {
+  for (const range of ranges)
+    for (let { from } = range; from <= range.to; from += heights)
+      yield { from, to: Math.min(range.to, from + heights - 1) };
+}
+
 /** "5 to 9, 12 and 20 to 30", for messages; of many ranges only the first ones and the last. */
 export function rangesInWords(ranges: HeightRanges): string {
   const words = ranges.map(({ from, to }) => (from === to ? String(from) : `${from} to ${to}`));

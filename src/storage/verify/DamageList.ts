@@ -1,6 +1,6 @@
 import type { FoundDamage } from '../port/IndexStore.js';
 import type { HeightRange } from '../port/stored.js';
-import { atMost, contains, joined } from '../records/heightRanges.js';
+import { atMost, contains, heightsIn, joined } from '../records/heightRanges.js';
 import type { HeightRanges } from '../records/heightRanges.js';
 import { isCorruption, unlessDamaged } from '../StorageError.js';
 
@@ -111,8 +111,7 @@ export class DamageList {
   /** The damages at heights that are covered, one for each height. */
   at(covered: HeightRanges): FoundDamage[] {
     return this.#kept.flatMap(({ heights, message }) =>
-      heights
-        .flatMap(({ from, to }) => Array.from({ length: to - from + 1 }, (_, index) => from + index))
+      [...heightsIn(heights)]
         .filter((height) => contains(covered, height))
         .map((height) => ({ height, what: message })),
     );

@@ -7,7 +7,7 @@ import { putPointers } from '../../records/blocks/BlockEntryWriter.js';
 import type { Put } from '../../records/blocks/BlockEntryWriter.js';
 import { openLookup } from '../../records/blocks/openPointers.js';
 import type { Database, Entry } from '../../records/Database.js';
-import { contains } from '../../records/heightRanges.js';
+import { contains, heightsIn } from '../../records/heightRanges.js';
 import { POINTER_PREFIXES, Prefix, prefixRange } from '../../records/schema.js';
 import { unlessDamaged } from '../../StorageError.js';
 import { notHeld } from '../../verify/checkHeights.js';
@@ -72,14 +72,12 @@ export class PointerBalance {
       }
     }
     const suspects = this.#differences();
-    for (const run of suspects) {
-      for (let height = run.from; height <= run.to; height += 1) {
-        onStep(pointers);
-        const expected = await this.#expected(height, isCovered(extent, height));
-        // A missing or damaged block is reported already, and its pointers are unknown.
-        if (expected === undefined) continue;
-        await checkPointers(height, expected, { damages, valueOf: (key) => database.get(key) });
-      }
+    for (const height of heightsIn(suspects)) {
+      onStep(pointers);
+      const expected = await this.#expected(height, isCovered(extent, height));
+      // A missing or damaged block is reported already, and its pointers are unknown.
+      if (expected === undefined) continue;
+      await checkPointers(height, expected, { damages, valueOf: (key) => database.get(key) });
     }
     if (suspects.length > 0) await this.#findExtra(suspects);
     return pointers;

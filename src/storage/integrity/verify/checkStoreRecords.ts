@@ -64,8 +64,8 @@ export async function checkStoreRecords(
   const [anything] = (await sound(() => database.first({}, 1))) ?? [];
   if (anything === undefined && damages.count === 0) return undefined;
 
-  if ((await isThere('meta')) === false) wrong('meta record: it is missing');
-  if ((await isThere('progress')) === false) wrong('progress record: it is missing');
+  for (const name of ['meta', 'progress'] as const)
+    if ((await isThere(name)) === false) wrong(`${single[name].what}: it is missing`);
   const highestIn = (range: KeyRange) =>
     sound(async () => {
       const key = await database.lastKey(range);

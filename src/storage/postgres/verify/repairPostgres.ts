@@ -4,7 +4,7 @@ import type { RepairOptions, RepairReport } from '../../integrity/repair.js';
 import type { VerifyReport } from '../../verify/DamageList.js';
 import { repairedBook } from '../../records/book/repairedBook.js';
 import type { RepairedBook } from '../../records/book/repairedBook.js';
-import { rangesAt, without } from '../../records/heightRanges.js';
+import { rangesAt, slicesOf, without } from '../../records/heightRanges.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
 import { StorageError } from '../../StorageError.js';
 import { databasePlace } from '../connection/databasePlace.js';
@@ -95,12 +95,9 @@ async function repairAll(
     for (const height of await removeDamagedScripts(session))
       await repairRows(session, { from: height, to: height });
   });
-  for (const { from, to } of damaged) {
-    for (let height = from; height <= to; height += HEIGHTS_AT_ONCE) {
-      if (signal?.aborted === true) throw abortReason(signal);
-      const range = { from: height, to: Math.min(to, height + HEIGHTS_AT_ONCE - 1) };
-      await fence.write((session) => repairRows(session, range));
-    }
+  for (const some of slicesOf(damaged, HEIGHTS_AT_ONCE)) {
+    if (signal?.aborted === true) throw abortReason(signal);
+    await fence.write((session) => repairRows(session, some));
   }
 }
 

@@ -5,8 +5,7 @@ import type { CheckedHeights } from '../../port/IndexStore.js';
 import type { HeightRange } from '../../port/stored.js';
 import { proofChecker } from '../../records/blocks/assembleBlock.js';
 import { openEvidence } from '../../records/blocks/committeeEvidence.js';
-import { within } from '../../records/heightRanges.js';
-import type { HeightRanges } from '../../records/heightRanges.js';
+import { slicesOf, within } from '../../records/heightRanges.js';
 import { checkCovered, checkHeights, extentOf, rangeToCheck, reportOf } from '../../verify/checkHeights.js';
 import type { HeightTask, StoredHeight, VerifyOptions } from '../../verify/checkHeights.js';
 import { DamageList } from '../../verify/DamageList.js';
@@ -84,61 +83,48 @@ export async function checkStored(
   return checkCovered(range, known, how, (task) => checkRows(database, task));
 }
 
-/** The heights of a database, and all rows of theirs. */
+/** The heights of a database, and all rows of theirs: those of a few heights at once, after the heights themselves. */
 async function checkRows(database: Session, task: HeightTask) {
   const { damages, extent, range } = task;
-  const check: RowCheck = { damages, database, sound: new Set(), expected: new Set(), pointers: 0 };
-  const counts = await checkHeights(storedHeights(within(extent.allowed, range), check), {
+  /** The sound heights of these few, and the rows that they must have. */
+  const [sound, expected] = [new Set<number>(), new Set<string>()];
+  let pointers = 0;
+  const compareRows = async (some: HeightRange): Promise<void> => {
+    for (const { table, height, row } of await storedRows(database, some)) {
+      // Nobody knows what the rows of a damaged height should be.
+      if (!sound.has(height)) continue;
+      pointers += 1;
+      if (!expected.delete(`${table} ${height} ${row}`))
+        damages.add(
+          'unexpected',
+          height,
+          `row of ${table} of height ${height}: it is not what its block says`,
+        );
+    }
+    for (const missing of expected) {
+      const [table, height] = missing.split(' ', 2);
+      damages.add('pointer', Number(height), `row of ${table} of height ${height}: it is missing`);
+    }
+    expected.clear();
+    sound.clear();
+  };
+  const heights = async function* (): AsyncGenerator<StoredHeight, void> {
+    for (const some of slicesOf(within(extent.allowed, range), HEIGHTS_AT_ONCE)) {
+      const stored = [...(await readStored(database, some))].sort(([left], [right]) => left - right);
+      for (const [height, { record, body }] of stored) yield { height, record, body };
+      await compareRows(some);
+    }
+  };
+  const counts = await checkHeights(heights(), {
     ...task,
     headAt: async (height) => (await readHeads(database, height, height))[0],
     onSound: (entry) => {
-      check.sound.add(entry.block.height);
-      for (const row of expectedRows(entry)) check.expected.add(row);
+      sound.add(entry.block.height);
+      for (const row of expectedRows(entry)) expected.add(row);
       return undefined;
     },
   });
-  return { ...counts, pointers: check.pointers };
-}
-
-/** What is checked of the rows of a few heights. */
-interface RowCheck {
-  readonly database: Session;
-  readonly damages: DamageList;
-  /** The sound ones, and the rows that they must have. */
-  readonly sound: Set<number>;
-  readonly expected: Set<string>;
-  pointers: number;
-}
-
-/** Reads a few heights at once, and compares their rows once the caller has taken all of these heights. */
-async function* storedHeights(ranges: HeightRanges, check: RowCheck): AsyncGenerator<StoredHeight, void> {
-  for (const { from, to } of ranges) {
-    for (let height = from; height <= to; height += HEIGHTS_AT_ONCE) {
-      const some = { from: height, to: Math.min(to, height + HEIGHTS_AT_ONCE - 1) };
-      const stored = await readStored(check.database, some);
-      for (const [at, { record, body }] of [...stored].sort(([left], [right]) => left - right))
-        yield { height: at, record, body };
-      await compareRows(some, check);
-    }
-  }
-}
-
-async function compareRows(range: HeightRange, check: RowCheck): Promise<void> {
-  const { damages, database, expected, sound } = check;
-  for (const { table, height, row } of await storedRows(database, range)) {
-    // Nobody knows what the rows of a damaged height should be.
-    if (!sound.has(height)) continue;
-    check.pointers += 1;
-    if (!expected.delete(`${table} ${height} ${row}`)) {
-      damages.add('unexpected', height, `row of ${table} of height ${height}: it is not what its block says`);
-    }
-  }
-  for (const missing of expected) {
-    const [table, height] = missing.split(' ', 2);
-    damages.add('pointer', Number(height), `row of ${table} of height ${height}: it is missing`);
-  }
-  expected.clear();
-  sound.clear();
+  return { ...counts, pointers };
 }
 
 /** Checks blocks outside all ranges, evidence of committees, and scripts. */
