@@ -240,11 +240,9 @@ export class PostgresIndexStore extends BookReader implements IndexStore, Shared
   async commit(batch: CommitBatch): Promise<void> {
     const before = this.#initialised().live.latestIndexedHeight;
     await this.#write((line) =>
-      line.commit(batch, {
-        write: async (session, { latestIndexedHeight }) => {
-          if (batch.spork !== undefined) await writeSporks(session, [batch.spork]);
-          if (latestIndexedHeight > before) moveWatermark(session, before, latestIndexedHeight);
-        },
+      line.commit(batch, async (session, { latestIndexedHeight }) => {
+        if (batch.spork !== undefined) await writeSporks(session, [batch.spork]);
+        if (latestIndexedHeight > before) moveWatermark(session, before, latestIndexedHeight);
       }),
     );
   }

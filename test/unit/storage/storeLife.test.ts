@@ -1,5 +1,6 @@
 import { describe, expect, it, vi } from 'vitest';
 import { systemClock } from '../../../src/runtime/index.js';
+import type { Clock } from '../../../src/runtime/index.js';
 import { LevelIndexStore, StorageError } from '../../../src/storage/index.js';
 import { defaultTuning } from '../../../src/storage/leveldb/directory/openLevel.js';
 import { LevelDatabase } from '../../../src/storage/leveldb/directory/LevelDatabase.js';
@@ -10,8 +11,11 @@ import {
   chainWith,
   makeBlock,
   makeChain,
+  makeCollection,
+  makeTransaction,
   seededCollection,
   transactionIdsOf,
+  transactionsOf,
 } from '../../support/storeBlocks.js';
 import {
   begin,
@@ -27,6 +31,7 @@ import { fault } from '../../support/refusal.js';
 
 const chain = makeChain(1, [[], [seededCollection('a', 2)], [seededCollection('b', 1)]]);
 const { filled, freshPath, open, closedStore } = useStores();
+const KIB = 1024;
 const PATIENCE = { timeout: 60_000, interval: 5 };
 
 /** A store whose database is LevelDB with some of its methods replaced. */
@@ -334,5 +339,89 @@ describe('blocks above the watermark', () => {
     await damaged.rewind(1);
     await damaged.close();
     expect((await open(path)).blocksAboveWatermark()).toEqual([]);
+  });
+});
+
+describe('a batch', () => {
+  it('of many large blocks lets others have their turn, one of a few small ones does not', async () => {
+    let turns = 0;
+    const counting: Clock = {
+      now: () => systemClock.now(),
+      monotonic: () => systemClock.monotonic(),
+      setTimer: (delayMs, callback) => {
+        // Others are the store's own pauses.
+        if (delayMs === 0) turns += 1;
+        return systemClock.setTimer(delayMs, callback);
+      },
+    };
+    const store = await begin(open(await freshPath(), {}, new RecordingLogger(), counting), 1);
+    const large = chainWith(1, 8, (index) => [seededCollection(`large ${index}`, 1, 100 * 1024)]);
+    await store.commit({ blocks: large.slice(0, 1), latestIndexedHeight: 1 });
+    expect(turns).toBe(0);
+    await store.commit({ blocks: large.slice(1), latestIndexedHeight: 8 });
+    expect(turns).toBe(3);
+    for (const { block, collections } of large)
+      expect(await store.collectionsByHeight(block.height)).toMatchObject(
+        collections.map(({ id }) => ({ id })),
+      );
+  });
+});
+
+describe('the record of a spork', () => {
+  it('gets its id and its parent in whichever order they become known, and keeps both', async () => {
+    const root = { rootHeight: 1, rootParentId: chain[0]!.block.parentId };
+    for (const [first, second] of [
+      [
+        { rootHeight: 1, sporkId: '' },
+        { ...root, sporkId: 'bb' },
+      ],
+      [
+        { ...root, sporkId: '' },
+        { rootHeight: 1, sporkId: 'bb' },
+      ],
+      [
+        { rootHeight: 1, sporkId: 'bb' },
+        { ...root, sporkId: 'bb' },
+      ],
+    ] as const) {
+      const path = await freshPath();
+      const store = await open(path);
+      await store.initialise({ ...metaFrom(1), sporks: [first] });
+      await store.commit({ blocks: chain.slice(0, 1), latestIndexedHeight: 1, spork: second });
+      await store.close();
+      expect((await open(path)).meta()?.sporks).toEqual([{ ...root, sporkId: 'bb' }]);
+    }
+  });
+});
+
+describe('the bodies of a block in LevelDB', () => {
+  it.each([
+    ['just below the bound of one value', 250],
+    ['cut into chunks', 257],
+    ['many chunks', 1500],
+  ])('serves bodies of any size: %s', async (_, sizeKib) => {
+    const collections = [
+      seededCollection('before', 2),
+      makeCollection([makeTransaction('big', sizeKib * KIB), makeTransaction('small')]),
+      seededCollection('after', 2),
+    ];
+    const store = await filled(makeChain(5, [collections]));
+    for (const collection of collections) {
+      expect(Buffer.compare((await store.collection(collection.id))!.encoded, collection.encoded)).toBe(0);
+      for (const [index, id] of transactionIdsOf(collection).entries()) {
+        const { encoded } = (await store.transaction(id))!;
+        expect(Buffer.compare(encoded, transactionsOf(collection)[index]!)).toBe(0);
+      }
+    }
+    const all = await store.collectionsByHeight(5);
+    const body = Buffer.concat(collections.map(({ encoded }) => encoded));
+    expect(Buffer.concat(all!.map(({ encoded }) => encoded)).equals(body)).toBe(true);
+  });
+
+  it('hands out transactions that pin no larger buffer', async () => {
+    const collection = seededCollection('a', 50, 4 * KIB);
+    const store = await filled(makeChain(1, [[collection]]));
+    const { encoded } = (await store.transaction(transactionIdsOf(collection)[0]!))!;
+    expect(encoded.buffer.byteLength).toBeLessThanOrEqual(Math.max(encoded.length, Buffer.poolSize));
   });
 });

@@ -176,22 +176,24 @@ export interface RangeParts extends Pick<LineParts, 'makePartitions' | 'scripts'
   readonly inTurn: <T>(action: () => Promise<T>) => Promise<T>;
 }
 
-interface RunParts extends RangeParts {
-  readonly fence: Fence;
-  readonly hooks: RunHooks;
-  readonly onPublished: () => void;
-}
-
 /** An open range that is being filled. */
 class PostgresRange extends RangeReader implements RangeStore {
   readonly #line: BlockLine;
-  readonly #parts: RunParts;
+  readonly #parts: ConstructorParameters<typeof PostgresRange>[2];
   #open: OpenState;
   #isPublished = false;
   /** Another run has taken over. */
   #isEnded = false;
 
-  constructor(open: OpenState, below: BlockHead | undefined, parts: RunParts) {
+  constructor(
+    open: OpenState,
+    below: BlockHead | undefined,
+    parts: RangeParts & {
+      readonly fence: Fence;
+      readonly hooks: RunHooks;
+      readonly onPublished: () => void;
+    },
+  ) {
     super(open.record, below, parts.reader);
     this.#open = open;
     this.#line = new BlockLine({
@@ -231,22 +233,20 @@ class PostgresRange extends RangeReader implements RangeStore {
     const isAtBorder = batch.blocks.some(
       ({ block: { height } }) => height === range.from || height === range.to,
     );
-    const published = await this.#reportingLoss(() =>
-      this.#line.commit(batch, {
-        write: async (session, next) => {
-          const { sporks } = openAfter(this.#book(), this.#open, next).record;
-          if (isWhole) {
-            const book = await publish(session, range, sporks);
-            await hooks.publishing?.(session);
-            return book;
-          }
-          if (isAtBorder) await checkBordersOf(session, range, next.meta);
-          this.#writeProgress(session, next.latestIndexedHeight, sporks);
-          return undefined;
-        },
-        isGone: async (session) => isWhole && (await isPublished(session, range)),
-      }),
-    );
+    const write = async (session: WriteSession, next: StoreState): Promise<StoreBook | undefined> => {
+      const { sporks } = openAfter(this.#book(), this.#open, next).record;
+      if (isWhole) {
+        const book = await publish(session, range, sporks);
+        await hooks.publishing?.(session);
+        return book;
+      }
+      if (isAtBorder) await checkBordersOf(session, range, next.meta);
+      this.#writeProgress(session, next.latestIndexedHeight, sporks);
+      return undefined;
+    };
+    const isGone = async (session: Session): Promise<boolean> =>
+      isWhole && (await isPublished(session, range));
+    const published = await this.#reportingLoss(() => this.#line.commit(batch, write, isGone));
     this.#isPublished = isWhole;
     if (isWhole) onPublished();
     adopt(published ?? {});

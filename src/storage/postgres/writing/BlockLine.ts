@@ -25,13 +25,6 @@ interface Staged {
   readonly entries: Set<BlockEntry>;
 }
 
-/** What becomes durable together with the blocks of a commit. */
-export interface Progress<T> {
-  readonly write: (session: WriteSession, next: StoreState) => Promise<T>;
-  /** See `Fence`. */
-  readonly isGone?: (session: Session) => Promise<boolean>;
-}
-
 /** Writes the blocks of one run of heights. */
 export class BlockLine {
   readonly #parts: LineParts;
@@ -58,8 +51,12 @@ export class BlockLine {
     staged.rows.add(entry);
   }
 
-  /** Rejects as `RangeStore.commit`. */
-  async commit<T>(batch: CommitBatch, { write, isGone }: Progress<T>): Promise<T> {
+  /** `write`: what becomes durable with the blocks. `isGone`: see `Fence`. Rejects as `RangeStore.commit`. */
+  async commit<T>(
+    batch: CommitBatch,
+    write: (session: WriteSession, next: StoreState) => Promise<T>,
+    isGone?: (session: Session) => Promise<boolean>,
+  ): Promise<T> {
     this.#assertIdle();
     const { fence, makePartitions, onDurable, state } = this.#parts;
     const next = applyCommit(state(), batch);

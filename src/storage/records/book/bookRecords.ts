@@ -91,21 +91,18 @@ export type Reading = <T>(read: () => T | Promise<T>) => Promise<T | undefined>;
 /** Damage is an error. */
 const strictly: Reading = async (read) => read();
 
-/** The open ranges, ascending. Expected errors: `StorageError` (`corrupt`). */
-export async function readOpenRecords(database: Database, sound = strictly): Promise<OpenRecord[]> {
-  const records: OpenRecord[] = [];
-  await sound(async () => {
-    for await (const page of database.pages(prefixRange(Prefix.open)))
-      for (const entry of page) records.push(...((await sound(() => [openOpenRecord(entry)])) ?? []));
-  });
-  return records;
-}
-
-/** The ranges below a live one, and the plans. Ranges that contradict each other are damage. */
+/**
+ * The ranges below a live one, and the plans. Ranges that contradict each other are damage. Expected errors: `StorageError`
+ * (`corrupt`).
+ */
 export async function readRanges(database: Database, firstHeight: number, sound = strictly) {
   const published = (await sound(() => readOne(database, single.published))) ?? [];
   const plans = (await sound(() => readOne(database, single.plans))) ?? [];
-  const open = await readOpenRecords(database, sound);
+  const open: OpenRecord[] = [];
+  await sound(async () => {
+    for await (const page of database.pages(prefixRange(Prefix.open)))
+      for (const entry of page) open.push(...((await sound(() => [openOpenRecord(entry)])) ?? []));
+  });
   const disorder = disorderOf(firstHeight, published, open);
   if (disorder === undefined) return { published, plans, open };
   await sound(() => {
@@ -142,11 +139,6 @@ function openOpenRecord([key, value]: Entry): OpenRecord {
 }
 
 const OPEN_RECORD = 'record of an open range';
-
-export function sealOpen(record: OpenRecord): Entry {
-  const key = heightKey(Prefix.open, record.from);
-  return [key, seal(key, encodeOpenRecord(record))];
-}
 
 /**
  * What the account index of a store covers; `undefined` for a store that never had one, without a read. Expected
@@ -212,7 +204,10 @@ export function putChanges(before: StoreBook | undefined, after: StoreBook, batc
   if (accounts !== undefined && accounts !== before?.accounts) put(single.coverage, accounts);
   if (open === before?.open) return;
   const records = new Set(before?.open.map(({ record }) => record));
-  for (const { record } of open) if (!records.has(record)) batch.put(...sealOpen(record));
+  for (const { record } of open) {
+    const key = heightKey(Prefix.open, record.from);
+    if (!records.has(record)) batch.put(key, seal(key, encodeOpenRecord(record)));
+  }
   const left = new Set(open.map(({ record }) => record.from));
   for (const { from } of records) if (!left.has(from)) batch.del(heightKey(Prefix.open, from));
 }
