@@ -304,14 +304,9 @@ export class LevelIndexStore extends BookReader implements IndexStore {
     const startedAtMs = clock.monotonic();
     queue.discardStaged();
     await queue.alone('live', async () => {
-      // A range that touches the live one may have been published meanwhile.
-      const before = queue.initialised();
-      const after = await rewindStore(this.#database, before, height, {
-        logger,
-        onBegun: (book) => queue.replace(book),
-      });
-      queue.replace(after);
-      if (before.live.latestIndexedHeight > after.live.latestIndexedHeight) this.#rewinds += 1;
+      const before = this.latestIndexedHeight();
+      await rewindStore(queue, height, logger);
+      if (before > this.latestIndexedHeight()) this.#rewinds += 1;
     });
     logger.info({ height, durationMs: clock.monotonic() - startedAtMs }, 'rewind done');
   }

@@ -4,7 +4,6 @@ import { withDatabase } from '../../leveldb/directory/LevelDatabase.js';
 import { droppedAtOpen, prepareDirectory } from '../../leveldb/directory/storeDirectory.js';
 import { headAt, storedHeights } from '../../leveldb/reading/checkHeights.js';
 import { readingOn } from '../../leveldb/reading/readingOn.js';
-import type { Database } from '../../records/Database.js';
 import { proofChecker } from '../../records/blocks/assembleBlock.js';
 import { causesOf, isCorruption } from '../../StorageError.js';
 import { checkHeights, rangeToCheck, reportOf } from '../../verify/checkHeights.js';
@@ -37,54 +36,46 @@ export async function verifyStore(
   options: VerifyOptions & { readonly path: string },
   dependencies: VerifyDependencies,
 ): Promise<VerifyReport> {
-  const { path } = options;
+  const { path, from, to } = options;
+  const { logger, onProgress, signal } = dependencies;
   const damages = new DamageList();
   const step = (progress: VerifyProgress): void => {
-    if (dependencies.signal?.aborted === true) throw abortReason(dependencies.signal);
-    dependencies.onProgress?.(progress);
+    if (signal?.aborted === true) throw abortReason(signal);
+    onProgress?.(progress);
   };
   try {
     await prepareDirectory(path, false);
-    return await withDatabase(path, async (database) => {
+    return await withDatabase(path, async (opened) => {
       for (const line of await droppedAtOpen(path))
         damages.add('log', undefined, `the write-ahead log: ${line}`);
       const unreadable = new Set<string>();
-      const sound = readingOn(database, (damage) => {
+      const database = readingOn(opened, (damage) => {
         if (unreadable.has(damage) || unreadable.size >= MAX_UNREADABLE) return;
         unreadable.add(damage);
         damages.add('database', undefined, `the database cannot read all of its files: ${damage}`);
       });
-      return verifyDatabase(sound, options, damages, { logger: dependencies.logger, step });
+      const extent = await checkStoreRecords(database, options, damages, { logger });
+      if (extent === undefined) return reportOf(damages);
+      const range = rangeToCheck(options, extent, damages);
+      const balance = new PointerBalance(range, { database, extent, damages });
+      const isWhole = from === undefined && to === undefined;
+      const counts = await checkHeights(storedHeights(database, isWhole ? undefined : range, damages), {
+        extent,
+        range,
+        headAt: (height) => headAt(database, height),
+        damages,
+        holds: proofChecker(options.chainId),
+        objectionTo: options.objectionTo,
+        onHeight: (height) => step({ phase: 'blocks', height, ...range }),
+        onSound: (entry) => balance.expect(entry),
+      });
+      const pointers = await balance.check((seen) => step({ phase: 'pointers', pointers: seen }));
+      await checkUnknownKeys(database, damages);
+      return reportOf(damages, { range, latestIndexedHeight: extent.live.to, ...counts, pointers });
     });
   } catch (error) {
     if (!isCorruption(error)) throw error;
     damages.add('database', undefined, error.damage ?? messageOf(causesOf(error).at(-1)));
     return reportOf(damages);
   }
-}
-
-async function verifyDatabase(
-  database: Database,
-  options: VerifyOptions & { readonly path: string },
-  damages: DamageList,
-  { logger, step }: { readonly logger: Logger; readonly step: (progress: VerifyProgress) => void },
-): Promise<VerifyReport> {
-  const extent = await checkStoreRecords(database, options, damages, { logger });
-  if (extent === undefined) return reportOf(damages);
-  const range = rangeToCheck(options, extent, damages);
-  const balance = new PointerBalance(range, { database, extent, damages });
-  const isWhole = options.from === undefined && options.to === undefined;
-  const counts = await checkHeights(storedHeights(database, isWhole ? undefined : range, damages), {
-    extent,
-    range,
-    headAt: (height) => headAt(database, height),
-    damages,
-    holds: proofChecker(options.chainId),
-    objectionTo: options.objectionTo,
-    onHeight: (height) => step({ phase: 'blocks', height, ...range }),
-    onSound: (entry) => balance.expect(entry),
-  });
-  const pointers = await balance.check((seen) => step({ phase: 'pointers', pointers: seen }));
-  await checkUnknownKeys(database, damages);
-  return reportOf(damages, { range, latestIndexedHeight: extent.live.to, ...counts, pointers });
 }

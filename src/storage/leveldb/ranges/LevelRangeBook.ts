@@ -11,18 +11,16 @@ import {
   withRangeChange,
   openAfter,
   stateOfOpen,
-  withoutOpen,
   withProofs,
   withPublished,
 } from '../../records/book/changeBook.js';
-import { healingIn } from '../../records/book/repairedBook.js';
 import { openRangesOf, coverageOfBook, hasHeight, isCovered } from '../../records/book/StoreBook.js';
 import { applyCommit, checkBorders } from '../../records/book/applyCommit.js';
 import { readHead } from '../../records/blocks/readBlocks.js';
 import type { OpenState, StoreBook, StoreState } from '../../records/book/StoreBook.js';
 import { RangeReader } from '../../records/reading/RangeReader.js';
 import type { RecordReader } from '../../records/reading/RecordReader.js';
-import { removeBlocks } from '../removal/rewind.js';
+import { removeRange } from '../removal/rewind.js';
 import type { Change, HeadAt, BookWriter } from '../writing/BookWriter.js';
 
 /** The plans and the open ranges of an open store. */
@@ -194,25 +192,4 @@ class LevelRangeStore extends RangeReader implements RangeStore {
       await known(height + 1),
     ]);
   }
-}
-
-/** Removes the blocks that an open range's record marks for removal, and the range itself if marked. */
-async function removeRange(range: HeightRange, queue: BookWriter, logger: Logger): Promise<void> {
-  const { database } = queue;
-  const book = queue.initialised();
-  const open = openAt(book, range);
-  if (open?.record.keep === undefined) return;
-  const bounds = { from: open.record.keep + 1, to: range.to };
-  await removeBlocks(database, bounds, {
-    coverage: book.accounts,
-    healing: healingIn(book.plans, coverageOfBook(book)),
-    logger,
-    write: (batch) => queue.alone('range', () => batch.write()),
-  });
-  await queue.record('range', (now) => {
-    const left = openAt(now, range);
-    if (left === undefined) return undefined;
-    if (left.record.isDropped) return { after: settled(withoutOpen(now, range.from)) };
-    return { after: withOpen(now, { ...left, record: { ...left.record, keep: undefined } }) };
-  });
 }

@@ -10,7 +10,8 @@ import { putPointers } from '../../records/blocks/BlockEntryWriter.js';
 import { readSoundEntry } from '../../records/blocks/assembleBlock.js';
 import { healingIn, rewoundBook } from '../../records/book/repairedBook.js';
 import { coverageOfBook, durableHeights } from '../../records/book/StoreBook.js';
-import type { StoreBook } from '../../records/book/StoreBook.js';
+import { openAt, settled, withoutOpen, withOpen } from '../../records/book/changeBook.js';
+import type { BookWriter } from '../writing/BookWriter.js';
 import {
   coverageOf,
   loadBook,
@@ -21,7 +22,6 @@ import {
 } from '../../records/book/bookRecords.js';
 import type { RewindIntent } from '../../records/coding/heightRecords.js';
 import { contains, overlap, upTo, without } from '../../records/heightRanges.js';
-import type { HeightRanges } from '../../records/heightRanges.js';
 import {
   POINTER_PREFIXES,
   Prefix,
@@ -43,17 +43,14 @@ const MAX_HEIGHTS_PER_BATCH = 64;
 const MAX_DELETIONS_PER_BATCH = 20_000;
 
 /**
- * Removes everything above a height; resolves with the book that is left. With the first write, one atomic batch, nothing above
- * the target counts as indexed any more, and the next open finishes the work. `onBegun`: then gets the book that counts until
- * the end, in which the account index covers what will be left of it: a step of it that is under way is void. Expected
- * errors: `StorageError`; `OperatorError` (`usage`).
+ * Removes everything above a height, as the only write under way. With the first of its own, one atomic batch, nothing above
+ * the target counts as indexed any more, and the next open finishes the work. Until the end the account index covers what
+ * will be left of it: a step of it that is under way is void. Expected errors: `StorageError`; `OperatorError` (`usage`).
  */
-export async function rewindStore(
-  database: Database,
-  before: StoreBook,
-  height: number,
-  { logger, onBegun }: { readonly logger: Logger; readonly onBegun: (book: StoreBook) => void },
-): Promise<StoreBook> {
+export async function rewindStore(queue: BookWriter, height: number, logger: Logger): Promise<void> {
+  const { database } = queue;
+  // Of this moment: a range that touches the live one may have been published before the turn of this write.
+  const before = queue.initialised();
   const { accounts, live } = before;
   const { after, target } = rewoundBook(before, height);
   const { latestIndexedHeight: watermarkBefore } = live;
@@ -68,10 +65,10 @@ export async function rewindStore(
   batch.put(...sealOne(single.rewind, intent));
   putChanges(before, after, batch);
   await batch.write();
-  onBegun({ ...before, accounts: accounts && rewound(accounts, target) });
+  queue.replace({ ...before, accounts: accounts && rewound(accounts, target) });
   logger.info({ height, from: remaining }, 'rewind begins');
   await finishRewind(database, intent, { logger, coverage: accounts });
-  return await loadBook(database, after.live.meta, { forRewind: false, logger });
+  queue.replace(await loadBook(database, after.live.meta, { forRewind: false, logger }));
 }
 
 /**
@@ -116,45 +113,44 @@ async function finishRewind(
   await batch.write();
 }
 
+/** Removes the blocks that an open range's record marks for removal, and the range itself if marked. */
+export async function removeRange(range: HeightRange, queue: BookWriter, logger: Logger): Promise<void> {
+  const open = openAt(queue.initialised(), range);
+  if (open?.record.keep === undefined) return;
+  await removeBlocks({ from: open.record.keep + 1, to: range.to }, queue, logger);
+  await queue.record('range', (now) => {
+    const left = openAt(now, range);
+    if (left === undefined) return undefined;
+    if (left.record.isDropped) return { after: settled(withoutOpen(now, range.from)) };
+    return { after: withOpen(now, { ...left, record: { ...left.record, keep: undefined } }) };
+  });
+}
+
 /**
- * Removes the blocks of an open range above a height, highest first, in bounded batches, each handed to `write`. `healing`:
- * heights of which only a part may be there, because they were damaged; what is left will be written over. Other damage
- * costs a look through all pointers. Expected errors: `StorageError`.
+ * Highest first, in bounded batches. Of a height that is healing only a part may be there, because it was damaged: what is left
+ * will be written over. Other damage costs a look through all pointers. Expected errors: `StorageError`.
  */
-export async function removeBlocks(
-  database: Database,
-  { from, to }: HeightRange,
-  {
-    coverage,
-    healing,
-    logger,
-    write,
-  }: {
-    readonly coverage: Coverage | undefined;
-    readonly healing: HeightRanges;
-    readonly logger: Logger;
-    readonly write: WriteOne;
-  },
-): Promise<void> {
-  let remaining = to;
-  for (;;) {
+async function removeBlocks({ from, to }: HeightRange, queue: BookWriter, logger: Logger): Promise<void> {
+  const { database } = queue;
+  const book = queue.initialised();
+  const coverage = book.accounts;
+  const healing = healingIn(book.plans, coverageOfBook(book));
+  const write: WriteOne = (batch) => queue.alone('range', () => batch.write());
+  for (let remaining = to; ;) {
     using batch = database.batch();
     for (let heights = 0; heights < MAX_HEIGHTS_PER_BATCH; heights += 1) {
       if (batch.length >= MAX_DELETIONS_PER_BATCH) break;
-      const stored = await highestStored(database, from, remaining);
-      if (stored === undefined) break;
-      const found = await removeHeight(batch, stored, { database, coverage });
-      if (found !== 'whole' && !contains(healing, stored)) {
-        logger.warn(
-          { height: stored },
-          'a damaged block in a range that is removed: looking through all pointers',
-        );
-        const keeps = (height: number, prefix: number): boolean =>
-          height < from || height > to || prefix === Prefix.evidence;
+      const height = await highestStored(database, from, remaining);
+      if (height === undefined) break;
+      const found = await removeHeight(batch, height, { database, coverage });
+      if (found !== 'whole' && !contains(healing, height)) {
+        logger.warn({ height }, 'a damaged block in a range that is removed: looking through all pointers');
+        const keeps = (each: number, prefix: number): boolean =>
+          each < from || each > to || prefix === Prefix.evidence;
         await sweepOutside(database, keeps, write);
         return;
       }
-      remaining = stored - 1;
+      remaining = height - 1;
     }
     if (batch.length === 0) return;
     await write(batch);

@@ -8,7 +8,7 @@ import { OLDEST_SERVER, POSTGRES_SCHEMA_VERSION } from '../tables/schema.js';
 import { readSizeBytes } from './loadStore.js';
 
 /** What `doctor` learns about a database, in one read-only transaction. */
-export type DatabaseSurvey = Awaited<ReturnType<typeof survey>>;
+export type DatabaseSurvey = Awaited<ReturnType<typeof surveyDatabase>>;
 
 const SERVER = `SELECT current_setting('server_version') AS version,
   current_setting('server_version_num')::integer < ${OLDEST_SERVER * 10_000} AS "isTooOld", ${OLDEST_SERVER} AS "oldestVersion",
@@ -42,33 +42,30 @@ interface ServerRow {
 /** Changes nothing. Expected errors: `OperatorError` (the URL, a pooler without sessions), `StorageError` (no answer, or a refusal). */
 export async function surveyDatabase(
   options: { readonly url: string; readonly key: string },
-  dependencies: { readonly clock: Clock },
-): Promise<DatabaseSurvey> {
-  const { clock } = dependencies;
-  const database = new PostgresDatabase(databasePlace(options.url, options.key), {
-    clock,
-    logger: silentLogger,
-  });
+  { clock }: { readonly clock: Clock },
+) {
+  const parts = { clock, logger: silentLogger };
+  const database = new PostgresDatabase(databasePlace(options.url, options.key), parts);
   try {
     await database.requireSessions();
-    return await database.snapshot((session) => survey(session, { clock, place: database.place }));
+    return await database.snapshot(async (session) => {
+      const { rows } = await session.query<ServerRow>({ text: SERVER });
+      const askedAtMs = clock.monotonic();
+      await session.query({ text: 'SELECT 1' });
+      const roundTripMs = clock.monotonic() - askedAtMs;
+      const [server] = rows;
+      if (server === undefined) throw new Error('the server returned no row about itself');
+      const { hasJobs, hasStore, tls, ...facts } = server;
+      const store = hasStore ? await surveyTables(session) : undefined;
+      const jobs = { text: 'SELECT version FROM flow_jobs.version' };
+      const found = hasJobs ? await session.query<{ version: number }>(jobs) : undefined;
+      // Of pg-boss' tables; `undefined`: there are none, or they may not be read.
+      const jobsVersion = found?.rows[0]?.version;
+      return { ...facts, place: database.place, store, jobsVersion, roundTripMs, tls: tls ?? undefined };
+    });
   } finally {
     await database.close();
   }
-}
-
-async function survey(session: Session, { clock, place }: { readonly clock: Clock; readonly place: string }) {
-  const { rows } = await session.query<ServerRow>({ text: SERVER });
-  const askedAtMs = clock.monotonic();
-  await session.query({ text: 'SELECT 1' });
-  const roundTripMs = clock.monotonic() - askedAtMs;
-  const [server] = rows;
-  if (server === undefined) throw new Error('the server returned no row about itself');
-  const { hasJobs, hasStore, tls, ...facts } = server;
-  const store = hasStore ? await surveyTables(session) : undefined;
-  // Of pg-boss' tables; `undefined`: there are none, or they may not be read.
-  const jobsVersion = hasJobs ? await readJobsVersion(session) : undefined;
-  return { ...facts, place, store, jobsVersion, roundTripMs, tls: tls ?? undefined };
 }
 
 interface StoreRow {
@@ -92,11 +89,4 @@ async function surveyTables(session: Session) {
   const { coverage, sporks, plans } = await readRows(session);
   // The live range last.
   return { ...common, coverage: coverage.filter(({ from, to }) => to >= from), sporks, plans };
-}
-
-async function readJobsVersion(session: Session): Promise<number | undefined> {
-  const { rows } = await session.query<{ version: number }>({
-    text: `SELECT version FROM flow_jobs.version`,
-  });
-  return rows[0]?.version;
 }
