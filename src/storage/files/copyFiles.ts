@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import { hasCode, StorageError, storageErrorFrom } from '../StorageError.js';
 import { syncDirectory, syncFile, writeSynced } from './synced.js';
 
-const MANIFEST_FILE = /^MANIFEST-(\d+)$/;
-const TABLE_FILE = /^(\d+)\.(?:ldb|sst)$/;
-const LOG_FILE = /^(\d+)\.log$/;
+const MANIFEST_FILE = /^MANIFEST-\d+$/;
+const TABLE_FILE = /^\d+\.(?:ldb|sst)$/;
+const LOG_FILE = /^\d+\.log$/;
 
 /** How often the database may change its tables before they are linked. */
 const ATTEMPTS_MAX = 300;
@@ -23,6 +23,11 @@ export interface CopiedFiles {
   readonly linkedBytes: number;
   /** Bytes of everything else. */
   readonly copiedBytes: number;
+}
+
+interface CopiedFile {
+  readonly bytes: number;
+  readonly isLink: boolean;
 }
 
 /** CURRENT and the manifest that it names: which tables make up the database at one moment. */
@@ -45,40 +50,43 @@ export async function copyFiles(
 ): Promise<CopiedFiles> {
   try {
     await mkdir(copy, { mode: 0o700 });
-    const logs = await copyLogs(path, copy);
-    const tables = new Map<string, { readonly bytes: number; readonly isLink: boolean }>();
+    const files = new Map<string, CopiedFile>();
+    const write = async (name: string, content: Buffer): Promise<void> => {
+      await writeSynced(join(copy, name), content);
+      files.set(name, { bytes: content.length, isLink: false });
+    };
+    const logs = (await readdir(path)).filter((name) => LOG_FILE.test(name));
+    logs.sort((left, right) => numberOf(left) - numberOf(right));
+    for (const name of logs) {
+      const content = await readIfThere(join(path, name));
+      // One that is deleted meanwhile is in the tables of the manifest, which is read later.
+      if (content !== undefined) await write(name, content);
+    }
     for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt += 1) {
       const description = await describe(path);
-      const newest = Math.max(
-        logs.lowest,
-        ...[...description.keys()].map((name) => numberOf(MANIFEST_FILE, name)),
-      );
-      const names = (await readdir(path)).filter((name) => TABLE_FILE.test(name) && !tables.has(name));
+      const newest = Math.max(...[...logs.slice(0, 1), ...description.keys()].map(numberOf));
+      const names = (await readdir(path)).filter((name) => TABLE_FILE.test(name) && !files.has(name));
       for (let at = 0; at < names.length; at += LINKS_AT_ONCE) {
-        const some = names.slice(at, at + LINKS_AT_ONCE);
-        const copies = await Promise.all(
-          some.map((name) => {
-            const mayLink = numberOf(TABLE_FILE, name) < newest;
-            return copyTable(path, copy, name, { mayLink, linksOnly });
-          }),
-        );
-        for (const [index, one] of copies.entries())
-          if (one !== undefined) tables.set(some[index] ?? '', one);
+        const copying = names.slice(at, at + LINKS_AT_ONCE).map(async (name) => {
+          const mayLink = numberOf(name) < newest;
+          const copied = await copyTable(path, copy, name, { mayLink, linksOnly });
+          if (copied !== undefined) files.set(name, copied);
+        });
+        await Promise.all(copying);
       }
       if (!isSame(description, await describe(path))) {
         // It may have been copied while it was written. A link is the table itself.
-        for (const [name, { isLink }] of tables) if (!isLink) tables.delete(name);
+        for (const [name, { isLink }] of files) if (!isLink && TABLE_FILE.test(name)) files.delete(name);
         continue;
       }
-      for (const [name, bytes] of description) await writeSynced(join(copy, name), bytes);
+      for (const [name, content] of description) await write(name, content);
       await syncDirectory(copy);
-      let [linkedBytes, copiedBytes] = [0, logs.bytes];
-      for (const bytes of description.values()) copiedBytes += bytes.length;
-      for (const { bytes, isLink } of tables.values()) {
-        if (isLink) linkedBytes += bytes;
-        else copiedBytes += bytes;
+      const found = { tables: 0, linkedBytes: 0, copiedBytes: 0 };
+      for (const [name, { bytes, isLink }] of files) {
+        if (TABLE_FILE.test(name)) found.tables += 1;
+        found[isLink ? 'linkedBytes' : 'copiedBytes'] += bytes;
       }
-      return { tables: tables.size, linkedBytes, copiedBytes };
+      return found;
     }
   } catch (error) {
     // Only writes to the copy can fail like this.
@@ -92,10 +100,9 @@ export async function copyFiles(
   );
 }
 
-/** The number in a file name of one of these patterns; -1 for a name that does not match. */
-function numberOf(pattern: RegExp, name: string): number {
-  const [, number] = pattern.exec(name) ?? [];
-  return number === undefined ? -1 : Number(number);
+/** The number in the name of a file; -1 without one. */
+function numberOf(name: string): number {
+  return Number(/\d+/.exec(name)?.[0] ?? -1);
 }
 
 async function describe(path: string): Promise<Description> {
@@ -115,25 +122,6 @@ function isSame(one: Description, other: Description): boolean {
   );
 }
 
-/** Also returns the lowest number of a log. */
-async function copyLogs(
-  path: string,
-  copy: string,
-): Promise<{ readonly lowest: number; readonly bytes: number }> {
-  const names = (await readdir(path))
-    .filter((name) => LOG_FILE.test(name))
-    .sort((left, right) => numberOf(LOG_FILE, left) - numberOf(LOG_FILE, right));
-  let bytes = 0;
-  for (const name of names) {
-    const content = await readIfThere(join(path, name));
-    // One that is deleted meanwhile is in the tables of the manifest, which is read later.
-    if (content === undefined) continue;
-    await writeSynced(join(copy, name), content);
-    bytes += content.length;
-  }
-  return { lowest: numberOf(LOG_FILE, names[0] ?? ''), bytes };
-}
-
 /**
  * `undefined` when it has been deleted. `mayLink`: its number is below one that the manifest counts as used. LevelDB gives the
  * numbers above to the tables that it writes when it opens the copy: one of them, if it were a link, would be overwritten in the
@@ -144,7 +132,7 @@ async function copyTable(
   copy: string,
   name: string,
   { mayLink, linksOnly }: { readonly mayLink: boolean; readonly linksOnly: boolean },
-) {
+): Promise<CopiedFile | undefined> {
   const [from, to] = [join(path, name), join(copy, name)];
   try {
     const isLink = mayLink && (await isLinked(from, to, linksOnly));

@@ -194,7 +194,7 @@ export class PostgresIndexStore extends BookReader implements IndexStore, Shared
     await this.follow();
     const database = this.#database;
     const fence = await database.persist(() =>
-      database.transaction((session) => Fence.take(database, session, { table: 'store' })),
+      database.transaction((session) => Fence.take(database, session)),
     );
     const replaced = new AbortController();
     await this.#inTurn(async () => {

@@ -1,3 +1,4 @@
+import { ok as assert } from 'node:assert/strict';
 import pg from 'pg';
 import type { ClientConfig, Pool, PoolClient } from 'pg';
 import { asError, systemClock } from '../../../runtime/index.js';
@@ -103,6 +104,7 @@ export class Connections {
   }
 
   async #begin(client: PoolClient): Promise<Link> {
+    assert(client instanceof QuietClient, 'the pool has clients of this class');
     const link = new Link(client, this.#options);
     await link.begin();
     this.#links.set(client, link);

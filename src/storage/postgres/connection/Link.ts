@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { Connection, PoolClient, QueryResult, QueryResultRow, Submittable } from 'pg';
 import type { ConnectionsOptions } from './Connections.js';
 import { faultOf } from './faultOf.js';
-import { QuietClient } from './QuietClient.js';
+import type { QuietClient } from './QuietClient.js';
 import type { Rows, Statement, Step, WriteSession } from './Session.js';
 import { Silence } from './Silence.js';
 
@@ -74,14 +74,14 @@ interface Waiting {
 
 /** A connection in use. Errors: see `Connections.use`. */
 export class Link implements WriteSession {
-  readonly #client: PoolClient;
+  readonly #client: PoolClient & QuietClient;
   readonly #options: ConnectionsOptions;
   readonly #mark = randomUUID();
   #pid: number | undefined;
   #silence: Silence | undefined;
   #waiting: Waiting[] = [];
 
-  constructor(client: PoolClient, options: ConnectionsOptions) {
+  constructor(client: PoolClient & QuietClient, options: ConnectionsOptions) {
     this.#client = client;
     this.#options = options;
   }
@@ -151,17 +151,7 @@ export class Link implements WriteSession {
   async #asked<T>(text: string, ask: () => Promise<T>): Promise<T> {
     const { config, onSilent } = this.#options;
     const client = this.#client;
-    const quiet = client instanceof QuietClient ? client : undefined;
-    const silence = new Silence({
-      text,
-      config,
-      pid: this.#pid,
-      received: () => quiet?.received ?? 0,
-      onSilent: () => {
-        onSilent();
-        void client.end();
-      },
-    });
+    const silence = new Silence(text, { client, config, pid: this.#pid }, onSilent);
     this.#silence = silence;
     try {
       const answer = await ask();
@@ -170,7 +160,7 @@ export class Link implements WriteSession {
       return answer;
     } catch (error) {
       const isSaid = error instanceof pg.DatabaseError;
-      throw this.#fault(silence.end() ?? (isSaid ? error : (quiet?.lastFault ?? error)));
+      throw this.#fault(silence.end() ?? (isSaid ? error : (client.lastFault ?? error)));
     } finally {
       silence.end();
       this.#silence = undefined;

@@ -29,24 +29,16 @@ const LOOK = `SELECT state IN ('active', 'disabled') AND wait_event_type IS DIST
   FROM pg_stat_activity AS asked LEFT JOIN pg_stat_progress_copy USING (pid)
   WHERE asked.pid = $1 AND asked.usename = session_user`;
 
-interface Asked {
-  /** The statement, for messages. */
-  readonly text: string;
-  /** Of the server process; while it is not known, nobody looks. */
-  readonly pid: number | undefined;
-  readonly config: ClientConfig;
-  /** Bytes that have come over the connection. */
-  readonly received: () => number;
-  /** Called when nothing comes any more: to end the connection. */
-  readonly onSilent: () => void;
-}
-
 /**
  * A statement whose answer is awaited. A network may swallow a connection without a word, and the server may take its time:
  * only another connection tells the two apart. Sockets live in real time, so this uses the machine's own clock.
  */
 export class Silence {
-  readonly #asked: Asked;
+  /** The statement, for messages. */
+  readonly #text: string;
+  readonly #whom: Whom;
+  /** Called when nothing comes any more. */
+  readonly #onSilent: () => void;
   readonly #sinceMs = systemClock.monotonic();
   #state: 'answered' | 'awaited' | 'silent' = 'awaited';
   #lookingSinceMs = Infinity;
@@ -55,8 +47,10 @@ export class Silence {
   #looking: AbortController | undefined;
   #timer = systemClock.setTimer(LOOK_AFTER_MS, () => void this.#look());
 
-  constructor(asked: Asked) {
-    this.#asked = asked;
+  constructor(text: string, whom: Whom, onSilent: () => void) {
+    this.#text = text;
+    this.#whom = whom;
+    this.#onSilent = onSilent;
   }
 
   /** What keeps the answer from coming, in words; `undefined` while nothing is known to. */
@@ -65,7 +59,7 @@ export class Silence {
     const isDoubtful = nowMs - this.#lookingSinceMs > DOUBTFUL_AFTER_MS;
     const isNamed = this.#holders !== null && nowMs - this.#sinceMs > NAMED_AFTER_MS;
     if (this.#state !== 'silent' && !isDoubtful && !isNamed) return undefined;
-    const what = this.#asked.text.trim().replace(/\s+/g, ' ').slice(0, SHOWN_LENGTH);
+    const what = this.#text.trim().replace(/\s+/g, ' ').slice(0, SHOWN_LENGTH);
     const words = `the database has not answered for ${Math.floor((nowMs - this.#sinceMs) / 1_000)} s on ${what}`;
     return isNamed ? `${words}: it waits for a lock that process ${this.#holders} holds` : words;
   }
@@ -82,7 +76,7 @@ export class Silence {
   async #look(): Promise<void> {
     this.#lookingSinceMs = systemClock.monotonic();
     this.#looking = new AbortController();
-    const found = await lookAt(this.#asked, this.#looking.signal);
+    const found = await lookAt(this.#whom, this.#looking.signal);
     if (this.#state !== 'awaited') return;
     this.#lookingSinceMs = Infinity;
     this.#holders = found?.holders ?? null;
@@ -91,26 +85,35 @@ export class Silence {
       return;
     }
     this.#state = 'silent';
-    this.#asked.onSilent();
+    this.#onSilent();
+    void this.#whom.client.end();
   }
 }
 
 /** Of a statement, in a message. */
 const SHOWN_LENGTH = 40;
 
+/** Whose answer is awaited. */
+interface Whom {
+  readonly client: QuietClient;
+  readonly config: ClientConfig;
+  /** Of the server process; while it is not known, nobody looks. */
+  readonly pid: number | undefined;
+}
+
 /**
  * `undefined`: the server process waits for us, or nobody tells. Then it is ended, if there is one, with what it holds; not once
  * the signal says that the answer is here, since then it waits for its next statement.
  */
 async function lookAt(
-  { config, pid, received }: Asked,
+  { client: asked, config, pid }: Whom,
   signal: AbortSignal,
 ): Promise<Pick<Look, 'holders'> | undefined> {
   if (pid === undefined) return undefined;
   const limits = { connectionTimeoutMillis: LOOK_TIMEOUT_MS, query_timeout: LOOK_TIMEOUT_MS };
   const client = new QuietClient({ ...config, ...limits });
   signal.addEventListener('abort', () => client.connection.stream.destroy(), { once: true });
-  const look = async () => ({ ...(await client.query<Look>(LOOK, [pid])).rows[0], received: received() });
+  const look = async () => ({ ...(await client.query<Look>(LOOK, [pid])).rows[0], received: asked.received });
   try {
     await client.connect();
     // A role may take on another one, which sees and ends less.

@@ -105,7 +105,7 @@ export class PostgresRangeBook implements RangeBook {
       if (openAt(book, range) === undefined)
         await writeBook(session, book, withOpen(book, newRange(book, range)));
       const { database } = this.#parts;
-      const taken = await Fence.take(database, session, { table: 'open_range', fromHeight: from });
+      const taken = await Fence.take(database, session, from);
       // Read anew: until here, the previous writer may have gone on.
       const found = openAt(await readBook(session), range);
       assert(found !== undefined, 'the range is open');

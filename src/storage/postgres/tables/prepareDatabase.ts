@@ -49,7 +49,11 @@ export async function prepareDatabase(
         `There is no store at ${database.place}. Check the network and the URL, or run "start" first.`,
       );
     }
-    await makeTables(database, chainId);
+    await make(database, 'store', async (session) => {
+      await session.query({ text: [...SCHEMA_STATEMENTS, ...PROOF_STATEMENTS].join(';\n') });
+      const text = `INSERT INTO flow_store.store VALUES (1, $1, $2, '', 0, 0)`;
+      await session.query({ text, values: [1, chainId] });
+    });
   }
   const { rows } = await database.query<StoreRow>({
     text: `SELECT schema_version AS "schemaVersion", chain_id AS "chainId",
@@ -94,16 +98,6 @@ async function hasTable(session: Session, table: string): Promise<boolean> {
     text: `SELECT to_regclass('flow_store.${table}') IS NOT NULL AS found`,
   });
   return rows[0]?.found === true;
-}
-
-function makeTables(database: PostgresDatabase, chainId: string): Promise<void> {
-  return make(database, 'store', async (session) => {
-    await session.query({ text: [...SCHEMA_STATEMENTS, ...PROOF_STATEMENTS].join(';\n') });
-    await session.query({
-      text: `INSERT INTO flow_store.store VALUES (1, $1, $2, '', 0, 0)`,
-      values: [1, chainId],
-    });
-  });
 }
 
 /** Another process may do the same at this moment. */

@@ -52,9 +52,7 @@ export async function repairPostgres(
   const database = new PostgresDatabase(databasePlace(url), dependencies, { patienceMs });
   try {
     // From here on no other process changes the live range.
-    const fence = apply
-      ? await database.transaction((session) => Fence.take(database, session, { table: 'store' }))
-      : undefined;
+    const fence = apply ? await database.transaction((session) => Fence.take(database, session)) : undefined;
     const verify = (): Promise<VerifyReport> => verifyPostgres({ url, chainId }, dependencies);
     const found = await verify();
     const report = unchanged(found);

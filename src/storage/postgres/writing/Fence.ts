@@ -2,13 +2,10 @@ import { RangeLostError, StorageError } from '../../StorageError.js';
 import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session, Step, WriteSession } from '../connection/Session.js';
 
-/** A row that counts its writers (`epoch`) and their writes (`commits`): that of the store, or of an open range. */
-export interface FenceRow {
-  readonly table: 'store' | 'open_range';
-  /** Which row, in a table of several. */
-  readonly fromHeight?: number;
-}
+/** The first height of an open range; `undefined` stands for the store. */
+type Fenced = number | undefined;
 
+/** What the row of an open range, or of the store, counts: its writers (`epoch`), and their writes (`commits`). */
 interface Counts {
   readonly epoch: number;
   readonly commits: number;
@@ -20,29 +17,29 @@ interface Counts {
  */
 export class Fence {
   readonly #database: PostgresDatabase;
-  readonly #row: FenceRow;
+  readonly #fenced: Fenced;
   /** The number of this writer: only the one with the highest number may write. */
   readonly epoch: number;
   /** How many writes the row has seen. */
   #commits: number;
 
-  private constructor(database: PostgresDatabase, row: FenceRow, counts: Counts) {
+  private constructor(database: PostgresDatabase, fenced: Fenced, counts: Counts) {
     this.#database = database;
-    this.#row = row;
+    this.#fenced = fenced;
     this.epoch = counts.epoch;
     this.#commits = counts.commits;
   }
 
   /** Replaces the previous writer. Expected errors: `StorageError`. */
-  static async take(database: PostgresDatabase, session: Session, row: FenceRow): Promise<Fence> {
-    const { table, where, values } = placeOf(row);
+  static async take(database: PostgresDatabase, session: Session, fenced?: Fenced): Promise<Fence> {
+    const { table, where, values } = rowOf(fenced);
     const { rows } = await session.query<Counts>({
       text: `UPDATE ${table} SET epoch = epoch + 1 WHERE ${where} RETURNING epoch, commits`,
       values,
     });
     const [counts] = rows;
-    if (counts === undefined) throw replaced(row, database.place);
-    return new Fence(database, row, counts);
+    if (counts === undefined) throw replaced(fenced, database.place);
+    return new Fence(database, fenced, counts);
   }
 
   /**
@@ -60,13 +57,13 @@ export class Fence {
       this.#database.transaction(async (session) => {
         if (attempted === undefined) {
           session.later(this.#step(), (rowCount) => {
-            if (rowCount !== 1) throw replaced(this.#row, place);
+            if (rowCount !== 1) throw replaced(this.#fenced, place);
           });
         } else {
           // No row may mean that the previous attempt was committed: find out before sending anything.
           const { rowCount } = await session.query(this.#step());
           if (rowCount !== 1 && (await this.#isCommitted(session, isGone))) return attempted.result;
-          if (rowCount !== 1) throw replaced(this.#row, place);
+          if (rowCount !== 1) throw replaced(this.#fenced, place);
         }
         attempted = { result: await work(session) };
         return attempted.result;
@@ -77,7 +74,7 @@ export class Fence {
   }
 
   #step(): Step {
-    const { table, where, values } = placeOf(this.#row);
+    const { table, where, values } = rowOf(this.#fenced);
     return {
       name: `fence_${table}`,
       text: `UPDATE ${table} SET commits = commits + 1 WHERE ${where} AND epoch = $2 AND commits = $3`,
@@ -87,7 +84,7 @@ export class Fence {
 
   /** True when the attempt with an unknown outcome was committed. */
   async #isCommitted(session: Session, isGone: (session: Session) => Promise<boolean>): Promise<boolean> {
-    const { table, where, values } = placeOf(this.#row);
+    const { table, where, values } = rowOf(this.#fenced);
     const { rows } = await session.query<Counts>({
       text: `SELECT epoch, commits FROM ${table} WHERE ${where}`,
       values,
@@ -98,14 +95,14 @@ export class Fence {
   }
 }
 
-/** A condition on `$1`, and its value. */
-function placeOf({ table, fromHeight = 1 }: FenceRow) {
-  const column = table === 'store' ? 'one' : 'from_height';
-  return { table: `flow_store.${table}`, where: `${column} = $1`, values: [fromHeight] };
+/** The table, a condition on `$1`, and its value. */
+function rowOf(fenced: Fenced) {
+  if (fenced === undefined) return { table: 'flow_store.store', where: 'one = $1', values: [1] };
+  return { table: 'flow_store.open_range', where: 'from_height = $1', values: [fenced] };
 }
 
-function replaced({ table }: FenceRow, place: string): StorageError {
-  if (table === 'open_range') return new RangeLostError(place);
+function replaced(fenced: Fenced, place: string): StorageError {
+  if (fenced !== undefined) return new RangeLostError(place);
   return new StorageError(
     'locked',
     `Another process writes this part of the store at ${place} now: this one has been replaced and has written nothing since.`,
