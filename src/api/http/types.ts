@@ -93,5 +93,10 @@ export interface WebSocketRoute {
 
 /** From RFC 6455, and its registry. */
 export const closeCodes = {
-  ...{ done: 1000, goingAway: 1001, policy: 1008, comeBack: 1012, tryAgainLater: 1013, unauthorized: 3000 },
+  done: 1000,
+  goingAway: 1001,
+  policy: 1008,
+  comeBack: 1012,
+  tryAgainLater: 1013,
+  unauthorized: 3000,
 } as const;

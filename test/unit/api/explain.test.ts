@@ -65,6 +65,14 @@ function explained(
   return explainDocument(store, String(key), source);
 }
 
+/** Where no daemon runs. */
+const atRest = (key: number | string, reader = store) =>
+  explainDocument(
+    reader,
+    String(key),
+    workOfStore(store, () => range),
+  );
+
 it('an id is explained with 0x as without', async () => {
   const { id } = indexed[2]!.block;
   const plain = await explained(id);
@@ -144,12 +152,7 @@ describe('a height', () => {
     ['indexed', FIRST, /can be read/],
     ['below_first_indexed', 1, /will not be indexed/],
   ] as const)('is %s where no daemon runs', async (stage, height, summary) => {
-    const document = await explainDocument(
-      store,
-      String(height),
-      workOfStore(store, () => range),
-    );
-    expect(document).toMatchObject({
+    expect(await atRest(height)).toMatchObject({
       ...{ stage, sources: null, work: null, reasons: [] },
       summary: expect.stringMatching(summary) as string,
     });
@@ -157,13 +160,7 @@ describe('a height', () => {
 
   it('is not indexed in an empty store', async () => {
     range = { firstIndexed: null, latestIndexed: null, head: null, sealed: null };
-    expect(
-      await explainDocument(
-        new MemoryIndexStore(),
-        '5',
-        workOfStore(store, () => range),
-      ),
-    ).toMatchObject({
+    expect(await atRest(5, new MemoryIndexStore())).toMatchObject({
       stage: 'not_indexed',
       summary: expect.stringMatching(/store is empty/) as string,
     });
@@ -204,13 +201,7 @@ describe('an id', () => {
     expect(await explained(id, working('queued'), inHand('block', id))).toMatchObject({
       ...{ kind: 'block', stage: 'queued', blockId: id },
     });
-    expect(
-      await explainDocument(
-        store,
-        above.block.id,
-        workOfStore(store, () => range),
-      ),
-    ).toMatchObject({
+    expect(await atRest(above.block.id)).toMatchObject({
       ...{ kind: 'block', stage: 'waiting_for_gap', height: above.block.height },
     });
   });

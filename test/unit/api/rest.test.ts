@@ -99,17 +99,11 @@ describe('block', () => {
     expect(restBlock(encoded, sealed, { payload: false }).block_status).toBe(status);
   });
 
-  function timeOf(timestamp: Timestamp | undefined): string {
-    const wire = encodeBlock({
-      id: idOf('a'),
-      parentId: idOf('b'),
-      height: 1,
-      timestamp,
-      guarantees: [],
-      signatures: [],
-    });
-    return restBlock(wire, undefined, { payload: false }).header.timestamp;
-  }
+  /** The header of a block that has nothing, but for its time. */
+  const headerAt = (timestamp: Timestamp | undefined) => {
+    const bare = { id: idOf('a'), parentId: idOf('b'), height: 1, guarantees: [], signatures: [] };
+    return restBlock(encodeBlock({ ...bare, timestamp }), undefined, { payload: false }).header;
+  };
 
   it.each([
     [{ seconds: 0n, nanos: 0 }, '1970-01-01T00:00:00Z'],
@@ -119,19 +113,11 @@ describe('block', () => {
     [{ seconds: 253_402_300_799n, nanos: 999_999_999 }, '9999-12-31T23:59:59.999999999Z'],
     [undefined, '0001-01-01T00:00:00Z'],
   ])('writes the time %o as %s', (timestamp, text) => {
-    expect(timeOf(timestamp)).toBe(text);
+    expect(headerAt(timestamp).timestamp).toBe(text);
   });
 
   it('has an empty signature where the block carries none', () => {
-    const wire = encodeBlock({
-      id: idOf('a'),
-      parentId: idOf('b'),
-      height: 1,
-      timestamp: undefined,
-      guarantees: [],
-      signatures: [],
-    });
-    expect(restBlock(wire, undefined, { payload: false }).header.parent_voter_signature).toBe('');
+    expect(headerAt(undefined).parent_voter_signature).toBe('');
   });
 });
 
