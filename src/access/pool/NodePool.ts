@@ -73,22 +73,6 @@ export interface AccessNetworkDependencies extends Pick<
   readonly openNode?: OpenNode | undefined;
 }
 
-/** Which heights the nodes have, and the spork of each, as far as usable nodes and the spork table know. */
-export type ServedHeights = Pick<
-  NodePool,
-  | 'source'
-  | 'lowestHeight'
-  | 'lowestServedFrom'
-  | 'servedRanges'
-  | 'askAgain'
-  | 'sporkRoots'
-  | 'liveRoot'
-  | 'sporkAt'
-  | 'whyUnserved'
-  | 'undecidedSporkAt'
-  | 'namesServing'
->;
-
 /**
  * The nodes in the order of asking, which of them serve which heights, and the sporks of these. A node is offered only once
  * it has identified itself; a foreign one never. A historic node of the spork table is added when a height that no
@@ -96,11 +80,12 @@ export type ServedHeights = Pick<
  */
 export class NodePool implements AccessNodes {
   /** Called with every node that is added from now on: it needs a handshake. */
-  onMember: ((member: PoolMember) => void) | undefined;
-  readonly verifier: SporkVerifier;
+  protected onMember: ((member: PoolMember) => void) | undefined;
+  protected readonly verifier: SporkVerifier;
   /** Who gives the chain, for messages: of a mirror, its peers. */
   readonly source: 'access node' | 'peer';
-  readonly heights: ServedHeights = this;
+  /** What is asked about heights alone: which the nodes have, and the spork of each. */
+  readonly heights: NodePool = this;
   /** Admits forwarded calls to the live nodes, and never to a foreign one. */
   readonly forwardingAdmission: ForwardingAdmission = {
     admit: async (name, call, signal) => {
@@ -153,16 +138,16 @@ export class NodePool implements AccessNodes {
     for (const { endpoint, roles } of configuredNodes(options)) this.#add(endpoint, 'configured', roles);
   }
 
-  get hasSporks(): boolean {
+  protected get hasSporks(): boolean {
     return this.#sporks.length > 0;
   }
 
-  get members(): readonly PoolMember[] {
+  protected get members(): readonly PoolMember[] {
     return [...this.#byName.values()];
   }
 
   /** The configured access nodes. */
-  named(): readonly PoolMember[] {
+  protected named(): readonly PoolMember[] {
     return this.members.filter(({ origin, roles }) => origin === 'configured' && roles.access);
   }
 
@@ -239,7 +224,7 @@ export class NodePool implements AccessNodes {
   }
 
   /** Drops a historic node. It is added again when it is wanted again. */
-  remove(member: PoolMember): void {
+  protected remove(member: PoolMember): void {
     this.#byName.delete(member.node.name);
     this.verifier.forget(member);
     member.node.close();
@@ -259,7 +244,7 @@ export class NodePool implements AccessNodes {
   }
 
   /** Call it after every handshake: the node's spork may end the range of another node. */
-  refreshRanges(): void {
+  protected refreshRanges(): void {
     const roots = new Set<number>(this.verifier.known);
     for (const member of this.#heard) {
       const root = member.identity?.sporkRootHeight;
@@ -455,14 +440,13 @@ export class NodePool implements AccessNodes {
     { maxMessageBytes, timeoutMs, userAgent }: AccessNetworkOptions,
     ...[endpoint, { ratePerSecond, isPeer }, reported]: Parameters<OpenNode>
   ): PooledNode {
-    const proofs = this.#proofs;
     return new GrpcAccessNode(
       { endpoint, ratePerSecond, maxMessageBytes, timeoutMs, userAgent },
       {
         ...this.#dependencies,
         ...reported,
-        isProvable: isPeer && proofs !== undefined,
-        proveBlock: isPeer ? proofs?.indexerDecoderOf(endpoint.name) : proofs?.decoderOf(endpoint.name),
+        isProvable: isPeer && this.#proofs !== undefined,
+        proveBlock: this.#proofs?.decoderOf(endpoint.name, isPeer),
         credentials: this.#dependencies.credentialsFor?.(endpoint, isPeer),
       },
     );
