@@ -96,6 +96,9 @@ export function diagnose(
   let headBehindSinceMs: number | undefined;
 
   const ageOf = (sinceMs: number): number => clock.monotonic() - sinceMs;
+  /** What came while the process stood still is yet to be seen: only since then has it been waited for. */
+  let awakeMs = Infinity;
+  const waitedMs = (ageMs: number): number => Math.min(ageMs, awakeMs);
   const answerAgeMs = (): number => listener.lastAnswerAgeMs() ?? Infinity;
   /** False while no node confirms the head: then the lag of the index is unknown. */
   const isHeadConfirmed = (): boolean => answerAgeMs() < HEAD_UNCONFIRMED_AFTER_MS;
@@ -144,8 +147,12 @@ export function diagnose(
     return heldUp && { ...heldUp, sinceMs: progressAtMs };
   };
 
-  /** At most one for each code, and none that contradicts another. Call it about every second. */
-  const findings = (): readonly Finding[] => {
+  /**
+   * At most one for each code, and none that contradicts another. Call it about every second. `sinceStandstillMs`: the time
+   * since the process stood still.
+   */
+  const findings = (sinceStandstillMs = Infinity): readonly Finding[] => {
+    awakeMs = sinceStandstillMs;
     noteProgress();
     if (phase() === 'stopping') return [{ code: 'stopping', message: 'the daemon is stopping' }];
     const outOfDescriptors = descriptors.trouble();
@@ -267,7 +274,7 @@ export function diagnose(
 
   const storeStalled = (): Finding | undefined => {
     const begunAtMs = line?.indexer.commitStartedAtMs();
-    const forMs = begunAtMs === undefined ? 0 : ageOf(begunAtMs);
+    const forMs = begunAtMs === undefined ? 0 : waitedMs(ageOf(begunAtMs));
     const isKnown = (databaseTrouble() ?? descriptors.trouble()) !== undefined;
     if (forMs < COMMIT_STALLED_AFTER_MS || isKnown) return undefined;
     const [writer, advice] =
@@ -279,7 +286,7 @@ export function diagnose(
   };
 
   const heldUp = (): Finding | undefined => {
-    const stillMs = ageOf(progressAtMs);
+    const stillMs = waitedMs(ageOf(progressAtMs));
     if (stillMs < HELD_UP_AFTER_MS) return undefined;
     const lowest = lowestHeldUp();
     if (lowest === undefined || STORE_CODES.includes(lowest.code)) return undefined;
@@ -314,16 +321,16 @@ export function diagnose(
   /** The head is not reported, or no longer. */
   const upstream = (): Finding | undefined => {
     const silentMs = listener.lastAnswerAgeMs();
-    const waitedMs = silentMs ?? ageOf(startedAtMs);
+    const forMs = waitedMs(silentMs ?? ageOf(startedAtMs));
     const isReplaced = chain.chainReplaced() !== undefined;
     // Nodes of another chain are not asked for their head: what they said of it before is old.
     const troubles = isReplaced ? network.identityTroubles() : upstreamTroubles();
     const isToldWhy = silentMs === undefined && troubles.length > 0;
-    if (waitedMs < (isToldWhy ? START_TAKES_MS : HEAD_UNCONFIRMED_AFTER_MS)) return undefined;
+    if (forMs < (isToldWhy ? START_TAKES_MS : HEAD_UNCONFIRMED_AFTER_MS)) return undefined;
     const code = codeOf(troubles);
     if (isReplaced && code === 'upstream_unreachable') return undefined;
     const { source } = heights;
-    const silent = `no ${source} has reported its head for ${wholeSeconds(waitedMs)} s`;
+    const silent = `no ${source} has reported its head for ${wholeSeconds(forMs)} s`;
     const key = source === 'peer' ? 'peers' : 'accessNodes';
     const advice = `; check that ${key} names ${source}s that run and can be reached from here`;
     return finding(

@@ -19,8 +19,11 @@ const STOOD_STILL =
  */
 export function monitorHealth(dependencies: {
   readonly clock: Clock;
-  /** Why the daemon is not ready now; at most one finding per code. Must not wait, or use store or network. */
-  readonly findings: () => readonly Finding[];
+  /**
+   * Why the daemon is not ready now; at most one finding per code. Must not wait, or use store or network. Is given the time since
+   * the last standstill in milliseconds, infinite where there was none.
+   */
+  readonly findings: (sinceStandstillMs: number) => readonly Finding[];
   readonly logger?: Logger;
 }) {
   const { clock, findings, logger } = dependencies;
@@ -29,8 +32,8 @@ export function monitorHealth(dependencies: {
   let lastFound: readonly Finding[] = [];
   /** When the last periodic check ran; `undefined` while there are none. */
   let turnedAtMs: number | undefined;
-  /** After a standstill, the earlier findings are kept until then. */
-  let keepFindingsUntilMs = 0;
+  /** When the last standstill ended. */
+  let awakeSinceMs = -Infinity;
   let timer: Timer | undefined;
 
   /** Starts the periodic checks. */
@@ -54,7 +57,8 @@ export function monitorHealth(dependencies: {
   const readiness = (): Readiness => {
     const nowMs = clock.monotonic();
     noteStandstill(nowMs);
-    if (nowMs >= keepFindingsUntilMs) lastFound = findings();
+    // After a standstill, the earlier findings are kept for a turn.
+    if (nowMs >= awakeSinceMs + TURN_MS) lastFound = findings(nowMs - awakeSinceMs);
     const found = lastFound;
     noteChanges(found, nowMs);
     const reasons = found.map(({ code, message, height }): ReadinessReason => {
@@ -69,8 +73,7 @@ export function monitorHealth(dependencies: {
     const lateMs = nowMs - (turnedAtMs ?? nowMs) - TURN_MS;
     if (lateMs < STOOD_STILL_MS) return;
     logger?.warn({ seconds: wholeSeconds(lateMs), advice: STOOD_STILL }, 'the process stood still');
-    turnedAtMs = nowMs;
-    keepFindingsUntilMs = nowMs + TURN_MS;
+    turnedAtMs = awakeSinceMs = nowMs;
   };
 
   const noteChanges = (found: readonly Finding[], nowMs: number): void => {

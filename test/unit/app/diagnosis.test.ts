@@ -374,6 +374,19 @@ describe('execution data as the only source', () => {
   });
 });
 
+it('what the process slept through is waited for only since then', async () => {
+  const { clock, diagnosis, state } = healthyDaemon({ head: 1010 });
+  diagnosis.findings();
+  state.answered = 0;
+  state.facts = { stage: 'committing', commitStartedAtMs: clock.monotonic() };
+  await clock.advance(75_000);
+  expect(diagnosis.findings(2_000)).toEqual([]);
+  expect(diagnosis.findings(9_000)).toMatchObject([
+    { code: 'upstream_unreachable', message: expect.stringContaining('for 9 s') as string },
+    { code: 'store_stalled', message: 'the disk has been writing one batch for 9 s' },
+  ]);
+});
+
 describe('the head', () => {
   it('that no node tells any more is unconfirmed after eight seconds', async () => {
     const { after, codes, diagnosis, state } = healthyDaemon();

@@ -81,7 +81,12 @@ describe('HealthMonitor', () => {
       setTimer: clock.setTimer.bind(clock),
     };
     let findings: Finding[] = [];
-    const monitor = monitorHealth({ clock: late, logger, findings: () => findings });
+    const awakeMs: number[] = [];
+    const found = (sinceMs: number): Finding[] => {
+      awakeMs.push(sinceMs);
+      return findings;
+    };
+    const monitor = monitorHealth({ clock: late, logger, findings: found });
     monitor.start();
     await clock.advance(2_000);
     stoodStillMs = 41_000;
@@ -91,7 +96,9 @@ describe('HealthMonitor', () => {
     await clock.advance(900);
     expect(monitor.readiness().ready).toBe(true);
     findings = [];
-    await clock.advance(5_000);
+    await clock.advance(2_000);
+    expect(awakeMs).toEqual([Infinity, Infinity, Infinity, 1_000, 2_000]);
+    await clock.advance(3_000);
     expect(logger.records).toMatchObject([
       { level: 'warn', message: 'the process stood still', fields: { seconds: 40 } },
     ]);
