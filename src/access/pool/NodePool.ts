@@ -73,22 +73,6 @@ export interface AccessNetworkDependencies extends Pick<
   readonly openNode?: OpenNode | undefined;
 }
 
-/** Which heights the nodes have, and the spork of each, as far as usable nodes and the spork table know. */
-export type ServedHeights = Pick<
-  NodePool,
-  | 'source'
-  | 'lowestHeight'
-  | 'lowestServedFrom'
-  | 'servedRanges'
-  | 'askAgain'
-  | 'sporkRoots'
-  | 'liveRoot'
-  | 'sporkAt'
-  | 'whyUnserved'
-  | 'undecidedSporkAt'
-  | 'namesServing'
->;
-
 /**
  * The nodes in the order of asking, which of them serve which heights, and the sporks of these. A node is offered only once
  * it has identified itself; a foreign one never. A historic node of the spork table is added when a height that no
@@ -100,7 +84,8 @@ export class NodePool implements AccessNodes {
   readonly verifier: SporkVerifier;
   /** Who gives the chain, for messages: of a mirror, its peers. */
   readonly source: 'access node' | 'peer';
-  readonly heights: ServedHeights = this;
+  /** What is asked about heights alone: which the nodes have, and the spork of each. */
+  readonly heights: NodePool = this;
   /** Admits forwarded calls to the live nodes, and never to a foreign one. */
   readonly forwardingAdmission: ForwardingAdmission = {
     admit: async (name, call, signal) => {

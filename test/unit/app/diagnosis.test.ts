@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { NodeTrouble, ServedHeights } from '../../../src/access/index.js';
+import type { AccessNetwork, NodeTrouble } from '../../../src/access/index.js';
 import type { HeightExplanation } from '../../../src/collections/index.js';
 import type { ChainTrouble } from '../../../src/finality/index.js';
 import { lineHeldUp } from '../../../src/app/health/heldUp.js';
@@ -44,7 +44,7 @@ interface Wrong {
   readonly chainReplaced: { readonly message: string };
   readonly headBelow: { readonly head: number; readonly watermark: number };
   readonly chainTrouble: ChainTrouble;
-  readonly undecidedSpork: ReturnType<ServedHeights['undecidedSporkAt']>;
+  readonly undecidedSpork: ReturnType<AccessNetwork['undecidedSporkAt']>;
   readonly unresolvable: ReturnType<IndexingLine['explainer']['unresolvable']>;
   /** How far readers see, where they see only what is proven. */
   readonly proven: { readonly to: number; readonly reason: string | undefined };
