@@ -416,9 +416,9 @@ const bugs: Readonly<
   },
   'finality/proven/FinalityAnchor.ts': {
     'finality: who signs next is taken from whoever gives the newest block': {
-      of: '    throw new NotProvenError(\n      `who signs after view',
+      of: '    const reason = `who signs after view',
       instead:
-        '    if (isLacking && (await this.#parts.idAt(provenHeight + 10)) !== undefined) return this.#believe(provenHeight + 10, signal);\n    throw new NotProvenError(\n      `who signs after view',
+        '    if (isLacking && (await this.#parts.idAt(provenHeight + 10)) !== undefined) return this.#believe(provenHeight + 10, signal);\n    const reason = `who signs after view',
       heldBy:
         'unit/finality/finalityProver.test.ts: takes no next committee on the word of nodes that withhold the state at the end of an epoch (%s)',
     },

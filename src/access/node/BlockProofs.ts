@@ -58,14 +58,13 @@ export class BlockProofs {
     this.#prover = new BlockProver({ chainId: parts.chainId });
   }
 
-  /** Decodes the full blocks of a node. Besides `WireError` it throws `RefusedBlockError`. */
-  decoderOf(node: string): BlockDecoder {
-    return (message) => this.#judge(this.#prover.prove(message), node, message);
-  }
-
-  /** The same for the blocks of another indexer, each a `ProvableBlock`. */
-  indexerDecoderOf(node: string): BlockDecoder {
+  /**
+   * Decodes the full blocks of a node, or those of another indexer, each a `ProvableBlock`. Besides `WireError` it throws
+   * `RefusedBlockError`.
+   */
+  decoderOf(node: string, isIndexer: boolean): BlockDecoder {
     return (message) => {
+      if (!isIndexer) return this.#judge(this.#prover.prove(message), node, message);
       const { block, proof } = decodeProvableBlock(message);
       return this.#judge(this.#prover.proveStored(block, proof), node, block);
     };

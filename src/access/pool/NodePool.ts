@@ -440,14 +440,13 @@ export class NodePool implements AccessNodes {
     { maxMessageBytes, timeoutMs, userAgent }: AccessNetworkOptions,
     ...[endpoint, { ratePerSecond, isPeer }, reported]: Parameters<OpenNode>
   ): PooledNode {
-    const proofs = this.#proofs;
     return new GrpcAccessNode(
       { endpoint, ratePerSecond, maxMessageBytes, timeoutMs, userAgent },
       {
         ...this.#dependencies,
         ...reported,
-        isProvable: isPeer && proofs !== undefined,
-        proveBlock: isPeer ? proofs?.indexerDecoderOf(endpoint.name) : proofs?.decoderOf(endpoint.name),
+        isProvable: isPeer && this.#proofs !== undefined,
+        proveBlock: this.#proofs?.decoderOf(endpoint.name, isPeer),
         credentials: this.#dependencies.credentialsFor?.(endpoint, isPeer),
       },
     );

@@ -82,7 +82,6 @@ export interface StreamQuestion<T> {
  */
 export class RpcClient {
   readonly name: string;
-  readonly healthRecord: NodeHealthRecord;
   /** Streams that make way end without an error. */
   readonly #scarcity: StreamQuota;
   readonly #options: RpcClientOptions;
@@ -106,7 +105,6 @@ export class RpcClient {
     this.#options = options;
     this.#dependencies = dependencies;
     this.name = options.endpoint.name;
-    this.healthRecord = dependencies.healthRecord;
     this.#scarcity = new StreamQuota({ clock });
     this.#openChannel = () => {
       const parts = { clock, metadata: credentials?.metadata };
@@ -136,7 +134,7 @@ export class RpcClient {
     if (!this.#knows(method) || !this.#grants(method, rank)) return false;
     const other = EQUIVALENTS[method];
     if (other === undefined || !this.#knows(other)) return true;
-    return !this.healthRecord.isBetterAskedBy(other, method);
+    return !this.#dependencies.healthRecord.isBetterAskedBy(other, method);
   }
 
   delayMs(method: UnaryMethod, rank: Rank): number {
@@ -157,7 +155,7 @@ export class RpcClient {
     rank: Rank,
     { signal, timeoutMs = this.#options.timeoutMs }: CallOptions = {},
   ): Promise<T> {
-    const { clock, metrics } = this.#dependencies;
+    const { clock, healthRecord, metrics } = this.#dependencies;
     const limiter = this.#limiter(method);
     if (limiter.isFull(rank)) throw this.#error('rate_limited', method, 'too many calls wait');
     const admission = limiter.acquire(signal, rank);
@@ -172,8 +170,8 @@ export class RpcClient {
       if ('code' in message) throw this.#ofStatus(message, method);
       const elapsedMs = clock.monotonic() - startedMs;
       metrics.upstreamLatency.observe({ endpoint: this.name, method }, elapsedMs / 1_000);
-      this.healthRecord.answeredIn(elapsedMs);
-      if (limiter.succeeded(permit)) this.healthRecord.succeeded(method);
+      healthRecord.answeredIn(elapsedMs);
+      if (limiter.succeeded(permit)) healthRecord.succeeded(method);
       this.#answered(method, channel);
       return decode(message);
     } catch (error) {
@@ -182,7 +180,7 @@ export class RpcClient {
       if (failure.kind === 'rate_limited') {
         limiter.rateLimited(permit);
         // So the rate is not the reason: another call, or node, may be better.
-        if (limiter.refusesEverything) this.healthRecord.report('failing', failure.message, method);
+        if (limiter.refusesEverything) healthRecord.report('failing', failure.message, method);
       }
       // Any other error was sent by the node itself, so its channel works.
       if (failure.kind === 'deadline') this.#missedDeadline(channel);

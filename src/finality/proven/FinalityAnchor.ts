@@ -188,10 +188,8 @@ export class FinalityAnchor {
         return this.#keep(header, answer, { isAnchor: false });
       }
     }
-    throw new NotProvenError(
-      `who signs after view ${lastView} is not known: ${why}`,
-      this.#pauseMs(isLacking),
-    );
+    const reason = `who signs after view ${lastView} is not known: ${why}`;
+    throw this.#pausing({ state: undefined, reason, isLacking });
   }
 
   /** Takes the nodes' word for our newest block. */
@@ -275,13 +273,10 @@ export class FinalityAnchor {
     this.#parts.logger.info({ kind, height, id, epoch, members: members?.length }, ANCHORED);
   }
 
-  #pausing({ reason, isLacking }: Extract<ProtocolStateAnswer, { state: undefined }>): NotProvenError {
-    return new NotProvenError(reason, this.#pauseMs(isLacking));
-  }
-
   /** A peer learns who signs at any time. */
-  #pauseMs(isLacking: boolean): number {
-    return isLacking && this.#parts.nodes.peers().length === 0 ? LACKING_MS : AGAIN_MS;
+  #pausing({ reason, isLacking }: Extract<ProtocolStateAnswer, { state: undefined }>): NotProvenError {
+    const isHopeless = isLacking && this.#parts.nodes.peers().length === 0;
+    return new NotProvenError(reason, isHopeless ? LACKING_MS : AGAIN_MS);
   }
 }
 
