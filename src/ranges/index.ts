@@ -13,7 +13,6 @@ export type {
   RangeJob,
   RangePhase,
   RangeState,
-  ServedHeights,
   Term,
   WorkerState,
   WorkSource,
