@@ -22,17 +22,12 @@ export class EdgeLog {
   lost(fields: object, message: string): void {
     const nowMs = this.#clock.monotonic();
     this.#isWarned = nowMs - this.#warnedAtMs >= QUIET_MS;
-    if (!this.#isWarned) {
-      this.#logger.debug(fields, message);
-      return;
-    }
-    this.#warnedAtMs = nowMs;
-    this.#logger.warn(fields, message);
+    if (this.#isWarned) this.#warnedAtMs = nowMs;
+    this.#logger[this.#isWarned ? 'warn' : 'debug'](fields, message);
   }
 
   back(fields: object, message: string): void {
-    if (this.#isWarned) this.#logger.info(fields, message);
-    else this.#logger.debug(fields, message);
+    this.#logger[this.#isWarned ? 'info' : 'debug'](fields, message);
     this.#isWarned = false;
   }
 }
