@@ -105,7 +105,11 @@ const servedByAccessNodes: ReadonlyMap<string, string> = new Map([
   ['network', 'this part of the network'],
 ]);
 
+const metricsPaths: readonly string[] = ['/metrics', '/readyz', '/livez'];
+
 function unknownPath(path: string, routes: readonly Route[]): ApiError {
+  if (metricsPaths.includes(path))
+    return new ApiError(404, 'not_served', `${path} is served at the port for metrics (metrics.port)`);
   const [root, resource] = path.split('/').slice(1);
   const what = root === 'v1' && resource !== undefined ? servedByAccessNodes.get(resource) : undefined;
   const orForward =

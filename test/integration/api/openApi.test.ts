@@ -248,6 +248,7 @@ const astray: readonly Refused[] = [
     ...['transaction_results/a', 'execution_results/a', 'accounts/f8d6', 'events?type=A.b.c', 'collections'],
     ...['transactions/a/b', 'network'],
   ].map((path) => [`/v1/${path}`, 404, 'not_served', /ask an access node/] as const),
+  ...['/readyz', '/metrics'].map((path) => [path, 404, 'not_served', /at the port for metrics/] as const),
   ...['/nothing', '/v2/blocks', '/lookup', '/v1'].map(
     (path) => [path, 404, 'not_served', /served here: .*\/v1\/collections\/\{id\}/] as const,
   ),
