@@ -1,12 +1,6 @@
 import { faultOf, troubleOf, UpstreamError } from '../access/index.js';
-import type {
-  AccessMethod,
-  AccessNode,
-  AccessNodes,
-  NodeFault,
-  TroubleKind,
-  UpstreamErrorKind,
-} from '../access/index.js';
+import type { AccessMethod, AccessNode, AccessNodes } from '../access/index.js';
+import type { NodeFault, TroubleKind, UpstreamErrorKind } from '../access/index.js';
 import { InvalidCollectionError } from '../flow/index.js';
 import type { Logger, Metrics } from '../observability/index.js';
 import type { Source } from './ports.js';

@@ -13,6 +13,7 @@ export type {
   RangeJob,
   RangePhase,
   RangeState,
+  ServedHeights,
   Term,
   WorkerState,
   WorkSource,

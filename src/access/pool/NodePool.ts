@@ -80,8 +80,8 @@ export interface AccessNetworkDependencies extends Pick<
  */
 export class NodePool implements AccessNodes {
   /** Called with every node that is added from now on: it needs a handshake. */
-  protected onMember: ((member: PoolMember) => void) | undefined;
-  protected readonly verifier: SporkVerifier;
+  onMember: ((member: PoolMember) => void) | undefined;
+  readonly verifier: SporkVerifier;
   /** Who gives the chain, for messages: of a mirror, its peers. */
   readonly source: 'access node' | 'peer';
   /** What is asked about heights alone: which the nodes have, and the spork of each. */
@@ -138,16 +138,16 @@ export class NodePool implements AccessNodes {
     for (const { endpoint, roles } of configuredNodes(options)) this.#add(endpoint, 'configured', roles);
   }
 
-  protected get hasSporks(): boolean {
+  get hasSporks(): boolean {
     return this.#sporks.length > 0;
   }
 
-  protected get members(): readonly PoolMember[] {
+  get members(): readonly PoolMember[] {
     return [...this.#byName.values()];
   }
 
   /** The configured access nodes. */
-  protected named(): readonly PoolMember[] {
+  named(): readonly PoolMember[] {
     return this.members.filter(({ origin, roles }) => origin === 'configured' && roles.access);
   }
 
@@ -224,7 +224,7 @@ export class NodePool implements AccessNodes {
   }
 
   /** Drops a historic node. It is added again when it is wanted again. */
-  protected remove(member: PoolMember): void {
+  remove(member: PoolMember): void {
     this.#byName.delete(member.node.name);
     this.verifier.forget(member);
     member.node.close();
@@ -244,7 +244,7 @@ export class NodePool implements AccessNodes {
   }
 
   /** Call it after every handshake: the node's spork may end the range of another node. */
-  protected refreshRanges(): void {
+  refreshRanges(): void {
     const roots = new Set<number>(this.verifier.known);
     for (const member of this.#heard) {
       const root = member.identity?.sporkRootHeight;

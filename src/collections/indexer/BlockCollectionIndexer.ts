@@ -3,13 +3,8 @@ import type { FinalizedBlock, Identifier, VerifiedCollection } from '../../flow/
 import type { Logger, Metrics } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { CommitQueue } from '../../storage/index.js';
-import type {
-  BlockHead,
-  CommitQueueOptions,
-  RangeStore,
-  SporkRecord,
-  WriteRoom,
-} from '../../storage/index.js';
+import type { BlockHead, CommitQueueOptions, RangeStore } from '../../storage/index.js';
+import type { SporkRecord, WriteRoom } from '../../storage/index.js';
 import type { HeightRecord, HeightStatus } from '../heights/HeightRecord.js';
 import { OffChainBlockError } from '../heights/OffChainBlockError.js';
 import type { Window } from '../heights/Window.js';

@@ -399,16 +399,12 @@ export class CollectionRequester {
   #nextTurn(): void {
     this.#turn ??= this.#dependencies.clock.setTimer(0, () => {
       this.#turn = undefined;
-      try {
-        this.#processSome();
-      } catch (error) {
-        this.#dependencies.onFatal(error);
-      }
+      this.#processSome();
     });
   }
 
   #processSome(): void {
-    const { clock } = this.#dependencies;
+    const { clock, onFatal } = this.#dependencies;
     const endsAtMs = clock.monotonic() + TURN_MS;
     try {
       do {
@@ -417,6 +413,8 @@ export class CollectionRequester {
         this.#over(next.wanted);
         if (next.wanted.isWanted) this.#answered(next);
       } while (clock.monotonic() < endsAtMs);
+    } catch (error) {
+      onFatal(error);
     } finally {
       if (this.#answers.length > 0) this.#nextTurn();
       this.#pump();

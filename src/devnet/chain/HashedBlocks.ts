@@ -1,10 +1,5 @@
-import {
-  type Identifier,
-  identifierBytes,
-  scanFullBlock,
-  toIdentifier,
-  WireWriter,
-} from '../../flow/index.js';
+import { identifierBytes, scanFullBlock, toIdentifier, WireWriter } from '../../flow/index.js';
+import type { Identifier } from '../../flow/index.js';
 import { BlockHasher, payloadHash } from '../../proof/index.js';
 import type { Fork } from './BlockIds.js';
 

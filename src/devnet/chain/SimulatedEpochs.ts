@@ -1,10 +1,5 @@
-import {
-  encodeRlp,
-  type Identifier,
-  identifierBytes,
-  sha3Identifier,
-  toIdentifier,
-} from '../../flow/index.js';
+import { encodeRlp, identifierBytes, sha3Identifier, toIdentifier } from '../../flow/index.js';
+import type { Identifier } from '../../flow/index.js';
 import { CURRENT_RULES, readCommit, readSetup, type Certificate, type Committee } from '../../proof/index.js';
 import { signCertificate, signingKeyOf, type SigningKey } from './signCertificate.js';
 import { SizedCache } from './SizedCache.js';
