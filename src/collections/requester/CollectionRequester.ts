@@ -404,7 +404,7 @@ export class CollectionRequester {
   }
 
   #processSome(): void {
-    const { clock, onFatal } = this.#dependencies;
+    const { clock } = this.#dependencies;
     const endsAtMs = clock.monotonic() + TURN_MS;
     try {
       do {
@@ -414,7 +414,7 @@ export class CollectionRequester {
         if (next.wanted.isWanted) this.#answered(next);
       } while (clock.monotonic() < endsAtMs);
     } catch (error) {
-      onFatal(error);
+      this.#dependencies.onFatal(error);
     } finally {
       if (this.#answers.length > 0) this.#nextTurn();
       this.#pump();
