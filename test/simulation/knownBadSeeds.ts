@@ -147,6 +147,11 @@ const found: Readonly<
       'one spork',
       'a flipped bit in the tag of extension data of one zero byte, which no id binds (by design, SECURITY.md: the simulated network leaves those bytes alone)',
     ],
+    [
+      9_070_185,
+      'one spork',
+      'an honest block that does not link to a lie below it is held against its node while no node tells of the block below',
+    ],
   ],
 };
 

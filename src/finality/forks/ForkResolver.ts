@@ -3,7 +3,7 @@ import type { NodeChooser } from '../../access/index.js';
 import type { FinalizedBlock, Identifier } from '../../flow/index.js';
 import { BLOCK_CALL } from '../ports.js';
 import type { ChainDependencies } from '../ports.js';
-import { askForBlock, askNode, nodesToAsk, serves } from './askForBlock.js';
+import { askForBlock, askNode, nodesToAsk } from './askForBlock.js';
 import type { Answer } from './askForBlock.js';
 import type { LinkedBlocks } from './LinkedBlocks.js';
 
@@ -151,13 +151,18 @@ export class ForkResolver {
   async #questionBelow(refused: Answer, answers: readonly Answer[], signal: AbortSignal): Promise<number> {
     const { linked, nodes } = this.#parts;
     const below = refused.block.height - 1;
+    const { answers: lower } = await this.#ask(below, signal);
     // The agreed block cannot be ours: none of these answers links to ours.
-    const agreed = await this.#agreedParent(below, answers, signal);
+    const agreed = this.#agreedParent(below, lower, answers);
     const { block, blockSource } = linked.at(below) ?? {};
     if (blockSource === undefined || block === undefined || linked.next !== below + 1) return 0;
     if (agreed === undefined) {
-      // Between two sporks no node has both blocks: either source may have lied.
-      return serves(nodes, refused.node, below) ? this.#distrust(refused) : this.#askAnother(refused);
+      // Either source may have lied. Only who gives another block below than its own one names is known to.
+      const { node, block: above } = refused;
+      const isRefuted = lower.some(
+        (each) => each.node.name === node.name && each.block.id !== above.parentId,
+      );
+      return isRefuted ? this.#distrust(refused) : this.#askAnother(refused);
     }
     linked.takeBack(below);
     const liar = nodes.forHeight(below).find(({ name }) => name === blockSource.name);
@@ -175,17 +180,12 @@ export class ForkResolver {
   /**
    * The block on which the nodes agree below `upper`, which are answers for one height. A node counts only if its two
    * answers fit together: one whose upper block is not a child of its lower block contradicts itself. A node that does not
-   * serve the upper height (its spork ends here) counts when any answer there is a child of its block. Resolves with
+   * serve the upper height (its spork ends here) counts when any answer there is a child of its block.
    * `undefined` when no node counts, or when they do not all name the same block.
    */
-  async #agreedParent(
-    height: number,
-    upper: readonly Answer[],
-    signal: AbortSignal,
-  ): Promise<FinalizedBlock | undefined> {
-    const { answers } = await this.#ask(height, signal);
+  #agreedParent(height: number, lower: readonly Answer[], upper: readonly Answer[]) {
     const serving = new Set(this.#parts.nodes.forHeight(height + 1).map(({ name }) => name));
-    const consistent = answers.filter(({ node, block }) =>
+    const consistent = lower.filter(({ node, block }) =>
       upper.some(
         (above) =>
           above.block.parentId === block.id && (above.node.name === node.name || !serving.has(node.name)),

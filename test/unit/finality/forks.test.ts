@@ -411,6 +411,33 @@ describe('blocks that do not fit', () => {
       expect(world.nodes.faults()).toEqual(['liar lied']);
     });
 
+    it('blames nobody for it while no node tells of the block below, and then who gave that', async () => {
+      const { world, reading } = reads({ window: 10 }, 'liar', 'honest');
+      let isSilent = true;
+      world.gives('liar', world.strayed(102));
+      for (const node of world.nodes.all) {
+        const call = node.getBlockByHeight.bind(node);
+        const stream = node.subscribeBlocks.bind(node);
+        node.getBlockByHeight = (height, options) =>
+          isSilent && (height === 102 || node.name === 'liar')
+            ? Promise.reject(node.error('unavailable', 'GetBlockByHeight'))
+            : call(height, options);
+        node.subscribeBlocks = async function* (height, options) {
+          for await (const received of stream(height, options)) {
+            if (node.name === 'liar' && received.block.height > 102) break;
+            yield received;
+          }
+        };
+      }
+      await reading.moveHead(105, 5_000);
+      expect(reading.available()).not.toContain(103);
+      expect(world.nodes.faults()).not.toContain('honest lied');
+      isSilent = false;
+      await world.clock.advance(5_000);
+      expect(world.nodes.faults()).toContain('liar lied');
+      expect(world.nodes.faults()).not.toContain('honest lied');
+    });
+
     it('sees that what became durable is not what it had linked', async () => {
       const { world, reading } = reads({ window: 10 }, 'a');
       await reading.moveHead(105);
