@@ -12,12 +12,12 @@ import { Claim, giveBack } from './Claim.js';
 import type { ClaimKey } from './Claim.js';
 import type { PlanJob } from './PlanQueues.js';
 
-/** A takeover within 12 s takes the silence, and one of these to see the last beat, one to judge it and one to lead. */
+/** A takeover within 12 s takes the silence, one of these to see the last beat, one to judge it, one to lead, and ten queries. */
 const BEAT_EVERY_MS = 1_000;
 /** Without a beat for this time, another worker gives back its jobs. */
-const SILENT_AFTER_MS = 7_000;
+const SILENT_AFTER_MS = 6_000;
 /** After this time without reading the rows, a worker judges no other: the database was away, or this process was suspended. */
-const BLIND_AFTER_MS = 6_000;
+const BLIND_AFTER_MS = 5_000;
 /** How long rows of workers that have stopped or died are kept. */
 const KEPT_MS = 24 * 60 * 60 * 1_000;
 /** How often to try to become the leader. */
@@ -168,7 +168,7 @@ export class WorkerRegistry implements Leadership {
     return living.flatMap(({ held }) => held.filter(({ id }) => id !== besides)).flatMap(heightsOf);
   }
 
-  /** The job of the leader goes to another process after seven seconds of silence; pg-boss gives it away after ten. */
+  /** The job of the leader goes to another process after six seconds of silence; pg-boss gives it away after ten. */
   lead(signal: AbortSignal): Promise<Term | undefined> {
     return this.#database.watch(() => this.#takeLead(), LEAD_EVERY_MS, signal);
   }
