@@ -384,6 +384,8 @@ export function diagnose(
     setLimits: (next: DaemonConfig['ready']): void => void (limits = next),
     /** From now on reports are about this line; `undefined`: another process indexes the live range, or none does. */
     runs: (begun: IndexingLine | undefined): void => {
+      // A process that takes over is not to blame for what the one before left undone.
+      if (line === undefined) progressAtMs = clock.monotonic();
       line = begun;
       hasBegun = true;
     },

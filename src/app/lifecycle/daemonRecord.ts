@@ -93,12 +93,9 @@ export function whenRemoved(path: string, clock: Clock, action: () => void): Tim
   let isOver = false;
   const look = async (): Promise<void> => {
     isAsking = true;
-    const why: unknown = await lstat(path).then(
-      () => undefined,
-      (error: unknown) => error,
-    );
+    const found: unknown = await lstat(path).catch((error: unknown) => error);
     isAsking = false;
-    if (hasCode(why, 'ENOENT') && !isOver) action();
+    if (hasCode(found, 'ENOENT') && !isOver) action();
   };
   const timer = every(clock, LOOK_EVERY_MS, () => {
     if (!isAsking) void look();

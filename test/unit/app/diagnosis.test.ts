@@ -523,9 +523,14 @@ describe('findings', () => {
     expect(await codes()).toEqual(['head_behind']);
   });
 
-  it('blame no node for a height that is complete', async () => {
-    const { after, state } = healthyDaemon({ head: 1_010 });
+  it('blame no node for a height that is complete, nor a new leader for what the one before left undone', async () => {
+    const { after, clock, diagnosis, state } = healthyDaemon({ head: 1_010 });
     state.facts = { stage: 'committing' };
+    const line = diagnosis.line();
+    diagnosis.runs(undefined);
+    await clock.advance(12_000);
+    diagnosis.runs(line);
+    expect(diagnosis.findings()).toEqual([]);
     expect(await after(9_000)).toMatchObject([
       { code: 'store_stalled', message: 'writing height 1001: nothing has come for 9 s' },
     ]);

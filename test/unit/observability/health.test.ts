@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { monitorHealth } from '../../../src/observability/index.js';
 import type { Finding } from '../../../src/observability/index.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
@@ -81,11 +81,7 @@ describe('HealthMonitor', () => {
       setTimer: clock.setTimer.bind(clock),
     };
     let findings: Finding[] = [];
-    const awakeMs: number[] = [];
-    const found = (sinceMs: number): Finding[] => {
-      awakeMs.push(sinceMs);
-      return findings;
-    };
+    const found = vi.fn((_sinceStandstillMs: number) => findings);
     const monitor = monitorHealth({ clock: late, logger, findings: found });
     monitor.start();
     await clock.advance(2_000);
@@ -97,7 +93,7 @@ describe('HealthMonitor', () => {
     expect(monitor.readiness().ready).toBe(true);
     findings = [];
     await clock.advance(2_000);
-    expect(awakeMs).toEqual([Infinity, Infinity, Infinity, 1_000, 2_000]);
+    expect(found.mock.calls.flat()).toEqual([Infinity, Infinity, Infinity, 1_000, 2_000]);
     await clock.advance(3_000);
     expect(logger.records).toMatchObject([
       { level: 'warn', message: 'the process stood still', fields: { seconds: 40 } },
