@@ -152,6 +152,11 @@ const found: Readonly<
       'one spork',
       'an honest block that does not link to a lie below it is held against its node while no node tells of the block below',
     ],
+    [
+      9_071_828,
+      'one spork',
+      'of two blocks below a range one is taken, and an honest block that links to the other is held against its node',
+    ],
   ],
 };
 

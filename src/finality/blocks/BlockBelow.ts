@@ -27,6 +27,8 @@ export class BlockBelow {
   readonly #parts: Parts;
   /** `undefined` during the search, and when no node has the block. */
   block: BlockHead | undefined;
+  /** As many nodes gave another block as this one. */
+  isDoubted = false;
   isSought = true;
   /** Monotonic milliseconds since when as many nodes give one block as another; `undefined` while they do not. */
   disputedSinceMs: number | undefined;
@@ -52,6 +54,7 @@ export class BlockBelow {
       const most = mostGiven(answers.map(({ block }) => block));
       if (most !== undefined && (most.isMost || isEndKnown)) {
         this.block = most.block;
+        this.isDoubted = !most.isMost;
         break;
       }
       this.disputedSinceMs = most && (this.disputedSinceMs ?? clock.monotonic());

@@ -141,6 +141,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
       firstHeight: options.firstHeight ?? height + 1,
       hasSporks: sporkRoots.length > 0,
       latestBlock,
+      isDoubted: () => this.#below?.isDoubted === true && dependencies.latestBlock() === undefined,
       chooser,
       linked: this.#linked,
     });

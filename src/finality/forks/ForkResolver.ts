@@ -40,6 +40,8 @@ type Parts = Pick<
   /** The lowest height of the store. */
   readonly firstHeight: number;
   readonly hasSporks: boolean;
+  /** True where as many nodes contradict the block below ours as give it: what does not link to that may be true. */
+  readonly isDoubted: () => boolean;
   readonly linked: LinkedBlocks;
   readonly chooser: NodeChooser;
 };
@@ -107,8 +109,12 @@ export class ForkResolver {
     if (answers.length === 0) return this.#awaitEnd(refused, complete);
     const linking = answers.find((answer) => linked.links(answer.block));
     if (linking !== undefined) {
-      for (const answer of onceEach(isAcceptable ? [refused, ...answers] : answers))
-        if (!linked.links(answer.block)) this.#refuse(answer, 'parent_mismatch');
+      const isDoubted = this.#parts.isDoubted() && linked.at(height - 1) === undefined;
+      for (const answer of onceEach(isAcceptable ? [refused, ...answers] : answers)) {
+        if (linked.links(answer.block)) continue;
+        if (isDoubted) this.#name(answer, 'parent_mismatch');
+        else this.#refuse(answer, 'parent_mismatch');
+      }
       return linking;
     }
     for (const answer of answers) this.#name(answer, 'parent_mismatch');

@@ -1,12 +1,5 @@
-import {
-  answerOf,
-  faultOf,
-  NodeChooser,
-  SILENT_AFTER_MS,
-  STREAM_SILENT_MS,
-  StreamReader,
-  UpstreamError,
-} from '../../access/index.js';
+import { answerOf, faultOf, NodeChooser, StreamReader, UpstreamError } from '../../access/index.js';
+import { SILENT_AFTER_MS, STREAM_SILENT_MS } from '../../access/index.js';
 import type { AccessMethod, AccessNode, BlockDigest, NodeTrouble, Way } from '../../access/index.js';
 import { EdgeLog } from '../../observability/index.js';
 import { every, Pause, runTogether, sleep } from '../../runtime/index.js';

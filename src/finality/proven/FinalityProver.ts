@@ -10,13 +10,8 @@ import {
   provenFinal,
   weightOf,
 } from '../../proof/index.js';
-import type {
-  Certificate,
-  CertificateThread,
-  CertificateVerdict,
-  Committee,
-  StoredHeader,
-} from '../../proof/index.js';
+import type { Certificate, CertificateThread, CertificateVerdict } from '../../proof/index.js';
+import type { Committee, StoredHeader } from '../../proof/index.js';
 import { abortReason, messageOf, sleep } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';

@@ -75,6 +75,20 @@ describe('the first block of a range whose lower neighbour is not indexed', () =
     expect(reading.available()).toEqual(range(101, 104));
   });
 
+  it('blames nobody where as many nodes give one block below as another', async () => {
+    const { world, reading } = reads(below, 'liar', 'honest');
+    const liar = world.node('liar');
+    liar.chain = world.chain.fork('lie', 99);
+    // It is the first to be asked of the block below, and has no stream.
+    const stream = liar.subscribeBlocks.bind(liar);
+    liar.subscribeBlocks = async function* (height, options) {
+      if (height > 100) throw liar.error('unavailable', 'SubscribeBlocksFromStartHeight');
+      yield* stream(height, options);
+    };
+    await reading.moveHead(200, 1_000);
+    expect(world.nodes.faults()).not.toContain('honest lied');
+  });
+
   it('waits for a block that a node gives without calling it final, and says so', async () => {
     const { world, reading } = reads(below, 'a');
     world.node('a').odd.set(100, { block: world.chain.block(100), status: 'unknown' });
