@@ -133,6 +133,14 @@ function asServer(executeSql: Db['executeSql']): Db {
   };
 }
 
+/** `undefined` where the database refused the change, or is away: a claim then times out, and a silent worker is noticed. */
+export async function unlessRefused<T>(change: Promise<T>): Promise<T | undefined> {
+  return change.catch((error: unknown) => {
+    if (!(error instanceof StorageError)) throw error;
+    return undefined;
+  });
+}
+
 /** How many jobs a command changed, which the types of pg-boss lack. */
 export function affectedBy(response: object): number {
   return 'affected' in response ? Number(response.affected) : 0;

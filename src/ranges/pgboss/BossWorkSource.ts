@@ -18,6 +18,7 @@ import type { BackfillState, RangeJob, WantedPlan, WorkSource } from '../ports.j
 import { RunningRanges } from '../RunningRanges.js';
 import type { RangeRun } from '../RunningRanges.js';
 import { SporkTurns } from '../SporkTurns.js';
+import { unlessRefused } from './Boss.js';
 import type { HeldJob } from './Boss.js';
 import type { Claim } from './Claim.js';
 import { planQueues, PlanQueues } from './PlanQueues.js';
@@ -95,14 +96,16 @@ export class BossWorkSource implements WorkSource {
   }
 
   async next(signal: AbortSignal): Promise<RangeJob | undefined> {
-    while (!signal.aborted && !this.#isDraining) {
+    const isOver = (): boolean => signal.aborted || this.#isDraining;
+    while (!isOver()) {
       try {
         const job = await this.#takeNext();
         if (job !== undefined) return job;
       } catch (error) {
         if (!isTransient(error)) throw error;
       }
-      await this.#changed(signal);
+      // Polling may find work.
+      if (!isOver()) await this.#pause.sleep(POLL_EVERY_MS, signal).catch(() => undefined);
     }
     return undefined;
   }
@@ -320,12 +323,7 @@ export class BossWorkSource implements WorkSource {
     }
     const run = { plan: plan.id, range, store, claim, controller };
     return this.#running.begin(run, {
-      failed: (reason, startOver) =>
-        this.#failed(run, reason, startOver).catch((error: unknown) => {
-          // The database is away: the claim times out instead.
-          if (!(error instanceof StorageError)) throw error;
-          return undefined;
-        }),
+      failed: (reason, startOver) => unlessRefused(this.#failed(run, reason, startOver)),
       over: (isGivenBack) => this.#registry.release(claim, isGivenBack),
     });
   }
@@ -344,11 +342,6 @@ export class BossWorkSource implements WorkSource {
       await write({ failed, ...(startOver ? { dropped: [range] } : {}) });
       return failures;
     });
-  }
-
-  /** Resolves when there may be work, and when the signal aborts. */
-  async #changed(signal: AbortSignal): Promise<void> {
-    if (!this.#isDraining) await this.#pause.sleep(POLL_EVERY_MS, signal).catch(() => undefined);
   }
 
   async #poll(): Promise<undefined> {

@@ -3,10 +3,9 @@ import { hostname } from 'node:os';
 import type { Logger } from '../../observability/index.js';
 import { programVersion } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
-import { StorageError } from '../../storage/index.js';
 import type { HeightRange, PostgresDatabase, Session } from '../../storage/index.js';
 import type { KillMode, Leadership, Term, WorkerState } from '../ports.js';
-import { within } from './Boss.js';
+import { unlessRefused, within } from './Boss.js';
 import type { Boss, HeldJob } from './Boss.js';
 import { Claim, giveBack } from './Claim.js';
 import type { ClaimKey } from './Claim.js';
@@ -20,8 +19,10 @@ const SILENT_AFTER_MS = 6_000;
 const BLIND_AFTER_MS = 5_000;
 /** How long rows of workers that have stopped or died are kept. */
 const KEPT_MS = 24 * 60 * 60 * 1_000;
-/** How often to try to become the leader. */
-const LEAD_EVERY_MS = 1_000;
+/** How often to see whether the leader is gone. */
+const LOOK_EVERY_MS = 250;
+/** How often to try to lead; and while a leader is known, whose row may tell of a job that it could not give back. */
+const TRY_EVERY_MS = { unled: 1_000, led: 4_000 } as const;
 
 /** A worker whose last beat is older than this counts as dead. */
 const DEAD_AFTER_MS = 12_000;
@@ -65,6 +66,7 @@ export class WorkerRegistry implements Leadership {
   /** As of the last look. */
   #rows: readonly SeenRow[] = [];
   #readAtMs = -Infinity;
+  #triedAtMs = -Infinity;
   #killMode: KillMode | undefined;
   #beating: Promise<unknown> | undefined;
 
@@ -151,15 +153,12 @@ export class WorkerRegistry implements Leadership {
   async release(claim: Claim<AnyJob>, isGivenBack = false): Promise<void> {
     await claim.end();
     this.#held.delete(claim);
-    try {
-      await this.#database.transaction(async (session) => {
-        if (isGivenBack) await claim.giveBack(session);
-        await this.#writeBusy(session);
-      });
-    } catch (error) {
-      // Without heartbeats the job is soon free; and nobody gives back an attempt that is over.
-      if (!(error instanceof StorageError)) throw error;
-    }
+    const end = this.#database.transaction(async (session) => {
+      // Nobody gives back an attempt that is over.
+      if (isGivenBack) await claim.giveBack(session);
+      await this.#writeBusy(session);
+    });
+    await unlessRefused(end);
   }
 
   /** The ranges that are being filled, here or elsewhere, but for that of the job `besides`. */
@@ -170,7 +169,7 @@ export class WorkerRegistry implements Leadership {
 
   /** The job of the leader goes to another process after six seconds of silence; pg-boss gives it away after ten. */
   lead(signal: AbortSignal): Promise<Term | undefined> {
-    return this.#database.watch(() => this.#takeLead(), LEAD_EVERY_MS, signal);
+    return this.#database.watch(() => this.#takeLead(), LOOK_EVERY_MS, signal);
   }
 
   leader(): WorkerState | undefined {
@@ -188,14 +187,8 @@ export class WorkerRegistry implements Leadership {
     await Promise.all([this.#beating, ...[...this.#held].map((claim) => claim.end())]);
     this.#held.clear();
     this.#state = 'stopped';
-    try {
-      await this.#database.query({
-        text: `UPDATE flow_store.worker SET state = 'stopped', busy = '[]', beat_at = now() WHERE id = $1`,
-        values: [this.id],
-      });
-    } catch (error) {
-      if (!(error instanceof StorageError)) throw error;
-    }
+    const text = `UPDATE flow_store.worker SET state = 'stopped', busy = '[]', beat_at = now() WHERE id = $1`;
+    await unlessRefused(this.#database.query({ text, values: [this.id] }));
   }
 
   get #database(): PostgresDatabase {
@@ -203,14 +196,20 @@ export class WorkerRegistry implements Leadership {
   }
 
   async #takeLead(): Promise<Term | undefined> {
-    const { boss } = this.#parts;
+    const { boss, clock } = this.#parts;
+    const everyMs = TRY_EVERY_MS[this.leader() === undefined ? 'unled' : 'led'];
+    if (clock.monotonic() - this.#triedAtMs < everyMs) return undefined;
+    this.#triedAtMs = clock.monotonic();
+    const takeJob = (): Promise<Claim<AnyJob> | undefined> =>
+      this.take(async (session) => {
+        const options = { includeMetadata: true as const, ...within(session) };
+        return (await boss.run((jobs) => jobs.fetch<AnyJob>(LIVE_QUEUE, options)))[0];
+      });
+    let claim = await takeJob();
     // Has no effect if the job exists, queued or held.
-    await boss.run((jobs) => jobs.send(LIVE_QUEUE, {}, { singletonKey: LIVE_QUEUE }));
-    const claim = await this.take(async (session) => {
-      const options = { includeMetadata: true as const, ...within(session) };
-      const [job] = await boss.run((jobs) => jobs.fetch<AnyJob>(LIVE_QUEUE, options));
-      return job;
-    });
+    const key = { singletonKey: LIVE_QUEUE };
+    if (claim === undefined && (await boss.run((jobs) => jobs.send(LIVE_QUEUE, {}, key))) !== null)
+      claim = await takeJob();
     if (claim === undefined) return undefined;
     let released: Promise<void> | undefined;
     return { lost: claim.lost, release: () => (released ??= this.release(claim, true)) };
@@ -247,10 +246,8 @@ export class WorkerRegistry implements Leadership {
   }
 
   async #writeBusy(session: Session): Promise<void> {
-    await session.query({
-      text: 'UPDATE flow_store.worker SET busy = $2 WHERE id = $1',
-      values: [this.id, this.#busyText()],
-    });
+    const text = 'UPDATE flow_store.worker SET busy = $2 WHERE id = $1';
+    await session.query({ text, values: [this.id, this.#busyText()] });
   }
 
   #busyText(): string {
@@ -289,8 +286,9 @@ export class WorkerRegistry implements Leadership {
         for (const key of held) if (await giveBack(boss, session, key)) count += 1;
         return count;
       });
-      if (given > 0)
-        logger.warn({ worker: id, jobs: given }, 'a worker is silent: what it held is given back');
+      if (given === 0) continue;
+      logger.warn({ worker: id, jobs: given }, 'a worker is silent: what it held is given back');
+      await this.look();
     }
     await this.#database.query({
       text: `DELETE FROM flow_store.worker WHERE beat_at < now() - $1 * interval '1 millisecond'`,

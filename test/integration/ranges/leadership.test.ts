@@ -96,6 +96,17 @@ describe('of several processes on one database', { timeout: 60_000 }, () => {
       .toBe(two.worker);
   });
 
+  it('another leads though a living process still says that it does, where the job is free', async () => {
+    const url = await database();
+    const [one, two] = [await join(url), await join(url)];
+    const term = await lead(one.leadership);
+    const next = lead(two.leadership);
+    await expect.poll(() => two.leadership.leader()?.id, { timeout: WAIT_MS }).toBe(one.worker);
+    await asAdmin(url, "UPDATE flow_jobs.job SET state = 'created' WHERE name = 'live'");
+    expect(await next).toBeDefined();
+    await expect.poll(() => term?.lost.aborted, { timeout: WAIT_MS }).toBe(true);
+  });
+
   it('shows that it lives while it waits to give back what a silent one holds', async () => {
     const url = await database();
     const one = await join(url, new VirtualClock());
