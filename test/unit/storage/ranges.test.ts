@@ -143,19 +143,6 @@ describe('a range', () => {
 });
 
 describe('plans', () => {
-  it('raise the version of the store for as long as there are any', async () => {
-    const path = await freshPath();
-    const store = await liveStore(path);
-    const before = await digestOf(store);
-    await store.ranges.change({ plans: [plan(31, 35)] });
-    expect(store.meta()?.schemaVersion).toBe(3);
-    await store.close();
-    await expectSound(path);
-    const again = await open(path);
-    await again.ranges.change({ plans: [] });
-    expect(await digestOf(again)).toBe(before);
-  });
-
   it('whose ids do not ascend are a bug', async () => {
     const store = await liveStore();
     await expect(store.ranges.change({ plans: [plan(1, 2), plan(3, 4)] })).rejects.toThrow('ascend');

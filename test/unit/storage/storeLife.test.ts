@@ -71,6 +71,26 @@ describe('a store that was never initialised', () => {
   });
 });
 
+describe('the record of a spork', () => {
+  const of = (sporkId: string, hasParent: boolean) => ({
+    ...{ rootHeight: 1, sporkId },
+    ...(hasParent && { rootParentId: chain[0]!.block.parentId }),
+  });
+
+  it.each([
+    [of('', false), of('bb', true)],
+    [of('', true), of('bb', false)],
+    [of('bb', false), of('bb', true)],
+  ])('gets its id and its parent in whichever order they become known: %j, %j', async (first, second) => {
+    const path = await freshPath();
+    const store = await open(path);
+    await store.initialise(metaFrom(1, { sporks: [first] }));
+    await store.commit({ blocks: chain.slice(0, 1), latestIndexedHeight: 1, spork: second });
+    await store.close();
+    expect((await open(path)).meta()?.sporks).toEqual([of('bb', true)]);
+  });
+});
+
 describe('a write that fails', () => {
   it('is the last one, and nothing is prepared for another', async () => {
     const path = await closedStore(chain.slice(0, 1));
@@ -367,57 +387,7 @@ describe('a batch', () => {
   });
 });
 
-describe('the record of a spork', () => {
-  it('gets its id and its parent in whichever order they become known, and keeps both', async () => {
-    const root = { rootHeight: 1, rootParentId: chain[0]!.block.parentId };
-    for (const [first, second] of [
-      [
-        { rootHeight: 1, sporkId: '' },
-        { ...root, sporkId: 'bb' },
-      ],
-      [
-        { ...root, sporkId: '' },
-        { rootHeight: 1, sporkId: 'bb' },
-      ],
-      [
-        { rootHeight: 1, sporkId: 'bb' },
-        { ...root, sporkId: 'bb' },
-      ],
-    ] as const) {
-      const path = await freshPath();
-      const store = await open(path);
-      await store.initialise({ ...metaFrom(1), sporks: [first] });
-      await store.commit({ blocks: chain.slice(0, 1), latestIndexedHeight: 1, spork: second });
-      await store.close();
-      expect((await open(path)).meta()?.sporks).toEqual([{ ...root, sporkId: 'bb' }]);
-    }
-  });
-});
-
 describe('the bodies of a block in LevelDB', () => {
-  it.each([
-    ['just below the bound of one value', 250],
-    ['cut into chunks', 257],
-    ['many chunks', 1500],
-  ])('serves bodies of any size: %s', async (_, sizeKib) => {
-    const collections = [
-      seededCollection('before', 2),
-      makeCollection([makeTransaction('big', sizeKib * KIB), makeTransaction('small')]),
-      seededCollection('after', 2),
-    ];
-    const store = await filled(makeChain(5, [collections]));
-    for (const collection of collections) {
-      expect(Buffer.compare((await store.collection(collection.id))!.encoded, collection.encoded)).toBe(0);
-      for (const [index, id] of transactionIdsOf(collection).entries()) {
-        const { encoded } = (await store.transaction(id))!;
-        expect(Buffer.compare(encoded, transactionsOf(collection)[index]!)).toBe(0);
-      }
-    }
-    const all = await store.collectionsByHeight(5);
-    const body = Buffer.concat(collections.map(({ encoded }) => encoded));
-    expect(Buffer.concat(all!.map(({ encoded }) => encoded)).equals(body)).toBe(true);
-  });
-
   it('hands out transactions that pin no larger buffer', async () => {
     const collection = seededCollection('a', 50, 4 * KIB);
     const store = await filled(makeChain(1, [[collection]]));
