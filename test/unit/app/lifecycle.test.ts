@@ -103,22 +103,3 @@ describe('failure', () => {
     await lifecycle.close();
   });
 });
-
-describe('exit codes', () => {
-  it('are those that scripts depend on', () => {
-    expect(Object.fromEntries(Object.entries(exitCodes).map(([reason, { code }]) => [reason, code]))).toEqual(
-      {
-        done: 0,
-        bug: 1,
-        usage: 64,
-        damage: 65,
-        not_found: 66,
-        no_daemon: 69,
-        storage: 74,
-        foreign: 76,
-        configuration: 78,
-      },
-    );
-    expect(exitCodeOf('foreign')).toBe(76);
-  });
-});

@@ -253,24 +253,6 @@ describe('the account index', () => {
     },
   );
 
-  it('waits with a rewind for the step in hand', async () => {
-    const { database, store } = await begun(false);
-    await commitUpTo(store, LAST - 50);
-    await store.commit({ blocks: blocksUpTo(LAST - 20, LAST), latestIndexedHeight: LAST - 50 });
-    const on = await storeOver(database, true);
-    let goOn = (): void => undefined;
-    database.beforeWrite = () => new Promise((resolve) => (goOn = resolve));
-    const step = on.accounts.extend();
-    await expect.poll(() => String(goOn)).not.toBe(String(() => undefined));
-    database.beforeWrite = () => Promise.resolve();
-    const rewinding = on.rewind(LAST - 50);
-    goOn();
-    await Promise.all([step, rewinding]);
-    await commitUpTo(on, LAST);
-    await build(on);
-    expect(await digestOf(on)).toBe(await builtAlong());
-  });
-
   it('leaves nothing of a step whose blocks a rewind removes, nor takes them for damage', async () => {
     const { database, store } = await begun(false);
     await commitUpTo(store, LAST);
