@@ -158,8 +158,10 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0, ph
     }
     return diagnosis.findings();
   };
+  const told = async (milliseconds: number) =>
+    (await after(milliseconds)).map(({ code, message }) => `${code}: ${message}`);
   const codes = async (milliseconds = 0) => (await after(milliseconds)).map(({ code }) => code);
-  return { clock, diagnosis, state, after, codes };
+  return { clock, diagnosis, state, after, codes, told };
 }
 
 describe('a daemon that is well', () => {
@@ -247,53 +249,42 @@ describe('the lowest missing height, held up', () => {
   });
 
   it('by a rate limit says whose, and until when', async () => {
-    const { after, state } = healthyDaemon({ head: 1010 });
+    const { state, told } = healthyDaemon({ head: 1010 });
     const heldBack = [{ node: 'a:1', untilMs: 9_000 }];
     const collections = { missing: 457, of: 500, troubles: [], heldBack };
     state.facts = { stage: 'collecting', collections };
-    expect(await after(6_000)).toMatchObject([
-      {
-        code: 'upstream_refusing',
-        message: 'waiting for 457 of 500 collections of height 1001: rate-limited by a:1 until 00:00:09 UTC',
-      },
+    expect(await told(6_000)).toEqual([
+      'upstream_refusing: waiting for 457 of 500 collections of height 1001: rate-limited by a:1 until 00:00:09 UTC',
     ]);
   });
 
   it('by nothing that is known is told all the same, within ten seconds', async () => {
-    const { after, codes } = healthyDaemon({ head: 1010 });
+    const { codes, told } = healthyDaemon({ head: 1010 });
     expect(await codes(7_000)).toEqual([]);
-    expect(await after(2_000)).toMatchObject([
-      { code: 'upstream_unreachable', message: 'waiting for block 1001: nothing has come for 9 s' },
+    expect(await told(2_000)).toEqual([
+      'upstream_unreachable: waiting for block 1001: nothing has come for 9 s',
     ]);
   });
 
   it('by the disk is the store alone', async () => {
-    const { after, clock, state } = healthyDaemon({ head: 1010 });
+    const { clock, state, told } = healthyDaemon({ head: 1010 });
     state.facts = { stage: 'committing', commitStartedAtMs: clock.monotonic() };
-    expect(await after(9_000)).toMatchObject([
-      { code: 'store_stalled', message: 'the disk has been writing one batch for 9 s' },
-    ]);
+    expect(await told(9_000)).toEqual(['store_stalled: the disk has been writing one batch for 9 s']);
   });
 
   it('by a database is told in its own words, at once, and never as the disk', async () => {
-    const { after, clock, codes, diagnosis, state } = healthyDaemon({ head: 1010 });
+    const { after, clock, codes, diagnosis, state, told } = healthyDaemon({ head: 1010 });
     state.wrong = { database: { trouble: undefined } };
     expect(await codes(1_000)).toEqual([]);
     state.wrong = { database: { trouble: 'nobody answers there' } };
-    expect(await after(1_000)).toMatchObject([
-      { code: 'database_unreachable', message: 'nobody answers there' },
-    ]);
+    expect(await told(1_000)).toEqual(['database_unreachable: nobody answers there']);
     const committing = { stage: 'committing', commitStartedAtMs: clock.monotonic() } as const;
     state.facts = committing;
     expect((await after(9_000)).map(({ code }) => code)).toEqual(['database_unreachable']);
     expect(diagnosis.waitingFor()?.message).toBe('nobody answers there');
     state.wrong = { database: { trouble: undefined } };
-    expect(await after(1_000)).toMatchObject([
-      {
-        code: 'store_stalled',
-        message:
-          'the database has been writing one batch for 10 s; its pg_stat_activity shows what it waits for',
-      },
+    expect(await told(1_000)).toEqual([
+      'store_stalled: the database has been writing one batch for 10 s; its pg_stat_activity shows what it waits for',
     ]);
     expect(diagnosis.waitingFor()?.message).toBe(
       'the database has been writing one batch for 10 s; height 1001 waits for it',
@@ -301,30 +292,25 @@ describe('the lowest missing height, held up', () => {
   });
 
   it('by a leader that is gone is told as that, and no node is blamed', async () => {
-    const { after, codes, state } = healthyDaemon();
+    const { codes, state, told } = healthyDaemon();
     state.wrong = { leaderLost: { message: 'no process has led for 13 s' } };
-    expect(await after(1_000)).toMatchObject([
-      { code: 'leader_lost', message: 'no process has led for 13 s' },
-    ]);
+    expect(await told(1_000)).toEqual(['leader_lost: no process has led for 13 s']);
     state.wrong = {};
     expect(await codes(1_000)).toEqual([]);
   });
 
   it('by a missing node is told as that', async () => {
-    const { after, state } = healthyDaemon({ head: 1010 });
+    const { state, told } = healthyDaemon({ head: 1010 });
     state.facts = { block: { height: 1001, troubles: [], isUnserved: true } };
-    expect(await after(6_000)).toMatchObject([
-      { code: 'upstream_refusing', message: 'waiting for block 1001: no access node serves that height' },
+    expect(await told(6_000)).toEqual([
+      'upstream_refusing: waiting for block 1001: no access node serves that height',
     ]);
     const troubles = [trouble({ said: 'says it begins at 2000', count: 3 })];
     state.facts = { block: { height: 1001, troubles, isUnserved: true } };
-    expect(await after(1_000)).toMatchObject([
-      {
-        code: 'upstream_refusing',
-        message: expect.stringMatching(
-          /no access node serves that height: a:1 says it begins at 2000 \(3 times since/,
-        ) as string,
-      },
+    expect(await told(1_000)).toEqual([
+      expect.stringMatching(
+        /^upstream_refusing: .*no access node serves that height: a:1 says it begins at 2000 \(3 times since/,
+      ),
     ]);
   });
 
@@ -361,15 +347,12 @@ describe('execution data as the only source', () => {
   });
 
   it('says why it does not come', async () => {
-    const { after, state } = healthyDaemon({ ediOnly: true });
+    const { state, told } = healthyDaemon({ ediOnly: true });
     state.head = state.sealed = 1010;
     const said = 'has no execution data below 5,000';
     state.facts = { stage: 'collecting', feedTroubles: [trouble({ said })] };
-    expect(await after(6_000)).toMatchObject([
-      {
-        code: 'edi_unavailable',
-        message: `waiting for the execution data of height 1001: a:1 ${said} (14 times since 00:00:00 UTC)`,
-      },
+    expect(await told(6_000)).toEqual([
+      `edi_unavailable: waiting for the execution data of height 1001: a:1 ${said} (14 times since 00:00:00 UTC)`,
     ]);
   });
 });
@@ -407,13 +390,13 @@ describe('the head', () => {
   });
 
   it('that was never told makes the start say why, and names the fault in a code of its own', async () => {
-    const { after, state } = healthyDaemon({ phase: 'starting' });
+    const { state, told } = healthyDaemon({ phase: 'starting' });
     state.head = undefined;
     state.answered = false;
     state.identity = [trouble({ said: 'GetNetworkParameters at a:1: INTERNAL: not yet', count: 3 })];
-    expect(await after(6_000)).toMatchObject([
-      { code: 'starting', message: expect.stringMatching(/INTERNAL: not yet \(3 times/) as string },
-      { code: 'upstream_refusing', message: expect.stringMatching(/INTERNAL: not yet \(3 times/) as string },
+    expect(await told(6_000)).toEqual([
+      expect.stringMatching(/^starting: .*INTERNAL: not yet \(3 times/),
+      expect.stringMatching(/^upstream_refusing: .*INTERNAL: not yet \(3 times/),
     ]);
   });
 
@@ -443,25 +426,19 @@ describe('the head', () => {
   });
 
   it('that stands is a reason only where a limit says so', async () => {
-    const { after, codes } = healthyDaemon({ maxHeadAgeSeconds: 120 });
+    const { codes, told } = healthyDaemon({ maxHeadAgeSeconds: 120 });
     expect(await codes(119_000)).toEqual([]);
-    expect(await after(2_000)).toMatchObject([
-      {
-        code: 'head_stale',
-        message: 'the head has stood at 1000 for 121 s; ready.maxHeadAgeSeconds allows 120',
-      },
+    expect(await told(2_000)).toEqual([
+      'head_stale: the head has stood at 1000 for 121 s; ready.maxHeadAgeSeconds allows 120',
     ]);
   });
 
   it('below the first height of an empty store is waited for', async () => {
-    const { after, state } = healthyDaemon();
+    const { state, told } = healthyDaemon();
     state.first = 5_000;
     state.latest = 4_999;
-    expect(await after(0)).toMatchObject([
-      {
-        code: 'start_height_ahead',
-        message: 'waiting for the chain to reach height 5000, the first of this store; its head is 1000',
-      },
+    expect(await told(0)).toEqual([
+      'start_height_ahead: waiting for the chain to reach height 5000, the first of this store; its head is 1000',
     ]);
   });
 });
@@ -524,16 +501,14 @@ describe('findings', () => {
   });
 
   it('blame no node for a height that is complete, nor a new leader for what the one before left undone', async () => {
-    const { after, clock, diagnosis, state } = healthyDaemon({ head: 1_010 });
+    const { clock, diagnosis, state, told } = healthyDaemon({ head: 1_010 });
     state.facts = { stage: 'committing' };
     const line = diagnosis.line();
     diagnosis.runs(undefined);
     await clock.advance(12_000);
     diagnosis.runs(line);
     expect(diagnosis.findings()).toEqual([]);
-    expect(await after(9_000)).toMatchObject([
-      { code: 'store_stalled', message: 'writing height 1001: nothing has come for 9 s' },
-    ]);
+    expect(await told(9_000)).toEqual(['store_stalled: writing height 1001: nothing has come for 9 s']);
   });
 
   it('never contradict each other, whatever is the matter', () => {
@@ -607,7 +582,7 @@ describe('findings', () => {
 
 describe('what has a code of its own', () => {
   it('is passed on, and not told twice', async () => {
-    const { after, codes, diagnosis, state } = healthyDaemon({ head: 1010 });
+    const { after, codes, diagnosis, state, told } = healthyDaemon({ head: 1010 });
     state.wrong = { chainTrouble: misfit };
     expect(await codes(20_000)).toEqual(['parent_mismatch']);
     state.head = 1000;
@@ -625,13 +600,10 @@ describe('what has a code of its own', () => {
     state.wrong = { undecidedSpork };
     expect(await codes(20_000)).toEqual(['upstream_unreachable']);
     state.facts = { block: { height: 1001, troubles: [], isUnserved: true } };
-    expect(await after(20_000)).toMatchObject([
-      {
-        code: 'not_vouched',
-        message: expect.stringMatching(
-          /^a spork at height 1001 is reported by a:1 but is not in .* \(asked: b:1\)/,
-        ) as string,
-      },
+    expect(await told(20_000)).toEqual([
+      expect.stringMatching(
+        /^not_vouched: a spork at height 1001 is reported by a:1 but is not in .* \(asked: b:1\)/,
+      ),
     ]);
     state.facts = {};
     state.head = 1000;
@@ -665,14 +637,12 @@ describe('what has a code of its own', () => {
   });
 
   it('is the disk when it is nearly full, by the measure of its size', async () => {
-    const { after, codes, state } = healthyDaemon();
+    const { codes, state, told } = healthyDaemon();
     const GIB = 1024 ** 3;
     state.wrong = { disk: { freeBytes: 0.5 * GIB, sizeBytes: 4 * GIB } };
     expect(await codes()).toEqual([]);
     state.wrong = { disk: { freeBytes: 0.5 * GIB, sizeBytes: 100 * GIB } };
-    expect(await after(0)).toMatchObject([
-      { code: 'disk_low', message: '512 MiB are left on the disk of the data directory' },
-    ]);
+    expect(await told(0)).toEqual(['disk_low: 512 MiB are left on the disk of the data directory']);
   });
 
   it('is the disk that has no room, at once and alone: what waits to be written is no stall and no fault of a node', async () => {

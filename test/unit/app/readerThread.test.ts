@@ -311,22 +311,6 @@ describe('a thread that ends', () => {
   });
 });
 
-describe('a scrape', () => {
-  it('waits a quarter of a second for the thread, and tells what it knew', async () => {
-    const { clock, last, scrape } = await serving();
-    let isDone = false;
-    const page = scrape().then((metrics) => {
-      isDone = true;
-      return metrics;
-    });
-    await clock.settle();
-    expect(last().got.map(({ call }) => call)).toEqual(['metrics']);
-    expect(isDone).toBe(false);
-    await clock.advance(250);
-    expect((await page).value('reader_replaced_total', { reason: 'died' })).toBe(0);
-  });
-});
-
 describe('what the thread asks', () => {
   it('is answered, the status behind the state that it tells of', async () => {
     const { last } = await serving();
@@ -376,15 +360,6 @@ describe('what the thread asks', () => {
 });
 
 describe('the first thread', () => {
-  it('that cannot listen is refused as the operator has to fix it', async () => {
-    const { last, sources, thread } = owner();
-    const served = thread.serve(sources);
-    last().owner.tell('refused', 'configuration', 'Port 1 is in use.');
-    last().ends();
-    await expect(served).rejects.toThrow(OperatorError);
-    await expect(served).rejects.toThrow('Port 1 is in use.');
-  });
-
   it('that breaks is a bug', async () => {
     const { last, sources, thread } = owner();
     const bug = new Error('broken');

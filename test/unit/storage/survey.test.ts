@@ -90,14 +90,6 @@ describe('a survey of a closed store', () => {
     expect(await surveyStore(path)).toMatchObject({ meta: { firstHeight: 10 }, coverage: [] });
   });
 
-  it('is refused where the path leads through a file', async () => {
-    const path = await freshPath();
-    await writeFile(path, 'a file');
-    await expect(surveyStore(join(path, 'index'))).rejects.toMatchObject(
-      fault('io', 'That path leads to no directory: part of it is a file'),
-    );
-  });
-
   it('knows the version and chain of a store that a newer program wrote, and no more', async () => {
     const path = await closedStore(chain);
     const newer = { schemaVersion: 99, chainId: 'flow-mainnet', heights: 'elsewhere' };
