@@ -131,7 +131,7 @@ describe('a range', () => {
 
   it('is one of at most 256 that are open at once', async () => {
     const all = chainWith(0, 601, () => []);
-    const store = await filled(all.slice(600));
+    const store = await begin(storeOver(new MemoryDatabase()), 600, all.slice(600));
     for (let index = 0; index < 256; index += 1) await store.ranges.run({ from: 2 * index, to: 2 * index });
     const one = { from: 599, to: 599 };
     await expect(store.ranges.run(one)).rejects.toThrow('more than 256 ranges would be open');

@@ -133,7 +133,7 @@ describe('a damaged file of the database', () => {
     (from: number, to?: number): Change =>
     (bytes) =>
       bytes.fill(0, from, to);
-  /** `place`: a share of the file, or so many bytes before its end. */
+  /** `place`: a share of the file, or a byte counted from its end. */
   const flipped =
     (place: number): Change =>
     (bytes) => {
@@ -158,33 +158,25 @@ describe('a damaged file of the database', () => {
     return expectMendable(path);
   };
 
-  // In the last batch of the log it cannot be told from a batch that a crash cut short; nor at the end of a manifest, all that tells
-  // is still true then.
+  // More of them, under a daemon: test/disk/files.ts. What changes in the last batch of the log cannot be told from a batch that a
+  // crash cut short; nor can the end of a manifest, but all that it tells is still true then.
   it.each<[string, RegExp, Change, readonly Outcome[], lowest?: number]>([
     ['nothing: a crash does no damage', current, (bytes) => bytes, ['opened']],
     ['CURRENT gone', current, gone, ['refused']],
-    ['CURRENT empty', current, holding(''), ['refused']],
     ['CURRENT names no manifest', current, holding('MANIFEST-999999\n'), ['refused']],
     ['manifest gone', manifest, gone, ['refused']],
-    ['manifest empty', manifest, cutTo(0), ['refused']],
     ['manifest cut', manifest, cutTo(0.5), ['refused']],
     ['manifest changed at its beginning', manifest, flipped(0), ['refused', 'opened']],
-    ['manifest changed in the middle', manifest, flipped(0.5), ['refused', 'opened']],
     ['log changed in the middle', log, flipped(0.4), ['healed'], SETTLED],
     ['log changed in its last batch', log, flipped(-1), ['opened'], SETTLED],
-    ['log empty', log, cutTo(0), ['opened'], SETTLED],
     ['log cut', log, cutTo(0.5), ['opened'], SETTLED],
     ['log with bytes that were never written', log, zeroed(40_000, 60_000), ['healed'], SETTLED],
     ['log never written to its end', log, zeroed(40_000), ['opened'], SETTLED],
     ['table gone', table, gone, ['refused']],
-    ['table empty', table, cutTo(0), ['refused']],
     ['table cut', table, cutTo(0.5), ['refused']],
-    ['table changed at its beginning', table, flipped(0), ['refused']],
     ['table changed in the middle', table, flipped(0.5), ['healed']],
-    ['table changed near its end', table, flipped(-60), ['refused', 'healed', 'opened']],
     ['table changed at its end', table, flipped(-1), ['refused']],
     ['log file of LevelDB changed', /^LOG$/, holding('dropping everything\0'), ['opened']],
-    ['log file of LevelDB gone', /^LOG$/, gone, ['opened']],
     ['lock gone', /^LOCK$/, gone, ['opened']],
   ])('%s: what is lost heals, or a repair mends it, and no more is lost', async (...given) => {
     const [, kind, change, outcomes, lowest = LAST] = given;

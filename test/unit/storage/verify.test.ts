@@ -136,7 +136,13 @@ describe('verify of a store with one byte changed', () => {
     expect(new Set(entries.map(([key]) => key[0]))).toEqual(
       new Set([0x01, 0x02, 0x10, 0x11, 0x20, 0x21, 0x22]),
     );
-    const check = async ([key, value]: [Buffer, Buffer], inKey: boolean, where: number, bit: number) => {
+    const check = async (
+      [key, value]: [Buffer, Buffer],
+      inKey: boolean,
+      where: number,
+      bit: number,
+      isAlone = false,
+    ) => {
       const changed = Buffer.from(inKey ? key : value);
       changed[Math.floor(where * changed.length)]! ^= 1 << bit;
       await withRawDatabase(path, async (database) => {
@@ -145,7 +151,7 @@ describe('verify of a store with one byte changed', () => {
       });
       const height = heightOf(key);
       const reports = [await verifyAt(path)];
-      if (height !== undefined) reports.push(await verifyAt(path, { from: height, to: height }));
+      if (isAlone && height !== undefined) reports.push(await verifyAt(path, { from: height, to: height }));
       await withRawDatabase(path, async (database) => {
         // The changed key may be that of another record, which then has to come back too.
         const other = entries.find(([known]) => known.equals(changed));
@@ -168,7 +174,7 @@ describe('verify of a store with one byte changed', () => {
       [entries[at - 1], entries[at + 1]].some((beside) => beside?.[0][0] !== key[0]);
     for (const entry of entries.filter(isEnd)) {
       for (const inKey of [false, true]) {
-        await check(entry, inKey, random.next(), Math.floor(8 * random.next()));
+        await check(entry, inKey, random.next(), Math.floor(8 * random.next()), true);
       }
     }
     const where = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
