@@ -9,7 +9,7 @@ import type { ReaderHandle } from '../../../src/app/threads/startWorker.js';
 import type { ReaderSources } from '../../../src/app/threads/keepReaderThread.js';
 import type { MetricsSnapshot } from '../../../src/observability/index.js';
 import { createMetrics, createReaderMetrics, mergedPage } from '../../../src/observability/index.js';
-import { AbortError, EndGate, OperatorError, systemClock } from '../../../src/runtime/index.js';
+import { AbortError, EndGate, systemClock } from '../../../src/runtime/index.js';
 import { readerOptions } from '../../support/readerOptions.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { ScrapedMetrics } from '../../support/scrapedMetrics.js';

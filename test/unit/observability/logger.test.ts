@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import { createLogger, loadPrettyLine, silentLogger } from '../../../src/observability/index.js';
-import { withoutCredentials } from '../../../src/runtime/index.js';
 import type { LogLevel } from '../../../src/observability/index.js';
 import type { LogFormat } from '../../../src/observability/logs/createLogger.js';
 

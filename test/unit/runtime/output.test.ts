@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Output } from '../../../src/runtime/index.js';
 import { MAX_WAITING_BYTES } from '../../../src/runtime/output/Output.js';
-import type { Loss } from '../../../src/runtime/output/Output.js';
 import { seededRandom } from '../../../src/runtime/random.js';
 import type { Sink } from '../../../src/runtime/output/openSink.js';
 import { VirtualClock } from '../../support/virtualClock.js';

@@ -5,14 +5,7 @@ import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { logBytes, StorageError, storageErrorFrom } from '../../../src/storage/index.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
-import {
-  chainWith,
-  makeChain,
-  makeCollection,
-  makeTransaction,
-  seededCollection,
-  transactionIdsOf,
-} from '../../support/storeBlocks.js';
+import { chainWith, makeChain, seededCollection } from '../../support/storeBlocks.js';
 import {
   begin,
   keyOf,

@@ -11,11 +11,8 @@ import {
   chainWith,
   makeBlock,
   makeChain,
-  makeCollection,
-  makeTransaction,
   seededCollection,
   transactionIdsOf,
-  transactionsOf,
 } from '../../support/storeBlocks.js';
 import {
   begin,

@@ -6,7 +6,6 @@ import { RANGES_SCHEMA_VERSION } from '../../../src/storage/records/schema.js';
 import { chainWith, seededCollection } from '../../support/storeBlocks.js';
 import { begin, sealed, TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';
 import { range } from '../../support/ranges.js';
-import { fault } from '../../support/refusal.js';
 
 /** What the files of a closed store say, without opening it. */
 
