@@ -268,8 +268,7 @@ describe('values as surroundings write them', () => {
     ]);
     for (const wrong of [{ window: true }, { window: [64] }, { window: {} }, { window: { is: { deep: 1 } } }])
       expect(outcome('window', { file: wrong })).toMatch(/window in .* is not a whole number/);
-    const deep = `{"window": ${'['.repeat(50_000)}${']'.repeat(50_000)}}`;
-    for (const odd of [deep, '{"window": {"a.b": 1, "": {"__proto__": 1}}}', '{"window": [["1"]]}'])
+    for (const odd of ['{"window": {"a.b": 1, "": {"__proto__": 1}}}', '{"window": [["1"]]}'])
       expect(outcome('window', { file: odd })).toMatch(/window in .* is not a whole number/);
     expect(outcome('dataDir', { file: { dataDir: 5 } })).toMatch(/dataDir in .*: 5 is not a directory/);
     expect(outcome('accessNodes', { file: { accessNodes: ['a:1', 5] } })).toMatch(
