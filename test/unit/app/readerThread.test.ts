@@ -188,6 +188,12 @@ describe('log records of the thread', () => {
 describe('a thread that does not answer', () => {
   it('is told of after three seconds, replaced after eight, and counted', async () => {
     const { clock, last, listens, logger, metrics, thread, threads } = await serving();
+    await clock.advance(HUNG_AFTER_MS - 1_000);
+    expect(thread.down()).toBeDefined();
+    // It answers in time.
+    await last().acks();
+    expect(thread.down()).toBeUndefined();
+    expect(threads).toHaveLength(1);
     await clock.advance(500);
     await clock.advance(DOWN_AFTER_MS - 500);
     expect(thread.down()).toBeUndefined();
@@ -208,15 +214,6 @@ describe('a thread that does not answer', () => {
       { labels: { reason: 'hung' }, value: 1 },
     ]);
     expect(logger.messages()).toEqual(['the reader thread has ended', 'readers are served again']);
-  });
-
-  it('is told of no more once it answers', async () => {
-    const { clock, last, thread, threads } = await serving();
-    await clock.advance(HUNG_AFTER_MS - 1_000);
-    expect(thread.down()).toBeDefined();
-    await last().acks();
-    expect(thread.down()).toBeUndefined();
-    expect(threads).toHaveLength(1);
   });
 
   it('is not ended while it makes what nobody would free, but not waited for without end', async () => {

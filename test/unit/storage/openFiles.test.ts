@@ -103,6 +103,19 @@ describe('a process that can open no file', () => {
     await database.close();
   });
 
+  it('writes on without being told how to wait, once there are some again', async () => {
+    const database = await LevelDatabase.open(await freshPath(), tuning, { create: true });
+    for (let index = 0; index < FIRST; index += 1) await put(database, index);
+    await whileNone(async (again) => {
+      await database.compact({ gte: inOrder(0), lt: inOrder(999_999) });
+      const writing = put(database, FIRST);
+      await again();
+      await writing;
+    });
+    expect((await database.get(keyOf(FIRST)))?.equals(valueOf(FIRST))).toBe(true);
+    await database.close();
+  });
+
   it('tells a reader so after two seconds', async () => {
     const path = await freshPath();
     const database = await LevelDatabase.open(path, tuning, { create: true });

@@ -96,6 +96,16 @@ describe('a range', () => {
     },
   );
 
+  it('that was never begun can be dropped, and is remembered when it fails', async () => {
+    const store = await begin(storeOver(new MemoryDatabase()), LIVE, blocksIn(chain, range(LIVE, LAST)));
+    const its = range(11, 20);
+    await store.ranges.change({ dropped: [its] });
+    expect(store.ranges.open()).toEqual([]);
+    const failed = { ...its, failures: 1, reason: 'because' };
+    await store.ranges.change({ failed: [failed] });
+    expect(store.ranges.open()).toEqual([{ ...failed, next: 11 }]);
+  });
+
   const ended = ['dropped', 'failed', 'rewound'].flatMap((how) =>
     [0, 1, 2].map((writes) => [how, writes] as const),
   );

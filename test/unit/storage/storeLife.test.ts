@@ -58,14 +58,6 @@ describe('a store that was never initialised', () => {
     await expect(store.initialise(metaFrom(1, { schemaVersion: 2 }))).rejects.toThrow('writes schema 1');
     expect(store.meta()).toBeUndefined();
   });
-
-  it('may begin without a spork, and records the first one it meets', async () => {
-    const store = await open(await freshPath());
-    await store.initialise(metaFrom(1, { sporks: [] }));
-    const spork = { rootHeight: 1, sporkId: 'aa' };
-    await store.commit({ blocks: [chain[0]!], latestIndexedHeight: 1, spork });
-    expect(store.meta()?.sporks).toEqual([spork]);
-  });
 });
 
 describe('the record of a spork', () => {
@@ -75,13 +67,14 @@ describe('the record of a spork', () => {
   });
 
   it.each([
+    [undefined, of('bb', true)],
     [of('', false), of('bb', true)],
     [of('', true), of('bb', false)],
     [of('bb', false), of('bb', true)],
   ])('gets its id and its parent in whichever order they become known: %j, %j', async (first, second) => {
     const path = await freshPath();
     const store = await open(path);
-    await store.initialise(metaFrom(1, { sporks: [first] }));
+    await store.initialise(metaFrom(1, { sporks: first === undefined ? [] : [first] }));
     await store.commit({ blocks: chain.slice(0, 1), latestIndexedHeight: 1, spork: second });
     await store.close();
     expect((await open(path)).meta()?.sporks).toEqual([of('bb', true)]);
@@ -89,6 +82,26 @@ describe('the record of a spork', () => {
 });
 
 describe('a write that fails', () => {
+  it('is the last one, and nothing is prepared for another', async () => {
+    const path = await closedStore(chain.slice(0, 1));
+    const failure = new StorageError('disk_full', 'full');
+    let batches = 0;
+    const store = await openOver(path, (database) => ({
+      batch: () => {
+        batches += 1;
+        return { ...database.batch(), write: () => Promise.reject(failure) };
+      },
+    }));
+    const commit = (): Promise<void> => store.commit({ blocks: [chain[1]!], latestIndexedHeight: 2 });
+    await expect(commit()).rejects.toBe(failure);
+    store.stage(chain[1]!);
+    await expect(commit()).rejects.toBe(failure);
+    await expect(store.rewind(0)).rejects.toBe(failure);
+    expect(batches).toBe(1);
+    expect(store.latestIndexedHeight()).toBe(1);
+    await store.close();
+  });
+
   it('while the store is being closed does not keep it from closing', async () => {
     const path = await closedStore(chain.slice(0, 1));
     const failure = new StorageError('disk_full', 'full');

@@ -6,6 +6,7 @@ import { RANGES_SCHEMA_VERSION } from '../../../src/storage/records/schema.js';
 import { chainWith, seededCollection } from '../../support/storeBlocks.js';
 import { begin, sealed, TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';
 import { range } from '../../support/ranges.js';
+import { fault } from '../../support/refusal.js';
 
 /** What the files of a closed store say, without opening it. */
 
@@ -87,6 +88,14 @@ describe('a survey of a closed store', () => {
     const begun = await begin(open(path), 10);
     await begun.close();
     expect(await surveyStore(path)).toMatchObject({ meta: { firstHeight: 10 }, coverage: [] });
+  });
+
+  it('is refused where the path leads through a file', async () => {
+    const path = await freshPath();
+    await writeFile(path, 'a file');
+    await expect(surveyStore(join(path, 'index'))).rejects.toMatchObject(
+      fault('io', 'That path leads to no directory: part of it is a file'),
+    );
   });
 
   it('knows the version and chain of a store that a newer program wrote, and no more', async () => {
