@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { exitCodeOf, exitCodes, STOP_TIMEOUT_MS } from '../../../src/app/index.js';
+import { STOP_TIMEOUT_MS } from '../../../src/app/index.js';
 import { openLifecycle } from '../../../src/app/lifecycle/openLifecycle.js';
 import { AbortError } from '../../../src/runtime/index.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
@@ -71,13 +71,6 @@ describe('work in hand', () => {
     await over;
     expect(logger.records.map(({ fields }) => fields['part'])).toEqual(['stuck work', 'stuck']);
   });
-
-  it('that fails ends the daemon with its error', async () => {
-    const { lifecycle } = life();
-    await lifecycle.waitFor('work', Promise.reject(new Error('bug in the work')));
-    expect(lifecycle.signal.aborted).toBe(true);
-    await expect(lifecycle.close()).rejects.toThrow('bug in the work');
-  });
 });
 
 describe('failure', () => {
@@ -89,11 +82,15 @@ describe('failure', () => {
     await expect(lifecycle.close()).rejects.toThrow('first');
   });
 
-  it('of a supervised loop is fatal', async () => {
+  it.each<[string, (lifecycle: ReturnType<typeof life>['lifecycle'], bug: Promise<never>) => unknown]>([
+    ['of work in hand', (lifecycle, bug) => lifecycle.waitFor('work', bug)],
+    ['of a supervised loop', (lifecycle, bug) => lifecycle.supervise(bug)],
+  ])('%s ends the daemon with its error', async (_, give) => {
     const { lifecycle } = life();
-    lifecycle.supervise(Promise.reject(new Error('bug in a loop')));
+    await give(lifecycle, Promise.reject(new Error('a bug')));
     await lifecycle.stopped();
-    await expect(lifecycle.close()).rejects.toThrow('bug in a loop');
+    expect(lifecycle.signal.aborted).toBe(true);
+    await expect(lifecycle.close()).rejects.toThrow('a bug');
   });
 
   it('is not what a loop that was told to stop says', async () => {
@@ -101,24 +98,5 @@ describe('failure', () => {
     lifecycle.stop();
     lifecycle.supervise(Promise.reject(new AbortError()));
     await lifecycle.close();
-  });
-});
-
-describe('exit codes', () => {
-  it('are those that scripts depend on', () => {
-    expect(Object.fromEntries(Object.entries(exitCodes).map(([reason, { code }]) => [reason, code]))).toEqual(
-      {
-        done: 0,
-        bug: 1,
-        usage: 64,
-        damage: 65,
-        not_found: 66,
-        no_daemon: 69,
-        storage: 74,
-        foreign: 76,
-        configuration: 78,
-      },
-    );
-    expect(exitCodeOf('foreign')).toBe(76);
   });
 });

@@ -9,7 +9,7 @@ import type { ReaderHandle } from '../../../src/app/threads/startWorker.js';
 import type { ReaderSources } from '../../../src/app/threads/keepReaderThread.js';
 import type { MetricsSnapshot } from '../../../src/observability/index.js';
 import { createMetrics, createReaderMetrics, mergedPage } from '../../../src/observability/index.js';
-import { AbortError, EndGate, OperatorError, systemClock } from '../../../src/runtime/index.js';
+import { AbortError, EndGate, systemClock } from '../../../src/runtime/index.js';
 import { readerOptions } from '../../support/readerOptions.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { ScrapedMetrics } from '../../support/scrapedMetrics.js';
@@ -188,6 +188,12 @@ describe('log records of the thread', () => {
 describe('a thread that does not answer', () => {
   it('is told of after three seconds, replaced after eight, and counted', async () => {
     const { clock, last, listens, logger, metrics, thread, threads } = await serving();
+    await clock.advance(HUNG_AFTER_MS - 1_000);
+    expect(thread.down()).toBeDefined();
+    // It answers in time.
+    await last().acks();
+    expect(thread.down()).toBeUndefined();
+    expect(threads).toHaveLength(1);
     await clock.advance(500);
     await clock.advance(DOWN_AFTER_MS - 500);
     expect(thread.down()).toBeUndefined();
@@ -208,15 +214,6 @@ describe('a thread that does not answer', () => {
       { labels: { reason: 'hung' }, value: 1 },
     ]);
     expect(logger.messages()).toEqual(['the reader thread has ended', 'readers are served again']);
-  });
-
-  it('is told of no more once it answers', async () => {
-    const { clock, last, thread, threads } = await serving();
-    await clock.advance(HUNG_AFTER_MS - 1_000);
-    expect(thread.down()).toBeDefined();
-    await last().acks();
-    expect(thread.down()).toBeUndefined();
-    expect(threads).toHaveLength(1);
   });
 
   it('is not ended while it makes what nobody would free, but not waited for without end', async () => {
@@ -311,22 +308,6 @@ describe('a thread that ends', () => {
   });
 });
 
-describe('a scrape', () => {
-  it('waits a quarter of a second for the thread, and tells what it knew', async () => {
-    const { clock, last, scrape } = await serving();
-    let isDone = false;
-    const page = scrape().then((metrics) => {
-      isDone = true;
-      return metrics;
-    });
-    await clock.settle();
-    expect(last().got.map(({ call }) => call)).toEqual(['metrics']);
-    expect(isDone).toBe(false);
-    await clock.advance(250);
-    expect((await page).value('reader_replaced_total', { reason: 'died' })).toBe(0);
-  });
-});
-
 describe('what the thread asks', () => {
   it('is answered, the status behind the state that it tells of', async () => {
     const { last } = await serving();
@@ -376,15 +357,6 @@ describe('what the thread asks', () => {
 });
 
 describe('the first thread', () => {
-  it('that cannot listen is refused as the operator has to fix it', async () => {
-    const { last, sources, thread } = owner();
-    const served = thread.serve(sources);
-    last().owner.tell('refused', 'configuration', 'Port 1 is in use.');
-    last().ends();
-    await expect(served).rejects.toThrow(OperatorError);
-    await expect(served).rejects.toThrow('Port 1 is in use.');
-  });
-
   it('that breaks is a bug', async () => {
     const { last, sources, thread } = owner();
     const bug = new Error('broken');

@@ -52,14 +52,6 @@ describe('the messages to a service manager', () => {
     await notifier.close(`torn\nREADY=1 ${'x'.repeat(200_000)}`);
     expect(told[1]).toMatch(/^STATUS=torn\\u000aREADY=1 x{1,1000}…x{1,1000}$/);
   });
-
-  it('are warned of once when nobody hears them', async () => {
-    const { clock, logger, notifier } = opened(1_000, new Error('No such file or directory'));
-    notifier.ready(() => 'height 1');
-    await clock.advance(60_000);
-    expect(logger.messages()).toEqual(['the service manager cannot be told how the daemon is']);
-    expect(logger.records[0]?.fields['error']).toBe('No such file or directory');
-  });
 });
 
 describe('serviceManagerOf', () => {

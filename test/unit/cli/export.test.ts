@@ -104,21 +104,6 @@ describe('an export', () => {
     });
   });
 
-  it('shows a transaction as get does', async () => {
-    const line = linesOf(whole.toString()).find(({ kind }) => kind === 'transaction')!;
-    const { id } = line['transaction'] as { id: string };
-    const got = await runInProcess(['get', 'transaction', id, ...storeFlags(dataDir)]);
-    const {
-      transaction,
-      places,
-      more_places: _,
-      id: __,
-      ...place
-    } = JSON.parse(got.out) as Record<string, unknown>;
-    expect(line).toMatchObject({ ...place, transaction });
-    expect(places).toHaveLength(1);
-  });
-
   it('of some heights is a part of the whole', async () => {
     const { out } = await run('--from', String(MIDDLE), '--to', String(MIDDLE + 1));
     const part = out.slice(0, out.lastIndexOf('\n', out.length - 2) + 1);

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import { createLogger, loadPrettyLine, silentLogger } from '../../../src/observability/index.js';
-import { withoutCredentials } from '../../../src/runtime/index.js';
 import type { LogLevel } from '../../../src/observability/index.js';
 import type { LogFormat } from '../../../src/observability/logs/createLogger.js';
 
@@ -85,15 +84,5 @@ describe('createLogger', () => {
       expect(lines.join('')).not.toContain('secret');
       expect(lines.join('')).toContain('grpcs://node:9000');
     }
-  });
-
-  it('leaves what is no credential alone', () => {
-    const texts = [
-      'grpc://node:9000',
-      'a@b',
-      'http://127.0.0.1:1/path?user=a@b',
-      '{"a":"http://h","b":"c@d"}',
-    ];
-    for (const text of texts) expect(withoutCredentials(text)).toBe(text);
   });
 });

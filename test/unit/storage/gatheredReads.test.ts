@@ -22,16 +22,21 @@ function database() {
 }
 
 describe('the questions of one turn of the event loop', () => {
-  it('are put to the database as one, and each gets its own values', async () => {
+  it.each<[string, string[][], string[]]>([
+    ['as one', [['a', 'none'], ['b'], [], ['a']], ['a none b a']],
+    ['in several parts when they are many', numbered(70).map((name) => [name]), parts(numbered(70), 32)],
+    [
+      'without making one longer that is larger than a part',
+      [['a'], numbered(40), ['b']],
+      ['a', numbered(40).join(' '), 'b'],
+    ],
+  ])('are put to the database %s, and each gets its own values', async (_, questions, expected) => {
     const { reads, asked } = database();
-    const answers = await Promise.all([
-      reads.getMany(keys('a', 'none')),
-      reads.getMany(keys('b')),
-      reads.getMany([]),
-      reads.getMany(keys('a')),
-    ]);
-    expect(answers).toEqual([[key('A'), undefined], [key('B')], [], [key('A')]]);
-    expect(asked).toEqual(['a none b a']);
+    const answers = await Promise.all(questions.map((names) => reads.getMany(keys(...names))));
+    expect(answers).toEqual(
+      questions.map((names) => names.map((name) => (name === 'none' ? undefined : key(name.toUpperCase())))),
+    );
+    expect(asked).toEqual(expected);
   });
 
   it('are not put together with those of the next', async () => {
@@ -43,32 +48,22 @@ describe('the questions of one turn of the event loop', () => {
     expect(asked).toEqual(['a', 'b']);
   });
 
-  it('are put in several parts when they are many', async () => {
-    const { reads, asked } = database();
-    const names = Array.from({ length: 70 }, (_, index) => `k${index}`);
-    const answers = await Promise.all(names.map((name) => reads.getMany(keys(name))));
-    expect(answers).toEqual(names.map((name) => [key(name.toUpperCase())]));
-    expect(asked.map((part) => part.split(' ').length)).toEqual([32, 32, 6]);
-  });
-
-  it('do not make one that is larger than a part longer still', async () => {
-    const { reads, asked } = database();
-    const many = Array.from({ length: 40 }, (_, index) => `k${index}`);
-    await Promise.all([reads.getMany(keys('a')), reads.getMany(keys(...many)), reads.getMany(keys('b'))]);
-    expect(asked).toEqual(['a', many.join(' '), 'b']);
-  });
-
   it('are answered one by one where one of them cannot be', async () => {
     const { reads } = database();
-    const answers = await Promise.allSettled([
-      reads.getMany(keys('a')),
-      reads.getMany(keys('b', 'bad')),
-      reads.getMany(keys('c')),
-    ]);
-    expect(answers).toEqual([
+    const questions = [keys('a'), keys('b', 'bad'), keys('c')];
+    expect(await Promise.allSettled(questions.map((each) => reads.getMany(each)))).toEqual([
       { status: 'fulfilled', value: [key('A')] },
       { status: 'rejected', reason: new Error('bad cannot be read') },
       { status: 'fulfilled', value: [key('C')] },
     ]);
   });
 });
+
+function numbered(count: number): string[] {
+  return Array.from({ length: count }, (_, index) => `k${index}`);
+}
+
+function parts(names: string[], size: number): string[] {
+  const starts = Array.from({ length: Math.ceil(names.length / size) }, (_, part) => part * size);
+  return starts.map((start) => names.slice(start, start + size).join(' '));
+}

@@ -106,23 +106,6 @@ describe('commits that come while a write is under way', () => {
     expect(store.ranges.open().map(({ next }) => next)).toEqual([6, 16, 26]);
   });
 
-  it.each([false, true])(
-    'may publish neighbours together, byte for byte as if they had come one by one (accounts: %s)',
-    async (accounts) => {
-      const { duringWrite, runOf, store } = await liveStore(chain, accounts);
-      const runs = [await runOf(1, 10), await runOf(11, 20), await runOf(21, 30), await runOf(31, 40)];
-      const writes = await duringWrite(() => [
-        ...runs.map((run, index) => commitThrough(run, chain, 10 * index + 10)),
-        commitThrough(store, chain, LAST),
-      ]);
-      expect(writes).toBe(1);
-      expect(store.coverage()).toEqual([{ from: 1, to: LAST }]);
-      await store.ranges.change({ plans: [] });
-      if (accounts) expect(store.accounts.coverage()).toEqual({ from: 1, to: LAST, missingHeights: 0 });
-      expect(await digestOf(store)).toBe(await wholeDigest(accounts));
-    },
-  );
-
   it('do not carry one that is refused, and are not refused with it', async () => {
     const { duringWrite, runOf, store } = await liveStore();
     // It begins lower, so each of its blocks has another id.

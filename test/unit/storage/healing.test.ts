@@ -9,7 +9,7 @@ import { MemoryDatabase } from '../../support/memoryDatabase.js';
 import { commitThrough, heal, range } from '../../support/ranges.js';
 import { eventually } from '../../support/program.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
-import { chainWith, seededCollection } from '../../support/storeBlocks.js';
+import { chainWith, seededCollection, transactionIdsOf } from '../../support/storeBlocks.js';
 import { begin, keyOf, storeOver, useStores } from '../../support/storeDirectory.js';
 import { digestOf } from '../../support/storeDigest.js';
 
@@ -61,6 +61,31 @@ async function damage(database: MemoryDatabase, [key, value]: Entry, at: number)
   await write(database, (batch) => (at < changed.length ? batch.put(key, changed) : batch.del(key)));
 }
 
+/** Every read of what a height has. */
+function readsOf(store: LevelIndexStore, height: number): Promise<unknown>[] {
+  const { block, collections } = chain[height - FIRST]!;
+  return [
+    ...[store.blockByHeight(height), store.blockById(block.id), store.collectionsByHeight(height)],
+    ...collections.map(({ id }) => store.collection(id)),
+    ...collections.flatMap(transactionIdsOf).map((id) => store.transaction(id)),
+  ];
+}
+
+/** Whatever is asked for of a damaged height is what it was, is refused with that height, or is not found where a record is gone. */
+async function expectNeverWrong(
+  store: LevelIndexStore,
+  sound: LevelIndexStore,
+  height: number,
+  isGone: boolean,
+) {
+  const answers = await Promise.all(readsOf(sound, height));
+  for (const [index, outcome] of (await Promise.allSettled(readsOf(store, height))).entries()) {
+    if (outcome.status === 'rejected') expect(outcome.reason).toMatchObject({ kind: 'corrupt', height });
+    else if (outcome.value !== undefined || !isGone) expect(outcome.value).toEqual(answers[index]);
+  }
+  expect(await store.blockByHeight(height + 1)).toBeDefined();
+}
+
 const whole = { from: FIRST, to: LAST };
 const only = (height: number) => [{ from: height, to: height }];
 
@@ -79,8 +104,10 @@ describe('a store with a damaged record', () => {
       const height = record && heightOf(record);
       if (record === undefined || height === undefined) expect.unreachable();
       kinds.add(record[0][0] ?? 0);
-      await damage(database, record, Math.floor(random.next() * (record[1].length + 2)));
+      const at = Math.floor(random.next() * (record[1].length + 2));
+      await damage(database, record, at);
 
+      await expectNeverWrong(store, sound, height, at >= record[1].length);
       const { damages } = await store.check(whole);
       expect(new Set(damages.map((each) => each.height))).toEqual(new Set([height]));
       expect(await store.heal(only(height))).toEqual(only(height));

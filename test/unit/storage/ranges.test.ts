@@ -2,12 +2,14 @@ import { describe, expect, it } from 'vitest';
 import { BorderError, rangesInWords } from '../../../src/storage/index.js';
 import type { BackfillPlan, LevelIndexStore } from '../../../src/storage/index.js';
 import { blocksIn, commitThrough, fill, heal, range } from '../../support/ranges.js';
+import { MemoryDatabase } from '../../support/memoryDatabase.js';
 import { chainWith, makeCollection, makeTransaction, seededCollection } from '../../support/storeBlocks.js';
 import {
   begin,
   keyOf,
   metaFrom,
   sealed,
+  storeOver,
   useStores,
   verifyAt,
   withRawDatabase,
@@ -94,9 +96,52 @@ describe('a range', () => {
     },
   );
 
+  it('that was never begun can be dropped, and is remembered when it fails', async () => {
+    const store = await begin(storeOver(new MemoryDatabase()), LIVE, blocksIn(chain, range(LIVE, LAST)));
+    const its = range(11, 20);
+    await store.ranges.change({ dropped: [its] });
+    expect(store.ranges.open()).toEqual([]);
+    const failed = { ...its, failures: 1, reason: 'because' };
+    await store.ranges.change({ failed: [failed] });
+    expect(store.ranges.open()).toEqual([{ ...failed, next: 11 }]);
+  });
+
+  const ended = ['dropped', 'failed', 'rewound'].flatMap((how) =>
+    [0, 1, 2].map((writes) => [how, writes] as const),
+  );
+  it.each(ended)(
+    'that is %s by a process that ends after %i writes of that is so at the next open',
+    async (how, writes) => {
+      const its = range(11, 20);
+      const database = new MemoryDatabase();
+      const store = await storeOver(database, true);
+      await store.initialise(metaFrom(LIVE, { sporks: metaFrom(FIRST).sporks }));
+      await commitThrough(store, chain, LAST);
+      const before = await digestOf(store);
+      const run = await store.ranges.run(its);
+      await commitThrough(run, chain, 15);
+      await run.commit({ blocks: [chain[16]!], latestIndexedHeight: 15 });
+      const last = database.writes + writes;
+      const crash = new Error('the process ends');
+      database.beforeWrite = () => (database.writes < last ? Promise.resolve() : Promise.reject(crash));
+      const failed = how === 'failed' ? [{ ...its, failures: 2, reason: 'because' }] : [];
+      const act = how === 'rewound' ? run.rewind(12) : store.ranges.change({ dropped: [its], failed });
+      await expect(act).rejects.toBe(crash);
+      database.beforeWrite = () => Promise.resolve();
+      const again = await storeOver(database, true);
+      const next = writes === 0 ? 16 : { dropped: undefined, failed: 11, rewound: 13 }[how];
+      expect(again.ranges.open().map((open) => open.next)).toEqual(next === undefined ? [] : [next]);
+      if (next === undefined) expect(await digestOf(again)).toBe(before);
+      if (writes > 0 && how === 'rewound') expect(await again.blockByHeight(17)).toBeUndefined();
+      for (const each of [range(FIRST, 10), its, range(21, LIVE - 1)]) await fill(again, chain, each);
+      const whole = await begin(storeOver(new MemoryDatabase(), true), FIRST, chain);
+      expect(await digestOf(again)).toBe(await digestOf(whole));
+    },
+  );
+
   it('is one of at most 256 that are open at once', async () => {
     const all = chainWith(0, 601, () => []);
-    const store = await filled(all.slice(600));
+    const store = await begin(storeOver(new MemoryDatabase()), 600, all.slice(600));
     for (let index = 0; index < 256; index += 1) await store.ranges.run({ from: 2 * index, to: 2 * index });
     const one = { from: 599, to: 599 };
     await expect(store.ranges.run(one)).rejects.toThrow('more than 256 ranges would be open');
@@ -143,19 +188,6 @@ describe('a range', () => {
 });
 
 describe('plans', () => {
-  it('raise the version of the store for as long as there are any', async () => {
-    const path = await freshPath();
-    const store = await liveStore(path);
-    const before = await digestOf(store);
-    await store.ranges.change({ plans: [plan(31, 35)] });
-    expect(store.meta()?.schemaVersion).toBe(3);
-    await store.close();
-    await expectSound(path);
-    const again = await open(path);
-    await again.ranges.change({ plans: [] });
-    expect(await digestOf(again)).toBe(before);
-  });
-
   it('whose ids do not ascend are a bug', async () => {
     const store = await liveStore();
     await expect(store.ranges.change({ plans: [plan(1, 2), plan(3, 4)] })).rejects.toThrow('ascend');

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { BlockEntry } from '../../../src/storage/index.js';
 import {
   chainWith,
   makeChain,
@@ -7,7 +8,15 @@ import {
   makeTransaction,
   seededCollection,
 } from '../../support/storeBlocks.js';
-import { metaFrom, sealed, useStores, verifyAt, withRawDatabase } from '../../support/storeDirectory.js';
+import {
+  begin,
+  metaFrom,
+  rawEntries,
+  sealed,
+  useStores,
+  verifyAt,
+  withRawDatabase,
+} from '../../support/storeDirectory.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { digestOf } from '../../support/storeDigest.js';
 
@@ -46,28 +55,47 @@ describe('rewind', () => {
     expect(await digestOf(store)).toBe(await digestOf(await filled(long.slice(0, 20))));
   });
 
-  it('that a crash cut short is finished at the next open', async () => {
-    const reference = await digestOf(await filled(chain.slice(0, 2)));
-    const path = await freshPath();
-    const store = await filled(chain, path);
-    const before: [Buffer, Buffer][] = [];
-    for await (const [key, value] of store.entries()) before.push([Buffer.from(key), Buffer.from(value)]);
-    await store.rewind(11);
-    await store.close();
-    // The intent is durable before anything is removed: that state, with any part of the removal done.
-    const intent = Buffer.alloc(25);
-    intent.writeBigUInt64BE(12n, 0);
-    intent.writeBigUInt64BE(15n, 8);
-    intent.writeBigUInt64BE(15n, 16);
-    await withRawDatabase(path, async (database) => {
-      for (const [key, value] of before) if (key[0]! >= 0x10) await database.put(key, value);
-      await database.put(Buffer.of(3), sealed(Buffer.of(3), intent));
+  describe.each([false, true])('that a crash cut short (accounts: %s)', (accounts) => {
+    const begun = async (blocks: readonly BlockEntry[], path: string) =>
+      begin(open(path, { accounts }), 10, blocks);
+
+    it.each<[string, (path: string) => Promise<void>]>([
+      [
+        'the next open',
+        async (path) => {
+          const logger = new RecordingLogger();
+          const again = await open(path, {}, logger);
+          expect(logger.messages()).toContain('finishing an interrupted rewind');
+          expect(again.latestIndexedHeight()).toBe(11);
+          await again.close();
+        },
+      ],
+      [
+        'verify, before it looks',
+        async (path) => {
+          const expected = { range: { from: 10, to: 11 }, latestIndexedHeight: 11, heights: 2, damages: [] };
+          expect(await verifyAt(path)).toMatchObject(expected);
+          expect((await rawEntries(path)).map(([key]) => key)).not.toContainEqual(Buffer.of(3));
+        },
+      ],
+    ])('is finished by %s', async (_, finish) => {
+      const reference = await digestOf(await begun(chain.slice(0, 2), await freshPath()));
+      const path = await freshPath();
+      const store = await begun(chain, path);
+      const before: [Buffer, Buffer][] = [];
+      for await (const [key, value] of store.entries()) before.push([Buffer.from(key), Buffer.from(value)]);
+      await store.rewind(11);
+      await store.close();
+      // The intent is durable before anything is removed: that state, with any part of the removal done.
+      const intent = Buffer.alloc(25);
+      [12n, 15n, 15n].forEach((height, index) => intent.writeBigUInt64BE(height, 8 * index));
+      await withRawDatabase(path, async (database) => {
+        for (const [key, value] of before) if (key[0]! >= 0x10) await database.put(key, value);
+        await database.put(Buffer.of(3), sealed(Buffer.of(3), intent));
+      });
+      await finish(path);
+      expect(await digestOf(await open(path, { accounts }))).toBe(reference);
     });
-    const logger = new RecordingLogger();
-    const again = await open(path, {}, logger);
-    expect(logger.messages()).toContain('finishing an interrupted rewind');
-    expect(again.latestIndexedHeight()).toBe(11);
-    expect(await digestOf(again)).toBe(reference);
   });
 
   it('of a store with any one byte changed above the target leaves a sound store', async () => {

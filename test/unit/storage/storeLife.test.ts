@@ -11,11 +11,8 @@ import {
   chainWith,
   makeBlock,
   makeChain,
-  makeCollection,
-  makeTransaction,
   seededCollection,
   transactionIdsOf,
-  transactionsOf,
 } from '../../support/storeBlocks.js';
 import {
   begin,
@@ -61,13 +58,26 @@ describe('a store that was never initialised', () => {
     await expect(store.initialise(metaFrom(1, { schemaVersion: 2 }))).rejects.toThrow('writes schema 1');
     expect(store.meta()).toBeUndefined();
   });
+});
 
-  it('may begin without a spork, and records the first one it meets', async () => {
-    const store = await open(await freshPath());
-    await store.initialise(metaFrom(1, { sporks: [] }));
-    const spork = { rootHeight: 1, sporkId: 'aa' };
-    await store.commit({ blocks: [chain[0]!], latestIndexedHeight: 1, spork });
-    expect(store.meta()?.sporks).toEqual([spork]);
+describe('the record of a spork', () => {
+  const of = (sporkId: string, hasParent: boolean) => ({
+    ...{ rootHeight: 1, sporkId },
+    ...(hasParent && { rootParentId: chain[0]!.block.parentId }),
+  });
+
+  it.each([
+    [undefined, of('bb', true)],
+    [of('', false), of('bb', true)],
+    [of('', true), of('bb', false)],
+    [of('bb', false), of('bb', true)],
+  ])('gets its id and its parent in whichever order they become known: %j, %j', async (first, second) => {
+    const path = await freshPath();
+    const store = await open(path);
+    await store.initialise(metaFrom(1, { sporks: first === undefined ? [] : [first] }));
+    await store.commit({ blocks: chain.slice(0, 1), latestIndexedHeight: 1, spork: second });
+    await store.close();
+    expect((await open(path)).meta()?.sporks).toEqual([of('bb', true)]);
   });
 });
 
@@ -367,57 +377,7 @@ describe('a batch', () => {
   });
 });
 
-describe('the record of a spork', () => {
-  it('gets its id and its parent in whichever order they become known, and keeps both', async () => {
-    const root = { rootHeight: 1, rootParentId: chain[0]!.block.parentId };
-    for (const [first, second] of [
-      [
-        { rootHeight: 1, sporkId: '' },
-        { ...root, sporkId: 'bb' },
-      ],
-      [
-        { ...root, sporkId: '' },
-        { rootHeight: 1, sporkId: 'bb' },
-      ],
-      [
-        { rootHeight: 1, sporkId: 'bb' },
-        { ...root, sporkId: 'bb' },
-      ],
-    ] as const) {
-      const path = await freshPath();
-      const store = await open(path);
-      await store.initialise({ ...metaFrom(1), sporks: [first] });
-      await store.commit({ blocks: chain.slice(0, 1), latestIndexedHeight: 1, spork: second });
-      await store.close();
-      expect((await open(path)).meta()?.sporks).toEqual([{ ...root, sporkId: 'bb' }]);
-    }
-  });
-});
-
 describe('the bodies of a block in LevelDB', () => {
-  it.each([
-    ['just below the bound of one value', 250],
-    ['cut into chunks', 257],
-    ['many chunks', 1500],
-  ])('serves bodies of any size: %s', async (_, sizeKib) => {
-    const collections = [
-      seededCollection('before', 2),
-      makeCollection([makeTransaction('big', sizeKib * KIB), makeTransaction('small')]),
-      seededCollection('after', 2),
-    ];
-    const store = await filled(makeChain(5, [collections]));
-    for (const collection of collections) {
-      expect(Buffer.compare((await store.collection(collection.id))!.encoded, collection.encoded)).toBe(0);
-      for (const [index, id] of transactionIdsOf(collection).entries()) {
-        const { encoded } = (await store.transaction(id))!;
-        expect(Buffer.compare(encoded, transactionsOf(collection)[index]!)).toBe(0);
-      }
-    }
-    const all = await store.collectionsByHeight(5);
-    const body = Buffer.concat(collections.map(({ encoded }) => encoded));
-    expect(Buffer.concat(all!.map(({ encoded }) => encoded)).equals(body)).toBe(true);
-  });
-
   it('hands out transactions that pin no larger buffer', async () => {
     const collection = seededCollection('a', 50, 4 * KIB);
     const store = await filled(makeChain(1, [[collection]]));
