@@ -39,13 +39,6 @@ describe('the life of a height', () => {
     );
   });
 
-  it('ends, once durable, and never begins again', () => {
-    const order = ['linked', 'collecting', 'complete', 'committing', 'durable'];
-    for (const [from, next] of Object.entries(NEXT_STATUSES))
-      for (const to of next) expect(order.indexOf(to)).toBeGreaterThan(order.indexOf(from));
-    expect(NEXT_STATUSES.durable).toEqual([]);
-  });
-
   it.each([
     ['collecting', 0],
     ['complete', 1],
