@@ -147,16 +147,6 @@ describe('the collections of a new block', () => {
     expect(a.calls.slice(before).map(({ id }) => id)).not.toContain(fresh.id);
   });
 
-  it('are not asked for above what a rate limit allows', async () => {
-    const requests = asking(a);
-    a.blockedUntilMs = 500;
-    const collection = newBlock(requests, { 'a:9000': 0 });
-    await clock.advance(499);
-    expect(a.calls).toEqual([]);
-    await clock.advance(10);
-    expect(sink.ids).toEqual([collection.id]);
-  });
-
   it('leave nothing behind when they are no longer wanted before they are asked for', async () => {
     const requests = asking(a);
     await follow(requests, 50, () => ({ 'a:9000': 150 }));

@@ -94,37 +94,20 @@ describe('ComponentConsumer', () => {
     await component({ jobs }).run(AbortSignal.abort());
   });
 
-  it('waits for its jobs when it is stopped, and no longer than it is given', async () => {
-    const started = (patience: AbortSignal | undefined) => {
-      let done: () => void = () => undefined;
-      const progress = new MemoryProgress();
-      const queue = component({
-        jobs: { head: () => 1, atIndex: () => ({ id: '1' }) },
-        worker: { run: (_, onDone) => void (done = onDone) },
-        progress,
-      });
-      const stop = new AbortController();
-      const state = { ended: false, stop, progress, finish: () => done(), queue };
-      const ended = queue.run(stop.signal, patience).then(() => (state.ended = true));
-      return { state, ended };
-    };
-    const patient = started(undefined);
-    await patient.state.queue.ready;
-    patient.state.stop.abort();
+  it('waits for its jobs when it is stopped, no longer than it is given', async () => {
+    const progress = new MemoryProgress();
+    const jobs = { head: () => 1, atIndex: () => ({ id: '1' }) };
+    const queue = component({ jobs, progress });
+    const [stop, enough] = [new AbortController(), new AbortController()];
+    let ended = false;
+    const running = queue.run(stop.signal, enough.signal).then(() => (ended = true));
+    await queue.ready;
+    stop.abort();
     await settle();
-    expect(patient.state.ended).toBe(false);
-    expect(patient.state.queue.running).toBe(1);
-    patient.state.finish();
-    await patient.ended;
-    expect(patient.state.progress.processedIndex()).toBe(1);
-
-    const enough = new AbortController();
-    const hurried = started(enough.signal);
-    await hurried.state.queue.ready;
-    hurried.state.stop.abort();
+    expect([ended, queue.running]).toEqual([false, 1]);
     enough.abort();
-    await hurried.ended;
-    expect(hurried.state.progress.processedIndex()).toBeUndefined();
+    await running;
+    expect(progress.processedIndex()).toBeUndefined();
   });
 
   it.each([true, false])(
