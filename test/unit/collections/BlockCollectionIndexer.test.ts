@@ -288,6 +288,14 @@ describe('BlockCollectionIndexer', () => {
     },
   );
 
+  it('records the root that the spork table confirms without an id, where no node tells one', async () => {
+    const rootParentId = block(1, []).id;
+    const { store, put } = indexing({ rootParentAt: (height) => (height === 2 ? rootParentId : undefined) });
+    store.auto = true;
+    await Promise.all([put(1), put(2)]);
+    expect(store.meta().sporks).toEqual([{ rootHeight: 2, sporkId: '', rootParentId }]);
+  });
+
   it('begins no batch while there is no room, and loses nothing of what waits', async () => {
     const room = new HandRoom();
     const { store, put, indexer } = indexing({ room });

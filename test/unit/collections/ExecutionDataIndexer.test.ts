@@ -297,7 +297,8 @@ describe('a stream that fails', () => {
   });
 
   it('ends the run when it fails in a way that nobody expects', async () => {
-    await following(100);
+    const indexer = await following(100);
+    await expect(indexer.run(controller.signal)).rejects.toThrow('already running');
     const error = new TypeError('a bug');
     a.stream.push(error);
     await running;
@@ -470,6 +471,8 @@ describe('stopping', () => {
     await running;
     expect(bug).toBeUndefined();
     expect(indexer.status()).toMatchObject({ state: 'off', node: undefined });
+    expect(indexer.trouble()).toContain('is not followed');
+    expect(indexer.troubles()).toEqual([]);
   });
 
   it('lets a bug through that shows in a stream that was left already', async () => {
@@ -630,6 +633,17 @@ describe('why execution data does not come', () => {
     expect(more).toEqual([]);
   });
 
+  it('that no node serves the height is said', async () => {
+    nodes.list = [];
+    const indexer = await following(100, 1_000);
+    expect(indexer.trouble()).toContain('no access node serves the next height');
+    expect(indexer.troubles()).toEqual([]);
+    nodes.list = [a];
+    a.onStream = serves(100);
+    await clock.advance(60_000);
+    expect(deliveredHeights()).toEqual([100]);
+  });
+
   it('a sealed head that stands still is told, and is no trouble of a node', async () => {
     sealed = 100;
     a.onStream = serves(100);
@@ -639,6 +653,8 @@ describe('why execution data does not come', () => {
     await clock.advance(3_000);
     expect(indexer.trouble()).toBe('waiting for height 101 to be sealed for 12 s: the sealed head is at 100');
     expect(indexer.troubles()).toEqual([]);
+    sealed = undefined;
+    expect(indexer.trouble()).toContain('no node reports the sealed head');
     sealed = 101;
     a.stream.push(dataOf(101));
     await clock.settle();
