@@ -346,19 +346,6 @@ describe('a node that fails some of the questions', () => {
     expect(net.heights.sporkAt(7)).toEqual({ rootHeight: 0, sporkId: 'aa'.repeat(32) });
   });
 
-  it('is waited for where the root is wanted, and may yet be told', async () => {
-    const script: NodeScript = { version: version(5), fails: { GetNodeVersionInfo: 'deadline' } };
-    const { net } = await identified({ 'a:1': script });
-    let told = false;
-    const waiting = net.waits.whenRootTold(stop.signal).then(() => (told = true));
-    await clock.advance(20_000);
-    expect(told).toBe(false);
-    delete script.fails;
-    await clock.advance(12_500);
-    await waiting;
-    expect(net.heights.liveRoot()).toBe(5);
-  });
-
   it('is named with its refusals while a new store waits for the root that it does not tell', async () => {
     const script: NodeScript = { version: version(0), blockIdAt: () => undefined };
     const { net } = await identified({ 'a:1': script });

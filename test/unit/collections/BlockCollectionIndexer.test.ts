@@ -236,18 +236,6 @@ describe('BlockCollectionIndexer', () => {
     expect(heightsOf(store)).toEqual([[1, 2, 3], [4], [5], []]);
   });
 
-  it('records the spork of a store that began before any node told of one', async () => {
-    const known: { rootHeight: number; sporkId: string }[] = [];
-    const store = committing([]);
-    const { put } = indexing({ store, ...tellerOf(known) });
-    await put(1);
-    known.push({ rootHeight: 0, sporkId: 'aa' });
-    await put(2);
-    await put(3);
-    expect(store.meta().sporks).toEqual(known);
-    expect(store.batches.map((batch) => batch.spork)).toEqual([undefined, known[0], undefined]);
-  });
-
   it('adds the id of a spork that its only node did not tell until its root was written', async () => {
     const spork = { rootHeight: 2, sporkId: '' };
     const store = committing([]);

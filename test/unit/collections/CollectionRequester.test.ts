@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { EndpointSlots } from '../../../src/collections/index.js';
 import type { CollectionRequesterOptions } from '../../../src/collections/requester/CollectionRequester.js';
+import type { Identifier } from '../../../src/flow/index.js';
 import type { Random } from '../../../src/runtime/index.js';
 import { counted, failing, FakeNodes, HeightsRequester, honestOf, makeCollection } from './sourceHarness.js';
 import { sources } from './sourceHarness.js';
@@ -57,9 +58,50 @@ describe('asking', () => {
     await clock.advance(250);
     expect(a.pending.at(-1)!.id).toBe(one.id);
   });
+
+  it('asks for the lowest height first, with so many workers for each, and for no collection twice at once', async () => {
+    const [c0, c1, both, c3, c4, c5] = idsOf(many(6)) as [Identifier, ...Identifier[]];
+    const requests = requester({ concurrency: 5, workersPerHeight: 2 });
+    requests.request(2, [c0, c1!, both!]);
+    requests.request(1, [both!, c3!, c4!]);
+    requests.request(3, [c5!]);
+    expect(a.calls.map(({ id }) => id)).toEqual([c0, c1, both, c3, c5]);
+    a.calls[1]!.fail('not_found');
+    a.calls[3]!.fail('not_found');
+    await clock.settle();
+    expect(a.calls.slice(5).map(({ id }) => id)).toEqual([c4]);
+    // Whoever else lacks a collection goes on with it.
+    requests.cancel(1);
+    await clock.advance(250);
+    expect(a.pending.map(({ id }) => id).toSorted()).toEqual([c0, c1, both, c5].toSorted());
+    const calls = a.calls.length;
+    requests.cancel(2);
+    await clock.advance(60_000);
+    expect([a.calls.length, a.pending.map(({ id }) => id)]).toEqual([calls, [c5]]);
+  });
+
+  it('gives a slot that is free to the lowest height', async () => {
+    const requests = requester({ concurrency: 1 });
+    for (const [height, { id }] of [[3, one] as const, [2, two] as const, [1, three] as const])
+      requests.request(height, [id]);
+    for (const { transactions } of [one, three, two]) {
+      a.pending[0]!.answer(transactions);
+      await clock.settle();
+    }
+    expect(sink.ids).toEqual(idsOf([one, three, two]));
+  });
 });
 
 describe('retrying', () => {
+  it('pauses ever longer, and never longer than the longest pause', async () => {
+    a.unsupported.add('GetCollectionByID');
+    a.onCall = failing('not_found');
+    requester().request(1, [one.id]);
+    await clock.advance(60_000);
+    const pauses = a.calls.slice(1).map(({ atMs }, place) => atMs - a.calls[place]!.atMs);
+    expect(pauses.slice(0, 8)).toEqual([250, 500, 1_000, 2_000, 4_000, 8_000, 10_000, 10_000]);
+  });
+
   it('begins with the shortest pause again after a success', async () => {
     const requests = requester();
     a.onCall = failing('unavailable');
@@ -247,23 +289,6 @@ describe('cancelling', () => {
     await clock.settle();
     expect(a.pending.map((call) => call.id)).toEqual([two.id]);
   });
-
-  it('happens to everything on stop, which waits for the calls and leaves nothing behind', async () => {
-    const requests = requester({ concurrency: 2 });
-    requests.request(1, idsOf(many(5)));
-    a.pending[0]!.fail('not_found');
-    await clock.settle();
-    await requests.stop();
-    expect(a.pending).toHaveLength(0);
-    expect(requests.inFlight()).toBe(0);
-    expect(clock.pendingTimers).toBe(0);
-    const calls = a.calls.length;
-    requests.request(2, [one.id]);
-    await clock.advance(60_000);
-    expect(a.calls).toHaveLength(calls);
-    expect(fatal).toEqual([]);
-    expect(await counted(metrics.requestsCancelled)).toBe(0);
-  });
 });
 
 describe('nodes without GetFullCollectionByID', () => {
@@ -320,9 +345,11 @@ describe('nodes without GetFullCollectionByID', () => {
     await clock.advance(1_800);
     expect(a.calls).toEqual([]);
     expect(requests.heldBack(1)).toEqual([{ node: a.name, untilMs: 2_000 }]);
-    await clock.advance(200);
-    expect(sink.ids).toEqual([one.id]);
+    await clock.advance(150);
+    // A moment is not worth a word.
     expect(requests.heldBack(1)).toEqual([]);
+    await clock.advance(50);
+    expect(sink.ids).toEqual([one.id]);
   });
 
   it('whose transactions fail are asked after the others, and not patiently', async () => {
@@ -380,29 +407,26 @@ describe('nodes without GetFullCollectionByID', () => {
 });
 
 describe('holding back for execution data', () => {
-  it('sends nothing when execution data delivers in time, and after holdBackMs when it does not', async () => {
-    const requests = requester({}, { expects: () => true });
+  it('asks for what execution data does not deliver in time, and at once for what it is not expected to', async () => {
+    const requests = requester({}, { expects: (height) => height !== 2 });
     requests.request(1, [one.id, two.id]);
+    requests.request(2, [three.id]);
+    expect(a.calls.map(({ id }) => id)).toEqual([three.id]);
+    requests.cancel(2);
     await clock.advance(499);
     requests.cancel(1);
     await clock.advance(60_000);
-    expect(a.calls).toHaveLength(0);
-    expect(await counted(metrics.requestsHeldBack)).toBe(1);
-    expect(await counted(metrics.collectionsRequested)).toBe(0);
-    expect(clock.pendingTimers).toBe(0);
-    requests.request(2, [three.id]);
-    await clock.advance(499);
-    expect(a.calls).toHaveLength(0);
-    await clock.advance(1);
     expect(a.calls).toHaveLength(1);
-  });
-
-  it('holds only the heights that are expected', async () => {
-    const requests = requester({}, { expects: (height: number) => height === 1 });
-    requests.request(1, [one.id]);
-    requests.request(2, [two.id]);
-    expect(a.calls.map((call) => call.id)).toEqual([two.id]);
     expect(await counted(metrics.requestsHeldBack)).toBe(1);
+    expect(await counted(metrics.collectionsRequested)).toBe(1);
+    expect(clock.pendingTimers).toBe(0);
+    requests.request(3, [three.id]);
+    await clock.advance(499);
+    expect(a.calls).toHaveLength(1);
+    await clock.advance(1);
+    expect(a.calls).toHaveLength(2);
+    requester({ holdBackMs: 0 }, { expects: () => true }).request(1, [one.id]);
+    expect(a.calls).toHaveLength(3);
   });
 
   it('asks at once when the stream is no longer counted on, at the next look', async () => {
@@ -443,11 +467,6 @@ describe('holding back for execution data', () => {
       expect(withinMs).toBeGreaterThan(100);
       expect(withinMs).toBeLessThan(500);
     }
-  });
-
-  it('is switched off by 0', () => {
-    requester({ holdBackMs: 0 }, { expects: () => true }).request(1, [one.id]);
-    expect(a.calls).toHaveLength(1);
   });
 });
 
@@ -511,6 +530,8 @@ describe('the slots, which all requesters share,', () => {
     await requests.stop();
     expect([slots.inUse, requests.inFlight()]).toEqual([0, 0]);
     expect(sink.ids).toEqual([]);
+    requests.request(2, [two.id]);
+    expect([slots.inUse, requests.inFlight(), await counted(metrics.requestsCancelled)]).toEqual([0, 0, 0]);
   });
 
   it('are given back whatever happens, in whatever order, and whenever it is stopped', async () => {

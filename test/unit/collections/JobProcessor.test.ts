@@ -56,6 +56,22 @@ describe('JobProcessor', () => {
     expect([mcq.missingIds(1).length, window.bytesInHand]).toEqual([2, 0]);
   });
 
+  it('counts what comes by each source, and again what had come already', async () => {
+    const { run, edi, answer, count } = meeting();
+    run(block(1, ['a', 'b']));
+    run(block(2, ['b', 'c']));
+    answer('b');
+    edi(1, ['a', 'b']);
+    answer('a');
+    const counts = async (name: string) => [
+      await count(name, { source: 'requester' }),
+      await count(name, { source: 'edi' }),
+    ];
+    expect(await counts('collections_received_total')).toEqual([2, 2]);
+    expect(await counts('duplicate_collections_total')).toEqual([1, 1]);
+    expect(await counts('invalid_collections_total')).toEqual([0, 0]);
+  });
+
   it('replaces the block of a height that is not complete, and of no other', async () => {
     const m = meeting();
     m.store.auto = true;

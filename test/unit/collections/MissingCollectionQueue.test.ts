@@ -104,17 +104,12 @@ describe('MissingCollectionQueue', () => {
     expect([mcq.lowest(), mcq.missingCollections]).toEqual([undefined, 0]);
   });
 
-  it('holds its bounds', () => {
+  it('holds its bounds, and lets no incomplete or unknown height go as indexed', () => {
     const mcq = queue(2);
     mcq.enqueueMissingCollections(block(1, ['a']), 0, nothing);
     expect(() => mcq.enqueueMissingCollections(block(1, ['a']), 0, nothing)).toThrow('queued twice');
     mcq.enqueueMissingCollections(block(2, ['b']), 0, nothing);
     expect(() => mcq.enqueueMissingCollections(block(3, ['c']), 0, nothing)).toThrow('one too many');
-  });
-
-  it('lets no incomplete or unknown height go as indexed', () => {
-    const mcq = queue();
-    mcq.enqueueMissingCollections(block(1, ['a']), 0, nothing);
     expect(() => mcq.onIndexedForBlock(mcq.get(1)!)).toThrow('before it was complete');
     expect(() => mcq.onIndexedForBlock(new HeightRecord(block(2, [])))).toThrow('before it was complete');
     expect(() => mcq.get(1)!.collections()).toThrow('still lacks');

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import { MissingCollectionQueue } from '../../../src/collections/index.js';
-import { HeightRecord } from '../../../src/collections/heights/HeightRecord.js';
 import { windowOf } from '../../support/windowOf.js';
 import { block, id, meeting, received, settle } from './meetingHarness.js';
 
@@ -151,29 +150,5 @@ describe('Window', () => {
     const wait = (): Promise<void> => window.changed(new AbortController().signal);
     for (let waiter = 0; waiter < 32; waiter += 1) void wait();
     await expect(wait()).rejects.toThrow('too many');
-  });
-});
-
-describe('MissingCollectionQueue', () => {
-  it('knows the lowest height that an id belongs to, as its block or as a collection, received or not', () => {
-    const { mcq, take } = holding(Infinity);
-    take(2, 'a', 'b');
-    take(1, 'a');
-    mcq.onReceivedCollection(received('b', 'edi'));
-    expect(mcq.naming(id('a'))).toEqual({ kind: 'collection', height: 1 });
-    expect(mcq.naming(id('b'))).toEqual({ kind: 'collection', height: 2 });
-    expect(mcq.naming(block(2, []).id)).toEqual({ kind: 'block', height: 2 });
-    expect(mcq.naming(id('c'))).toBeUndefined();
-  });
-
-  it('holds its bounds, and lets no incomplete or unknown height go as indexed', () => {
-    const { mcq, take } = holding(Infinity, 2);
-    take(1, 'a');
-    expect(() => take(1, 'a')).toThrow('queued twice');
-    take(2, 'b');
-    expect(() => take(3, 'c')).toThrow('one too many');
-    expect(() => mcq.onIndexedForBlock(mcq.get(1)!)).toThrow('before it was complete');
-    expect(() => mcq.onIndexedForBlock(new HeightRecord(block(2, [])))).toThrow('before it was complete');
-    expect(() => mcq.get(1)!.collections()).toThrow('height 1 still lacks collections');
   });
 });

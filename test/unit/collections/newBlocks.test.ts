@@ -109,13 +109,6 @@ describe('the collections of a new block', () => {
     },
   );
 
-  it('have their node held against nothing, however often it says that it has yet to fetch them', async () => {
-    const nodes = new RecordedNodes(clock, a);
-    const requests = asking(a);
-    await follow(requests, 20, () => ({ 'a:9000': 300 }));
-    expect(nodes.reported).toEqual([]);
-  });
-
   it('are asked for when they usually come, learned from what came before, in few calls', async () => {
     const random = seededRandom(7);
     const requests = asking(a);
@@ -152,24 +145,6 @@ describe('the collections of a new block', () => {
     expect(a.calls.slice(before).map(({ id }) => id)).toEqual([old.id]);
     const fresh = newBlock(requests, { 'a:9000': 150 });
     expect(a.calls.slice(before).map(({ id }) => id)).not.toContain(fresh.id);
-  });
-
-  it('are asked of the node that has them first, each at its own time', async () => {
-    const requests = asking(a, b);
-    await follow(requests, 100, () => ({ 'a:9000': 400, 'b:9000': 60 }));
-    const { lateMs, callsEach } = await follow(requests, 50, () => ({ 'a:9000': 400, 'b:9000': 60 }));
-    expect(at(lateMs, 0.5)).toBeLessThanOrEqual(60);
-    expect(callsEach).toBeLessThanOrEqual(2.5);
-  });
-
-  it('are not asked for above what a rate limit allows', async () => {
-    const requests = asking(a);
-    a.blockedUntilMs = 500;
-    const collection = newBlock(requests, { 'a:9000': 0 });
-    await clock.advance(499);
-    expect(a.calls).toEqual([]);
-    await clock.advance(10);
-    expect(sink.ids).toEqual([collection.id]);
   });
 
   it('leave nothing behind when they are no longer wanted before they are asked for', async () => {

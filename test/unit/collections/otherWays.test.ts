@@ -228,15 +228,3 @@ describe('a silent call', () => {
     expect(requests.trail(one.id)).toMatchObject({ isUnderWay: false, askedAtMs: undefined });
   });
 });
-
-describe('a node that is held back by its rate limit', () => {
-  it('is named with the time until which it is', async () => {
-    const { requests } = asking({ 'a:9000': honest, 'b:9000': honest });
-    const [a] = nodes.list;
-    a!.blockedUntilMs = 3_000;
-    await clock.advance(1_000);
-    expect(requests.heldBack(1)).toEqual([{ node: 'a:9000', untilMs: 3_000 }]);
-    a!.blockedUntilMs = 1_050;
-    expect(requests.heldBack(1)).toEqual([]);
-  });
-});

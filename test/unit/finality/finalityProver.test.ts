@@ -601,13 +601,6 @@ describe('FinalityProver', () => {
     expect(await proving.ended).toMatchObject({ exit: 'foreign' });
   });
 
-  it('says at which height a block has no proof', async () => {
-    const proving = await proved([42, 52], { change: ({ unproven }) => unproven.add(52) });
-    expect(proving.prover.status()).toMatchObject({
-      ...{ provenHeight: undefined, reason: 'block 52 itself is not proven' },
-    });
-  });
-
   it('forgets what it knew when the store goes back, a spork begins, or another process follows the chain', async () => {
     const proving = await proved([42, 52]);
     await proving.reaches(47);

@@ -52,17 +52,6 @@ describe('FinalizedBlocks', () => {
     expect(world.node('a').taken).toEqual([101, 102]);
   });
 
-  it('works with a window of one', async () => {
-    const { world, reading } = reads({ window: 1 }, 'a');
-    await reading.moveHead(110);
-    for (let height = 101; height <= 110; height += 1) {
-      expect(reading.available()).toEqual([height]);
-      await reading.makeDurable(height);
-    }
-    expect(world.node('a').taken).toEqual(range(101, 110));
-    expect(world.streamReopens.counts).toEqual({});
-  });
-
   it('says once that no node serves the next height, and not in the moment before one does', async () => {
     const { world, reading } = reads({ window: 5 }, 'a');
     world.nodes.serving = () => false;
@@ -75,16 +64,6 @@ describe('FinalizedBlocks', () => {
     world.nodes.serving = () => true;
     await world.clock.advance(20_000);
     expect(reading.linked()).toEqual(range(101, 105));
-  });
-
-  it('refuses a window that is none', () => {
-    expect(() => new Reading(new World('a'), { window: 0 })).toThrow(RangeError);
-  });
-
-  it('has no parent to check for the first height of a store', async () => {
-    const { reading } = reads({ window: 3, watermark: 499, empty: true }, 'a');
-    await reading.moveHead(600);
-    expect(reading.linked()).toEqual([500, 501, 502]);
   });
 
   it('drops a block that arrives after the watermark has passed it', async () => {
@@ -403,16 +382,6 @@ describe('FinalizedBlocks', () => {
       await reading.moveHead(105);
       expect(reading.available()).toEqual(range(101, 105));
       expect(world.node('full').openStreams).toBe(1);
-    });
-
-    it('streams as soon as the node does', async () => {
-      const world = oldNode('old');
-      const reading = new Reading(world, { window: 5 });
-      await reading.moveHead(102);
-      world.node('old').unknown.clear();
-      await reading.moveHead(105);
-      expect(reading.available()).toEqual(range(101, 105));
-      expect(world.node('old').openStreams).toBe(1);
     });
 
     it('gives up on a call that hangs', async () => {

@@ -3,23 +3,21 @@ import type { RootParent } from '../../../src/finality/index.js';
 import { range, Reading, reads, World } from './bench.js';
 
 describe('blocks that do not fit', () => {
-  it('refuses a block of another height than the stream owes', async () => {
-    const { world, reading } = reads({ window: 10 }, 'liar', 'honest');
-    world.node('liar').odd.set(103, { block: world.chain.block(104), status: 'finalized' });
-    await reading.moveHead(105, 400);
-    expect(reading.available()).toEqual(range(101, 105));
-    expect(world.invalidBlocks.counts).toEqual({ wrong_height: 1 });
-    expect(world.nodes.faults()).toEqual(['liar lied']);
-  });
-
-  it('counts and reports a block that could not be decoded', async () => {
-    const { world, reading } = reads({ window: 10 }, 'liar', 'honest');
-    world.node('liar').odd.set(103, 'malformed');
-    await reading.moveHead(105, 400);
-    expect(reading.available()).toEqual(range(101, 105));
-    expect(world.invalidBlocks.counts).toEqual({ malformed: 1 });
-    expect(world.nodes.faults()).toEqual(['liar failing']);
-  });
+  it.each([
+    ['wrong_height', 'lied'],
+    ['malformed', 'failing'],
+  ] as const)(
+    'are refused, counted, held against their node and asked elsewhere: %s',
+    async (reason, fault) => {
+      const { world, reading } = reads({ window: 10 }, 'liar', 'honest');
+      const block = world.chain.block(104);
+      world.node('liar').odd.set(103, reason === 'malformed' ? reason : { block, status: 'finalized' });
+      await reading.moveHead(105, 400);
+      expect(reading.available()).toEqual(range(101, 105));
+      expect(world.invalidBlocks.counts).toEqual({ [reason]: 1 });
+      expect(world.nodes.faults()).toEqual([`liar ${fault}`]);
+    },
+  );
 
   describe('at the tip, where no child is known', () => {
     /** Gives the lie in its streams. */
@@ -236,37 +234,6 @@ describe('blocks that do not fit', () => {
     expect(reading.replaced).toEqual([{ height: 102, id: world.strayed(102, 'y').id }]);
   });
 
-  it('says nothing of a replacement when the same block comes again', async () => {
-    const { world, reading } = reads({ window: 10 }, 'blockSource', 'liar');
-    await reading.moveHead(102);
-    expect(reading.available()).toEqual([101, 102]);
-    world.gives('liar', world.strayed(102), world.chain.fork('fork', 102).block(103));
-    world.node('blockSource').odd.set(103, 'internal');
-    // The moment the source is called a liar, the liar goes away: the source is asked again for want of another.
-    const report = world.nodes.report.bind(world.nodes);
-    world.nodes.report = (node, fault, detail) => {
-      report(node, fault, detail);
-      if (node.name === 'blockSource' && fault === 'lied') {
-        world.node('liar').down = true;
-        world.node('blockSource').odd.clear();
-      }
-    };
-    await reading.moveHead(103, 1_000);
-    expect(world.nodes.faults()).toContain('blockSource lied');
-    expect(reading.available()).toEqual([101, 102, 103]);
-    expect(reading.idAt(103)).toBe(world.chain.idAt(103));
-    expect(reading.replaced).toEqual([]);
-  });
-
-  it('does not say that a block was replaced which nobody has taken', async () => {
-    const { world, reading } = reads({ window: 10 }, 'liar', 'honest');
-    world.gives('liar', world.strayed(102));
-    await reading.moveHead(105, 1_000);
-    expect(reading.available()).toEqual(range(101, 105));
-    expect(reading.idAt(102)).toBe(world.chain.idAt(102));
-    expect(reading.replaced).toEqual([]);
-  });
-
   describe('with the latest stored block', () => {
     /** The store followed a fork from `firstDiscarded` on, which the network has discarded. */
     function discarded(
@@ -303,6 +270,10 @@ describe('blocks that do not fit', () => {
         `Block ${world.chain.idAt(501)} at height 501 names ${world.chain.idAt(500)} as its parent, not ${stored.idAt(500)}, which is stored at height 500`,
       );
       expect(mismatch?.fix).toContain('flow-collection-indexer rewind --to 496 --yes');
+      // The network has no sporks.
+      expect(mismatch?.fix).not.toContain('spork');
+      expect(mismatch?.fix).toContain('another chain, or another history of it');
+      expect(mismatch?.fix).toContain('--data-dir');
       const errors = world.logger.records.filter(({ level }) => level === 'error');
       expect(errors.map(({ message }) => message)).toEqual([
         'no access node confirms the latest stored block',
@@ -366,16 +337,6 @@ describe('blocks that do not fit', () => {
         });
       await reading.moveHead(600, 10_000);
       expect(reading.blocks.chainTrouble()).toMatchObject({ code: 'parent_mismatch', height: 501 });
-    });
-
-    it('reports no spork on a network that has none', async () => {
-      const { reading } = discarded(497);
-      await reading.moveHead(600);
-      const { fix } = reading.blocks.chainTrouble()!;
-      expect(fix).not.toContain('spork');
-      expect(fix).toContain('another chain, or another history of it');
-      expect(fix).toContain('rewind --to 496 --yes');
-      expect(fix).toContain('--data-dir');
     });
 
     it('believes the single call of a node whose stream alone breaks the chain', async () => {

@@ -5,6 +5,8 @@ export interface NumberedJob extends Job {
   readonly index: number;
 }
 
+export const jobAt = (index: number): NumberedJob => ({ id: String(index), index });
+
 /** Lets everything that is due happen. */
 export function settle(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
@@ -52,7 +54,7 @@ export class Bench {
           atIndex: (index) => {
             this.asked.push(index);
             if (options.read !== undefined) return options.read(index);
-            return index <= this.available ? { id: String(index), index } : undefined;
+            return index <= this.available ? jobAt(index) : undefined;
           },
         },
         worker: {

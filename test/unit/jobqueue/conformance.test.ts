@@ -77,32 +77,6 @@ describe('conformance of the job queue', () => {
     expect(bench.P).toBe(progress);
   });
 
-  it('13: a new consumer on the same progress starts everything above it again', async () => {
-    const first = await new Bench().start();
-    await first.push(...range(1, 4));
-    await first.finish(3, 2);
-    await first.push(5);
-    await first.finish(1);
-    await first.push(6, 7);
-    await first.finish(6);
-
-    const second = new Bench({ progress: first.progress });
-    second.available = 7;
-    await second.start();
-    expect(second.called).toEqual([4, 5, 6]);
-    expect(second.P).toBe(3);
-  });
-
-  it('22: a worker that finishes inside its own call leaves nothing behind', async () => {
-    const bench = new Bench({ work: (_, done) => done() });
-    bench.available = 10;
-    await bench.start();
-    expect(bench.called).toEqual(range(1, 10));
-    expect(bench.P).toBe(10);
-    expect(bench.consumer.size()).toBe(0);
-    expect(bench.consumer.running).toBe(0);
-  });
-
   it('23: a check before start does nothing, and a stored progress wins over the default', async () => {
     const bench = new Bench({ stored: 100, defaultIndex: 10 });
     bench.available = 101;
@@ -146,33 +120,6 @@ describe('conformance of the job queue', () => {
     stop.abort();
     await ended;
   });
-
-  it.each([
-    [
-      'inside its call',
-      () => {
-        throw new Error('boom');
-      },
-    ],
-    ['in the promise it returned', () => Promise.reject(new Error('boom'))],
-  ])(
-    '27: an unknown error of the worker, thrown %s, reaches the owner; no hook fires; it still shuts down',
-    async (_, boom) => {
-      const hooks: string[] = [];
-      const bench = await new Bench({
-        work: (job) => (job.index === 2 ? boom() : undefined),
-        hooks: { pre: () => void hooks.push('pre'), post: () => void hooks.push('post') },
-      }).start();
-      const owner = expect(bench.consumer.done).rejects.toThrow('boom');
-      await bench.push(1, 2, 3, 4);
-      await owner;
-      await bench.finish(1);
-      expect(hooks).toEqual([]);
-      expect(bench.P).toBe(0);
-      expect(bench.called).not.toContain(4);
-      await bench.consumer.stop(AbortSignal.abort());
-    },
-  );
 
   it('27: the runner rejects with it, without waiting for the jobs that hang', async () => {
     const wakeUp = new WorkSignal();

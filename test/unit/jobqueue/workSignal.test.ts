@@ -3,19 +3,6 @@ import { WorkSignal } from '../../../src/jobqueue/index.js';
 import { settle } from './bench.js';
 
 describe('WorkSignal', () => {
-  it('turns any number of notifies into one wake-up', async () => {
-    const signal = new WorkSignal();
-    for (let i = 0; i < 10; i += 1) signal.notify();
-    await signal.wait();
-    let woken = false;
-    void signal.wait().then(() => (woken = true));
-    await settle();
-    expect(woken).toBe(false);
-    signal.notify();
-    await settle();
-    expect(woken).toBe(true);
-  });
-
   it('causes exactly one more pass for a notify that comes during a pass', async () => {
     const signal = new WorkSignal();
     const stop = new AbortController();

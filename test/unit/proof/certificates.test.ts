@@ -5,11 +5,9 @@ import { signCertificate, signingKeyOf } from '../../../src/devnet/chain/signCer
 import { toIdentifier } from '../../../src/flow/index.js';
 import { CertificateThread, provenFinal, CURRENT_RULES } from '../../../src/proof/index.js';
 import type { Certificate, Committee } from '../../../src/proof/index.js';
-import { certificateIn } from '../../../src/proof/certificates/provenFinal.js';
 import { prepareCommittee, verifyCertificate } from '../../../src/proof/certificates/verifyCertificate.js';
-import { readProtocolState } from '../../../src/proof/committee/protocolState.js';
 import { FIRST_RULES, V27_RULES } from '../../support/olderRules.js';
-import { knownAnswers, recordedBlocks, recordedSnapshot } from '../../support/proofData.js';
+import { knownAnswers, recordedBlocks } from '../../support/proofData.js';
 
 const known = knownAnswers('qc-v0.51.json') as {
   committee: { nodeId: Certificate['blockId']; stakingPubKey: string; weight: number }[];
@@ -61,22 +59,6 @@ describe('a certificate', () => {
     expect(verdictOf(knownCertificate)).toEqual({
       ...{ valid: true, signers: 8, weight: 800, threshold: 734 },
     });
-  });
-
-  it('of a recorded network is valid by the committee of a served snapshot', () => {
-    const id = recordedBlocks().find(({ height }) => height === 282)!.protocolStateId;
-    const read = readProtocolState(JSON.stringify(recordedSnapshot()), id);
-    if (!read.ok) throw new Error(read.reason);
-    const committee = prepareCommittee(read.state.current.committee);
-    // One certificate costs what a hundred assertions do: the first of the record, which has the rest in its shape.
-    const headers = recordedBlocks()
-      .filter(({ parentView }) => parentView < 400)
-      .slice(0, 3);
-    expect(headers).toHaveLength(3);
-    for (const header of headers) {
-      const verdict = verdictOf(certificateIn(header), committee);
-      expect(verdict).toEqual({ valid: true, signers: 2, weight: 200, threshold: 134 });
-    }
   });
 
   it('is invalid once a bit of it, or of a signer’s key, is flipped', () => {

@@ -6,7 +6,6 @@ import type { ExecutionResult, Identifier, RlpItem } from '../../../src/flow/ind
 import { certificateIn } from '../../../src/proof/certificates/provenFinal.js';
 import { prepareCommittee, verifyCertificate } from '../../../src/proof/certificates/verifyCertificate.js';
 import { committeesIn, lastViewOf } from '../../../src/proof/index.js';
-import { thresholdOf } from '../../../src/proof/committee/committee.js';
 import type { EpochState } from '../../../src/proof/index.js';
 import { readProtocolState } from '../../../src/proof/committee/protocolState.js';
 import { executionResultId } from '../../../src/proof/committee/serviceEvents.js';
@@ -236,12 +235,6 @@ describe('the protocol state of a block', () => {
   function entryOf(snapshot: ReturnType<typeof recordedSnapshot>, id: string) {
     return snapshot.SealingSegment.ProtocolStateEntries[id]!;
   }
-});
-
-it('the threshold is more than two thirds', () => {
-  expect([1, 2, 3, 4, 5, 6, 100, 1100, 123_000].map(thresholdOf)).toEqual([
-    1, 2, 3, 3, 4, 5, 67, 734, 82_001,
-  ]);
 });
 
 type OlderChunk = Record<'StartState' | 'EventCollection' | 'BlockID' | 'EndState', string> &

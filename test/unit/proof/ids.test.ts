@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { decodeBlockMessage, scanFullBlock, WireError, WireWriter } from '../../../src/flow/index.js';
@@ -298,5 +299,55 @@ describe('a stored proof', () => {
     });
     const { lastViewTC } = readHeader(block.encoded, proof, 'flow-localnet');
     expect(bytes.includes(Buffer.from(lastViewTC ?? 'none'))).toBe(true);
+  });
+});
+
+describe('a block with one bit turned', () => {
+  // Other blocks, and proofs that are stored, are changed at random by the targets of test/fuzz/proofs.ts.
+  it('is not proven, or the same, where the bit is one that no id binds, and none of what is stored', () => {
+    const prover = new BlockProver({ chainId: 'flow-localnet' });
+    const block = recorded.find(({ height }) => height === 1318)?.full ?? Buffer.alloc(0);
+    const whole = prover.prove(block);
+    let same = 0;
+    for (let bit = 0; bit < 8 * block.length; bit++) {
+      const turned = Buffer.from(block);
+      turned.writeUInt8(turned.readUInt8(bit >> 3) ^ (1 << (bit & 7)), bit >> 3);
+      try {
+        const proving = prover.prove(turned);
+        if (proving.kind !== 'proven') continue;
+        if (!isDeepStrictEqual(proving, whole)) expect(proving).toEqual(whole);
+        same += 1;
+      } catch (error) {
+        if (!(error instanceof WireError)) throw error;
+      }
+    }
+    expect(same).toBeGreaterThan(0);
+  });
+});
+
+describe('a block of an index, with its proof', () => {
+  const prover = new BlockProver({ chainId: 'flow-localnet' });
+  const stored = recorded.flatMap(({ full }) => {
+    const whole = prover.prove(full);
+    if (whole.kind !== 'proven') return [];
+    // An index keeps only the root of the seals.
+    const proving = { ...whole, sealedIds: undefined };
+    return [{ light: whole.block.encoded, proof: whole.proof, proving }];
+  });
+
+  it('is proven to be what the full block was', () => {
+    expect(stored.length).toBeGreaterThan(30);
+    for (const { light, proof, proving } of stored) expect(prover.proveStored(light, proof)).toEqual(proving);
+  });
+
+  it('loses what nothing covers, and is not proven without a proof, or with one of a later version', () => {
+    const [{ light, proof, proving } = expect.unreachable('no block')] = stored;
+    const field = (tag: number) => Buffer.from([tag, 1, 65]);
+    const more = prover.proveStored(Buffer.concat([light, field(0x7a)]), Buffer.concat([proof, field(0x72)]));
+    expect(more).toEqual(proving);
+    expect(prover.proveStored(light, new Uint8Array())).toEqual({ kind: 'without_header' });
+    expect(prover.proveStored(light, Buffer.from([2, ...proof.subarray(1)]))).toEqual({
+      kind: 'unknown_form',
+    });
   });
 });
