@@ -78,7 +78,7 @@ async function serveReaders(config: DaemonConfig, parts: ServedParts): Promise<R
       ...readableIndex(config, parts),
       isReady: health.monitor.readiness().ready,
       // One interface must not give answers from two chains.
-      forwardingOff: network.chain.chainReplaced()?.message,
+      forwardingOff: network.chainReplaced()?.message,
       nodes: config.api.forward ? network.forwardingNodes() : [],
     }),
     status: health.status,

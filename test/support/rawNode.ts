@@ -112,7 +112,7 @@ export async function networkOf(
     await running;
     network.close();
   });
-  await network.waits.whenAllAsked(stop.signal);
+  await network.whenAllAsked(stop.signal);
   return network;
 }
 

@@ -74,7 +74,7 @@ export function scriptedWorlds(): { readonly world: () => ScriptedWorld } {
       ...{ clock, logger, metrics, stop, running, network },
       identified: async (...made) => {
         const { net, nodes } = network(...made);
-        await net.waits.whenIdentified(stop.signal);
+        await net.whenIdentified(stop.signal);
         return { net, nodes };
       },
     };

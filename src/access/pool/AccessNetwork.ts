@@ -62,11 +62,6 @@ const HEAD_FAR_BELOW_HEIGHTS = 20;
  * node usable or foreign.
  */
 export class AccessNetwork extends NodePool {
-  /** Knows whether the nodes are of the stored chain: if every one that answers is not, `live` is empty. */
-  readonly chain: Pick<AccessNetwork, 'chainReplaced' | 'headBelow'> = this;
-  /** The waits of a start for the handshakes, which must be running. */
-  readonly waits: Pick<AccessNetwork, 'whenIdentified' | 'whenAllAsked' | 'whenSporkTold' | 'whenRootTold'> =
-    this;
   readonly #dependencies: AccessNetworkDependencies;
   readonly #clock: Clock;
   readonly #answeringListeners = new Listeners();
@@ -112,8 +107,8 @@ export class AccessNetwork extends NodePool {
   }
 
   /**
-   * Resolves once a configured access node is usable; waits while none answers. Expected errors: OperatorError `foreign`
-   * when all that answer are foreign; as of all these waits, the signal's abort reason.
+   * Resolves once a configured access node is usable; `run` must be under way. Waits while none answers. Expected errors:
+   * OperatorError `foreign` when all that answer are foreign; as of all these waits, the signal's abort reason.
    */
   async whenIdentified(signal: AbortSignal): Promise<void> {
     const isUsed = (): boolean => this.named().some(isUsable);

@@ -84,8 +84,6 @@ export class NodePool implements AccessNodes {
   readonly verifier: SporkVerifier;
   /** Who gives the chain, for messages: of a mirror, its peers. */
   readonly source: 'access node' | 'peer';
-  /** What is asked about heights alone: which the nodes have, and the spork of each. */
-  readonly heights: NodePool = this;
   /** Admits forwarded calls to the live nodes, and never to a foreign one. */
   readonly forwardingAdmission: ForwardingAdmission = {
     admit: async (name, call, signal) => {

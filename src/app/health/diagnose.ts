@@ -82,7 +82,6 @@ export function diagnose(
   parts: DaemonParts & { readonly leaderWatch: Pick<LeaderWatch, 'lost'> },
 ) {
   const { clock, descriptors, lifecycle, listener, network, prover, store, window } = parts;
-  const { chain, heights } = network;
   const startedAtMs = clock.monotonic();
   let limits = config.ready;
   let line: IndexingLine | undefined;
@@ -179,7 +178,7 @@ export function diagnose(
     const unconfirmed = (mismatch === undefined ? unfit : undefined) ?? undecidedSpork();
     const early = [startHeightAhead(head), behind(), mismatch, proofFailed(), unconfirmed];
     // Those have their own codes.
-    const isOwn = (mismatch ?? unconfirmed ?? chain.chainReplaced()) !== undefined;
+    const isOwn = (mismatch ?? unconfirmed ?? network.chainReplaced()) !== undefined;
     return [...early, headStale(head), storeStalled(), isOwn ? undefined : heldUp(), unresolvable()];
   };
 
@@ -195,7 +194,7 @@ export function diagnose(
   /** A reported spork that is not confirmed, and that the next block waits for. */
   const undecidedSpork = (): Finding | undefined => {
     const block = line?.blocks.heldUpBy();
-    const spork = block?.isUnserved === true ? heights.undecidedSporkAt(block.height) : undefined;
+    const spork = block?.isUnserved === true ? network.undecidedSporkAt(block.height) : undefined;
     if (spork === undefined) return undefined;
     const { awaited, rootHeight, tellers } = spork;
     const reporters = tellers.join(', ');
@@ -314,7 +313,7 @@ export function diagnose(
     if (!isStarting && listener.finalizedHeight() !== undefined) return undefined;
     const what = isStarting
       ? 'the daemon is starting'
-      : `no ${heights.source} has reported its finalized head yet`;
+      : `no ${network.source} has reported its finalized head yet`;
     return finding('starting', withTroubles(what, upstreamTroubles(), clock));
   };
 
@@ -322,14 +321,14 @@ export function diagnose(
   const upstream = (): Finding | undefined => {
     const silentMs = listener.lastAnswerAgeMs();
     const forMs = waitedMs(silentMs ?? ageOf(startedAtMs));
-    const isReplaced = chain.chainReplaced() !== undefined;
+    const isReplaced = network.chainReplaced() !== undefined;
     // Nodes of another chain are not asked for their head: what they said of it before is old.
     const troubles = isReplaced ? network.identityTroubles() : upstreamTroubles();
     const isToldWhy = silentMs === undefined && troubles.length > 0;
     if (forMs < (isToldWhy ? START_TAKES_MS : HEAD_UNCONFIRMED_AFTER_MS)) return undefined;
     const code = codeOf(troubles);
     if (isReplaced && code === 'upstream_unreachable') return undefined;
-    const { source } = heights;
+    const { source } = network;
     const silent = `no ${source} has reported its head for ${wholeSeconds(forMs)} s`;
     const key = source === 'peer' ? 'peers' : 'accessNodes';
     const advice = `; check that ${key} names ${source}s that run and can be reached from here`;
@@ -355,7 +354,7 @@ export function diagnose(
   };
 
   const replacedChain = (): Finding | undefined => {
-    const replaced = chain.chainReplaced();
+    const replaced = network.chainReplaced();
     if (replaced === undefined) return undefined;
     const silent = network.identityTroubles().filter(({ kind }) => kind === 'unreachable');
     const words = silent.length === 0 ? '' : ` (not heard: ${describeTroubles(silent, clock)})`;
@@ -363,8 +362,8 @@ export function diagnose(
   };
 
   const headBehind = (): Finding | undefined => {
-    if (chain.chainReplaced() !== undefined) return undefined;
-    const below = chain.headBelow();
+    if (network.chainReplaced() !== undefined) return undefined;
+    const below = network.headBelow();
     const rises = (listener.lastAdvanceAgeMs() ?? Infinity) < HEAD_RISES_WITHIN_MS;
     // No node has reported a head since it rose: what is known is old.
     if (below === undefined || rises || answerAgeMs() >= HEAD_RISES_WITHIN_MS) {

@@ -43,8 +43,8 @@ export function lineHeldUp(
   const block = line.blocks.heldUpBy();
   const what = `waiting for block ${block?.height ?? height}`;
   if (block?.isUnserved !== true) return because(height, what, block?.troubles ?? [], clock);
-  const none = `${what}: no ${network.heights.source} serves that height`;
-  const unserved = because(height, none, network.heights.whyUnserved(block.height), clock);
+  const none = `${what}: no ${network.source} serves that height`;
+  const unserved = because(height, none, network.whyUnserved(block.height), clock);
   return { ...unserved, code: unserved.code ?? 'upstream_refusing', because: 'unserved' };
 }
 

@@ -26,7 +26,7 @@ function heightWork(daemon: DaemonStatus, height: number): HeightWork | undefine
   if (line === undefined) return undefined;
   const { waitingFor, sources, endpoints } = daemon.status();
   const explained = line.explainer.explain(height);
-  const serving = parts.network.heights.namesServing(height);
+  const serving = parts.network.namesServing(height);
   const nodes = endpoints.filter(({ origin }) => origin !== 'peer');
   return {
     stage: explained.stage === 'indexed' ? 'durable' : explained.stage,

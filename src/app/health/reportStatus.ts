@@ -94,7 +94,7 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
       latestIndexed: lastReadable(shown),
       coverage: coverageOf(shown),
       healing,
-      lowestServed: network.heights.lowestHeight() ?? null,
+      lowestServed: network.lowestHeight() ?? null,
       lag: lag() ?? null,
       headAgeSeconds: seconds(listener.lastAdvanceAgeMs()),
       headConfirmedSeconds: seconds(listener.lastAnswerAgeMs()),

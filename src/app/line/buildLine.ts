@@ -117,7 +117,7 @@ export function buildLine(
       store,
       window,
       room,
-      sporkFor: (height) => network.heights.sporkAt(height),
+      sporkFor: (height) => network.sporkAt(height),
       rootParentAt: (height) =>
         rootParentsInTable.find(({ rootHeight }) => rootHeight === height)?.rootParentId,
     },

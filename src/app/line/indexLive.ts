@@ -29,10 +29,10 @@ export function indexLive(config: DaemonConfig, parts: IndexingParts, onLine: On
   const begin = async (lost: AbortSignal): Promise<void> => {
     if (store.meta() !== undefined) return;
     // One node's answer does not say where the others begin.
-    await network.waits.whenAllAsked(lost);
-    if (config.startHeight === 'root') await network.waits.whenRootTold(lost);
+    await network.whenAllAsked(lost);
+    if (config.startHeight === 'root') await network.whenRootTold(lost);
     const first = await firstHeightOf(config, { network, listener }, lost);
-    await network.waits.whenSporkTold(first, lost);
+    await network.whenSporkTold(first, lost);
     await initialiseStore(store, config, network, first);
     logger.info({ height: first, chainId: config.chainId }, 'new store created');
   };

@@ -210,7 +210,7 @@ export async function runIndexing(config: DaemonConfig, parts: IndexingParts, on
   lifecycle.supervise(listener.run(signal));
   const heads = { source: () => listener.source(), onHead: listener.tell.bind(listener) };
   lifecycle.supervise(followWitnesses({ nodes: network.history, clock: parts.clock, ...heads }, signal));
-  const identified = network.waits.whenIdentified(signal);
+  const identified = network.whenIdentified(signal);
   const proveFinality = async (by: FinalityProver): Promise<void> => {
     // What the store keeps of who signs needs no node: readers of proven blocks are served though none answers.
     if ((await store.evidence()).length === 0) await identified;

@@ -48,27 +48,26 @@ export async function firstHeightOf(
 }
 
 function servedHeight(startHeight: number | 'root', network: AccessNetwork): number {
-  const { heights } = network;
-  const { source } = heights;
+  const { source } = network;
   const refuse = (message: string): never => {
     throw new OperatorError('configuration', message);
   };
   if (startHeight === 'root')
     return (
-      heights.liveRoot() ??
+      network.liveRoot() ??
       refuse(
         `No configured ${source} reports the root height of its spork, so startHeight root cannot be resolved. ` +
           'Give a number with --start-height.',
       )
     );
   const another = source === 'peer' ? 'a --peer' : 'an --access-node';
-  const lowest = heights.lowestHeight();
+  const lowest = network.lowestHeight();
   if (lowest !== undefined && startHeight < lowest)
     refuse(
       `startHeight ${startHeight} is below ${lowest}, the lowest height that any configured ${source} has` +
         `${exceptFor(network)}. Use --start-height ${lowest} or higher, or add ${another} that goes further back.`,
     );
-  const served = heights.lowestServedFrom(startHeight);
+  const served = network.lowestServedFrom(startHeight);
   if (served !== undefined && served > startHeight)
     refuse(
       `startHeight ${startHeight} lies between two sporks that are served: no configured ${source} has it, and ` +
@@ -90,7 +89,7 @@ export async function initialiseStore(
   network: AccessNetwork,
   firstHeight: number,
 ): Promise<void> {
-  const spork = network.heights.sporkAt(firstHeight);
+  const spork = network.sporkAt(firstHeight);
   await store.initialise({
     schemaVersion: SCHEMA_VERSION,
     chainId: config.chainId,

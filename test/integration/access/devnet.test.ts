@@ -42,7 +42,7 @@ async function follow(nodes: readonly DevnetHandle[], sporkRoot?: number): Promi
     await running;
     network.close();
   });
-  await network.waits.whenIdentified(stop.signal);
+  await network.whenIdentified(stop.signal);
   return network;
 }
 
@@ -145,11 +145,11 @@ describe('a simulated access node', () => {
     const next = await devnet({ seed: 2, previousSeed: 1, rootHeight: 400, startHead: 500 });
     // A spork that nobody confirms is watched for half a minute first: test/unit/access/sporkVerifier.test.ts.
     const net = await follow([old, next], 400);
-    await net.waits.whenAllAsked(signal);
+    await net.whenAllAsked(signal);
     expect(net.live().map(({ name }) => name)).toEqual([next.address]);
     expect(net.forHeight(399).map(({ name }) => name)).toEqual([old.address]);
-    expect(net.heights.liveRoot()).toBe(400);
-    expect(net.heights.lowestHeight()).toBe(100);
+    expect(net.liveRoot()).toBe(400);
+    expect(net.lowestHeight()).toBe(100);
     const root = await net.forHeight(400)[0]!.getBlockByHeight(400);
     const last = await net.forHeight(399)[0]!.getBlockByHeight(399);
     expect(root.block.parentId).toBe(last.block.id);

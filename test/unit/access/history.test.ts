@@ -104,7 +104,7 @@ describe('a node for history', () => {
   it('that gets no stream does not count against the streams of others, but a lie does', async () => {
     const { network, stop } = world();
     const { net } = network({ 'a:1': {} });
-    await net.waits.whenIdentified(stop.signal);
+    await net.whenIdentified(stop.signal);
     const [its] = net.history.forHeight(7);
     const stateOf = () => net.states()[0]?.calls.map(({ method, state }) => `${method} ${state}`);
     for (let time = 0; time < 3; time += 1)

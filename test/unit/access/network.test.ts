@@ -26,7 +26,7 @@ const refusesBelow5 = (height: number) =>
     : undefined;
 /** Why the start ends. */
 const refusalOf = (of: AccessNetwork): Promise<unknown> =>
-  of.waits.whenIdentified(stop.signal).catch((thrown: unknown) => thrown);
+  of.whenIdentified(stop.signal).catch((thrown: unknown) => thrown);
 const foreignCount = async (): Promise<string> =>
   metrics.registry.getSingleMetricAsString('flow_collection_indexer_foreign_nodes_total');
 
@@ -66,9 +66,9 @@ describe('a peer', () => {
     expect(names(net.forHeight(1_000))).toEqual(['a:1']);
     expect(names(net.forExecutionData(1_000))).toEqual(['a:1']);
     // It claims that a spork begins at 900: nobody asks whether that is so.
-    expect(net.heights.sporkAt(1_000)?.rootHeight).toBe(5);
-    expect(net.heights.sporkRoots()).toEqual([5]);
-    expect(net.heights.undecidedSporkAt(1_000)).toBeUndefined();
+    expect(net.sporkAt(1_000)?.rootHeight).toBe(5);
+    expect(net.sporkRoots()).toEqual([5]);
+    expect(net.undecidedSporkAt(1_000)).toBeUndefined();
   });
 
   it('of another chain is not asked', async () => {
@@ -116,7 +116,7 @@ describe('identification', () => {
     expect(net.live()).toEqual([]);
     expect(net.forHeight(7)).toEqual([]);
     expect(stateOf(net, 'a:1')?.state).toBe('unknown');
-    await net.waits.whenIdentified(stop.signal);
+    await net.whenIdentified(stop.signal);
     expect(names(net.live())).toEqual(['a:1']);
     expect(stateOf(net, 'a:1')).toMatchObject({ state: 'healthy', semver: 'v1', lowestHeight: 5 });
   });
@@ -125,7 +125,7 @@ describe('identification', () => {
     const script: NodeScript = { version: version(5), down: true };
     const { net, nodes } = network({ 'a:1': script });
     let identified = false;
-    const waiting = net.waits.whenIdentified(stop.signal).then(() => (identified = true));
+    const waiting = net.whenIdentified(stop.signal).then(() => (identified = true));
     await clock.advance(10 * MINUTE_MS);
     expect(identified).toBe(false);
     const { asked } = nodes.node('a:1');
@@ -148,18 +148,18 @@ describe('identification', () => {
       'mute:1': { down: true },
     });
     let allAsked = false;
-    const waiting = net.waits.whenAllAsked(stop.signal).then(() => (allAsked = true));
-    await net.waits.whenIdentified(stop.signal);
+    const waiting = net.whenAllAsked(stop.signal).then(() => (allAsked = true));
+    await net.whenIdentified(stop.signal);
     await clock.settle();
-    expect([allAsked, net.heights.lowestHeight()]).toEqual([false, 900]);
+    expect([allAsked, net.lowestHeight()]).toEqual([false, 900]);
     answer();
     await clock.advance(MINUTE_MS);
     await waiting;
-    expect(net.heights.lowestHeight()).toBe(5);
-    expect(net.heights.liveRoot()).toBe(900);
+    expect(net.lowestHeight()).toBe(5);
+    expect(net.liveRoot()).toBe(900);
     const abort = new AbortController();
     abort.abort(new Error('stop'));
-    await expect(net.waits.whenAllAsked(abort.signal)).rejects.toThrow('stop');
+    await expect(net.whenAllAsked(abort.signal)).rejects.toThrow('stop');
   });
 
   it('takes a root of zero for told only when the node has block zero', async () => {
@@ -177,15 +177,15 @@ describe('identification', () => {
     const { net } = await identified({
       'genesis:1': { version: version(0), blockIdAt: () => (isThere ? idOf('1') : undefined) },
     });
-    expect(net.heights.sporkAt(7)).toBeUndefined();
+    expect(net.sporkAt(7)).toBeUndefined();
     let told = false;
-    const waiting = net.waits.whenSporkTold(7, stop.signal).then(() => (told = true));
+    const waiting = net.whenSporkTold(7, stop.signal).then(() => (told = true));
     await clock.advance(20_000);
     expect(told).toBe(false);
     isThere = true;
     await clock.advance(10_000);
     await waiting;
-    expect(net.heights.sporkAt(7)).toEqual({ rootHeight: 0, sporkId: 'aa'.repeat(32) });
+    expect(net.sporkAt(7)).toEqual({ rootHeight: 0, sporkId: 'aa'.repeat(32) });
   });
 
   it('knows a spork that begins at zero from a node that joined it later', async () => {
@@ -193,15 +193,15 @@ describe('identification', () => {
     const { net } = await identified({
       'late:1': { version: version(0, 50), belowRoot: () => ({ text, lowestHeight: 50 }) },
     });
-    expect(net.heights.sporkAt(60)).toEqual({ rootHeight: 0, sporkId: 'aa'.repeat(32) });
-    expect(net.heights.lowestHeight()).toBe(50);
+    expect(net.sporkAt(60)).toEqual({ rootHeight: 0, sporkId: 'aa'.repeat(32) });
+    expect(net.lowestHeight()).toBe(50);
   });
 
   it('waits a minute at most for nodes that never tell, and soon asks them no more often than others', async () => {
     const { net, nodes } = await identified({
       'mute:1': { version: version(0), blockIdAt: () => undefined },
     });
-    const waiting = net.waits.whenSporkTold(7, stop.signal);
+    const waiting = net.whenSporkTold(7, stop.signal);
     await clock.advance(MINUTE_MS);
     await waiting;
     await clock.advance(MINUTE_MS);
@@ -213,8 +213,8 @@ describe('identification', () => {
 
   it('waits for no spork where every node has told where its own begins', async () => {
     const { net } = await identified({ 'a:1': { version: version(500) } });
-    await net.waits.whenSporkTold(7, stop.signal);
-    expect(net.heights.sporkAt(7)).toBeUndefined();
+    await net.whenSporkTold(7, stop.signal);
+    expect(net.sporkAt(7)).toBeUndefined();
   });
 
   it('asks again every five minutes, and as soon as the connection is lost: another node may answer there', async () => {
@@ -277,7 +277,7 @@ describe('identification', () => {
     await expect(world().running.pop()).rejects.toBe(bug);
     const reason = new Error('stop');
     const abort = new AbortController();
-    const waiting = net.waits.whenIdentified(abort.signal);
+    const waiting = net.whenIdentified(abort.signal);
     abort.abort(reason);
     await expect(waiting).rejects.toBe(reason);
   });
@@ -289,10 +289,10 @@ describe('a node that fails some of the questions', () => {
     async (kind) => {
       const script: NodeScript = { fails: { GetNetworkParameters: kind }, headerChainId: 'flow-localnet' };
       const { net } = await identified({ 'a:1': { ...script, version: version(5) } });
-      expect(net.heights.liveRoot()).toBe(5);
+      expect(net.liveRoot()).toBe(5);
       const other = { ...script, headerChainId: 'flow-testnet' };
       const { net: second } = network({ 'b:1': other });
-      await expect(second.waits.whenIdentified(stop.signal)).rejects.toMatchObject({ exit: 'foreign' });
+      await expect(second.whenIdentified(stop.signal)).rejects.toMatchObject({ exit: 'foreign' });
     },
   );
 
@@ -304,10 +304,10 @@ describe('a node that fails some of the questions', () => {
       expect(names(net.live())).toEqual(['a:1']);
       expect(net.identityTroubles()).toMatchObject([{ node: 'a:1', method: 'GetNodeVersionInfo', count: 1 }]);
       await clock.advance(20 * MINUTE_MS);
-      expect(net.heights.sporkAt(7)).toBeUndefined();
+      expect(net.sporkAt(7)).toBeUndefined();
       delete script.fails;
       await clock.advance(12_500);
-      expect(net.heights.sporkAt(7)).toEqual({ rootHeight: 5, sporkId: 'aa'.repeat(32) });
+      expect(net.sporkAt(7)).toEqual({ rootHeight: 5, sporkId: 'aa'.repeat(32) });
       expect(net.identityTroubles()).toEqual([]);
     },
   );
@@ -315,7 +315,7 @@ describe('a node that fails some of the questions', () => {
   it('holds up a new store for five seconds at most', async () => {
     const script: NodeScript = { fails: { GetNodeVersionInfo: 'internal', GetBlockByHeight: 'deadline' } };
     const { net } = await identified({ 'a:1': script });
-    const waiting = net.waits.whenSporkTold(7, stop.signal);
+    const waiting = net.whenSporkTold(7, stop.signal);
     await clock.advance(5_500);
     await waiting;
   });
@@ -342,8 +342,8 @@ describe('a node that fails some of the questions', () => {
     const { net } = network({ 'a:1': { ...script, version: version(0), streams } });
     await clock.advance(500);
     expect(stateOf(net, 'a:1')).toMatchObject({ state: 'healthy', lowestHeight: 0 });
-    expect(net.heights.liveRoot()).toBe(0);
-    expect(net.heights.sporkAt(7)).toEqual({ rootHeight: 0, sporkId: 'aa'.repeat(32) });
+    expect(net.liveRoot()).toBe(0);
+    expect(net.sporkAt(7)).toEqual({ rootHeight: 0, sporkId: 'aa'.repeat(32) });
   });
 
   it('is named with its refusals while a new store waits for the root that it does not tell', async () => {
@@ -353,7 +353,7 @@ describe('a node that fails some of the questions', () => {
     await clock.advance(5_000);
     expect(net.identityTroubles()).toEqual([]);
     let told = false;
-    const waiting = net.waits.whenRootTold(stop.signal).then(() => (told = true));
+    const waiting = net.whenRootTold(stop.signal).then(() => (told = true));
     await clock.advance(20_000);
     expect(told).toBe(false);
     expect(net.identityTroubles()).toMatchObject([
@@ -363,7 +363,7 @@ describe('a node that fails some of the questions', () => {
     script.blockIdAt = () => idOf('1');
     await clock.advance(3_000);
     await waiting;
-    expect([net.heights.liveRoot(), net.identityTroubles()]).toEqual([0, []]);
+    expect([net.liveRoot(), net.identityTroubles()]).toEqual([0, []]);
   });
 
   it('is not believed that it begins above its own head, and is asked another way', async () => {
@@ -373,8 +373,8 @@ describe('a node that fails some of the questions', () => {
       blockIdAt: () => idOf('1'),
     };
     const { net } = await identified({ 'liar:1': script });
-    await net.waits.whenAllAsked(stop.signal);
-    expect([net.heights.liveRoot(), names(net.forHeight(41))]).toEqual([0, ['liar:1']]);
+    await net.whenAllAsked(stop.signal);
+    expect([net.liveRoot(), names(net.forHeight(41))]).toEqual([0, ['liar:1']]);
     expect(net.identityTroubles()).toMatchObject([
       {
         kind: 'invalid',
@@ -386,8 +386,8 @@ describe('a node that fails some of the questions', () => {
   it('is named with where it begins while nobody serves a height, and soon asked again who it is', async () => {
     const script: NodeScript = { version: version(100), blockIdAt: () => idOf('1') };
     const { net } = await identified({ 'a:1': script });
-    expect([net.forHeight(41), net.heights.whyUnserved(100)]).toEqual([[], []]);
-    expect(net.heights.whyUnserved(41)).toMatchObject([
+    expect([net.forHeight(41), net.whyUnserved(100)]).toEqual([[], []]);
+    expect(net.whyUnserved(41)).toMatchObject([
       { node: 'a:1', kind: 'refused', said: 'says it begins at 100', count: 1 },
     ]);
     script.version = version(0);
@@ -403,10 +403,10 @@ describe('a node that fails some of the questions', () => {
     const { net } = await identified({ 'a:1': script });
     script.version = version(7);
     await clock.advance(30_000);
-    expect(net.heights.servedRanges()).toMatchObject([{ lowest: 100 }]);
-    net.heights.askAgain();
+    expect(net.servedRanges()).toMatchObject([{ lowest: 100 }]);
+    net.askAgain();
     await clock.advance(1_000);
-    expect(net.heights.servedRanges()).toMatchObject([{ lowest: 7 }]);
+    expect(net.servedRanges()).toMatchObject([{ lowest: 7 }]);
   });
 
   it('is named with its words, how often and since when, while it does not say who it is', async () => {
@@ -465,52 +465,52 @@ describe('a chain that began anew', () => {
     const ours: NodeScript = { ...anew(600), blockIdAt: () => idOf('a') };
     const script = { ...ours };
     const { net, nodes } = await identified({ 'a:1': script }, {}, expectation);
-    expect(net.chain.chainReplaced()).toBeUndefined();
+    expect(net.chainReplaced()).toBeUndefined();
     await clock.advance(30_000);
     Object.assign(script, anew(232));
     nodes.node('a:1').tellHead(232);
     await clock.advance(1_000);
-    expect(net.chain.chainReplaced()).toMatchObject({ nodes: ['a:1'], sinceMs: 30_000 });
-    expect(net.chain.chainReplaced()?.message).toContain('at height 232');
+    expect(net.chainReplaced()).toMatchObject({ nodes: ['a:1'], sinceMs: 30_000 });
+    expect(net.chainReplaced()?.message).toContain('at height 232');
     expect([net.live(), net.forHeight(200)]).toEqual([[], []]);
     // What it served before it fell silent is no cause any more.
     script.down = true;
     nodes.node('a:1').breakConnection();
     await clock.advance(1_000);
-    expect(net.chain.chainReplaced()).toBeUndefined();
+    expect(net.chainReplaced()).toBeUndefined();
     expect(net.identityTroubles()).toMatchObject([{ node: 'a:1', kind: 'unreachable' }]);
     script.down = false;
     await clock.advance(3_000);
-    expect(net.chain.chainReplaced()).toBeDefined();
+    expect(net.chainReplaced()).toBeDefined();
     // It is ours again: a load balancer may have gone astray.
     Object.assign(script, ours);
     await clock.advance(6_000);
-    expect(net.chain.chainReplaced()).toBeUndefined();
+    expect(net.chainReplaced()).toBeUndefined();
     expect(names(net.live())).toEqual(['a:1']);
   });
 
   it('is not what a node is of that has our blocks and is merely behind: that is told apart', async () => {
     sharedTo = 540;
     const { net, nodes } = await identified({ 'a:1': anew(232) }, {}, expectation);
-    expect(net.chain.chainReplaced()).toBeUndefined();
-    expect(net.chain.headBelow()).toEqual({ head: 232, watermark: 540 });
+    expect(net.chainReplaced()).toBeUndefined();
+    expect(net.headBelow()).toEqual({ head: 232, watermark: 540 });
     nodes.node('a:1').tellHead(541);
-    expect(net.chain.headBelow()).toBeUndefined();
+    expect(net.headBelow()).toBeUndefined();
     await clock.advance(MINUTE_MS);
     nodes.node('a:1').tellHead(233);
-    expect(net.chain.headBelow()).toEqual({ head: 233, watermark: 540 });
+    expect(net.headBelow()).toEqual({ head: 233, watermark: 540 });
     // One that is a little lower was told a moment before the last block came.
     nodes.node('a:1').tellHead(537);
-    expect(net.chain.headBelow()).toBeUndefined();
+    expect(net.headBelow()).toBeUndefined();
     // And a low one that comes right after it does not take its place.
     nodes.node('a:1').tellHead(233);
-    expect(net.chain.headBelow()).toBeUndefined();
+    expect(net.headBelow()).toBeUndefined();
     await clock.advance(6_000);
     nodes.node('a:1').tellHead(233);
-    expect(net.chain.headBelow()).toEqual({ head: 233, watermark: 540 });
+    expect(net.headBelow()).toEqual({ head: 233, watermark: 540 });
     // What was told long ago says nothing of now.
     await clock.advance(MINUTE_MS);
-    expect(net.chain.headBelow()).toBeUndefined();
+    expect(net.headBelow()).toBeUndefined();
   });
 
   it('may be a later spork where the network has sporks and the node tells of none', async () => {
@@ -524,7 +524,7 @@ describe('a chain that began anew', () => {
     };
     await identified({ 'a:1': script }, { sporks: table }, expectation);
     const { net: without } = network({ 'b:1': script }, {}, expectation);
-    await expect(without.waits.whenIdentified(stop.signal)).rejects.toMatchObject({ exit: 'foreign' });
+    await expect(without.whenIdentified(stop.signal)).rejects.toMatchObject({ exit: 'foreign' });
   });
 });
 
@@ -559,7 +559,7 @@ describe('foreign nodes', () => {
       {},
       { sporks: [{ rootHeight: 100, sporkId: 'aa'.repeat(32) }] },
     );
-    await expect(net.waits.whenIdentified(stop.signal)).rejects.toMatchObject({ exit: 'foreign' });
+    await expect(net.whenIdentified(stop.signal)).rejects.toMatchObject({ exit: 'foreign' });
   });
 
   describe('with another block at the watermark', () => {
@@ -656,8 +656,8 @@ describe('which node for which height', () => {
 
   it('tells who serves a height without dialling or keeping anyone for it', async () => {
     const { net, nodes } = await identified(scripts, { accessNodes: ['live:1'], sporks: table });
-    expect([...net.heights.namesServing(350)]).toEqual(['live:1']);
-    expect([...net.heights.namesServing(150)]).toEqual([]);
+    expect([...net.namesServing(350)]).toEqual(['live:1']);
+    expect([...net.namesServing(150)]).toEqual([]);
     await clock.settle();
     expect(nodes.opened).toHaveLength(1);
 
@@ -665,7 +665,7 @@ describe('which node for which height', () => {
     const historic = nodes.node('s2:1');
     await clock.settle();
     for (let minute = 0; minute < 14; minute += 1) {
-      expect([...net.heights.namesServing(150)]).toEqual(['s2:1']);
+      expect([...net.namesServing(150)]).toEqual(['s2:1']);
       await clock.advance(MINUTE_MS);
     }
     await clock.advance(2 * MINUTE_MS);
@@ -674,11 +674,11 @@ describe('which node for which height', () => {
 
   it('knows the gaps between sporks that nobody serves', async () => {
     const { net } = await identified(scripts, { accessNodes: ['live:1'], sporks: table });
-    expect([10, 199, 200, 250, 300, 400].map((height) => net.heights.lowestServedFrom(height))).toEqual([
+    expect([10, 199, 200, 250, 300, 400].map((height) => net.lowestServedFrom(height))).toEqual([
       10, 199, 300, 300, 300, 400,
     ]);
     const { net: ended } = await identified({ 's1:1': scripts['s1:1'] ?? {} });
-    expect(ended.heights.lowestServedFrom(1_000_000)).toBe(1_000_000);
+    expect(ended.lowestServedFrom(1_000_000)).toBe(1_000_000);
   });
 
   it('follows the head of an ended spork when only that one is named', async () => {

@@ -40,7 +40,7 @@ async function three(
   };
   const scripts = { 'a:1': script('a:1'), 'b:1': script('b:1'), 'c:1': script('c:1') };
   const { net, nodes } = world().network(scripts, options, expectation);
-  await net.waits.whenAllAsked(stop.signal);
+  await net.whenAllAsked(stop.signal);
   await clock.advance(10_000);
   /** One of them, or several, turn out to be of another spork, as happens after an outage. */
   const tells = async (who: readonly Name[], root = 200, id = FALSE_ID): Promise<void> => {
@@ -60,8 +60,8 @@ describe('the id of a new spork', () => {
         ids.map((id, nth) => [`n${nth}:1`, { version: version(200, 200, id) }] as const),
       );
       const { net } = world().network(scripts, {}, STORED);
-      await net.waits.whenAllAsked(stop.signal);
-      return net.heights.sporkAt(200)?.sporkId;
+      await net.whenAllAsked(stop.signal);
+      return net.sporkAt(200)?.sporkId;
     };
     expect(await told(FALSE_ID)).toBe(FALSE_ID);
     expect(await told(FALSE_ID, TRUE_ID, TRUE_ID)).toBe(TRUE_ID);
@@ -76,7 +76,7 @@ describe('a spork that the table does not have', () => {
     const { net, scripts, tells } = await three();
     for (const name of ['b:1', 'c:1'] as const) scripts[name].version = version(200, 200, TRUE_ID);
     await tells(['a:1']);
-    expect(net.heights.sporkAt(200)).toEqual({ rootHeight: 200, sporkId: TRUE_ID });
+    expect(net.sporkAt(200)).toEqual({ rootHeight: 200, sporkId: TRUE_ID });
     expect(names(net.forHeight(200))).toEqual(['a:1', 'b:1', 'c:1']);
   });
 
@@ -85,12 +85,12 @@ describe('a spork that the table does not have', () => {
     await tells(['a:1']);
     await clock.advance(20_000);
     expect(net.forHeight(200)).toEqual([]);
-    expect(net.heights.sporkAt(200)?.rootHeight).toBe(100);
+    expect(net.sporkAt(200)?.rootHeight).toBe(100);
     expect(names(net.forHeight(199))).toEqual(['b:1', 'c:1']);
     expect(names(net.live())).toEqual(['a:1', 'b:1', 'c:1']);
     await clock.advance(20_000);
     expect(names(net.forHeight(200))).toEqual(['a:1']);
-    expect(net.heights.sporkAt(200)).toEqual({ rootHeight: 200, sporkId: FALSE_ID });
+    expect(net.sporkAt(200)).toEqual({ rootHeight: 200, sporkId: FALSE_ID });
     expect(names(net.live())).toEqual(['a:1']);
   });
 
@@ -110,16 +110,16 @@ describe('a spork that the table does not have', () => {
     const { net, tells } = await three({ 'b:1': growing(195) });
     await tells(['a:1']);
     expect(net.forHeight(200)).toEqual([]);
-    expect(net.heights.undecidedSporkAt(200)).toEqual({
+    expect(net.undecidedSporkAt(200)).toEqual({
       rootHeight: 200,
       tellers: ['a:1'],
       awaited: ['b:1', 'c:1'],
     });
     expect(names(net.forHeight(199))).toEqual(['b:1', 'c:1']);
-    expect(net.heights.undecidedSporkAt(199)).toBeUndefined();
+    expect(net.undecidedSporkAt(199)).toBeUndefined();
     await clock.advance(35_000);
     expect(names(net.forHeight(200))).toEqual(['a:1', 'b:1', 'c:1']);
-    expect(net.heights.sporkAt(200)?.rootHeight).toBe(100);
+    expect(net.sporkAt(200)?.rootHeight).toBe(100);
     expect(names(net.live())).toEqual(['a:1', 'b:1', 'c:1']);
     const warnings = world().logger.records.filter(({ message }) =>
       message.includes('a spork that does not exist'),
@@ -147,7 +147,7 @@ describe('a spork that the table does not have', () => {
     expect(names(net.live())).toEqual(['a:1', 'b:1', 'c:1']);
     expect(names(net.forHeight(740))).toEqual(['b:1', 'c:1']);
     expect(net.forHeight(1_000)).toEqual([]);
-    expect(net.heights.undecidedSporkAt(1_000)).toMatchObject({ tellers: ['a:1'], awaited: ['b:1', 'c:1'] });
+    expect(net.undecidedSporkAt(1_000)).toMatchObject({ tellers: ['a:1'], awaited: ['b:1', 'c:1'] });
     await clock.advance(5 * MINUTE_MS);
     expect(names(net.forHeight(1_000))).toEqual(['a:1', 'b:1', 'c:1']);
   });
@@ -163,7 +163,7 @@ describe('a spork that the table does not have', () => {
     };
     const goesOn = await after(growing(150));
     expect(names(goesOn.forHeight(150))).toEqual(['a:1', 'b:1', 'c:1']);
-    expect(goesOn.heights.sporkAt(150)?.rootHeight).toBe(100);
+    expect(goesOn.sporkAt(150)?.rootHeight).toBe(100);
     const discarded = await after(() => ({ height: 149 }));
     expect(names(discarded.forHeight(150))).toEqual(['a:1']);
     expect(names(discarded.forHeight(139))).toEqual(['b:1', 'c:1']);
@@ -190,9 +190,9 @@ describe('a spork that the table does not have', () => {
     await clock.advance(40_000);
     expect(names(net.forHeight(200))).toEqual(['a:1', 'b:1', 'c:1']);
     await tells(['b:1', 'c:1'], 200, TRUE_ID);
-    expect(net.heights.sporkAt(200)).toEqual({ rootHeight: 200, sporkId: TRUE_ID });
+    expect(net.sporkAt(200)).toEqual({ rootHeight: 200, sporkId: TRUE_ID });
     expect(names(net.forHeight(200))).toEqual(['a:1', 'b:1', 'c:1']);
-    expect(net.heights.sporkAt(199)?.rootHeight).not.toBe(200);
+    expect(net.sporkAt(199)?.rootHeight).not.toBe(200);
   });
 
   it('holds up nothing where the last one that its node told of was none', async () => {
@@ -203,7 +203,7 @@ describe('a spork that the table does not have', () => {
     await tells(['a:1'], 201);
     expect(names(net.forHeight(201))).toEqual(['a:1', 'b:1', 'c:1']);
     expect(names(net.live())).toEqual(['a:1', 'b:1', 'c:1']);
-    expect(net.heights.undecidedSporkAt(201)).toBeUndefined();
+    expect(net.undecidedSporkAt(201)).toBeUndefined();
   });
 
   it('is believed at any rate once the store has crossed into it', async () => {
@@ -232,7 +232,7 @@ describe('a spork that the table does not have', () => {
     await clock.advance(2 * MINUTE_MS);
     expect(names(net.forHeight(200))).toEqual(['a:1']);
     expect(names(net.forHeight(199))).toEqual(['b:1', 'c:1']);
-    expect(net.heights.sporkAt(200)).toEqual({ rootHeight: 200, sporkId: FALSE_ID });
+    expect(net.sporkAt(200)).toEqual({ rootHeight: 200, sporkId: FALSE_ID });
   });
 
   it('that all tell from the first is waited for by nobody', async () => {
@@ -242,7 +242,7 @@ describe('a spork that the table does not have', () => {
       { accessNodes: ['a:1', 'b:1'] },
       { sporks: [], watermark: WATERMARK },
     );
-    await net.waits.whenAllAsked(stop.signal);
+    await net.whenAllAsked(stop.signal);
     await clock.advance(10_000);
     expect(nodes.opened.map(({ asked }) => asked)).toEqual([1, 1]);
     expect(names(net.forHeight(200))).toEqual(['a:1', 'b:1']);
@@ -254,14 +254,14 @@ describe('a spork that the table does not have', () => {
       'old:1': { version: version(100), down: true },
     };
     const { net } = world().network(scripts, {}, STORED);
-    await net.waits.whenAllAsked(stop.signal);
+    await net.whenAllAsked(stop.signal);
     expect(names(net.forHeight(200))).toEqual(['new:1']);
     scripts['old:1'].down = false;
     await clock.advanceUntil(() => net.forHeight(200).length === 0, MINUTE_MS);
-    expect(net.heights.sporkAt(200)).toEqual({ rootHeight: 200, sporkId: TRUE_ID });
+    expect(net.sporkAt(200)).toEqual({ rootHeight: 200, sporkId: TRUE_ID });
     await clock.advance(MINUTE_MS);
     expect(names(net.forHeight(200))).toEqual(['new:1']);
-    expect(net.heights.sporkAt(200)).toEqual({ rootHeight: 200, sporkId: TRUE_ID });
+    expect(net.sporkAt(200)).toEqual({ rootHeight: 200, sporkId: TRUE_ID });
   });
 
   it('waits a minute for a node that has yet to say who it is, where the store has blocks below the root', async () => {
@@ -270,15 +270,15 @@ describe('a spork that the table does not have', () => {
       'old:1': { version: version(100), down: true },
     };
     const { net } = world().network(scripts, {}, { ...STORED, firstHeight: 100 });
-    const asked = net.waits.whenAllAsked(stop.signal);
+    const asked = net.whenAllAsked(stop.signal);
     await clock.advance(30_000);
     expect(net.forHeight(200)).toEqual([]);
-    expect(net.heights.sporkAt(200)).toBeUndefined();
-    expect(net.heights.undecidedSporkAt(200)?.awaited).toEqual(['old:1']);
+    expect(net.sporkAt(200)).toBeUndefined();
+    expect(net.undecidedSporkAt(200)?.awaited).toEqual(['old:1']);
     await clock.advance(35_000);
     await asked;
     expect(names(net.forHeight(200))).toEqual(['new:1']);
-    expect(net.heights.sporkAt(200)?.rootHeight).toBe(200);
+    expect(net.sporkAt(200)?.rootHeight).toBe(200);
   });
 
   it('is decided on before the start is, or a minute later', async () => {
@@ -288,10 +288,10 @@ describe('a spork that the table does not have', () => {
         { accessNodes: ['old:1', 'new:1'] },
       );
       let isAsked = false;
-      const waiting = net.waits.whenAllAsked(stop.signal).then(() => (isAsked = true));
+      const waiting = net.whenAllAsked(stop.signal).then(() => (isAsked = true));
       const ms = await clock.advanceUntil(() => isAsked, 2 * MINUTE_MS);
       await waiting;
-      return [ms, net.heights.liveRoot()];
+      return [ms, net.liveRoot()];
     };
     const [standsMs, standsRoot] = await start(() => ({ height: 499 }));
     expect(standsMs).toBeLessThanOrEqual(40_000);

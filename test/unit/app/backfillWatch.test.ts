@@ -26,7 +26,7 @@ class World {
       ...{ clock, logger },
       backfill: { state: () => this.state, running: () => this.running, filled: () => this.filled },
       pace: { heldBack: () => this.heldBack },
-      network: { heights: { source: 'access node', whyUnserved: () => [] } },
+      network: { source: 'access node', whyUnserved: () => [] },
       descriptors: { trouble: () => undefined },
       diskWatch: { pause: () => undefined },
     };

@@ -116,13 +116,12 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0, ph
       sealedTroubles: () => [],
     },
     network: {
-      heights: {
-        source: 'access node',
-        whyUnserved: () => block().troubles,
-        undecidedSporkAt: () => state.wrong.undecidedSpork,
-      },
+      source: 'access node',
+      whyUnserved: () => block().troubles,
+      undecidedSporkAt: () => state.wrong.undecidedSpork,
       identityTroubles: () => state.identity,
-      chain: { chainReplaced: () => state.wrong.chainReplaced, headBelow: () => state.wrong.headBelow },
+      chainReplaced: () => state.wrong.chainReplaced,
+      headBelow: () => state.wrong.headBelow,
     },
     prover: {
       finalBlock: () => (state.wrong.proven === undefined ? undefined : { height: state.wrong.proven.to }),

@@ -50,9 +50,9 @@ export function fillHistory(
   /** The plan of the configuration has been made, or was refused. */
   let isPlanned = false;
   const chain = {
-    borders: () => network.heights.sporkRoots(),
+    borders: () => network.sporkRoots(),
     served: () =>
-      network.heights.servedRanges().map(({ lowest = 0, endExclusive }) => ({
+      network.servedRanges().map(({ lowest = 0, endExclusive }) => ({
         from: lowest,
         to: endExclusive === undefined ? MAX_HEIGHT : endExclusive - 1,
       })),
@@ -96,7 +96,7 @@ export function fillHistory(
       while (store.latestBlock() === undefined) await begun.wait(signal);
       await planAsConfigured();
       const asking = every(clock, UNSERVED_ASKED_EVERY_MS, () => {
-        if (hasWork() && source.status().unserved.length > 0) network.heights.askAgain();
+        if (hasWork() && source.status().unserved.length > 0) network.askAgain();
       });
       try {
         await runner.run(signal);

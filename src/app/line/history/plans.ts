@@ -44,7 +44,7 @@ export async function obeyBackfill(
 /** What is known about the chain; without nodes, only the spork table. */
 export interface KnownChain {
   readonly sporks: SporkTable;
-  readonly network?: Pick<AccessNetwork, 'heights'> | undefined;
+  readonly network?: Pick<AccessNetwork, 'liveRoot' | 'lowestHeight'> | undefined;
 }
 
 /** The heights as numbers. Expected errors: OperatorError `usage`. */
@@ -84,10 +84,10 @@ function lowestOf(
   const [lowestKnown] = [...sporks, ...recorded].map(({ rootHeight }) => rootHeight).sort((a, b) => a - b);
   const lowest =
     from === 'root'
-      ? (network?.heights.liveRoot() ?? recorded.at(-1)?.rootHeight)
+      ? (network?.liveRoot() ?? recorded.at(-1)?.rootHeight)
       : network === undefined
         ? lowestKnown
-        : network.heights.lowestHeight();
+        : network.lowestHeight();
   if (lowest !== undefined) return lowest;
   const which = from === 'root' ? 'the root of the live spork' : 'the lowest height that is served';
   throw usage(

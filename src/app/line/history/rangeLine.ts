@@ -47,7 +47,7 @@ export async function startRangeLine(
 ): Promise<HistoryLine> {
   const { clock, network } = parts;
   const nodes = isUrgent ? network : network.history;
-  const isRoot = (height: number): boolean => network.heights.sporkAt(height)?.rootHeight === height;
+  const isRoot = (height: number): boolean => network.sporkAt(height)?.rootHeight === height;
   const rootHeight = range.to + 1;
   const above = await parts.store.blockByHeight(rootHeight);
   // The root of a spork may name another parent, which the table has, unless it is not known.
