@@ -18,6 +18,11 @@ const blockAt = (height: number) => chain[height - FIRST]!;
 const idAt = (height: number): string => blockAt(height).block.id;
 const serve = () => ServedChain.start(chain, { sealed: SEALED, head: 120 });
 
+interface Listed {
+  readonly id: string;
+  readonly transaction_ids: readonly string[];
+}
+
 let served: ServedChain;
 
 beforeEach(async () => {
@@ -123,6 +128,8 @@ describe('/v1/blocks/{id or height}/collections', () => {
       _links: { _self: `/v1/blocks/${idAt(102)}/collections` },
     });
     expect((await served.get('/v1/blocks/102/collections')).body).toEqual(byId.body);
+    for (const { transaction_ids: _, ...one } of (byId.body as { collections: Listed[] }).collections)
+      expect((await served.get(`/v1/collections/${one.id}`)).body).toEqual(one);
   });
 
   it('holds the bodies when they are expanded, as the collections themselves do', async () => {
@@ -131,7 +138,7 @@ describe('/v1/blocks/{id or height}/collections', () => {
       collections.map(async ({ id }) => (await served.get(`/v1/collections/${id}?expand=transactions`)).body),
     );
     expect((body as { collections: unknown[] }).collections).toEqual(
-      alone.map((one, index) => ({ ...(one as object), transaction_ids: ids[index] })),
+      alone.map((one, index) => ({ ...(one as object), transaction_ids: ids[index], _expandable: {} })),
     );
   });
 
@@ -259,6 +266,9 @@ describe('/v1/network/parameters and /v1/node_version_info', () => {
       node_root_block_height: '100',
     });
     expect(early).not.toHaveProperty('compatible_range');
+    expect((await served.get('/v1/blocks?height=final')).body).toMatchObject({
+      message: expect.stringContaining('(latest none, head 120)') as string,
+    });
     served.range = { firstIndexed: null, latestIndexed: null, head: null, sealed: null };
     expect((await served.get('/v1/network/parameters')).status).toBe(200);
     expect(await served.get('/v1/node_version_info')).toMatchObject({

@@ -68,7 +68,8 @@ const onOneServer = async (
 };
 
 async function followEvents(served: ServedChain, { from, behind, finality }: Start): Promise<Reader> {
-  const query = { ...(from === undefined ? {} : { from: `${from}` }), ...(finality && { finality }) };
+  // Where it is told what was seen last, it goes on behind that, whatever `from` says.
+  const query = { ...((behind ?? from) && { from: `${from ?? FIRST}` }), ...(finality && { finality }) };
   const path = `/events?${new URLSearchParams(query).toString()}`;
   const headers: Record<string, string> = behind ? { 'last-event-id': `${behind.height}-${behind.id}` } : {};
   const reader = await EventReader.open(served.url + path, headers);
