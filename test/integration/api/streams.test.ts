@@ -267,11 +267,15 @@ describe.each(kinds)('$name', ({ name, says, serve }) => {
       store[name] = (height) =>
         height === 118 ? Promise.reject(new StorageError('corrupt', 'block 118 is damaged')) : read(height);
     }
+    const other = await follow({ from: 119 });
     const reader = await follow({ from: 117 });
     expect(await reader.end()).toBe(says.damaged);
     // Where several blocks are one message, what lacks some of them is none.
     const isGathered = name.startsWith('SubscribeIndexedBlocks');
     expect(reader.seen().map(({ height }) => height)).toEqual(isGathered ? [] : [117]);
+    // The others go on.
+    await index.commit(coming.slice(0, 1));
+    expect(await heightsOf(other, 2)).toEqual([119, 120]);
   });
 
   it('ends with the daemon, and says so', async () => {
