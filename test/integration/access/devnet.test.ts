@@ -139,23 +139,4 @@ describe('a simulated access node', () => {
     made.node.setFaults([]);
     expect((await node.getLatestBlockHeader(false)).height).toBe(111);
   });
-
-  it('is known as the end of a spork beside the next one, old nodes included', async () => {
-    const old = await devnet({ seed: 1, rootHeight: 100, startHead: 399, nodeVersionInfo: false });
-    const next = await devnet({ seed: 2, previousSeed: 1, rootHeight: 400, startHead: 500 });
-    // A spork that nobody confirms is watched for half a minute first: test/unit/access/sporkVerifier.test.ts.
-    const net = await follow([old, next], 400);
-    await net.waits.whenAllAsked(signal);
-    expect(net.live().map(({ name }) => name)).toEqual([next.address]);
-    expect(net.forHeight(399).map(({ name }) => name)).toEqual([old.address]);
-    expect(net.heights.liveRoot()).toBe(400);
-    expect(net.heights.lowestHeight()).toBe(100);
-    const root = await net.forHeight(400)[0]!.getBlockByHeight(400);
-    const last = await net.forHeight(399)[0]!.getBlockByHeight(399);
-    expect(root.block.parentId).toBe(last.block.id);
-    await expect(net.forHeight(400)[0]!.getBlockByHeight(399)).rejects.toMatchObject({
-      kind: 'below_root',
-      lowestHeight: 400,
-    });
-  });
 });

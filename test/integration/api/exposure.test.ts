@@ -339,14 +339,6 @@ function statusOfWhole(socket: Socket): Promise<number> {
 }
 
 describe('a rate per address', () => {
-  it('is off by default', async () => {
-    const port = await startedApi();
-    const answers = await Promise.all(
-      Array.from({ length: 100 }, () => sendRaw(port, request('GET /status'))),
-    );
-    for (const answer of answers) expect(answer).toMatch(/^HTTP\/1\.1 200 /);
-  });
-
   it('answers 429 and the time to wait to whoever asks faster, and to nobody else', async () => {
     const clock = new VirtualClock();
     const port = await startedApi({ ratePerSecondPerAddress: 3 }, { clock });

@@ -44,26 +44,6 @@ const upwards = (from: number, to: number): number[] =>
 
 /** What it promises as every stream does: streams.test.ts. */
 describe('SubscribeIndexedBlocks', () => {
-  it('gives a range of blocks with their bodies, byte for byte, and ends', async () => {
-    const reader = client.follow(METHOD, { start_height: 110, end_height: 140 });
-    await reader.finished();
-    expect(heightsOf(reader.messages)).toEqual(upwards(110, 140));
-    const [first] = blocksOf(reader.messages);
-    const { block, collections } = chain[110 - FIRST]!;
-    expect(first).toMatchObject({
-      block_id: Buffer.from(block.id, 'hex'),
-      block: {
-        id: Buffer.from(block.id, 'hex'),
-        parent_id: Buffer.from(block.parentId, 'hex'),
-        height: '110',
-      },
-    });
-    const bodies = first!['collections'] as { transactions: { script: Buffer; gas_limit: string }[] }[];
-    expect(bodies.map(({ transactions }) => transactions.length)).toEqual([2, 0]);
-    expect(bodies[0]!.transactions[0]!.gas_limit).toBe('1');
-    expect(collections).toHaveLength(2);
-  });
-
   it('puts several small blocks into a message, and a large one into one of its own', async () => {
     const reader = client.follow(METHOD, { start_height: 100, end_height: LATEST });
     await reader.finished();

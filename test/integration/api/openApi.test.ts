@@ -96,6 +96,7 @@ const answered: Readonly<Record<string, readonly string[]>> = {
   '/accounts/{address}/transactions': [
     `/accounts/${payer}/transactions`,
     `/accounts/0x${payer}/transactions?role=payer&limit=1`,
+    `/accounts/${payer}/transactions?role=`,
     `/accounts/${'9'.repeat(16)}/transactions`,
   ],
   '/openapi.json': ['/openapi.json'],
@@ -252,8 +253,28 @@ const refused: Readonly<Record<string, readonly Refused[]>> = {
     ['hole /export?from=104', 404, 'hole', hole],
   ],
   '/accounts/{address}/transactions': [
-    ['/accounts/12/transactions', 400, 'malformed_address', /^invalid address: .* got "12"$/],
-    [`/accounts/${payer}/transactions?role=owner`, 400, 'invalid_argument', /^invalid role: .* got "owner"$/],
+    ...['12', payer.slice(1), `${payer}a`, `0x0x${payer}`].map(
+      (odd) =>
+        [
+          `/accounts/${odd}/transactions`,
+          400,
+          'malformed_address',
+          new RegExp(`^invalid address: .* got "${odd}"$`),
+        ] as const,
+    ),
+    ...[
+      ...['role=owner', 'role=PAYER', 'limit=0', 'limit=-1', 'limit=1e1'],
+      ...['cursor=abc', `cursor=${'_'.repeat(22)}`, 'cursor=%00', 'finality=maybe'],
+    ].map(
+      (query) =>
+        [
+          `/accounts/${payer}/transactions?${query}`,
+          400,
+          'invalid_argument',
+          new RegExp(`^invalid ${query.split('=', 1)[0]}: `),
+        ] as const,
+    ),
+    [`/accounts/${payer}/transactions?role=payer&role=payer`, 400, 'invalid_argument', /^give role once$/],
     [`/accounts/${payer}/transactions?limit=51`, 400, 'too_many', /at most 50 transactions .* got 51$/],
     [`off /accounts/${payer}/transactions`, 404, 'index_off', /^the account index is off/],
     [`early /accounts/${payer}/transactions`, 404, 'not_yet_indexed', early],

@@ -127,13 +127,16 @@ const servers = {
   },
 } as const;
 
-/** Asks for a transaction; `leave` hangs up, and `cut` resolves when the server does. */
+type Headers = Readonly<Record<string, unknown>>;
+
+/** Asks for a transaction; `leave` hangs up, and `cut` resolves when the server does. `answered`: with this status. */
 async function asking(name: 'api' | 'grpc', port: number) {
   if (name === 'api') {
     const socket = connect(port, '127.0.0.1');
     socket.on('error', () => undefined);
     socket.write(`GET /v1/transactions/${idOf('a')} HTTP/1.1\r\nHost: x\r\n\r\n`);
-    return { leave: () => socket.destroy(), cut: once(socket, 'close') };
+    const answered = once(socket, 'data').then(([data]) => String(data).split(' ')[1]);
+    return { answered, leave: () => socket.destroy(), cut: once(socket, 'close') };
   }
   const session = connectHttp2(`http://127.0.0.1:${port}`);
   session.on('error', () => undefined);
@@ -144,7 +147,9 @@ async function asking(name: 'api' | 'grpc', port: number) {
   });
   stream.on('error', () => undefined);
   stream.end(Buffer.concat([Buffer.from([0, 0, 0, 0, 34, 0x0a, 32]), Buffer.from(idOf('a'), 'hex')]));
-  return { leave: () => session.destroy(), cut: once(stream, 'close').then(() => session.destroy()) };
+  const answered = once(stream, 'response').then(([headers]) => String((headers as Headers)['grpc-status']));
+  const cut = once(stream, 'close').then(() => session.destroy());
+  return { answered, leave: () => session.destroy(), cut };
 }
 
 describe.each(['metrics', 'api', 'grpc'] as const)('the server of %s', (name) => {
@@ -202,27 +207,32 @@ describe.each(['metrics', 'api', 'grpc'] as const)('the server of %s', (name) =>
 });
 
 describe.each(['api', 'grpc'] as const)('the server of %s, with a read under way when it closes,', (name) => {
-  it('waits for that although the caller has hung up', async () => {
+  it.each([
+    ['and answers it', false],
+    ['although the caller has hung up', true],
+  ])('waits for that %s', async (_, hasLeft) => {
     const { store, reading, answer } = waitingStore();
     const { server } = servers[name].make({ store, clock: new VirtualClock() });
     await server.start();
     const { port } = server.address();
-    const { leave } = await asking(name, port);
+    const { answered, leave } = await asking(name, port);
     await reading;
-    leave();
+    if (hasLeft) leave();
     const ended: string[] = [];
     const closing = server.close().then(() => ended.push('server'));
-    // It has let go of the port by the time that nobody gets in any more: from there on it waits for the read alone.
+    // Where nobody is left, it has let go of the port by the time that nobody gets in any more, and waits for the read alone.
     const isOpen = () =>
       new Promise<boolean>((resolve) => {
         const late = connect(port, '127.0.0.1', () => resolve(true));
         late.once('error', () => resolve(false)).once('close', () => late.destroy());
       });
-    while (await isOpen());
+    while (hasLeft && (await isOpen()));
     ended.push('read');
     answer();
     await closing;
     expect(ended).toEqual(['read', 'server']);
+    // There is none: 404, or in the words of gRPC NOT_FOUND.
+    if (!hasLeft) expect(await answered).toBe(name === 'api' ? '404' : '5');
   });
 
   it('cuts what outlasts the grace period', async () => {
