@@ -243,28 +243,6 @@ describe('unary calls', () => {
     expect((await node.getBlockByHeight(3)).block.height).toBe(3);
   });
 
-  it('fail while the node is down and work again when it is back', async () => {
-    const handlers: AccessHandlers = { unary: { GetNetworkParameters: parameters } };
-    let outages = 0;
-    const node = await connect(handlers, {}, { onOutage: () => (outages += 1) });
-    await node.getNetworkParameters();
-    server.stop();
-    expect(await kindOf(node.getNetworkParameters())).toBe('unavailable');
-    expect(outages).toBe(1);
-    await server.start();
-    // The channel pauses between attempts to connect; calls fail fast meanwhile.
-    let chainId: string | undefined;
-    while (chainId === undefined) {
-      try {
-        ({ chainId } = await node.getNetworkParameters());
-      } catch (error) {
-        if (!(error instanceof UpstreamError) || error.kind !== 'unavailable') throw error;
-        await sleep(systemClock, 20);
-      }
-    }
-    expect(chainId).toBe('c');
-  });
-
   it('go out on a new connection after three deadlines in a row', async () => {
     let hang = true;
     let reconnects = 0;
@@ -398,21 +376,6 @@ describe('streams', () => {
     await iterator.return?.();
     await cancelled.promise;
     expect(await iterator.next()).toEqual({ done: true, value: undefined });
-  });
-
-  it('throw the reason of their signal, and cancel', async () => {
-    const { node, cancelled } = await connectToOneBlock();
-    const abort = new AbortController();
-    const iterator = node.subscribeBlocks(1, { signal: abort.signal })[Symbol.asyncIterator]();
-    await iterator.next();
-    const waiting = iterator.next();
-    const reason = new Error('stop');
-    abort.abort(reason);
-    await expect(waiting).rejects.toBe(reason);
-    await cancelled;
-    const late = node.subscribeBlocks(1, { signal: abort.signal })[Symbol.asyncIterator]();
-    await expect(late.next()).rejects.toBe(reason);
-    expect(server.calls.get('SubscribeBlocksFromStartHeight')).toBe(1);
   });
 
   it('end at a malformed or an oversized message and leave the channel in order', async () => {

@@ -129,12 +129,21 @@ describe('the API server', () => {
 
   describe('methods and limits', () => {
     it('answers HEAD like GET without a body', async () => {
-      for (const path of ['/status', '/v1/blocks?height=100', '/v1/blocks?height=160', '/nothing']) {
+      const calls = [
+        '/status',
+        '/openapi.json',
+        '/v1/blocks?height=100',
+        '/v1/blocks?height=160',
+        '/nothing',
+      ];
+      for (const path of calls) {
         const [full, head] = [await get(path), await get(path, { method: 'HEAD' })];
         expect(head.status).toBe(full.status);
         expect(head.body).toBeUndefined();
         expect(head.headers.get('content-type')).toBe('application/json; charset=UTF-8');
-        expect(head.headers.get('content-length')).toBe(full.headers.get('content-length'));
+        for (const name of ['content-length', 'content-encoding', 'etag', 'cache-control'])
+          expect(head.headers.get(name)).toBe(full.headers.get(name));
+        expect(full.headers.get('content-encoding')).toBe(path === '/openapi.json' ? 'gzip' : null);
       }
     });
 

@@ -4,7 +4,6 @@ import { connect } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { metricsServer } from '../../../src/api/index.js';
 import { createMetrics, mergedPage } from '../../../src/observability/index.js';
-import type { Readiness } from '../../../src/observability/index.js';
 import { OperatorError, systemClock } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import { GrpcProbe } from '../../support/grpcProbe.js';
@@ -26,7 +25,6 @@ afterEach(async () => {
 function openMetrics(change: { host?: string; port?: number; clock?: Clock } = {}) {
   const logger = new RecordingLogger();
   const failures: unknown[] = [];
-  const state: { readiness: Readiness } = { readiness: { ready: true, reasons: [] } };
   const metrics = createMetrics({ version: '0.1.0', node: 'v20' });
   const { clock = systemClock, host = '127.0.0.1', port = 0 } = change;
   const server = metricsServer(
@@ -37,37 +35,16 @@ function openMetrics(change: { host?: string; port?: number; clock?: Clock } = {
       metrics,
       fail: (error) => failures.push(error),
       page: () => mergedPage(metrics.registry, []),
-      health: { readiness: () => state.readiness },
+      health: { readiness: () => ({ ready: true, reasons: [] }) },
     },
   );
   open.push(server);
   const url = (path: string) => `http://127.0.0.1:${server.address().port}${path}`;
-  return { server, logger, failures, state, metrics, url };
+  return { server, logger, failures, metrics, url };
 }
 
+/** What it says of a daemon: test/e2e/metrics.test.ts, and every other test that waits for one to be ready. */
 describe('the metrics server', () => {
-  it('serves the text that Prometheus reads, with its content type', async () => {
-    const { server, metrics, url } = openMetrics();
-    await server.start();
-    metrics.collectionsRequested.inc(3);
-    const response = await fetch(url('/metrics'));
-    expect(response.status).toBe(200);
-    expect(response.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8');
-    expect(await response.text()).toContain('\nflow_collection_indexer_collections_requested_total 3\n');
-  });
-
-  it('is ready with 200, not ready with 503 and the reasons', async () => {
-    const { server, state, url } = openMetrics();
-    await server.start();
-    expect(await getJson(url('/readyz'))).toMatchObject({ status: 200, body: { ready: true, reasons: [] } });
-    state.readiness = {
-      ready: false,
-      reasons: [{ code: 'behind', message: '200 heights behind', height: 7, sinceSeconds: 3 }],
-    };
-    expect(await getJson(url('/readyz'))).toMatchObject({ status: 503, body: state.readiness });
-    expect(await getJson(url('/livez'))).toMatchObject({ status: 200, body: { live: true } });
-  });
-
   it('answers anything else with 404 and the list of what there is', async () => {
     const { server, url } = openMetrics();
     await server.start();

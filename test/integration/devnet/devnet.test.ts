@@ -38,21 +38,12 @@ const executionData = 'SubscribeExecutionDataFromStartBlockHeight';
 const heights = (from: number, count: number): string[] =>
   Array.from({ length: count }, (_, index) => String(from + index));
 
+/** How it refuses what is not there: test/e2e/grpc.test.ts; full blocks are what a daemon asks it for. */
 describe('calls', () => {
-  it('are answered with a full block where that is asked for, and with execution data of sealed blocks', async () => {
+  it('are answered with execution data of sealed blocks', async () => {
     const { client, devnet } = await start({ chainId: 'flow-testnet' });
     const height = HEAD - 10;
-    const { collections, id, parentId } = devnet.chain.block(height);
-    expect(await client.call('GetBlockByHeight', { height, full_block_response: true })).toMatchObject({
-      block: {
-        id: identifierBytes(id),
-        block_seals: [{ block_id: identifierBytes(devnet.chain.blockId(height - 4)) }],
-        block_header: {
-          ...{ id: identifierBytes(id), parent_id: identifierBytes(parentId) },
-          ...{ height: String(height), chain_id: 'flow-testnet' },
-        },
-      },
-    });
+    const { collections } = devnet.chain.block(height);
     const at = (of: number): object => ({ block_id: identifierBytes(devnet.chain.blockId(of)) });
     expect(await client.call('GetExecutionDataByBlockID', at(height))).toMatchObject({
       block_execution_data: { ...at(height), chunk_execution_data: { length: collections.length + 1 } },
@@ -64,52 +55,6 @@ describe('calls', () => {
     expect(await client.refusal('GetExecutionDataByBlockID', at(HEAD + 1))).toMatchObject({
       code: 'INTERNAL',
     });
-  });
-
-  it('for what is not there are refused as a node refuses them', async () => {
-    const { client, devnet } = await start({ nodeRootHeight: ROOT + 10 });
-    const cause = (height: number): string =>
-      `failed to retrieve block ID for height ${height}: could not retrieve resource: key not found`;
-    const retry =
-      'not found: please retry for collection in finalized block: could not retrieve resource: key not found';
-    const lower = (height: number, root: string, node: string): string =>
-      `not found: block height ${height} is less than the ${root}. Try to use a ${node}: ${cause(height)}`;
-    const above = identifierBytes(devnet.chain.blockId(HEAD + 1));
-    const unknown = { id: Buffer.alloc(32, 9) };
-    for (const [method, request, code, details] of [
-      ['GetBlockByHeight', { height: HEAD + 1 }, 'NOT_FOUND', `not found: ${cause(HEAD + 1)}`],
-      ['GetBlockByHeight', { height: '18446744073709551615' }, 'NOT_FOUND'],
-      [
-        'GetBlockByHeight',
-        { height: ROOT - 1 },
-        'NOT_FOUND',
-        lower(999, 'spork root block height 1000', 'historic node'),
-      ],
-      [
-        'GetBlockByHeight',
-        { height: ROOT + 9 },
-        'NOT_FOUND',
-        lower(1009, "node's root block height 1010", 'different Access node'),
-      ],
-      ['GetBlockHeaderByHeight', { height: HEAD + 1 }, 'NOT_FOUND'],
-      ['GetBlockByID', { id: above }, 'NOT_FOUND'],
-      ['GetBlockByID', unknown, 'NOT_FOUND'],
-      ['GetBlockByID', { id: Buffer.alloc(31) }, 'INVALID_ARGUMENT'],
-      ['GetBlockHeaderByID', {}, 'INVALID_ARGUMENT'],
-      ['GetCollectionByID', unknown, 'NOT_FOUND', retry],
-      ['GetFullCollectionByID', unknown, 'NOT_FOUND', retry],
-      // Short ids are no error of their own.
-      ['GetFullCollectionByID', { id: Buffer.alloc(3, 5) }, 'NOT_FOUND', retry],
-      ['GetTransaction', unknown, 'NOT_FOUND'],
-      ['GetCollectionByID', {}, 'INVALID_ARGUMENT'],
-      ['GetFullCollectionByID', {}, 'INVALID_ARGUMENT'],
-      ['GetTransaction', {}, 'INVALID_ARGUMENT'],
-      ['GetTransactionsByBlockID', { block_id: Buffer.alloc(4) }, 'INVALID_ARGUMENT'],
-      ['GetExecutionDataByBlockID', { block_id: Buffer.alloc(5) }, 'INVALID_ARGUMENT'],
-    ] as const) {
-      const refusal = await client.refusal(method, request);
-      expect(refusal, method).toMatchObject({ code, ...(details === undefined ? {} : { details }) });
-    }
   });
 
   it('get an answer that breaks off: no method has one that decodes', async () => {

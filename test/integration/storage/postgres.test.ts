@@ -174,6 +174,7 @@ describe('the store on PostgreSQL', () => {
 
     it.each([
       ['postgres://host/', /names no database/],
+      ['postgres://host/a%ZZ', /has a % that encodes no character: write %25 for the sign itself/],
       ['http://host/flow', /not a database URL/],
       ['postgres://host/flow?sslmode=prefer', /unchecked connection/],
       ['postgres://host/flow?sslmode=verify-full&sslrootcert=/no/such/file', /cannot be read/],
@@ -247,33 +248,6 @@ describe('the store on PostgreSQL', () => {
         expect(report.damages).toContainEqual(expect.objectContaining({ height, kind }));
       }
       expect(report.damagedHeights).toEqual([{ from: 10, to: 18 }]);
-    });
-
-    it('finds damage in a range that is being filled in, and blocks that it lacks', async () => {
-      const url = await filled();
-      await asAdmin(url, `UPDATE flow_store.body SET value = set_byte(value, 9, 255) WHERE height = 24`);
-      await asAdmin(url, `DELETE FROM flow_store.block WHERE height = 22`);
-      const report = await verified(url);
-      expect(report.damages.map(({ kind, height }) => [kind, height])).toEqual([
-        ['missing_block', 22],
-        ['block', 22],
-        ['block', 24],
-      ]);
-      expect(report.ranges[1]).toMatchObject({ kind: 'open', blocks: 0 });
-    });
-
-    it('finds blocks of no range, and a script that is another one', async () => {
-      const url = await filled();
-      await asAdmin(url, `UPDATE flow_store.block SET height = 28 WHERE height = 39`);
-      await asAdmin(
-        url,
-        `UPDATE flow_store.script SET body = 'x' WHERE hash = (SELECT min(hash::text)::bytea FROM flow_store.script)`,
-      );
-      const report = await verified(url);
-      expect(report.damages.map(({ kind, height }) => [kind, height])).toEqual([
-        ['unexpected', 28],
-        ['pointer', undefined],
-      ]);
     });
   });
 
