@@ -340,11 +340,4 @@ describe.each(kindsThatCan('behind'))('$name, told what was seen last,', ({ serv
     const after = upwards(height + 1, 120 - height);
     expect(await heightsOf(reader, 1 + after.length)).toEqual([-height, ...after]);
   });
-
-  it('tells how far to go back after a rewind', async () => {
-    const { follow, index } = await serve();
-    await index.rewind(118, branchAbove(118, 3));
-    const reader = await follow({ behind: { height: 119, id: idAt(119) } });
-    expect(await heightsOf(reader, 4)).toEqual([-118, 119, 120, 121]);
-  });
 });
