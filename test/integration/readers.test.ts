@@ -8,23 +8,17 @@ import { AbortError, systemClock } from '../../src/runtime/index.js';
 import { LevelIndexStore } from '../../src/storage/index.js';
 import { atEnd } from '../support/cleanup.js';
 import { GrpcProbe, refusalOf } from '../support/grpcProbe.js';
-import { getJson } from '../support/httpProbe.js';
-import { eventually, scratchDirectory } from '../support/program.js';
+import { scratchDirectory } from '../support/program.js';
 import { answer, networkOf, RawNode } from '../support/rawNode.js';
 import { readerOptions } from '../support/readerOptions.js';
 import { readersHere } from '../support/readers.js';
 import { RecordingLogger } from '../support/recordingLogger.js';
 import { statusWith } from '../support/servedChain.js';
-import { smallChain, transactionWith } from '../support/smallChain.js';
 
 const FIRST = 100;
-const chain = smallChain(
-  FIRST,
-  Array.from({ length: 40 }, (_, index) => [[transactionWith({ gasLimit: BigInt(index) })]]),
-);
 const SCRIPT = '/flow.access.AccessAPI/ExecuteScriptAtLatestBlock';
 
-/** A store that is written to, and readers of it, until the end of the test. */
+/** Readers of a store, until the end of the test. What they show, and when: test/e2e/changeFeed.test.ts. */
 async function served(
   startReader: StartReader,
   change: Partial<ReaderSources> = {},
@@ -72,46 +66,15 @@ async function served(
     ...change,
   };
   const addresses = await readers.serve(sources);
-  const url = `http://127.0.0.1:${addresses.api.port}`;
   const probe = new GrpcProbe(`127.0.0.1:${addresses.grpc?.port ?? 0}`);
   atEnd(() => probe.close());
-  const commit = async (count: number): Promise<void> => {
-    const next = store.latestIndexedHeight() + 1 - FIRST;
-    await store.commit({
-      blocks: chain.slice(next, next + count),
-      latestIndexedHeight: store.latestIndexedHeight() + count,
-    });
-    readers.notify();
-  };
-  return { commit, probe, store, url };
+  return { port: addresses.api.port, probe };
 }
 
 describe.each([
   ['on this thread', readersHere],
   ['on a thread of their own, as built', startWorker],
 ])('readers %s', (_name, startReader) => {
-  it('see each height as soon as it is durable, and never one above it', async () => {
-    const { commit, probe, store, url } = await served(startReader);
-    expect(await getJson(`${url}/v1/blocks?height=final`)).toMatchObject({ status: 404 });
-    for (let count = 1; count <= 10; count += 3) {
-      await commit(3);
-      const height = store.latestIndexedHeight();
-      const found = await eventually(async () => {
-        const { status, body } = await getJson(`${url}/v1/blocks?height=final`);
-        const [block] = status === 200 ? (body as [{ header: { height: string; id: string } }]) : [];
-        expect(Number(block?.header.height ?? 0)).toBeLessThanOrEqual(height);
-        return block?.header.height === String(height) ? block : undefined;
-      });
-      expect(found.header.id).toBe(chain[height - FIRST]?.block.id);
-      await expect(probe.call('GetBlockByHeight', { height: height + 1 })).rejects.toMatchObject({ code: 5 });
-    }
-    expect(await getJson(`${url}/status`)).toMatchObject({ status: 200, body: { latestIndexed: 111 } });
-    expect(await getJson(`${url}/explain/500`)).toMatchObject({
-      status: 200,
-      body: { stage: 'not_indexed' },
-    });
-  });
-
   it('pass calls on at the rate that the indexer leaves, to nodes that it may ask', async () => {
     const node = await RawNode.start({ [SCRIPT]: (call, request) => answer(call, request) });
     const network = await networkOf([node]);
@@ -144,8 +107,7 @@ describe.each([
 
 describe('a reader thread', () => {
   it('whose port is taken is refused with the flag that mends it', async () => {
-    const first = await served(readersHere);
-    const port = Number(new URL(first.url).port);
+    const { port } = await served(readersHere);
     await expect(
       served((options) =>
         readersHere({ ...options, config: { ...options.config, api: { ...options.config.api, port } } }),

@@ -46,9 +46,6 @@ const sealedBlock = (request: Readonly<Record<string, unknown>>) => ({
   block_status: 'BLOCK_SEALED',
 });
 const parameters = () => ({ chain_id: 'c' });
-const refuses = (code: status, details: string) => () => {
-  throw new StatusError(code, details);
-};
 
 let server: AccessServer;
 let nodes: GrpcAccessNode[];
@@ -166,116 +163,9 @@ describe('unary calls', () => {
     expect(await kindOf(node.getNodeVersionInfo())).toBe('malformed');
   });
 
-  it('decode what the node says', async () => {
-    const node = await connect({
-      unary: {
-        GetNetworkParameters: () => ({ chain_id: 'flow-testnet' }),
-        GetNodeVersionInfo: () => ({
-          info: {
-            semver: 'v0.45.1',
-            spork_id: testId(9),
-            spork_root_block_height: '1000',
-            node_root_block_height: '1200',
-          },
-        }),
-        GetLatestBlockHeader: (request) => ({
-          block: {
-            id: testId(request['is_sealed'] === true ? 40 : 50),
-            parent_id: testId(49),
-            height: request['is_sealed'] === true ? '40' : '50',
-            chain_id: 'flow-testnet',
-          },
-        }),
-        GetBlockByHeight: sealedBlock,
-        GetCollectionByID: () => ({ collection: { id: testId(1), transaction_ids: [testId(2), testId(3)] } }),
-        GetFullCollectionByID: () => ({
-          transactions: [{ script: Buffer.from('a') }, { script: Buffer.from('b') }],
-        }),
-        GetTransaction: () => ({ transaction: { script: Buffer.from('a') } }),
-        GetProtocolStateSnapshotByHeight: ({ block_height: height }) => ({
-          serializedSnapshot: Buffer.from(height === '17' ? '{"of":17}' : ''),
-        }),
-      },
-    });
-    expect(await node.getNetworkParameters()).toEqual({ chainId: 'flow-testnet' });
-    expect(await node.getNodeVersionInfo()).toEqual({
-      semver: 'v0.45.1',
-      sporkId: testId(9).toString('hex'),
-      sporkRootHeight: 1000,
-      nodeRootHeight: 1200,
-    });
-    expect(await node.getLatestBlockHeader(true)).toMatchObject({ height: 40, chainId: 'flow-testnet' });
-    expect(await node.getLatestBlockHeader(false)).toMatchObject({
-      height: 50,
-      id: testId(50).toString('hex'),
-    });
-    const byHeight = await node.getBlockByHeight(12);
-    expect(byHeight).toMatchObject({
-      status: 'sealed',
-      block: { height: 12, id: testId(12).toString('hex') },
-    });
-    const id = toIdentifier(testId(1));
-    expect(await node.getCollectionTransactionIds(id)).toEqual(
-      [testId(2), testId(3)].map((i) => i.toString('hex')),
-    );
-    expect((await node.getFullCollection(id)).map((tx) => Buffer.from(tx).toString('hex'))).toEqual([
-      '0a0161',
-      '0a0162',
-    ]);
-    expect(Buffer.from(await node.getTransaction(id)).toString('hex')).toBe('0a0161');
-    expect(Buffer.from(await node.getProtocolStateSnapshot(17)).toString()).toBe('{"of":17}');
-    expect(await kindOf(node.getProtocolStateSnapshot(18))).toBe('malformed');
-    expect(
-      await metrics.registry.getSingleMetricAsString('flow_collection_indexer_upstream_requests_total'),
-    ).toContain(`{endpoint="${server.endpoint}",method="GetLatestBlockHeader"} 2`);
-  });
-
   it('refuse an answer to another question', async () => {
     const node = await connect({ unary: { GetBlockByHeight: () => sealedBlock({ height: 13 }) } });
     expect(await kindOf(node.getBlockByHeight(12))).toBe('malformed');
-  });
-
-  it('refuse truncated bytes', async () => {
-    const node = await connect({
-      unary: {
-        // A block of twelve bytes, of which one is there.
-        GetBlockByHeight: () => Buffer.from('0a0c0a', 'hex'),
-        GetFullCollectionByID: () => Buffer.from('0a10ff', 'hex'),
-        GetLatestBlockHeader: () => Buffer.from('0a20ffff', 'hex'),
-        GetNetworkParameters: () => Buffer.from('0a', 'hex'),
-      },
-    });
-    expect(await kindOf(node.getBlockByHeight(12))).toBe('malformed');
-    expect(await kindOf(node.getFullCollection(toIdentifier(testId(1))))).toBe('malformed');
-    expect(await kindOf(node.getLatestBlockHeader(true))).toBe('malformed');
-    expect(await kindOf(node.getNetworkParameters())).toBe('malformed');
-  });
-
-  it('carry the status and text of the node into the error', async () => {
-    const node = await connect({
-      unary: {
-        GetBlockByHeight: refuses(
-          status.NOT_FOUND,
-          'block height 5 is less than the spork root block height 900. Try to use a historic node',
-        ),
-      },
-    });
-    const error = await failure(node.getBlockByHeight(5));
-    expect(error).toMatchObject({
-      kind: 'below_root',
-      lowestHeight: 900,
-      method: 'GetBlockByHeight',
-      node: server.endpoint,
-    });
-    expect(
-      await metrics.registry.getSingleMetricAsString('flow_collection_indexer_upstream_errors_total'),
-    ).toContain('kind="below_root"');
-  });
-
-  it('end at their deadline when the node hangs', async () => {
-    const { node, cancelled } = await connectToSilence();
-    expect(await kindOf(node.getBlockByHeight(5, { timeoutMs: 500 }))).toBe('deadline');
-    await cancelled;
   });
 
   it('end a little after it also where gRPC does not end them: the wall clock, by which it reckons, was set back', async () => {
@@ -351,28 +241,6 @@ describe('unary calls', () => {
     });
     expect(await kindOf(node.getFullCollection(toIdentifier(testId(1))))).toBe('too_large');
     expect((await node.getBlockByHeight(3)).block.height).toBe(3);
-  });
-
-  it('fail while the node is down and work again when it is back', async () => {
-    const handlers: AccessHandlers = { unary: { GetNetworkParameters: parameters } };
-    let outages = 0;
-    const node = await connect(handlers, {}, { onOutage: () => (outages += 1) });
-    await node.getNetworkParameters();
-    server.stop();
-    expect(await kindOf(node.getNetworkParameters())).toBe('unavailable');
-    expect(outages).toBe(1);
-    await server.start();
-    // The channel pauses between attempts to connect; calls fail fast meanwhile.
-    let chainId: string | undefined;
-    while (chainId === undefined) {
-      try {
-        ({ chainId } = await node.getNetworkParameters());
-      } catch (error) {
-        if (!(error instanceof UpstreamError) || error.kind !== 'unavailable') throw error;
-        await sleep(systemClock, 20);
-      }
-    }
-    expect(chainId).toBe('c');
   });
 
   it('go out on a new connection after three deadlines in a row', async () => {
@@ -479,20 +347,6 @@ describe('unary calls', () => {
 });
 
 describe('streams', () => {
-  it('yield digests of the kind asked for', async () => {
-    const node = await connect({
-      streams: {
-        SubscribeBlockDigestsFromLatest: (request, call) => {
-          expect(request['block_status']).toBe('BLOCK_SEALED');
-          call.write({ block_id: testId(4), block_height: '4' });
-          call.end();
-        },
-      },
-    });
-    const digests = await collect(node.subscribeBlockDigests({ signal: never, sealed: true }));
-    expect(digests).toEqual([{ id: testId(4).toString('hex'), height: 4 }]);
-  });
-
   it('take no more than is asked for, and starve no other call meanwhile', async () => {
     const kilobytes = 32;
     const limit = 2_000;
@@ -522,40 +376,6 @@ describe('streams', () => {
     await iterator.return?.();
     await cancelled.promise;
     expect(await iterator.next()).toEqual({ done: true, value: undefined });
-  });
-
-  it('throw the reason of their signal, and cancel', async () => {
-    const { node, cancelled } = await connectToOneBlock();
-    const abort = new AbortController();
-    const iterator = node.subscribeBlocks(1, { signal: abort.signal })[Symbol.asyncIterator]();
-    await iterator.next();
-    const waiting = iterator.next();
-    const reason = new Error('stop');
-    abort.abort(reason);
-    await expect(waiting).rejects.toBe(reason);
-    await cancelled;
-    const late = node.subscribeBlocks(1, { signal: abort.signal })[Symbol.asyncIterator]();
-    await expect(late.next()).rejects.toBe(reason);
-    expect(server.calls.get('SubscribeBlocksFromStartHeight')).toBe(1);
-  });
-
-  it('throw what the node says when they fail', async () => {
-    const node = await connect({
-      streams: {
-        SubscribeBlocksFromStartHeight: (_request, call) => {
-          call.write({ block: testBlock(1) });
-          call.emit('error', new StatusError(status.RESOURCE_EXHAUSTED, 'maximum number of streams reached'));
-        },
-        SubscribeBlockDigestsFromLatest: (_request, call) => {
-          const details = 'start height must be greater than or equal to the root height 77';
-          call.emit('error', new StatusError(status.INVALID_ARGUMENT, details));
-        },
-      },
-    });
-    expect(await kindOf(collect(node.subscribeBlocks(1, { signal: never })))).toBe('rate_limited');
-    const digests = node.subscribeBlockDigests({ signal: never, sealed: false })[Symbol.asyncIterator]();
-    expect(await failure(digests.next())).toMatchObject({ kind: 'below_root', lowestHeight: 77 });
-    expect((await digests.next()).done).toBe(true);
   });
 
   it('end at a malformed or an oversized message and leave the channel in order', async () => {
@@ -648,13 +468,6 @@ describe('execution data', () => {
     for (let height = start; height < start + 3; height++) call.write(executionData(height));
     call.end();
   };
-
-  it('comes by the current method where the node knows it', async () => {
-    const node = await connect({ streams: { SubscribeExecutionDataFromStartBlockHeight: follow } });
-    const received = await collect(node.subscribeExecutionData(7, { signal: never }));
-    expect(received.map(({ height }) => height)).toEqual([7, 8, 9]);
-    expect(received[0]).toMatchObject({ blockId: testId(7).toString('hex'), chunks: [] });
-  });
 
   it('comes by the deprecated method where the node knows only that one', async () => {
     const node = await connect({ streams: { SubscribeExecutionData: follow } });

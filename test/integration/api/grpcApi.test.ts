@@ -94,19 +94,6 @@ describe('GrpcApiServer', () => {
       expect(refusal.details).toContain('leave it out, ask an access node');
     });
 
-    it('are finalized while no sealed head is known', async () => {
-      range = { ...range, sealed: null };
-      expect(await call('GetBlockByHeight', { height: FIRST })).toMatchObject({
-        block_status: 'BLOCK_FINALIZED',
-      });
-    });
-
-    it('the latest sealed one is the newest that is served, where the sealed head is above', async () => {
-      range = { ...range, sealed: HEAD };
-      const { block } = await call('GetLatestBlock', { is_sealed: true });
-      expect(block).toMatchObject({ height: String(LATEST) });
-    });
-
     it('there is no latest while none is indexed, or none of them is sealed', async () => {
       range = { ...range, sealed: FIRST - 1 };
       expect(await refused('GetLatestBlock', { is_sealed: true })).toEqual({

@@ -1,12 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import {
-  decodeBlockResponse,
-  decodeProvableBlock,
-  identifierBytes,
-  WireWriter,
-} from '../../../src/flow/index.js';
+import { identifierBytes, WireWriter } from '../../../src/flow/index.js';
 import type { Identifier } from '../../../src/flow/index.js';
-import { BlockProver } from '../../../src/proof/index.js';
 import type { BlockEntry } from '../../../src/storage/index.js';
 import { evidenceOf } from '../../support/committeeEvidence.js';
 import { refusalOf } from '../../support/grpcProbe.js';
@@ -113,32 +107,5 @@ describe('headers of stored blocks', () => {
       code: 'NOT_FOUND',
       metadata: { reason: 'unknown_id' },
     });
-  });
-
-  it('come with their proofs for another indexer, by call and by stream', async () => {
-    const service = 'flow_collection_indexer.v1.IndexAPI';
-    const prover = new BlockProver({ chainId: chain.chainId });
-    const answer = await probe.raw(
-      `/${service}/GetProvableBlock`,
-      new WireWriter().number(1, LATEST).finish(),
-    );
-    const { block, status } = decodeBlockResponse(answer, (message) => {
-      const { block: light, proof } = decodeProvableBlock(message);
-      const proving = prover.proveStored(light, proof);
-      return proving.kind === 'proven'
-        ? { ...proving.block, proof: proving.proof }
-        : expect.fail(proving.kind);
-    });
-    expect({ block, status }).toEqual({ block: hashed.block(LATEST), status: 'finalized' });
-
-    const follower = probe.follow('SubscribeProvableBlocks', { start_block_height: FIRST }, service);
-    const messages = await follower.first(LATEST - FIRST + 1);
-    follower.cancel();
-    expect(messages.map((message) => message['block'])).toMatchObject(
-      Array.from({ length: LATEST - FIRST + 1 }, (_, index) => ({
-        block: { height: String(FIRST + index) },
-        proof: hashed.block(FIRST + index, { isProven: index > 0 }).proof ?? Buffer.alloc(0),
-      })),
-    );
   });
 });

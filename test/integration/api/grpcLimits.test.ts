@@ -12,14 +12,12 @@ import { refusalOf } from '../../support/grpcProbe.js';
 import { openSocket } from '../../support/httpProbe.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { grpcOver, servedOverGrpc } from '../../support/servedOverGrpc.js';
-import { idOf, smallChain, transactionWith } from '../../support/smallChain.js';
+import { smallChain, transactionWith } from '../../support/smallChain.js';
 import { VirtualClock } from '../../support/virtualClock.js';
-import { waitingStore } from '../../support/waitingStore.js';
 
 const rangeOf = (store: MemoryIndexStore) => ({
   ...{ firstIndexed: 1, latestIndexed: store.latestIndexedHeight(), head: null, sealed: null },
 });
-const ID = Buffer.from(idOf('somebody'), 'hex');
 
 const MAX_CONNECTIONS = 16;
 const options = { maxConnections: MAX_CONNECTIONS };
@@ -111,59 +109,7 @@ const withId = (id: Buffer): Buffer => Buffer.concat([Buffer.from([0x0a, id.leng
 const opened = async (port: number): Promise<Socket> => (await openSocket(port)).resume();
 const closed = (socket: ClientHttp2Session | Socket) => once(socket, 'close');
 
-describe('the end', () => {
-  it('answers what is under way, and takes nothing more', async () => {
-    const { store, reading, answer } = waitingStore();
-    const { server, probe } = await listening({ store, clock: new VirtualClock() });
-    const underWay = refusalOf(probe.call('GetTransaction', { id: ID }));
-    await reading;
-    const closing = server.close();
-    expect(await refusalOf(probe.call('Ping'))).toMatchObject({ code: 'UNAVAILABLE' });
-    answer();
-    expect(await underWay).toMatchObject({ code: 'NOT_FOUND' });
-    await closing;
-  });
-});
-
 describe('bounds', () => {
-  it('an address gets no more answers than it may', async () => {
-    const { probe } = await listening({
-      clock: new VirtualClock(),
-      options: { ratePerSecondPerAddress: 3 },
-    });
-    for (let call = 0; call < 3; call += 1) await probe.call('Ping');
-    expect(await refusalOf(probe.call('Ping'))).toEqual({
-      code: 'RESOURCE_EXHAUSTED',
-      details: 'at most 3 requests per second are served to one address; retry in 1 s',
-      metadata: { reason: 'rate_limited' },
-    });
-  });
-
-  it('a request larger than any is refused', async () => {
-    const { probe } = await listening();
-    const path = '/flow.access.AccessAPI/GetTransaction';
-    expect(await refusalOf(probe.raw(path, Buffer.alloc(16 * 1024 + 1)))).toMatchObject({
-      code: 'RESOURCE_EXHAUSTED',
-    });
-    await probe.call('Ping');
-  });
-
-  it('bytes that are no gRPC end their own connection only', async () => {
-    const { port, probe } = await listening();
-    await probe.call('Ping');
-    for (const noise of [
-      'GET / HTTP/1.1\r\nHost: x\r\n\r\n',
-      '\u0000'.repeat(100),
-      'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nxxxxxxxxx',
-    ]) {
-      const socket = await opened(port);
-      const ended = closed(socket);
-      socket.write(noise);
-      await ended;
-    }
-    await probe.call('Ping');
-  });
-
   it('a connection carries a hundred calls at once, and 512 may be open', async () => {
     const metrics = createReaderMetrics();
     const { port } = await listening({ metrics });

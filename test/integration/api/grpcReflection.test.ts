@@ -6,10 +6,9 @@ import { loadDescriptors, serviceMethods } from '../../../src/flow/index.js';
 import { atEnd } from '../../support/cleanup.js';
 import { decodeFile, descriptorFaults } from '../../support/descriptorCheck.js';
 import type { FileShape, MessageShape } from '../../support/descriptorCheck.js';
-import { refusalOf } from '../../support/grpcProbe.js';
 import { ReflectedClient } from '../../support/reflectedClient.js';
 import { servedOverGrpc } from '../../support/servedOverGrpc.js';
-import { smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
+import { smallChain, transactionWith } from '../../support/smallChain.js';
 
 const protoRoot = join(import.meta.dirname, '../../../proto');
 const names = readdirSync(protoRoot, { recursive: true, encoding: 'utf8' }).filter((file) =>
@@ -69,31 +68,6 @@ describe.each(['v1', 'v1alpha'] as const)('reflection %s', (version) => {
     expect(noType?.error_response).toMatchObject({ error_code: 5 });
     expect(nothing?.error_response).toMatchObject({ error_code: 3 });
     expect(services?.list_services_response?.service).toHaveLength(declared.size);
-  });
-});
-
-describe('a client built from reflection alone', () => {
-  it('reads blocks, collections and transactions, and knows the fields of what is not served', async () => {
-    const client = await served();
-    const call = (method: string, request: object) => client.call('flow.access.AccessAPI', method, request);
-    const { block } = chain[0]!;
-    const found = (await call('GetBlockByHeight', { height: 100 }))['block'] as Record<string, unknown>;
-    expect(found['id']).toEqual(Buffer.from(block.id, 'hex'));
-    const [collection] = found['collection_guarantees'] as { readonly collection_id: Buffer }[];
-    const light = await call('GetCollectionByID', { id: collection?.collection_id });
-    const ids = transactionIds(chain[0]!, 0);
-    expect(light['collection']).toMatchObject({ transaction_ids: ids.map((id) => Buffer.from(id, 'hex')) });
-    const full = await call('GetFullCollectionByID', { id: collection?.collection_id });
-    expect((full['transactions'] as { gas_limit: string }[]).map(({ gas_limit }) => gas_limit)).toEqual([
-      '1',
-      '2',
-    ]);
-    const transaction = await call('GetTransaction', { id: Buffer.from(ids[1] ?? '', 'hex') });
-    expect(transaction['transaction']).toMatchObject({ gas_limit: '2', script: two.script });
-    const script = call('ExecuteScriptAtLatestBlock', { script: Buffer.from('x'), arguments: [] });
-    expect(await refusalOf(script)).toMatchObject({ code: 'UNIMPLEMENTED' });
-    const checked = client.call('grpc.health.v1.Health', 'Check', { service: 'flow.access.AccessAPI' });
-    expect(await checked).toEqual({ status: 'SERVING' });
   });
 });
 

@@ -14,17 +14,27 @@ const LATEST = 119;
 const INDEX_API = 'flow_collection_indexer.v1.IndexAPI';
 const one = transactionWith({ gasLimit: 1n });
 const two = transactionWith({ gasLimit: 2n });
+/** Two of these are more than one message takes. */
+const large = transactionWith({ script: Buffer.alloc(200_000, 'x') });
+const EVENT_BYTES = 256 * 1024;
+const BIG = 110;
 const chain = smallChain(
   FIRST,
-  Array.from({ length: 40 }, (_, index) => (index % 2 === 0 ? [[one, two], []] : [])),
+  Array.from({ length: 40 }, (_, index) => {
+    if (FIRST + index === BIG) return [[large], [large]];
+    return index % 2 === 0 ? [[one, two], []] : [];
+  }),
 );
 const bytes = (id: Identifier): Buffer => Buffer.from(id, 'hex');
 const blockOf = (height: number) => chain[height - FIRST]!.block;
+const seen = (height: number, id: Identifier) => ({ last_seen: { height, block_id: bytes(id) } });
 
 let served: Awaited<ReturnType<typeof servedOverGrpc>>;
 
-async function serve(clock: Clock = systemClock): Promise<GrpcProbe> {
-  served = await servedOverGrpc(chain.slice(0, LATEST + 1 - FIRST), { sealed: 115, head: 130, clock });
+const there = chain.slice(0, LATEST + 1 - FIRST);
+
+async function serve(clock: Clock = systemClock, blocks = there): Promise<GrpcProbe> {
+  served = await servedOverGrpc(blocks, { sealed: 115, head: 200, clock });
   return served.probe();
 }
 
@@ -34,10 +44,9 @@ const commit = (count: number): Promise<void> => {
 };
 
 const heightsOf = (messages: readonly Message[]): number[] =>
-  messages.map((message) => {
-    const { block, indexed } = message as Record<string, Message>;
-    return Number((block ?? indexed)!['height']);
-  });
+  messages
+    .flatMap(({ block, blocks, indexed }) => [blocks ?? block ?? indexed].flat() as Message[])
+    .map(({ height }) => Number(height));
 const upwards = (from: number, count: number) => Array.from({ length: count }, (_, at) => from + at);
 
 /** What they give, beside a node: test/e2e/grpc.test.ts. What they promise as every stream does: streams.test.ts. */
@@ -65,23 +74,26 @@ describe('SubscribeBlocks and SubscribeBlockDigests', () => {
       'UNIMPLEMENTED',
       'not_served',
     ],
+    [
+      'SubscribeIndexedBlocks',
+      { start_height: 110, end_height: 109 },
+      'INVALID_ARGUMENT',
+      'invalid_argument',
+    ],
+    ['SubscribeIndexedBlocks', { start_height: '9007199254740993' }, 'INVALID_ARGUMENT', 'invalid_argument'],
+    ['SubscribeIndexedHeights', seen(98, idOf('old')), 'INVALID_ARGUMENT', 'below_first_indexed'],
+    [
+      'SubscribeIndexedHeights',
+      { last_seen: { height: 110, block_id: Buffer.alloc(5) } },
+      'INVALID_ARGUMENT',
+      'malformed_id',
+    ],
+    ['SubscribeIndexedHeights', { finality: 7 }, 'INVALID_ARGUMENT', 'invalid_argument'],
   ] as const)('%s of %j is refused', async (method, request, code, reason) => {
     const client = await serve();
-    const call = client.follow(method, { block_status: 'BLOCK_FINALIZED', ...request }).ended();
+    const status = /Indexed/.test(method) ? {} : { block_status: 'BLOCK_FINALIZED' };
+    const call = client.follow(method, { ...status, ...request }).ended();
     expect(await refusalOf(call)).toMatchObject({ code, metadata: { reason } });
-  });
-
-  it('say how far the index is where that matters', async () => {
-    const client = await serve();
-    const request = { start_block_height: 99, block_status: 'BLOCK_FINALIZED' };
-    expect(await refusalOf(client.follow('SubscribeBlocksFromStartHeight', request).ended())).toEqual({
-      code: 'INVALID_ARGUMENT',
-      details: 'height 99 is below the first indexed height 100',
-      metadata: {
-        ...{ reason: 'below_first_indexed', 'first-indexed': '100' },
-        ...{ 'latest-indexed': '119', head: '130' },
-      },
-    });
   });
 
   it('name of very many ranges those next to the height', async () => {
@@ -105,8 +117,6 @@ describe('SubscribeBlocks and SubscribeBlockDigests', () => {
 });
 
 describe('SubscribeIndexedHeights', () => {
-  const seen = (height: number, id: Identifier) => ({ last_seen: { height, block_id: bytes(id) } });
-
   it('tells of every height what is indexed of it', async () => {
     const client = await serve();
     const reader = client.follow('SubscribeIndexedHeights', { start_height: 114 });
@@ -142,8 +152,6 @@ describe('SubscribeIndexedHeights', () => {
     proven(LATEST);
     expect(heightsOf(await ahead.first(1))).toEqual([119]);
     expect(await refusalOf(astray.ended())).toMatchObject({ metadata: { reason: 'rewound' } });
-    const odd = client.follow('SubscribeIndexedHeights', { finality: 7 });
-    expect(await refusalOf(odd.ended())).toMatchObject({ metadata: { reason: 'invalid_argument' } });
   });
 
   it('begins with what is indexed next when it is told nothing', async () => {
@@ -163,18 +171,91 @@ describe('SubscribeIndexedHeights', () => {
     ]);
   });
 
-  it.each([
-    [seen(98, idOf('old')), 'INVALID_ARGUMENT', 'below_first_indexed'],
-    [{ last_seen: { height: 110, block_id: Buffer.alloc(5) } }, 'INVALID_ARGUMENT', 'malformed_id'],
-  ] as const)('of %j is refused', async (request, code, reason) => {
-    const client = await serve();
-    const call = client.follow('SubscribeIndexedHeights', request).ended();
-    expect(await refusalOf(call)).toMatchObject({ code, metadata: { reason } });
-  });
-
   it('is named by the health service', async () => {
     const client = await serve();
     expect(await client.health(INDEX_API)).toEqual({ status: 'SERVING' });
+  });
+});
+
+describe('SubscribeIndexedBlocks', () => {
+  const METHOD = 'SubscribeIndexedBlocks';
+  const blocksOf = (messages: readonly Message[]): Message[] =>
+    messages.flatMap((message) => message['blocks'] as Message[]);
+
+  it('puts several small blocks into a message, and a large one into one of its own', async () => {
+    const client = await serve();
+    const reader = client.follow(METHOD, { start_height: FIRST, end_height: LATEST });
+    await reader.finished();
+    expect(heightsOf(reader.messages)).toEqual(upwards(FIRST, 20));
+    const counts = reader.messages.map((message) => blocksOf([message]).length);
+    expect(Math.max(...counts)).toBeGreaterThan(1);
+    const holding = reader.messages.find((message) => heightsOf([message]).includes(BIG))!;
+    const index = heightsOf([holding]).indexOf(BIG);
+    expect([heightsOf([holding]).length, index]).toEqual([1, 0]);
+    const script = (blocksOf([holding])[0]!['collections'] as { transactions: { script: Buffer }[] }[])[1]!
+      .transactions[0]!.script;
+    expect(script.length).toBe(200_000);
+    expect(2 * script.length).toBeGreaterThan(EVENT_BYTES);
+  });
+
+  it('waits for an end that is not indexed yet', async () => {
+    const client = await serve();
+    const reader = client.follow(METHOD, { start_height: LATEST, end_height: LATEST + 2 });
+    await reader.first(1);
+    await commit(5);
+    await reader.finished();
+    expect(heightsOf(reader.messages)).toEqual(upwards(LATEST, 3));
+    expect(served.feed.followers).toBe(0);
+  });
+
+  it('reads nothing for a caller who takes nothing', async () => {
+    const bodies = Array.from({ length: 60 }, () => [[large]]);
+    const client = await serve(systemClock, smallChain(FIRST, bodies));
+    const reads: number[] = [];
+    const { store } = served.index;
+    const read = store.wholeBlock.bind(store);
+    store.wholeBlock = (height) => {
+      reads.push(height);
+      return read(height);
+    };
+    const stream = client.stream(METHOD, { start_height: FIRST });
+    const heights: number[] = [];
+    await new Promise<void>((resolve) => {
+      stream.on('data', (message: Message) => {
+        heights.push(...heightsOf([message]));
+        if (heights.length === 2) stream.pause();
+        if (heights.length >= 2) resolve();
+      });
+    });
+    for (let calls = 0; calls < 300; calls += 1) await client.call('Ping');
+    expect(reads.length).toBeLessThan(30);
+    stream.resume();
+    while (heights.length < 60) await client.call('Ping');
+    expect(heights).toEqual(upwards(FIRST, 60));
+    stream.on('error', () => undefined);
+    stream.cancel();
+  });
+
+  it('ends at a hole with the reason, or waits there', async () => {
+    const client = await serve();
+    const coverage = [
+      { from: FIRST, to: 104 },
+      { from: 110, to: LATEST },
+    ];
+    served.index.change({ firstIndexed: 110, coverage });
+    const reader = client.follow(METHOD, { start_height: 102 });
+    expect(await refusalOf(reader.ended())).toMatchObject({
+      code: 'NOT_FOUND',
+      metadata: { reason: 'hole' },
+    });
+    expect(heightsOf(reader.messages)).toEqual([102, 103, 104]);
+    const request = { start_height: 102, end_height: 112, wait: true };
+    const patient = client.follow(METHOD, request);
+    await patient.first(1);
+    expect(heightsOf(patient.messages)).toEqual([102, 103, 104]);
+    served.index.change({ firstIndexed: FIRST, coverage: [{ from: FIRST, to: LATEST }] });
+    await patient.finished();
+    expect(heightsOf(patient.messages)).toEqual(upwards(102, 11));
   });
 });
 

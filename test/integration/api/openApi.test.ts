@@ -76,7 +76,7 @@ const answered: Readonly<Record<string, readonly string[]>> = {
   '/lookup/{kind}/{key}': [
     '/lookup/block/100',
     `/lookup/block/${blockId}`,
-    `/lookup/collection/${collectionId}`,
+    ...first!.collections.map(({ id }) => `/lookup/collection/${id}`),
     `/lookup/transaction/${transaction}`,
   ],
   '/events': ['/events?from=103'],
@@ -96,6 +96,7 @@ const answered: Readonly<Record<string, readonly string[]>> = {
   '/accounts/{address}/transactions': [
     `/accounts/${payer}/transactions`,
     `/accounts/0x${payer}/transactions?role=payer&limit=1`,
+    `/accounts/${payer}/transactions?role=`,
     `/accounts/${'9'.repeat(16)}/transactions`,
   ],
   '/openapi.json': ['/openapi.json'],
@@ -105,7 +106,7 @@ const below = /^height 99 is below the first indexed height 100$/;
 const above = /^height 160 is not yet indexed \(latest 159, head 170\)$/;
 const badId = /^invalid ID format: expected 64 hex/;
 const hole = /^height 104 is not indexed: it is in a hole, heights 103..105$/;
-const early = /^nothing is indexed yet/;
+const early = /^nothing is indexed yet \(latest unknown, head unknown\)$/;
 const badPath = /^the path is not well-formed: each % must begin the two hexadecimal digits.{0,120}$/;
 const noSuch = (what: string) => new RegExp(`^no such ${what} in heights 100..159$`);
 const select = `select=${'a,'.repeat(51)}`;
@@ -137,6 +138,21 @@ const refused: Readonly<Record<string, readonly Refused[]>> = {
     [`/v1/blocks?height=${fiftyOneHeights}`, 400, 'too_many', /at most 50 heights .* got 51/],
     ['/v1/blocks?height=100&expand=execution_result', 400, 'not_served', /"execution_result" .*payload/],
     ['hole /v1/blocks?height=104', 404, 'hole', hole],
+    [
+      'early /v1/blocks?height=100',
+      404,
+      'not_yet_indexed',
+      /^height 100 .*\(latest unknown, head unknown\)$/,
+    ],
+    ...['final', 'sealed'].map(
+      (word) =>
+        [
+          `early /v1/blocks?height=${word}`,
+          404,
+          'not_yet_indexed',
+          new RegExp(`^no ${word} block is indexed yet \\(latest unknown, head unknown\\)$`),
+        ] as const,
+    ),
   ],
   '/v1/blocks/{ids}': [
     [`/v1/blocks/${blockId}?${select}`, 400, 'invalid_argument', /at most 50 fields/],
@@ -209,6 +225,7 @@ const refused: Readonly<Record<string, readonly Refused[]>> = {
     ['/lookup/block/160', 404, 'not_yet_indexed', above],
     ['/lookup/block/99', 404, 'below_first_indexed', below],
     ['hole /lookup/block/104', 404, 'hole', hole],
+    [`early /lookup/transaction/${unknown}`, 404, 'not_yet_indexed', early],
   ],
   '/proof/{kind}/{key}': [
     ['/proof/accounts/100', 400, 'invalid_argument', /^cannot prove "accounts"/],
@@ -220,10 +237,13 @@ const refused: Readonly<Record<string, readonly Refused[]>> = {
     ['/proof/block/100', 409, 'unproven', /^block 100 was taken on the word of the nodes/],
   ],
   '/events': [
-    ['/events?from=abc', 400, 'invalid_argument', /^invalid from: .* got "abc"$/],
+    ...['abc', '1,2', '-1'].map(
+      (from) => [`/events?from=${from}`, 400, 'invalid_argument', /^invalid from: /] as const,
+    ),
     ['/events?from=180', 404, 'not_yet_indexed', /^height 180 is not yet indexed/],
     ['/events?from=99', 404, 'below_first_indexed', below],
     ['hole /events?from=104', 404, 'hole', hole],
+    ['early /events', 404, 'not_yet_indexed', early],
   ],
   '/explain/{key}': [['/explain/final', 400, 'malformed_id', /^expected a height or an ID/]],
   '/export': [
@@ -233,8 +253,28 @@ const refused: Readonly<Record<string, readonly Refused[]>> = {
     ['hole /export?from=104', 404, 'hole', hole],
   ],
   '/accounts/{address}/transactions': [
-    ['/accounts/12/transactions', 400, 'malformed_address', /^invalid address: .* got "12"$/],
-    [`/accounts/${payer}/transactions?role=owner`, 400, 'invalid_argument', /^invalid role: .* got "owner"$/],
+    ...['12', payer.slice(1), `${payer}a`, `0x0x${payer}`].map(
+      (odd) =>
+        [
+          `/accounts/${odd}/transactions`,
+          400,
+          'malformed_address',
+          new RegExp(`^invalid address: .* got "${odd}"$`),
+        ] as const,
+    ),
+    ...[
+      ...['role=owner', 'role=PAYER', 'limit=0', 'limit=-1', 'limit=1e1'],
+      ...['cursor=abc', `cursor=${'_'.repeat(22)}`, 'cursor=%00', 'finality=maybe'],
+    ].map(
+      (query) =>
+        [
+          `/accounts/${payer}/transactions?${query}`,
+          400,
+          'invalid_argument',
+          new RegExp(`^invalid ${query.split('=', 1)[0]}: `),
+        ] as const,
+    ),
+    [`/accounts/${payer}/transactions?role=payer&role=payer`, 400, 'invalid_argument', /^give role once$/],
     [`/accounts/${payer}/transactions?limit=51`, 400, 'too_many', /at most 50 transactions .* got 51$/],
     [`off /accounts/${payer}/transactions`, 404, 'index_off', /^the account index is off/],
     [`early /accounts/${payer}/transactions`, 404, 'not_yet_indexed', early],

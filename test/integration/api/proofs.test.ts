@@ -138,15 +138,9 @@ describe('proofs for other programs', () => {
   });
 
   it.each([
-    ['block/131', 404, 'not_yet_indexed'],
-    ['block/99', 404, 'below_first_indexed'],
-    [`collection/${'ab'.repeat(32)}`, 404, 'unknown_id'],
-    ['transaction/1', 400, 'malformed_id'],
-    ['results/1', 400, 'invalid_argument'],
     ['block/103?to=102', 400, 'invalid_argument'],
     ['block/103?to=1103', 400, 'invalid_argument'],
     ['block/103?to=1102', 404, 'not_yet_indexed'],
-    [`block/${UNPROVEN}`, 409, 'unproven'],
     [`block/${FIRST}?to=${UNPROVEN + 1}`, 409, 'unproven'],
   ])('%s is answered with %i, %s', async (path, status, reason) => {
     expect(await ask(path)).toMatchObject({ status, body: { reason } });

@@ -125,8 +125,13 @@ describe('calls over gRPC', () => {
     const probe = (await servedOverGrpc(chain, { metrics, ratePerSecondPerAddress: 1 })).probe();
     const calls = Array.from({ length: 20 }, () => probe.raw(`${ACCESS}/Ping`, Buffer.alloc(0)));
     const ends = await Promise.allSettled(calls);
-    const answered = ends.filter(({ status: end }) => end === 'fulfilled').length;
-    expect(answered).toBeLessThan(20);
+    const refused = calls.filter((_, index) => ends[index]?.status === 'rejected');
+    const answered = calls.length - refused.length;
+    expect(await refusalOf(refused[0]!)).toEqual({
+      code: 'RESOURCE_EXHAUSTED',
+      details: 'at most 1 requests per second are served to one address; retry in 1 s',
+      metadata: { reason: 'rate_limited' },
+    });
     await expectCounts(metrics, 'api_requests_total', [
       `grpc ${ACCESS}/Ping OK: ${answered}`,
       `grpc ${ACCESS}/Ping RESOURCE_EXHAUSTED: ${20 - answered}`,

@@ -4,7 +4,6 @@ import { connect } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { metricsServer } from '../../../src/api/index.js';
 import { createMetrics, mergedPage } from '../../../src/observability/index.js';
-import type { Readiness } from '../../../src/observability/index.js';
 import { OperatorError, systemClock } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import { GrpcProbe } from '../../support/grpcProbe.js';
@@ -26,7 +25,6 @@ afterEach(async () => {
 function openMetrics(change: { host?: string; port?: number; clock?: Clock } = {}) {
   const logger = new RecordingLogger();
   const failures: unknown[] = [];
-  const state: { readiness: Readiness } = { readiness: { ready: true, reasons: [] } };
   const metrics = createMetrics({ version: '0.1.0', node: 'v20' });
   const { clock = systemClock, host = '127.0.0.1', port = 0 } = change;
   const server = metricsServer(
@@ -37,37 +35,16 @@ function openMetrics(change: { host?: string; port?: number; clock?: Clock } = {
       metrics,
       fail: (error) => failures.push(error),
       page: () => mergedPage(metrics.registry, []),
-      health: { readiness: () => state.readiness },
+      health: { readiness: () => ({ ready: true, reasons: [] }) },
     },
   );
   open.push(server);
   const url = (path: string) => `http://127.0.0.1:${server.address().port}${path}`;
-  return { server, logger, failures, state, metrics, url };
+  return { server, logger, failures, metrics, url };
 }
 
+/** What it says of a daemon: test/e2e/metrics.test.ts, and every other test that waits for one to be ready. */
 describe('the metrics server', () => {
-  it('serves the text that Prometheus reads, with its content type', async () => {
-    const { server, metrics, url } = openMetrics();
-    await server.start();
-    metrics.collectionsRequested.inc(3);
-    const response = await fetch(url('/metrics'));
-    expect(response.status).toBe(200);
-    expect(response.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8');
-    expect(await response.text()).toContain('\nflow_collection_indexer_collections_requested_total 3\n');
-  });
-
-  it('is ready with 200, not ready with 503 and the reasons', async () => {
-    const { server, state, url } = openMetrics();
-    await server.start();
-    expect(await getJson(url('/readyz'))).toMatchObject({ status: 200, body: { ready: true, reasons: [] } });
-    state.readiness = {
-      ready: false,
-      reasons: [{ code: 'behind', message: '200 heights behind', height: 7, sinceSeconds: 3 }],
-    };
-    expect(await getJson(url('/readyz'))).toMatchObject({ status: 503, body: state.readiness });
-    expect(await getJson(url('/livez'))).toMatchObject({ status: 200, body: { live: true } });
-  });
-
   it('answers anything else with 404 and the list of what there is', async () => {
     const { server, url } = openMetrics();
     await server.start();
@@ -127,13 +104,16 @@ const servers = {
   },
 } as const;
 
-/** Asks for a transaction; `leave` hangs up, and `cut` resolves when the server does. */
+type Headers = Readonly<Record<string, unknown>>;
+
+/** Asks for a transaction; `leave` hangs up, and `cut` resolves when the server does. `answered`: with this status. */
 async function asking(name: 'api' | 'grpc', port: number) {
   if (name === 'api') {
     const socket = connect(port, '127.0.0.1');
     socket.on('error', () => undefined);
     socket.write(`GET /v1/transactions/${idOf('a')} HTTP/1.1\r\nHost: x\r\n\r\n`);
-    return { leave: () => socket.destroy(), cut: once(socket, 'close') };
+    const answered = once(socket, 'data').then(([data]) => String(data).split(' ')[1]);
+    return { answered, leave: () => socket.destroy(), cut: once(socket, 'close') };
   }
   const session = connectHttp2(`http://127.0.0.1:${port}`);
   session.on('error', () => undefined);
@@ -144,7 +124,9 @@ async function asking(name: 'api' | 'grpc', port: number) {
   });
   stream.on('error', () => undefined);
   stream.end(Buffer.concat([Buffer.from([0, 0, 0, 0, 34, 0x0a, 32]), Buffer.from(idOf('a'), 'hex')]));
-  return { leave: () => session.destroy(), cut: once(stream, 'close').then(() => session.destroy()) };
+  const answered = once(stream, 'response').then(([headers]) => String((headers as Headers)['grpc-status']));
+  const cut = once(stream, 'close').then(() => session.destroy());
+  return { answered, leave: () => session.destroy(), cut };
 }
 
 describe.each(['metrics', 'api', 'grpc'] as const)('the server of %s', (name) => {
@@ -202,27 +184,32 @@ describe.each(['metrics', 'api', 'grpc'] as const)('the server of %s', (name) =>
 });
 
 describe.each(['api', 'grpc'] as const)('the server of %s, with a read under way when it closes,', (name) => {
-  it('waits for that although the caller has hung up', async () => {
+  it.each([
+    ['and answers it', false],
+    ['although the caller has hung up', true],
+  ])('waits for that %s', async (_, hasLeft) => {
     const { store, reading, answer } = waitingStore();
     const { server } = servers[name].make({ store, clock: new VirtualClock() });
     await server.start();
     const { port } = server.address();
-    const { leave } = await asking(name, port);
+    const { answered, leave } = await asking(name, port);
     await reading;
-    leave();
+    if (hasLeft) leave();
     const ended: string[] = [];
     const closing = server.close().then(() => ended.push('server'));
-    // It has let go of the port by the time that nobody gets in any more: from there on it waits for the read alone.
+    // Where nobody is left, it has let go of the port by the time that nobody gets in any more, and waits for the read alone.
     const isOpen = () =>
       new Promise<boolean>((resolve) => {
         const late = connect(port, '127.0.0.1', () => resolve(true));
         late.once('error', () => resolve(false)).once('close', () => late.destroy());
       });
-    while (await isOpen());
+    while (hasLeft && (await isOpen()));
     ended.push('read');
     answer();
     await closing;
     expect(ended).toEqual(['read', 'server']);
+    // There is none: 404, or in the words of gRPC NOT_FOUND.
+    if (!hasLeft) expect(await answered).toBe(name === 'api' ? '404' : '5');
   });
 
   it('cuts what outlasts the grace period', async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ChainGenerator, startDevnet, UnaryCalls } from '../../../src/devnet/index.js';
+import { ChainGenerator, startDevnet } from '../../../src/devnet/index.js';
 import type {
   DevnetHandle,
   DevnetMethod,
@@ -7,12 +7,7 @@ import type {
   FaultCondition,
   FaultEffect,
 } from '../../../src/devnet/index.js';
-import {
-  decodeBlockResponse,
-  decodeFullCollectionResponse,
-  identifierBytes,
-  WireError,
-} from '../../../src/flow/index.js';
+import { identifierBytes } from '../../../src/flow/index.js';
 import { atEnd } from '../../support/cleanup.js';
 import { GrpcProbe } from '../../support/grpcProbe.js';
 import { VirtualClock } from '../../support/virtualClock.js';
@@ -43,21 +38,12 @@ const executionData = 'SubscribeExecutionDataFromStartBlockHeight';
 const heights = (from: number, count: number): string[] =>
   Array.from({ length: count }, (_, index) => String(from + index));
 
+/** How it refuses what is not there: test/e2e/grpc.test.ts; full blocks are what a daemon asks it for. */
 describe('calls', () => {
-  it('are answered with a full block where that is asked for, and with execution data of sealed blocks', async () => {
+  it('are answered with execution data of sealed blocks', async () => {
     const { client, devnet } = await start({ chainId: 'flow-testnet' });
     const height = HEAD - 10;
-    const { collections, id, parentId } = devnet.chain.block(height);
-    expect(await client.call('GetBlockByHeight', { height, full_block_response: true })).toMatchObject({
-      block: {
-        id: identifierBytes(id),
-        block_seals: [{ block_id: identifierBytes(devnet.chain.blockId(height - 4)) }],
-        block_header: {
-          ...{ id: identifierBytes(id), parent_id: identifierBytes(parentId) },
-          ...{ height: String(height), chain_id: 'flow-testnet' },
-        },
-      },
-    });
+    const { collections } = devnet.chain.block(height);
     const at = (of: number): object => ({ block_id: identifierBytes(devnet.chain.blockId(of)) });
     expect(await client.call('GetExecutionDataByBlockID', at(height))).toMatchObject({
       block_execution_data: { ...at(height), chunk_execution_data: { length: collections.length + 1 } },
@@ -69,52 +55,6 @@ describe('calls', () => {
     expect(await client.refusal('GetExecutionDataByBlockID', at(HEAD + 1))).toMatchObject({
       code: 'INTERNAL',
     });
-  });
-
-  it('for what is not there are refused as a node refuses them', async () => {
-    const { client, devnet } = await start({ nodeRootHeight: ROOT + 10 });
-    const cause = (height: number): string =>
-      `failed to retrieve block ID for height ${height}: could not retrieve resource: key not found`;
-    const retry =
-      'not found: please retry for collection in finalized block: could not retrieve resource: key not found';
-    const lower = (height: number, root: string, node: string): string =>
-      `not found: block height ${height} is less than the ${root}. Try to use a ${node}: ${cause(height)}`;
-    const above = identifierBytes(devnet.chain.blockId(HEAD + 1));
-    const unknown = { id: Buffer.alloc(32, 9) };
-    for (const [method, request, code, details] of [
-      ['GetBlockByHeight', { height: HEAD + 1 }, 'NOT_FOUND', `not found: ${cause(HEAD + 1)}`],
-      ['GetBlockByHeight', { height: '18446744073709551615' }, 'NOT_FOUND'],
-      [
-        'GetBlockByHeight',
-        { height: ROOT - 1 },
-        'NOT_FOUND',
-        lower(999, 'spork root block height 1000', 'historic node'),
-      ],
-      [
-        'GetBlockByHeight',
-        { height: ROOT + 9 },
-        'NOT_FOUND',
-        lower(1009, "node's root block height 1010", 'different Access node'),
-      ],
-      ['GetBlockHeaderByHeight', { height: HEAD + 1 }, 'NOT_FOUND'],
-      ['GetBlockByID', { id: above }, 'NOT_FOUND'],
-      ['GetBlockByID', unknown, 'NOT_FOUND'],
-      ['GetBlockByID', { id: Buffer.alloc(31) }, 'INVALID_ARGUMENT'],
-      ['GetBlockHeaderByID', {}, 'INVALID_ARGUMENT'],
-      ['GetCollectionByID', unknown, 'NOT_FOUND', retry],
-      ['GetFullCollectionByID', unknown, 'NOT_FOUND', retry],
-      // Short ids are no error of their own.
-      ['GetFullCollectionByID', { id: Buffer.alloc(3, 5) }, 'NOT_FOUND', retry],
-      ['GetTransaction', unknown, 'NOT_FOUND'],
-      ['GetCollectionByID', {}, 'INVALID_ARGUMENT'],
-      ['GetFullCollectionByID', {}, 'INVALID_ARGUMENT'],
-      ['GetTransaction', {}, 'INVALID_ARGUMENT'],
-      ['GetTransactionsByBlockID', { block_id: Buffer.alloc(4) }, 'INVALID_ARGUMENT'],
-      ['GetExecutionDataByBlockID', { block_id: Buffer.alloc(5) }, 'INVALID_ARGUMENT'],
-    ] as const) {
-      const refusal = await client.refusal(method, request);
-      expect(refusal, method).toMatchObject({ code, ...(details === undefined ? {} : { details }) });
-    }
   });
 
   it('get an answer that breaks off: no method has one that decodes', async () => {
@@ -140,16 +80,6 @@ describe('calls', () => {
     const from = { start_block_height: height, ...finalized };
     for (const method of [blocks, executionData])
       expect((await client.drain(method, from)).end.code).toBe('INTERNAL');
-    // Without a client's decoder in between.
-    const answer = (method: DevnetMethod, request: object): Promise<Buffer> =>
-      new UnaryCalls({ node: devnet.node }).answer(method, request, {
-        signal: new AbortController().signal,
-        connection: { reset: () => undefined },
-      });
-    const broken = answer('GetBlockByHeight', { height: String(height) }).then(decodeBlockResponse);
-    await expect(broken).rejects.toThrow(WireError);
-    const body = answer('GetFullCollectionByID', ofCollection).then(decodeFullCollectionResponse);
-    await expect(body).rejects.toThrow(WireError);
   });
 });
 
@@ -264,30 +194,6 @@ describe('streams', () => {
       code: 'INVALID_ARGUMENT',
     });
   });
-
-  it('are limited in number over both services together', async () => {
-    const { devnet, client } = await start({ maxStreams: 2 });
-    const calls = [
-      client.stream('SubscribeBlocksFromLatest', finalized),
-      client.stream('SubscribeExecutionDataFromLatest', {}),
-    ];
-    for (const call of calls) call.on('error', () => undefined).resume();
-    await expect.poll(() => devnet.openStreams()).toBe(2);
-    expect((await client.drain('SubscribeBlocksFromLatest', finalized)).end).toEqual({
-      ...{ code: 'RESOURCE_EXHAUSTED', details: 'maximum number of streams reached' },
-    });
-    for (const call of calls) call.cancel();
-    await expect.poll(() => devnet.openStreams()).toBe(0);
-    expect(await client.take('SubscribeBlocksFromLatest', finalized, 1)).toHaveLength(1);
-  });
-
-  it('end with UNAVAILABLE when the node shuts down', async () => {
-    const { devnet, client } = await start();
-    const drained = client.drain('SubscribeBlocksFromLatest', finalized);
-    await expect.poll(() => devnet.node.requests.highestHeightSent).toBe(HEAD);
-    await devnet.close();
-    expect((await drained).end.code).toBe('UNAVAILABLE');
-  });
 });
 
 describe('flow control', () => {
@@ -314,18 +220,11 @@ describe('flow control', () => {
     return { call, next: async () => (await iterator.next()).value?.block_height };
   }
 
-  it('prepares nothing ahead of a reader that takes nothing', async () => {
-    const { devnet, client } = await start(many);
-    const { next } = await clogged(devnet, client);
-    const sent = devnet.node.requests.highestHeightSent;
-    expect(sent).toBeLessThan(500);
-    for (let height = 2; height < sent + 50; height++) expect(await next()).toBe(String(height));
-  });
-
-  it('cuts a reader off that takes nothing for too long', async () => {
+  it('prepares nothing ahead of a reader that takes nothing, and cuts it off after too long', async () => {
     const clock = new VirtualClock();
     const { devnet, client } = await start({ ...many, sendTimeoutMs: 30_000 }, { clock });
     const { call, next } = await clogged(devnet, client);
+    expect(devnet.node.requests.highestHeightSent).toBeLessThan(500);
     const ended = new Promise<number>((resolve) => call.on('status', ({ code }) => resolve(code)));
     await clock.advance(29_999);
     expect(devnet.openStreams()).toBe(1);

@@ -16,16 +16,22 @@ const COPIES = 5;
 const RESTLESS = { writeBufferBytes: 64 * 1024, maxFileBytes: 1024 * 1024 };
 
 describe('backupStore', () => {
-  it('holds every block that was durable when it began, while tables are merged away under it', async () => {
-    const chain = new ChainGenerator({ seed: 5, rootHeight: 0, profile: 'dense' });
-    const blocks = blocksOf(chain, 0, HEIGHTS - 1).map(entryOf);
-    const { chainId } = chain;
-    const dependencies = { logger: new RecordingLogger(), clock: systemClock };
+  const chain = new ChainGenerator({ seed: 5, rootHeight: 0, profile: 'dense' });
+  const { chainId } = chain;
+  const dependencies = { logger: new RecordingLogger(), clock: systemClock };
+
+  const begun = async () => {
     const path = storePath(scratchDirectory());
     const store = await LevelIndexStore.open({ path, chainId, tuning: RESTLESS }, dependencies);
     await store.initialise({
       ...{ schemaVersion: SCHEMA_VERSION, createdBy: 'a test', sporks: [], chainId, firstHeight: 0 },
     });
+    return { path, store };
+  };
+
+  it('holds every block that was durable when it began, while tables are merged away under it', async () => {
+    const blocks = blocksOf(chain, 0, HEIGHTS - 1).map(entryOf);
+    const { path, store } = await begun();
     const copies: { readonly to: string; readonly durable: number }[] = [];
     // Each copy begins beside writes, however long it takes.
     for (let from = 0; from < HEIGHTS; from += HEIGHTS / COPIES) {
@@ -51,14 +57,7 @@ describe('backupStore', () => {
   it('names the disk that is full: that of the copy', async ({ skip }) => {
     const small = smallFileSystem(1);
     if (small === undefined) return skip('this user may mount nothing');
-    const chain = new ChainGenerator({ seed: 5, rootHeight: 0, profile: 'dense' });
-    const { chainId } = chain;
-    const dependencies = { logger: new RecordingLogger(), clock: systemClock };
-    const path = storePath(scratchDirectory());
-    const store = await LevelIndexStore.open({ path, chainId, tuning: RESTLESS }, dependencies);
-    await store.initialise({
-      ...{ schemaVersion: SCHEMA_VERSION, createdBy: 'a test', sporks: [], chainId, firstHeight: 0 },
-    });
+    const { path, store } = await begun();
     for (const [latestIndexedHeight, block] of blocksOf(chain, 0, 179).map(entryOf).entries())
       await store.commit({ blocks: [block], latestIndexedHeight });
     await store.close();

@@ -7,7 +7,6 @@ import { until } from '../../support/program.js';
 import { batchOf, plainChain, transactionIdsOf } from '../../support/storeBlocks.js';
 import { begin } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
-import { range } from '../../support/ranges.js';
 import { fault, refusal } from '../../support/refusal.js';
 
 const chain = plainChain(10, 40, 2);
@@ -27,34 +26,6 @@ describe('the store on PostgreSQL', () => {
     const { rows } = await asAdmin(url, `SELECT count(*)::integer AS count FROM flow_store.${table}`);
     return (rows[0] as { count: number }).count;
   };
-
-  it('lets a writer that was replaced write nothing', async () => {
-    const { url } = await postgres.home();
-    const stale = await begun(url);
-    // As another one does that could not see the lock of the first.
-    await asAdmin(url, 'UPDATE flow_store.store SET epoch = epoch + 1');
-    await expect(stale.commit(batchOf(at(11)))).rejects.toMatchObject({ kind: 'locked' });
-    // What is planned is everybody's.
-    await stale.ranges.change({ plans: [] });
-    expect(await countOf(url, 'block')).toBe(1);
-    const { rows } = await asAdmin(url, 'SELECT to_height FROM flow.coverage');
-    expect(rows).toEqual([{ to_height: '10' }]);
-    await expect(stale.commit(batchOf(at(11)))).rejects.toMatchObject({ kind: 'locked' });
-  });
-
-  it('lets a run of a range that was given to another write nothing', async () => {
-    const { url } = await postgres.home();
-    const store = await begin(postgres.open(url), 30, [at(30)]);
-    const stale = await store.ranges.run({ from: 10, to: 19 });
-    await stale.commit(batchOf(at(10)));
-    await asAdmin(url, 'UPDATE flow_store.open_range SET epoch = epoch + 1');
-    const rest = { blocks: chain.slice(1, 10), latestIndexedHeight: 19 };
-    await expect(stale.commit(rest)).rejects.toMatchObject({ kind: 'locked' });
-    expect(await countOf(url, 'block')).toBe(2);
-    const again = await store.ranges.run({ from: 10, to: 19 });
-    await again.commit(rest);
-    expect(store.coverage()).toEqual([range(10, 19), range(30, 30)]);
-  });
 
   it('refuses rows that are there already, though the queue and the fence would let them pass', async () => {
     const { url } = await postgres.home();
@@ -203,6 +174,7 @@ describe('the store on PostgreSQL', () => {
 
     it.each([
       ['postgres://host/', /names no database/],
+      ['postgres://host/a%ZZ', /has a % that encodes no character: write %25 for the sign itself/],
       ['http://host/flow', /not a database URL/],
       ['postgres://host/flow?sslmode=prefer', /unchecked connection/],
       ['postgres://host/flow?sslmode=verify-full&sslrootcert=/no/such/file', /cannot be read/],
@@ -276,33 +248,6 @@ describe('the store on PostgreSQL', () => {
         expect(report.damages).toContainEqual(expect.objectContaining({ height, kind }));
       }
       expect(report.damagedHeights).toEqual([{ from: 10, to: 18 }]);
-    });
-
-    it('finds damage in a range that is being filled in, and blocks that it lacks', async () => {
-      const url = await filled();
-      await asAdmin(url, `UPDATE flow_store.body SET value = set_byte(value, 9, 255) WHERE height = 24`);
-      await asAdmin(url, `DELETE FROM flow_store.block WHERE height = 22`);
-      const report = await verified(url);
-      expect(report.damages.map(({ kind, height }) => [kind, height])).toEqual([
-        ['missing_block', 22],
-        ['block', 22],
-        ['block', 24],
-      ]);
-      expect(report.ranges[1]).toMatchObject({ kind: 'open', blocks: 0 });
-    });
-
-    it('finds blocks of no range, and a script that is another one', async () => {
-      const url = await filled();
-      await asAdmin(url, `UPDATE flow_store.block SET height = 28 WHERE height = 39`);
-      await asAdmin(
-        url,
-        `UPDATE flow_store.script SET body = 'x' WHERE hash = (SELECT min(hash::text)::bytea FROM flow_store.script)`,
-      );
-      const report = await verified(url);
-      expect(report.damages.map(({ kind, height }) => [kind, height])).toEqual([
-        ['unexpected', 28],
-        ['pointer', undefined],
-      ]);
     });
   });
 

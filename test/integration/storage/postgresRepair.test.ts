@@ -143,11 +143,4 @@ describe('a store on PostgreSQL that is damaged', () => {
     });
     expect(await damagesOf(url)).toEqual([]);
   });
-
-  it('is not written to by whoever led before, and not by a repair once another leads', async () => {
-    const { store, url } = await filled();
-    await asAdmin(url, 'DELETE FROM flow_store.transaction WHERE height = 40');
-    await repaired(url);
-    await expect(commitThrough(store, chain, LAST)).rejects.toMatchObject({ kind: 'locked' });
-  });
 });

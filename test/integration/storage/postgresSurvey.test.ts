@@ -146,19 +146,6 @@ describe('a survey of a database', () => {
     expect((await surveyed(its)).store).toMatchObject({ chainId: TEST_CHAIN, mayWrite: false });
   });
 
-  it('is refused where the URL is none, and names the key that holds it', async () => {
-    const { surveyDatabase } = await loadPostgres();
-    for (const [url, why] of [
-      ['nonsense', 'it is not a database URL: postgres://HOST:PORT/DATABASE'],
-      ['postgres://host/a%ZZ', 'it has a % that encodes no character: write %25 for the sign itself'],
-    ] as const) {
-      await expect(surveyDatabase({ url, key: 'api.store' }, { clock: systemClock })).rejects.toMatchObject({
-        exit: 'configuration',
-        message: `api.store cannot be used: ${why}.`,
-      });
-    }
-  });
-
   it('shows a place without credentials: one of a socket, of an address, or of the usual host and port', async () => {
     const { databasePlace } = await loadPostgres();
     const shown = (url: string): string => databasePlace(url).shown;

@@ -31,6 +31,7 @@ import { VirtualClock } from '../../support/virtualClock.js';
 
 const chain = chainWith(1, 30, (index) => [seededCollection(`r${index}`, 1 + (index % 3), 300)]);
 const logger = new RecordingLogger();
+const [MANIFEST, TABLE] = [/^MANIFEST-/, /\.ldb$/];
 const { freshPath, open, filled } = useStores();
 const closing: (() => Promise<void>)[] = [];
 afterEach(async () => {
@@ -161,8 +162,7 @@ describe('a snapshot of a store becomes a store', () => {
     const from = await served(await archiveOf(above));
     const { path: made } = await restored(from);
     expect(await readdir(made)).not.toEqual(expect.arrayContaining([expect.stringMatching(/777|notes|run/)]));
-    const [table = ''] = (await readdir(made)).filter((name) => name.endsWith('.ldb'));
-    expect((await stat(join(made, table))).mode & 0o777).toBe(0o600);
+    expect((await stat(await fileOf(made, TABLE))).mode & 0o777).toBe(0o600);
   });
 
   it('never in the place of another store', async () => {
@@ -194,9 +194,9 @@ describe('a snapshot is refused, by its cause,', () => {
 
   it('when bytes differ, and tells how many damages there are beside the first', async () => {
     const path = await soundStore();
-    const [table = ''] = (await readdir(path)).filter((name) => name.endsWith('.ldb'));
-    const bytes = await readFile(join(path, table));
-    await writeFile(join(path, table), bytes.fill(0, 50, bytes.length / 2));
+    const table = await fileOf(path, TABLE);
+    const bytes = await readFile(table);
+    await writeFile(table, bytes.fill(0, 50, bytes.length / 2));
     const words = [`damaged, and nothing of it was taken: `, `\\(and \\d+ more\\). Take another one`];
     await expectRefused(path, { kind: 'corrupt', ...saying(...words) });
   });
@@ -218,41 +218,30 @@ describe('a snapshot is refused, by its cause,', () => {
     const words = ['nothing of it was taken: ', 'height 7', 'the block does not hash to its id'];
     await expectRefused(path, { kind: 'corrupt', ...saying(...words) });
   });
+});
 
-  it('when one record is gone', async () => {
-    const path = await soundStore();
-    await withRawDatabase(path, async (database) => {
+describe('a snapshot is refused, and nothing of it taken,', () => {
+  const losePointer = (path: string) =>
+    withRawDatabase(path, async (database) => {
       const [pointer = expect.unreachable('a store has pointers')] = await database
         .keys({ gte: Buffer.of(0x22), lt: Buffer.of(0x23), limit: 1 })
         .all();
       await database.del(pointer);
     });
-    await expectRefused(path, {
-      kind: 'corrupt',
-      ...saying('nothing of it was taken: ', 'pointer', '\\. Take another one'),
-    });
-  });
 
-  it.each<[string, (path: string) => Promise<void>]>([
-    ['is unreadable', async (path) => truncate(await manifestOf(path), 20)],
-    ['is not what CURRENT names', (path) => writeFile(join(path, 'CURRENT'), 'something\n')],
-  ])('when its manifest %s', async (_, damage) => {
+  it.each<[string, (path: string) => Promise<void>, string?]>([
+    ['one record is gone', losePointer, 'pointer'],
+    ['its manifest is unreadable', async (path) => truncate(await fileOf(path, MANIFEST), 20)],
+    ['its manifest is not what CURRENT names', (path) => writeFile(join(path, 'CURRENT'), 'something\n')],
+    ['its manifest is missing', async (path) => rm(await fileOf(path, MANIFEST))],
+    ['a table that its manifest names is missing', async (path) => rm(await fileOf(path, TABLE))],
+  ])('when %s', async (_, damage, what = '') => {
     const path = await soundStore();
     await damage(path);
     await expectRefused(path, {
       kind: 'corrupt',
-      ...saying('nothing of it was taken: ', '\\. Take another one'),
+      ...saying('nothing of it was taken: ', what, '\\. Take another one'),
     });
-  });
-
-  it('when a file that its manifest names is missing', async () => {
-    const missing = { kind: 'corrupt', ...saying('nothing of it was taken: ', '\\. Take another one') };
-    for (const kind of [/\.ldb$/, /^MANIFEST-/]) {
-      const path = await soundStore();
-      const [file = ''] = (await readdir(path)).filter((name) => kind.test(name));
-      await rm(join(path, file));
-      await expectRefused(path, missing);
-    }
   });
 });
 
@@ -403,7 +392,10 @@ describe('a backup', () => {
   });
 });
 
-async function manifestOf(path: string): Promise<string> {
-  const [name = ''] = (await readdir(path)).filter((each) => each.startsWith('MANIFEST-'));
+/** The first file of a database of this kind. */
+async function fileOf(path: string, kind: RegExp): Promise<string> {
+  const [name = expect.unreachable(`a store has ${kind.source}`)] = (await readdir(path)).filter((each) =>
+    kind.test(each),
+  );
   return join(path, name);
 }

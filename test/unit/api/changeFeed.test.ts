@@ -7,8 +7,7 @@ import type { FeedEvent, StartPoint } from '../../../src/api/feed/following.js';
 import type { Identifier } from '../../../src/flow/index.js';
 import { createReaderMetrics } from '../../../src/observability/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
-import type { BlockEntry } from '../../../src/storage/index.js';
-import { feedOver } from '../../support/feed.js';
+import type { BlockEntry, WholeBlock } from '../../../src/storage/index.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { branchAbove, idOf, smallChain, transactionWith } from '../../support/smallChain.js';
 import { VirtualClock } from '../../support/virtualClock.js';
@@ -20,6 +19,8 @@ const chain = smallChain(
   FIRST,
   Array.from({ length: 80 }, (_, index) => (index % 3 === 0 ? [[transactionWith()], []] : [])),
 );
+
+/** What every stream does, over each protocol: test/integration/api/streams.test.ts. */
 
 /** A reader of the feed that takes what it is sent when the test says so, or at once. */
 class Reader {
@@ -69,6 +70,8 @@ class World {
   readonly reads: number[] = [];
   sealed: number | null = null;
   head: number | null = null;
+  /** Where it is set, heights are missing between. */
+  coverage: IndexedRange['coverage'];
   readonly feed: ChangeFeed;
   readonly store: MemoryIndexStore;
 
@@ -98,7 +101,9 @@ class World {
   }
 
   get range(): IndexedRange {
-    return { firstIndexed: FIRST, latestIndexed: this.latest, head: this.head, sealed: this.sealed };
+    const { coverage, head, latest, sealed } = this;
+    const firstIndexed = coverage?.at(-1)?.from ?? FIRST;
+    return { firstIndexed, latestIndexed: latest, head, sealed, ...(coverage && { coverage }) };
   }
 
   async commit(count: number): Promise<void> {
@@ -144,41 +149,6 @@ const batchOf = (latest: number, blocks: readonly BlockEntry[]) => ({
 const refusal = (promise: Promise<unknown>) => promise.catch((error: unknown) => error);
 const heights = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, at) => from + at);
 
-describe('where heights are missing below the live range', () => {
-  it('a stream ends at the hole, and says so', async () => {
-    const world = await World.with(20);
-    // As if the heights between had been lost.
-    const coverage = [
-      { from: FIRST, to: 104 },
-      { from: 110, to: 119 },
-    ];
-    const range = () => ({
-      firstIndexed: 110,
-      latestIndexed: world.latest,
-      head: null,
-      sealed: null,
-      coverage,
-    });
-    Object.defineProperty(world, 'range', { get: range });
-    const reader = await world.follow({ height: 103 });
-    await world.clock.settle();
-    expect(reader.heights).toEqual([103, 104]);
-    expect(reader.ended).toMatchObject({
-      ...{ code: 404, reason: 'hole', coverage },
-      message: 'height 105 is not indexed: it is in a hole, heights 105..109',
-    });
-    expect(await refusal(world.feed.cursorAt({ height: 107 }))).toMatchObject({ reason: 'hole' });
-    expect(
-      await refusal(world.feed.cursorAt({ lastSeen: { height: 106, blockId: undefined } })),
-    ).toMatchObject({
-      reason: 'hole',
-    });
-    expect(await world.feed.cursorAt({ lastSeen: { height: 109, blockId: undefined } })).toMatchObject({
-      next: 110,
-    });
-  });
-});
-
 describe('where a stream begins', () => {
   const seen = (height: number, blockId: Identifier | undefined = idOf(`block ${height}`)) => ({
     lastSeen: { height, blockId },
@@ -194,6 +164,13 @@ describe('where a stream begins', () => {
   const refused = (reason: string) => ({ reason });
   const idAt = (height: number): Identifier => chain[height - FIRST]!.block.id;
   const below = chain[0]!.block.parentId;
+  /** Heights 103 to 105 are missing. */
+  const holed = {
+    coverage: [
+      { from: FIRST, to: 102 },
+      { from: 106, to: 109 },
+    ],
+  };
   const lie = idOf('a lie');
 
   it.each<[what: string, world: object, point: StartPoint, expected: object]>([
@@ -222,16 +199,11 @@ describe('where a stream begins', () => {
     ['behind another block than the first one', {}, seen(100, lie), rewound(99, below)],
     ['behind a block, in an empty store', { blocks: 0 }, seen(104), rewound(99, undefined)],
     ['where heights between would be passed over', {}, seen(98), refused('below_first_indexed')],
+    ['behind a height in a hole', holed, heightAlone(104), refused('hole')],
+    ['behind the last height of a hole', holed, heightAlone(105), at(106)],
   ])('%s', async (_what, { blocks = 10, ...heads }: { blocks?: number }, point, expected) => {
     const world = Object.assign(await World.with(blocks), heads);
     expect(await refusal(world.feed.cursorAt(point))).toMatchObject(expected);
-  });
-
-  it('is refused while nothing is known', async () => {
-    const none = { firstIndexed: null, latestIndexed: null, head: null, sealed: null };
-    const store = await MemoryIndexStore.startingAt(FIRST);
-    const early = feedOver({ reader: store, status: { range: () => none } });
-    expect(await refusal(early.cursorAt('next'))).toMatchObject({ reason: 'not_yet_indexed' });
   });
 });
 
@@ -245,18 +217,6 @@ describe('a follower', () => {
     reader.take();
     await world.clock.advance(1_000);
     expect(world.reads).toEqual([100, 101]);
-  });
-
-  it('behind the tip has eight heights read together, within what can be read', async () => {
-    const world = await World.with(11);
-    const reader = await world.follow({ height: 103 }, { atOnce: false });
-    await world.clock.advance(1_000);
-    expect(world.reads).toEqual([103]);
-    reader.take();
-    await world.clock.advance(1_000);
-    expect([reader.heights, world.reads]).toEqual([[103, 104], heights(103, 110)]);
-    while (reader.take()) await world.clock.advance(1_000);
-    expect([reader.heights, world.reads]).toEqual([heights(103, 110), heights(103, 110)]);
   });
 
   it('that takes nothing for half a minute is cut, and no other', async () => {
@@ -335,21 +295,6 @@ describe('a follower', () => {
     oneMore();
     expect(oneMore).toThrow('at most 200 callers');
   });
-
-  it('is told of a read that fails, and the others go on', async () => {
-    const world = await World.with(3);
-    const good = await world.follow({ height: 101 });
-    await world.clock.settle();
-    const { store } = world;
-    const read = store.blockByHeight.bind(store);
-    store.blockByHeight = (height) => (height === 100 ? Promise.reject(new Error('damaged')) : read(height));
-    const unlucky = await world.follow({ height: 100 });
-    await world.commit(2);
-    await world.clock.settle();
-    expect(unlucky.ended).toEqual(new Error('damaged'));
-    expect(unlucky.heights).toEqual([]);
-    expect(good.heights).toEqual([101, 102, 103, 104]);
-  });
 });
 
 describe('a rewind by another process', () => {
@@ -400,17 +345,6 @@ describe('a rewind by another process', () => {
     expect([resumed.heights, resumed.ended]).toMatchObject([[], isRewound]);
   });
 
-  it('that is under way leaves nothing to read, which is no bug', async () => {
-    const world = await World.with(10);
-    const range = { ...world.range };
-    Object.defineProperty(world, 'range', { get: () => range });
-    world.store.rewinds = () => 0;
-    await world.store.rewind(105);
-    const reader = await world.follow({ height: 107 });
-    await world.clock.settle();
-    expect(reader.ended).toMatchObject(isRewound);
-  });
-
   it.each(['blocks', 'bodies'])('lets no read of %s that it overtakes into the cache', async (what) => {
     const world = await World.with(10);
     const { store } = world;
@@ -425,25 +359,18 @@ describe('a rewind by another process', () => {
     store.blockByHeight = (height) => after(blockByHeight(height));
     store.wholeBlock = (height) => after(wholeBlock(height));
     const got: string[] = [];
+    const following = { from: { next: 108, rewind: undefined, last: undefined }, until: 'indexed' } as const;
     const follow = (): void => {
-      const from = { next: 108, rewind: undefined, last: undefined };
-      const end = (): void => undefined;
-      const take = (ids: readonly string[], taken: () => void): void => {
-        got.push(...ids);
-        taken();
+      const sink = {
+        send: (sent: FeedEvent | readonly WholeBlock[], taken: () => void) => {
+          const blocks = 'kind' in sent ? (sent.kind === 'height' ? [sent.stored] : []) : sent;
+          got.push(...blocks.map(({ block }) => block.id));
+          taken();
+        },
+        end: () => undefined,
       };
-      if (what === 'bodies') {
-        const send = (blocks: readonly { block: { id: string } }[], taken: () => void) =>
-          take(
-            blocks.map(({ block }) => block.id),
-            taken,
-          );
-        world.feed.followBodies({ kind: 'indexed_blocks', from, until: 'indexed' }, { send, end });
-        return;
-      }
-      const send = (event: FeedEvent, taken: () => void) =>
-        take(event.kind === 'height' ? [event.stored.block.id] : [], taken);
-      world.feed.follow({ kind: 'blocks', from, until: 'indexed' }, { send, end });
+      if (what === 'bodies') world.feed.followBodies({ kind: 'indexed_blocks', ...following }, sink);
+      else world.feed.follow({ kind: 'blocks', ...following }, sink);
     };
     follow();
     await world.clock.settle();
@@ -459,16 +386,6 @@ describe('a rewind by another process', () => {
     expect(got).toEqual(branchIds(108, 109));
   });
 
-  it('that follows another one ends the stream that was about to tell of the first', async () => {
-    const world = await World.with(10);
-    const reader = await world.follow({ lastSeen: { height: 120, blockId: undefined } }, { atOnce: false });
-    await world.rewindUnheard(105, branchAbove(105, 2));
-    world.feed.notify();
-    reader.take();
-    await world.clock.settle();
-    expect([reader.heights, reader.ended]).toMatchObject([[-109], isRewound]);
-  });
-
   it('is not what a spork does, whose root block need not link to the block below', async () => {
     const world = await World.with(10);
     const reader = await world.follow({ height: 108 });
@@ -481,23 +398,6 @@ describe('a rewind by another process', () => {
 });
 
 describe('the end of the feed', () => {
-  it('is told to all, and nobody is let in any more', async () => {
-    const world = await World.with(20);
-    const slow = await world.follow({ height: 100 }, { atOnce: false });
-    const idle = await world.follow('next');
-    await world.clock.settle();
-    await world.feed.close();
-    expect(slow.ended).toMatchObject({ reason: 'stopping' });
-    expect(idle.ended).toMatchObject({ reason: 'stopping' });
-    expect(await refusal(world.feed.cursorAt('next'))).toMatchObject({ reason: 'stopping' });
-    await world.commit(1);
-    slow.take();
-    await world.clock.settle();
-    expect(slow.heights).toEqual([100]);
-    expect(world.clock.pendingTimers).toBe(0);
-    await world.feed.close();
-  });
-
   it('waits for the read under way, whose failure is no bug', async () => {
     const world = await World.with(3);
     let fail = (_: Error): void => undefined;
@@ -518,6 +418,10 @@ describe('the end of the feed', () => {
     fail(new Error('the database is closed'));
     await closing;
     expect(reader.ended).toMatchObject({ reason: 'stopping' });
+    // Nobody is let in any more.
+    expect(await refusal(world.feed.cursorAt('next'))).toMatchObject({ reason: 'stopping' });
+    expect(world.clock.pendingTimers).toBe(0);
+    await world.feed.close();
   });
 });
 

@@ -73,34 +73,48 @@ const atRest = (key: number | string, reader = store) =>
     workOfStore(store, () => range),
   );
 
-it('an id is explained with 0x as without', async () => {
-  const { id } = indexed[2]!.block;
-  const plain = await explained(id);
-  expect(plain).toMatchObject({ kind: 'block', stage: 'indexed', height: FIRST + 2 });
-  expect(await explained(`0x${id}`)).toEqual({ ...plain, key: `0x${id}` });
+const says = (summary: RegExp, more: object = {}) => ({
+  ...{ summary: expect.stringMatching(summary) as string },
+  ...more,
 });
 
 describe('a height', () => {
+  /** Who was asked and when, what holds it up, and why the daemon is not ready. */
+  const inHand = {
+    ...{ blockId: idOf('block in hand'), holdingUp: { height: LATEST + 1 }, reasons },
+    work: { collections: 2, missing: 1, missingCollections: [missing] },
+    sources: { nodes: [{ name: 'node:9000', servesHeight: true }] },
+  };
+  const atPeace = { blockId: indexed.at(-1)!.block.id, work: null, holdingUp: null, reasons: [] };
+
   it.each([
-    ['indexed', LATEST, working('durable'), /can be read/],
-    ['below_first_indexed', FIRST - 1, working('outside'), /below the first height of this store, 100/],
-    ['fetching', LATEST + 1, working('collecting'), /1 of 2 collections missing/],
-    ['committing', LATEST + 2, working('committing'), /complete.*Height 105 comes first: waiting for a node/],
-    ['waiting_for_gap', LATEST + 2, working('durable'), /on disk.*Height 105 comes first/],
+    ['indexed', LATEST, working('durable'), says(/can be read/, atPeace)],
+    ['below_first_indexed', FIRST - 1, working('outside'), says(/below the first height of this store, 100/)],
+    ['fetching', LATEST + 1, working('collecting'), says(/1 of 2 collections missing/, inHand)],
+    [
+      'committing',
+      LATEST + 2,
+      working('committing'),
+      says(/complete.*Height 105 comes first: waiting for a node/),
+    ],
+    ['waiting_for_gap', LATEST + 2, working('durable'), says(/on disk.*Height 105 comes first/)],
     [
       'queued',
       LATEST + 3,
       working('queued', { blockId: null }),
-      /its block has not arrived yet: waiting for a node/,
+      says(/its block has not arrived yet: waiting for a node/),
     ],
-    ['outside_window', UPPER + 1, working('outside', { blockId: null }), /window, which ends at 110/],
-    ['above_head', HEAD + 1, working('outside'), /above the finalized head, 120/],
-    ['beyond_stop', 116, working('outside', { stopHeight: 115 }), /above the stop height, 115/],
-    ['starting', LATEST + 1, undefined, /has not started/],
-  ] as const)('is %s', async (stage, height, work, summary) => {
+    ['outside_window', UPPER + 1, working('outside', { blockId: null }), says(/window, which ends at 110/)],
+    ['above_head', HEAD + 1, working('outside'), says(/above the finalized head, 120/)],
+    ['beyond_stop', 116, working('outside', { stopHeight: 115 }), says(/above the stop height, 115/)],
+    ['starting', LATEST + 1, undefined, says(/has not started/)],
+  ] as const)('is %s', async (stage, height, work, expected) => {
     expect(await explained(height, work)).toMatchObject({
-      ...{ kind: 'height', stage, height, summary: expect.stringMatching(summary) as string },
+      kind: 'height',
+      stage,
+      height,
       ...range,
+      ...expected,
     });
   });
 
@@ -127,22 +141,6 @@ describe('a height', () => {
         stage: 'unknown_id',
         summary: expect.stringContaining(`stored up to ${LATEST} and not`) as string,
       },
-    });
-  });
-
-  it('that is fetched tells what is missing, who was asked and when, and what holds it up', async () => {
-    expect(await explained(LATEST + 1, working('collecting'))).toMatchObject({
-      blockId: idOf('block in hand'),
-      work: { collections: 2, missing: 1, missingCollections: [missing] },
-      holdingUp: { height: LATEST + 1 },
-      sources: { nodes: [{ name: 'node:9000', servesHeight: true }] },
-      reasons,
-    });
-  });
-
-  it('that is indexed tells of no work, and not why the daemon is not ready', async () => {
-    expect(await explained(LATEST, working('durable'))).toMatchObject({
-      ...{ blockId: indexed.at(-1)!.block.id, work: null, holdingUp: null, reasons: [] },
     });
   });
 
@@ -175,8 +173,9 @@ describe('an id', () => {
     ['block', entry.block.id],
     ['collection', entry.collections[0]!.id],
     ['transaction', transactionIds(entry, 0)[0]!],
-  ])('of an indexed %s is found', async (kind, id) => {
-    expect(await explained(id, working('durable'))).toMatchObject({ kind, ...place });
+  ])('of an indexed %s is found, with 0x too', async (kind, id) => {
+    for (const key of [id, `0x${id}`])
+      expect(await explained(key, working('durable'))).toMatchObject({ kind, key, ...place });
   });
 
   const inHand =

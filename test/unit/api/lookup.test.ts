@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ApiError, isLookupKind, lookupDocument } from '../../../src/api/index.js';
+import { ApiError, lookupDocument } from '../../../src/api/index.js';
 import { MAX_PLACES } from '../../../src/api/documents/lookupDocument.js';
 import type { IndexedRange, LookupKind } from '../../../src/api/index.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
@@ -56,13 +56,6 @@ describe('lookupDocument', () => {
       code: 404,
       message: expect.stringContaining('is not known here') as string,
     });
-  });
-
-  it('takes ids with 0x', async () => {
-    const { id } = chain[0]!.collections[0]!;
-    const [transaction] = transactionIds(chain[0]!, 0);
-    expect(await lookup('collection', `0x${id}`)).toMatchObject({ kind: 'collection', id });
-    expect(await lookup('transaction', `0x${transaction}`)).toMatchObject({ id: transaction });
   });
 
   it('finds a collection with its bodies and all its places', async () => {
@@ -123,15 +116,6 @@ describe('lookupDocument', () => {
       expect(document.places).toHaveLength(MAX_PLACES);
       expect(document.more_places).toBe(true);
     }
-  });
-
-  it('knows what can be looked up', () => {
-    expect(['block', 'collection', 'transaction', 'account'].map(isLookupKind)).toEqual([
-      true,
-      true,
-      true,
-      false,
-    ]);
   });
 
   it('looks twice for an id, as a damaged height leaves the index and comes back', async () => {
