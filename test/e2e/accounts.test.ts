@@ -11,7 +11,6 @@ import { GrpcProbe, refusalOf } from '../support/grpcProbe.js';
 import { expectNoDamage } from '../support/provenStore.js';
 import { scratchDirectory } from '../support/program.js';
 import {
-  daemonOn,
   devnetForTest,
   runDaemonHere,
   startArguments,
@@ -82,6 +81,17 @@ describe('the account index of a daemon', () => {
       const off = await runCommand(['get', 'account', addresses[0]!, ...store]);
       expect(off).toMatchObject({ code: 66, stderr: expect.stringMatching(/--index-accounts/) as string });
 
+      const without = await startDaemonHere(start());
+      const unasked = new GrpcProbe(without.grpcAddress);
+      atEnd(() => unasked.close());
+      const service = 'flow_collection_indexer.v1.IndexAPI';
+      const call = unasked.call('GetAccountTransactions', { address: Buffer.alloc(8, 1) }, service);
+      expect(await refusalOf(call)).toMatchObject({
+        code: 'FAILED_PRECONDITION',
+        details: expect.stringMatching(/--index-accounts/) as string,
+        metadata: { reason: 'index_off' },
+      });
+      await without.program.stop();
       const first = await startDaemon(start('--index-accounts'));
       await first.program.stop('SIGKILL');
       const daemon = await startDaemonHere(start('--index-accounts'));
@@ -106,7 +116,6 @@ describe('the account index of a daemon', () => {
       atEnd(() => grpc.close());
       const expected = byAccount.get(address) ?? [];
       const request = { address: Buffer.from(address, 'hex'), limit: 3 };
-      const service = 'flow_collection_indexer.v1.IndexAPI';
       const answer = await grpc.call('GetAccountTransactions', request, service);
       expect(answer).toMatchObject({
         transactions: expected.slice(0, 3).map(({ id, place, roles }) => ({
@@ -145,18 +154,4 @@ describe('the account index of a daemon', () => {
       await expectNoDamage(dataDir);
     },
   );
-
-  it('is refused over gRPC, with what to do, where it is off', async () => {
-    const devnet = await devnetForTest({ ...chainOptions, startHead: HEAD, paused: true });
-    const daemon = await daemonOn(devnet);
-    const grpc = new GrpcProbe(daemon.grpcAddress);
-    atEnd(() => grpc.close());
-    const service = 'flow_collection_indexer.v1.IndexAPI';
-    const call = grpc.call('GetAccountTransactions', { address: Buffer.alloc(8, 1) }, service);
-    expect(await refusalOf(call)).toMatchObject({
-      code: 'FAILED_PRECONDITION',
-      details: expect.stringMatching(/--index-accounts/) as string,
-      metadata: { reason: 'index_off' },
-    });
-  });
 });
