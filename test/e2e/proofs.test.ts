@@ -4,18 +4,11 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { DevnetHandle } from '../../src/devnet/index.js';
 import { runCommand } from '../support/commandLine.js';
-import { usePostgres } from '../support/storeKinds.js';
-import { eventually, scratchDirectory } from '../support/program.js';
+import { scratchDirectory } from '../support/program.js';
 import { expectNoDamage, stopAndProve } from '../support/provenStore.js';
 import { EventReader } from '../support/eventReader.js';
 import { GrpcProbe } from '../support/grpcProbe.js';
-import {
-  daemonOn,
-  devnetForTest,
-  startArguments,
-  startDaemon,
-  startDaemonHere,
-} from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemon, startDaemonHere } from '../support/runningDaemon.js';
 import type { DaemonHere } from '../support/runningDaemon.js';
 import { storeFlags } from '../support/storeDump.js';
 
@@ -100,8 +93,8 @@ describe('a daemon on a chain whose blocks can be proven', () => {
   });
 });
 
+/** Shared with processes that only serve: test/unit/app/readableIndex.test.ts, test/integration/storage/addedProofs.test.ts. */
 describe('a daemon whose readers see only what is proven final', () => {
-  const postgres = usePostgres();
   const MINORITY_FROM = 111;
   /** Two below the last block whose certificate holds; block 100 has one of the timeouts. */
   const PROVEN = MINORITY_FROM - 3;
@@ -231,31 +224,5 @@ describe('a daemon whose readers see only what is proven final', () => {
     const digit = stdout[middle] === '0' ? '1' : '0';
     writeFileSync(file, stdout.slice(0, middle) + digit + stdout.slice(middle + 1));
     expect(await checks()).toEqual([65, 65, '']);
-  });
-
-  it('shares the proven height with processes that only serve, and keeps it in a database', async () => {
-    const node = await devnetForTest(certified);
-    const url = await postgres.server().database();
-    const start = (roles: string) => daemonOn(node, ...flags, '--store', url, '--roles', roles);
-    const serving = await start('api');
-    expect(await heightOf(serving, 'height=final')).toBe(404);
-    const leading = await start('live,backfill');
-    await proven(leading, TOP - 2);
-    await proven(serving, TOP - 2);
-    await eventually(async () => (await heightOf(serving, 'height=final')) === TOP - 2);
-    expect(await heightOf(serving, `height=${TOP - 1}`)).toBe(404);
-    expect((await serving.api(`/v1/blocks?height=${TOP - 2}`)).body).toMatchObject([{ proven: true }]);
-    expect((await serving.api(`/explain/${TOP}`)).body).toMatchObject({ stage: 'awaiting_proof' });
-    expect(await proofOf(serving)).toMatchObject({ finality: 'proven', provenHeight: TOP - 2 });
-    node.node.head.set(TOP + 5);
-    await proven(serving, TOP + 3);
-    expect(await leading.program.stop()).toBe(0);
-    expect(await serving.program.stop()).toBe(0);
-
-    // Nobody proves anything now, and what was proven before can be read at once.
-    const alone = await start('api');
-    await proven(alone, TOP + 3);
-    expect(await heightOf(alone, 'height=final')).toBe(TOP + 3);
-    expect(await alone.program.stop()).toBe(0);
   });
 });
