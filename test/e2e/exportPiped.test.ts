@@ -129,7 +129,7 @@ it.runIf(hasPython)(
 it.runIf(hasPython)(
   'what was loaded is taken back, block by block, where the index has other blocks',
   async () => {
-    const last = FIRST + 3;
+    const last = FIRST + 1;
     const stores = [22, 23].map((seed) => ({
       chain: new ChainGenerator({ seed, rootHeight: FIRST }),
       dataDir: scratchDirectory(),
