@@ -1,13 +1,12 @@
-import { once } from 'node:events';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { connect } from 'node:net';
 import { join } from 'node:path';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { programVersion } from '../../src/app/index.js';
 import { ChainGenerator } from '../../src/devnet/index.js';
 import type { ChainOptions, DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
 import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
 import { runCommand } from '../support/commandLine.js';
+import { openSocket } from '../support/httpProbe.js';
 import { runProgram, scratchDirectory } from '../support/program.js';
 import {
   devnetForTest,
@@ -157,7 +156,7 @@ describe('start', () => {
     expectRefusal(await runStart(node, dataDir, ...flags), 78, why);
   });
 
-  it('refuses a data directory in use; so do the commands that read or change the store', async () => {
+  it('refuses a data directory in use, until its daemon is forced to end; so do the commands that read or change the store', async () => {
     const devnet = await nodeWith();
     const dataDir = await filledDirectory();
     const daemon = await startDaemon(startArguments(devnet, dataDir));
@@ -177,7 +176,14 @@ describe('start', () => {
     expectRefusal(rewind, 74, holder);
     // The daemon did not notice, and it is still the one that is found.
     expect(await runCommand(['status', ...storeFlags(dataDir)])).toMatchObject({ code: 0 });
-    expect(await daemon.program.stop()).toBe(0);
+
+    // A request that never ends holds its graceful stop up: the second signal forces the end.
+    const socket = await openSocket(Number(new URL(daemon.apiUrl).port));
+    socket.write('GET /status HTTP/1.1\r\n');
+    expect((await daemon.api('/status')).status).toBe(200);
+    daemon.program.child.kill('SIGINT');
+    await daemon.program.sees(/a second signal forces/);
+    expect(await daemon.program.stop('SIGINT')).toBe('SIGINT');
   });
 
   it('refuses a data directory that cannot be one, or holds something else', async () => {
@@ -197,8 +203,8 @@ describe('start', () => {
   });
 });
 
-describe('signals', () => {
-  it('end a catch-up within 10 s, with calls under way, and leave a sound store to go on with', async () => {
+describe('a signal', () => {
+  it('ends a catch-up within 10 s, with calls under way, and leaves a sound store to go on with', async () => {
     const devnet = await nodeWith({
       faults: [{ method: 'GetFullCollectionByID', fault: 'stall', fromHeight: 150 }],
     });
@@ -219,23 +225,6 @@ describe('signals', () => {
     expect(await runStart(devnet, dataDir, '--stop-height', String(HEAD))).toMatchObject({ code: 0 });
     expect(await storedHeights(dataDir)).toEqual({ first: ROOT, last: HEAD, count: HEAD - ROOT + 1 });
     await expectSound(dataDir);
-  });
-
-  it('force the end the second time', async () => {
-    const devnet = await nodeWith();
-    const daemon = await startDaemon(startArguments(devnet, scratchDirectory()));
-    // A request that never ends holds the graceful stop up.
-    const { port } = new URL(daemon.apiUrl);
-    const socket = connect(Number(port), '127.0.0.1');
-    socket.on('error', () => undefined);
-    onTestFinished(() => void socket.destroy());
-    await once(socket, 'connect');
-    socket.write('GET /status HTTP/1.1\r\n');
-    expect((await daemon.api('/status')).status).toBe(200);
-
-    daemon.program.child.kill('SIGINT');
-    await daemon.program.sees(/a second signal forces/);
-    expect(await daemon.program.stop('SIGINT')).toBe('SIGINT');
   });
 });
 
