@@ -75,9 +75,10 @@ describe('surroundings that cannot do are named', () => {
   });
 
   it('a file of authorities that cannot be read', async () => {
-    const tls = startArguments({ address: 'grpcs://localhost:1' }, scratchDirectory());
-    for (const file of ['/dev/null/roots.pem', scratchDirectory()]) {
-      const { code, stderr } = await runProgram(tls, { GRPC_DEFAULT_SSL_ROOTS_FILE_PATH: file });
+    const tls = () => startArguments({ address: 'grpcs://localhost:1' }, scratchDirectory());
+    const files = ['/dev/null/roots.pem', scratchDirectory()];
+    const ended = files.map((file) => runProgram(tls(), { GRPC_DEFAULT_SSL_ROOTS_FILE_PATH: file }));
+    for (const { code, stderr } of await Promise.all(ended)) {
       expect(code).toBe(78);
       expect(stderr).toMatch(
         /^The file that GRPC_DEFAULT_SSL_ROOTS_FILE_PATH names cannot be read \(E(?:NOTDIR|ISDIR)/,
