@@ -5,10 +5,10 @@ import { describe, expect, it } from 'vitest';
 import type { DevnetHandle } from '../../src/devnet/index.js';
 import { runCommand } from '../support/commandLine.js';
 import { scratchDirectory } from '../support/program.js';
-import { expectNoDamage, stopAndProve } from '../support/provenStore.js';
+import { stopAndProve } from '../support/provenStore.js';
 import { EventReader } from '../support/eventReader.js';
 import { GrpcProbe } from '../support/grpcProbe.js';
-import { devnetForTest, startArguments, startDaemon, startDaemonHere } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 import type { DaemonHere } from '../support/runningDaemon.js';
 import { storeFlags } from '../support/storeDump.js';
 
@@ -21,29 +21,8 @@ const whole = (node: DevnetHandle) => ({
 
 const proofOf = async (daemon: DaemonHere) => (await daemon.status()).proof;
 
+/** What was stored on the word of the nodes, and is proven later: test/unit/finality/proofBackfill.test.ts and the simulation. */
 describe('a daemon on a chain whose blocks can be proven', () => {
-  it('proves afterwards what it stored on the word of the nodes, even when it is killed meanwhile', async () => {
-    const node = await devnetForTest(chain);
-    const dataDir = scratchDirectory();
-    const args = (mode: string) =>
-      startArguments(node, dataDir, '--start-height', 'root', '--proof-mode', mode);
-    const believing = await startDaemonHere(args('off'));
-    expect((await believing.reaches(HEAD)).value('unproven_heights')).toBe(HEAD + 1);
-    await stopAndProve(believing, dataDir, whole(node));
-    expect(await expectNoDamage(dataDir)).toMatchObject({ heights: HEAD + 1, proven: 0 });
-
-    const killed = await startDaemon(args('auto'));
-    await killed.scrapeUntil((metrics) => metrics.value('unproven_heights') <= HEAD);
-    await killed.program.stop('SIGKILL');
-    const proving = await startDaemonHere(args('auto'));
-    await proving.scrapeUntil((metrics) => metrics.value('unproven_heights') === 0);
-    expect(await proofOf(proving)).toMatchObject({ unprovenHeights: 0 });
-    const anchored = proving.program.logs().find(({ msg }) => String(msg).startsWith('anchored at a block'));
-    expect(anchored).toMatchObject({ kind: 'first_use', height: 0, id: node.chain.block(0).id });
-    await stopAndProve(proving, dataDir, whole(node));
-    expect(await expectNoDamage(dataDir)).toMatchObject({ heights: HEAD + 1, proven: HEAD + 1 });
-  });
-
   it('gives documents from which another program proves a transaction, with and without a daemon', async () => {
     const node = await devnetForTest(chain);
     const dataDir = scratchDirectory();
