@@ -8,18 +8,9 @@ import { roleNamesIn, transactionsByAccount } from '../support/accountChain.js';
 import { blocksOf } from '../support/chainReference.js';
 import { atEnd } from '../support/cleanup.js';
 import { GrpcProbe, refusalOf } from '../support/grpcProbe.js';
-import { expectNoDamage } from '../support/provenStore.js';
 import { scratchDirectory } from '../support/program.js';
-import {
-  daemonOn,
-  devnetForTest,
-  runDaemonHere,
-  startArguments,
-  startDaemon,
-  startDaemonHere,
-} from '../support/runningDaemon.js';
+import { devnetForTest, runDaemonHere, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 import type { DaemonHere } from '../support/runningDaemon.js';
-import { dumpStore, firstDifference } from '../support/storeDump.js';
 
 const ROOT = 300;
 const MIDDLE = 370;
@@ -67,9 +58,10 @@ async function listedBy(daemon: DaemonHere, address: string, query: string): Pro
 const whenComplete = (daemon: DaemonHere): Promise<unknown> =>
   daemon.statusUntil(({ accountIndex }) => accountIndex.state === 'complete');
 
+/** Killed, switched off and on, and rewound: test/unit/storage/accounts.test.ts and the simulation. */
 describe('the account index of a daemon', () => {
   it(
-    'answers for every account as a look at the whole chain does, though it was switched on late and killed',
+    'answers for every account as a look at the whole chain does, though it was switched on late',
     { timeout: 240_000 },
     async () => {
       expect(addresses.length).toBeGreaterThan(10);
@@ -82,8 +74,17 @@ describe('the account index of a daemon', () => {
       const off = await runCommand(['get', 'account', addresses[0]!, ...store]);
       expect(off).toMatchObject({ code: 66, stderr: expect.stringMatching(/--index-accounts/) as string });
 
-      const first = await startDaemon(start('--index-accounts'));
-      await first.program.stop('SIGKILL');
+      const without = await startDaemonHere(start());
+      const unasked = new GrpcProbe(without.grpcAddress);
+      atEnd(() => unasked.close());
+      const service = 'flow_collection_indexer.v1.IndexAPI';
+      const call = unasked.call('GetAccountTransactions', { address: Buffer.alloc(8, 1) }, service);
+      expect(await refusalOf(call)).toMatchObject({
+        code: 'FAILED_PRECONDITION',
+        details: expect.stringMatching(/--index-accounts/) as string,
+        metadata: { reason: 'index_off' },
+      });
+      await without.program.stop();
       const daemon = await startDaemonHere(start('--index-accounts'));
       await daemon.reaches(HEAD);
       await whenComplete(daemon);
@@ -106,7 +107,6 @@ describe('the account index of a daemon', () => {
       atEnd(() => grpc.close());
       const expected = byAccount.get(address) ?? [];
       const request = { address: Buffer.from(address, 'hex'), limit: 3 };
-      const service = 'flow_collection_indexer.v1.IndexAPI';
       const answer = await grpc.call('GetAccountTransactions', request, service);
       expect(answer).toMatchObject({
         transactions: expected.slice(0, 3).map(({ id, place, roles }) => ({
@@ -136,27 +136,6 @@ describe('the account index of a daemon', () => {
           .filter(({ roles }) => roles.includes('payer'))
           .slice(0, 2),
       });
-
-      // The same store, byte for byte, as one that had the index from the beginning.
-      const along = scratchDirectory();
-      const args = ['--start-height', String(ROOT), '--stop-height', String(HEAD), '--index-accounts'];
-      expect((await runDaemonHere(startArguments(devnet, along, ...args))).code).toBe(0);
-      expect(firstDifference(await dumpStore(dataDir), await dumpStore(along))).toBeUndefined();
-      await expectNoDamage(dataDir);
     },
   );
-
-  it('is refused over gRPC, with what to do, where it is off', async () => {
-    const devnet = await devnetForTest({ ...chainOptions, startHead: HEAD, paused: true });
-    const daemon = await daemonOn(devnet);
-    const grpc = new GrpcProbe(daemon.grpcAddress);
-    atEnd(() => grpc.close());
-    const service = 'flow_collection_indexer.v1.IndexAPI';
-    const call = grpc.call('GetAccountTransactions', { address: Buffer.alloc(8, 1) }, service);
-    expect(await refusalOf(call)).toMatchObject({
-      code: 'FAILED_PRECONDITION',
-      details: expect.stringMatching(/--index-accounts/) as string,
-      metadata: { reason: 'index_off' },
-    });
-  });
 });

@@ -1,8 +1,10 @@
 import { describe, expect, it } from 'vitest';
+import type { DevnetOptions } from '../../src/devnet/index.js';
 import { peakMemoryBytes } from '../support/processMemory.js';
-import { scratchDirectory, startProgram } from '../support/program.js';
+import { scratchDirectory } from '../support/program.js';
 import { expectNoDamage } from '../support/provenStore.js';
-import { startArguments, startDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import type { RunningDaemon } from '../support/runningDaemon.js';
 
 const WINDOW = 64;
 const MAX_RESIDENT_BYTES = 300 * 1024 ** 2;
@@ -12,15 +14,11 @@ const HEIGHTS = Number(process.env['CATCH_UP_HEIGHTS'] ?? 500);
 /** Five times what a busy machine was seen to take. */
 const PATIENCE_MS_PER_HEIGHT = 10;
 
-/** A daemon from height 0 on a node with so much history: a process as well, lest its memory and work count as the daemon's. */
-async function behind(dataDir: string, history: number, ...flags: readonly string[]) {
-  const devnet = startProgram([
-    ...['devnet', '--port', '0', '--profile', 'mainnet', '--history', String(history)],
-    ...['--block-interval-ms', '3600000', ...flags],
-  ]);
-  const [, address = ''] = await devnet.sees(/grpc:\/\/(\S+:\d+)/);
+/** A process, whose memory is its own, from height 0 on a node with so much history. */
+async function behind(dataDir: string, history: number, options: DevnetOptions): Promise<RunningDaemon> {
+  const devnet = await devnetForTest({ profile: 'mainnet', startHead: history, paused: true, ...options });
   const from = ['--start-height', '0', '--window', String(WINDOW)];
-  return startDaemon(startArguments({ address }, dataDir, ...from));
+  return startDaemon(startArguments(devnet, dataDir, ...from));
 }
 
 describe('catching up', () => {
@@ -30,7 +28,7 @@ describe('catching up', () => {
     async () => {
       const dataDir = scratchDirectory();
       // Nobody can tell who wins a race: execution data ends below the head, and the last heights are the requester's alone.
-      const daemon = await behind(dataDir, HEIGHTS, '--sealed-lag', String(WINDOW));
+      const daemon = await behind(dataDir, HEIGHTS, { sealedLag: WINDOW, hashedIds: true });
       const metrics = await daemon.reaches(HEIGHTS);
       expect(metrics.value('heights_completed_total', { source: 'edi' })).toBeGreaterThan(0);
       expect(metrics.value('heights_completed_total', { source: 'requester' })).toBeGreaterThan(0);
@@ -42,7 +40,7 @@ describe('catching up', () => {
   );
 
   it('costs no memory and no time to begin a hundred million heights behind the head', async () => {
-    const daemon = await behind(scratchDirectory(), 100_000_000, '--no-hashed-ids');
+    const daemon = await behind(scratchDirectory(), 100_000_000, { hashedIds: false });
     const metrics = await daemon.reaches(200);
     expect(metrics.value('head_height')).toBe(100_000_000);
     expect(metrics.value('in_flight_heights')).toBeLessThanOrEqual(WINDOW);

@@ -14,6 +14,7 @@ import {
   startDeployedDaemon,
 } from '../support/deployed.js';
 import type { DeployedCommand, Yaml, YamlMap } from '../support/deployed.js';
+import { runCommand } from '../support/commandLine.js';
 import { eventually } from '../support/program.js';
 import { usePostgres } from '../support/storeKinds.js';
 
@@ -62,7 +63,7 @@ async function startNode(service: YamlMap | undefined) {
     check[1] ?? '',
     check.slice(2).map((word) => word.replace(`/${port}`, `/${ownPort}`)),
   );
-  return { FCI_ACCESS_NODES: `grpc://127.0.0.1:${ownPort}`, namedPort: port };
+  return { FCI_ACCESS_NODES: `grpc://127.0.0.1:${ownPort}` };
 }
 
 describe.each(['compose.yaml', 'postgres.yaml'])('deploy/compose/%s', (file) => {
@@ -78,6 +79,17 @@ describe.each(['compose.yaml', 'postgres.yaml'])('deploy/compose/%s', (file) => 
       }
       const context = at(service, 'build', 'context');
       if (context !== undefined) expect(existsSync(join(folder, asText(context), 'Dockerfile'))).toBe(true);
+    }
+  });
+
+  it('configures what the program takes, and has it call the simulated node', async () => {
+    const { args: node } = commandOf(services.get('devnet'));
+    for (const service of services.values()) {
+      const { args, environment } = commandOf(asMap({ command: [], ...service }));
+      if (args[0] !== 'start') continue;
+      expect(environment['FCI_ACCESS_NODES']).toBe(`grpc://devnet:${node[node.indexOf('--port') + 1]}`);
+      const { code, stderr } = await runCommand(['config', 'check', ...args.slice(1)], environment);
+      expect([code, stderr]).toEqual([0, '']);
     }
   });
 
@@ -121,32 +133,19 @@ function provisioned(kind: string): string {
   return name ?? '';
 }
 
-it('runs the command of each service of compose.yaml, and they find each other', async () => {
-  const services = servicesOf('compose.yaml');
-  const { namedPort, ...node } = await startNode(services.get('devnet'));
-  const indexer = commandOf(services.get('indexer'));
-  expect(indexer.environment['FCI_ACCESS_NODES']).toBe(`grpc://devnet:${namedPort}`);
-  const daemon = await startDeployedDaemon(indexer, node);
-  await daemon.reaches(HISTORY);
-  expect((await daemon.health('/livez')).status).toBe(200);
-});
-
 describe('the services of postgres.yaml', { timeout: 300_000 }, () => {
   const postgres = usePostgres();
 
   it('share one database: one leads and serves, workers fill in history', async () => {
     const services = servicesOf('postgres.yaml');
-    const { namedPort, ...node } = await startNode(services.get('devnet'));
+    const node = await startNode(services.get('devnet'));
     const { url } = await postgres.home();
     const given: Yaml = [...services.values()].map(
       (service) => at(service, 'environment', 'FCI_STORE') ?? null,
     );
     expect(given).toContain('postgres://indexer@postgres/flow');
-    const start = async (name: string) => {
-      const command = commandOf(services.get(name));
-      expect(command.environment['FCI_ACCESS_NODES']).toBe(`grpc://devnet:${namedPort}`);
-      return startDeployedDaemon(command, { ...node, FCI_STORE: url });
-    };
+    const start = (name: string) =>
+      startDeployedDaemon(commandOf(services.get(name)), { ...node, FCI_STORE: url });
     const leader = await start('leader');
     const follower = await start('follower');
     await start('worker');

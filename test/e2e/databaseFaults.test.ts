@@ -3,17 +3,9 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { runCommand } from '../support/commandLine.js';
 import { atEnd } from '../support/cleanup.js';
-import { startSharingPooler } from '../support/poolers.js';
 import { asAdmin } from '../support/postgresServer.js';
 import { eventually, scratchDirectory } from '../support/program.js';
-import {
-  devnetForTest,
-  runDaemonHere,
-  startArguments,
-  startDaemon,
-  startDaemonHere,
-} from '../support/runningDaemon.js';
-import type { DaemonHere, RunningDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, runDaemonHere, startArguments, startDaemon } from '../support/runningDaemon.js';
 import { usePostgres } from '../support/storeKinds.js';
 import { TcpFaults } from '../support/tcpFaults.js';
 
@@ -58,61 +50,26 @@ const COMMANDS: readonly (readonly string[])[] = [
   ['workers'],
 ];
 
-/** Waited for at the start, or silent: test/integration/storage/postgresFaults.test.ts. */
+/**
+ * Waited for at the start, silent, or in the way of a process that leads, follows or reads:
+ * test/integration/storage/postgresFaults.test.ts. Away: test/e2e/replica.test.ts. Behind a pooler:
+ * test/integration/storage/postgresPoolers.test.ts.
+ */
 describe('a database that says something else than what is asked', { timeout: 180_000 }, () => {
   const postgres = usePostgres({ isOwn: true });
 
   const begin = async () => {
     const devnet = await devnetForTest({ seed: 7, startHead: HEAD, paused: true, sealedLag: 0 });
     const { url } = await postgres.home();
-    const faults = await TcpFaults.before(url);
-    atEnd(() => faults.close());
     const start = (...flags: string[]): string[] =>
       startArguments(devnet, scratchDirectory(), '--start-height', '0', ...flags);
-    return { devnet, faults, start, url };
+    return { devnet, start, url };
   };
 
-  const reasonsOf = async (daemon: DaemonHere | RunningDaemon): Promise<string> =>
-    JSON.stringify(await daemon.reasons());
-
-  const names = (daemon: DaemonHere | RunningDaemon, ...words: readonly string[]) =>
-    eventually(async () => {
-      const reasons = await reasonsOf(daemon);
-      return [...words, 'database_unreachable'].every((each) => reasons.includes(each));
-    });
-
-  it('ends neither the process that leads nor one that follows, and readers are told to come again', async () => {
-    const { devnet, faults, start } = await begin();
-    const daemons = [
-      await startDaemonHere(start('--store', faults.url)),
-      await startDaemonHere(start('--store', faults.url)),
-    ];
-    for (const daemon of daemons) await daemon.reaches(HEAD);
-    let head = HEAD;
-    // Any other one as well: test/integration/storage/postgresFaults.test.ts.
-    for (const code of ['XX000', '28P01', '23505']) {
-      faults.script = ({ kind }) =>
-        kind === 'statements' ? { code, message: `this is ${code}` } : undefined;
-      for (const daemon of daemons) {
-        await names(daemon, `this is ${code} [SQLSTATE ${code}]`);
-        const answer = await daemon.api('/v1/blocks?height=10');
-        expect([answer.status, answer.body]).toMatchObject([503, { reason: 'storage' }]);
-        expect((await daemon.health('/livez')).status).toBe(200);
-      }
-      devnet.node.head.advance(1);
-      head += 1;
-      faults.script = () => undefined;
-      for (const daemon of daemons) await daemon.reaches(head);
-    }
-    for (const daemon of daemons) {
-      await daemon.ready();
-      expect((await daemon.api('/v1/blocks?height=10')).status).toBe(200);
-      expect(await daemon.program.stop()).toBe(0);
-    }
-  });
-
   it('is quoted by every command, which ends with 74', async () => {
-    const { faults, start, url } = await begin();
+    const { start, url } = await begin();
+    const faults = await TcpFaults.before(url);
+    atEnd(() => faults.close());
     expect((await runDaemonHere([...start('--store', url), '--stop-height', String(HEAD)])).code).toBe(0);
     const where = ['--network', 'devnet', '--data-dir', scratchDirectory(), '--store', faults.url];
     const migrate = ['migrate', '--network', 'devnet', '--from', faults.url, '--to', scratchDirectory()];
@@ -135,20 +92,6 @@ describe('a database that says something else than what is asked', { timeout: 18
     }
   });
 
-  it('is not the same as a bug or a fence: what a commit expects keeps its meaning', async () => {
-    const { devnet, faults, start, url } = await begin();
-    const daemon = await startDaemonHere(start('--store', faults.url));
-    await daemon.reaches(HEAD);
-    await asAdmin(
-      url,
-      `INSERT INTO flow_store.block SELECT ${HEAD + 1}, id, parent_id, time, collections, transactions, record
-        FROM flow_store.block WHERE height = ${HEAD}`,
-    );
-    devnet.node.head.advance(1);
-    expect(await daemon.program.exited).toBe(74);
-    expect(daemon.program.stderr).toMatch(/duplicate key .*Run "verify"/);
-  });
-
   it('because the password has changed, is asked again with that of the file', async () => {
     const { devnet, start, url } = await begin();
     if (postgres.server().machine === undefined) {
@@ -165,7 +108,11 @@ describe('a database that says something else than what is asked', { timeout: 18
         SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'rotated'`,
     );
     devnet.node.head.advance(1);
-    await names(daemon, 'password authentication failed', '28P01', 'PGPASSFILE');
+    await eventually(async () => {
+      const reasons = JSON.stringify(await daemon.reasons());
+      const named = ['password authentication failed', '28P01', 'PGPASSFILE', 'database_unreachable'];
+      return named.every((each) => reasons.includes(each));
+    });
     for (let at = 0; at < 5; at += 1) expect((await daemon.api('/v1/blocks?height=10')).status).toBe(503);
     role.hold('new-one');
     await daemon.reaches(HEAD + 1);
@@ -173,29 +120,5 @@ describe('a database that says something else than what is asked', { timeout: 18
     expect((await daemon.api('/v1/blocks?height=10')).status).toBe(200);
     expect(await daemon.program.stop()).toBe(0);
     expect(daemon.program.stdout + daemon.program.stderr).not.toMatch(/old-one|new-one/);
-  });
-
-  describe('behind a pooler', () => {
-    // PgBouncer, as it is shipped and in transaction mode: test/integration/storage/postgresPoolers.test.ts.
-    it('that shares its sessions out, is refused by name', async () => {
-      const { start, url } = await begin();
-      const pooler = await startSharingPooler(url, { sessions: 2, choice: 'first' });
-      atEnd(() => pooler.close());
-      const where = ['--network', 'devnet', '--data-dir', scratchDirectory(), '--store', pooler.url];
-      const doctor = ['doctor', ...start('--store', pooler.url).slice(1)];
-      for (const command of [
-        start('--store', pooler.url),
-        doctor,
-        ['get', 'block', '5', ...where],
-        ['workers', ...where],
-      ]) {
-        const ran = await (command[0] === 'start' ? runDaemonHere(command) : runCommand(command));
-        const { code, stderr, stdout } = ran;
-        expect([code, stdout + stderr], command[0]).toEqual([
-          78,
-          expect.stringMatching(/There is a pooler .*pool_mode = session/),
-        ]);
-      }
-    });
   });
 });

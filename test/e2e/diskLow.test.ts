@@ -20,7 +20,7 @@ function moreThanFree(): number {
 }
 
 describe('a disk that is nearly full', () => {
-  it('pauses the live range and history alike, says so everywhere, serves what is there, and goes on by itself', async () => {
+  it('pauses the live range and history alike, says so everywhere, serves what is there, stops in good order, and goes on by itself', async () => {
     const devnet = await devnetForTest({
       seed: 12,
       profile: 'mixed',
@@ -41,9 +41,13 @@ describe('a disk that is nearly full', () => {
 
     const file = configFile(moreThanFree());
     devnet.node.head.set(HEAD);
-    const daemon = await startDaemonHere(
-      startArguments(devnet, dataDir, '--config', file, '--backfill', '0'),
+    const args = startArguments(devnet, dataDir, '--config', file, '--backfill', '0');
+    const stopped = await startDaemonHere(args);
+    await stopped.scrapeUntil(
+      (metrics) => metrics.value('indexing_paused') === 1 && metrics.value('in_flight_heights') > 0,
     );
+    expect(await stopped.program.stop('SIGTERM')).toBe(0);
+    const daemon = await startDaemonHere(args);
     const paused = await daemon.scrapeUntil(
       (metrics) =>
         metrics.value('indexing_paused') === 1 &&
@@ -72,24 +76,5 @@ describe('a disk that is nearly full', () => {
     expect((await daemon.scrape()).value('indexing_paused')).toBe(0);
     expect(await daemon.program.stop('SIGTERM')).toBe(0);
     await proveStore(dataDir, { firstHeight: 0, latestHeight: HEAD, chainAt: () => devnet.chain });
-  });
-
-  it('is left in an orderly way, and gone on from, when the daemon is stopped meanwhile', async () => {
-    const devnet = await devnetForTest({
-      seed: 13,
-      profile: 'mixed',
-      startHead: LOW,
-      paused: true,
-      sealedLag: 0,
-    });
-    const dataDir = scratchDirectory();
-    const args = startArguments(devnet, dataDir, '--start-height', '0');
-    const daemon = await startDaemonHere([...args, '--config', configFile(moreThanFree())]);
-    await daemon.scrapeUntil(
-      (metrics) => metrics.value('indexing_paused') === 1 && metrics.value('in_flight_heights') > 0,
-    );
-    expect(await daemon.program.stop('SIGTERM')).toBe(0);
-    expect(await runDaemonHere([...args, '--stop-height', String(LOW)])).toMatchObject({ code: 0 });
-    await proveStore(dataDir, { firstHeight: 0, latestHeight: LOW, chainAt: () => devnet.chain });
   });
 });

@@ -58,9 +58,10 @@ function fingerprint(folder: string): string {
 const node = () => devnetForTest({ seed: 3, profile: 'mixed', startHead: HEAD, paused: true, sealedLag: 0 });
 
 describe('doctor', () => {
-  it('finds nothing wrong with a node that serves everything, and a place that is free', async () => {
+  it('finds nothing wrong with a node that serves everything, and a place that is free, in JSON and in lines', async () => {
     const devnet = await node();
-    const { code, saying, verdicts } = await examined(startArguments(devnet, scratchDirectory()));
+    const start = startArguments(devnet, scratchDirectory());
+    const { code, saying, verdicts } = await examined(start);
     expect([...new Set(verdicts.map(({ check }) => check))]).toEqual(checks);
     expect(verdicts.filter(({ verdict }) => verdict === 'problem')).toEqual([]);
     expect(code).toBe(0);
@@ -68,13 +69,9 @@ describe('doctor', () => {
       `flow-localnet, spork root 0, in the clear) is at height ${HEAD}`,
     );
     expect(saying('disk', 'ok')).toMatch(/are free on the disk of/);
-  });
 
-  it('says in lines what it says in JSON', async () => {
-    const devnet = await node();
-    const [, ...flags] = startArguments(devnet, scratchDirectory());
-    const { code, stdout } = await runCommand(['doctor', ...flags]);
-    expect(code).toBe(0);
+    const { code: ended, stdout } = await runCommand(['doctor', ...start.slice(1)]);
+    expect(ended).toBe(0);
     for (const check of checks) expect(stdout).toMatch(new RegExp(`^(?:ok|warning) +${check} `, 'm'));
     expect(stdout.trim().split('\n').at(-1)).toMatch(/^Nothing is wrong\.$|^0 problems, \d+ warnings?\.$/);
   });
@@ -153,25 +150,10 @@ describe('doctor', () => {
   it('counts planned heights once, however the plans overlap', async () => {
     const devnet = await node();
     const dataDir = scratchDirectory();
-    const daemon = await startDaemon(startArguments(devnet, dataDir));
-    await daemon.reaches(HEAD);
-    devnet.node.setFaults(
-      (['GetBlockByHeight', 'SubscribeBlocksFromStartHeight'] as const).map(
-        (method) => ({ method, fault: 'latency', delayMs: 60_000 }) as const,
-      ),
-    );
-    const planned = await runCommand([
-      'backfill',
-      'plan',
-      '--from',
-      '10',
-      '--to',
-      '30',
-      ...storeFlags(dataDir),
-    ]);
-    expect(planned).toMatchObject({ code: 0, stderr: '' });
-    await daemon.program.stop('SIGKILL');
-    devnet.node.setFaults([]);
+    const stop = ['--start-height', String(HEAD), '--stop-height', String(HEAD)];
+    expect(await runDaemonHere(startArguments(devnet, dataDir, ...stop))).toMatchObject({ code: 0 });
+    const plan = ['backfill', 'plan', '--from', '10', '--to', '30', ...storeFlags(dataDir)];
+    expect(await runCommand(plan)).toMatchObject({ code: 0, stderr: '' });
 
     const { saying } = await examined([...startArguments(devnet, dataDir), '--backfill', '5..35']);
     expect(saying('disk', 'ok')).toMatch(/and 31 heights to come need/);
@@ -232,42 +214,38 @@ describe('doctor', () => {
     expect(saying('disk', 'warning')).toMatch(/is in memory \(tmpfs\)[^]*plan for a larger one/);
   });
 
-  it('warns of what is exposed', async () => {
+  it('warns of what is exposed, of secrets that others can read and of a certificate that is over, and of nothing behind TLS and tokens', async () => {
     const devnet = await node();
-    const flags = ['--api-host', '0.0.0.0', '--metrics-host', '0.0.0.0', '--api-forward'];
-    const { code, saying } = await examined(startArguments(devnet, scratchDirectory(), ...flags));
-    expect(code).toBe(0);
-    const said = saying('exposure', 'warning');
+    const secrets = new TestSecrets('a-token-of-this-test-0123\n');
+    const exposed = async (...flags: string[]) => {
+      const { code, saying } = await examined(startArguments(devnet, scratchDirectory(), ...flags));
+      return { code, said: (kind: string) => saying('exposure', kind) };
+    };
+    const wide = ['--api-host', '0.0.0.0', '--api-forward'];
+    const open = await exposed(...wide, '--metrics-host', '0.0.0.0');
+    expect(open.code).toBe(0);
     for (const flag of [
       ...['--api-tls-certificate-file', '--api-tokens-file', '--api-cors-origin', '--api-forward'],
       ...['--api-rate-per-second-per-address', '--metrics-host'],
     ])
-      expect(said).toContain(flag);
-  });
+      expect(open.said('warning')).toContain(flag);
 
-  it('finds nothing to say of an API behind TLS and tokens', async () => {
-    const devnet = await node();
-    const secrets = new TestSecrets('a-token-of-this-test-0123\n');
     chmodSync(secrets.keyFile, 0o600);
-    const flags = [...['--api-host', '0.0.0.0', '--api-forward'], ...secrets.flags()];
-    const { code, saying } = await examined(startArguments(devnet, scratchDirectory(), ...flags));
-    expect([code, saying('exposure', 'warning')]).toEqual([0, '']);
-    expect(saying('exposure', 'ok')).toMatch(/is valid until 2126/);
-  });
+    const guarded = await exposed(...wide, ...secrets.flags());
+    expect([guarded.code, guarded.said('warning')]).toEqual([0, '']);
+    expect(guarded.said('ok')).toMatch(/is valid until 2126/);
 
-  it('tells of secrets that others can read, and of a certificate that is over', async () => {
-    const devnet = await node();
-    const secrets = new TestSecrets('a-token-of-this-test-0123\n');
     for (const file of [secrets.keyFile, secrets.tokensFile]) chmodSync(file, 0o644);
-    const { saying } = await examined(startArguments(devnet, scratchDirectory(), ...secrets.flags()));
-    const said = saying('exposure', 'warning');
+    const told = await exposed(...secrets.flags());
     for (const file of [secrets.keyFile, secrets.tokensFile])
-      expect(said).toMatch(new RegExp(`${file}, which has a secret, .*\\(mode 644\\); chmod 600`));
+      expect(told.said('warning')).toMatch(
+        new RegExp(`${file}, which has a secret, .*\\(mode 644\\); chmod 600`),
+      );
 
     const expired = join(import.meta.dirname, '../data/tls/expired-cert.pem');
     const over = ['--api-tls-certificate-file', expired, '--api-tls-key-file', secrets.keyFile];
-    const late = await examined(startArguments(devnet, scratchDirectory(), ...over));
-    expect([late.code, late.saying('exposure', 'problem')]).toEqual([
+    const late = await exposed(...over);
+    expect([late.code, late.said('problem')]).toEqual([
       78,
       expect.stringMatching(/expired at 2020-01-02.*put a new one/),
     ]);

@@ -1,26 +1,31 @@
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
+import { ChainGenerator } from '../../src/devnet/index.js';
+import { seededRandom } from '../../src/runtime/random.js';
+import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
+import { runCommand } from '../support/commandLine.js';
 import { eventually, scratchDirectory, startProgram } from '../support/program.js';
-import {
-  devnetForTest,
-  runDaemonHere,
-  startArguments,
-  startDaemon,
-  startDaemonHere,
-} from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemon, startDaemonHere } from '../support/runningDaemon.js';
 import { storeFlags } from '../support/storeDump.js';
 
 const ROOT = 100;
 const HEAD = 160;
+const LAST = 300;
 const chainOptions = { seed: 11, rootHeight: ROOT, profile: 'mixed' } as const;
+const KILLS = 4;
 
-function nodeWith(options: DevnetOptions = {}): Promise<DevnetHandle> {
-  return devnetForTest({ ...chainOptions, startHead: HEAD, paused: true, sealedLag: 0, ...options });
+/** A data directory with the heights up to `LAST`. */
+async function filledDirectory(): Promise<string> {
+  const dataDir = scratchDirectory();
+  const chain = new ChainGenerator(chainOptions);
+  await writeReferenceStore(dataDir, blocksOf(chain, ROOT, LAST), { chainId: chain.chainId });
+  return dataDir;
 }
+
+const within = (name: string): string => join(scratchDirectory(), name);
 
 /** The closing line of a file; it is what it says. */
 function closingOf(text: string): Record<string, unknown> {
@@ -30,40 +35,68 @@ function closingOf(text: string): Record<string, unknown> {
   return closing;
 }
 
-const sizeOf = (path: string): number => (existsSync(path) ? statSync(path).size : 0);
+/** The highest height of whole lines in a file that is being written; none where it is empty. */
+function readTo(path: string): number {
+  if (!existsSync(path) || statSync(path).size === 0) return 0;
+  const text = readFileSync(path, 'utf8');
+  const heights = [...text.matchAll(/^\{"kind":"block","height":(\d+),.*\n/gm)];
+  return Number(heights.at(-1)?.[1] ?? 0);
+}
+
+/** The highest height that a directory of partitions has. */
+function partitionedTo(directory: string): number {
+  const path = join(directory, 'manifest.json');
+  return existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as { to: number }).to : 0;
+}
+
+/** All files below a directory, with their digests. */
+function digests(directory: string): Record<string, string> {
+  const entries = readdirSync(directory, { recursive: true, withFileTypes: true });
+  const files = entries
+    .filter((entry) => entry.isFile())
+    .map(({ parentPath, name }) => join(parentPath, name))
+    .sort();
+  return Object.fromEntries(
+    files.map((path) => [
+      path.slice(directory.length),
+      createHash('sha256').update(readFileSync(path)).digest('hex'),
+    ]),
+  );
+}
 
 describe('export', () => {
   it('follows the chain through a daemon that is killed and started again, and is closed by a signal', async () => {
-    const devnet = await nodeWith();
+    const devnet = await devnetForTest({ ...chainOptions, startHead: HEAD, paused: true, sealedLag: 0 });
     const dataDir = scratchDirectory();
     const args = startArguments(devnet, dataDir, '--start-height', 'root');
     const killed = await startDaemon(args);
-    const path = join(scratchDirectory(), 'followed.ndjson');
-    await killed.reaches(ROOT);
-    const follower = startProgram(['export', ...storeFlags(dataDir), '--follow', '--output', path]);
-    await eventually(() => sizeOf(path) > 0);
+    await killed.reaches(HEAD);
+    const [path, parts, atRest] = [within('followed.ndjson'), within('followed'), within('at-rest')];
+    const run = ['export', ...storeFlags(dataDir)];
+    const partitioned = [...run, '--format', 'csv', '--partition', '25', '--output'];
+    const follower = startProgram([...run, '--follow', '--output', path]);
+    const byPartition = startProgram([...partitioned, parts, '--follow']);
+    // A partition is written once it is whole.
+    await eventually(() => readTo(path) > 0 && partitionedTo(parts) === 149);
     expect(await killed.program.stop('SIGKILL')).toBe('SIGKILL');
     await follower.sees(/The daemon does not answer; waiting for it\./);
-    devnet.node.head.set(HEAD + 3);
+    devnet.node.head.set(HEAD + 20);
     // Another port: it is found by its record.
-    await startDaemonHere(args);
+    const daemon = await startDaemonHere(args);
     await follower.sees(/The daemon answers again\./);
-    await eventually(() => readTo(path) >= HEAD + 3);
-    expect(await follower.stop('SIGINT')).toBe(0);
+    await eventually(() => readTo(path) >= HEAD + 20 && partitionedTo(parts) >= 174);
+    for (const each of [follower, byPartition]) expect(await each.stop('SIGINT')).toBe(0);
     expect(closingOf(readFileSync(path, 'utf8'))).toMatchObject({
-      ...{ chain_id: 'flow-localnet', from: ROOT, to: HEAD + 3 },
+      ...{ chain_id: 'flow-localnet', from: ROOT, to: HEAD + 20 },
     });
+    // The store gives the same files.
+    expect(await daemon.program.stop()).toBe(0);
+    expect(await runCommand([...partitioned, atRest, '--to', '174'])).toMatchObject({ code: 0 });
+    expect(digests(parts)).toEqual(digests(atRest));
   });
 
   it('that is stopped before it is done ends by the signal, without a closing line', async () => {
-    const devnet = await nodeWith();
-    const dataDir = scratchDirectory();
-    expect(
-      await runDaemonHere(
-        startArguments(devnet, dataDir, '--start-height', 'root', '--stop-height', String(HEAD)),
-      ),
-    ).toMatchObject({ code: 0 });
-    const stuck = startProgram(['export', ...storeFlags(dataDir), '--quiet']);
+    const stuck = startProgram(['export', ...storeFlags(await filledDirectory()), '--quiet']);
     const { child } = stuck;
     await once(child.stdout!, 'data');
     // Nobody takes the rest, which is more than a pipe holds.
@@ -75,12 +108,29 @@ describe('export', () => {
     expect(stuck.stdout).not.toContain('"kind":"end"');
     expect(stuck.stderr).toBe('');
   });
-});
 
-/** The highest height of whole lines in a file that is being written. */
-function readTo(path: string): number {
-  if (sizeOf(path) === 0) return 0;
-  const text = readFileSync(path, 'utf8');
-  const heights = [...text.matchAll(/^\{"kind":"block","height":(\d+),.*\n/gm)];
-  return Number(heights.at(-1)?.[1] ?? 0);
-}
+  it('that is killed at any instant, and resumed, leaves what one in one go leaves', async () => {
+    const [whole, killed] = [within('whole'), within('killed')];
+    const flags = ['--format', 'parquet', '--partition', '10', '--to', String(LAST), '--quiet'];
+    const run = ['export', ...storeFlags(await filledDirectory()), ...flags, '--output'];
+    expect(await runCommand([...run, whole])).toMatchObject({ code: 0, stderr: '' });
+
+    const filesIn = (directory: string): number =>
+      existsSync(directory) ? readdirSync(directory, { recursive: true }).length : 0;
+    const random = seededRandom(5);
+    let survived = 0;
+    for (let kill = 0; kill < KILLS; kill += 1) {
+      const begun = filesIn(killed);
+      const program = startProgram([...run, killed, '--resume']);
+      let ended = false;
+      void program.exited.then(() => (ended = true));
+      // Some way into its work, wherever that happens to be.
+      const target = begun + 1 + Math.floor(random.next() * 20);
+      await eventually(() => ended || filesIn(killed) >= target);
+      if ((await program.stop('SIGKILL')) !== 'SIGKILL') survived += 1;
+    }
+    expect(survived).toBeLessThan(KILLS);
+    expect(await runCommand([...run, killed, '--resume'])).toMatchObject({ code: 0 });
+    expect(digests(killed)).toEqual(digests(whole));
+  });
+});

@@ -1,6 +1,6 @@
 import { execFile, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, it, onTestFinished } from 'vitest';
@@ -44,10 +44,15 @@ function withoutClosing(text: string): string {
   return text.trimEnd().split('\n').slice(0, -1).join('\n');
 }
 
+/** What the database has, as its program says. It is asked again once something was written: each look is a process. */
+let known = { writtenAtMs: -1, newest: -1 };
+
 async function newest(database: string): Promise<number> {
-  if (!existsSync(database)) return -1;
+  const writtenAtMs = existsSync(database) ? statSync(database).mtimeMs : -1;
+  if (writtenAtMs === known.writtenAtMs) return known.newest;
   const { stdout } = await run('python3', ['docs/examples/load.py', database, 'begin'], { cwd: root });
-  return Number(stdout.split(' ')[1] ?? -1);
+  known = { writtenAtMs, newest: Number(stdout.split(' ')[1] ?? -1) };
+  return known.newest;
 }
 
 const reaches = (database: string, height: number) =>
@@ -124,7 +129,7 @@ it.runIf(hasPython)(
 it.runIf(hasPython)(
   'what was loaded is taken back, block by block, where the index has other blocks',
   async () => {
-    const last = FIRST + 3;
+    const last = FIRST + 1;
     const stores = [22, 23].map((seed) => ({
       chain: new ChainGenerator({ seed, rootHeight: FIRST }),
       dataDir: scratchDirectory(),

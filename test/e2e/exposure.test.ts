@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, statSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:http2';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -8,54 +8,42 @@ import { daemonOn, devnetForTest, startArguments, startDaemonHere } from '../sup
 
 const modeOf = (path: string): string => (statSync(path).mode & 0o777).toString(8);
 
-const OPEN = 'the data directory is open to other users of this machine';
 const BEYOND = 'listening beyond this machine: anyone who reaches the port can read';
+const OPEN = 'the data directory is open to other users of this machine';
 
-describe('the data directory', () => {
-  it('is made for its owner alone, with every directory above that was missing', async () => {
+describe('a daemon', () => {
+  it('keeps its directory for its owner, and listens on this machine alone; where it is told otherwise, it warns', async () => {
     const node = await devnetForTest({ startHead: 3, paused: true });
     const parent = join(scratchDirectory(), 'made');
     const dataDir = join(parent, 'here');
-    const daemon = await startDaemonHere(startArguments(node, dataDir, '--start-height', 'root'));
+    const args = startArguments(node, dataDir, '--start-height', 'root');
+    const daemon = await startDaemonHere(args);
     await daemon.reaches(3);
+    // With every directory above that was missing.
     expect([parent, dataDir, join(dataDir, 'index')].map(modeOf)).toEqual(['700', '700', '700']);
     expect(modeOf(join(dataDir, 'daemon.json'))).toBe('600');
-    expect(daemon.program.logs().map(({ msg }) => msg)).not.toContain(OPEN);
-  });
-
-  it('that others may enter is warned about, and left as it is', async () => {
-    const node = await devnetForTest({ startHead: 3, paused: true });
-    const dataDir = join(scratchDirectory(), 'wide');
-    mkdirSync(dataDir);
-    chmodSync(dataDir, 0o755);
-    const daemon = await startDaemonHere(startArguments(node, dataDir));
-    expect(daemon.program.logs().filter(({ msg }) => msg === OPEN)).toEqual([
-      expect.objectContaining({ level: 'warn', path: dataDir, mode: '755', advice: `chmod 700 ${dataDir}` }),
+    const loopback = { host: '127.0.0.1' };
+    const said = daemon.program.logs();
+    expect(said.filter(({ msg }) => msg === 'listening')).toMatchObject([
+      { api: loopback, grpc: loopback, metrics: loopback },
     ]);
+    expect(said.filter(({ msg }) => msg === OPEN || msg === BEYOND)).toEqual([]);
+    await daemon.program.stop();
+
+    chmodSync(dataDir, 0o755);
+    const wide = await startDaemonHere([...args, '--api-host', '0.0.0.0', '--metrics-host', '0.0.0.0']);
+    const warnings = wide.program.logs().filter(({ msg }) => msg === OPEN || msg === BEYOND);
+    expect(warnings).toMatchObject([
+      { level: 'warn', path: dataDir, mode: '755', advice: `chmod 700 ${dataDir}` },
+      { level: 'warn', server: 'metrics' },
+      { level: 'warn', server: 'api' },
+      { level: 'warn', server: 'grpc' },
+    ]);
+    // It is left as it is.
     expect(modeOf(dataDir)).toBe('755');
   });
-});
 
-describe('the servers', () => {
-  it('listen on this machine alone unless told otherwise, and then they warn', async () => {
-    const node = await devnetForTest({ startHead: 3, paused: true });
-    const local = await daemonOn(node);
-    const [listening] = local.program.logs().filter(({ msg }) => msg === 'listening');
-    const loopback = { host: '127.0.0.1' };
-    expect(listening).toMatchObject({ api: loopback, grpc: loopback, metrics: loopback });
-    expect(local.program.logs().map(({ msg }) => msg)).not.toContain(BEYOND);
-
-    const wide = ['--api-host', '0.0.0.0', '--metrics-host', '0.0.0.0'];
-    const beyond = await daemonOn(node, ...wide);
-    const warnings = beyond.program.logs().filter(({ msg }) => msg === BEYOND);
-    expect(warnings.map(({ level, server }) => [level, server])).toEqual([
-      ['warn', 'metrics'],
-      ['warn', 'api'],
-      ['warn', 'grpc'],
-    ]);
-  });
-
-  it('let nobody write to standard error what the gRPC library thinks of his headers', async () => {
+  it('lets nobody write to standard error what the gRPC library thinks of his headers', async () => {
     const node = await devnetForTest({ startHead: 3, paused: true });
     const daemon = await daemonOn(node, '--log-level', 'debug');
     const session = connect(`http://${daemon.grpcAddress}`);
@@ -83,25 +71,27 @@ describe('credentials in an endpoint', () => {
     `http://${SECRET}@node`,
   ];
 
-  it.each(endpoints)('%s: refused and never shown, wherever it was written', async (endpoint) => {
+  it('are refused and never shown, wherever they were written', async () => {
     const file = join(scratchDirectory(), 'config.json');
-    writeFileSync(file, JSON.stringify({ accessNodes: [endpoint] }));
     const dataDir = scratchDirectory();
-    // One of them by the program itself, which has the last word on what is printed.
-    const run = endpoint === endpoints[0] ? runProgram : runCommand;
-    const refusals = [
-      await run(['start', '--data-dir', dataDir, '--access-node', endpoint]),
-      await run(['start', '--data-dir', dataDir], { FCI_EDI_NODES: endpoint }),
-      await run(['start', '--data-dir', dataDir, '--config', file]),
-    ];
-    expect(refusals.map(({ code }) => code)).toEqual([64, 78, 78]);
-    for (const { stdout, stderr } of refusals) {
-      expect(stderr).toMatch(/"(?:grpc:\/\/|http:\/\/)?\*\*\*@node(?::9000)?" is not an access node/);
-      expect(stdout + stderr).not.toContain(SECRET);
+    for (const endpoint of endpoints) {
+      writeFileSync(file, JSON.stringify({ accessNodes: [endpoint] }));
+      // One of them by the program itself, which has the last word on what is printed.
+      const run = endpoint === endpoints[0] ? runProgram : runCommand;
+      const refusals = [
+        await run(['start', '--data-dir', dataDir, '--access-node', endpoint]),
+        await runCommand(['start', '--data-dir', dataDir], { FCI_EDI_NODES: endpoint }),
+        await runCommand(['start', '--data-dir', dataDir, '--config', file]),
+      ];
+      expect(refusals.map(({ code }) => code)).toEqual([64, 78, 78]);
+      for (const { stdout, stderr } of refusals) {
+        expect(stderr).toMatch(/"(?:grpc:\/\/|http:\/\/)?\*\*\*@node(?::9000)?" is not an access node/);
+        expect(stdout + stderr).not.toContain(SECRET);
+      }
+      const printed = await runCommand(['config', 'print', '--config', file]);
+      expect(printed.stdout).toContain('***@node');
+      expect(printed.stdout).not.toContain(SECRET);
     }
-    const printed = await run(['config', 'print', '--config', file]);
-    expect(printed.stdout).toContain('***@node');
-    expect(printed.stdout).not.toContain(SECRET);
   });
 
   it('are not shown either where no endpoint belongs', async () => {

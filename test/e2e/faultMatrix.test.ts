@@ -5,10 +5,8 @@ import type { CellResult } from '../matrix/play.js';
 
 /** One cell of each demand at least; `npm run test:matrix` plays all of them (docs/fault-matrix.md). */
 const sample: readonly string[] = [
-  // Had another way: another call, another source, another node.
-  'SubscribeBlocksFromStartHeight/cut-end/start/hybrid/call',
+  // Had another way: another call, another node, another source.
   'GetFullCollectionByID/wrong_body/tip/requester/call',
-  'SubscribeExecutionDataFromStartBlockHeight/cut-end/tip/ediOnly/call',
   '*/UNAVAILABLE/tip/hybrid/node',
   'SubscribeIndexedBlocks/wrong_body/tip/peer/node',
   // Not to be had: the cause.
@@ -27,7 +25,7 @@ const sample: readonly string[] = [
   'SubscribeExecutionDataFromStartBlockHeight/wrong_body/tip/ediOnly/none',
 ];
 /** They mostly wait; their starts are what costs. */
-const AT_ONCE = 9;
+const AT_ONCE = 8;
 /** The whole suite runs beside them. */
 const PATIENCE = 3;
 

@@ -203,11 +203,3 @@ it('answers blocks, collections and transactions as the node itself, field by fi
   expect(await daemon.program.stop()).toBe(0);
   expect(daemon.program.stderr).toBe('');
 });
-
-it('leaves the port alone where it is told to', async () => {
-  const devnet = await devnetForTest({ startHead: 3, paused: true });
-  const daemon = await daemonOn(devnet, '--api-grpc-port', 'off');
-  const [listening] = daemon.program.logs().filter(({ msg }) => msg === 'listening');
-  expect(listening).toHaveProperty('api');
-  expect(listening).not.toHaveProperty('grpc');
-});

@@ -4,19 +4,8 @@ import { PodDisruptionBudget } from 'kubernetes-models/policy/v1';
 import { Namespace, Service } from 'kubernetes-models/v1';
 import { programVersion } from '../../src/app/index.js';
 import { runCommand } from '../support/commandLine.js';
-import {
-  asList,
-  asMap,
-  asText,
-  at,
-  readYaml,
-  readYamlDocuments,
-  startDeployedDaemon,
-} from '../support/deployed.js';
+import { asList, asMap, asText, at, readYaml, readYamlDocuments } from '../support/deployed.js';
 import type { DeployedCommand, Yaml, YamlMap } from '../support/deployed.js';
-import { eventually } from '../support/program.js';
-import { devnetForTest } from '../support/runningDaemon.js';
-import { usePostgres } from '../support/storeKinds.js';
 
 const folder = 'kubernetes';
 
@@ -133,8 +122,14 @@ describe.each(['leveldb', 'postgres'])('deploy/kubernetes/%s', (name) => {
     for (const pod of pods) {
       const container = containerOf(pod);
       const ports = asList(at(container, 'ports')).map((port) => at(port, 'name'));
-      for (const probe of ['startupProbe', 'livenessProbe', 'readinessProbe'])
+      for (const probe of ['startupProbe', 'livenessProbe', 'readinessProbe']) {
         expect(ports).toContain(at(container, probe, 'httpGet', 'port'));
+        expect(['/livez', '/readyz']).toContain(at(container, probe, 'httpGet', 'path'));
+      }
+      // Who does not serve readers has the port of the metrics alone.
+      const { args } = commandOf(kustomization, pod);
+      const [, roles = 'api'] = /--roles (\S+)/.exec(args.join(' ')) ?? [];
+      expect(ports.length > 1).toBe(roles === 'api');
       const claims = asList(at(pod, 'spec', 'volumeClaimTemplates') ?? []);
       const volumes = [
         ...asList(at(podOf(pod), 'volumes')).map((volume) => at(volume, 'name')),
@@ -163,39 +158,3 @@ describe.each(['leveldb', 'postgres'])('deploy/kubernetes/%s', (name) => {
     }
   });
 });
-
-it('runs the command of the StatefulSet, which answers its probes', async () => {
-  const kustomization = readYaml(`${folder}/leveldb/kustomization.yaml`);
-  const set = applied('leveldb').find(({ kind }) => kind === 'StatefulSet')!;
-  const devnet = await devnetForTest({ seed: 7, startHead: 20, paused: true });
-  const local = { FCI_NETWORK: 'devnet', FCI_ACCESS_NODES: devnet.address };
-  const daemon = await startDeployedDaemon(commandOf(kustomization, set), local);
-  await probed(daemon.metricsUrl, containerOf(set));
-});
-
-describe('the deployments on PostgreSQL', { timeout: 300_000 }, () => {
-  const postgres = usePostgres();
-
-  it('run their commands on one database, and answer their probes', async () => {
-    const kustomization = readYaml(`${folder}/postgres/kustomization.yaml`);
-    const devnet = await devnetForTest({ seed: 7, startHead: 40, sealedLag: 0, paused: true });
-    const { url } = await postgres.home();
-    const local = { FCI_NETWORK: 'devnet', FCI_ACCESS_NODES: devnet.address, FCI_STORE: url };
-    const deployments = applied('postgres').filter(({ kind }) => kind === 'Deployment');
-    expect(deployments).toHaveLength(3);
-    for (const deployment of deployments) {
-      const daemon = await startDeployedDaemon(commandOf(kustomization, deployment), local);
-      await probed(daemon.metricsUrl, containerOf(deployment));
-      const servesReaders = asList(at(containerOf(deployment), 'ports')).length > 1;
-      expect(daemon.apiUrl.endsWith(':0')).toBe(!servesReaders);
-    }
-  });
-});
-
-/** Waits until every probe of a container is answered as it has to be. */
-async function probed(metricsUrl: string, container: Yaml | undefined): Promise<void> {
-  for (const probe of ['startupProbe', 'livenessProbe', 'readinessProbe']) {
-    const path = asText(at(container, probe, 'httpGet', 'path'));
-    await eventually(async () => (await fetch(metricsUrl + path)).ok);
-  }
-}

@@ -3,11 +3,15 @@ import { describe, expect, it } from 'vitest';
 import { programVersion } from '../../src/app/index.js';
 import { ChainGenerator, methodNames, profiles } from '../../src/devnet/index.js';
 import type { ChainOptions, DevnetHandle, DevnetOptions, FaultRule } from '../../src/devnet/index.js';
+import { MAX_WINDOW_CELLS } from '../../src/api/index.js';
+import type { StatusDocument } from '../../src/api/index.js';
 import type { Readiness } from '../../src/observability/index.js';
 import { blocksOf } from '../support/chainReference.js';
 import { scratchDirectory } from '../support/program.js';
 import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 import type { DaemonHere } from '../support/runningDaemon.js';
+import { violations } from '../support/schemaCheck.js';
+import type { JsonSchema } from '../support/schemaCheck.js';
 import type { ScrapedMetrics } from '../support/scrapedMetrics.js';
 
 const ROOT = 100;
@@ -50,6 +54,13 @@ function daemonOn(devnet: DevnetHandle, ...flags: string[]): Promise<DaemonHere>
 async function readiness(daemon: DaemonHere): Promise<{ status: number; body: Readiness }> {
   const { status: code, body } = await daemon.health('/readyz');
   return { status: code, body: body as Readiness };
+}
+
+async function schemaFaults(daemon: DaemonHere, status: StatusDocument): Promise<string[]> {
+  const { components } = (await daemon.api('/openapi.json')).body as {
+    readonly components: { readonly schemas: Readonly<Record<string, JsonSchema>> };
+  };
+  return violations({ $ref: '#/components/schemas/Status' }, status, components.schemas);
 }
 
 /** Waits until nothing is in flight and the height is reached. */
@@ -404,6 +415,10 @@ it('wrong answers are refused and counted by reason, failures by kind, and the n
     GetBlockByHeight: 'some',
   });
   expect(daemon.program.logs().filter(({ msg }) => msg === 'access node penalized')).not.toEqual([]);
+  const { endpoints, lowestServed } = await daemon.status();
+  expect(endpoints).toMatchObject([{ origin: 'configured', lowestHeight: ROOT }]);
+  expect(endpoints[0]?.latencySeconds).toBeGreaterThan(0);
+  expect(lowestServed).toBe(ROOT);
   // The state passes with time: metric and status are compared at one moment.
   const seen = async (): Promise<unknown[]> => [
     (await daemon.status()).endpoints.map(({ name, state }) => ({ name, state })),
@@ -462,11 +477,25 @@ describe('a height that does not come', () => {
     expect(code).toBe(503);
     expect(body.reasons.map((reason) => reason.code).sort()).toEqual(['behind', 'unresolvable']);
     expect(body.reasons.find((reason) => reason.code === 'unresolvable')).toMatchObject({ height: STUCK });
-    expect(await daemon.status()).toMatchObject({
+    const status = await daemon.status();
+    expect(status).toMatchObject({
       ...{ latestIndexed: STUCK - 1, oldestMissing: { height: STUCK, missing: 1 }, ready: false },
       window: { upperBound: STUCK - 1 + WINDOW, inFlight: 1, bytesInFlight: expected.in_flight_bytes },
       sources: { requester: { state: 'asking', inFlight: 1, missing: 1 } },
     });
+    expect(status.oldestMissing?.collectionId).toBe(stalled);
+    // Each height of the window once, none left out.
+    const { cells, upperBound } = status.window;
+    expect(cells[0]).toMatchObject({ from: STUCK, to: STUCK, state: 'collecting' });
+    expect(cells[0]?.ageSeconds).toBeGreaterThan(1);
+    expect(cells[0]?.reason).toContain(`collections of height ${STUCK}`);
+    expect(status.oldestMissing?.reason).toBe(cells[0]?.reason);
+    expect(cells.some(({ state }) => state === 'durable')).toBe(true);
+    expect(cells.at(-1)?.to).toBe(upperBound);
+    for (const [index, { from, to }] of cells.entries()) {
+      expect(from).toBe(index === 0 ? STUCK : (cells[index - 1]?.to ?? 0) + 1);
+      expect(to).toBeGreaterThanOrEqual(from);
+    }
     for (const height of [STUCK, STUCK + 1])
       expect((await daemon.api(`/v1/blocks?height=${height}`)).status).toBe(404);
 
@@ -476,4 +505,48 @@ describe('a height that does not come', () => {
     expect(requests.highestHeightAsked()).toBe(STUCK - 1 + WINDOW);
     expect(await daemon.program.stop()).toBe(0);
   });
+});
+
+it('tells the cause in the words of the node, and when that is asked again', async () => {
+  const faults = (['GetFullCollectionByID', 'GetCollectionByID', 'GetTransaction'] as const).map(
+    (method): FaultRule => ({ method, fault: 'error', code: 'INTERNAL', message: 'no disk' }),
+  );
+  const devnet = await nodeWith({ faults });
+  const daemon = await daemonOn(devnet, '--no-edi');
+  const status = await daemon.statusUntil(
+    ({ endpoints: [node], oldestMissing }) =>
+      oldestMissing?.reason.includes('no disk') === true &&
+      (node?.calls.length ?? 0) > 0 &&
+      (node?.lastHour.errors ?? 0) > 0,
+  );
+  expect(status.oldestMissing?.reason).toMatch(
+    new RegExp(`collections of height ${status.oldestMissing?.height}: .*no disk`),
+  );
+  expect(status.endpoints[0]?.calls[0]?.endsInSeconds).toBeGreaterThan(0);
+  expect(status.window.cells[0]?.reason).toBe(status.oldestMissing?.reason);
+  expect(await schemaFaults(daemon, status)).toEqual([]);
+});
+
+it('tells what was done in the last hour, what a rate limit leaves of a node, and of a large window no more than fits', async () => {
+  const devnet = await devnetForTest({
+    ...{ seed: 5, profile: 'dense', startHead: 1_500, blockIntervalMs: 200, ratePerSecond: 20 },
+  });
+  const daemon = await daemonOn(devnet, '--no-edi', '--window', '4096');
+  const status = await daemon.statusUntil(
+    ({ endpoints, lastHour: [minute], throughput, window }) =>
+      (throughput?.collectionsPerSecond ?? 0) > 0 &&
+      (minute?.commits ?? 0) > 3 &&
+      window.inFlight > 1_000 &&
+      endpoints.some(({ limits }) => limits.some(({ isLearned }) => isLearned)),
+  );
+  expect(await schemaFaults(daemon, status)).toEqual([]);
+  const [minute] = status.lastHour;
+  // Five in each block.
+  expect(minute?.requester.first).toBeGreaterThanOrEqual(4 * 5);
+  expect(minute?.heights).toBeGreaterThanOrEqual(minute?.commits ?? 0);
+  expect(minute?.bytes).toBeGreaterThan(0);
+  expect(status.throughput?.commits).toMatchObject({ seconds: expect.any(Number) as number });
+  expect(status.window.cells.length).toBeGreaterThan(1);
+  expect(status.window.cells.length).toBeLessThanOrEqual(MAX_WINDOW_CELLS);
+  expect(status.window.cells.at(-1)?.to).toBe(status.window.upperBound);
 });

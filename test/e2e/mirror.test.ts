@@ -51,7 +51,7 @@ describe('a mirror', () => {
   const TOP = 24;
   const certified = { ...chain, startHead: TOP, certificatesEvery: 1 };
 
-  it('has the store of its source and proves the same final, as does a mirror of the mirror', async () => {
+  it('has the store of its source and proves the same final, as does a mirror of the mirror; a copy of it is restored with every block proven, unless one is not what the checkpoint names', async () => {
     const node = await devnetForTest(certified);
     const [first, second, third] = [scratchDirectory(), scratchDirectory(), scratchDirectory()];
     const source = await startDaemonHere(startArguments(node, first, ...FROM_ROOT));
@@ -75,24 +75,38 @@ describe('a mirror', () => {
     await far.scrapeUntil((metrics) => metrics.value('proven_height') === TOP + 6);
     await stopAll(far, mirror, source);
     await expectSameStores(first, second, third);
+
+    const restored = scratchDirectory();
+    const restore = (checkpoint: string) =>
+      runCommand([
+        ...['restore', '--from', first, ...storeFlags(restored), '--proof-mode', 'required'],
+        ...['--proof-checkpoint', `7:${checkpoint}`],
+      ]);
+    const false7 = node.chain.block(8).id;
+    const refused = await restore(false7);
+    expect(refused.code).toBe(74);
+    expect(refused.stderr).toMatch(
+      new RegExp(`nothing of it was taken: block of height 7: its id is .* proof.checkpoint names ${false7}`),
+    );
+    const done = await restore(id);
+    expect(done).toMatchObject({ code: 0 });
+    expect(done.stdout).toContain(`${TOP + 9} blocks proven, 0 on the word of nodes`);
+    await expectSameStores(first, restored);
   });
 
-  it('says what its source would have to do where that keeps nothing of who signs above the first block, and proves no block final', async () => {
+  it('says what its source would have to do where that keeps nothing of who signs above the first block, and what a daemon does that takes its source for a node', async () => {
     const node = await devnetForTest(certified);
     const source = await daemonOn(node, ...FROM_ROOT);
-    const mirror = await mirrorOf(source.grpcAddress, scratchDirectory(), '--start-height', '7');
+    const from = ['--start-height', '7'];
+    const mirror = await mirrorOf(source.grpcAddress, scratchDirectory(), ...from);
     await mirror.reaches(TOP);
     const { proof } = await mirror.statusUntil(
       (status) => status.proof.reason?.includes('forward such calls (api.forward)') === true,
     );
     expect(proof).toMatchObject({ provenHeight: null, unprovenHeights: 0 });
-  });
+    await stopAll(mirror);
 
-  it('is what a daemon has to become whose access node is an indexer: it says so, and is one with the indexer as a peer too', async () => {
-    const node = await devnetForTest(chain);
-    const source = await daemonOn(node, ...FROM_ROOT);
-    await source.reaches(HEAD);
-    const from = ['--start-height', '7'];
+    // Whose access node is an indexer has to become a mirror, says so, and is one with the indexer as a peer too.
     const asNode = startArguments({ address: source.grpcAddress }, scratchDirectory(), ...from);
     const told = await startDaemonHere(asNode);
     await eventually(async () => {
@@ -102,23 +116,9 @@ describe('a mirror', () => {
     });
     await stopAll(told);
     const both = await startDaemonHere([...asNode, '--peer', source.grpcAddress]);
-    const metrics = await both.reaches(HEAD);
+    const metrics = await both.reaches(TOP);
     expect(metrics.value('unproven_heights')).toBe(0);
     await stopAll(both, source);
-  });
-
-  it('begins where its source begins, and says of peers what it says of nodes elsewhere', async () => {
-    const node = await devnetForTest(chain);
-    const port = await lastingPort();
-    const second = scratchDirectory();
-    const early = await mirrorOf(`127.0.0.1:${port}`, second);
-    await early.reason(/no peer has reported/);
-    expect(JSON.stringify(await early.reasons())).not.toContain('access node');
-    const grpc = ['--start-height', '50', '--api-grpc-port', String(port)];
-    const source = await daemonOn(node, ...grpc);
-    await early.reaches(HEAD);
-    expect((await early.status()).firstIndexed).toBe(50);
-    await stopAll(early, source);
   });
 
   it('goes with its source from one spork to the next, also while it follows', async () => {
@@ -175,22 +175,26 @@ describe('a mirror', () => {
     await expectSameStores(first, second);
   });
 
-  it('goes on where it was when its source is killed, and when that was rewound', async () => {
+  it('begins where its source begins, says of peers what it says of nodes elsewhere, and goes on where it was when its source is killed, and when that was rewound', async () => {
     const node = await devnetForTest(chain);
     const [first, second] = [scratchDirectory(), scratchDirectory()];
     const port = await lastingPort();
+    const mirror = await mirrorOf(`127.0.0.1:${port}`, second);
+    await mirror.reason(/no peer has reported/);
+    expect(JSON.stringify(await mirror.reasons())).not.toContain('access node');
     // The last one of a flag counts.
-    const args = startArguments(node, first, ...FROM_ROOT, '--api-grpc-port', String(port));
+    const from = ['--start-height', '50', '--api-grpc-port', String(port)];
+    const args = startArguments(node, first, ...from);
     const killed = await startDaemon(args);
-    const mirror = await mirrorOf(killed.grpcAddress, second);
     await mirror.reaches(HEAD);
+    expect((await mirror.status()).firstIndexed).toBe(50);
     await killed.program.stop('SIGKILL');
     node.node.head.set(HEAD + 40);
     let source = await startDaemonHere(args);
     await mirror.reaches(HEAD + 40);
 
     await stopAll(source);
-    const rewind = ['rewind', ...storeFlags(first), '--to', '30', '--yes'];
+    const rewind = ['rewind', ...storeFlags(first), '--to', '70', '--yes'];
     expect((await runCommand(rewind)).code).toBe(0);
     source = await startDaemonHere(args);
     node.node.head.set(HEAD + 80);
@@ -198,29 +202,6 @@ describe('a mirror', () => {
     await stopAll(mirror, source);
     await expectSameStores(first, second);
   });
-});
-
-it('a copy from anywhere is restored with every block proven, unless a block is not the one that the checkpoint names', async () => {
-  const node = await devnetForTest(chain);
-  const [first, second] = [scratchDirectory(), scratchDirectory()];
-  const source = await startDaemonHere(startArguments(node, first, ...FROM_ROOT));
-  await source.reaches(HEAD);
-  await stopAll(source);
-  const restore = (id: string) =>
-    runCommand([
-      ...['restore', '--from', first, ...storeFlags(second), '--proof-mode', 'required'],
-      ...['--proof-checkpoint', `7:${id}`],
-    ]);
-  const false7 = node.chain.block(8).id;
-  const refused = await restore(false7);
-  expect(refused.code).toBe(74);
-  expect(refused.stderr).toMatch(
-    new RegExp(`nothing of it was taken: block of height 7: its id is .* proof.checkpoint names ${false7}`),
-  );
-  const restored = await restore(node.chain.block(7).id);
-  expect(restored).toMatchObject({ code: 0 });
-  expect(restored.stdout).toContain(`${HEAD + 1} blocks proven, 0 on the word of nodes`);
-  await expectSameStores(first, second);
 });
 
 describe('a peer that changes what it mirrors', () => {

@@ -10,8 +10,8 @@ import type { Identity, Weather } from '../support/faultProxy.js';
 import { peakMemoryBytes } from '../support/processMemory.js';
 import { scratchDirectory } from '../support/program.js';
 import { stopAndProve } from '../support/provenStore.js';
-import { devnetForTest, startArguments, startDaemon, startDaemonHere } from '../support/runningDaemon.js';
-import type { DaemonHere, RunningDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import type { RunningDaemon } from '../support/runningDaemon.js';
 
 /** Recovery unaided: within a minute of the fault's end. */
 const RECOVERY_MS = 60_000;
@@ -27,10 +27,10 @@ const identity = (name: string): Identity => ({
 });
 
 /** A daemon at the head of a node that it reaches through the proxy. */
-interface Line<D = RunningDaemon | DaemonHere> {
+interface Line {
   readonly node: DevnetHandle;
   readonly proxy: FaultProxy;
-  readonly daemon: D;
+  readonly daemon: RunningDaemon;
   readonly dataDir: string;
 }
 
@@ -45,7 +45,11 @@ interface LineOptions {
 const quick = ['--requester-timeout-ms', '1000', '--requester-backoff-max-ms', '1000'];
 const HEAD = 40;
 
-async function lineTo<D>(options: LineOptions, start: (args: string[]) => Promise<D>): Promise<Line<D>> {
+/** To a process, whose memory and environment are its own. */
+async function lineOf(
+  options: LineOptions = {},
+  environment: Readonly<Record<string, string>> = {},
+): Promise<Line> {
   const node = await devnetForTest({ seed: 31, startHead: HEAD, paused: true, executionDataLag: -4 });
   const proxy = await new FaultProxy(node, options.identity).start();
   onTestFinished(() => proxy.close());
@@ -53,16 +57,8 @@ async function lineTo<D>(options: LineOptions, start: (args: string[]) => Promis
   const address = options.address?.(proxy.port) ?? `127.0.0.1:${proxy.port}`;
   const dataDir = scratchDirectory();
   const args = startArguments({ address }, dataDir, '--start-height', '0', ...quick);
-  return { node, proxy, dataDir, daemon: await start(args) };
+  return { node, proxy, dataDir, daemon: await startDaemon(args, environment) };
 }
-
-const lineOf = (options: LineOptions = {}): Promise<Line<DaemonHere>> => lineTo(options, startDaemonHere);
-
-/** To a process, whose memory and environment are its own. */
-const lineToProcess = (
-  options: LineOptions = {},
-  environment: Readonly<Record<string, string>> = {},
-): Promise<Line<RunningDaemon>> => lineTo(options, (args) => startDaemon(args, environment));
 
 /** Waits no longer than recovery may take. */
 async function recovers(line: Line): Promise<void> {
@@ -82,58 +78,22 @@ async function proves({ daemon, dataDir, node }: Line): Promise<void> {
   });
 }
 
-function nodeIs(daemon: Line['daemon'], ...states: string[]): Promise<unknown> {
+/** The node is known not to answer. */
+function isMissed({ daemon }: Line): Promise<unknown> {
+  const states = ['failing', 'set_aside', 'unknown'];
   return daemon.statusUntil(({ endpoints }) => endpoints.every(({ state }) => states.includes(state)));
 }
 
-/** The node is known not to answer. */
-function isMissed({ daemon }: Line): Promise<unknown> {
-  return nodeIs(daemon, 'failing', 'set_aside', 'unknown');
-}
-
 /** What the heap holds, and what it holds beside itself. */
-async function usedBytes({ metricsUrl }: Line['daemon']): Promise<number> {
+async function usedBytes({ metricsUrl }: RunningDaemon): Promise<number> {
   const page = await (await fetch(`${metricsUrl}/metrics`)).text();
   const values = page.matchAll(/^nodejs_(?:heap_size_used|external_memory)_bytes(?:\{[^}]*\})? (\S+)$/gm);
   return [...values].reduce((sum, [, value]) => sum + Number(value), 0);
 }
 
-function errorsAtLeast(daemon: Line['daemon'], kind: string, count: number): Promise<unknown> {
+function errorsAtLeast(daemon: RunningDaemon, kind: string, count: number): Promise<unknown> {
   return daemon.scrapeUntil((metrics) => metrics.sum('upstream_errors_total', { kind }) >= count);
 }
-
-describe('a network that fails and comes back', () => {
-  it('is told at /readyz while it refuses connections; the daemon is back by itself, and nothing wrong is stored', async () => {
-    const weather: Weather = { kind: 'refused' };
-    const line = await lineOf({ weather });
-    await line.daemon.reason(
-      /UNAVAILABLE: .*(?:ECONNREFUSED|ECONNRESET|Connection dropped|No connection established)/,
-    );
-    expect((await line.daemon.health('/readyz')).status).toBe(503);
-    await line.proxy.become({ kind: 'fair' });
-    await recovers(line);
-
-    // Once more, at the tip and with streams and connections that stood.
-    await line.proxy.become(weather);
-    line.node.node.head.advance(10);
-    await isMissed(line);
-    expect((await line.daemon.health('/livez')).status).toBe(200);
-    await line.proxy.become({ kind: 'fair' });
-    await recovers(line);
-    await proves(line);
-  });
-
-  it('stands still and then moves on, as a wire that was pulled: nothing is cut', async () => {
-    const line = await lineOf();
-    await recovers(line);
-    await line.proxy.become({ kind: 'half-open' });
-    line.node.node.head.advance(10);
-    await errorsAtLeast(line.daemon, 'deadline', 2);
-    line.proxy.thaw();
-    await recovers(line);
-    await proves(line);
-  });
-});
 
 describe('one bad weather after the other', () => {
   /** `NETWORK_ROUNDS=500 NETWORK_SEED=7` makes it a long one. */
@@ -150,10 +110,21 @@ describe('one bad weather after the other', () => {
   ];
 
   it(
-    'is lived through, whatever follows on what, without a trace in memory',
+    'is lived through, whatever follows on what, told at /readyz, and leaves no trace in memory and nothing wrong in the store',
     async () => {
       const random = seededRandom(seed);
-      const line = await lineToProcess();
+      const line = await lineOf({ weather: { kind: 'refused' } });
+      await line.daemon.reason(
+        /UNAVAILABLE: .*(?:ECONNREFUSED|ECONNRESET|Connection dropped|No connection established)/,
+      );
+      expect((await line.daemon.health('/readyz')).status).toBe(503);
+      await line.proxy.become({ kind: 'fair' });
+      await recovers(line);
+      // As a wire that was pulled: it stands still and then moves on, and nothing is cut.
+      await line.proxy.become({ kind: 'half-open' });
+      line.node.node.head.advance(10);
+      await errorsAtLeast(line.daemon, 'deadline', 2);
+      line.proxy.thaw();
       await recovers(line);
       const before = await peakMemoryBytes(line.daemon);
       const used: number[] = [];
@@ -191,7 +162,7 @@ describe('from the start', () => {
     // The daemon knows both authorities: what is wrong is the date.
     const authorities = join(scratchDirectory(), 'authorities.pem');
     writeFileSync(authorities, ['localhost', 'expired'].map((name) => identity(name).cert).join('\n'));
-    const line = await lineToProcess(
+    const line = await lineOf(
       { identity: identity('expired'), address: (port) => `grpcs://localhost:${port}` },
       { GRPC_DEFAULT_SSL_ROOTS_FILE_PATH: authorities },
     );
@@ -206,7 +177,7 @@ describe('from the start', () => {
   it('a name that does not resolve is said, and is found once it does', async () => {
     const hosts = join(scratchDirectory(), 'hosts.json');
     writeFileSync(hosts, JSON.stringify({}));
-    const line = await lineToProcess(
+    const line = await lineOf(
       { address: (port) => `node.test:${port}` },
       {
         NODE_OPTIONS: `--import=${join(import.meta.dirname, '../support/stubbedNames.mjs')}`,
@@ -222,6 +193,7 @@ describe('from the start', () => {
     await line.proxy.become({ kind: 'refused' });
     line.node.node.head.advance(10);
     await isMissed(line);
+    expect((await line.daemon.health('/livez')).status).toBe(200);
     await line.proxy.become({ kind: 'fair' });
     writeFileSync(hosts, JSON.stringify({ 'node.test': '127.0.0.1' }));
     await recovers(line);
@@ -243,7 +215,7 @@ describe('messages without end', () => {
   };
 
   it('are refused as soon as they are announced: memory stays where it was', async () => {
-    const line = await lineToProcess();
+    const line = await lineOf();
     await recovers(line);
     const before = await peakMemoryBytes(line.daemon);
     await line.proxy.become({ kind: 'impostor', answer: gigabyte });

@@ -1,4 +1,3 @@
-import { spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { connect as connectHttp2 } from 'node:http2';
 import { connect } from 'node:net';
@@ -150,6 +149,7 @@ async function isSound(daemon: RunningDaemon, dataDir: string): Promise<void> {
   expect(verified.code, verified.stderr).toBe(0);
 }
 
+/** Fewer while it runs: test/unit/storage/openFiles.test.ts. */
 describe.runIf(process.platform === 'linux')('the files that the daemon may open', () => {
   it('are refused at the start where they cannot suffice, with the number that does', async () => {
     const args = startArguments(nowhere, scratchDirectory());
@@ -215,31 +215,5 @@ describe.runIf(process.platform === 'linux')('the files that the daemon may open
     const { api, grpc } = portsOf(daemon);
     await Promise.all([crowd.join(CROWD, api, 'silent'), crowd.join(CROWD, grpc, 'silent')]);
     await isWell({ daemon, limit });
-  });
-
-  it('may become fewer while it runs: it says so, waits, and goes on when it can', async () => {
-    const devnet = await devnetForTest({ seed: 7, profile: 'dense', startHead: 800, paused: true });
-    const dataDir = scratchDirectory();
-    const daemon = await startDaemon(startArguments(devnet, dataDir, '--start-height', '0'));
-    await daemon.reaches(200);
-    const { pid = 0 } = daemon.program.child;
-    const allow = (files: string): void => {
-      expect(spawnSync('prlimit', ['--pid', String(pid), `--nofile=${files}:`]).status).toBe(0);
-    };
-    // A kept connection, on which the daemon can still be asked.
-    await daemon.health('/livez');
-    allow('20');
-    await daemon.program.sees(/"code":"descriptors_low".*\n/);
-    // LevelDB takes no more writes once it could not open a file of its own.
-    await daemon.program.sees(/"heldUpBy":"descriptors_low".*\n/);
-    allow('4096');
-    await daemon.reaches(800);
-    const { body } = await eventually(async () => {
-      const answer = await daemon.api('/v1/blocks?height=800').catch(() => undefined);
-      return answer?.status === 200 ? answer : undefined;
-    });
-    expect(body).toMatchObject([{ header: { height: '800' } }]);
-    expect(daemon.program.logs().filter(({ level }) => level === 'error')).toEqual([]);
-    await isSound(daemon, dataDir);
   });
 });

@@ -12,6 +12,7 @@ import { atEnd } from '../support/cleanup.js';
 import { eventually, Program, programPath, scratchDirectory } from '../support/program.js';
 import { lastingPort } from '../support/lastingPort.js';
 import { devnetForTest, RunningDaemon, startArguments } from '../support/runningDaemon.js';
+import { together } from '../support/together.js';
 import { ServedChain } from '../support/servedChain.js';
 import { smallChain } from '../support/smallChain.js';
 import { smallFileSystem } from '../support/smallFileSystem.js';
@@ -157,8 +158,9 @@ async function foundIn(dataDir: string, program: Program): Promise<{ daemon: Run
   return { daemon: new RunningDaemon(program, { api: api?.port ?? 0, metrics: metrics.port }), pid };
 }
 
-describe('a daemon goes on, answers and stops whatever its outputs do:', () => {
-  it.each(Object.keys(scenes))('%s', async (name) => {
+it.each(Object.keys(scenes))(
+  'a daemon goes on, answers and stops whatever its outputs do: %s',
+  async (name) => {
     const scene = await scenes[name]?.();
     if (scene === undefined) return;
     const { exitCode, heal, losesAtOnce, outputs, says, strike, wrapper = [] } = scene;
@@ -193,8 +195,8 @@ describe('a daemon goes on, answers and stops whatever its outputs do:', () => {
     process.kill(pid, 'SIGTERM');
     expect(await (exitCode?.() ?? program.exited)).toBe(0);
     if (read !== undefined) await eventually(() => linesOf(read()).at(-1)?.msg === 'stopped');
-  });
-});
+  },
+);
 
 /** The log goes on, and says as many lost lines as are counted. */
 async function expectWhole(daemon: RunningDaemon, read: () => string): Promise<void> {
@@ -225,15 +227,22 @@ describe('outputs that take nothing', () => {
   });
 
   const nobody = { address: '127.0.0.1:1' };
-  it.each<[string, number, () => string[], Record<string, string>?]>([
+  const ends: readonly [string, number, () => string[], Record<string, string>?][] = [
     ['a bug', 1, () => startArguments(nobody, scratchDirectory()), BUG],
     // Not a directory.
     ['a refusal', 74, () => startArguments(nobody, programPath)],
     ['a wrong flag', 64, () => startArguments(nobody, scratchDirectory(), '--nonsense')],
     ['a command that finds no daemon', 69, () => ['status', '--api-port', '1']],
-  ])('do not hold up the end by %s', async (_name, code, args, environment = {}) => {
-    expect(await programOn(args(), both(), { environment }).exited).toBe(code);
-  });
+  ];
+  it('do not hold up the end', () =>
+    together(
+      Object.fromEntries(
+        ends.map(([name, code, args, environment = {}]) => [
+          `by ${name}`,
+          async () => expect(await programOn(args(), both(), { environment }).exited).toBe(code),
+        ]),
+      ),
+    ));
 
   it('do not keep the simulated node from its end', async () => {
     const port = await lastingPort();

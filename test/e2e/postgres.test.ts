@@ -12,18 +12,22 @@ const HEIGHTS = 60;
 describe('a daemon on PostgreSQL', () => {
   const postgres = usePostgres();
 
-  const begin = async (heights = HEIGHTS) => {
-    const devnet = await devnetForTest({ seed: 7, startHead: heights - 1, paused: true, sealedLag: 0 });
+  const begin = async () => {
+    const devnet = await devnetForTest({ seed: 7, startHead: HEIGHTS - 1, paused: true, sealedLag: 0 });
     const { url } = await postgres.home({ isEmpty: true });
     const dataDir = scratchDirectory();
     const store = ['--store', url];
     return { devnet, url, dataDir, store };
   };
 
-  it('indexes, answers, and is served by every command', async () => {
+  it('indexes, answers, never tells a password, and is served by every command', async () => {
     const { devnet, dataDir, store, url } = await begin();
-    const start = startArguments(devnet, dataDir, ...store, '--start-height', '0', '--index-accounts');
-    const daemon = await startDaemonHere(start);
+    const named = new URL(url);
+    // This server takes any password.
+    named.password = 'hush-hush';
+    const environment = { FCI_STORE: named.href, FCI_API_STORE: named.href };
+    const start = startArguments(devnet, dataDir, '--start-height', '0', '--index-accounts');
+    const daemon = await startDaemonHere([...start, '--log-level', 'debug'], environment);
     await daemon.reaches(HEIGHTS - 1);
     const block = await daemon.api('/v1/blocks?height=30&expand=payload');
     expect(block.status).toBe(200);
@@ -36,7 +40,20 @@ describe('a daemon on PostgreSQL', () => {
     expect((await daemon.api(`/v1/transactions/${id}`)).status).toBe(200);
     const account = await daemon.api(`/accounts/${payer}/transactions`);
     expect(account.status).toBe(200);
+    const metrics = await fetch(`${daemon.metricsUrl}/metrics`);
+    const told = [
+      JSON.stringify((await daemon.api('/status')).body),
+      JSON.stringify((await daemon.health('/readyz')).body),
+      await metrics.text(),
+      await readFile(join(dataDir, 'daemon.json'), 'utf8'),
+    ];
+    const asked = ['status', '--data-dir', dataDir, '--network', 'devnet'];
+    const found = await runCommand(asked, environment);
+    expect(found.code).toBe(0);
+    expect((await runCommand([...asked, '--store', 'postgres://localhost/other'])).code).toBe(69);
     await daemon.program.stop();
+    for (const text of [...told, daemon.program.stdout, daemon.program.stderr, found.stdout])
+      expect(text).not.toContain('hush');
     const where = ['--network', 'devnet', '--data-dir', dataDir, ...store];
     const run = async (...args: string[]) => runCommand([...args, ...where]);
     expect((await run('get', 'transaction', id)).stdout).toContain(id);
@@ -54,8 +71,25 @@ describe('a daemon on PostgreSQL', () => {
       64,
       expect.stringContaining('the index is in a database'),
     ]);
-    const again = await startDaemonHere(start);
+    const again = await startDaemonHere([...start, ...store]);
     await again.reaches(HEIGHTS - 1);
+
+    // Whatever is copied, and wherever it is cut off: test/integration/storage/migrate.test.ts.
+    const copy = scratchDirectory();
+    const migrate = ['migrate', '--network', 'devnet', '--from', url, '--to', copy];
+    expect(await runCommand(migrate)).toMatchObject({
+      code: 0,
+      stdout: `Copied ${HEIGHTS} heights. The target holds heights 0 to ${HEIGHTS - 1}.\n`,
+    });
+    const copied = await startDaemonHere(startArguments(devnet, copy));
+    await copied.reaches(HEIGHTS - 1);
+    expect(await runCommand(migrate)).toMatchObject({
+      ...{ code: 74, stderr: expect.stringContaining('in use') as string },
+    });
+    await copied.program.stop();
+    expect((await runCommand(migrate)).stdout).toContain(
+      `Copied 0 heights; ${HEIGHTS} heights were there already`,
+    );
     await again.program.stop();
   });
 
@@ -108,39 +142,5 @@ describe('a daemon on PostgreSQL', () => {
     await again.program.stop();
     expect(await exported('after.ndjson')).toBe(before);
     expect((await run('verify')).code).toBe(0);
-  });
-
-  it('never tells a password, in the log, to those who ask, or in its record', async () => {
-    const { devnet, dataDir, url } = await begin(5);
-    const named = new URL(url);
-    // This server takes any password.
-    named.password = 'hush-hush';
-    const environment = { FCI_STORE: named.href, FCI_API_STORE: named.href };
-    const args = startArguments(devnet, dataDir, '--start-height', '0', '--log-level', 'debug');
-    const daemon = await startDaemonHere(args, environment);
-    await daemon.reaches(4);
-    const metrics = await fetch(`${daemon.metricsUrl}/metrics`);
-    const told = [
-      JSON.stringify((await daemon.api('/status')).body),
-      JSON.stringify((await daemon.health('/readyz')).body),
-      await metrics.text(),
-      await readFile(join(dataDir, 'daemon.json'), 'utf8'),
-    ];
-    const found = await runCommand(['status', '--data-dir', dataDir, '--network', 'devnet'], environment);
-    expect(found.code).toBe(0);
-    const other = await runCommand([
-      'status',
-      '--data-dir',
-      dataDir,
-      '--network',
-      'devnet',
-      '--store',
-      'postgres://localhost/other',
-    ]);
-    expect(other.code).toBe(69);
-    await daemon.program.stop();
-    for (const text of [...told, daemon.program.stdout, daemon.program.stderr, found.stdout]) {
-      expect(text).not.toContain('hush');
-    }
   });
 });

@@ -4,18 +4,11 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { DevnetHandle } from '../../src/devnet/index.js';
 import { runCommand } from '../support/commandLine.js';
-import { usePostgres } from '../support/storeKinds.js';
-import { eventually, scratchDirectory } from '../support/program.js';
-import { expectNoDamage, stopAndProve } from '../support/provenStore.js';
+import { scratchDirectory } from '../support/program.js';
+import { stopAndProve } from '../support/provenStore.js';
 import { EventReader } from '../support/eventReader.js';
 import { GrpcProbe } from '../support/grpcProbe.js';
-import {
-  daemonOn,
-  devnetForTest,
-  startArguments,
-  startDaemon,
-  startDaemonHere,
-} from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 import type { DaemonHere } from '../support/runningDaemon.js';
 import { storeFlags } from '../support/storeDump.js';
 
@@ -28,29 +21,8 @@ const whole = (node: DevnetHandle) => ({
 
 const proofOf = async (daemon: DaemonHere) => (await daemon.status()).proof;
 
+/** What was stored on the word of the nodes, and is proven later: test/unit/finality/proofBackfill.test.ts and the simulation. */
 describe('a daemon on a chain whose blocks can be proven', () => {
-  it('proves afterwards what it stored on the word of the nodes, even when it is killed meanwhile', async () => {
-    const node = await devnetForTest(chain);
-    const dataDir = scratchDirectory();
-    const args = (mode: string) =>
-      startArguments(node, dataDir, '--start-height', 'root', '--proof-mode', mode);
-    const believing = await startDaemonHere(args('off'));
-    expect((await believing.reaches(HEAD)).value('unproven_heights')).toBe(HEAD + 1);
-    await stopAndProve(believing, dataDir, whole(node));
-    expect(await expectNoDamage(dataDir)).toMatchObject({ heights: HEAD + 1, proven: 0 });
-
-    const killed = await startDaemon(args('auto'));
-    await killed.scrapeUntil((metrics) => metrics.value('unproven_heights') <= HEAD);
-    await killed.program.stop('SIGKILL');
-    const proving = await startDaemonHere(args('auto'));
-    await proving.scrapeUntil((metrics) => metrics.value('unproven_heights') === 0);
-    expect(await proofOf(proving)).toMatchObject({ unprovenHeights: 0 });
-    const anchored = proving.program.logs().find(({ msg }) => String(msg).startsWith('anchored at a block'));
-    expect(anchored).toMatchObject({ kind: 'first_use', height: 0, id: node.chain.block(0).id });
-    await stopAndProve(proving, dataDir, whole(node));
-    expect(await expectNoDamage(dataDir)).toMatchObject({ heights: HEAD + 1, proven: HEAD + 1 });
-  });
-
   it('gives documents from which another program proves a transaction, with and without a daemon', async () => {
     const node = await devnetForTest(chain);
     const dataDir = scratchDirectory();
@@ -100,8 +72,8 @@ describe('a daemon on a chain whose blocks can be proven', () => {
   });
 });
 
+/** Shared with processes that only serve: test/unit/app/readableIndex.test.ts, test/integration/storage/addedProofs.test.ts. */
 describe('a daemon whose readers see only what is proven final', () => {
-  const postgres = usePostgres();
   const MINORITY_FROM = 111;
   /** Two below the last block whose certificate holds; block 100 has one of the timeouts. */
   const PROVEN = MINORITY_FROM - 3;
@@ -231,31 +203,5 @@ describe('a daemon whose readers see only what is proven final', () => {
     const digit = stdout[middle] === '0' ? '1' : '0';
     writeFileSync(file, stdout.slice(0, middle) + digit + stdout.slice(middle + 1));
     expect(await checks()).toEqual([65, 65, '']);
-  });
-
-  it('shares the proven height with processes that only serve, and keeps it in a database', async () => {
-    const node = await devnetForTest(certified);
-    const url = await postgres.server().database();
-    const start = (roles: string) => daemonOn(node, ...flags, '--store', url, '--roles', roles);
-    const serving = await start('api');
-    expect(await heightOf(serving, 'height=final')).toBe(404);
-    const leading = await start('live,backfill');
-    await proven(leading, TOP - 2);
-    await proven(serving, TOP - 2);
-    await eventually(async () => (await heightOf(serving, 'height=final')) === TOP - 2);
-    expect(await heightOf(serving, `height=${TOP - 1}`)).toBe(404);
-    expect((await serving.api(`/v1/blocks?height=${TOP - 2}`)).body).toMatchObject([{ proven: true }]);
-    expect((await serving.api(`/explain/${TOP}`)).body).toMatchObject({ stage: 'awaiting_proof' });
-    expect(await proofOf(serving)).toMatchObject({ finality: 'proven', provenHeight: TOP - 2 });
-    node.node.head.set(TOP + 5);
-    await proven(serving, TOP + 3);
-    expect(await leading.program.stop()).toBe(0);
-    expect(await serving.program.stop()).toBe(0);
-
-    // Nobody proves anything now, and what was proven before can be read at once.
-    const alone = await start('api');
-    await proven(alone, TOP + 3);
-    expect(await heightOf(alone, 'height=final')).toBe(TOP + 3);
-    expect(await alone.program.stop()).toBe(0);
   });
 });

@@ -1,9 +1,10 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { atEnd } from '../support/cleanup.js';
 import { inspectReaders } from '../support/inspector.js';
 import { eventually, Program, programPath, scratchDirectory } from '../support/program.js';
 import { devnetForTest, listening, startArguments } from '../support/runningDaemon.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';
+import { together } from '../support/together.js';
 
 const HEAD = 300;
 
@@ -33,44 +34,47 @@ function serves(daemon: RunningDaemon): Promise<true> {
   });
 }
 
-describe('the reader thread', () => {
-  it('may hang: that is told, indexing goes on, and another thread serves on the same ports', async () => {
-    const { daemon, program, readers } = await inspected();
-    await serves(daemon);
-    const before = await daemon.scrape();
-    await readers('Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)');
-    await daemon.reason('reader_down');
-    const height = (await daemon.scrape()).value('latest_indexed_height');
-    expect(await daemon.health('/livez')).toMatchObject({ status: 200 });
-    await daemon.reaches(height + 5);
-    // What it counted is known still.
-    const during = await daemon.scrape();
-    expect(during.sum('api_requests_total')).toBe(before.sum('api_requests_total'));
-    await daemon.scrapeUntil((metrics) => metrics.value('reader_replaced_total', { reason: 'hung' }) === 1);
-    await serves(daemon);
-    await eventually(async () => (await daemon.reasons()).every(({ code }) => code !== 'reader_down'));
-    const after = await daemon.scrape();
-    expect(after.sum('api_requests_total')).toBeGreaterThan(before.sum('api_requests_total'));
-    expect(await program.stop()).toBe(0);
-  });
+it('the reader thread may hang, break, run out of memory, and loop for ever', { timeout: 300_000 }, () =>
+  together({
+    'may hang: that is told, indexing goes on, and another thread serves on the same ports': async () => {
+      const { daemon, program, readers } = await inspected();
+      await serves(daemon);
+      const before = await daemon.scrape();
+      await readers('Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)');
+      await daemon.reason('reader_down');
+      const height = (await daemon.scrape()).value('latest_indexed_height');
+      expect(await daemon.health('/livez')).toMatchObject({ status: 200 });
+      await daemon.reaches(height + 5);
+      // What it counted is known still.
+      const during = await daemon.scrape();
+      expect(during.sum('api_requests_total')).toBe(before.sum('api_requests_total'));
+      await daemon.scrapeUntil((metrics) => metrics.value('reader_replaced_total', { reason: 'hung' }) === 1);
+      await serves(daemon);
+      await eventually(async () => (await daemon.reasons()).every(({ code }) => code !== 'reader_down'));
+      const after = await daemon.scrape();
+      expect(after.sum('api_requests_total')).toBeGreaterThan(before.sum('api_requests_total'));
+      expect(await program.stop()).toBe(0);
+    },
 
-  it('may break, and run out of memory: each is told in the log, counted, and repaired; and loop for ever while the daemon ends', async () => {
-    const { daemon, program, readers } = await inspected();
-    await readers('setImmediate(() => { throw new Error("planted") })');
-    await program.sees(/"msg":"readers are served again"/);
-    const ended = program.logs().find(({ msg }) => msg === 'the reader thread has ended');
-    expect(ended).toMatchObject({
-      ...{ level: 'error', reason: 'died', detail: 'planted' },
-      error: { type: 'Error', stack: expect.stringContaining('planted') as string },
-    });
-    await readers('globalThis.all = []; for (;;) all.push(new Array(1e6).fill(0.5))');
-    // Where the machine is slow it may be given up before it has used all.
-    await daemon.scrapeUntil((metrics) => metrics.sum('reader_replaced_total') === 2);
-    await serves(daemon);
+    'may break, and run out of memory: each is told in the log, counted, and repaired; and loop for ever while the daemon ends':
+      async () => {
+        const { daemon, program, readers } = await inspected();
+        await readers('setImmediate(() => { throw new Error("planted") })');
+        await program.sees(/"msg":"readers are served again"/);
+        const ended = program.logs().find(({ msg }) => msg === 'the reader thread has ended');
+        expect(ended).toMatchObject({
+          ...{ level: 'error', reason: 'died', detail: 'planted' },
+          error: { type: 'Error', stack: expect.stringContaining('planted') as string },
+        });
+        await readers('globalThis.all = []; for (;;) all.push(new Array(1e6).fill(0.5))');
+        // Where the machine is slow it may be given up before it has used all.
+        await daemon.scrapeUntil((metrics) => metrics.sum('reader_replaced_total') === 2);
+        await serves(daemon);
 
-    await readers('for (;;);');
-    const beganAtMs = performance.now();
-    expect(await program.stop()).toBe(0);
-    expect(performance.now() - beganAtMs).toBeLessThan(10_000);
-  });
-});
+        await readers('for (;;);');
+        const beganAtMs = performance.now();
+        expect(await program.stop()).toBe(0);
+        expect(performance.now() - beganAtMs).toBeLessThan(10_000);
+      },
+  }),
+);

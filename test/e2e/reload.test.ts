@@ -7,7 +7,7 @@ import { describe, expect, it } from 'vitest';
 import type { DevnetHandle } from '../../src/devnet/index.js';
 import type { DaemonHere } from '../support/runningDaemon.js';
 import { eventually, scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemon, startDaemonHere } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 
 const RELOADED = 'configuration reloaded';
 
@@ -68,6 +68,7 @@ async function allowedOrigin(daemon: DaemonHere): Promise<string | null> {
   return response.headers.get('access-control-allow-origin');
 }
 
+/** Without a file: test/e2e/surroundings.test.ts. */
 describe('SIGHUP', () => {
   it('changes the log level and the limits of readers while the daemon runs, and says from what to what', async () => {
     const { daemon, devnet, reload, write } = await world({ api: { corsOrigins: ['*'] } });
@@ -131,8 +132,13 @@ describe('SIGHUP', () => {
     for (const socket of open) socket.destroy();
   });
 
-  it('names what needs a restart, changes the rest, and nothing by a file that cannot be used, and says why', async () => {
-    const { daemon, reload, write } = await world({ window: 32 });
+  it('names what needs a restart or is decided by a flag, changes the rest, and nothing by a file that cannot be used, and says why', async () => {
+    const { daemon, reload, write } = await world({ window: 32 }, '--log-level', 'info');
+    write({ window: 32, log: { level: 'debug' } });
+    const unchanged = 'configuration reloaded: nothing has changed';
+    expect((await reload(unchanged)).find(({ msg }) => msg === unchanged)).toMatchObject({
+      setElsewhere: ['log.level'],
+    });
     write({ window: 64, ready: { maxLag: 3 } });
     const message = 'settings change at a restart only';
     const lines = await reload(message);
@@ -142,9 +148,7 @@ describe('SIGHUP', () => {
     });
     expect((await daemon.scrape()).value('window_heights')).toBe(32);
     // It waits still, and says so each time.
-    expect((await reload(message)).map(({ msg }) => msg)).toContain(
-      'configuration reloaded: nothing has changed',
-    );
+    expect((await reload(message)).map(({ msg }) => msg)).toContain(unchanged);
 
     const refused = 'the configuration was not reloaded: nothing has changed';
     for (const [content, why] of [
@@ -160,19 +164,5 @@ describe('SIGHUP', () => {
     }
     expect(await statuses(daemon, 20)).not.toContain(429);
     expect((await daemon.health('/livez')).status).toBe(200);
-  });
-
-  it('says so where a flag decides, and where there is no file', async () => {
-    const { reload, write } = await world({}, '--ready-max-lag', '7');
-    write({ ready: { maxLag: 3 } });
-    const message = 'configuration reloaded: nothing has changed';
-    const lines = await reload(message);
-    expect(lines.find(({ msg }) => msg === message)).toMatchObject({ setElsewhere: ['ready.maxLag'] });
-
-    const devnet = await devnetForTest({ seed: 5, startHead: 5, paused: true });
-    const bare = await startDaemon(startArguments(devnet, scratchDirectory()));
-    bare.program.child.kill('SIGHUP');
-    await bare.program.sees(/there is no configuration file to reload/);
-    expect((await bare.health('/livez')).status).toBe(200);
   });
 });

@@ -22,7 +22,7 @@ describe('readers that use a replica', { timeout: 120_000 }, () => {
     return { devnet, url, start };
   };
 
-  it('see what it has, however far the index is', async () => {
+  it('see what it has, however far the index is, and are told when it is away, while indexing goes on', async () => {
     const { devnet, url, start } = await begin();
     const first = await start();
     await first.reaches(40);
@@ -34,7 +34,9 @@ describe('readers that use a replica', { timeout: 120_000 }, () => {
       postgresOf(url),
       `CREATE DATABASE ${replica.pathname.slice(1)} TEMPLATE ${new URL(url).pathname.slice(1)}`,
     );
-    const daemon = await start('--api-store', replica.href);
+    const way = await TcpFaults.before(replica.href);
+    atEnd(() => way.close());
+    const daemon = await start('--api-store', way.url);
     atEnd(async () => {
       await daemon.program.stop();
       await asAdmin(postgresOf(url), `DROP DATABASE ${replica.pathname.slice(1)} WITH (FORCE)`);
@@ -54,6 +56,14 @@ describe('readers that use a replica', { timeout: 120_000 }, () => {
       return latestIndexed === 39;
     });
     expect((await daemon.api('/v1/blocks?height=40')).status).toBe(404);
+    const readable = async () => (await daemon.api('/v1/blocks?height=39')).status;
+    await way.down();
+    devnet.node.head.advance(5);
+    await daemon.reaches(50);
+    expect((await daemon.reason('database_unreachable')).message).toContain('127.0.0.1');
+    expect(await readable()).toBe(503);
+    await way.up();
+    await eventually(async () => (await readable()) === 200);
   });
 
   it('see what a streaming replica has come to', async ({ skip }) => {
@@ -74,28 +84,6 @@ describe('readers that use a replica', { timeout: 120_000 }, () => {
     expect((await daemon.api('/v1/blocks?height=45')).status).toBe(404);
     await replica.resume();
     await readable(45);
-  });
-
-  it('are told when it is away, while indexing goes on', async () => {
-    const { devnet, url, start } = await begin();
-    const way = await TcpFaults.before(url);
-    atEnd(() => way.close());
-    const daemon = await start('--api-store', way.url);
-    await daemon.reaches(40);
-    await eventually(async () => {
-      const { status } = await daemon.api('/v1/blocks?height=40');
-      return status === 200;
-    });
-    await way.down();
-    devnet.node.head.advance(5);
-    await daemon.reaches(45);
-    expect((await daemon.reason('database_unreachable')).message).toContain('127.0.0.1');
-    expect((await daemon.api('/v1/blocks?height=40')).status).toBe(503);
-    await way.up();
-    await eventually(async () => {
-      const { status } = await daemon.api('/v1/blocks?height=45');
-      return status === 200;
-    });
   });
 
   it('need an index to be a replica of', async () => {

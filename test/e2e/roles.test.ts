@@ -2,13 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { runCommand } from '../support/commandLine.js';
 import { asAdmin } from '../support/postgresServer.js';
 import { scratchDirectory } from '../support/program.js';
-import {
-  daemonOn,
-  devnetForTest,
-  runDaemonHere,
-  startArguments,
-  startDaemonHere,
-} from '../support/runningDaemon.js';
+import { devnetForTest, runDaemonHere, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 import type { DaemonHere } from '../support/runningDaemon.js';
 import { usePostgres } from '../support/storeKinds.js';
 
@@ -23,22 +17,23 @@ describe('several daemons on one database', { timeout: 120_000 }, () => {
   const begin = async () => {
     const devnet = await devnetForTest({ seed: 7, startHead: 40, paused: true, sealedLag: 0 });
     const { url } = await postgres.home({ isEmpty: true });
+    const on = (dataDir: string, ...flags: string[]): string[] =>
+      startArguments(devnet, dataDir, '--store', url, '--start-height', '0', ...flags);
     const start = (...flags: string[]): Promise<DaemonHere> =>
-      daemonOn(devnet, '--store', url, '--start-height', '0', ...flags);
-    /** Two of them, of which the first leads. */
-    const two = async (...flags: string[]) => {
-      const first = await start(...flags);
-      await first.reaches(40);
-      const second = await start(...flags);
-      await second.reaches(40);
-      return { first, second };
-    };
-    return { devnet, url, start, two };
+      startDaemonHere(on(scratchDirectory(), ...flags));
+    return { devnet, url, on, start };
   };
 
   it('one follows the chain, the others serve what it indexes, are ready, and take over at once when it stops', async () => {
-    const { devnet, two } = await begin();
-    const { first, second } = await two();
+    const { devnet, on, start, url } = await begin();
+    const dataDir = scratchDirectory();
+    const first = await startDaemonHere(on(dataDir));
+    await first.reaches(40);
+    // Not two in one data directory.
+    const twin = await runDaemonHere(on(dataDir));
+    expect([twin.code, twin.stderr]).toEqual([74, expect.stringContaining('in use by another daemon')]);
+    const second = await start();
+    await second.reaches(40);
     await second.ready();
     devnet.node.head.advance(5);
     await second.reaches(45);
@@ -51,12 +46,22 @@ describe('several daemons on one database', { timeout: 120_000 }, () => {
     ]);
     expect((await first.scrape()).value('leads')).toBe(1);
     expect((await second.scrape()).value('leads')).toBe(0);
+    const rewind = () =>
+      runCommand([
+        ...['rewind', '--to', '20', '--yes'],
+        ...['--network', 'devnet', '--data-dir', scratchDirectory(), '--store', url],
+      ]);
+    const refused = await rewind();
+    expect([refused.code, refused.stderr]).toEqual([74, expect.stringContaining('leads')]);
 
     const stoppedAtMs = performance.now();
     expect(await first.program.stop()).toBe(0);
     devnet.node.head.advance(3);
     await second.reaches(48);
     expect(performance.now() - stoppedAtMs).toBeLessThan(TAKEOVER_MS / 2 + SLACK_MS);
+    expect(await second.program.stop()).toBe(0);
+    expect((await rewind()).code).toBe(0);
+    expect(await rowsOf(url)).toEqual({ blocks: 21, heights: 21 });
   });
 
   it('each does what its roles say, and says so when nobody leads', async () => {
@@ -80,22 +85,6 @@ describe('several daemons on one database', { timeout: 120_000 }, () => {
     await reader.reaches(42);
     await reader.ready();
     expect(await again.program.stop()).toBe(0);
-  });
-
-  it('are not rewound while one of them leads, and not two in one data directory', async () => {
-    const { devnet, url } = await begin();
-    const dataDir = scratchDirectory();
-    const where = ['--network', 'devnet', '--data-dir', dataDir, '--store', url];
-    const args = startArguments(devnet, dataDir, '--store', url, '--start-height', '0');
-    const daemon = await startDaemonHere(args);
-    await daemon.reaches(40);
-    const second = await runDaemonHere(args);
-    expect([second.code, second.stderr]).toEqual([74, expect.stringContaining('in use by another daemon')]);
-    const refused = await runCommand(['rewind', '--to', '20', '--yes', ...where]);
-    expect([refused.code, refused.stderr]).toEqual([74, expect.stringContaining('leads')]);
-    expect(await daemon.program.stop()).toBe(0);
-    expect((await runCommand(['rewind', '--to', '20', '--yes', ...where])).code).toBe(0);
-    expect(await rowsOf(url)).toEqual({ blocks: 21, heights: 21 });
   });
 });
 

@@ -1,8 +1,11 @@
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { WebSocket } from 'ws';
 import { expect, it } from 'vitest';
+import { exitCodes, STOP_TIMEOUT_MS } from '../../src/app/index.js';
 import type { DevnetOptions } from '../../src/devnet/index.js';
 import { atEnd } from '../support/cleanup.js';
+import { deployFolder } from '../support/deployed.js';
 import { eventually, runProgram, scratchDirectory, startProgram } from '../support/program.js';
 import {
   devnetForTest,
@@ -15,11 +18,44 @@ import { StandInServiceManager } from '../support/serviceManager.js';
 
 const chain = { seed: 7, startHead: 20, paused: true } satisfies DevnetOptions;
 
-it('tells a service manager that it is ready, alive, what it does, and that it stops', async () => {
-  const manager = await StandInServiceManager.start({ watchdogMs: 4_000 });
+const unit = readFileSync(join(deployFolder, 'systemd/flow-collection-indexer.service'), 'utf8');
+
+/** Every value of a directive of the unit, in order. */
+const valuesOf = (name: string): string[] =>
+  [...unit.matchAll(new RegExp(`^${name}=(.*)$`, 'gm'))].map(([, value = '']) => value);
+
+const secondsOf = (name: string): number => {
+  const [, amount = '', measure = ''] = /^(\d+)(s|min)$/.exec(valuesOf(name)[0] ?? '') ?? [];
+  return Number(amount) * (measure === 'min' ? 60 : 1);
+};
+
+/** The command line of the unit, its configuration and its directory being the test's. */
+async function unitCommand() {
   const devnet = await devnetForTest(chain);
-  const args = startArguments(devnet, scratchDirectory(), '--start-height', 'root');
-  const daemon = await startDaemon(args, manager.environment);
+  const folder = scratchDirectory();
+  const config = join(folder, 'config.json');
+  const free = { api: { port: 0, grpcPort: 0 }, metrics: { port: 0 } };
+  const chosen = { network: 'devnet', accessNodes: [devnet.address], startHeight: 'root' };
+  writeFileSync(config, JSON.stringify({ ...chosen, ...free }));
+  const [program, ...words] = (valuesOf('ExecStart')[0] ?? '').split(' ');
+  expect(program).toBe('flow-collection-indexer');
+  const path = '/etc/flow-collection-indexer/config.json';
+  expect(words).toContain(path);
+  const environment = Object.fromEntries(
+    valuesOf('Environment').flatMap((line) =>
+      line.split(' ').map((word) => word.replace('%S', folder).split('=') as [string, string]),
+    ),
+  );
+  return { args: words.map((word) => (word === path ? config : word)), environment };
+}
+
+it('tells a service manager that it is ready, alive, what it does, and that it stops, as the unit starts it', async () => {
+  const { args, environment } = await unitCommand();
+  expect(valuesOf('Type')).toEqual(['notify']);
+  expect(secondsOf('WatchdogSec')).toBeGreaterThanOrEqual(10);
+  expect(secondsOf('TimeoutStopSec') * 1_000).toBeGreaterThan(STOP_TIMEOUT_MS);
+  const manager = await StandInServiceManager.start({ watchdogMs: 4_000 });
+  const daemon = await startDaemon(args, { ...environment, ...manager.environment });
   manager.watch(daemon.program);
 
   await eventually(() => manager.told.includes('READY=1'));
@@ -36,26 +72,29 @@ it('tells a service manager that it is ready, alive, what it does, and that it s
   expect(manager.told.filter((message, place) => message === manager.told[place - 1])).toEqual([]);
 });
 
-it('tells what holds it up, and is ready to serve before any node answers', async () => {
-  const manager = await StandInServiceManager.start({ watchdogMs: 10_000 });
-  const nobody = { address: 'grpc://127.0.0.1:1' };
-  await startDaemon(startArguments(nobody, scratchDirectory()), manager.environment);
-  const reason = await eventually(() =>
-    manager.told.find((message) => message.startsWith('STATUS=upstream_unreachable')),
-  );
-  expect(reason).toContain('127.0.0.1:1');
-  expect(manager.told).toContain('READY=1');
+it('is started again by systemd after whatever a new start may fix, and nothing else', async () => {
+  const { foreign, configuration, usage } = exitCodes;
+  const codes = [usage, foreign, configuration].map(({ code }) => code);
+  expect(valuesOf('RestartPreventExitStatus')).toEqual([codes.join(' ')]);
+  expect(valuesOf('Restart')).toEqual(['on-failure']);
+  const { args, environment } = await unitCommand();
+  expect((await runProgram([...args, '--window', '0'], environment)).code).toBe(usage.code);
+  expect((await runProgram(args, { ...environment, FCI_WINDOW: '0' })).code).toBe(configuration.code);
 });
 
-it('gives no sign of life once its event loop hangs, and is ended', async () => {
+it('tells what holds it up, is ready before any node answers, and is ended once its event loop hangs', async () => {
   const manager = await StandInServiceManager.start({ watchdogMs: 4_000 });
-  const devnet = await devnetForTest(chain);
-  const args = startArguments(devnet, scratchDirectory());
+  const args = startArguments({ address: 'grpc://127.0.0.1:1' }, scratchDirectory());
   const inspected = { ...manager.environment, NODE_OPTIONS: '--inspect=127.0.0.1:0' };
   const program = startProgram(args, inspected);
   const [, url = ''] = await program.sees(/Debugger listening on (ws:\S+)/);
   const { metricsUrl } = await listening(program);
   manager.watch(program);
+  const reason = await eventually(() =>
+    manager.told.find((message) => message.startsWith('STATUS=upstream_unreachable')),
+  );
+  expect(reason).toContain('127.0.0.1:1');
+  expect(manager.told).toContain('READY=1');
   await eventually(() => manager.signsOfLife > 1);
 
   await evaluate(url, 'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)');
@@ -88,18 +127,21 @@ it('runs, and says so once, where it cannot tell the service manager', async () 
   const devnet = await devnetForTest(chain);
   const nobody = join(scratchDirectory(), 'nobody');
   // With the tool and nobody who listens; and without the tool.
-  for (const path of [process.env['PATH'] ?? '', scratchDirectory()]) {
-    const environment = { NOTIFY_SOCKET: nobody, WATCHDOG_USEC: '200000', PATH: path };
-    const daemon = await startDaemon(startArguments(devnet, scratchDirectory()), environment);
-    const warnings = () =>
-      daemon.program
-        .logs()
-        .filter(({ msg }) => msg === 'the service manager cannot be told how the daemon is');
-    await eventually(() => warnings().length > 0);
-    expect(String(warnings()[0]?.['error'])).toMatch(/systemd-notify.*not found|Failed to notify/);
-    expect(await daemon.program.stop()).toBe(0);
-    expect(warnings()).toHaveLength(1);
-  }
+  const paths = [process.env['PATH'] ?? '', scratchDirectory()];
+  await Promise.all(
+    paths.map(async (path) => {
+      const environment = { NOTIFY_SOCKET: nobody, WATCHDOG_USEC: '200000', PATH: path };
+      const daemon = await startDaemon(startArguments(devnet, scratchDirectory()), environment);
+      const warnings = () =>
+        daemon.program
+          .logs()
+          .filter(({ msg }) => msg === 'the service manager cannot be told how the daemon is');
+      await eventually(() => warnings().length > 0);
+      expect(String(warnings()[0]?.['error'])).toMatch(/systemd-notify.*not found|Failed to notify/);
+      expect(await daemon.program.stop()).toBe(0);
+      expect(warnings()).toHaveLength(1);
+    }),
+  );
 });
 
 /** Has the main thread of a process evaluate an expression that need not come to an end. */

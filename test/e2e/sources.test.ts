@@ -5,10 +5,9 @@ import { ChainGenerator, oddKinds, profiles } from '../../src/devnet/index.js';
 import type { ChainOptions, DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
 import { SCHEMA_VERSION } from '../../src/storage/index.js';
 import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
-import { scratchDirectory, startProgram } from '../support/program.js';
+import { scratchDirectory } from '../support/program.js';
 import { expectNoDamage } from '../support/provenStore.js';
-import { devnetForTest, runDaemonHere, startArguments, startDaemonHere } from '../support/runningDaemon.js';
-import type { DaemonHere } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 import type { ScrapedMetrics } from '../support/scrapedMetrics.js';
 import { dumpStore, firstDifference } from '../support/storeDump.js';
 
@@ -45,11 +44,7 @@ async function indexAll(
   flags: readonly string[],
 ): Promise<ScrapedMetrics> {
   const args = startArguments(devnet, dataDir, '--start-height', 'root', ...flags);
-  return settles(await startDaemonHere(args));
-}
-
-/** Waits until the whole chain is indexed and stops the daemon in good order; answers with its last metrics. */
-async function settles(daemon: DaemonHere): Promise<ScrapedMetrics> {
+  const daemon = await startDaemonHere(args);
   await daemon.reaches(TOP);
   const metrics = await daemon.scrapeUntil((scraped) => scraped.value('in_flight_heights') === 0);
   expect(await daemon.program.stop()).toBe(0);
@@ -131,8 +126,10 @@ it('the requester alone with a node of the first days: no streams, no full colle
   await expectTheStore(dataDir, '');
 });
 
-it('execution data alone, from a node that leaves the root block out, in little room', async () => {
-  const devnet = await nodeWith({ executionDataSubscriptions: 'deprecated', executionDataAtRoot: false });
+it('execution data alone, from a node that leaves out the root block and system chunks, in little room', async () => {
+  const devnet = await nodeWith({
+    ...{ executionDataSubscriptions: 'deprecated', executionDataAtRoot: false, systemChunk: false },
+  });
   const dataDir = scratchDirectory();
   const flags = ['--edi-only', '--window', '7', '--max-in-flight-bytes', '1MiB'];
   const metrics = await indexAll(devnet, dataDir, flags);
@@ -141,22 +138,4 @@ it('execution data alone, from a node that leaves the root block out, in little 
   expect(collectionCalls(devnet)).toBe(0);
   expect(metrics.value('collections_requested_total')).toBe(0);
   await expectTheStore(dataDir);
-});
-
-it('execution data alone follows a simulated node that was told to leave the system chunk out', async () => {
-  const node = startProgram([
-    'devnet',
-    '--port',
-    '0',
-    '--no-system-chunk',
-    '--history',
-    '200',
-    '--seed',
-    '11',
-  ]);
-  await node.sees(/at grpc:\/\/\S+:\d+:/);
-  const address = /at grpc:\/\/(\S+:\d+):/.exec(node.stdout)?.[1] ?? '';
-  const flags = ['--start-height', 'root', '--edi-only', '--stop-height', '150'];
-  const daemon = await runDaemonHere(startArguments({ address }, scratchDirectory(), ...flags));
-  expect(daemon).toMatchObject({ code: 0, stderr: '' });
 });

@@ -29,9 +29,9 @@ it('a chain with another root than the spork table names is refused, and the rig
     ...{ hashedIds: true, certificatesEvery: 1 },
   });
   const { id, parentId } = node.chain.block(ROOT);
-  const start = (rootId: string, dataDir: string): Program => {
+  const start = (path: string, dataDir: string): Program => {
     const args = startArguments(node, dataDir, '--start-height', 'root');
-    const program = new Program(args, {}, [], [programWithRoot(parentId, rootId)]);
+    const program = new Program(args, {}, [], [path]);
     atEnd(async () => {
       await program.stop('SIGKILL');
     });
@@ -39,17 +39,20 @@ it('a chain with another root than the spork table names is refused, and the rig
   };
 
   const dataDir = scratchDirectory();
-  const sound = await listening(start(id, dataDir));
+  const sound = await listening(start(programWithRoot(parentId, id), dataDir));
   await sound.scrapeUntil((metrics) => metrics.value('proven_height') === HEAD - 2);
   expect((await sound.status()).proof).toMatchObject({ anchor: { kind: 'spork_root', height: ROOT, id } });
   expect(await sound.program.stop()).toBe(0);
 
   // The same store, and an empty one.
   const other = node.chain.block(ROOT + 1).id;
-  for (const directory of [dataDir, scratchDirectory()]) {
-    const refused = start(other, directory);
-    expect(await refused.exited).toBe(76);
-    expect(refused.stderr).toContain(`Block ${ROOT} has the id ${id}, but`);
-    expect(refused.stderr).toContain(other);
-  }
+  const wrong = programWithRoot(parentId, other);
+  await Promise.all(
+    [dataDir, scratchDirectory()].map(async (directory) => {
+      const refused = start(wrong, directory);
+      expect(await refused.exited).toBe(76);
+      expect(refused.stderr).toContain(`Block ${ROOT} has the id ${id}, but`);
+      expect(refused.stderr).toContain(other);
+    }),
+  );
 });

@@ -1,12 +1,10 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { ChainGenerator, consecutiveSporks, startDevnet } from '../../src/devnet/index.js';
-import type { DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
-import { runCommand } from '../support/commandLine.js';
+import type { DevnetOptions } from '../../src/devnet/index.js';
 import { lastingPort } from '../support/lastingPort.js';
 import { scratchDirectory } from '../support/program.js';
 import { proveStore, stopAndProve } from '../support/provenStore.js';
 import type { ExpectedStore } from '../support/provenStore.js';
-import type { DaemonHere } from '../support/runningDaemon.js';
 import { devnetForTest, runDaemonHere, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 
 const LAST = 99;
@@ -14,9 +12,9 @@ const ROOT = LAST + 1;
 const HEAD = 160;
 const common = { paused: true, executionDataLag: -4 } satisfies DevnetOptions;
 
-/** The options of two sporks: the first ends at `LAST`, with blocks above it that the second one discarded. */
-function sporks(discarded = 0): readonly [DevnetOptions, DevnetOptions] {
-  const [before, after] = consecutiveSporks({ seed: 31, ends: [{ lastHeight: LAST, discarded }], common });
+/** The options of two sporks: the first ends at `LAST`. Blocks that the second one discarded: test/unit/finality/forks.test.ts. */
+function sporks(): readonly [DevnetOptions, DevnetOptions] {
+  const [before, after] = consecutiveSporks({ seed: 31, ends: [{ lastHeight: LAST, discarded: 0 }], common });
   if (before === undefined || after === undefined) throw new Error('one end makes two sporks');
   return [before, { ...after, startHead: HEAD }];
 }
@@ -45,12 +43,6 @@ function argumentsFor(
   return startArguments(first, dataDir, ...named, '--requester-backoff-max-ms', '1000', ...flags);
 }
 
-/**
- * Confirms the second spork, as its entry in the spork table would. Without it the daemon watches for half a minute
- * whether the old chain goes on: the tests of a spork that appears later still wait for that.
- */
-const CONFIRMED = ['--access-spork-root', String(ROOT)];
-
 /** What a node is asked last when it is asked who it is, unless it has a block at our watermark. */
 const LAST_QUESTION = { method: 'GetNodeVersionInfo' };
 
@@ -70,72 +62,6 @@ it('a store that grows through a spork goes on at one address that moves to the 
   );
   const recorded = await stopAndProve(daemon, dataDir, chainsOf(before, after));
   expect(recorded).toEqual(sporkRecords(before, after));
-});
-
-describe('a start below the root of the live spork', () => {
-  it('is a configuration error that names the lowest height when none is', async () => {
-    const [, after] = sporks();
-    const node = await devnetForTest(after);
-    const { code, stderr } = await runDaemonHere(
-      argumentsFor([node], scratchDirectory(), '--start-height', '80'),
-    );
-    expect(code).toBe(78);
-    expect(stderr).toContain(`--start-height ${ROOT}`);
-  });
-
-  it('begins at the live root with `root`', async () => {
-    const [before, after] = sporks();
-    const nodes = [await devnetForTest(after), await devnetForTest(before)];
-    const dataDir = scratchDirectory();
-    const daemon = await startDaemonHere(
-      argumentsFor(nodes, dataDir, '--start-height', 'root', ...CONFIRMED),
-    );
-    await stopAndProve(daemon, dataDir, { ...chainsOf(before, after), firstHeight: ROOT });
-  });
-});
-
-describe('finalized blocks that a spork discarded', () => {
-  const DISCARDED = 5;
-
-  /** Waits for the mismatch and gives back the arguments of the command that it names. */
-  async function namedCommand(daemon: DaemonHere): Promise<string[]> {
-    await daemon.program.sees(/no access node confirms the latest stored block/);
-    const { message } = await daemon.reason('parent_mismatch');
-    const command = /"flow-collection-indexer ([^"]*)"/.exec(message)?.[1];
-    expect(command, message).toBeDefined();
-    expect(daemon.program.logs()).toContainEqual(
-      expect.objectContaining({
-        level: 'error',
-        msg: 'no access node confirms the latest stored block',
-        fix: expect.stringContaining(command ?? '') as string,
-      }),
-    );
-    return command?.split(' ') ?? [];
-  }
-
-  async function mends(command: readonly string[], dataDir: string): Promise<void> {
-    const rewound = await runCommand([...command, '--network', 'devnet', '--data-dir', dataDir]);
-    expect(rewound, rewound.stderr).toMatchObject({ code: 0 });
-  }
-
-  it('are named with the command that mends it when the old spork is gone', async () => {
-    const [before, after] = sporks(DISCARDED);
-    const old: DevnetHandle = await startDevnet({ ...before, port: await lastingPort() });
-    const dataDir = scratchDirectory();
-    const first = await startDaemonHere(argumentsFor([old], dataDir, '--start-height', '0'));
-    await first.reaches(LAST + DISCARDED);
-    expect(await first.program.stop()).toBe(0);
-    await old.close();
-
-    const node = await devnetForTest({ ...after, port: old.port });
-    const daemon = await startDaemonHere(argumentsFor([node], dataDir));
-    const command = await namedCommand(daemon);
-    expect(command).toEqual(['rewind', '--to', String(LAST), '--yes']);
-    expect(await daemon.program.stop()).toBe(0);
-    await mends(command, dataDir);
-    const again = await startDaemonHere(argumentsFor([node], dataDir));
-    await stopAndProve(again, dataDir, chainsOf(before, after));
-  });
 });
 
 it('a node of a foreign spork is left out beside a good one, and alone ends the start with exit code 76', async () => {

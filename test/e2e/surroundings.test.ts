@@ -39,7 +39,7 @@ describe('a daemon works and writes nothing else than its log in surroundings', 
     for (const path of [dataDir, join(dataDir, 'index')]) expect(statSync(path).mode & 0o777).toBe(0o700);
   });
 
-  it('where its record cannot be written, of which it warns once, and none of its files can be removed', async () => {
+  it('where its record cannot be written, of which it warns once, there is no file to reload at SIGHUP, and none of its files can be removed', async () => {
     const devnet = await devnetForTest({ seed: 7, startHead: 12, sealedLag: 0, paused: true });
     const dataDir = scratchDirectory();
     const inTheWay = [join(dataDir, 'daemon.json.new'), join(dataDir, 'control.sock')];
@@ -52,6 +52,9 @@ describe('a daemon works and writes nothing else than its log in surroundings', 
     expect(await runProgram(['status', '--network', 'devnet', '--data-dir', dataDir])).toMatchObject({
       code: 0,
     });
+    daemon.program.child.kill('SIGHUP');
+    await daemon.program.sees(/there is no configuration file to reload/);
+    expect((await daemon.health('/livez')).status).toBe(200);
     rmSync(join(dataDir, 'daemon.json'));
     mkdirSync(join(dataDir, 'daemon.json', 'full'), { recursive: true });
     expect(await daemon.program.stop()).toBe(0);
@@ -72,9 +75,10 @@ describe('surroundings that cannot do are named', () => {
   });
 
   it('a file of authorities that cannot be read', async () => {
-    const tls = startArguments({ address: 'grpcs://localhost:1' }, scratchDirectory());
-    for (const file of ['/dev/null/roots.pem', scratchDirectory()]) {
-      const { code, stderr } = await runProgram(tls, { GRPC_DEFAULT_SSL_ROOTS_FILE_PATH: file });
+    const tls = () => startArguments({ address: 'grpcs://localhost:1' }, scratchDirectory());
+    const files = ['/dev/null/roots.pem', scratchDirectory()];
+    const ended = files.map((file) => runProgram(tls(), { GRPC_DEFAULT_SSL_ROOTS_FILE_PATH: file }));
+    for (const { code, stderr } of await Promise.all(ended)) {
       expect(code).toBe(78);
       expect(stderr).toMatch(
         /^The file that GRPC_DEFAULT_SSL_ROOTS_FILE_PATH names cannot be read \(E(?:NOTDIR|ISDIR)/,

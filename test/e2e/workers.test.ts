@@ -2,8 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { asAdmin } from '../support/postgresServer.js';
 import { runCommand } from '../support/commandLine.js';
 import { eventually, scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemon, startDaemonHere } from '../support/runningDaemon.js';
 import { usePostgres } from '../support/storeKinds.js';
 
 const HISTORY = 2_300;
@@ -29,16 +28,15 @@ describe('several workers on one plan', { timeout: 300_000 }, () => {
     const devnet = await devnetForTest({ seed: 13, profile, startHead: HISTORY, sealedLag: 0, paused: true });
     const { url } = await postgres.home();
     const flags = ['--store', url, '--start-height', String(HISTORY), '--backfill-parallel-ranges', '1'];
-    const start = (): Promise<RunningDaemon> =>
-      startDaemon(startArguments(devnet, scratchDirectory(), ...flags, '--backfill-window', '16'));
+    const args = () => startArguments(devnet, scratchDirectory(), ...flags, '--backfill-window', '16');
     const command = (...words: string[]) =>
       runCommand([...words, '--network', 'devnet', '--data-dir', scratchDirectory(), '--store', url]);
     const workers = async (): Promise<readonly Listed[]> =>
       JSON.parse((await command('workers', '--json')).stdout) as Listed[];
 
-    const first = await start();
+    const first = await startDaemonHere(args());
     await first.reaches(HISTORY);
-    const second = await start();
+    const second = await startDaemon(args());
     // Slowly, so that those that are killed have something in hand.
     devnet.node.setFaults([{ method: '*', fault: 'latency', delayMs: 80 }]);
     const planned = await command('backfill', 'plan', '--from', '0');
@@ -55,7 +53,7 @@ describe('several workers on one plan', { timeout: 300_000 }, () => {
       return one?.busyWith.length === 0;
     });
     expect(performance.now() - killedAtMs).toBeLessThan(TAKEOVER_MS + SLACK_MS);
-    const third = await start();
+    const third = await startDaemon(args());
     const busy = await eventually(async () => {
       const one = (await workers()).find(({ pid }) => pid === third.program.child.pid);
       return one?.busyWith.length === 1 ? one : undefined;

@@ -8,6 +8,7 @@ import type { Clock } from '../../../src/runtime/index.js';
 import { asAdmin } from '../../support/postgresServer.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { usePostgres } from '../../support/storeKinds.js';
+import { together } from '../../support/together.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
 const WAIT_MS = 20_000;
@@ -60,125 +61,132 @@ describe('of several processes on one database', { timeout: 60_000 }, () => {
 
   const lead = (leadership: Leadership, waitMs = WAIT_MS) => leadership.lead(AbortSignal.timeout(waitMs));
 
-  it('one leads, and the next one as soon as it lets go', async () => {
-    const url = await database();
-    const [one, two] = [await join(url), await join(url)];
-    const term = await lead(one.leadership);
-    expect(term?.lost.aborted).toBe(false);
-    expect(await lead(two.leadership, 3_000)).toBeUndefined();
-    await expect
-      .poll(() => two.leadership.leader()?.id, { timeout: WAIT_MS, interval: 100 })
-      .toBe(one.worker);
-    const next = lead(two.leadership);
-    await Promise.all([term?.release(), term?.release()]);
-    const releasedAtMs = performance.now();
-    expect(await next).toBeDefined();
-    expect(performance.now() - releasedAtMs).toBeLessThan(3_000);
-    expect(await lead(one.leadership, 2_000)).toBeUndefined();
-  });
+  it('one leads, and each is known by its beats', () =>
+    together({
+      'one leads, and the next one as soon as it lets go': async () => {
+        const url = await database();
+        const [one, two] = [await join(url), await join(url)];
+        const term = await lead(one.leadership);
+        expect(term?.lost.aborted).toBe(false);
+        expect(await lead(two.leadership, 3_000)).toBeUndefined();
+        await expect
+          .poll(() => two.leadership.leader()?.id, { timeout: WAIT_MS, interval: 100 })
+          .toBe(one.worker);
+        const next = lead(two.leadership);
+        await Promise.all([term?.release(), term?.release()]);
+        const releasedAtMs = performance.now();
+        expect(await next).toBeDefined();
+        expect(performance.now() - releasedAtMs).toBeLessThan(3_000);
+        expect(await lead(one.leadership, 2_000)).toBeUndefined();
+      },
 
-  it('another leads when the leader is silent, who learns that it was replaced', async () => {
-    const url = await database();
-    const still = new VirtualClock();
-    const one = await join(url, still);
-    const term = await lead(one.leadership);
-    const two = await join(url);
-    const silentAtMs = performance.now();
-    expect(await lead(two.leadership)).toBeDefined();
-    expect(performance.now() - silentAtMs).toBeLessThan(TAKEOVER_MS);
-    expect(term?.lost.aborted).toBe(false);
-    // It wakes up.
-    await still.advance(3_000);
-    await expect.poll(() => term?.lost.aborted, { timeout: WAIT_MS, interval: 50 }).toBe(true);
-    await term?.release();
-    await expect
-      .poll(() => two.leadership.leader()?.id, { timeout: WAIT_MS, interval: 100 })
-      .toBe(two.worker);
-  });
+      'another leads when the leader is silent, who learns that it was replaced': async () => {
+        const url = await database();
+        const still = new VirtualClock();
+        const one = await join(url, still);
+        const term = await lead(one.leadership);
+        const two = await join(url);
+        const silentAtMs = performance.now();
+        expect(await lead(two.leadership)).toBeDefined();
+        expect(performance.now() - silentAtMs).toBeLessThan(TAKEOVER_MS);
+        expect(term?.lost.aborted).toBe(false);
+        // It wakes up.
+        await still.advance(3_000);
+        await expect.poll(() => term?.lost.aborted, { timeout: WAIT_MS, interval: 50 }).toBe(true);
+        await term?.release();
+        await expect
+          .poll(() => two.leadership.leader()?.id, { timeout: WAIT_MS, interval: 100 })
+          .toBe(two.worker);
+      },
 
-  it('another leads though a living process still says that it does, where the job is free', async () => {
-    const url = await database();
-    const [one, two] = [await join(url), await join(url)];
-    const term = await lead(one.leadership);
-    const next = lead(two.leadership);
-    await expect.poll(() => two.leadership.leader()?.id, { timeout: WAIT_MS }).toBe(one.worker);
-    await asAdmin(url, "UPDATE flow_jobs.job SET state = 'created' WHERE name = 'live'");
-    expect(await next).toBeDefined();
-    await expect.poll(() => term?.lost.aborted, { timeout: WAIT_MS }).toBe(true);
-  });
+      'another leads though a living process still says that it does, where the job is free': async () => {
+        const url = await database();
+        const [one, two] = [await join(url), await join(url)];
+        const term = await lead(one.leadership);
+        const next = lead(two.leadership);
+        await expect.poll(() => two.leadership.leader()?.id, { timeout: WAIT_MS }).toBe(one.worker);
+        await asAdmin(url, "UPDATE flow_jobs.job SET state = 'created' WHERE name = 'live'");
+        expect(await next).toBeDefined();
+        await expect.poll(() => term?.lost.aborted, { timeout: WAIT_MS }).toBe(true);
+      },
 
-  it('shows that it lives while it waits to give back what a silent one holds', async () => {
-    const url = await database();
-    const one = await join(url, new VirtualClock());
-    expect(await lead(one.leadership)).toBeDefined();
-    const holder = await client(url);
-    await holder.query('BEGIN; LOCK TABLE flow_jobs.job IN ACCESS EXCLUSIVE MODE');
-    const two = await join(url);
-    await someoneWaits(url);
-    const beat = async (): Promise<number> => {
-      const { rows } = await asAdmin(url, 'SELECT beat FROM flow_store.worker WHERE id = $1', [two.worker]);
-      return Number((rows[0] as { beat: string }).beat);
-    };
-    const before = await beat();
-    // Three beats: later it would count as silent itself, and the lock is waited for longer than that.
-    await expect.poll(beat, { timeout: 10_000, interval: 100 }).toBeGreaterThanOrEqual(before + 3);
-    await holder.query('ROLLBACK');
-  });
+      'shows that it lives while it waits to give back what a silent one holds': async () => {
+        const url = await database();
+        const one = await join(url, new VirtualClock());
+        expect(await lead(one.leadership)).toBeDefined();
+        const holder = await client(url);
+        await holder.query('BEGIN; LOCK TABLE flow_jobs.job IN ACCESS EXCLUSIVE MODE');
+        const two = await join(url);
+        await someoneWaits(url);
+        const beat = async (): Promise<number> => {
+          const { rows } = await asAdmin(url, 'SELECT beat FROM flow_store.worker WHERE id = $1', [
+            two.worker,
+          ]);
+          return Number((rows[0] as { beat: string }).beat);
+        };
+        const before = await beat();
+        // Three beats: later it would count as silent itself, and the lock is waited for longer than that.
+        await expect.poll(beat, { timeout: 10_000, interval: 100 }).toBeGreaterThanOrEqual(before + 3);
+        await holder.query('ROLLBACK');
+      },
 
-  it('takes no job for lost that it is about to take', async () => {
-    const url = await database();
-    const clock = new VirtualClock();
-    const one = await join(url, clock);
-    const holder = await client(url);
-    await holder.query('BEGIN; SELECT FROM flow_store.worker FOR UPDATE');
-    const leading = lead(one.leadership);
-    await someoneWaits(url);
-    const heartbeat = async (): Promise<unknown> => {
-      await clock.advance(3_000);
-      const { rows } = await asAdmin(
-        url,
-        "SELECT heartbeat_on::text AS at FROM flow_jobs.job WHERE name = 'live'",
-      );
-      return (rows as { at: string }[])[0]?.at;
-    };
-    // One that is sent now finds no job that is held.
-    for (let count = 0; count < 5; count += 1) await heartbeat();
-    await holder.query('ROLLBACK');
-    const term = await leading;
-    const first = await heartbeat();
-    await expect.poll(heartbeat, { timeout: WAIT_MS, interval: 100 }).not.toBe(first);
-    expect(term?.lost.aborted).toBe(false);
-  });
+      'takes no job for lost that it is about to take': async () => {
+        const url = await database();
+        const clock = new VirtualClock();
+        const one = await join(url, clock);
+        const holder = await client(url);
+        await holder.query('BEGIN; SELECT FROM flow_store.worker FOR UPDATE');
+        const leading = lead(one.leadership);
+        await someoneWaits(url);
+        const heartbeat = async (): Promise<unknown> => {
+          await clock.advance(3_000);
+          const { rows } = await asAdmin(
+            url,
+            "SELECT heartbeat_on::text AS at FROM flow_jobs.job WHERE name = 'live'",
+          );
+          return (rows as { at: string }[])[0]?.at;
+        };
+        // One that is sent now finds no job that is held.
+        for (let count = 0; count < 5; count += 1) await heartbeat();
+        await holder.query('ROLLBACK');
+        const term = await leading;
+        const first = await heartbeat();
+        await expect.poll(heartbeat, { timeout: WAIT_MS, interval: 100 }).not.toBe(first);
+        expect(term?.lost.aborted).toBe(false);
+      },
 
-  it('each is told of the wish to end it, and leaves its row behind', async () => {
-    const url = await database();
-    const [one, two] = [await join(url), await join(url)];
-    expect((await one.queue.workers()).map(({ id, isAlive }) => [id, isAlive]).sort()).toEqual(
-      [one, two].map(({ worker }) => [worker, true]).sort(),
-    );
-    await expect.poll(() => one.queue.liveWorkers(), { timeout: WAIT_MS, interval: 100 }).toBe(2);
-    // One that serves readers alone counts for itself only.
-    const reader = await join(url, systemClock, ['api']);
-    await expect.poll(() => reader.queue.liveWorkers(), { timeout: WAIT_MS, interval: 100 }).toBe(3);
-    const isSeen = async () => (await one.queue.workers()).some(({ id }) => id === reader.worker);
-    await expect.poll(isSeen, { timeout: WAIT_MS, interval: 100 }).toBe(true);
-    expect(one.queue.liveWorkers()).toBe(2);
-    await reader.queue.close();
-    expect(await one.queue.kill([two.worker], 'finish')).toBe(1);
-    await expect.poll(() => two.kills, { timeout: WAIT_MS, interval: 100 }).toEqual(['finish']);
-    expect(one.kills).toEqual([]);
-    await two.queue.close();
-    expect((await one.queue.workers()).find(({ id }) => id === two.worker)).toMatchObject({
-      ...{ state: 'stopped', isAlive: false, busyWith: [], kill: 'finish' },
-    });
-    await expect.poll(() => one.queue.liveWorkers(), { timeout: WAIT_MS, interval: 100 }).toBe(1);
-    expect(await one.queue.kill([two.worker], 'release')).toBe(0);
-    // A day later it is forgotten.
-    await asAdmin(url, `UPDATE flow_store.worker SET beat_at = now() - interval '25 hours' WHERE id = $1`, [
-      two.worker,
-    ]);
-    await expect
-      .poll(async () => (await one.queue.workers()).length, { timeout: WAIT_MS, interval: 100 })
-      .toBe(2);
-  });
+      'each is told of the wish to end it, and leaves its row behind': async () => {
+        const url = await database();
+        const [one, two] = [await join(url), await join(url)];
+        expect((await one.queue.workers()).map(({ id, isAlive }) => [id, isAlive]).sort()).toEqual(
+          [one, two].map(({ worker }) => [worker, true]).sort(),
+        );
+        await expect.poll(() => one.queue.liveWorkers(), { timeout: WAIT_MS, interval: 100 }).toBe(2);
+        // One that serves readers alone counts for itself only.
+        const reader = await join(url, systemClock, ['api']);
+        await expect.poll(() => reader.queue.liveWorkers(), { timeout: WAIT_MS, interval: 100 }).toBe(3);
+        const isSeen = async () => (await one.queue.workers()).some(({ id }) => id === reader.worker);
+        await expect.poll(isSeen, { timeout: WAIT_MS, interval: 100 }).toBe(true);
+        expect(one.queue.liveWorkers()).toBe(2);
+        await reader.queue.close();
+        expect(await one.queue.kill([two.worker], 'finish')).toBe(1);
+        await expect.poll(() => two.kills, { timeout: WAIT_MS, interval: 100 }).toEqual(['finish']);
+        expect(one.kills).toEqual([]);
+        await two.queue.close();
+        expect((await one.queue.workers()).find(({ id }) => id === two.worker)).toMatchObject({
+          ...{ state: 'stopped', isAlive: false, busyWith: [], kill: 'finish' },
+        });
+        await expect.poll(() => one.queue.liveWorkers(), { timeout: WAIT_MS, interval: 100 }).toBe(1);
+        expect(await one.queue.kill([two.worker], 'release')).toBe(0);
+        // A day later it is forgotten.
+        await asAdmin(
+          url,
+          `UPDATE flow_store.worker SET beat_at = now() - interval '25 hours' WHERE id = $1`,
+          [two.worker],
+        );
+        await expect
+          .poll(async () => (await one.queue.workers()).length, { timeout: WAIT_MS, interval: 100 })
+          .toBe(2);
+      },
+    }));
 });

@@ -14,6 +14,7 @@ import { RecordingLogger } from '../../support/recordingLogger.js';
 import { makeChain, seededCollection } from '../../support/storeBlocks.js';
 import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
+import { together } from '../../support/together.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
 const FIRST = 100;
@@ -25,6 +26,8 @@ const blocksOf = ({ from, to }: HeightRange): BlockEntry[] => chain.slice(from -
 const range = (from: number, to: number): HeightRange => ({ from, to });
 const EVERYTHING: ServedHeights = { borders: () => [], served: () => [range(0, 1_000_000)] };
 const WAIT_MS = 20_000;
+/** Each mostly waits to hear of others, and has a database of its own. */
+const AT_ONCE = 5;
 
 /** One process that fills the store. */
 interface Process {
@@ -46,11 +49,6 @@ interface World {
   begin(how?: Begin): Promise<Process>;
   /** Pauses of failed ranges are over. */
   pausesEnd(): Promise<void>;
-}
-
-interface Kind {
-  readonly name: string;
-  readonly use: () => () => Promise<World>;
 }
 
 const closing: (() => Promise<void>)[] = [];
@@ -128,11 +126,6 @@ function usePgBoss(): () => Promise<World & { readonly url: string }> {
   };
 }
 
-const kinds: readonly Kind[] = [
-  { name: 'LevelDB', use: useLocal },
-  { name: 'pg-boss', use: usePgBoss },
-];
-
 async function next({ source }: Process): Promise<RangeJob> {
   const job = await source.next(AbortSignal.timeout(WAIT_MS));
   expect(job, 'there is a range to run').toBeDefined();
@@ -183,10 +176,9 @@ async function until(check: () => void): Promise<void> {
     .toBe(true);
 }
 
-describe.each(kinds)('the work source on $name', ({ use }) => {
-  const newWorld = use();
-
-  it('hands out what is planned, the newest first, and forgets the plan when it is filled', async () => {
+/** What holds for both. */
+const behaviours: Readonly<Record<string, (newWorld: () => Promise<World>) => Promise<void>>> = {
+  'hands out what is planned, the newest first, and forgets the plan when it is filled': async (newWorld) => {
     const process = await (await newWorld()).begin();
     const plan = await process.source.plan({ ...range(140, 175), order: 'newest' });
     expect(plan).toEqual({ ...{ id: 1, from: 140, to: 175 }, order: 'newest', isPaused: false });
@@ -196,9 +188,9 @@ describe.each(kinds)('the work source on $name', ({ use }) => {
     await until(() => expect(process.source.status()).toMatchObject({ plans: [], missingHeights: 0 }));
     expect(await coverageOf(process)).toEqual([range(140, 175), range(180, 189)]);
     expect(await isIdle(process)).toBe(true);
-  });
+  },
 
-  it('keeps to the order and the borders of sporks, and leaves out what nobody serves', async () => {
+  'keeps to the order and the borders of sporks, and leaves out what nobody serves': async (newWorld) => {
     const served: ServedHeights = { borders: () => [125], served: () => [range(110, 150)] };
     const process = await (await newWorld()).begin({ served });
     await process.source.plan({ ...range(105, 135), order: 'oldest' });
@@ -209,9 +201,11 @@ describe.each(kinds)('the work source on $name', ({ use }) => {
     await fillAll(process, 1);
     expect(await coverageOf(process)).toEqual([range(110, 135), range(180, 189)]);
     expect(await isIdle(process)).toBe(true);
-  });
+  },
 
-  it('works on all sporks at once, the newest first, and gives a free place to each in turn', async () => {
+  'works on all sporks at once, the newest first, and gives a free place to each in turn': async (
+    newWorld,
+  ) => {
     const served: ServedHeights = { borders: () => [130, 150], served: () => [range(110, 1_000_000)] };
     const process = await (await newWorld()).begin({ served });
     await process.source.plan({ ...range(110, 175), order: 'newest' });
@@ -234,9 +228,9 @@ describe.each(kinds)('the work source on $name', ({ use }) => {
     // Of the spork in the middle all is filled.
     expect(filled).toEqual([3, 1, 3]);
     expect(await coverageOf(process)).toEqual([range(110, 175), range(180, 189)]);
-  });
+  },
 
-  it('works on plans in their order, and refuses what cannot be planned', async () => {
+  'works on plans in their order, and refuses what cannot be planned': async (newWorld) => {
     const process = await (await newWorld()).begin();
     await process.source.plan({ ...range(110, 119), order: 'newest' });
     await process.source.plan({ ...range(150, 159), order: 'newest' });
@@ -247,9 +241,9 @@ describe.each(kinds)('the work source on $name', ({ use }) => {
     await expect(refused(130, 120)).rejects.toMatchObject({ exit: 'usage', message: /--from is above --to/ });
     await expect(process.source.pause(7)).rejects.toMatchObject({ exit: 'usage', message: /no plan 7/ });
     expect(await fillAll(process, 2)).toEqual([110, 150]);
-  });
+  },
 
-  it('gives back what runs of a paused plan, which goes on where it stood', async () => {
+  'gives back what runs of a paused plan, which goes on where it stood': async (newWorld) => {
     const process = await (await newWorld()).begin();
     await process.source.plan({ ...range(150, 159), order: 'newest' });
     const job = await next(process);
@@ -264,9 +258,9 @@ describe.each(kinds)('the work source on $name', ({ use }) => {
     expect([again.range, again.store.latestIndexedHeight()]).toEqual([range(150, 159), 153]);
     await fill(again);
     expect(await coverageOf(process)).toEqual([range(150, 159), range(180, 189)]);
-  });
+  },
 
-  it('forgets a cancelled plan, and what is not published of it', async () => {
+  'forgets a cancelled plan, and what is not published of it': async (newWorld) => {
     const process = await (await newWorld()).begin();
     await process.source.plan({ ...range(140, 159), order: 'newest' });
     await fillAll(process, 1);
@@ -281,9 +275,9 @@ describe.each(kinds)('the work source on $name', ({ use }) => {
     expect(await isIdle(process)).toBe(true);
     await process.source.plan({ ...range(140, 149), order: 'newest' });
     expect((await next(process)).store.latestIndexedHeight()).toBe(139);
-  });
+  },
 
-  it('runs a failed range again, and sets it aside after five times until it is redriven', async () => {
+  'runs a failed range again, and sets it aside after five times until it is redriven': async (newWorld) => {
     const world = await newWorld();
     const process = await world.begin();
     await process.source.plan({ ...range(150, 159), order: 'newest' });
@@ -306,9 +300,9 @@ describe.each(kinds)('the work source on $name', ({ use }) => {
     expect(await process.source.redrive()).toBe(0);
     await fillAll(process, 1);
     expect(await coverageOf(process)).toEqual([range(150, 159), range(180, 189)]);
-  });
+  },
 
-  it('goes on after a process has ended', async () => {
+  'goes on after a process has ended': async (newWorld) => {
     const world = await newWorld();
     const process = await world.begin();
     await process.source.plan({ ...range(140, 159), order: 'newest' });
@@ -322,13 +316,14 @@ describe.each(kinds)('the work source on $name', ({ use }) => {
     await fill(again);
     await fillAll(other, 1);
     expect(await coverageOf(other)).toEqual([range(140, 159), range(180, 189)]);
-  });
-});
+  },
+};
 
-describe('several processes on one database', () => {
-  const newWorld = usePgBoss();
-
-  it('share the ranges of one plan, each filled once', async () => {
+/** What holds for several processes on one database. */
+const shared: Readonly<
+  Record<string, (newWorld: () => Promise<World & { readonly url: string }>) => Promise<void>>
+> = {
+  'share the ranges of one plan, each filled once': async (newWorld) => {
     const world = await newWorld();
     const [one, two] = [await world.begin(), await world.begin()];
     await one.source.plan({ ...range(110, 169), order: 'newest' });
@@ -338,9 +333,9 @@ describe('several processes on one database', () => {
     const [first, second] = await Promise.all([fillAll(one, 2), fillAll(two, 2)]);
     expect(new Set([...first, ...second]).size).toBe(4);
     expect(await coverageOf(two)).toEqual([range(110, 169), range(180, 189)]);
-  });
+  },
 
-  it('work on different sporks, and give each free place to one that nobody works on', async () => {
+  'work on different sporks, and give each free place to one that nobody works on': async (newWorld) => {
     const world = await newWorld();
     const served: ServedHeights = {
       borders: () => [120, 130, 140, 150],
@@ -351,9 +346,9 @@ describe('several processes on one database', () => {
     const jobs = [await next(one), await next(two), await next(one), await next(two), await next(one)];
     expect(jobs.map((job) => job.range.from)).toEqual([150, 140, 130, 120, 110]);
     expect((await next(two)).range.from).toBe(100);
-  });
+  },
 
-  it('plan the same heights once, though both do at the same time', async () => {
+  'plan the same heights once, though both do at the same time': async (newWorld) => {
     const world = await newWorld();
     const [one, two] = [await world.begin(), await world.begin()];
     const wanted = { ...range(110, 169), order: 'newest' as const };
@@ -362,9 +357,11 @@ describe('several processes on one database', () => {
     const { rows } = await asAdmin(world.url, `SELECT count(*)::integer AS jobs FROM flow_jobs.job`);
     // Six ranges and the check of their part.
     expect(rows).toEqual([{ jobs: 7 }]);
-  });
+  },
 
-  it('take over what a silent one held, at once and not as a failure; that one can write nothing', async () => {
+  'take over what a silent one held, at once and not as a failure; that one can write nothing': async (
+    newWorld,
+  ) => {
     const world = await newWorld();
     const still = new VirtualClock();
     const one = await world.begin({ clock: still });
@@ -383,9 +380,9 @@ describe('several processes on one database', () => {
     const { rows } = await asAdmin(world.url, 'SELECT count(*)::integer AS blocks FROM flow_store.block');
     expect(rows).toEqual([{ blocks: 20 }]);
     expect(two.source.status().ranges).toEqual([]);
-  }, 40_000);
+  },
 
-  it('refuse the run before, where the process that lost a range takes it again', async () => {
+  'refuse the run before, where the process that lost a range takes it again': async (newWorld) => {
     const world = await newWorld();
     const one = await world.begin({ clock: new VirtualClock() });
     await one.source.plan({ ...range(150, 159), order: 'newest' });
@@ -403,9 +400,9 @@ describe('several processes on one database', () => {
     await job.release();
     await fill(again);
     expect(await coverageOf(one)).toEqual([range(150, 159), range(180, 189)]);
-  });
+  },
 
-  it('publish and complete in one transaction: without the one there is not the other', async () => {
+  'publish and complete in one transaction: without the one there is not the other': async (newWorld) => {
     const world = await newWorld();
     const one = await world.begin({ clock: new VirtualClock() });
     await one.source.plan({ ...range(150, 159), order: 'newest' });
@@ -416,9 +413,9 @@ describe('several processes on one database', () => {
     expect(await coverageOf(one)).toEqual([range(180, 189)]);
     const { rows } = await asAdmin(world.url, 'SELECT count(*)::integer AS blocks FROM flow_store.block');
     expect(rows).toEqual([{ blocks: 10 }]);
-  });
+  },
 
-  it('find a range whose job was lost when its part is done', async () => {
+  'find a range whose job was lost when its part is done': async (newWorld) => {
     const world = await newWorld();
     const one = await world.begin();
     await one.source.plan({ ...range(130, 159), order: 'newest' });
@@ -427,9 +424,9 @@ describe('several processes on one database', () => {
     expect(await fillAll(one, 2)).toEqual([150, 130]);
     expect(await fillAll(one, 1)).toEqual([140]);
     expect(await coverageOf(one)).toEqual([range(130, 159), range(180, 189)]);
-  }, 40_000);
+  },
 
-  it('fill a plan of several parts, and find in each of them what was lost', async () => {
+  'fill a plan of several parts, and find in each of them what was lost': async (newWorld) => {
     const world = await newWorld();
     const one = await world.begin({ maxPartRanges: 2 });
     await one.source.plan({ ...range(110, 169), order: 'newest' });
@@ -448,9 +445,9 @@ describe('several processes on one database', () => {
     expect(filled[0]).toBe(150);
     expect(await coverageOf(one)).toEqual([range(110, 169), range(180, 189)]);
     await until(() => expect(one.source.status().plans).toEqual([]));
-  }, 60_000);
+  },
 
-  it('keep a range that is held for longer than the queue lets anybody, and complete it', async () => {
+  'keep a range that is held for longer than the queue lets anybody, and complete it': async (newWorld) => {
     const world = await newWorld();
     const late = { ms: 0 };
     const clock: Clock = { ...systemClock, monotonic: () => systemClock.monotonic() + late.ms };
@@ -475,18 +472,18 @@ describe('several processes on one database', () => {
     expect(await isIdle(await world.begin())).toBe(true);
     await fill(job);
     expect(await coverageOf(one)).toEqual([range(150, 159), range(180, 189)]);
-  }, 60_000);
+  },
 
-  it('give jobs to a plan that has lost them all', async () => {
+  'give jobs to a plan that has lost them all': async (newWorld) => {
     const world = await newWorld();
     const one = await world.begin();
     await one.source.plan({ ...range(150, 159), order: 'newest' });
     await asAdmin(world.url, 'DELETE FROM flow_jobs.job');
     await fillAll(one, 1);
     expect(await coverageOf(one)).toEqual([range(150, 159), range(180, 189)]);
-  }, 40_000);
+  },
 
-  it('take only work of their version, and the newer one what nobody else does', async () => {
+  'take only work of their version, and the newer one what nobody else does': async (newWorld) => {
     const world = await newWorld();
     const old = await world.begin({ workVersion: 1 });
     await old.source.plan({ ...range(140, 159), order: 'newest' });
@@ -497,5 +494,23 @@ describe('several processes on one database', () => {
     await until(() => expect(young.source.status().plans).toMatchObject([{ untakenVersion: 1 }]));
     expect(await fillAll(young, 1)).toEqual([140]);
     expect(await coverageOf(young)).toEqual([range(140, 159), range(180, 189)]);
-  }, 60_000);
+  },
+};
+
+describe('the work source', () => {
+  const [local, onDatabase] = [useLocal(), usePgBoss()];
+
+  it.each(Object.entries(behaviours))('on LevelDB %s', (_, behaves) => behaves(local));
+
+  it('on pg-boss does the same, and several processes share it', { timeout: 180_000 }, () =>
+    together(
+      Object.fromEntries(
+        Object.entries({ ...behaviours, ...shared }).map(([name, behaves]) => [
+          name,
+          () => behaves(onDatabase),
+        ]),
+      ),
+      AT_ONCE,
+    ),
+  );
 });

@@ -10,6 +10,7 @@ import { RecordingLogger } from '../../support/recordingLogger.js';
 import { batchOf, plainChain } from '../../support/storeBlocks.js';
 import { begin } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
+import { together } from '../../support/together.js';
 import { messageOf } from '../../support/tcpFaults.js';
 import type { ScriptedAnswer, TcpFaults } from '../../support/tcpFaults.js';
 
@@ -79,14 +80,15 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
     }
   });
 
-  it.each<readonly [string, ScriptedAnswer]>([
-    ['an error without a code', { message: 'pooler error: no more room' }],
-    ['an error that ends the connection', { code: 'XX000', message: 'gone', severity: 'FATAL' }],
-    ['a way to sign in that nobody knows', { bytes: messageOf('R', Buffer.from([0, 0, 0, 99])) }],
-    ['bytes of another protocol', { bytes: Buffer.from('HTTP/1.1 400 Bad Request\r\n\r\n') }],
-    ['a message that is cut short', { bytes: messageOf('T', Buffer.from([0, 9, 1])) }],
-    ['noise', { bytes: randomBytes(2_000) }],
-  ])('is its own, where it is %s', async (_, answer) => {
+  const oddAnswers: Readonly<Record<string, ScriptedAnswer>> = {
+    'an error without a code': { message: 'pooler error: no more room' },
+    'an error that ends the connection': { code: 'XX000', message: 'gone', severity: 'FATAL' },
+    'a way to sign in that nobody knows': { bytes: messageOf('R', Buffer.from([0, 0, 0, 99])) },
+    'bytes of another protocol': { bytes: Buffer.from('HTTP/1.1 400 Bad Request\r\n\r\n') },
+    'a message that is cut short': { bytes: messageOf('T', Buffer.from([0, 9, 1])) },
+    noise: { bytes: randomBytes(2_000) },
+  };
+  const isItsOwn = async (answer: ScriptedAnswer) => {
     const { url } = await postgres.home();
     const faults = await faultsBefore(url);
     for (const kind of ['startup', 'statements'] as const) {
@@ -102,7 +104,11 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
     }
     faults.script = () => undefined;
     expect(await surveyed(faults.url)).toMatchObject({ isReplica: false });
-  });
+  };
+  it('is its own, where it is no answer', () =>
+    together(
+      Object.fromEntries(Object.entries(oddAnswers).map(([name, answer]) => [name, () => isItsOwn(answer)])),
+    ));
 
   it('is waited for at the start, for so long', async () => {
     const { url } = await postgres.home();
@@ -145,112 +151,117 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
       }
     };
 
-    it('leads: what it writes is written later', async () => {
-      const { url } = await postgres.home();
-      const faults = await faultsBefore(url);
-      const store = await begin(postgres.open(faults.url), 10);
-      let height = 9;
-      const next = () => {
-        height += 1;
-        return store.commit(batchOf(at(height)));
-      };
-      await next();
-      await throughAll(
-        faults,
-        () => store.trouble(),
-        [...SOME, ...anyCodes(1, 2)],
-        () => {
-          const committed = next();
-          return Promise.resolve(() => committed);
+    it('leads, follows, reads or works with others', () =>
+      together({
+        'leads: what it writes is written later': async () => {
+          const { url } = await postgres.home();
+          const faults = await faultsBefore(url);
+          const store = await begin(postgres.open(faults.url), 10);
+          let height = 9;
+          const next = () => {
+            height += 1;
+            return store.commit(batchOf(at(height)));
+          };
+          await next();
+          await throughAll(
+            faults,
+            () => store.trouble(),
+            [...SOME, ...anyCodes(1, 2)],
+            () => {
+              const committed = next();
+              return Promise.resolve(() => committed);
+            },
+          );
+          const { rows } = await asAdmin(url, 'SELECT count(*)::integer AS count FROM flow_store.block');
+          expect(rows).toEqual([{ count: height - 9 }]);
         },
-      );
-      const { rows } = await asAdmin(url, 'SELECT count(*)::integer AS count FROM flow_store.block');
-      expect(rows).toEqual([{ count: height - 9 }]);
-    });
 
-    it('follows: it learns later', async () => {
-      const { url } = await postgres.home();
-      const faults = await faultsBefore(url);
-      const leader = await begin(postgres.open(url), 10);
-      const follower = await postgres.open(faults.url, { isFollower: true });
-      let height = 9;
-      await throughAll(
-        faults,
-        () => follower.trouble(),
-        [...SOME, ...anyCodes(1, 3)],
-        async () => {
-          height += 1;
-          await leader.commit(batchOf(at(height)));
-          return () => until(() => follower.latestIndexedHeight() === height);
+        'follows: it learns later': async () => {
+          const { url } = await postgres.home();
+          const faults = await faultsBefore(url);
+          const leader = await begin(postgres.open(url), 10);
+          const follower = await postgres.open(faults.url, { isFollower: true });
+          let height = 9;
+          await throughAll(
+            faults,
+            () => follower.trouble(),
+            [...SOME, ...anyCodes(1, 3)],
+            async () => {
+              height += 1;
+              await leader.commit(batchOf(at(height)));
+              return () => until(() => follower.latestIndexedHeight() === height);
+            },
+          );
         },
-      );
-    });
 
-    it('reads: callers are told that the database does not give it', async () => {
-      const { url } = await postgres.home();
-      const faults = await faultsBefore(url);
-      const store = await begin(postgres.open(url), 10, [at(10)]);
-      const replica = await postgres.later(loadPostgres().then((pg) => pg.openPostgresReplica(faults.url)));
-      replica.show({
-        ...{ meta: store.meta(), latestIndexedHeight: 10, coverage: store.coverage() },
-        ...{ latestBlock: store.latestBlock(), accounts: store.accounts.coverage(), rewinds: 0 },
-      });
-      for (const code of [...SOME, ...anyCodes(3, 4)]) {
-        faults.script = () => ({ code, message: 'refused' });
-        expect(await failing(replica.blockByHeight(10)), code).toBeInstanceOf(DatabaseFault);
-        faults.script = () => undefined;
-        expect((await replica.blockByHeight(10))?.block.id).toBe(at(10).block.id);
-      }
-    });
-
-    it('works with others: it takes its place again', async () => {
-      const { url } = await postgres.home();
-      await postgres.open(url);
-      const faults = await faultsBefore(url);
-      const { SharedQueue } = await loadQueue();
-      const queue = await postgres.later(
-        SharedQueue.open(
-          { url: faults.url, roles: ['live'], waitMs: 20_000 },
-          { ...dependencies(), random: seededRandom(1) },
-        ),
-      );
-      await throughAll(
-        faults,
-        () => queue.trouble(),
-        ['XX000', '42501'],
-        () => {
-          const leading = queue.lead(AbortSignal.timeout(60_000));
-          return Promise.resolve(async () => {
-            const term = await leading;
-            expect(term).toBeDefined();
-            await term?.release();
+        'reads: callers are told that the database does not give it': async () => {
+          const { url } = await postgres.home();
+          const faults = await faultsBefore(url);
+          const store = await begin(postgres.open(url), 10, [at(10)]);
+          const replica = await postgres.later(
+            loadPostgres().then((pg) => pg.openPostgresReplica(faults.url)),
+          );
+          replica.show({
+            ...{ meta: store.meta(), latestIndexedHeight: 10, coverage: store.coverage() },
+            ...{ latestBlock: store.latestBlock(), accounts: store.accounts.coverage(), rewinds: 0 },
           });
+          for (const code of [...SOME, ...anyCodes(3, 4)]) {
+            faults.script = () => ({ code, message: 'refused' });
+            expect(await failing(replica.blockByHeight(10)), code).toBeInstanceOf(DatabaseFault);
+            faults.script = () => undefined;
+            expect((await replica.blockByHeight(10))?.block.id).toBe(at(10).block.id);
+          }
         },
-      );
-      expect((await queue.workers()).filter(({ isAlive }) => isAlive)).toHaveLength(1);
-    });
 
-    it('works with others: it begins once its tables can be made', async () => {
-      const { url } = await postgres.home({ isEmpty: true });
-      await postgres.open(url);
-      const faults = await faultsBefore(url);
-      const { SharedQueue } = await loadQueue();
-      let refused = 0;
-      faults.script = ({ text }) => {
-        if (!/flow_jobs|flow_store\.worker/.test(text) || refused === 6) return undefined;
-        refused += 1;
-        return { code: ['XX000', '0A000', '42501'][refused % 3]!, message: 'not now' };
-      };
-      const parts = { ...dependencies(), random: seededRandom(1) };
-      const options = { url: faults.url, roles: ['live'], waitMs: 60_000 };
-      const queue = await postgres.later(SharedQueue.open(options, parts));
-      expect(refused).toBe(6);
-      expect(queue.trouble()).toBeUndefined();
-      faults.script = ({ kind }) =>
-        kind === 'statements' ? { code: 'XX000', message: 'not now' } : undefined;
-      const late = SharedQueue.open({ ...options, waitMs: 500 }, parts);
-      await expect(late).rejects.toMatchObject({ exit: 'storage', code: 'XX000' });
-    });
+        'works with others: it takes its place again': async () => {
+          const { url } = await postgres.home();
+          await postgres.open(url);
+          const faults = await faultsBefore(url);
+          const { SharedQueue } = await loadQueue();
+          const queue = await postgres.later(
+            SharedQueue.open(
+              { url: faults.url, roles: ['live'], waitMs: 20_000 },
+              { ...dependencies(), random: seededRandom(1) },
+            ),
+          );
+          await throughAll(
+            faults,
+            () => queue.trouble(),
+            ['XX000', '42501'],
+            () => {
+              const leading = queue.lead(AbortSignal.timeout(60_000));
+              return Promise.resolve(async () => {
+                const term = await leading;
+                expect(term).toBeDefined();
+                await term?.release();
+              });
+            },
+          );
+          expect((await queue.workers()).filter(({ isAlive }) => isAlive)).toHaveLength(1);
+        },
+
+        'works with others: it begins once its tables can be made': async () => {
+          const { url } = await postgres.home({ isEmpty: true });
+          await postgres.open(url);
+          const faults = await faultsBefore(url);
+          const { SharedQueue } = await loadQueue();
+          let refused = 0;
+          faults.script = ({ text }) => {
+            if (!/flow_jobs|flow_store\.worker/.test(text) || refused === 6) return undefined;
+            refused += 1;
+            return { code: ['XX000', '0A000', '42501'][refused % 3]!, message: 'not now' };
+          };
+          const parts = { ...dependencies(), random: seededRandom(1) };
+          const options = { url: faults.url, roles: ['live'], waitMs: 60_000 };
+          const queue = await postgres.later(SharedQueue.open(options, parts));
+          expect(refused).toBe(6);
+          expect(queue.trouble()).toBeUndefined();
+          faults.script = ({ kind }) =>
+            kind === 'statements' ? { code: 'XX000', message: 'not now' } : undefined;
+          const late = SharedQueue.open({ ...options, waitMs: 500 }, parts);
+          await expect(late).rejects.toMatchObject({ exit: 'storage', code: 'XX000' });
+        },
+      }));
   });
 
   it('is told to a command after some patience', async () => {
@@ -309,66 +320,82 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
     };
     const SILENCE = /the database has not answered for \d+ s on /;
 
-    it('on the connections that stand, goes on over new ones within 15 s', async () => {
-      const { silentAtMs, store } = await silenced('silence');
-      const reading = store.blockByHeight(10);
-      await store.commit(batchOf(at(11)));
-      expect((await reading)?.block.id).toBe(at(10).block.id);
-      expect(systemClock.monotonic() - silentAtMs).toBeLessThan(15_000);
-    });
+    it('is noticed, and waited for as long as that is right: on connections that stand, at all, within rows, at work, locked', () =>
+      together({
+        'on the connections that stand, goes on over new ones within 15 s': async () => {
+          const { silentAtMs, store } = await silenced('silence');
+          const reading = store.blockByHeight(10);
+          await store.commit(batchOf(at(11)));
+          expect((await reading)?.block.id).toBe(at(10).block.id);
+          expect(systemClock.monotonic() - silentAtMs).toBeLessThan(15_000);
+        },
 
-    it('at all, is named as silent within 10 s, and goes on as soon as it speaks', async () => {
-      const { faults, silentAtMs, store } = await silenced('freeze');
-      const written = store.commit(batchOf(at(11)));
-      await until(() => SILENCE.test(store.trouble() ?? ''));
-      expect(systemClock.monotonic() - silentAtMs).toBeLessThan(10_000);
-      expect(store.trouble()).not.toContain('pg_stat_activity');
-      faults.thaw();
-      await written;
-      await until(() => store.trouble() === undefined);
-    });
+        'at all, is named as silent within 10 s, and goes on as soon as it speaks': async () => {
+          const { faults, silentAtMs, store } = await silenced('freeze');
+          const written = store.commit(batchOf(at(11)));
+          await until(() => SILENCE.test(store.trouble() ?? ''));
+          expect(systemClock.monotonic() - silentAtMs).toBeLessThan(10_000);
+          expect(store.trouble()).not.toContain('pg_stat_activity');
+          faults.thaw();
+          await written;
+          await until(() => store.trouble() === undefined);
+        },
 
-    it('in the middle of rows, leaves no lock behind', async () => {
-      const { url } = await postgres.home();
-      const faults = await faultsBefore(url);
-      const store = await begin(postgres.open(faults.url), 10, [at(10)]);
-      // The first statements arrive, and lock the row of the leader; the rows do not.
-      faults.withholdRest('UPDATE flow_store.store');
-      const silentAtMs = systemClock.monotonic();
-      await store.commit(batchOf(at(11)));
-      expect(faults.cuts).toBe(1);
-      expect(systemClock.monotonic() - silentAtMs).toBeLessThan(15_000);
-    });
+        'in the middle of rows, leaves no lock behind': async () => {
+          const { url } = await postgres.home();
+          const faults = await faultsBefore(url);
+          const store = await begin(postgres.open(faults.url), 10, [at(10)]);
+          // The first statements arrive, and lock the row of the leader; the rows do not.
+          faults.withholdRest('UPDATE flow_store.store');
+          const silentAtMs = systemClock.monotonic();
+          await store.commit(batchOf(at(11)));
+          expect(faults.cuts).toBe(1);
+          expect(systemClock.monotonic() - silentAtMs).toBeLessThan(15_000);
+        },
 
-    it('to the queue, is noticed too', async () => {
-      const { url } = await postgres.home();
-      await postgres.open(url);
-      const faults = await faultsBefore(url);
-      const { SharedQueue } = await loadQueue();
-      const options = { url: faults.url, roles: ['live'] };
-      const parts = { ...dependencies(), random: seededRandom(1) };
-      const queue = await postgres.later(SharedQueue.open(options, parts));
-      faults.silence();
-      const silentAtMs = systemClock.monotonic();
-      const term = await queue.lead(AbortSignal.timeout(60_000));
-      expect(term).toBeDefined();
-      expect(systemClock.monotonic() - silentAtMs).toBeLessThan(15_000);
-      faults.freeze();
-      await until(() => SILENCE.test(queue.trouble() ?? ''));
-      faults.thaw();
-      await until(() => queue.trouble() === undefined);
-    });
+        'to the queue, is noticed too': async () => {
+          const { url } = await postgres.home();
+          await postgres.open(url);
+          const faults = await faultsBefore(url);
+          const { SharedQueue } = await loadQueue();
+          const options = { url: faults.url, roles: ['live'] };
+          const parts = { ...dependencies(), random: seededRandom(1) };
+          const queue = await postgres.later(SharedQueue.open(options, parts));
+          faults.silence();
+          const silentAtMs = systemClock.monotonic();
+          const term = await queue.lead(AbortSignal.timeout(60_000));
+          expect(term).toBeDefined();
+          expect(systemClock.monotonic() - silentAtMs).toBeLessThan(15_000);
+          faults.freeze();
+          await until(() => SILENCE.test(queue.trouble() ?? ''));
+          faults.thaw();
+          await until(() => queue.trouble() === undefined);
+        },
 
-    it('because it is at work, is given its time', async () => {
-      const { url } = await postgres.home();
-      const database = await connected(url);
-      const slow = database.transaction((session) => session.query({ text: 'SELECT pg_sleep(9)' }));
-      const heard: (string | undefined)[] = [];
-      const listening = setInterval(() => heard.push(database.trouble()), 50);
-      expect((await slow).rowCount).toBe(1);
-      clearInterval(listening);
-      expect(heard.filter((words) => words !== undefined)).toEqual([]);
-    });
+        'because it is at work, is given its time': async () => {
+          const { url } = await postgres.home();
+          const database = await connected(url);
+          const slow = database.transaction((session) => session.query({ text: 'SELECT pg_sleep(9)' }));
+          const heard: (string | undefined)[] = [];
+          const listening = setInterval(() => heard.push(database.trouble()), 50);
+          expect((await slow).rowCount).toBe(1);
+          clearInterval(listening);
+          expect(heard.filter((words) => words !== undefined)).toEqual([]);
+        },
+
+        'because somebody has locked what it needs, names who': async () => {
+          const { url } = await postgres.home();
+          const store = await begin(postgres.open(url), 10);
+          const locking = await lockedStore(url);
+          const written = store.commit(batchOf(at(10)));
+          await until(() =>
+            new RegExp(`waits for a lock that process ${locking.pid} .*holds`).test(store.trouble() ?? ''),
+          );
+          await locking.release();
+          await written;
+          await until(() => store.trouble() === undefined);
+        },
+      }));
 
     it('because this process stood still, ends neither the session nor leaves a look behind', async () => {
       const { url } = await postgres.home();
@@ -391,19 +418,6 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
       // A look would have ended the session by now.
       await new Promise((resolve) => setTimeout(resolve, 3_000));
       expect(await pid()).toBe(before);
-    });
-
-    it('because somebody has locked what it needs, names who', async () => {
-      const { url } = await postgres.home();
-      const store = await begin(postgres.open(url), 10);
-      const locking = await lockedStore(url);
-      const written = store.commit(batchOf(at(10)));
-      await until(() =>
-        new RegExp(`waits for a lock that process ${locking.pid} .*holds`).test(store.trouble() ?? ''),
-      );
-      await locking.release();
-      await written;
-      await until(() => store.trouble() === undefined);
     });
   });
 
