@@ -80,8 +80,8 @@ async function command(): Promise<void> {
   const crashes = all.reduce((sum, row) => sum + row.crashes, 0);
   const failures = all.reduce((sum, row) => sum + row.failures.length, 0);
   const seconds = Math.round((performance.now() - startedAtMs) / 1_000);
-  console.log(`${crashes} crashes at ${all.length} places, ${failures} failures; ${seconds} s`);
-  conclude(failures, { file: values.report, of: { rounds, seed, crashes, failures, seconds, places: all } });
+  const outcome = { runs: crashes, failures, unit: 'crashes', remark: `at ${all.length} places` };
+  conclude(outcome, values.report, { rounds, seed, seconds, places: all });
 }
 
 /** What there is to crash at, and in words. */

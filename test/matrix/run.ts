@@ -12,7 +12,7 @@ import { everyCell, sampleOf } from './cells.js';
 import type { Cell } from './cells.js';
 import { isDisturbed, play, PLAYED_MAX } from './play.js';
 import type { CellResult } from './play.js';
-import { print, reportOf } from './report.js';
+import { outcomeOf, print } from './report.js';
 import { scriptOptions } from '../support/scriptOptions.js';
 
 /** A process is let go after so many cells: what each leaves behind in it adds up. */
@@ -82,10 +82,9 @@ async function command(): Promise<void> {
   };
   await Promise.all(Array.from({ length: Number(values.workers) }, () => work(queue, onResult)));
   const seconds = Math.round((performance.now() - startedAtMs) / 1_000);
-  print(results, seconds);
+  print(results);
   if (again > 0) console.log(`${again} times a cell was played again because the machine was too busy`);
-  const failures = results.filter((result) => result.failures.length > 0).length;
-  conclude(failures, { file: values.report, of: reportOf(results, seconds) });
+  conclude(outcomeOf(results), values.report, { seconds, results });
 }
 
 function isOf(name: string, beginning: string): boolean {

@@ -78,12 +78,27 @@ export function textOf(error: unknown): string {
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
 
-/** The end of a campaign: its report, where one is asked for, and exit code 1 if something failed. */
-export function conclude(
-  failures: number,
-  report?: { readonly file: string | undefined; readonly of: object },
-): void {
-  if (report?.file !== undefined) writeFileSync(report.file, `${JSON.stringify(report.of, undefined, 2)}\n`);
+/** What a campaign came to: docs/reliability.md tells it. */
+export interface Outcome {
+  /** How often the promise was put to the test. */
+  readonly runs: number;
+  readonly failures: number;
+  /** What was counted: `seeds`, `crashes` … */
+  readonly unit: string;
+  /** In a few words, what else is worth knowing. */
+  readonly remark?: string;
+}
+
+export function outcomeOf(played: readonly Played[], unit: string): Outcome {
+  return { runs: played.length, failures: played.filter(({ failure }) => failure !== null).length, unit };
+}
+
+/** The end of a campaign: its report, where one is asked for, with `more` in it, and exit code 1 if something failed. */
+export function conclude(outcome: Outcome, file?: string, more: object = {}): void {
+  const { failures, remark, runs, unit } = outcome;
+  const words = remark === undefined ? '' : `; ${remark}`;
+  process.stdout.write(`${runs.toLocaleString('en')} ${unit}, ${failures} failed${words}\n`);
+  if (file !== undefined) writeFileSync(file, `${JSON.stringify({ ...outcome, ...more }, undefined, 2)}\n`);
   if (failures > 0) process.exitCode = 1;
 }
 
