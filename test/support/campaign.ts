@@ -1,10 +1,9 @@
 import { fork } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-
-/** As a shell's own tools have it. */
-const USAGE_ERROR = 64;
+import { processorMs } from './processFiles.js';
+import { refuse } from './scriptOptions.js';
 
 /** Of `--workers`. */
 export const WORKERS = String(Math.min(2, availableParallelism()));
@@ -35,16 +34,14 @@ export function chosenFrom<T extends { readonly name: string }>(
 ): readonly T[] {
   const chosen = only === undefined ? all : all.filter(({ name }) => isWanted(name, only));
   if (chosen.length > 0) return chosen;
-  process.stderr.write(`There is no ${only}. There are: ${all.map(({ name }) => name).join(', ')}.\n`);
-  process.exit(USAGE_ERROR);
+  return refuse(`There is no ${only}. There are: ${all.map(({ name }) => name).join(', ')}.`);
 }
 
 /** The value of a flag that takes a whole number. */
 export function wholeNumber(flag: string, text: string): number {
   const value = Number(text);
   if (Number.isSafeInteger(value) && value >= 0) return value;
-  process.stderr.write(`--${flag} takes a whole number, got ${JSON.stringify(text)}\n`);
-  process.exit(USAGE_ERROR);
+  return refuse(`--${flag} takes a whole number, got ${JSON.stringify(text)}`);
 }
 
 /** Plays scenes one after the other, and tells of each as it ends; `play` resolves with what there is to say of it. */
@@ -115,9 +112,6 @@ interface Asked<Result> {
 /** Of what a process wrote before it ended: enough for a stack. */
 const LAST_WORDS_CHARACTERS = 4_000;
 
-/** Of /proc; the same on every Linux. */
-const MS_PER_TICK = 10;
-
 /** This script once more, in a process that does what it is asked: with `--lane` it calls `serveWork`. */
 export class Worker<Task, Result> {
   readonly #child: ChildProcess;
@@ -167,17 +161,7 @@ export class Worker<Task, Result> {
 
   /** Its processor time so far; NaN where the system does not tell. */
   processorMs(): number {
-    try {
-      const text = readFileSync(`/proc/${this.#child.pid ?? 0}/stat`, 'utf8');
-      const [user, system] = text
-        .slice(text.lastIndexOf(')') + 2)
-        .split(' ')
-        .slice(11, 13)
-        .map(Number);
-      return ((user ?? 0) + (system ?? 0)) * MS_PER_TICK;
-    } catch {
-      return Number.NaN;
-    }
+    return processorMs(this.#child.pid ?? 0);
   }
 
   /** Where it does not listen any more. */
