@@ -65,8 +65,7 @@ if (values.only === undefined) {
 }
 if (values.write) await writePage(outcomes);
 for (const failure of failures) console.error(failure);
-console.log(`${outcomes.length} alerts fired and cleared, ${failures.length} failures.`);
-conclude(failures.length);
+conclude({ runs: outcomes.length, failures: failures.length, unit: 'alerts fired and cleared' });
 
 async function play(scene: Scene, prometheus: PrometheusServer): Promise<void> {
   if (scene.needs === 'root' && !isRoot) {

@@ -5,9 +5,7 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { ChainGenerator } from '../../src/devnet/index.js';
-import { silentLogger } from '../../src/observability/index.js';
-import { systemClock } from '../../src/runtime/index.js';
-import { LevelIndexStore } from '../../src/storage/index.js';
+import { withStore } from '../support/storeDump.js';
 import { anonymousMiB, startDaemon } from './lib/daemon.js';
 import { startBenchNode } from './lib/node.js';
 import { freshDirectory } from './lib/processes.js';
@@ -108,13 +106,12 @@ await bench(
   },
 );
 
-async function bytesOfEntries(path: string): Promise<number> {
-  const parts = { logger: silentLogger, clock: systemClock };
-  const store = await LevelIndexStore.open({ path, chainId: 'flow-localnet', create: false }, parts);
-  let bytes = 0;
-  for await (const [key, value] of store.entries()) bytes += key.length + value.length;
-  await store.close();
-  return bytes;
+function bytesOfEntries(path: string): Promise<number> {
+  return withStore(path, async (store) => {
+    let bytes = 0;
+    for await (const [key, value] of store.entries()) bytes += key.length + value.length;
+    return bytes;
+  });
 }
 
 /** Of a block, on average. */

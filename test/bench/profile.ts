@@ -22,7 +22,7 @@ import { freshDirectory, ROOT } from './lib/processes.js';
 import { startReadClient } from './lib/readers.js';
 import type { ReadKind } from './lib/readers.js';
 import { formatTable } from './lib/report.js';
-import { scriptOptions } from '../support/scriptOptions.js';
+import { refuse, scriptOptions } from '../support/scriptOptions.js';
 
 const SAMPLE_US = 500;
 const FUNCTIONS = 25;
@@ -44,16 +44,16 @@ const { values: args } = scriptOptions({
   },
 });
 if (!(args.mode in modeFlags))
-  fail(`unknown mode ${args.mode}; there are: ${Object.keys(modeFlags).join(', ')}`);
+  refuse(`unknown mode ${args.mode}; there are: ${Object.keys(modeFlags).join(', ')}`);
 if (!(args.profile in profiles))
-  fail(`unknown profile ${args.profile}; there are: ${Object.keys(profiles).join(', ')}`);
+  refuse(`unknown profile ${args.profile}; there are: ${Object.keys(profiles).join(', ')}`);
 const heights = Number(args.heights);
-if (!Number.isSafeInteger(heights) || heights < 1) fail('--heights must be a whole number from 1 on');
+if (!Number.isSafeInteger(heights) || heights < 1) refuse('--heights must be a whole number from 1 on');
 
 const reads = READ_KINDS.find((kind) => kind === args.reads);
-if (args.reads !== undefined && reads === undefined) fail(`--reads takes ${READ_KINDS.join(' or ')}`);
+if (args.reads !== undefined && reads === undefined) refuse(`--reads takes ${READ_KINDS.join(' or ')}`);
 const over = OVER.find((name) => name === args.over);
-if (over === undefined) fail(`--over takes ${OVER.join(' or ')}`);
+if (over === undefined) refuse(`--over takes ${OVER.join(' or ')}`);
 
 process.stdout.write(`making ${heights} blocks of the profile ${args.profile}\n`);
 const node = await startBenchNode({ profile: args.profile as ProfileName, seed: SEED, heights });
@@ -125,9 +125,4 @@ async function answerReads(kind: ReadKind, over: (typeof OVER)[number]) {
   rmSync(daemon.dataDir, { recursive: true });
   const title = `reads of a ${kind} over ${over}, ${READERS} at once, ${heights} heights of the profile ${profile}`;
   return { title, unit: 'read', count: READS, perSecond: readsPerSecond };
-}
-
-function fail(message: string): never {
-  process.stderr.write(`profile: ${message}\n`);
-  process.exit(64);
 }

@@ -17,7 +17,7 @@ import { format, resolveConfig } from 'prettier';
 import { ROOT, scratch, startScript } from './lib/processes.js';
 import { formatFigures, isMet, performancePage } from './lib/report.js';
 import type { Measured, Report } from './lib/report.js';
-import { scriptOptions } from '../support/scriptOptions.js';
+import { refuse, scriptOptions } from '../support/scriptOptions.js';
 
 /** In the order of the report. Each is a script beside this one, and runs alone too: `npx tsx test/bench/NAME.ts`. */
 const BENCHES = ['catchUp', 'proving', 'growth', 'tip', 'reads', 'startup', 'peer'];
@@ -35,10 +35,9 @@ const { values: args, positionals } = scriptOptions({
 });
 const chosen = [...(args.only?.split(',') ?? []), ...positionals];
 const names = chosen.length === 0 ? BENCHES : chosen;
-for (const name of names) {
-  if (!BENCHES.includes(name)) fail(`no bench is called ${name}; there are: ${BENCHES.join(', ')}`);
-}
-if (args.write && args.quick) fail('--write does not go with --quick');
+for (const name of names)
+  if (!BENCHES.includes(name)) refuse(`no bench is called ${name}; there are: ${BENCHES.join(', ')}`);
+if (args.write && args.quick) refuse('--write does not go with --quick');
 
 const startedAtMs = performance.now();
 const reports: Report[] = [];
@@ -66,7 +65,7 @@ async function run(name: string): Promise<Report> {
   ]);
   child.stdout?.pipe(process.stdout, { end: false });
   const [code] = (await once(child, 'exit')) as [number | null];
-  if (code !== 0) fail(`the bench ${name} failed`);
+  if (code !== 0) throw new Error(`the bench ${name} failed`);
   return JSON.parse(readFileSync(json, 'utf8')) as Report;
 }
 
@@ -97,9 +96,4 @@ async function writePage(): Promise<void> {
   const absent = BENCHES.filter((name) => results[name] === undefined);
   const style = (await resolveConfig(path)) ?? {};
   writeFileSync(path, await performancePage(Object.values(results), absent, style));
-}
-
-function fail(message: string): never {
-  process.stderr.write(`bench: ${message}\n`);
-  process.exit(1);
 }

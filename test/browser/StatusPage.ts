@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { eventually } from '../support/program.js';
-import type { Chromium, Page } from './Chromium.js';
+import type { Page } from './Chromium.js';
 import { lookAt } from './looks.js';
-import { holds } from './report.js';
+import { holds } from './Stage.js';
 
 /** The keys that a test presses. */
 const keys = {
@@ -15,19 +15,13 @@ const keys = {
 /** The status page of a daemon in a tab. */
 export class StatusPage {
   readonly page: Page;
+  readonly #url: string;
   readonly #screenshots: string | undefined;
 
-  private constructor(page: Page, screenshots: string | undefined) {
+  constructor(page: Page, url: string, screenshots: string | undefined) {
     this.page = page;
+    this.#url = url;
     this.#screenshots = screenshots;
-  }
-
-  static async open(
-    browser: Chromium,
-    url: string,
-    { screenshots }: { readonly screenshots: string | undefined },
-  ): Promise<StatusPage> {
-    return new StatusPage(await browser.open(url), screenshots);
   }
 
   /** All that a reader sees. */
@@ -78,9 +72,9 @@ export class StatusPage {
    * Nothing was loaded from elsewhere, and nothing went wrong but for what is expected. A machine that is starved may keep the
    * indexing thread from answering in time.
    */
-  neverComplained(origin: string, expected = /status of 503/): void {
+  neverComplained(expected = /status of 503/): void {
     const strangers = this.page.requested.filter(
-      (url) => !url.startsWith('data:') && !url.startsWith(origin),
+      (url) => !url.startsWith('data:') && !url.startsWith(this.#url),
     );
     assert.deepEqual(strangers, []);
     assert.deepEqual(

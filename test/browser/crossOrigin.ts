@@ -4,13 +4,12 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { atEnd } from '../support/cleanup.js';
-import { eventually, scratchDirectory } from '../support/program.js';
 import { RestNode } from '../support/restNode.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';
 import { streamTopics } from '../support/streamedTopics.js';
-import type { Chromium, Page } from './Chromium.js';
-import { holds } from './report.js';
+import type { Page } from './Chromium.js';
+import { holds } from './Stage.js';
+import type { Scene, Stage } from './Stage.js';
 
 const ROOT = 1_000;
 const TOP = 1_020;
@@ -72,15 +71,12 @@ interface Fetched {
   readonly error?: string;
 }
 
-async function daemonFor(node: RestNode, ...flags: string[]): Promise<RunningDaemon> {
-  const devnet = await devnetForTest({ seed: 3, rootHeight: ROOT, startHead: TOP, paused: true });
-  const forwarding = ['--start-height', 'root', '--api-forward-rest', node.url];
-  const daemon = await startDaemon(startArguments(devnet, scratchDirectory(), ...forwarding, ...flags));
-  await daemon.reaches(TOP);
-  await eventually(async () => {
-    const { sealed } = await daemon.status();
-    return (sealed ?? 0) >= ROOT;
-  });
+async function daemonFor(stage: Stage, node: RestNode, ...flags: string[]): Promise<RunningDaemon> {
+  const { daemon } = await stage.daemon(
+    { seed: 3, rootHeight: ROOT, startHead: TOP, paused: true },
+    ['--api-forward-rest', node.url, ...flags],
+    ({ latestIndexed, sealed }) => latestIndexed === TOP && (sealed ?? 0) >= ROOT,
+  );
   return daemon;
 }
 
@@ -157,12 +153,13 @@ async function mayDoNothing(page: Page, daemon: RunningDaemon, node: RestNode): 
 }
 
 /** Everything about pages of other origins. */
-export async function crossOrigin(browser: Chromium): Promise<void> {
+export const crossOrigin: Scene = async (stage) => {
+  const { browser } = stage;
   const node = await restNode();
   const [named, other] = [await pageOrigin(), await pageOrigin()];
-  const open = await daemonFor(node);
+  const open = await daemonFor(stage, node);
   await mayDoEverything(await browser.open(other), open, 'a page of any origin');
-  const restricted = await daemonFor(node, '--api-cors-origin', named);
+  const restricted = await daemonFor(stage, node, '--api-cors-origin', named);
   await mayDoEverything(await browser.open(named), restricted, 'a page of a named origin');
   await mayDoNothing(await browser.open(other), restricted, node);
-}
+};

@@ -1,10 +1,7 @@
 import type { EndpointStatus, StatusDocument } from '../../src/api/index.js';
-import { toIdentifier } from '../../src/flow/index.js';
-import { ServedChain } from '../support/servedChain.js';
+import { ServedChain, statusWith } from '../support/servedChain.js';
 import { smallChain } from '../support/smallChain.js';
-import type { Chromium } from './Chromium.js';
-import type { SceneOptions } from './scene.js';
-import { StatusPage } from './StatusPage.js';
+import type { Scene } from './Stage.js';
 
 const HEAD = 158_000_000;
 const HOUR_MINUTES = 61;
@@ -15,10 +12,10 @@ const RANGES = 12;
  * As much of everything as there may be: an hour of minutes, the nodes of all sporks, many ranges. What the
  * other scenes have of real daemons would take this one an hour and a data centre: the server is the real one, its status is not.
  */
-export async function full(browser: Chromium, options: SceneOptions): Promise<void> {
+export const full: Scene = async (stage) => {
   const chain = smallChain(HEAD - 2, [[], [], []]);
   const served = await ServedChain.start(chain, { sealed: HEAD - 2, head: HEAD + 9 }, { told: status() });
-  const page = await StatusPage.open(browser, served.url, options);
+  const page = await stage.page(served.url);
   await page.says(
     `${HISTORIC} nodes of earlier sporks`,
     'And 4 ranges more',
@@ -28,39 +25,26 @@ export async function full(browser: Chromium, options: SceneOptions): Promise<vo
   await page.isFine('full');
   await page.page.run("for (const each of document.querySelectorAll('details')) each.open = true;");
   await page.isFine('full-unfolded');
-  page.neverComplained(served.url);
-}
+  page.neverComplained();
+};
+
+/** What all status documents of the tests have. */
+const plain = statusWith({ firstIndexed: HEAD, latestIndexed: HEAD, head: HEAD, sealed: HEAD });
 
 function status(): Partial<StatusDocument> {
-  const rangeAt = (index: number): { readonly from: number; readonly to: number } => ({
-    from: 90_000_000 + index * 1_000,
-    to: 90_000_999 + index * 1_000,
-  });
   const states = ['running', 'running', 'waiting', 'failed', 'disputed'] as const;
   const why = 'GetBlockByHeight at archive-1.example:9000: UNAVAILABLE: the node is being restored';
+  const plan = { id: 1, from: 90_000_000, to: 118_999_999, order: 'newest', state: 'active' } as const;
   return {
-    ...{
-      network: 'mainnet',
-      chainId: 'flow-mainnet',
-      ready: true,
-      reasons: [],
-      lag: 9,
-      lowestServed: 7_601_063,
-    },
+    ...{ network: 'mainnet', chainId: 'flow-mainnet', ready: true, reasons: [], lag: 9 },
     proof: {
-      ...{
-        mode: 'auto',
-        finality: 'reported',
-        form: 'H8P8',
-        unprovenHeights: 0,
-        provenHeight: HEAD,
-        sealedHeight: HEAD - 4,
-        reason: null,
-      },
-      anchor: { kind: 'checkpoint', height: 137_390_146, id: toIdentifier(Buffer.alloc(32, 0x8a)) },
+      ...plain.proof,
+      ...{ unprovenHeights: 0, provenHeight: HEAD, sealedHeight: HEAD - 4 },
+      anchor: { kind: 'checkpoint', height: 137_390_146, id: '8a'.repeat(32) },
       ...{ committee: null, latestCertificate: null },
     },
-    ...{ oldestMissing: null, waitingFor: null, rate: 1.24, eta: null, uptimeSeconds: 8_203_111 },
+    ...{ lowestServed: 7_601_063, oldestMissing: null, waitingFor: null, rate: 1.24, eta: null },
+    uptimeSeconds: 8_203_111,
     coverage: [
       { from: 7_601_063, to: 31_735_954 },
       { from: 47_169_687, to: 47_169_690 },
@@ -69,34 +53,20 @@ function status(): Partial<StatusDocument> {
     ],
     window: {
       ...{ heights: 256, upperBound: HEAD + 256, inFlight: 240 },
-      ...{ bytesInFlight: 41_200_000, bytesLimit: 134_217_728 },
-      cells: [],
+      ...{ bytesInFlight: 41_200_000, bytesLimit: 134_217_728, cells: [] },
     },
     lastHour: Array.from({ length: HOUR_MINUTES }, (_, index) => minute(index)),
     backfill: {
       ...{ missingHeights: 24_880_000, rate: 912, eta: 27_280 },
       heldBack: { share: 0.5, message: 'the event loop is 40 ms late: history makes way' },
-      plans: [
-        {
-          id: 1,
-          from: 90_000_000,
-          to: 118_999_999,
-          order: 'newest',
-          state: 'active',
-          missingHeights: 24_880_000,
-          untakenVersion: null,
-        },
-      ],
+      plans: [{ ...plan, missingHeights: 24_880_000, untakenVersion: null }],
       ranges: Array.from({ length: RANGES }, (_, index) => {
         const state = states[index % states.length] ?? 'running';
+        const from = plan.from + index * 1_000;
         return {
-          ...{ ...rangeAt(index), state, next: rangeAt(index).from + 70 * (index % states.length) },
-          ...{ rate: state === 'running' ? 88.4 : 0, eta: state === 'running' ? 11 : null },
-          ...{
-            failures: state === 'failed' ? 3 : 0,
-            reason: state === 'failed' ? why : null,
-            waitingFor: null,
-          },
+          ...{ from, to: from + 999, state, next: from + 70 * (index % states.length), waitingFor: null },
+          ...(state === 'running' ? { rate: 88.4, eta: 11 } : { rate: 0, eta: null }),
+          ...(state === 'failed' ? { failures: 3, reason: why } : { failures: 0, reason: null }),
         };
       }),
       unserved: [{ from: 100_000_000, to: 103_000_000 }],
@@ -104,9 +74,10 @@ function status(): Partial<StatusDocument> {
     endpoints: [
       node('access-1.example:9000', 'configured'),
       node('access-2.example:9000', 'configured', true),
-    ].concat(
-      Array.from({ length: HISTORIC }, (_, index) => node(`historic-${index + 1}.example:9000`, 'historic')),
-    ),
+      ...Array.from({ length: HISTORIC }, (_, index) =>
+        node(`historic-${index + 1}.example:9000`, 'historic'),
+      ),
+    ],
   };
 }
 
@@ -123,31 +94,22 @@ function minute(index: number): StatusDocument['lastHour'][number] {
 }
 
 function node(name: string, origin: EndpointStatus['origin'], isLimited = false): EndpointStatus {
+  const limit = {
+    method: 'GetFullCollectionByID',
+    ratePerSecond: 41.5,
+    pauseSeconds: 0.4,
+    waiting: 17,
+  } as const;
+  const unlimited = { method: 'GetBlockByHeight', ratePerSecond: 80, pauseSeconds: 0, waiting: 0 } as const;
   return {
-    ...{ name, origin, state: 'healthy', reason: null, sinceSeconds: null, endsInSeconds: null },
-    ...{
-      version: 'v0.43.1',
-      lowestHeight: 137_390_146,
-      latencySeconds: 0.0214,
-      inFlight: 3,
-      callsPerSecond: 12.4,
-    },
+    ...plain.endpoints[0]!,
+    ...{ name, origin, state: 'healthy', reason: null, sinceSeconds: null, endsInSeconds: null, calls: [] },
+    lowestHeight: 137_390_146,
     lastHour: {
       calls: 44_190,
       errors: isLimited ? 212 : 0,
       kinds: isLimited ? [{ kind: 'rate_limited', count: 212 }] : [],
     },
-    limits: isLimited
-      ? [
-          {
-            method: 'GetFullCollectionByID',
-            ratePerSecond: 41.5,
-            isLearned: true,
-            pauseSeconds: 0.4,
-            waiting: 17,
-          },
-        ]
-      : [{ method: 'GetBlockByHeight', ratePerSecond: 80, isLearned: false, pauseSeconds: 0, waiting: 0 }],
-    calls: [],
+    limits: [{ ...(isLimited ? limit : unlimited), isLearned: isLimited }],
   };
 }

@@ -4,24 +4,20 @@
 //   npm run test:browser -- --screenshots DIR    (keeps pictures of the status page in every state, and of /docs)
 //   npm run test:browser -- --only following     (one scene; --list names them)
 
-import { chosenFrom, conclude, playEach } from '../support/campaign.js';
+import { chosenFrom, conclude, outcomeOf, playEach } from '../support/campaign.js';
 import { withCleanup } from '../support/cleanup.js';
 import { Chromium, findChromium } from './Chromium.js';
 import { crossOrigin } from './crossOrigin.js';
-import { docs } from './docs.js';
-import { fed } from './fedScene.js';
 import { full } from './fullScene.js';
-import { guarded } from './guardedScene.js';
-import { prefix } from './prefixScene.js';
+import { Stage } from './Stage.js';
 import { scenes } from './statusScenes.js';
-import { stayingScenes } from './stayingScenes.js';
 import { scriptOptions } from '../support/scriptOptions.js';
 
 const { values } = scriptOptions({
   options: { screenshots: { type: 'string' }, only: { type: 'string' }, list: { type: 'boolean' } },
 });
 
-const all = { origins: crossOrigin, docs, ...scenes, ...stayingScenes, guarded, prefix, fed, full };
+const all = { origins: crossOrigin, ...scenes, full };
 
 const named = Object.entries(all).map(([name, play]) => ({ name, play }));
 if (values.list === true) console.log(named.map(({ name }) => name).join('\n'));
@@ -30,8 +26,8 @@ else {
   const browser = await Chromium.start(findChromium());
   console.log(browser.version);
   const played = await playEach(chosen, async ({ play }) => {
-    await withCleanup(() => play(browser, { screenshots: values.screenshots }));
+    await withCleanup(() => play(new Stage(browser, values.screenshots)));
     return 'holds';
   }).finally(() => browser.close());
-  conclude(played.filter(({ failure }) => failure !== null).length);
+  conclude(outcomeOf(played, 'scenes'));
 }

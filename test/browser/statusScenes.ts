@@ -3,38 +3,38 @@ import type { DevnetOptions, FaultRule } from '../../src/devnet/index.js';
 import { eventually, scratchDirectory } from '../support/program.js';
 import { lastingPort } from '../support/lastingPort.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
-import { holds } from './report.js';
-import type { Scene } from './scene.js';
-import { StatusPage } from './StatusPage.js';
+import { servedBelow } from '../support/prefixProxy.js';
+import { TestSecrets } from '../support/secretFiles.js';
+import { lookAt } from './looks.js';
+import { holds } from './Stage.js';
+import type { Scene } from './Stage.js';
+import type { StatusPage } from './StatusPage.js';
 
 /** Every call by which a collection can be had. */
 const bodies = ['GetFullCollectionByID', 'GetCollectionByID', 'GetTransaction'];
 
 /** Nothing is indexed: the chain has not come to the first height. */
-const empty: Scene = async (browser, options) => {
-  const devnet = await devnetForTest({ seed: 3, startHead: 1_000, paused: true });
-  const daemon = await startDaemon(startArguments(devnet, scratchDirectory(), '--start-height', '5000'));
-  const page = await StatusPage.open(browser, daemon.apiUrl, options);
+const empty: Scene = async (stage) => {
+  const chain = { seed: 3, startHead: 1_000, paused: true };
+  const { daemon, page } = await stage.opened(chain, ['--start-height', '5000']);
   await page.says('Not ready', 'start_height_ahead', 'Nothing yet', 'starts at 5,000', '1 of 1 healthy');
   await page.isFine('empty');
   // Whoever reads the log goes away.
   daemon.program.child.stdout?.destroy();
   await page.says('The log cannot be written to standard output', 'Its reader has gone', /lines? lost/);
-  page.neverComplained(daemon.apiUrl);
+  page.neverComplained();
 };
 
 /** At the head of a living chain: new blocks appear by themselves. */
-const following: Scene = async (browser, options) => {
+const following: Scene = async (stage) => {
   const slow: FaultRule = { method: 'GetFullCollectionByID', fault: 'latency', delayMs: 60 };
   const chain: DevnetOptions = {
     ...{ seed: 3, profile: 'dense', startHead: 158_000_400, rootHeight: 158_000_000 },
     ...{ blockIntervalMs: 400, sealedLag: 2 },
   };
   const [one, two] = [await devnetForTest({ ...chain, faults: [slow] }), await devnetForTest(chain)];
-  const flags = ['--access-node', two.address, '--start-height', 'root', '--access-rate-per-second', '400'];
-  const daemon = await startDaemon(startArguments(one, scratchDirectory(), ...flags));
-  await daemon.statusUntil(({ ready, lag }) => ready && (lag ?? 9) < 3);
-  const page = await StatusPage.open(browser, daemon.apiUrl, options);
+  const flags = ['--access-node', two.address, '--access-rate-per-second', '400'];
+  const { page } = await stage.opened(one, flags, ({ ready, lag }) => ready && (lag ?? 9) < 3);
   await page.says('Ready', '2 of 2 healthy', /Latest indexed\s+158,000,\d{3}\s+without a gap from/);
   const height = async (): Promise<string> =>
     /Latest indexed\s+([\d,]+)/.exec(await page.text())?.[1] ?? 'none';
@@ -45,36 +45,32 @@ const following: Scene = async (browser, options) => {
   await page.isFine('following');
   const [segment] = await page.strip();
   assert.match(segment ?? '', /^Heights 158,000,000 to 158,\d{3},\d{3} \([\d,]+\): indexed$/);
-  page.neverComplained(daemon.apiUrl);
+  page.neverComplained();
 };
 
 /** A hundred million heights behind, and running. */
-const behind: Scene = async (browser, options) => {
-  const devnet = await devnetForTest({
-    seed: 3,
-    profile: 'mixed',
-    startHead: 100_000_000,
-    blockIntervalMs: 1_000,
-  });
-  const flags = ['--start-height', 'root', '--window', '512'];
-  const daemon = await startDaemon(startArguments(devnet, scratchDirectory(), ...flags));
-  await daemon.statusUntil(({ latestIndexed, eta }) => (latestIndexed ?? 0) > 500 && eta !== null);
-  const page = await StatusPage.open(browser, daemon.apiUrl, options);
+const behind: Scene = async (stage) => {
+  const chain = { seed: 3, profile: 'mixed', startHead: 100_000_000, blockIntervalMs: 1_000 } as const;
+  const { page } = await stage.opened(
+    chain,
+    ['--window', '512'],
+    ({ latestIndexed, eta }) => (latestIndexed ?? 0) > 500 && eta !== null,
+  );
   await page.says('Catching up', 'behind', /Behind\s+99,9\d\d,\d{3}/, /\d+ d( \d+ h)?\s+at /, 'under 0.1 %');
   await page.isFine('far-behind');
-  page.neverComplained(daemon.apiUrl);
+  page.neverComplained();
 };
 
 /** History is filled in below, range by range. */
-const filling: Scene = async (browser, options) => {
+const filling: Scene = async (stage) => {
   const slow: FaultRule = { method: 'GetBlockByHeight', fault: 'latency', delayMs: 150 };
   const chain: DevnetOptions = { seed: 3, startHead: 60_000, paused: true, streams: false, faults: [slow] };
-  const devnet = await devnetForTest({ ...chain, executionData: false });
-  const dataDir = scratchDirectory();
   const flags = ['--start-height', '52000', '--backfill-window', '8', '--backfill-parallel-ranges', '3'];
-  const daemon = await startDaemon(startArguments(devnet, dataDir, ...flags, '--backfill', '20000..45000'));
-  await daemon.statusUntil(({ backfill }) => backfill.ranges.some(({ next, from }) => next > from + 20));
-  const page = await StatusPage.open(browser, daemon.apiUrl, options);
+  const { page } = await stage.opened(
+    { ...chain, executionData: false },
+    [...flags, '--backfill', '20000..45000'],
+    ({ backfill }) => backfill.ranges.some(({ next, from }) => next > from + 20),
+  );
   await page.says('being filled in', 'heights of history to fill in', 'planned');
   const labels = (await page.strip()).map((label) => label.replace(/^.*: /, ''));
   for (const kind of ['being filled in', 'planned', 'not indexed, not planned', 'indexed']) {
@@ -83,23 +79,20 @@ const filling: Scene = async (browser, options) => {
   await page.page.run("document.querySelector('.panel details').open = true;");
   await page.says(/^Heights 5\d,\d{3} to 60,000 /m);
   await page.isFine('filling-in');
-  page.neverComplained(daemon.apiUrl);
+  page.neverComplained();
 };
 
 /** A collection that nobody gives: the page says what is missing, and who refuses what. */
-const stuck: Scene = async (browser, options) => {
+const stuck: Scene = async (stage) => {
   const faults = bodies.map((method): FaultRule => ({
     ...{ method, fault: 'error', code: 'INTERNAL', message: 'no disk: /var/lib/flow is read-only' },
     ...{ fromHeight: 120, toHeight: 160, every: 1 },
   }));
-  const devnet = await devnetForTest({ seed: 3, profile: 'dense', startHead: 2_000, paused: true, faults });
-  const daemon = await startDaemon(
-    startArguments(devnet, scratchDirectory(), '--start-height', 'root', '--no-edi'),
-  );
-  await daemon.statusUntil(
+  const { page } = await stage.opened(
+    { seed: 3, profile: 'dense', startHead: 2_000, paused: true, faults },
+    ['--no-edi'],
     ({ oldestMissing, reasons }) => (oldestMissing?.ageSeconds ?? 0) > 11 && reasons.length > 1,
   );
-  const page = await StatusPage.open(browser, daemon.apiUrl, options);
   await page.says(
     'Not ready',
     'upstream_refusing',
@@ -109,7 +102,7 @@ const stuck: Scene = async (browser, options) => {
   );
   await page.isFine('stuck');
   await findMissing(page);
-  page.neverComplained(daemon.apiUrl);
+  page.neverComplained();
 };
 
 /** The link of the oldest missing collection opens its explanation. */
@@ -122,7 +115,7 @@ async function findMissing(page: StatusPage): Promise<void> {
 }
 
 /** Nodes of all kinds: sound, lying, refusing, limiting, gone. */
-const nodes: Scene = async (browser, options) => {
+const nodes: Scene = async (stage) => {
   const chain = { seed: 3, profile: 'dense', startHead: 100, blockIntervalMs: 300 } as const;
   const lies = bodies.map((method): FaultRule => ({ method, fault: 'wrong_body' }));
   const fails: FaultRule = { method: 'GetFullCollectionByID', fault: 'error', code: 'UNAVAILABLE' };
@@ -134,10 +127,7 @@ const nodes: Scene = async (browser, options) => {
   ];
   const others = [liar.address, failing.address, limiting.address, `127.0.0.1:${await lastingPort()}`];
   const flags = others.flatMap((address) => ['--access-node', address]);
-  const daemon = await startDaemon(
-    startArguments(sound, scratchDirectory(), ...flags, '--start-height', 'root', '--no-edi'),
-  );
-  await daemon.statusUntil(({ endpoints }) => {
+  const { page } = await stage.opened(sound, [...flags, '--no-edi'], ({ endpoints }) => {
     const [, lying, refusing, limited, gone] = endpoints;
     return (
       lying?.state === 'set_aside' &&
@@ -146,25 +136,218 @@ const nodes: Scene = async (browser, options) => {
       gone?.state === 'unknown'
     );
   });
-  const page = await StatusPage.open(browser, daemon.apiUrl, options);
   await page.says('set aside', /Set aside until \d+:\d+/, 'learned from its answers', 'not heard of yet');
   await page.isFine('nodes');
-  page.neverComplained(daemon.apiUrl);
+  page.neverComplained();
 };
 
 /** Every node goes down under a daemon that was at the head. */
-const down: Scene = async (browser, options) => {
+const down: Scene = async (stage) => {
   const chain = { seed: 3, startHead: 300, blockIntervalMs: 500 } as const;
   const [one, two] = [await devnetForTest(chain), await devnetForTest(chain)];
-  const flags = ['--access-node', two.address, '--start-height', 'root'];
-  const daemon = await startDaemon(startArguments(one, scratchDirectory(), ...flags));
-  await daemon.statusUntil(({ ready }) => ready);
-  const page = await StatusPage.open(browser, daemon.apiUrl, options);
+  const { page } = await stage.opened(one, ['--access-node', two.address], ({ ready }) => ready);
   await page.says('Ready');
   await Promise.all([one.kill(), two.kill()]);
   await page.says('Not ready', 'upstream_unreachable', '0 of 2 healthy', 'not confirmed for');
   await page.isFine('every-node-down');
-  page.neverComplained(daemon.apiUrl);
+  page.neverComplained();
 };
 
-export const scenes = { empty, following, behind, filling, stuck, nodes, down };
+/** What a browser says of a daemon that is gone. */
+const GONE = /Failed to load resource/;
+
+/** The daemon goes away, hangs, and comes back: the page says so, and goes on by itself. */
+const gone: Scene = async (stage) => {
+  const devnet = await devnetForTest({ seed: 3, startHead: 300, blockIntervalMs: 500 });
+  const dataDir = scratchDirectory();
+  const port = String(await lastingPort());
+  const args = startArguments(devnet, dataDir, '--start-height', 'root').map((arg, index, all) =>
+    all[index - 1] === '--api-port' ? port : arg,
+  );
+  const first = await startDaemon(args);
+  await first.statusUntil(({ ready }) => ready);
+  const page = await stage.page(first.apiUrl);
+  await page.says('Ready');
+
+  first.program.child.kill('SIGSTOP');
+  await page.says('No answer', 'gave no answer within 5 s', 'last known status');
+  first.program.child.kill('SIGCONT');
+  await page.says(/\bReady\b/);
+  holds('the page tells of a daemon that hangs, and goes on when it answers');
+
+  await first.program.stop('SIGKILL');
+  await page.says('No answer', /The daemon has not answered since \d+:\d+/, 'Nothing listens at its address');
+  await page.isFine('gone');
+  await startDaemon(args);
+  await page.says(/\bReady\b/);
+  assert.ok(!(await page.text()).includes('has not answered'));
+  holds('the page tells of a daemon that is gone, since when, and goes on by itself when it is back');
+  page.neverComplained(GONE);
+};
+
+/** Finding a height and an id by keyboard alone: why it is here, and the document. */
+const found: Scene = async (stage) => {
+  const chain = { seed: 3, profile: 'dense', startHead: 300, paused: true } as const;
+  const { daemon, page } = await stage.opened(chain, [], ({ latestIndexed }) => latestIndexed === 300);
+  await page.says('Ready');
+  await page.page.run("document.querySelector('#find').focus();");
+  await page.type('1,23');
+  await page.press('Enter');
+  await page.says('indexed', '/lookup/block/123', '"collections"');
+  const { body } = (await daemon.api('/lookup/block/123')) as {
+    readonly body: { readonly collections: readonly { readonly collection_id: string }[] };
+  };
+  const id = body.collections[0]?.collection_id ?? '';
+  await page.page.run(`location.hash = '#find=${id}';`);
+  await page.says(id, '"transactions"');
+  await page.isFine('found');
+  await page.page.run('history.back();');
+  await page.says('/lookup/block/123');
+  await page.page.run("location.hash = '#find=nonsense';");
+  await page.says('nonsense', /refuses/);
+  await page.page.run(
+    "[...document.querySelectorAll('button')].find((each) => each.innerText === 'Close').click();",
+  );
+  assert.equal(await page.page.run<number>("return document.querySelectorAll('.found').length;"), 0);
+  holds('what is looked for stands in the address: links, the back button and Close work');
+  page.neverComplained(GONE);
+};
+
+/** A daemon that serves two requests per second to an address: the page gets along. */
+const limited: Scene = async (stage) => {
+  const { daemon, devnet } = await stage.daemon({ seed: 3, startHead: 300, blockIntervalMs: 300 }, [
+    '--api-rate-per-second-per-address',
+    '2',
+  ]);
+  await daemon.reaches(devnet.node.head.finalized);
+  const page = await stage.page(daemon.apiUrl);
+  await page.says(/\bReady\b/, '1 of 1 healthy');
+  const before = await page.text();
+  await eventually(async () => {
+    const now = await page.text();
+    assert.ok(!now.includes('No answer'), now);
+    return now === before ? undefined : true;
+  });
+  holds('the page gets along with a rate limit for its address');
+};
+
+const TOKEN = 'a-token-for-the-operator';
+
+/** A daemon that wants a token: the page asks for it, by keyboard alone, and keeps it for its tab. */
+const guarded: Scene = async (stage) => {
+  const chain = { seed: 3, startHead: 300, blockIntervalMs: 500 };
+  const { tokensFile } = new TestSecrets(`${TOKEN} operator\n`);
+  const devnet = await devnetForTest(chain);
+  const flags = ['--start-height', 'root', '--api-tokens-file', tokensFile];
+  const daemon = await startDaemon(startArguments(devnet, scratchDirectory(), ...flags));
+  await daemon.reaches(300);
+  const page = await stage.page(daemon.apiUrl);
+  await page.says(
+    'Token wanted',
+    'only to callers with a bearer token',
+    'but the request has none',
+    'kept until this tab is closed',
+  );
+  await page.isFine('token');
+
+  await page.page.run("document.querySelector('#token').focus();");
+  await page.type('not-the-token-that-is-wanted');
+  await page.press('Enter');
+  await page.says('Token wanted', 'this bearer token is not known here');
+  await page.isFine('token-refused');
+
+  await page.page.run("document.querySelector('#token').focus();");
+  await page.type(TOKEN);
+  await page.press('Enter');
+  await page.says(/\bReady\b/, /Latest indexed\s+\d{3}/);
+  const forms = "return document.querySelectorAll('#token').length;";
+  assert.equal(await page.page.run<number>(forms), 0, 'the page still asks for the token');
+  await page.page.run("location.hash = '#find=123';");
+  await page.says('/lookup/block/123', '"collections"');
+  await page.page.go(daemon.apiUrl);
+  await page.says(/\bReady\b/);
+  holds(
+    'the page asks for the token that the daemon wants, says that another is wrong, and keeps it for its tab',
+  );
+  page.neverComplained(/status of (401|503)/);
+};
+
+/** A daemon behind a proxy that serves it below a path: the page, what it loads and its links. */
+const prefix: Scene = async (stage) => {
+  const { daemon } = await stage.daemon(
+    { seed: 3, profile: 'dense', startHead: 300, blockIntervalMs: 400 },
+    [],
+    ({ ready, lag }) => ready && (lag ?? 9) < 3,
+  );
+  const { port } = new URL(daemon.apiUrl);
+  for (const isReported of [false, true]) {
+    const url = await servedBelow('/flow/mainnet', { port: Number(port) }, { isReported });
+    const page = await stage.page(`${url}/`);
+    await page.says('Ready', '1 of 1 healthy', /Latest indexed\s+\d{3}/);
+    await page.page.run("location.hash = '#find=123';");
+    await page.says('/lookup/block/123', '"collections"');
+    const links = await page.page.run<string[]>('return [...document.links].map(({ href }) => href);');
+    assert.ok(links.length > 4, `the page has ${links.length} links`);
+    for (const link of links) {
+      assert.ok(link.startsWith(`${url}/`), `${link} leads out of ${url}`);
+      assert.equal((await fetch(link)).status, 200, link);
+    }
+    await page.page.go(`${url}/docs`);
+    await page.says('HTTP routes', 'GET /v1/blocks');
+    await page.page.go(await page.page.run<string>('return document.links[0].href;'));
+    await page.says('Ready');
+    page.neverComplained();
+  }
+  holds('behind a path prefix the page loads, fills and links, told of it or not');
+};
+
+/** An indexer that another one feeds: the peer is among the sources, and when it goes the page says so. */
+const fed: Scene = async (stage) => {
+  const slow: FaultRule = { method: 'GetFullCollectionByID', fault: 'latency', delayMs: 100 };
+  const chain = { seed: 3, profile: 'dense', startHead: 1_200, blockIntervalMs: 500, sealedLag: 0 } as const;
+  const { daemon: source, devnet } = await stage.daemon(
+    { ...chain, faults: [slow] },
+    ['--no-edi'],
+    ({ latestIndexed }) => (latestIndexed ?? 0) >= 1_200,
+  );
+  const flags = ['--no-edi', '--peer', source.grpcAddress];
+  const { page } = await stage.opened(devnet, flags, ({ lastHour, lag, sources }) => {
+    const first = lastHour.reduce((sum, minute) => sum + minute.peer.first, 0);
+    return first > 100 && (lag ?? 9) < 3 && sources.peer.state === 'following';
+  });
+  await page.says(
+    /Peer stream\s+First for [\d.]+ %\. Follows /,
+    source.grpcAddress,
+    '1 of 1 healthy',
+    'Peers, which give collections and nothing else',
+  );
+  await page.isFine('fed');
+
+  await source.program.stop('SIGKILL');
+  await page.says(/(Does not come|Being connected): .*ECONNREFUSED/);
+  await page.isFine('peer-gone');
+  page.neverComplained();
+};
+
+/** The page of all routes. */
+const docs: Scene = async (stage) => {
+  const { daemon } = await stage.daemon({ startHead: 20, paused: true });
+  const page = await stage.browser.open(`${daemon.apiUrl}/docs`);
+  const text = await page.run<string>('return document.body.innerText;');
+  assert.ok(text.includes('GET /v1/blocks/{id}/payload'), text);
+  assert.deepEqual(page.complaints, []);
+  assert.deepEqual(
+    page.requested.filter((url) => !url.startsWith('data:')),
+    [`${daemon.apiUrl}/docs`, `${daemon.apiUrl}/page/style.css`],
+  );
+  await lookAt(page, 'docs', stage.screenshots);
+  const linked = await stage.browser.open(`${daemon.apiUrl}/docs#Block`);
+  assert.equal(await linked.run("return document.querySelector('#Block').parentElement.open;"), true);
+  holds('/docs renders with nothing loaded from elsewhere, axe finds nothing, and links open what they name');
+};
+
+/** What the daemon's own pages show, in every state. */
+export const scenes = {
+  ...{ docs, empty, following, behind, filling, stuck, nodes, down },
+  ...{ gone, found, limited, guarded, prefix, fed },
+};

@@ -1,7 +1,6 @@
 import type pg from 'pg';
 import { asAdmin } from '../support/postgresServer.js';
-import { eventually } from '../support/program.js';
-import { Program } from '../support/program.js';
+import { eventually, Program, scratchDirectory } from '../support/program.js';
 import { listening, startArguments } from '../support/runningDaemon.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';
 import { storeFlags } from '../support/storeDump.js';
@@ -59,7 +58,7 @@ export class Cluster {
   async start(name: string, options: MemberOptions): Promise<Member> {
     this.#options.set(name, options);
     const faults = await TcpFaults.before(this.url);
-    const dataDir = this.world.directory();
+    const dataDir = scratchDirectory();
     const member: Member = { name, dataDir, faults, daemon: await this.#begin(name, dataDir, faults) };
     this.members.push(member);
     return member;
@@ -82,7 +81,7 @@ export class Cluster {
 
   /** The flags by which commands reach the index. */
   where(): string[] {
-    return [...storeFlags(this.world.directory()), '--store', this.url];
+    return [...storeFlags(scratchDirectory()), '--store', this.url];
   }
 
   command(...words: string[]): Promise<string> {
@@ -109,16 +108,6 @@ export class Cluster {
       next: Number(row.next_height),
       epoch: Number(row.epoch),
     }));
-  }
-
-  /** What the registry of workers calls a member. */
-  async workerOf({ daemon }: Member): Promise<string> {
-    const rows = await this.query<{ id: string }>(
-      `SELECT id FROM flow_store.worker WHERE pid = ${daemon.program.child.pid}`,
-    );
-    const [row] = rows;
-    demand(row !== undefined, `no worker has the process ${daemon.program.child.pid}`);
-    return row.id;
   }
 
   /** Waits for it within the time of the scene. Expected errors: `Verdict`. */

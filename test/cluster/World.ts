@@ -1,13 +1,12 @@
-import { execFileSync } from 'node:child_process';
-import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { startDevnet } from '../../src/devnet/index.js';
 import type { DevnetHandle } from '../../src/devnet/index.js';
 import type { OwnPostgres } from '../../scripts/postgres.mjs';
+import { atEnd } from '../support/cleanup.js';
 import { ownServer } from '../support/postgresServer.js';
-import { Program } from '../support/program.js';
-import { startArguments } from '../support/runningDaemon.js';
+import { Program, scratchDirectory } from '../support/program.js';
+import { devnetForTest, startArguments } from '../support/runningDaemon.js';
+import { smallFileSystem } from '../support/smallFileSystem.js';
 import { storeFlags } from '../support/storeDump.js';
 import { demand } from '../support/campaign.js';
 
@@ -15,7 +14,7 @@ import { demand } from '../support/campaign.js';
 const SMALL_DISK_MIB = 3_000;
 
 /** What all scenes share: a simulated node, a database server, and the index that one machine makes of the chain. */
-export class World {
+export interface World {
   readonly devnet: DevnetHandle;
   readonly server: OwnPostgres;
   /** The last height that is compared. */
@@ -24,76 +23,26 @@ export class World {
   readonly digest: string;
   /** The disk of the server, which is small enough to be filled; `undefined` where this user may mount none. */
   readonly smallDisk: string | undefined;
-  readonly #scratch: string;
-
-  private constructor(parts: {
-    readonly devnet: DevnetHandle;
-    readonly server: OwnPostgres;
-    readonly lastHeight: number;
-    readonly digest: string;
-    readonly smallDisk: string | undefined;
-    readonly scratch: string;
-  }) {
-    this.devnet = parts.devnet;
-    this.server = parts.server;
-    this.lastHeight = parts.lastHeight;
-    this.digest = parts.digest;
-    this.smallDisk = parts.smallDisk;
-    this.#scratch = parts.scratch;
-  }
-
-  static async open({ seed, heights }: { readonly seed: number; readonly heights: number }): Promise<World> {
-    const lastHeight = heights - 1;
-    const devnet = await startDevnet({
-      ...{ seed, profile: 'mainnet', startHead: lastHeight, paused: true, sealedLag: 0, port: 0 },
-    });
-    const scratch = mkdtempSync(join(tmpdir(), 'fci-cluster-'));
-    const dataDir = join(scratch, 'straight');
-    const straight = startArguments(
-      devnet,
-      dataDir,
-      ...['--start-height', '0', '--stop-height', String(lastHeight)],
-    );
-    await run(straight);
-    const digest = await exportDigest(storeFlags(dataDir), { scratch, lastHeight });
-    const smallDisk = mountSmallDisk();
-    const server = await ownServer({ max_connections: '200' }, smallDisk && join(smallDisk, 'server'));
-    return new World({ devnet, server, lastHeight, digest, smallDisk, scratch });
-  }
-
-  /** A new directory, gone with the world. */
-  directory(): string {
-    return mkdtempSync(join(this.#scratch, 'd-'));
-  }
-
   /** SHA-256 of the export of a store, root to `lastHeight`. */
-  digestOf(where: readonly string[]): Promise<string> {
-    return exportDigest(where, { scratch: this.#scratch, lastHeight: this.lastHeight });
-  }
-
-  async close(): Promise<void> {
-    await this.devnet.close();
-    await this.server.close();
-    if (this.smallDisk !== undefined) {
-      execFileSync('umount', ['-l', this.smallDisk]);
-      rmSync(this.smallDisk, { recursive: true, force: true });
-    }
-    rmSync(this.#scratch, { recursive: true, force: true });
-  }
+  digestOf(where: readonly string[]): Promise<string>;
 }
 
-/** A file system in memory; `undefined` where this user may mount none. */
-function mountSmallDisk(): string | undefined {
-  const path = mkdtempSync(join(tmpdir(), 'fci-disk-'));
-  chmodSync(path, 0o755);
-  try {
-    const size = `size=${SMALL_DISK_MIB}m`;
-    execFileSync('mount', ['-t', 'tmpfs', '-o', size, 'tmpfs', path], { stdio: 'ignore' });
-    return path;
-  } catch {
-    rmSync(path, { recursive: true });
-    return undefined;
-  }
+/** Until the end of the campaign. */
+export async function openWorld(seed: number, heights: number): Promise<World> {
+  const lastHeight = heights - 1;
+  const devnet = await devnetForTest({
+    ...{ seed, profile: 'mainnet', startHead: lastHeight, paused: true, sealedLag: 0, port: 0 },
+  });
+  const dataDir = scratchDirectory();
+  const straight = ['--start-height', '0', '--stop-height', String(lastHeight)];
+  await run(startArguments(devnet, dataDir, ...straight));
+  const output = join(scratchDirectory(), 'export.ndjson');
+  const digestOf = (where: readonly string[]): Promise<string> => exportDigest(where, { output, lastHeight });
+  const digest = await digestOf(storeFlags(dataDir));
+  const smallDisk = smallFileSystem(SMALL_DISK_MIB)?.path;
+  const server = await ownServer({ max_connections: '200' }, smallDisk && join(smallDisk, 'server'));
+  atEnd(() => server.close());
+  return { devnet, server, lastHeight, digest, smallDisk, digestOf };
 }
 
 /** Runs a command to its end, which must be a good one. Expected errors: `Verdict`. */
@@ -106,9 +55,8 @@ export async function run(args: readonly string[]): Promise<string> {
 
 async function exportDigest(
   where: readonly string[],
-  { scratch, lastHeight }: { readonly scratch: string; readonly lastHeight: number },
+  { output, lastHeight }: { readonly output: string; readonly lastHeight: number },
 ): Promise<string> {
-  const output = join(scratch, 'export.ndjson');
   rmSync(output, { force: true });
   await run(['export', '--from', '0', '--to', String(lastHeight), '--output', output, ...where]);
   const [last = '{}'] = readFileSync(output, 'utf8').trimEnd().split('\n').slice(-1);

@@ -5,11 +5,12 @@
 //     --seed N         [1]
 //     --heights N      of the chain; every scene fills all of it [8200]
 //     --report FILE    writes the result as JSON
-import { chosenFrom, conclude, playEach, wholeNumber } from '../support/campaign.js';
+import { chosenFrom, conclude, outcomeOf, playEach, wholeNumber } from '../support/campaign.js';
+import { withCleanup } from '../support/cleanup.js';
 import { scriptOptions } from '../support/scriptOptions.js';
 import { play } from './play.js';
 import { scenes as all } from './scenes.js';
-import { World } from './World.js';
+import { openWorld } from './World.js';
 
 const { values } = scriptOptions({
   options: {
@@ -22,10 +23,10 @@ const { values } = scriptOptions({
 
 const seed = wholeNumber('seed', values.seed);
 const chosen = chosenFrom(all, values.only);
-const world = await World.open({ seed, heights: wholeNumber('heights', values.heights) });
-const scenes = await playEach(chosen, (scene) => play(world, scene, seed), {
-  again: ({ name }) => `npm run test:cluster -- --only ${name} --seed ${seed}`,
-}).finally(() => world.close());
-const failures = scenes.filter(({ failure }) => failure !== null).length;
-console.log(`${scenes.length} scenes, ${failures} failed`);
-conclude(failures, { file: values.report, of: { seed, failures, scenes } });
+await withCleanup(async () => {
+  const world = await openWorld(seed, wholeNumber('heights', values.heights));
+  const scenes = await playEach(chosen, (scene) => withCleanup(() => play(world, scene, seed)), {
+    again: ({ name }) => `npm run test:cluster -- --only ${name} --seed ${seed}`,
+  });
+  conclude(outcomeOf(scenes, 'scenes'), values.report, { seed, scenes });
+});

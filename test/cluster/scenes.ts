@@ -3,7 +3,6 @@ import { rmSync, statfsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Dice } from '../simulation/Dice.js';
 import { asAdmin } from '../support/postgresServer.js';
-import { Program } from '../support/program.js';
 import type { Cluster, Member } from './Cluster.js';
 import { demand } from '../support/campaign.js';
 
@@ -131,21 +130,6 @@ export const scenes: readonly Scene[] = [
     },
   },
   {
-    name: 'planners',
-    what: 'two plan the same heights at the same moment',
-    play: async (cluster) => {
-      await cluster.startUsual();
-      const plan = async (): Promise<number | string> =>
-        new Program(['backfill', 'plan', '--from', '0', ...cluster.where()]).exited;
-      const codes = await Promise.all([plan(), plan(), plan()]);
-      demand(
-        codes.filter((code) => code === 0).length === 1,
-        `three planners ended with ${codes.join(', ')}`,
-      );
-      return undefined;
-    },
-  },
-  {
     name: 'network',
     what: 'the network between a worker and the database is dead for longer than its leases',
     play: async (cluster) => {
@@ -159,44 +143,6 @@ export const scenes: readonly Scene[] = [
       lonely?.faults.thaw();
       await cut?.faults.up();
       cluster.world.devnet.node.setFaults([]);
-      return undefined;
-    },
-  },
-  {
-    name: 'switch',
-    what: 'one worker is told to finish and leave, another to leave at once',
-    play: async (cluster) => {
-      const { workers } = await cluster.startUsual();
-      await begun(cluster, 8);
-      const [finishing, leaving] = workers;
-      if (finishing === undefined || leaving === undefined) return undefined;
-      await cluster.command('backfill', 'kill', await cluster.workerOf(leaving), '--now');
-      await cluster.command('backfill', 'kill', await cluster.workerOf(finishing));
-      for (const { daemon, name } of [leaving, finishing]) {
-        const code = await daemon.program.exited;
-        demand(code === 0, `${name} ended with ${code}`);
-      }
-      return undefined;
-    },
-  },
-  {
-    name: 'redrive',
-    what: 'a range that no node can give is disputed, and runs again by backfill redrive once they can',
-    play: async (cluster) => {
-      const { devnet } = cluster.world;
-      const lie = { fault: 'wrong_parent', fromHeight: 2_000, toHeight: 2_000 } as const;
-      devnet.node.setFaults([
-        { method: 'GetBlockByHeight', ...lie },
-        { method: 'SubscribeBlocks*', ...lie },
-      ]);
-      await cluster.startUsual();
-      await begun(cluster, 1);
-      await cluster.until('a range is disputed', async () =>
-        (await cluster.command('backfill', 'status')).includes('disputed'),
-      );
-      devnet.node.setFaults([]);
-      const said = await cluster.command('backfill', 'redrive');
-      demand(/^\d+ disputed ranges? run/.test(said), `redrive said: ${said}`);
       return undefined;
     },
   },

@@ -3,14 +3,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ChainGenerator } from '../../src/devnet/index.js';
 import { silentLogger } from '../../src/observability/index.js';
-import { systemClock } from '../../src/runtime/index.js';
-import { LevelIndexStore, verifyStore } from '../../src/storage/index.js';
+import { verifyStore } from '../../src/storage/index.js';
+import type { LevelIndexStore } from '../../src/storage/index.js';
 import { demand } from '../support/campaign.js';
-import { chainEntries, storePath } from '../support/storeDump.js';
+import { chainEntries, storePath, withStore } from '../support/storeDump.js';
 import type { Witness } from './Witness.js';
 import { digestOf } from '../support/storeDigest.js';
 
-export const CHAIN_ID = 'flow-localnet';
+const CHAIN_ID = 'flow-localnet';
 export const FIRST_HEIGHT = 1;
 export const LAST_HEIGHT = 160;
 
@@ -41,8 +41,7 @@ export class Judge {
    */
   static async from(dataDir: string, chain: ChainGenerator): Promise<Judge> {
     await verify(storePath(dataDir));
-    const store = await openStore(storePath(dataDir));
-    try {
+    return withStore(storePath(dataDir), async (store) => {
       const judge = new Judge(await digestOf({ entries: () => chainEntries(store) }));
       for await (const [key, value] of chainEntries(store)) judge.#entries.set(hex(key), Buffer.from(value));
       demand(store.latestIndexedHeight() === LAST_HEIGHT, 'the run without faults ended early');
@@ -51,9 +50,7 @@ export class Judge {
         demand(stored?.block.id === chain.blockId(height), `block ${height} is not the chain's`);
       }
       return judge;
-    } finally {
-      await store.close();
-    }
+    });
   }
 
   /**
@@ -82,13 +79,10 @@ export class Judge {
   /** The store is the one of the run without faults, byte for byte. Expected errors: `Verdict`. */
   async prove(dataDir: string): Promise<void> {
     await verify(storePath(dataDir));
-    const store = await openStore(storePath(dataDir));
-    try {
-      const digest = await digestOf({ entries: () => chainEntries(store) });
-      demand(digest === this.#digest, 'the store differs from that of a run without faults');
-    } finally {
-      await store.close();
-    }
+    const digest = await withStore(storePath(dataDir), (store) =>
+      digestOf({ entries: () => chainEntries(store) }),
+    );
+    demand(digest === this.#digest, 'the store differs from that of a run without faults');
     demand(!existsSync(join(dataDir, 'daemon.json')), 'the daemon record was left behind');
   }
 
@@ -98,8 +92,7 @@ export class Judge {
     try {
       const [opened, verified] = [join(copies, 'opened'), join(copies, 'verified')];
       for (const copy of [opened, verified]) cpSync(storePath(dataDir), copy, { recursive: true });
-      const store = await openStore(opened);
-      try {
+      return await withStore(opened, async (store) => {
         if (store.meta() === undefined) return NOTHING;
         await verify(verified);
         if (mayBeUnproven) await this.#compareUnproven(store);
@@ -107,9 +100,7 @@ export class Judge {
         const watermark = store.latestIndexedHeight();
         const above = new Set(store.blocksAboveWatermark().map(({ height }) => height));
         return { watermark, isDurable: (height) => height <= watermark || above.has(height) };
-      } finally {
-        await store.close();
-      }
+      });
     } finally {
       rmSync(copies, { recursive: true, force: true });
     }
@@ -140,13 +131,6 @@ export class Judge {
     const mayDiffer = height === LAST_HEIGHT ? 0 : height < FIRST_HEIGHT ? 2 : 1;
     demand(wrong.length <= mayDiffer, `wrong records under the keys ${wrong.join(', ')}`);
   }
-}
-
-function openStore(path: string): Promise<LevelIndexStore> {
-  return LevelIndexStore.open(
-    { path, chainId: CHAIN_ID, create: false },
-    { logger: silentLogger, clock: systemClock },
-  );
 }
 
 /** As the `verify` command does it. */

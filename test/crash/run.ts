@@ -6,7 +6,16 @@
 //     --only NAME      a failpoint, or the beginning of several: commit
 //     --workers N      processes that do the work [2, or 1 on one processor]
 //     --report FILE    writes the result as JSON
-import { conclude, serveWork, textOf, Verdict, wholeNumber, Worker, WORKERS } from '../support/campaign.js';
+import {
+  chosenFrom,
+  conclude,
+  serveWork,
+  textOf,
+  Verdict,
+  wholeNumber,
+  Worker,
+  WORKERS,
+} from '../support/campaign.js';
 import { failpoints } from './failpoints.js';
 import { Lane } from './Lane.js';
 import { play } from './play.js';
@@ -67,47 +76,33 @@ function serve(): void {
 async function command(): Promise<void> {
   const startedAtMs = performance.now();
   const [rounds, seed] = [wholeNumber('rounds', values.rounds), wholeNumber('seed', values.seed)];
-  const { rows, tasks } = plan(rounds, seed);
-  if (tasks.length === 0) {
-    console.error(`There is no failpoint ${values.only}. There are: ${[...everyStep().keys()].join(', ')}.`);
-    process.exitCode = 64;
-    return;
-  }
-  const queue = [...tasks];
+  const { rows, queue } = plan(rounds, seed);
   await Promise.all(Array.from({ length: Number(values.workers) }, () => work(queue, rows)));
   const all = [...rows.values()];
   print(all);
   const crashes = all.reduce((sum, row) => sum + row.crashes, 0);
   const failures = all.reduce((sum, row) => sum + row.failures.length, 0);
   const seconds = Math.round((performance.now() - startedAtMs) / 1_000);
-  console.log(`${crashes} crashes at ${all.length} places, ${failures} failures; ${seconds} s`);
-  conclude(failures, { file: values.report, of: { rounds, seed, crashes, failures, seconds, places: all } });
-}
-
-/** What there is to crash at, and in words. */
-function everyStep(): Map<string, string> {
-  return new Map([
-    ...failpoints.map(({ name, step }) => [name, step] as const),
-    ...randomKills.map(({ name, step }) => [name, step] as const),
-  ]);
+  const outcome = { runs: crashes, failures, unit: 'crashes', remark: `at ${all.length} places` };
+  conclude(outcome, values.report, { rounds, seed, seconds, places: all });
 }
 
 function plan(
   rounds: number,
   seed: number,
-): { readonly rows: ReadonlyMap<string, Row>; readonly tasks: Task[] } {
+): { readonly rows: ReadonlyMap<string, Row>; readonly queue: Task[] } {
   const { only } = values;
-  const rows = new Map<string, Row>();
-  const tasks: Task[] = [];
-  for (const [name, step] of everyStep()) {
-    if (only !== undefined && name !== only && !name.startsWith(`${only}.`)) continue;
-    rows.set(name, { name, step, crashes: 0, failures: [] });
-    const share = randomKills.find((each) => each.name === name)?.share ?? 1;
-    // What is asked for by its full name is done as often as was said.
-    const times = only === name ? rounds : rounds * share;
-    for (let round = 0; round < times; round += 1) tasks.push({ name, seed: seed + round });
-  }
-  return { rows, tasks };
+  const all = [...failpoints.map(({ name, step }) => ({ name, step, share: 1 })), ...randomKills];
+  const chosen = chosenFrom(all, only, (name, given) => name === given || name.startsWith(`${given}.`));
+  return {
+    rows: new Map(chosen.map(({ name, step }) => [name, { name, step, crashes: 0, failures: [] }])),
+    queue: chosen.flatMap(({ name, share }) =>
+      // What is asked for by its full name is done as often as was said.
+      Array.from({ length: only === name ? rounds : rounds * share }, (_, round) => ({
+        ...{ name, seed: seed + round },
+      })),
+    ),
+  };
 }
 
 /** One lane after another, should one of them die over a task. */

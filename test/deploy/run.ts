@@ -6,7 +6,7 @@
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
-import { chosenFrom, conclude, playEach } from '../support/campaign.js';
+import { chosenFrom, conclude, outcomeOf, playEach } from '../support/campaign.js';
 import { startDevnet } from '../../src/devnet/index.js';
 import { atEnd, withCleanup } from '../support/cleanup.js';
 import { deployFolder } from '../support/deployed.js';
@@ -195,6 +195,4 @@ const { values } = scriptOptions({ options: { only: { type: 'string' } } });
 const named = Object.entries(checks).map(([name, check]) => ({ name, check }));
 const chosen = chosenFrom(named, values.only, (name, only) => name.includes(only));
 const played = await playEach(chosen, ({ check }) => withCleanup(async () => check()));
-const failed = played.filter(({ failure }) => failure !== null).length;
-console.log(`${played.length - failed} passed, ${failed} failed`);
-conclude(failed);
+conclude(outcomeOf(played, 'checks'));

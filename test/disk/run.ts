@@ -4,7 +4,7 @@
 //   npm run test:disk -- --only "log torn"       (scenarios whose name contains it)
 //   npm run test:disk -- --report disk.json
 
-import { chosenFrom, conclude, playEach } from '../support/campaign.js';
+import { chosenFrom, conclude, outcomeOf, playEach } from '../support/campaign.js';
 import { withCleanup } from '../support/cleanup.js';
 import { scriptOptions } from '../support/scriptOptions.js';
 import type { Result } from './scenario.js';
@@ -31,7 +31,5 @@ await withCleanup(async () => {
     ...{ scenario, passed: failure === null, ...results.get(scenario), seconds },
     ...(failure === null ? {} : { failure }),
   }));
-  const failures = rows.filter(({ passed }) => !passed).length;
-  console.log(`${rows.length} scenarios, ${failures} failed`);
-  conclude(failures, { file: values.report, of: { scenarios: rows.length, failures, rows } });
+  conclude(outcomeOf(played, 'scenarios'), values.report, { rows });
 });

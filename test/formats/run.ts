@@ -9,8 +9,8 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ChainGenerator } from '../../src/devnet/index.js';
-import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
-import { oddTransactions, writeStore } from '../support/oddTransactions.js';
+import { blocksOf, writeReferenceStore, writeStore } from '../support/chainReference.js';
+import { oddTransactions } from '../support/oddTransactions.js';
 import { storeFlags } from '../support/storeDump.js';
 import { scriptOptions } from '../support/scriptOptions.js';
 

@@ -34,7 +34,7 @@ export interface CampaignOptions {
   readonly hangMs?: number;
   /** Told before each input, so that somebody outside can name the one that never ends. */
   readonly onInput?: (index: number) => void;
-  /** Told when no more follow: what is left is to close the target. */
+  /** Told when no more follow: what is left is to close what the target has opened. */
   readonly onLastInput?: () => void;
 }
 
@@ -59,7 +59,7 @@ export async function campaign(
   const uncaught = (problem: unknown): void => found(next - 1, problem);
   process.on('uncaughtException', uncaught);
   process.on('unhandledRejection', uncaught);
-  const session = await target.open();
+  const run = await target.open();
   const startedMs = performance.now();
   const feed = async (index: number): Promise<void> => {
     onInput?.(index);
@@ -67,7 +67,7 @@ export async function campaign(
     const cpuBegan = process.cpuUsage();
     let waited = false;
     try {
-      const running = session.run(new Choices(seed, target.name, index));
+      const running = run(new Choices(seed, target.name, index));
       waited = typeof running !== 'string';
       const outcome = typeof running === 'string' ? running : await inTime(running, hangMs);
       outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
@@ -92,7 +92,7 @@ export async function campaign(
       if (finding !== undefined) return;
       onInput?.(index);
       const beganMs = performance.now();
-      await session.run(new Choices(seed, target.name, index));
+      await run(new Choices(seed, target.name, index));
       const ms = performance.now() - beganMs;
       if (ms > hangMs) found(index, tooLong(ms, hangMs));
     }
@@ -103,7 +103,6 @@ export async function campaign(
     onLastInput?.();
     // What was left behind by the last input comes to light within a turn or two.
     await new Promise((resolve) => setImmediate(resolve));
-    await session.close?.();
   } finally {
     process.off('uncaughtException', uncaught);
     process.off('unhandledRejection', uncaught);

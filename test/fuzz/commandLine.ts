@@ -1,18 +1,14 @@
-import { spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { runCommandLine } from '../../src/cli/index.js';
 import { daemonSettings, devnetSettings, flagOf } from '../../src/config/index.js';
 import type { Settings } from '../../src/config/index.js';
 import { OperatorError } from '../../src/runtime/index.js';
+import { scratchDirectory } from '../support/program.js';
 import { recordingTerminal } from '../support/terminal.js';
 import { list, misspelt, oddText } from './mutation.js';
 import { formOf, insist, insistReadable } from './target.js';
-import type { Choices, FuzzSession, FuzzTarget, Outcome, Refusals } from './target.js';
-
-const root = join(import.meta.dirname, '../..');
-const program = join(root, 'dist/main.js');
+import type { Choices, FuzzTarget, Outcome, Refusals } from './target.js';
 
 const flagsOf = (settings: Settings): string[] =>
   Object.entries(settings).map(([key, definition]) => `--${flagOf(key, definition)}`);
@@ -109,34 +105,17 @@ const refusals: Refusals = [
   ['no store', /^There is no store at /],
 ];
 
-/** The command line, in this process. */
+/** The command line, in this process: `main.ts` adds its start and its exit code. No store is at `nowhere`. */
 export const commandLineTarget: FuzzTarget = {
   name: 'command-line',
   share: 60,
-  open: () => opened(inThisProcess),
+  open: () => {
+    const nowhere = join(scratchDirectory(), 'nowhere');
+    return (choices) => runLine(commandLine(choices), nowhere);
+  },
 };
 
-/** The same command lines, each given to a process of the built program. It starts first, which takes a while. */
-export const processTarget: FuzzTarget = {
-  name: 'process',
-  share: 0.1,
-  concurrency: 2,
-  hangMs: 20_000,
-  open: () => opened(inItsOwn),
-};
-
-/** In a folder where nothing is, and no store at `nowhere`. */
-function opened(run: (choices: Choices, folder: string) => Promise<Outcome>): Promise<FuzzSession> {
-  const folder = mkdtempSync(join(tmpdir(), 'fci-fuzz-'));
-  return Promise.resolve({
-    run: (choices) => run(choices, folder),
-    close: () => rmSync(folder, { recursive: true }),
-  });
-}
-
-async function inThisProcess(choices: Choices, folder: string): Promise<Outcome> {
-  const args = commandLine(choices);
-  const nowhere = join(folder, 'nowhere');
+async function runLine(args: readonly string[], nowhere: string): Promise<Outcome> {
   const input = () => args;
   const { terminal, printed } = recordingTerminal({ environment: { FCI_DATA_DIR: nowhere } });
   try {
@@ -155,35 +134,4 @@ async function inThisProcess(choices: Choices, folder: string): Promise<Outcome>
   } finally {
     insist(!existsSync(nowhere), 'something was written', input);
   }
-}
-
-async function inItsOwn(choices: Choices, folder: string): Promise<Outcome> {
-  // No operating system passes on a zero byte, nor an argument of any length.
-  const args = commandLine(choices).map((arg) => arg.replaceAll('\u0000', '').slice(0, 10_000));
-  const input = () => args;
-  const { code, out, err } = await ended(args, folder);
-  insist(!err.includes('fault of the program'), `a bug: ${err}`, input);
-  insist([0, 64, 74, 78].includes(Number(code)), `exit code ${String(code)}: ${err}`, input);
-  insist(!(out + err).includes('sesame'), 'a password is shown', input);
-  if (code === 0 || args.length === 0) return 'accepted';
-  insistReadable(err.trimEnd(), input);
-  return formOf(err.trimEnd(), refusals, input);
-}
-
-function ended(
-  args: readonly string[],
-  folder: string,
-): Promise<{ code: number | string; out: string; err: string }> {
-  return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [program, ...args], {
-      cwd: folder,
-      env: { PATH: process.env['PATH'], FCI_DATA_DIR: join(folder, 'nowhere') },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
-    let [out, err] = ['', ''];
-    child.stdout.setEncoding('utf8').on('data', (chunk: string) => (out += chunk));
-    child.stderr.setEncoding('utf8').on('data', (chunk: string) => (err += chunk));
-    child.once('error', reject);
-    child.once('close', (code, signal) => resolve({ code: code ?? signal ?? 'none', out, err }));
-  });
 }

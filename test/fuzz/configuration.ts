@@ -1,10 +1,10 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { daemonSettings, loadConfig } from '../../src/config/index.js';
 import { environmentOf } from '../../src/config/settings.js';
 import { OperatorError } from '../../src/runtime/index.js';
-import { list, misspelt, mutated, noise, oddText } from './mutation.js';
+import { scratchDirectory } from '../support/program.js';
+import { list, misspelt, mutated, noise, oddText, put } from './mutation.js';
 import { formOf, insist, insistReadable } from './target.js';
 import type { Choices, FuzzTarget, Outcome, Refusals } from './target.js';
 
@@ -23,9 +23,8 @@ export const configurationTarget: FuzzTarget = {
   name: 'configuration',
   share: 40,
   open: () => {
-    const folder = mkdtempSync(join(tmpdir(), 'fci-fuzz-'));
-    const run = (choices: Choices): Outcome => configure(choices, join(folder, 'config.json'));
-    return Promise.resolve({ run, close: () => rmSync(folder, { recursive: true }) });
+    const path = join(scratchDirectory(), 'config.json');
+    return (choices) => configure(choices, path);
   },
 };
 
@@ -109,11 +108,6 @@ function fileText(choices: Choices): Buffer {
   }
   const text = Buffer.from(JSON.stringify(choices.once(30) ? value(choices) : root));
   return choices.once(8) ? mutated(choices, text, text) : text;
-}
-
-/** As a file would have it: `__proto__` is a key like any other. */
-function put(object: Record<string, unknown>, name: string, content: unknown): void {
-  Object.defineProperty(object, name, { value: content, enumerable: true, configurable: true });
 }
 
 function environmentOfChoices(choices: Choices): Record<string, string> {

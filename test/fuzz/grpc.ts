@@ -1,17 +1,15 @@
 import { connect as connectHttp2, constants } from 'node:http2';
 import type { ClientHttp2Session, IncomingHttpHeaders } from 'node:http2';
-import { connect } from 'node:net';
-import { GrpcApiServer } from '../../src/api/index.js';
+import { connect, createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { WireWriter } from '../../src/flow/index.js';
-import { createReaderMetrics } from '../../src/observability/index.js';
-import { hasSoundHttp2, systemClock } from '../../src/runtime/index.js';
-import { feedOver } from '../support/feed.js';
-import { RecordingLogger } from '../support/recordingLogger.js';
-import { connectionBytes, framedMessage, LAST_PING, LAST_WORD, oddHeader } from './http2.js';
+import { hasSoundHttp2 } from '../../src/runtime/index.js';
+import { atEnd } from '../support/cleanup.js';
+import { grpcOver } from '../support/servedOverGrpc.js';
 import { list, misspelt, mutated, noise } from './mutation.js';
 import { FIRST, ids, range, servedStore } from './servedBlocks.js';
 import { insist, insistReadable } from './target.js';
-import type { Choices, FuzzSession, FuzzTarget, Outcome } from './target.js';
+import type { Choices, FuzzTarget, Outcome, Run } from './target.js';
 
 const ACCESS = '/flow.access.AccessAPI';
 const methods = [
@@ -45,13 +43,23 @@ const messages: readonly Uint8Array[] = [
   new WireWriter().bytes(1, Buffer.from('flow.access.AccessAPI')).finish(),
 ];
 
+/** Headers that gRPC reads, with values that it does not expect. */
+const oddHeaders: Readonly<Record<string, readonly string[]>> = {
+  'grpc-timeout': ['1n', '0S', '99999999H', '-1S', '1', 'S', '1e3m', '999999999999S'],
+  'grpc-encoding': ['gzip', 'deflate', 'identity', 'br', '', 'snappy'],
+  'grpc-accept-encoding': ['gzip', ',,', 'identity;q=0'],
+  'x-any-bin': ['AAAA', '====', '!', 'A'],
+  'x-large': ['a'.repeat(10), 'a'.repeat(120)],
+  authorization: ['Bearer x'],
+};
+
 /** Every status that a call can deserve: UNKNOWN, ABORTED, DATA_LOSS and the like are none of them. */
 const allowed = new Set([0, 1, 3, 4, 5, 8, 12, 13]);
 const INTERNAL = 13;
 
 /**
- * The gRPC port: calls in good HTTP/2 with whatever in them, and whatever bytes, where those do not abort any HTTP/2 server of this
- * Node.js.
+ * The gRPC port: calls in good HTTP/2 with whatever in them, and conversations that were spoilt on the way, where those do not
+ * abort any HTTP/2 server of this Node.js.
  */
 export const grpcTarget: FuzzTarget = {
   name: 'grpc',
@@ -60,28 +68,18 @@ export const grpcTarget: FuzzTarget = {
   open: openServer,
 };
 
-async function openServer(): Promise<FuzzSession> {
-  const store = await servedStore();
-  const failures: unknown[] = [];
-  const status = { range: () => range };
-  const feed = feedOver({ reader: store, status, clock: systemClock });
-  const server = new GrpcApiServer(
-    { host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '1.2.3', accessNodes: [] },
-    {
-      ...{ store, clock: systemClock, logger: new RecordingLogger() },
-      ...{ status, feed, metrics: createReaderMetrics() },
-      health: { readiness: () => ({ ready: true }) },
-      fail: (error) => failures.push(error),
-    },
-  );
-  await server.start();
-  const { port } = server.address();
+async function openServer(): Promise<Run> {
+  const { failures, port } = await grpcOver(await servedStore(), () => range);
+  const conversations = await Promise.all([recorded(...messages.slice(0, 2)), recorded(...messages)]);
   let client: ClientHttp2Session | undefined;
+  atEnd(() => client?.destroy());
   const insistNoFailure = (input: () => unknown): void =>
     insist(failures.length === 0, `a bug: ${String(failures[0])}`, input);
 
-  const rawBytes = async (choices: Choices): Promise<Outcome> => {
-    const bytes = connectionBytes(choices, { messages, paths });
+  const spoilt = async (choices: Choices): Promise<Outcome> => {
+    const bytes = choices.once(20)
+      ? noise(choices, choices.below(400))
+      : mutated(choices, choices.of(conversations), choices.of(conversations));
     const answer = await talk(port, bytes);
     insistNoFailure(() => bytes);
     return answer.length === 0 ? 'bytes: hung up on' : 'bytes: answered';
@@ -91,9 +89,8 @@ async function openServer(): Promise<FuzzSession> {
     const path = choices.once(6)
       ? `/${misspelt(choices, choices.of(paths)).replace(/[^\x21-\x7e]/g, '.')}`
       : choices.of(paths);
-    const extra = choices.once(2)
-      ? {}
-      : Object.fromEntries([oddHeader(choices)].filter(([name]) => mayBeSent(name)));
+    const [name, values] = choices.of(Object.entries(oddHeaders));
+    const extra = choices.once(2) ? {} : { [name]: choices.of(values) };
     const body = bodyOf(choices);
     const input = () => ({ path, extra, body: body.toString('hex') });
     if (client === undefined || client.closed || client.destroyed) client = connected(port);
@@ -121,19 +118,30 @@ async function openServer(): Promise<FuzzSession> {
     insist(Number(code) === 0, `Ping is answered with ${code ?? 'no status'}`, () => '');
   };
 
-  return {
-    run: async (choices) => {
-      const isRaw = choices.once(3) && hasSoundHttp2(process.version);
-      const outcome = await (isRaw ? rawBytes(choices) : oddCall(choices));
-      if (choices.once(40)) await insistServing();
-      return outcome;
-    },
-    close: async () => {
-      client?.destroy();
-      await feed.close();
-      await server.close();
-    },
+  return async (choices) => {
+    const isSpoilt = choices.once(3) && hasSoundHttp2(process.version);
+    const outcome = await (isSpoilt ? spoilt(choices) : oddCall(choices));
+    if (choices.once(40)) await insistServing();
+    return outcome;
   };
+}
+
+/** All that a client sends that makes these calls at once, and waits for no answer. */
+async function recorded(...bodies: readonly Uint8Array[]): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  const ear = createServer((socket) => {
+    socket.on('data', (chunk: Buffer) => chunks.push(chunk)).on('error', () => undefined);
+  });
+  await new Promise<void>((resolve) => ear.listen(0, '127.0.0.1', resolve));
+  const session = connected((ear.address() as AddressInfo).port);
+  for (const [index, body] of bodies.entries())
+    void callOn(session, paths[index] ?? '/', { body: framedMessage(body) });
+  await new Promise((resolve) => session.once('connect', () => setImmediate(resolve)));
+  while (!Buffer.concat(chunks).includes(framedMessage(bodies.at(-1) ?? new Uint8Array(0))))
+    await new Promise((resolve) => setImmediate(resolve));
+  session.destroy();
+  ear.close();
+  return Buffer.concat(chunks);
 }
 
 function connected(port: number): ClientHttp2Session {
@@ -181,9 +189,12 @@ function fieldOf(name: string, ...places: readonly IncomingHttpHeaders[]): strin
   return undefined;
 }
 
-/** Node's client keeps to the rules of HTTP/2 in what it sends; `bytes` break them. */
-function mayBeSent(name: string): boolean {
-  return name !== 'connection' && name !== 'transfer-encoding' && name !== 'content-length';
+/** A message with the five bytes that gRPC puts before it. */
+function framedMessage(message: Uint8Array, { compressed = 0, length = message.length } = {}): Buffer {
+  const prefix = Buffer.alloc(5);
+  prefix[0] = compressed;
+  prefix.writeUInt32BE(length >>> 0, 1);
+  return Buffer.concat([prefix, message]);
 }
 
 function bodyOf(choices: Choices): Buffer {
@@ -208,6 +219,9 @@ function bodyOf(choices: Choices): Buffer {
   }
 }
 
+/** What the server gives back once it has read everything before it: a PING frame. */
+const LAST_WORD = Buffer.from('the end.', 'latin1');
+const LAST_PING = Buffer.concat([Buffer.of(0, 0, 8, 6, 0, 0, 0, 0, 0), LAST_WORD]);
 /** A connection that says nothing for so long is left: what it sent may be the beginning of something. */
 const LEFT_AFTER_MS = 100;
 

@@ -2,11 +2,12 @@ import { connect } from 'node:net';
 import { metricsServer } from '../../src/api/index.js';
 import { createMetrics, mergedPage } from '../../src/observability/index.js';
 import { systemClock } from '../../src/runtime/index.js';
+import { atEnd } from '../support/cleanup.js';
 import { apiServerOver } from '../support/servedChain.js';
 import { list, misspelt, mutated, noise, oddText } from './mutation.js';
 import { chain, FIRST, ids, range, servedStore } from './servedBlocks.js';
 import { insist, insistReadable } from './target.js';
-import type { Choices, FuzzSession, FuzzTarget, Outcome } from './target.js';
+import type { Choices, FuzzTarget, Outcome, Run } from './target.js';
 
 /** Every status that a request can deserve; 500 is none of them. */
 const allowed = new Set([100, 200, 204, 304, 400, 403, 404, 405, 408, 409, 413, 414, 417, 429, 431, 503]);
@@ -19,7 +20,7 @@ export const httpTarget: FuzzTarget = {
   open: openServers,
 };
 
-async function openServers(): Promise<FuzzSession> {
+async function openServers(): Promise<Run> {
   const store = await servedStore();
   store.switchAccountsOn(FIRST + 2);
   const { server, failures, logger } = apiServerOver(store, () => range, { corsOrigins: ['http://page'] });
@@ -36,21 +37,19 @@ async function openServers(): Promise<FuzzSession> {
     },
   );
   const servers = [server, monitored];
-  for (const each of servers) await each.start();
-  return {
-    run: async (choices) => {
-      const asked = choices.once(6) ? monitored : server;
-      const { bytes, whole } = conversation(choices);
-      const input = () => bytes.toString('latin1');
-      const answer = await talk(asked.address().port, bytes);
-      insist(failures.length === 0, `a bug: ${String(failures[0])}`, input);
-      if (answer.length > 0) return judge(answer, whole, input);
-      insist(!whole, 'a whole request got no answer', input);
-      return 'hung up on';
-    },
-    close: async () => {
-      for (const each of servers) await each.close();
-    },
+  for (const each of servers) {
+    await each.start();
+    atEnd(() => each.close());
+  }
+  return async (choices) => {
+    const asked = choices.once(6) ? monitored : server;
+    const { bytes, whole } = conversation(choices);
+    const input = () => bytes.toString('latin1');
+    const answer = await talk(asked.address().port, bytes);
+    insist(failures.length === 0, `a bug: ${String(failures[0])}`, input);
+    if (answer.length > 0) return judge(answer, whole, input);
+    insist(!whole, 'a whole request got no answer', input);
+    return 'hung up on';
   };
 }
 

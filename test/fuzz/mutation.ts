@@ -108,3 +108,74 @@ export function misspelt(choices: Choices, text: string): string {
   }
   return result;
 }
+
+const ODD_VALUES: readonly unknown[] = [
+  ...[null, true, 0, -1, 1.5, 2 ** 53, 1e300, '', '0', [], {}, [[]], 'ab'.repeat(32), 'latency', '*'],
+];
+
+/** A document in which a few values have changed, or, now and then, its text. `undefined`: it is no JSON any more. */
+export function changedJson(
+  choices: Choices,
+  text: string,
+  other: string,
+): { readonly value: unknown } | undefined {
+  if (choices.once(20)) {
+    try {
+      const value: unknown = JSON.parse(mutated(choices, Buffer.from(text), Buffer.from(other)).toString());
+      return { value };
+    } catch (error) {
+      if (error instanceof SyntaxError) return undefined;
+      throw error;
+    }
+  }
+  const root: Record<string, unknown> = { value: JSON.parse(text) };
+  for (let left = choices.few(4); left > 0; left -= 1) changeSomewhere(choices, root);
+  // As it comes out of JSON: without holes in lists.
+  return JSON.parse(JSON.stringify(root)) as { readonly value: unknown };
+}
+
+function changeSomewhere(choices: Choices, root: Record<string, unknown>): void {
+  let parent: Record<string, unknown> = root;
+  for (;;) {
+    const keys = Object.keys(parent);
+    if (keys.length === 0) return;
+    const key = choices.of(keys);
+    const value = parent[key];
+    if (typeof value === 'object' && value !== null && !choices.once(12)) {
+      parent = value as Record<string, unknown>;
+      continue;
+    }
+    const what = choices.below(6);
+    if (what === 0) Reflect.deleteProperty(parent, key);
+    else if (what === 1) parent[choices.of(keys)] = structuredClone(value);
+    else if (what === 2)
+      put(parent, choices.once(3) ? oddText(choices) : misspelt(choices, key), structuredClone(value));
+    else parent[key] = changedValue(choices, value);
+    return;
+  }
+}
+
+/** As a file would have it: `__proto__` is a key like any other. */
+export function put(object: object, name: string, content: unknown): void {
+  const how = { enumerable: true, configurable: true, writable: true };
+  // The length of a list is none of its keys.
+  if (!(Array.isArray(object) && name === 'length'))
+    Object.defineProperty(object, name, { value: content, ...how });
+}
+
+function changedValue(choices: Choices, value: unknown): unknown {
+  switch (choices.below(4)) {
+    case 0:
+      return structuredClone(choices.of(ODD_VALUES));
+    case 1:
+      return choices.once(2) ? oddText(choices) : noise(choices, choices.below(40)).toString('hex');
+    default:
+      if (typeof value === 'number') return value + choices.of([-1, 1, 256, 0.5]);
+      if (typeof value === 'boolean') return !value;
+      if (Array.isArray(value))
+        return choices.once(2) ? value.toReversed() : [...(value as unknown[]), ...(value as unknown[])];
+      return typeof value === 'string'
+        ? mutated(choices, Buffer.from(value), Buffer.from(value)).toString('latin1')
+        : [value];
+  }
+}

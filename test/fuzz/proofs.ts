@@ -10,9 +10,9 @@ import { MemoryIndexStore } from '../support/memoryIndexStore.js';
 import { recordedSnapshot } from '../support/proofData.js';
 import { recordedBlocks } from '../support/provenBlocks.js';
 import { transactionIds } from '../support/smallChain.js';
-import { mutated, noise, oddText } from './mutation.js';
+import { changedJson, mutated } from './mutation.js';
 import { insist, insistReadable } from './target.js';
-import type { Choices, FuzzSession, FuzzTarget, Outcome } from './target.js';
+import type { Choices, FuzzTarget, Outcome, Run } from './target.js';
 
 const CHAIN = 'flow-localnet';
 const FIRST = 100;
@@ -65,7 +65,7 @@ export const fullBlockTarget: FuzzTarget = {
       insist(isDeepStrictEqual(header, whole), 'a stored proof tells of another header', () => proof);
       return 'stored: accepted';
     };
-    return Promise.resolve({ run: (choices) => (choices.once(4) ? check(choices) : prove(choices)) });
+    return (choices) => (choices.once(4) ? check(choices) : prove(choices));
   },
 };
 
@@ -84,7 +84,7 @@ export const protocolStateTarget: FuzzTarget = {
       if (!reading.ok) throw new Error(`a valid snapshot is refused: ${reading.reason}`);
       return { id: id as Parameters<typeof readProtocolState>[1], text, state: reading.state };
     });
-    const run = (choices: Choices): Outcome => {
+    return (choices) => {
       const { id, state, text } = choices.of(samples);
       const snapshot = changedJson(choices, text, choices.of(samples).text);
       if (snapshot === undefined) return 'not JSON';
@@ -97,7 +97,6 @@ export const protocolStateTarget: FuzzTarget = {
       insistReadable(reading.reason, () => snapshot.value);
       return reading.reason.replaceAll(/\d+/g, 'N').slice(0, 60);
     };
-    return Promise.resolve({ run });
   },
 };
 
@@ -108,7 +107,7 @@ export const proofDocumentTarget: FuzzTarget = {
   open: openDocuments,
 };
 
-async function openDocuments(): Promise<FuzzSession> {
+async function openDocuments(): Promise<Run> {
   const checker = fileURLToPath(new URL('../../docs/examples/check-proof.mjs', import.meta.url));
   const { checkProof, Misfit } = (await import(checker)) as {
     readonly checkProof: (text: string, trusted: string) => string[];
@@ -136,7 +135,7 @@ async function openDocuments(): Promise<FuzzSession> {
     const all = new Set(texts.flatMap((text) => checkProof(text, trusted)));
     samples.push(...texts.map((text) => ({ text, trusted, true: all })));
   }
-  const run = (choices: Choices): Outcome => {
+  return (choices) => {
     const sample = choices.of(samples);
     const other = choices.of(samples).text;
     const changed = changedJson(choices, sample.text, other);
@@ -156,62 +155,4 @@ async function openDocuments(): Promise<FuzzSession> {
       return error.message.replaceAll(/[0-9a-f]{64}|\d+/g, 'N').slice(0, 60);
     }
   };
-  return { run };
-}
-
-const ODD_VALUES: readonly unknown[] = [
-  ...[null, true, 0, -1, 1.5, 2 ** 53, 1e300, '', '0', [], {}, [[]], 'ab'.repeat(32)],
-];
-
-/** A document in which a few values have changed, or, now and then, its text. `undefined`: it is no JSON any more. */
-function changedJson(choices: Choices, text: string, other: string): { readonly value: unknown } | undefined {
-  if (choices.once(20)) {
-    try {
-      const value: unknown = JSON.parse(mutated(choices, Buffer.from(text), Buffer.from(other)).toString());
-      return { value };
-    } catch (error) {
-      if (error instanceof SyntaxError) return undefined;
-      throw error;
-    }
-  }
-  const root: Record<string, unknown> = { value: JSON.parse(text) };
-  for (let left = choices.few(4); left > 0; left -= 1) changeSomewhere(choices, root);
-  // As it comes out of JSON: without holes in lists.
-  return JSON.parse(JSON.stringify(root)) as { readonly value: unknown };
-}
-
-function changeSomewhere(choices: Choices, root: Record<string, unknown>): void {
-  let parent: Record<string, unknown> = root;
-  for (;;) {
-    const keys = Object.keys(parent);
-    if (keys.length === 0) return;
-    const key = choices.of(keys);
-    const value = parent[key];
-    if (typeof value === 'object' && value !== null && !choices.once(12)) {
-      parent = value as Record<string, unknown>;
-      continue;
-    }
-    const what = choices.below(6);
-    if (what === 0) Reflect.deleteProperty(parent, key);
-    else if (what === 1) parent[choices.of(keys)] = structuredClone(value);
-    else parent[key] = changedValue(choices, value);
-    return;
-  }
-}
-
-function changedValue(choices: Choices, value: unknown): unknown {
-  switch (choices.below(4)) {
-    case 0:
-      return structuredClone(choices.of(ODD_VALUES));
-    case 1:
-      return choices.once(2) ? oddText(choices) : noise(choices, choices.below(40)).toString('hex');
-    default:
-      if (typeof value === 'number') return value + choices.of([-1, 1, 256, 0.5]);
-      if (typeof value === 'boolean') return !value;
-      if (Array.isArray(value))
-        return choices.once(2) ? value.toReversed() : [...(value as unknown[]), ...(value as unknown[])];
-      return typeof value === 'string'
-        ? mutated(choices, Buffer.from(value), Buffer.from(value)).toString('latin1')
-        : [value];
-  }
 }

@@ -150,8 +150,7 @@ for (const target of chosen) {
   process.exit();
 }
 end(0);
-print(`\n${total.toLocaleString('en')} inputs, no crash, no hang, no unexpected error.`);
 
-function end(findings: number): void {
-  conclude(findings, { file: values.report, of: { seed, inputs: total, findings } });
+function end(failures: number): void {
+  conclude({ runs: total, failures, unit: 'inputs' }, values.report, { seed });
 }

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { parseSporkTable } from '../../src/access/pool/sporks/sporkTable.js';
 import { methodNames, parseFaults } from '../../src/devnet/index.js';
 import { OperatorError } from '../../src/runtime/index.js';
-import { misspelt, mutated, oddText } from './mutation.js';
+import { changedJson, misspelt, mutated } from './mutation.js';
 import { insist, insistReadable } from './target.js';
 import type { Choices, FuzzTarget, Outcome } from './target.js';
 
@@ -14,7 +14,7 @@ const sporks: unknown = JSON.parse(readFileSync(join(root, 'config/sporks.json')
 export const tableTarget: FuzzTarget = {
   name: 'table',
   share: 20,
-  open: () => Promise.resolve({ run: read }),
+  open: () => read,
 };
 
 const rules: readonly Readonly<Record<string, unknown>>[] = [
@@ -27,9 +27,11 @@ const rules: readonly Readonly<Record<string, unknown>>[] = [
 
 function read(choices: Choices): Outcome {
   const isScript = choices.once(2);
-  const text = isScript ? script(choices) : JSON.stringify(disturbed(choices, sporks, 0));
-  const bytes = Buffer.from(text);
-  const json = (choices.once(6) ? mutated(choices, bytes, bytes) : bytes).toString('utf8');
+  const sound = JSON.stringify(isScript ? script(choices) : sporks);
+  const bytes = Buffer.from(sound);
+  const json = choices.once(6)
+    ? mutated(choices, bytes, bytes).toString('utf8')
+    : JSON.stringify(changedJson(choices, sound, sound)?.value ?? null);
   const input = () => json;
   try {
     if (isScript) parseFaults(json, 'faults.json');
@@ -48,38 +50,11 @@ function read(choices: Choices): Outcome {
   }
 }
 
-function script(choices: Choices): string {
-  if (choices.once(20)) return JSON.stringify(value(choices));
-  const made = Array.from({ length: choices.few(4) }, () => {
+function script(choices: Choices): unknown {
+  return Array.from({ length: choices.few(4) }, () => {
     const rule: Record<string, unknown> = { ...choices.of(rules) };
     if (choices.once(3))
       rule['method'] = choices.once(3) ? misspelt(choices, choices.of(methodNames)) : choices.of(methodNames);
-    return disturbed(choices, rule, 0);
+    return rule;
   });
-  return JSON.stringify(made);
-}
-
-const DEEPEST = 6;
-
-/** The same with a value exchanged here, a key misspelt or lost there. */
-function disturbed(choices: Choices, original: unknown, depth: number): unknown {
-  if (depth > DEEPEST || choices.once(60)) return value(choices);
-  if (Array.isArray(original)) {
-    const items = choices.once(20) ? original.slice(1).reverse() : original;
-    return items.map((item: unknown) => disturbed(choices, item, depth + 1));
-  }
-  if (typeof original !== 'object' || original === null) return original;
-  const entries = Object.entries(original).flatMap(([key, inner]): [string, unknown][] => {
-    if (choices.once(60)) return [];
-    const name = choices.once(60) ? misspelt(choices, key) : choices.once(90) ? oddText(choices) : key;
-    return [[name, disturbed(choices, inner, depth + 1)]];
-  });
-  return Object.fromEntries(entries);
-}
-
-function value(choices: Choices): unknown {
-  return choices.of<unknown>([
-    ...[null, true, -1, 0, 1.5, 2 ** 53, 1e300, {}, [], [[]], { a: 1 }, 'latency', '*'],
-    oddText(choices),
-  ]);
 }

@@ -51,17 +51,15 @@ export interface FuzzTarget {
   readonly concurrency?: number;
   /** Longest time for one input, where that needs more than others. */
   readonly hangMs?: number;
-  open(): Promise<FuzzSession>;
+  /** Within a test or a scenario, at whose end what it opened is closed (`atEnd`). */
+  open(): Run | Promise<Run>;
 }
 
-export interface FuzzSession {
-  /**
-   * Makes one input of the choices and feeds it in. Returns what became of it; throws where that is not what it must be,
-   * with a message that shows the input.
-   */
-  run(choices: Choices): Outcome | Promise<Outcome>;
-  close?(): Promise<void> | void;
-}
+/**
+ * Makes one input of the choices and feeds it in. Returns what became of it; throws where that is not what it must be,
+ * with a message that shows the input.
+ */
+export type Run = (choices: Choices) => Outcome | Promise<Outcome>;
 
 /** Throws with the input in the message when a property does not hold. */
 export function insist(holds: boolean, property: string, input: () => unknown): asserts holds {

@@ -2,7 +2,7 @@ import { status } from '@grpc/grpc-js';
 import { parseEndpoint } from '../../src/access/index.js';
 import { upstreamError } from '../../src/access/transport/upstreamErrors.js';
 import { OperatorError, withoutCredentials } from '../../src/runtime/index.js';
-import { commandLineTarget, processTarget } from './commandLine.js';
+import { commandLineTarget } from './commandLine.js';
 import { configurationTarget } from './configuration.js';
 import { grpcTarget } from './grpc.js';
 import { httpTarget } from './http.js';
@@ -22,7 +22,7 @@ const endpoints = list(
 const endpointTarget: FuzzTarget = {
   name: 'endpoint',
   share: 60,
-  open: () => Promise.resolve({ run: parse }),
+  open: () => parse,
 };
 
 function parse(choices: Choices): Outcome {
@@ -70,7 +70,7 @@ const LONGEST = 64 * 1024;
 const statusTarget: FuzzTarget = {
   name: 'status',
   share: 40,
-  open: () => Promise.resolve({ run: refuse }),
+  open: () => refuse,
 };
 
 function refuse(choices: Choices): Outcome {
@@ -109,5 +109,4 @@ export const targets: readonly FuzzTarget[] = [
   httpTarget,
   webSocketTarget,
   grpcTarget,
-  processTarget,
 ];

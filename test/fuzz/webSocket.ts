@@ -1,9 +1,10 @@
 import { WebSocket } from 'ws';
+import { atEnd } from '../support/cleanup.js';
 import { apiServerOver } from '../support/servedChain.js';
 import { mutated, oddText } from './mutation.js';
 import { chain, range, servedStore } from './servedBlocks.js';
 import { insist, insistReadable } from './target.js';
-import type { Choices, FuzzSession, FuzzTarget } from './target.js';
+import type { Choices, FuzzTarget, Run } from './target.js';
 
 const codes: ReadonlySet<unknown> = new Set([400, 404, 429]);
 /** Behind which nothing of what was sent is unanswered. */
@@ -23,24 +24,22 @@ interface Answer {
   readonly error?: { readonly code: unknown; readonly message: string };
 }
 
-async function openServer(): Promise<FuzzSession> {
+async function openServer(): Promise<Run> {
   const { server, failures } = apiServerOver(await servedStore(), () => range);
   await server.start();
-  return {
-    run: async (choices) => {
-      const messages = Array.from({ length: choices.few(6) }, () => message(choices));
-      const input = () => messages.map(String);
-      const answers = await talk(server.address().port, messages);
-      insist(failures.length === 0, `a bug: ${String(failures[0])}`, input);
-      const errors = answers.flatMap(({ error = [] }) => error);
-      for (const error of errors) {
-        insist(codes.has(error.code), `error ${String(error.code)}`, input);
-        insistReadable(error.message, input);
-      }
-      const listed = answers.some(({ subscriptions }) => Array.isArray(subscriptions));
-      return listed ? `${errors.length} refused` : 'closed';
-    },
-    close: () => server.close(),
+  atEnd(() => server.close());
+  return async (choices) => {
+    const messages = Array.from({ length: choices.few(6) }, () => message(choices));
+    const input = () => messages.map(String);
+    const answers = await talk(server.address().port, messages);
+    insist(failures.length === 0, `a bug: ${String(failures[0])}`, input);
+    const errors = answers.flatMap(({ error = [] }) => error);
+    for (const error of errors) {
+      insist(codes.has(error.code), `error ${String(error.code)}`, input);
+      insistReadable(error.message, input);
+    }
+    const listed = answers.some(({ subscriptions }) => Array.isArray(subscriptions));
+    return listed ? `${errors.length} refused` : 'closed';
   };
 }
 

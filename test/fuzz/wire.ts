@@ -27,7 +27,7 @@ import type { Identifier } from '../../src/flow/index.js';
 import { block, blockFields, scrambled, transaction, transactionFields } from '../support/flowWire.js';
 import { mutated, noise } from './mutation.js';
 import { insist, insistReadable } from './target.js';
-import type { Choices, FuzzSession, FuzzTarget, Outcome } from './target.js';
+import type { Choices, FuzzTarget, Run } from './target.js';
 
 /** Valid messages that mutations begin with, of each kind. */
 const POOL = 64;
@@ -51,17 +51,17 @@ interface Decoder {
 export const wireTarget: FuzzTarget = {
   name: 'wire',
   share: 780,
-  open: () => Promise.resolve(openDecoders()),
+  open: openDecoders,
 };
 
-function openDecoders(): FuzzSession {
+function openDecoders(): Run {
   const decoders = Object.entries(makeDecoders());
   const all = decoders.flatMap(([, { samples }]) => samples);
   const message = (choices: Choices, valid: Uint8Array): Uint8Array => {
     if (choices.once(12)) return noise(choices, choices.below(300));
     return choices.once(400) ? monster(choices, valid) : mutated(choices, valid, choices.of(all).bytes);
   };
-  const run = (choices: Choices): Outcome => {
+  return (choices) => {
     const [name, decoder] = choices.of(decoders);
     const sample = choices.of(decoder.samples);
     const untouched = choices.once(20);
@@ -78,7 +78,6 @@ function openDecoders(): FuzzSession {
       return error instanceof InvalidCollectionError ? `${error.name} ${error.reason}` : error.message;
     }
   };
-  return { run };
 }
 
 /** Messages that are large or deep rather than wrong. */

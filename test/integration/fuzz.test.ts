@@ -5,7 +5,7 @@ import { targets } from '../fuzz/targets.js';
 /** Here other tests share the machine. */
 const HANG_MS = 15_000;
 
-/** A sample of what `npm run test:fuzz` feeds in by the million. Processes are left to it. */
+/** A sample of what `npm run test:fuzz` feeds in by the million. */
 const samples: Readonly<Record<string, number>> = {
   wire: 1_500,
   'full-block': 500,

@@ -7,7 +7,8 @@ import { decodeBlock, decodeTransaction, NO_TIME, transactionAt } from '../../sr
 import type { Timestamp } from '../../src/flow/index.js';
 import { pageAt } from '../docs/files.js';
 import { duckdb } from '../support/duckdb.js';
-import { oddTimes, oddTransactions, writeStore } from '../support/oddTransactions.js';
+import { writeStore } from '../support/chainReference.js';
+import { oddTimes, oddTransactions } from '../support/oddTransactions.js';
 import { asAdmin } from '../support/postgresServer.js';
 import { scratchDirectory } from '../support/program.js';
 import { ServedChain } from '../support/servedChain.js';

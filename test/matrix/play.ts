@@ -178,17 +178,16 @@ async function suffer(run: CellRun, notes: Notes, patience: number): Promise<voi
   }
 }
 
+/** A cause as `/readyz` tells it, and how long after the last progress. */
+interface Cause {
+  readonly code: ReadinessCode;
+  readonly message: string;
+  readonly afterMs: number;
+  readonly faultAtMs: number;
+}
+
 /** The cause is told for as long as it holds, everywhere, and in full. */
-async function lastingCause(
-  run: CellRun,
-  cause: {
-    readonly code: ReadinessCode;
-    readonly message: string;
-    readonly afterMs: number;
-    readonly faultAtMs: number;
-  },
-  notes: Notes,
-): Promise<void> {
+async function lastingCause(run: CellRun, cause: Cause, notes: Notes): Promise<void> {
   const untilMs = performance.now() + LASTS_MS;
   let look: Look | undefined;
   while (performance.now() < untilMs) {
@@ -226,15 +225,7 @@ async function lastingCause(
   }
 }
 
-async function tellingOf(
-  run: CellRun,
-  cause: {
-    readonly code: ReadinessCode;
-    readonly message: string;
-    readonly afterMs: number;
-    readonly faultAtMs: number;
-  },
-): Promise<Telling> {
+async function tellingOf(run: CellRun, cause: Cause): Promise<Telling> {
   const { daemon, cell } = run;
   const isOfTheChain = OF_THE_CHAIN.has(cause.code);
   const name = isOfTheChain ? '' : (run.nodes[0]?.address ?? '');

@@ -1,3 +1,4 @@
+import type { Outcome } from '../support/campaign.js';
 import { failureKinds } from './play.js';
 import type { CellResult } from './play.js';
 
@@ -9,17 +10,12 @@ interface Row {
   failed: number;
 }
 
-export function reportOf(results: readonly CellResult[], seconds: number) {
+export function outcomeOf(results: readonly CellResult[]): Outcome {
   const ended = (outcome: CellResult['outcome']): number =>
     results.filter((result) => result.outcome === outcome).length;
   return {
-    cells: results.length,
-    failures: results.filter(hasFailed).length,
-    progress: ended('progress'),
-    causes: ended('cause'),
-    exits: ended('exit'),
-    seconds,
-    results,
+    ...{ runs: results.length, failures: results.filter(hasFailed).length, unit: 'cells' },
+    remark: `${ended('progress')} went on, ${ended('cause')} told the cause, ${ended('exit')} ended`,
   };
 }
 
@@ -28,7 +24,7 @@ function hasFailed({ failures }: CellResult): boolean {
 }
 
 /** The table of methods and kinds, then the failures by what went wrong and what `/readyz` said of it. */
-export function print(results: readonly CellResult[], seconds: number): void {
+export function print(results: readonly CellResult[]): void {
   const rows = new Map<string, Row>();
   for (const result of results) {
     const [method = ''] = result.cell.split('/');
@@ -46,14 +42,6 @@ export function print(results: readonly CellResult[], seconds: number): void {
       `${method.padEnd(44)}${kind.padEnd(14)}${String(cells).padStart(5)}${String(failed).padStart(8)}`,
     );
   }
-  printFailures(results);
-  const { cells, failures, progress, causes, exits } = reportOf(results, seconds);
-  console.log(
-    `${cells} cells: ${progress} went on, ${causes} told the cause, ${exits} ended; ${failures} failed; ${seconds} s`,
-  );
-}
-
-function printFailures(results: readonly CellResult[]): void {
   for (const kind of failureKinds) {
     const groups = new Map<string, string[]>();
     for (const { cell, failures } of results) {

@@ -12,8 +12,8 @@ import { everyCell, sampleOf } from './cells.js';
 import type { Cell } from './cells.js';
 import { isDisturbed, play, PLAYED_MAX } from './play.js';
 import type { CellResult } from './play.js';
-import { print, reportOf } from './report.js';
-import { scriptOptions } from '../support/scriptOptions.js';
+import { outcomeOf, print } from './report.js';
+import { refuse, scriptOptions } from '../support/scriptOptions.js';
 
 /** A process is let go after so many cells: what each leaves behind in it adds up. */
 const CELLS_PER_LANE = 150;
@@ -52,13 +52,10 @@ async function command(): Promise<void> {
   const startedAtMs = performance.now();
   const named = cells.filter(({ name }) => values.only === undefined || isOf(name, values.only));
   const chosen = values.quick ? sampleOf(named, wholeNumber('seed', values.seed)) : named;
-  if (chosen.length === 0) {
-    console.error(
+  if (chosen.length === 0)
+    refuse(
       `There is no cell ${String(values.only)}. Name a method of docs/fault-matrix.md, or METHOD/FAULT.`,
     );
-    process.exitCode = 64;
-    return;
-  }
   if (values.list) {
     for (const { name } of chosen) console.log(name);
     console.log(`${chosen.length} cells`);
@@ -82,10 +79,9 @@ async function command(): Promise<void> {
   };
   await Promise.all(Array.from({ length: Number(values.workers) }, () => work(queue, onResult)));
   const seconds = Math.round((performance.now() - startedAtMs) / 1_000);
-  print(results, seconds);
+  print(results);
   if (again > 0) console.log(`${again} times a cell was played again because the machine was too busy`);
-  const failures = results.filter((result) => result.failures.length > 0).length;
-  conclude(failures, { file: values.report, of: reportOf(results, seconds) });
+  conclude(outcomeOf(results), values.report, { seconds, results });
 }
 
 function isOf(name: string, beginning: string): boolean {

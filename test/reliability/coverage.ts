@@ -5,11 +5,12 @@
  *     --report FILE    writes what was measured
  */
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative, sep } from 'node:path';
 import { LEAST_PERCENT, MEASURED } from './rooms.js';
 import type { RoomCoverage } from './rooms.js';
+import { conclude } from '../support/campaign.js';
 import { scriptOptions } from '../support/scriptOptions.js';
 
 interface Counts {
@@ -38,11 +39,9 @@ if (status === 0) {
   for (const { room, lines, branches } of rooms) {
     process.stdout.write(`${room}: ${lines} % of lines, ${branches} % of branches\n`);
   }
-  if (args.report !== undefined) writeFileSync(args.report, JSON.stringify({ rooms }));
-  if (rooms.some(({ lines, branches }) => Math.min(lines, branches) < LEAST_PERCENT)) {
-    process.stdout.write(`every room must have ${LEAST_PERCENT} % of both\n`);
-    process.exitCode = 1;
-  }
+  const failures = rooms.filter(({ lines, branches }) => Math.min(lines, branches) < LEAST_PERCENT).length;
+  if (failures > 0) process.stdout.write(`every room must have ${LEAST_PERCENT} % of both\n`);
+  conclude({ runs: rooms.length, failures, unit: 'rooms' }, args.report, { rooms });
 } else {
   process.exitCode = 1;
 }

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Outcome } from './proofs.js';
+import type { Outcome } from '../support/campaign.js';
 import type { RoomCoverage } from './rooms.js';
 
 /** A planted bug, and what found it. */

@@ -10,11 +10,11 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { reliabilityPage } from './page.js';
-import { proofs, reportTo } from './proofs.js';
+import { outcomeIn, proofs, reportTo } from './proofs.js';
 import { pagePath, readResults, writeResults } from './results.js';
 import type { PlantedBug } from './results.js';
 import type { RoomCoverage } from './rooms.js';
-import { chosenFrom, conclude } from '../support/campaign.js';
+import { chosenFrom } from '../support/campaign.js';
 import { scriptOptions } from '../support/scriptOptions.js';
 
 const { values: args, positionals } = scriptOptions({
@@ -23,10 +23,16 @@ const { values: args, positionals } = scriptOptions({
 });
 const chosen = chosenFrom(proofs, args.only);
 
+/** What some of the proofs tell besides. */
+interface Report {
+  readonly bugs?: readonly PlantedBug[];
+  readonly rooms?: readonly RoomCoverage[];
+}
+
 const directory = mkdtempSync(join(tmpdir(), 'fci-reliability-'));
 let failed = false;
 for (const proof of chosen) {
-  const { name, command, read } = proof;
+  const { name, command } = proof;
   process.stdout.write(`\n== ${name}: ${command}\n`);
   const file = join(directory, 'report.json');
   const [program = '', ...given] = command.split(' ');
@@ -42,9 +48,9 @@ for (const proof of chosen) {
     failed = true;
     continue;
   }
-  const report: unknown = JSON.parse(readFileSync(file, 'utf8'));
+  const report = JSON.parse(readFileSync(file, 'utf8')) as Report;
   rmSync(file);
-  const outcome = read(report);
+  const outcome = outcomeIn(report, proof);
   failed ||= outcome.failures > 0;
   const { outcomes, plantedBugs, coverage } = readResults();
   writeResults({
@@ -52,15 +58,12 @@ for (const proof of chosen) {
       ...outcomes,
       [name]: { ...outcome, seconds, date: new Date().toISOString().slice(0, 10) },
     },
-    plantedBugs: name === 'planted bugs' ? bugsOf(report) : plantedBugs,
-    coverage: name === 'coverage' ? (report as { readonly rooms: readonly RoomCoverage[] }).rooms : coverage,
+    plantedBugs:
+      report.bugs?.map(({ name: bug, file, seeds, heldBy }) => ({ name: bug, file, seeds, heldBy })) ??
+      plantedBugs,
+    coverage: report.rooms ?? coverage,
   });
   writeFileSync(pagePath, await reliabilityPage(readResults()));
 }
 rmSync(directory, { recursive: true });
-conclude(failed ? 1 : 0);
-
-function bugsOf(report: unknown): readonly PlantedBug[] {
-  const { bugs } = report as { readonly bugs: readonly PlantedBug[] };
-  return bugs.map(({ name, file, seeds, heldBy }) => ({ name, file, seeds, heldBy }));
-}
+if (failed) process.exitCode = 1;

@@ -3,12 +3,12 @@ import * as sdk from '@onflow/sdk';
 import { describe, expect, it } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
 import { atEnd } from '../support/cleanup.js';
-import { Program, scratchDirectory } from '../support/program.js';
+import { Program } from '../support/program.js';
 import { oddKinds } from '../../src/devnet/index.js';
-import type { DevnetHandle } from '../../src/devnet/index.js';
-import { GrpcProbe } from '../support/grpcProbe.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
+import type { GeneratedBlock } from '../../src/devnet/index.js';
+import { decodeBlock, decodeTransaction } from '../../src/flow/index.js';
+import type { TransactionSignature } from '../../src/flow/index.js';
+import { daemonOn, devnetForTest } from '../support/runningDaemon.js';
 
 const ROOT = 100;
 const HEAD = 127;
@@ -16,18 +16,8 @@ const SEALED = 117;
 /** Once in how many blocks each odd thing comes. */
 const ODD_EVERY = 14;
 
-interface OddChain {
-  readonly node: DevnetHandle;
-  /** Asks the node. */
-  readonly client: GrpcProbe;
-  readonly daemon: RunningDaemon;
-  /** All of the chain, ascending: the first is the root, the last the finalized head. */
-  readonly heights: readonly number[];
-  readonly sealed: number;
-}
-
 /** A still chain in which every odd thing comes, and a daemon that has indexed all of it and knows what is sealed. */
-async function indexedOddChain(): Promise<OddChain> {
+async function indexedOddChain() {
   const node = await devnetForTest({
     ...{ seed: 3, rootHeight: ROOT },
     profile: {
@@ -36,106 +26,71 @@ async function indexedOddChain(): Promise<OddChain> {
     },
     ...{ startHead: HEAD, sealedLag: HEAD - SEALED, paused: true },
   });
-  const heights = Array.from({ length: HEAD - ROOT + 1 }, (_, index) => ROOT + index);
-  const seen = new Set(heights.flatMap((height) => node.chain.block(height).odd));
+  const blocks = Array.from({ length: HEAD - ROOT + 1 }, (_, index) => node.chain.block(ROOT + index));
+  const seen = new Set(blocks.flatMap(({ odd }) => odd));
   if (seen.size < oddKinds.length)
     throw new Error(`of the odd things this chain has only ${[...seen].join()}`);
-  const client = new GrpcProbe(node.address);
-  atEnd(() => client.close());
-  const daemon = await startDaemon(startArguments(node, scratchDirectory(), '--start-height', 'root'));
+  const daemon = await daemonOn(node, '--start-height', 'root');
   await daemon.reaches(HEAD);
   await daemon.statusUntil(({ sealed }) => sealed === SEALED);
-  return { node, client, daemon, heights, sealed: SEALED };
+  const [head, sealed] = [blocks[HEAD - ROOT]!, blocks[SEALED - ROOT]!];
+  return { blocks, head, sealed, daemon, generator: node.chain };
 }
+type OddChain = Awaited<ReturnType<typeof indexedOddChain>>;
 
-/** `flow.entities.Transaction.Signature`, as a client loaded from the proto files has it. */
-interface SignatureMessage {
-  readonly address: Buffer;
-  readonly key_id: number;
-  readonly signature: Buffer;
-  readonly extension_data: Buffer;
-}
-/** `flow.entities.Transaction`, likewise: 64-bit numbers are texts. */
-interface TransactionMessage {
-  readonly script: Buffer;
-  readonly arguments: readonly Buffer[];
-  readonly reference_block_id: Buffer;
-  readonly gas_limit: string;
-  readonly proposal_key: {
-    readonly address: Buffer;
-    readonly key_id: number;
-    readonly sequence_number: string;
-  } | null;
-  readonly payer: Buffer;
-  readonly authorizers: readonly Buffer[];
-  readonly payload_signatures: readonly SignatureMessage[];
-  readonly envelope_signatures: readonly SignatureMessage[];
-}
+const bytesOf = (bytes: Uint8Array, encoding: 'hex' | 'utf8' | 'base64'): string =>
+  Buffer.from(bytes).toString(encoding);
+const address = (from: Uint8Array = Buffer.alloc(0)): string =>
+  bytesOf(from, 'hex').padStart(16, '0').slice(-16);
 
-const hex = (bytes: Buffer): string => bytes.toString('hex');
-const address = (from: Buffer): string => hex(from).padStart(16, '0').slice(-16);
-const NO_BYTES = Buffer.alloc(0);
-
-interface BlockMessage {
-  readonly id: Buffer;
-  readonly parent_id: Buffer;
-  readonly height: string;
-  readonly timestamp: { readonly seconds: string; readonly nanos: number };
-  readonly collection_guarantees: readonly { readonly collection_id: Buffer }[];
-  readonly signatures: readonly Buffer[];
-}
-
-/** A block of the node, as the SDK gives blocks to its callers. */
-function blockOf({ id, parent_id, height, timestamp, collection_guarantees, signatures }: BlockMessage) {
+/** A block, as the SDK gives blocks to its callers. */
+function blockOf(block: GeneratedBlock) {
+  const { guarantees, signatures } = decodeBlock(block.encoded);
   return {
-    ...headerOf({ id, parent_id, height, timestamp }),
-    parentVoterSignature: (signatures[0] ?? NO_BYTES).toString('base64'),
-    collectionGuarantees: collection_guarantees.map((one) => ({ collectionId: hex(one.collection_id) })),
+    ...headerOf(block),
+    parentVoterSignature: bytesOf(signatures[0] ?? Buffer.alloc(0), 'base64'),
+    collectionGuarantees: guarantees.map(({ collectionId }) => ({ collectionId })),
     // Intended: seals are not indexed.
     blockSeals: [],
   };
 }
 
-function headerOf(block: Pick<BlockMessage, 'id' | 'parent_id' | 'height' | 'timestamp'>) {
+function headerOf({ id, parentId, height, timestamp: { seconds, nanos } }: GeneratedBlock) {
+  const milliseconds = Number(seconds) * 1000 + Math.trunc(nanos / 1e6);
+  const timestamp = expect.toSatisfy((text: string) => Date.parse(text) === milliseconds) as string;
+  return { id, parentId, height, timestamp };
+}
+
+function signatureOf({ address: signer, keyId, signature, extensionData }: TransactionSignature) {
   return {
-    id: hex(block.id),
-    parentId: hex(block.parent_id),
-    height: Number(block.height),
-    timestamp: expect.toSatisfy(
-      (text: string) => Date.parse(text) === millisecondsOf(block.timestamp),
-    ) as string,
+    ...{ address: address(signer), keyId, signature: bytesOf(signature, 'base64') },
+    ...(extensionData.length > 0 ? { extensionData: bytesOf(extensionData, 'hex') } : {}),
   };
 }
 
-function millisecondsOf({ seconds, nanos }: BlockMessage['timestamp']): number {
-  return Number(seconds) * 1000 + Math.trunc(nanos / 1e6);
-}
-
-function signatureOf({ address: signer, key_id: keyId, signature, extension_data }: SignatureMessage) {
+/** A transaction, as the SDK gives transactions to its callers: large numbers rounded to what JavaScript has. */
+function transactionOf(encoded: Uint8Array) {
+  const from = decodeTransaction(encoded);
+  const key = from.proposalKey;
   return {
-    ...{ address: address(signer), keyId, signature: signature.toString('base64') },
-    ...(extension_data.length > 0 ? { extensionData: hex(extension_data) } : {}),
-  };
-}
-
-/** A transaction of the node, as the SDK gives transactions to its callers: large numbers rounded to what JavaScript has. */
-function transactionOf(from: TransactionMessage) {
-  const key = from.proposal_key;
-  return {
-    script: from.script.toString('utf8'),
-    args: from.arguments.map((argument) => JSON.parse(argument.toString('utf8')) as unknown),
-    referenceBlockId: hex(from.reference_block_id),
-    gasLimit: Number(from.gas_limit),
+    script: bytesOf(from.script, 'utf8'),
+    args: from.arguments.map((argument) => JSON.parse(bytesOf(argument, 'utf8')) as unknown),
+    referenceBlockId: bytesOf(from.referenceBlockId, 'hex'),
+    gasLimit: Number(from.gasLimit),
     payer: address(from.payer),
     proposalKey: {
-      address: address(key?.address ?? NO_BYTES),
-      keyId: key?.key_id ?? 0,
-      sequenceNumber: Number(key?.sequence_number ?? 0),
+      address: address(key?.address),
+      keyId: key?.keyId ?? 0,
+      sequenceNumber: Number(key?.sequenceNumber ?? 0),
     },
     authorizers: from.authorizers.map(address),
-    payloadSignatures: from.payload_signatures.map(signatureOf),
-    envelopeSignatures: from.envelope_signatures.map(signatureOf),
+    payloadSignatures: from.payloadSignatures.map(signatureOf),
+    envelopeSignatures: from.envelopeSignatures.map(signatureOf),
   };
+}
+
+function idsIn({ transactionIds }: GeneratedBlock['collections'][number]): string[] {
+  return bytesOf(transactionIds, 'hex').match(/.{64}/g) ?? [];
 }
 
 const ask = async (...builders: readonly sdk.InteractionBuilderFn[]): Promise<unknown> =>
@@ -155,85 +110,59 @@ const refusalOf = (call: Promise<unknown>): Promise<SdkError> =>
     (error: unknown) => error as SdkError,
   );
 
-const block = async ({ client }: OddChain, method: string, request: object = {}): Promise<BlockMessage> =>
-  (await client.call(method, request))['block'] as BlockMessage;
-
-async function transactionIds({ client }: OddChain, id: Buffer): Promise<readonly Buffer[]> {
-  const { collection } = (await client.call('GetCollectionByID', { id })) as {
-    collection: { readonly transaction_ids: readonly Buffer[] };
-  };
-  return collection.transaction_ids;
-}
-
-async function readsEveryBlock(chain: OddChain): Promise<void> {
-  for (const height of chain.heights) {
-    const expected = await block(chain, 'GetBlockByHeight', { height });
-    const id = hex(expected.id);
-    expect(await sdk.block({ height })).toEqual(blockOf(expected));
-    expect(await sdk.block({ id })).toEqual(blockOf(expected));
-    expect(await ask(sdk.getBlockHeader(), sdk.atBlockHeight(height))).toEqual(headerOf(expected));
-    expect(await ask(sdk.getBlockHeader(), sdk.atBlockId(id))).toEqual(headerOf(expected));
+async function readsEveryBlock({ blocks }: OddChain): Promise<void> {
+  for (const block of blocks) {
+    const { height, id } = block;
+    expect(await sdk.block({ height })).toEqual(blockOf(block));
+    expect(await sdk.block({ id })).toEqual(blockOf(block));
+    expect(await ask(sdk.getBlockHeader(), sdk.atBlockHeight(height))).toEqual(headerOf(block));
+    expect(await ask(sdk.getBlockHeader(), sdk.atBlockId(id))).toEqual(headerOf(block));
   }
 }
 
-async function readsTheLatestBlocks(chain: OddChain): Promise<void> {
-  const final = await block(chain, 'GetLatestBlock');
-  const sealed = await block(chain, 'GetLatestBlock', { is_sealed: true });
-  expect([Number(final.height), Number(sealed.height)]).toEqual([chain.heights.at(-1), chain.sealed]);
-  expect(await sdk.block()).toEqual(blockOf(final));
+async function readsTheLatestBlocks({ head, sealed }: OddChain): Promise<void> {
+  expect(await sdk.block()).toEqual(blockOf(head));
   expect(await sdk.block({ sealed: true })).toEqual(blockOf(sealed));
-  expect(await ask(sdk.getBlockHeader(), sdk.atLatestBlock())).toEqual(headerOf(final));
+  expect(await ask(sdk.getBlockHeader(), sdk.atLatestBlock())).toEqual(headerOf(head));
   expect(await ask(sdk.getBlockHeader(), sdk.atLatestBlock(true))).toEqual(headerOf(sealed));
 }
 
-async function readsEveryCollection(chain: OddChain): Promise<void> {
-  let transactions = 0;
-  for (const height of chain.heights) {
-    for (const { collection_id: id } of (await block(chain, 'GetBlockByHeight', { height }))
-      .collection_guarantees) {
-      const ids = (await transactionIds(chain, id)).map(hex);
-      expect(await ask(sdk.getCollection(hex(id)))).toEqual({ id: hex(id), transactionIds: ids });
-      const { transactions: bodies } = (await chain.client.call('GetFullCollectionByID', { id })) as {
-        transactions: readonly TransactionMessage[];
-      };
-      const read = await Promise.all(ids.map((one) => ask(sdk.getTransaction(one))));
-      expect(read).toEqual(bodies.map(transactionOf));
-      transactions += ids.length;
-    }
+async function readsEveryCollection({ blocks }: OddChain): Promise<void> {
+  const collections = blocks.flatMap((block) => block.collections);
+  for (const collection of collections) {
+    const transactionIds = idsIn(collection);
+    expect(await ask(sdk.getCollection(collection.id))).toEqual({ id: collection.id, transactionIds });
+    const read = await Promise.all(transactionIds.map((one) => ask(sdk.getTransaction(one))));
+    expect(read).toEqual(collection.transactions.map(transactionOf));
   }
-  expect(transactions).toBeGreaterThan(100);
+  expect(collections.flatMap(idsIn).length).toBeGreaterThan(100);
 }
 
-async function readsWhatTheIndexSaysOfItself({ client, heights }: OddChain): Promise<void> {
-  const { info } = (await client.call('GetNodeVersionInfo')) as {
-    info: { readonly spork_id: Buffer; readonly spork_root_block_height: string };
-  };
+async function readsWhatTheIndexSaysOfItself({ generator }: OddChain): Promise<void> {
   expect(await sdk.nodeVersionInfo()).toEqual({
     ...{ semver: `v${packageJson.version}`, commit: '', protocolVersion: 0 },
-    sporkId: hex(info.spork_id),
-    sporkRootBlockHeight: Number(info.spork_root_block_height),
-    nodeRootBlockHeight: heights[0],
+    ...{ sporkId: generator.sporkId, sporkRootBlockHeight: ROOT, nodeRootBlockHeight: ROOT },
   });
-  const { chain_id } = (await client.call('GetNetworkParameters')) as { chain_id: string };
   // The SDK leaves out what all chain ids begin with.
-  expect(await ask(sdk.getNetworkParameters())).toEqual({ chainId: chain_id.replace(/^flow-/, '') });
+  expect(await ask(sdk.getNetworkParameters())).toEqual({
+    chainId: generator.chainId.replace(/^flow-/, ''),
+  });
   expect(await sdk.send([sdk.ping()])).toMatchObject({ tag: 'PING' });
 }
 
-async function isToldWhatIsNotHere({ heights }: OddChain): Promise<void> {
-  const [root = 0, head = 0] = [heights[0], heights.at(-1)];
+async function isToldWhatIsNotHere(): Promise<void> {
   const nothing = '07'.repeat(32);
-  const range = `in heights ${root}..${head}`;
+  const range = `in heights ${ROOT}..${HEAD}`;
   const refusals: readonly (readonly [() => Promise<unknown>, number, string | RegExp])[] = [
     [
-      () => sdk.block({ height: head + 1 }),
+      () => sdk.block({ height: HEAD + 1 }),
       404,
-      `height ${head + 1} is not yet indexed (latest ${head}, head ${head})`,
+      `height ${HEAD + 1} is not yet indexed (latest ${HEAD}, head ${HEAD})`,
     ],
     [
-      () => sdk.block({ height: root - 1 }),
+      () => sdk.block({ height: ROOT - 1 }),
       404,
-      `height ${root - 1} is below the first indexed height ${root}`,
+      `height ${ROOT - 1} is below the first indexed height ${ROOT}`,
     ],
     [() => sdk.block({ id: nothing }), 404, `no such block ${range}`],
     [() => ask(sdk.getCollection(nothing)), 404, `no such collection ${range}`],
@@ -263,7 +192,7 @@ describe('a program that reads with @onflow/sdk and its HTTP transport', () => {
     await readsTheLatestBlocks(chain);
     await readsEveryCollection(chain);
     await readsWhatTheIndexSaysOfItself(chain);
-    await isToldWhatIsNotHere(chain);
+    await isToldWhatIsNotHere();
   });
 
   it('can be written as docs/data-guide.md shows', async () => {
@@ -277,16 +206,12 @@ describe('a program that reads with @onflow/sdk and its HTTP transport', () => {
       await program.stop('SIGKILL');
     });
     expect(await program.exited).toBe(0);
-    const { height, collection_guarantees } = await block(chain, 'GetLatestBlock', { is_sealed: true });
-    const expected: string[] = [];
-    for (const { collection_id } of collection_guarantees) {
-      for (const id of await transactionIds(chain, collection_id)) {
-        const { transaction } = (await chain.client.call('GetTransaction', { id })) as {
-          transaction: TransactionMessage;
-        };
-        expected.push(`${height} ${hex(id)} paid by ${address(transaction.payer)}`);
-      }
-    }
+    const { height, collections } = chain.sealed;
+    const expected = collections.flatMap((collection) =>
+      idsIn(collection).map(
+        (id, index) => `${height} ${id} paid by ${transactionOf(collection.transactions[index]!).payer}`,
+      ),
+    );
     expect(expected).not.toEqual([]);
     expect(program.stdout.trim().split('\n')).toEqual(expected);
   });

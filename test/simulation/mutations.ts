@@ -75,7 +75,7 @@ async function findAll(chosen: readonly PlantedBug[], lanes: readonly string[]):
   }
   console.log(table(findings));
   const missed = findings.filter(({ heldBy, seeds }) => seeds === undefined && heldBy === undefined).length;
-  conclude(missed, { file: values.report, of: reportOf(findings) });
+  conclude({ runs: findings.length, failures: missed, unit: 'bugs' }, values.report, reportOf(findings));
 }
 
 /** True for a bug whose unit test passes without it and fails with it, or that has none. */

@@ -124,23 +124,21 @@ async function runAll(workers: number): Promise<void> {
   await Promise.all(Array.from({ length: workers }, () => runSome(left, tally)));
   const seconds = (performance.now() - startedAtMs) / 1_000;
   console.log(
-    `${tally.runs} seeds, ${tally.failures.length} failed; ${tally.processes} processes, ${tally.steps} steps, ` +
-      `${(tally.virtualMs / 3_600_000).toFixed(1)} simulated hours in ${seconds.toFixed(0)} s; ` +
-      `at most ${(tally.longestAfterQuietMs / 1_000).toFixed(0)} s from the last fault to the end`,
+    `${tally.steps} steps in ${seconds.toFixed(0)} s; ` +
+      `at most ${(tally.longestAfterQuietMs / 1_000).toFixed(0)} simulated s from the last fault to the end`,
   );
-  const failures = tally.failures.map(({ message, seed }) => ({
-    seed,
-    message: message.split('\n')[0] ?? '',
-  }));
-  const report = {
-    ...{ from, seeds: tally.runs, failures: failures.sort((a, b) => a.seed - b.seed) },
-    seconds: Math.round(seconds * 10) / 10,
-    ...{ processes: tally.processes, steps: tally.steps },
-    simulatedHours: Math.round(tally.virtualMs / 360_000) / 10,
+  const failed = tally.failures.map(({ message, seed }) => ({ seed, message: message.split('\n')[0] ?? '' }));
+  const simulatedHours = Math.round(tally.virtualMs / 360_000) / 10;
+  const outcome = {
+    ...{ runs: tally.runs, failures: failed.length, unit: 'seeds' },
+    remark: `${simulatedHours.toFixed(0)} hours simulated, ${tally.processes} processes`,
+  };
+  conclude(outcome, values.report, {
+    ...{ from, failed: failed.sort((a, b) => a.seed - b.seed), seconds: Math.round(seconds * 10) / 10 },
+    ...{ processes: tally.processes, steps: tally.steps, simulatedHours },
     // Simulated: from the last fault to the end of a run.
     longestRecoverySeconds: Math.round(tally.longestAfterQuietMs / 1_000),
-  };
-  conclude(failures.length, { file: values.report, of: report });
+  });
 }
 
 /** Has a process run seeds until none is left; where it dies or hangs, the next one goes on behind that seed. */

@@ -1,5 +1,6 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { median } from '../bench/lib/statistics.js';
+import { memoryBytes } from '../support/processFiles.js';
 import { ScrapedMetrics } from '../support/scrapedMetrics.js';
 
 /** What the process is at one moment. */
@@ -47,7 +48,7 @@ export class Watch {
     const metrics = new ScrapedMetrics(await (await fetch(`${this.#metricsUrl}/metrics`)).text());
     const sample = {
       atMs: performance.now(),
-      memoryBytes: this.#anonymousBytes() ?? metrics.value('process_resident_memory_bytes'),
+      memoryBytes: memoryBytes(this.#pid, 'RssAnon') || metrics.value('process_resident_memory_bytes'),
       descriptors: this.#descriptors() ?? 0,
       loopDelayMs: metrics.value('nodejs_eventloop_lag_p99_seconds') * 1000,
       indexed: metrics.value('latest_indexed_height'),
@@ -74,13 +75,6 @@ export class Watch {
         limit: delay.before * LOOP_DELAY_GROWTH + LOOP_DELAY_SLACK_MS,
       },
     ];
-  }
-
-  #anonymousBytes(): number | undefined {
-    const path = `/proc/${this.#pid}/smaps_rollup`;
-    if (!existsSync(path)) return undefined;
-    const [, kib] = /^Anonymous:\s+(\d+) kB$/m.exec(readFileSync(path, 'utf8')) ?? [];
-    return kib === undefined ? undefined : Number(kib) * 1024;
   }
 
   #descriptors(): number | undefined {

@@ -11,13 +11,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ChainGenerator } from '../../src/devnet/index.js';
 import { silentLogger } from '../../src/observability/index.js';
-import { systemClock } from '../../src/runtime/index.js';
 import { seededRandom } from '../../src/runtime/random.js';
-import { LevelIndexStore, verifyStore } from '../../src/storage/index.js';
+import { verifyStore } from '../../src/storage/index.js';
 import { startDaemon } from '../bench/lib/daemon.js';
 import { freshDirectory } from '../bench/lib/processes.js';
 import { formatTable } from '../bench/lib/report.js';
-import { storePath } from '../support/storeDump.js';
+import { storePath, withStore } from '../support/storeDump.js';
 import { Reader } from './Reader.js';
 import { SoakNodes } from './SoakNodes.js';
 import { Watch } from './Watch.js';
@@ -97,7 +96,7 @@ async function weather(): Promise<void> {
     under = befallen.map((index) => `${spell.name} at node ${index}`);
     spellCount += 1;
     for (const index of befallen) {
-      if (spell.rules === undefined) nodes.kill(index);
+      if (spell.rules === undefined) await nodes.kill(index);
       else nodes.setFaults(index, spell.rules);
     }
     await pause(durationMs);
@@ -164,7 +163,7 @@ if (daemonState.isUp) {
   daemonState.isUp = false;
   await daemon.stop();
 }
-nodes.close();
+await nodes.close();
 
 const heights = await prove();
 for (const { name, before, after, limit, unit } of watch.flatness()) {
@@ -173,7 +172,7 @@ for (const { name, before, after, limit, unit } of watch.flatness()) {
 if (reader.faultCount > 0) failures.push(`${reader.faultCount} reads were answered wrongly`);
 process.stdout.write(
   formatTable({
-    title: `${minutes} minutes, ${spellCount} spells of weather, ${reader.reads} reads, ${heights} heights`,
+    title: `${minutes} minutes`,
     columns: ['what', 'before', 'after', 'at most'],
     rows: watch
       .flatness()
@@ -185,11 +184,14 @@ process.stdout.write(
 );
 for (const { path, detail } of reader.faults) process.stdout.write(`read ${path}: ${detail}\n`);
 for (const failure of failures) process.stdout.write(`FAILED: ${failure}\n`);
-process.stdout.write(failures.length === 0 ? 'nothing lost, nothing wrong, nothing grew\n' : '');
-conclude(failures.length, {
-  file: args.report,
-  of: { minutes, seed, spells: spellCount, reads: reader.reads, heights, recoveredInMs, failures },
-});
+conclude(
+  {
+    ...{ runs: minutes, failures: failures.length, unit: 'minutes' },
+    remark: `${spellCount} spells of faults, ${reader.reads} reads, ${heights} heights`,
+  },
+  args.report,
+  { seed, recoveredInMs, failed: failures },
+);
 process.exit();
 
 /** Every height of the store is the chain's, and nothing in it is damaged. Answers how many there are. */
@@ -197,11 +199,7 @@ async function prove(): Promise<number> {
   const path = storePath(dataDir);
   const report = await verifyStore({ path, chainId: CHAIN_ID }, { logger: silentLogger });
   if (report.damages.length > 0) failures.push(`the store is damaged: ${JSON.stringify(report.damages[0])}`);
-  const store = await LevelIndexStore.open(
-    { path, chainId: CHAIN_ID, create: false },
-    { logger: silentLogger, clock: systemClock },
-  );
-  try {
+  return withStore(path, async (store) => {
     const latest = store.latestIndexedHeight();
     for (let height = FIRST_HEIGHT; height <= latest; height += 1) {
       const { id, collections } = chain.block(height);
@@ -212,7 +210,5 @@ async function prove(): Promise<number> {
       break;
     }
     return latest - FIRST_HEIGHT + 1;
-  } finally {
-    await store.close();
-  }
+  });
 }

@@ -1,10 +1,9 @@
 import { fork } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-
-/** As a shell's own tools have it. */
-const USAGE_ERROR = 64;
+import { processorMs } from './processFiles.js';
+import { refuse } from './scriptOptions.js';
 
 /** Of `--workers`. */
 export const WORKERS = String(Math.min(2, availableParallelism()));
@@ -35,16 +34,14 @@ export function chosenFrom<T extends { readonly name: string }>(
 ): readonly T[] {
   const chosen = only === undefined ? all : all.filter(({ name }) => isWanted(name, only));
   if (chosen.length > 0) return chosen;
-  process.stderr.write(`There is no ${only}. There are: ${all.map(({ name }) => name).join(', ')}.\n`);
-  process.exit(USAGE_ERROR);
+  return refuse(`There is no ${only}. There are: ${all.map(({ name }) => name).join(', ')}.`);
 }
 
 /** The value of a flag that takes a whole number. */
 export function wholeNumber(flag: string, text: string): number {
   const value = Number(text);
   if (Number.isSafeInteger(value) && value >= 0) return value;
-  process.stderr.write(`--${flag} takes a whole number, got ${JSON.stringify(text)}\n`);
-  process.exit(USAGE_ERROR);
+  return refuse(`--${flag} takes a whole number, got ${JSON.stringify(text)}`);
 }
 
 /** Plays scenes one after the other, and tells of each as it ends; `play` resolves with what there is to say of it. */
@@ -78,12 +75,27 @@ export function textOf(error: unknown): string {
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
 
-/** The end of a campaign: its report, where one is asked for, and exit code 1 if something failed. */
-export function conclude(
-  failures: number,
-  report?: { readonly file: string | undefined; readonly of: object },
-): void {
-  if (report?.file !== undefined) writeFileSync(report.file, `${JSON.stringify(report.of, undefined, 2)}\n`);
+/** What a campaign came to: docs/reliability.md tells it. */
+export interface Outcome {
+  /** How often the promise was put to the test. */
+  readonly runs: number;
+  readonly failures: number;
+  /** What was counted: `seeds`, `crashes` … */
+  readonly unit: string;
+  /** In a few words, what else is worth knowing. */
+  readonly remark?: string;
+}
+
+export function outcomeOf(played: readonly Played[], unit: string): Outcome {
+  return { runs: played.length, failures: played.filter(({ failure }) => failure !== null).length, unit };
+}
+
+/** The end of a campaign: its report, where one is asked for, with `more` in it, and exit code 1 if something failed. */
+export function conclude(outcome: Outcome, file?: string, more: object = {}): void {
+  const { failures, remark, runs, unit } = outcome;
+  const words = remark === undefined ? '' : `; ${remark}`;
+  process.stdout.write(`${runs.toLocaleString('en')} ${unit}, ${failures} failed${words}\n`);
+  if (file !== undefined) writeFileSync(file, `${JSON.stringify({ ...outcome, ...more }, undefined, 2)}\n`);
   if (failures > 0) process.exitCode = 1;
 }
 
@@ -99,9 +111,6 @@ interface Asked<Result> {
 
 /** Of what a process wrote before it ended: enough for a stack. */
 const LAST_WORDS_CHARACTERS = 4_000;
-
-/** Of /proc; the same on every Linux. */
-const MS_PER_TICK = 10;
 
 /** This script once more, in a process that does what it is asked: with `--lane` it calls `serveWork`. */
 export class Worker<Task, Result> {
@@ -152,17 +161,7 @@ export class Worker<Task, Result> {
 
   /** Its processor time so far; NaN where the system does not tell. */
   processorMs(): number {
-    try {
-      const text = readFileSync(`/proc/${this.#child.pid ?? 0}/stat`, 'utf8');
-      const [user, system] = text
-        .slice(text.lastIndexOf(')') + 2)
-        .split(' ')
-        .slice(11, 13)
-        .map(Number);
-      return ((user ?? 0) + (system ?? 0)) * MS_PER_TICK;
-    } catch {
-      return Number.NaN;
-    }
+    return processorMs(this.#child.pid ?? 0);
   }
 
   /** Where it does not listen any more. */

@@ -1,10 +1,9 @@
 import type { ChainGenerator, GeneratedBlock } from '../../src/devnet/index.js';
 import { decodeBlockMessage, verifyCollection } from '../../src/flow/index.js';
-import { LevelIndexStore, SCHEMA_VERSION } from '../../src/storage/index.js';
-import type { BlockEntry, StoreMeta } from '../../src/storage/index.js';
-import { RecordingLogger } from './recordingLogger.js';
-import { storePath } from './storeDump.js';
-import { systemClock } from '../../src/runtime/index.js';
+import { SCHEMA_VERSION } from '../../src/storage/index.js';
+import type { BlockEntry, LevelIndexStore, StoreMeta } from '../../src/storage/index.js';
+import { batchOf } from './storeBlocks.js';
+import { storePath, withStore } from './storeDump.js';
 
 /** Blocks of one batch while the reference store is written. */
 const BATCH_HEIGHTS = 100;
@@ -15,31 +14,31 @@ export function blocksOf(chain: ChainGenerator, from: number, to: number): Gener
 }
 
 /** Writes the store that a daemon must end up with, straight from the chain: no node, no source, no daemon. */
-export async function writeReferenceStore(
+export function writeReferenceStore(
   dataDir: string,
   blocks: readonly GeneratedBlock[],
   meta: Pick<StoreMeta, 'chainId'> & Partial<StoreMeta>,
 ): Promise<void> {
-  const store = await LevelIndexStore.open(
-    { path: storePath(dataDir), chainId: meta.chainId },
-    { logger: new RecordingLogger(), clock: systemClock },
-  );
-  try {
+  return writeStore(dataDir, blocks.map(entryOf), meta);
+}
+
+/** Writes blocks to the store of a data directory. */
+export function writeStore(
+  dataDir: string,
+  blocks: readonly BlockEntry[],
+  meta: Partial<StoreMeta> = {},
+): Promise<void> {
+  const { chainId = 'flow-localnet' } = meta;
+  const write = async (store: LevelIndexStore): Promise<void> => {
+    const { height: firstHeight = 0 } = blocks[0]?.block ?? {};
     await store.initialise({
-      ...{ schemaVersion: SCHEMA_VERSION, createdBy: 'a test', sporks: [] },
-      ...meta,
-      firstHeight: blocks[0]?.height ?? 0,
+      ...{ schemaVersion: SCHEMA_VERSION, createdBy: 'a test', sporks: [], chainId },
+      ...{ ...meta, firstHeight },
     });
-    for (let at = 0; at < blocks.length; at += BATCH_HEIGHTS) {
-      const batch = blocks.slice(at, at + BATCH_HEIGHTS);
-      await store.commit({
-        blocks: batch.map(entryOf),
-        latestIndexedHeight: batch.at(-1)?.height ?? 0,
-      });
-    }
-  } finally {
-    await store.close();
-  }
+    for (let at = 0; at < blocks.length; at += BATCH_HEIGHTS)
+      await store.commit(batchOf(...blocks.slice(at, at + BATCH_HEIGHTS)));
+  };
+  return withStore(storePath(dataDir), write, { chainId, create: true });
 }
 
 /** The entry that a daemon makes of a generated block. */

@@ -1,21 +1,23 @@
+import { SimulatedDisk } from '../simulation/SimulatedDisk.js';
 import type { Database, Entry } from '../../src/storage/index.js';
 import type { KeyRange } from '../../src/storage/records/schema.js';
 import type { WriteBatch } from '../../src/storage/records/Database.js';
 
-/** A database in a map, which survives whoever has it open: closing it, or not, changes nothing. */
+/** A database in memory, which survives whoever has it open: closing it, or not, changes nothing. */
 export class MemoryDatabase implements Database {
-  /** By key in Latin-1, which sorts as the bytes do. */
-  readonly #values = new Map<string, Buffer>();
-  #sorted: string[] | undefined;
-  /** Batches that took effect. */
-  writes = 0;
+  readonly #disk = new SimulatedDisk();
   /** Not yet disposed of: none may be left when the database is closed. */
   readonly openBatches = new Set<object>();
   /** Runs before a batch takes effect: wait to hold it back, throw to make it fail. */
   beforeWrite: () => Promise<void> = () => Promise.resolve();
 
+  /** Batches that took effect. */
+  get writes(): number {
+    return this.#disk.durableWrites;
+  }
+
   get(key: Buffer): Promise<Buffer | undefined> {
-    return Promise.resolve(this.#values.get(key.toString('latin1')));
+    return Promise.resolve(this.#disk.get(key));
   }
 
   getMany(keys: Buffer[]): Promise<(Buffer | undefined)[]> {
@@ -55,12 +57,8 @@ export class MemoryDatabase implements Database {
       },
       write: async () => {
         await this.beforeWrite();
-        for (const [key, value] of operations) {
-          if (value === undefined) this.#values.delete(key);
-          else this.#values.set(key, value);
-        }
-        this.#sorted = undefined;
-        this.writes += 1;
+        this.#disk.write(operations);
+        this.#disk.sync();
       },
       [Symbol.dispose]: () => void openBatches.delete(operations),
     };
@@ -71,24 +69,7 @@ export class MemoryDatabase implements Database {
     if (size > 0) throw new Error(`${size} batches were neither written nor discarded`);
   }
 
-  #entries({ gte, lt }: Partial<KeyRange>): Entry[] {
-    this.#sorted ??= [...this.#values.keys()].sort();
-    const from = gte === undefined ? 0 : this.#indexOf(gte.toString('latin1'));
-    const to = lt === undefined ? this.#sorted.length : this.#indexOf(lt.toString('latin1'));
-    return this.#sorted
-      .slice(from, to)
-      .map((key) => [Buffer.from(key, 'latin1'), this.#values.get(key) ?? Buffer.alloc(0)]);
-  }
-
-  #indexOf(key: string): number {
-    const keys = this.#sorted ?? [];
-    let low = 0;
-    let high = keys.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if ((keys[middle] ?? '') < key) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+  #entries(range: Partial<KeyRange>): Entry[] {
+    return this.#disk.keys(range).map((key) => [Buffer.from(key, 'latin1'), this.#disk.value(key)]);
   }
 }

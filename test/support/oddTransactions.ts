@@ -1,11 +1,7 @@
 import { NO_TIME } from '../../src/flow/index.js';
 import type { Timestamp, Transaction } from '../../src/flow/index.js';
 import type { BlockEntry } from '../../src/storage/index.js';
-import { LevelIndexStore, SCHEMA_VERSION } from '../../src/storage/index.js';
-import { systemClock } from '../../src/runtime/index.js';
-import { RecordingLogger } from './recordingLogger.js';
 import { chainTime, smallChain, transactionWith } from './smallChain.js';
-import { storePath } from './storeDump.js';
 
 /** Scripts that a careless writer or reader of files takes for something else. */
 const scripts: readonly Buffer[] = [
@@ -73,21 +69,4 @@ export function oddTransactions(firstHeight: number): BlockEntry[] {
   );
   const contents = [[], ...blocks.slice(0, 9), [odd, []], ...blocks.slice(9), []];
   return smallChain(firstHeight, contents, (index) => oddTimes[index % oddTimes.length]);
-}
-
-/** Writes blocks to the store of a data directory. */
-export async function writeStore(dataDir: string, blocks: readonly BlockEntry[]): Promise<void> {
-  const store = await LevelIndexStore.open(
-    { path: storePath(dataDir), chainId: 'flow-localnet' },
-    { logger: new RecordingLogger(), clock: systemClock },
-  );
-  try {
-    await store.initialise({
-      ...{ schemaVersion: SCHEMA_VERSION, chainId: 'flow-localnet', createdBy: 'a test', sporks: [] },
-      firstHeight: blocks[0]?.block.height ?? 0,
-    });
-    await store.commit({ blocks, latestIndexedHeight: blocks.at(-1)?.block.height ?? 0 });
-  } finally {
-    await store.close();
-  }
 }

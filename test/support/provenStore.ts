@@ -1,11 +1,10 @@
 import { expect } from 'vitest';
 import type { ChainGenerator } from '../../src/devnet/index.js';
 import type { SporkRecord, VerifyReport } from '../../src/storage/index.js';
-import { LevelIndexStore, verifyStore } from '../../src/storage/index.js';
+import { verifyStore } from '../../src/storage/index.js';
 import { RecordingLogger } from './recordingLogger.js';
 import type { DaemonHere, RunningDaemon } from './runningDaemon.js';
-import { storePath } from './storeDump.js';
-import { systemClock } from '../../src/runtime/index.js';
+import { storePath, withStore } from './storeDump.js';
 
 /** What a store must hold: exactly these heights, each from the chain that it belongs to. */
 export interface ExpectedStore {
@@ -45,11 +44,7 @@ export async function expectNoDamage(dataDir: string): Promise<VerifyReport> {
 export async function proveStore(dataDir: string, expected: ExpectedStore): Promise<readonly SporkRecord[]> {
   await expectNoDamage(dataDir);
 
-  const store = await LevelIndexStore.open(
-    { path: storePath(dataDir), chainId: 'flow-localnet', create: false },
-    { logger: new RecordingLogger(), clock: systemClock },
-  );
-  try {
+  return withStore(storePath(dataDir), async (store) => {
     const meta = store.meta();
     expect(meta?.firstHeight).toBe(expected.firstHeight);
     expect(store.latestIndexedHeight()).toBe(expected.latestHeight);
@@ -60,7 +55,5 @@ export async function proveStore(dataDir: string, expected: ExpectedStore): Prom
       expect(stored?.block.collectionIds).toEqual(collections.map((collection) => collection.id));
     }
     return meta?.sporks ?? [];
-  } finally {
-    await store.close();
-  }
+  });
 }

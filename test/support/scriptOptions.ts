@@ -5,6 +5,12 @@ import type { ParseArgsConfig } from 'node:util';
 /** As a shell's own tools have it. */
 const USAGE_ERROR = 64;
 
+/** Ends a script that cannot do what it is asked. */
+export function refuse(why: string): never {
+  process.stderr.write(`${why}\n`);
+  process.exit(USAGE_ERROR);
+}
+
 /**
  * `parseArgs` for a script that people start: `--help` prints the comment at its head, and what cannot be read ends it with a
  * sentence and that comment.
@@ -18,8 +24,7 @@ export function scriptOptions<const T extends ParseArgsConfig>(config: T): Retur
   try {
     return parseArgs(config);
   } catch (error) {
-    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n\n${headComment()}\n`);
-    process.exit(USAGE_ERROR);
+    return refuse(`${error instanceof Error ? error.message : String(error)}\n\n${headComment()}`);
   }
 }
 

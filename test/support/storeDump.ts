@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { LevelIndexStore } from '../../src/storage/index.js';
-import { RecordingLogger } from './recordingLogger.js';
+import { silentLogger } from '../../src/observability/index.js';
 import { systemClock } from '../../src/runtime/index.js';
 
 /** Where a daemon keeps its store within its data directory. */
@@ -23,20 +23,30 @@ export async function* chainEntries(
   for await (const entry of store.entries()) if (entry[0][0] !== EVIDENCE) yield entry;
 }
 
-/** `chainEntries` of a store that no process uses. */
-export async function dumpStore(dataDir: string, chainId = 'flow-localnet'): Promise<[Buffer, Buffer][]> {
-  const store = await LevelIndexStore.open(
-    { path: storePath(dataDir), chainId, create: false },
-    { logger: new RecordingLogger(), clock: systemClock },
-  );
+/** Opens the store at a path, which no process uses, and closes it again. */
+export async function withStore<T>(
+  path: string,
+  use: (store: LevelIndexStore) => Promise<T>,
+  { chainId = 'flow-localnet', create = false } = {},
+): Promise<T> {
+  const parts = { logger: silentLogger, clock: systemClock };
+  const store = await LevelIndexStore.open({ path, chainId, create }, parts);
   try {
+    return await use(store);
+  } finally {
+    await store.close();
+  }
+}
+
+/** `chainEntries` of a store that no process uses. */
+export function dumpStore(dataDir: string, chainId?: string): Promise<[Buffer, Buffer][]> {
+  const dump = async (store: LevelIndexStore): Promise<[Buffer, Buffer][]> => {
     const entries: [Buffer, Buffer][] = [];
     for await (const [key, value] of chainEntries(store))
       entries.push([Buffer.from(key), Buffer.from(value)]);
     return entries;
-  } finally {
-    await store.close();
-  }
+  };
+  return withStore(storePath(dataDir), dump, chainId === undefined ? {} : { chainId });
 }
 
 /** The first entry in which two dumps differ, in words; `undefined` when they are identical. */

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { readFileSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { memoryBytes, processorMs } from '../../support/processFiles.js';
 import { eachLine, freshDirectory, ROOT, scratch, startProcess } from './processes.js';
 
 export type Mode = 'edi-only' | 'requester-only' | 'hybrid';
@@ -54,8 +55,6 @@ const STORE_BEGINS = 'new store created';
 const POLL_MS = 20;
 const MEMORY_POLL_MS = 100;
 const MAIN = resolve(ROOT, 'dist/main.js');
-/** Of /proc; the same on every Linux. */
-const MS_PER_TICK = 10;
 
 /** Starts the real program and resolves as soon as it listens. Build first: it runs `dist/main.js`. */
 export async function startDaemon(options: DaemonOptions, env?: Record<string, string>): Promise<Daemon> {
@@ -149,7 +148,7 @@ export async function drain(
 
 /** Memory of a process that no file backs, in MiB; 0 where the system does not tell, or for a process that has ended. */
 export function anonymousMiB(pid: number | 'self' = 0): number {
-  return Number(/^RssAnon:\s+(\d+)/m.exec(readProcess(`${pid}/status`))?.[1] ?? 0) / 1024;
+  return (memoryBytes(pid, 'RssAnon') || 0) / 1024 ** 2;
 }
 
 /** The sum of all series of the daemon's own metrics that begin with this. */
@@ -160,26 +159,14 @@ export function sumOfMetrics(text: string, beginning: string): number {
 
 /** Reads for as long as a process lives: nobody can be asked any more once it has ended. */
 function watchMainThread(child: ChildProcess): () => number {
+  const { pid = 0 } = child;
   let lastMs = Number.NaN;
   const look = (): number => {
-    const text = readProcess(`${child.pid}/task/${child.pid}/stat`);
-    const [user, system] = text
-      .slice(text.lastIndexOf(')') + 2)
-      .split(' ')
-      .slice(11, 13);
-    if (system !== undefined) lastMs = (Number(user) + Number(system)) * MS_PER_TICK;
+    const nowMs = processorMs(pid, pid);
+    if (!Number.isNaN(nowMs)) lastMs = nowMs;
     return lastMs;
   };
   const looking = setInterval(look, POLL_MS);
   child.once('exit', () => clearInterval(looking));
   return look;
-}
-
-function readProcess(file: string): string {
-  try {
-    return readFileSync(`/proc/${file}`, 'utf8');
-  } catch {
-    // It has just ended, or there is no /proc.
-    return '';
-  }
 }

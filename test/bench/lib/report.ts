@@ -4,6 +4,7 @@ import { availableParallelism } from 'node:os';
 import { basename } from 'node:path';
 import { format } from 'prettier';
 import type { Options } from 'prettier';
+import { statOf } from '../../support/processFiles.js';
 import { scriptOptions } from '../../support/scriptOptions.js';
 
 /** A figure with what it is held to; `atLeast` or `atMost`, or neither where it is only told. */
@@ -101,24 +102,14 @@ function watchOthers(): () => string {
 function ticksOfOthers(): number {
   try {
     const [, user, nice, system, , , irq, softIrq, steal] = readFileSync('/proc/stat', 'utf8').split(/\s+/);
-    const own = fieldsOf('self')[2];
+    const own = statOf('self')[2];
     const processes = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
-    const ours = processes.map(fieldsOf).filter((fields) => fields[2] === own);
+    const ours = processes.map((pid) => statOf(pid)).filter((fields) => fields[2] === own);
     // Their own, and that of children that have ended.
     const used = ours.flatMap((fields) => fields.slice(11, 15));
     return sum([user, nice, system, irq, softIrq, steal]) - sum(used);
   } catch {
     return Number.NaN;
-  }
-}
-
-/** What /proc says of a process, behind its name; nothing of one that has ended. */
-function fieldsOf(pid: string): string[] {
-  try {
-    const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    return text.slice(text.lastIndexOf(')') + 2).split(' ');
-  } catch {
-    return [];
   }
 }
 

@@ -1,0 +1,49 @@
+import type { DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
+import type { StatusDocument } from '../../src/api/index.js';
+import { scratchDirectory } from '../support/program.js';
+import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import type { RunningDaemon } from '../support/runningDaemon.js';
+import type { Chromium } from './Chromium.js';
+import { StatusPage } from './StatusPage.js';
+
+export type Scene = (stage: Stage) => Promise<void>;
+
+/** A line for a thing that holds. */
+export function holds(what: string): void {
+  process.stdout.write(`ok  ${what}\n`);
+}
+
+/** What a scene needs: a browser, and daemons before simulated nodes. */
+export class Stage {
+  readonly browser: Chromium;
+  /** Where pictures are kept, if anywhere. */
+  readonly screenshots: string | undefined;
+
+  constructor(browser: Chromium, screenshots: string | undefined) {
+    this.browser = browser;
+    this.screenshots = screenshots;
+  }
+
+  async page(url: string): Promise<StatusPage> {
+    return new StatusPage(await this.browser.open(url), url, this.screenshots);
+  }
+
+  /** A daemon before a node of this chain, or before one that is there; once its status is so. */
+  async daemon(
+    chain: DevnetOptions | DevnetHandle,
+    flags: readonly string[] = [],
+    isSo: (status: StatusDocument) => boolean = () => true,
+  ): Promise<{ readonly devnet: DevnetHandle; readonly daemon: RunningDaemon }> {
+    const devnet = 'node' in chain ? chain : await devnetForTest(chain);
+    const from = flags.includes('--start-height') ? [] : ['--start-height', 'root'];
+    const daemon = await startDaemon(startArguments(devnet, scratchDirectory(), ...from, ...flags));
+    await daemon.statusUntil(isSo);
+    return { devnet, daemon };
+  }
+
+  /** The same, with its status page. */
+  async opened(...made: Parameters<Stage['daemon']>) {
+    const { daemon, devnet } = await this.daemon(...made);
+    return { daemon, devnet, page: await this.page(daemon.apiUrl) };
+  }
+}
