@@ -143,23 +143,23 @@ export function isFile(name) {
 
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
-  'src/access': 5_577,
+  'src/access': 5_570,
   'src/api': 10_173,
-  'src/app': 7_606,
+  'src/app': 7_603,
   'src/cli': 4_300,
   'src/collections': 3_908,
   'src/config': 1_114,
-  'src/devnet': 4_937,
-  'src/finality': 2_811,
+  'src/devnet': 4_935,
+  'src/finality': 2_809,
   'src/flow': 2_795,
   'src/jobqueue': 809,
-  'src/observability': 1_619,
-  'src/proof': 2_200,
-  'src/ranges': 2_399,
-  'src/runtime': 1_191,
+  'src/observability': 1_597,
+  'src/proof': 2_199,
+  'src/ranges': 2_398,
+  'src/runtime': 1_164,
   'src/storage': 11_934,
   'src/main.ts': 258,
-  test: 76_478,
+  test: 72_194,
 };
 
 const packageHomes = {

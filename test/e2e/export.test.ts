@@ -4,7 +4,7 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { ChainGenerator } from '../../src/devnet/index.js';
-import { seededRandom } from '../../src/runtime/random.js';
+import { seededRandom } from '../support/seededRandom.js';
 import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
 import { runCommand } from '../support/commandLine.js';
 import { eventually, scratchDirectory, startProgram } from '../support/program.js';

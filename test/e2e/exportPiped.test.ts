@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, it, onTestFinished } from 'vitest';
 import { ChainGenerator } from '../../src/devnet/index.js';
-import { seededRandom } from '../../src/runtime/random.js';
+import { seededRandom } from '../support/seededRandom.js';
 import { pageAt } from '../docs/files.js';
 import { shellLines } from '../docs/shell.js';
 import { runCommand } from '../support/commandLine.js';

@@ -4,7 +4,7 @@ import { constants } from 'node:http2';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { DevnetHandle } from '../../src/devnet/index.js';
-import { seededRandom } from '../../src/runtime/random.js';
+import { seededRandom } from '../support/seededRandom.js';
 import { FaultProxy } from '../support/faultProxy.js';
 import type { Identity, Weather } from '../support/faultProxy.js';
 import { peakMemoryBytes } from '../support/processMemory.js';

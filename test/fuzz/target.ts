@@ -1,4 +1,4 @@
-import { seededRandom } from '../../src/runtime/random.js';
+import { seededRandom } from '../support/seededRandom.js';
 
 /** Choices of one input; the same seed, target and case give the same ones. */
 export class Choices {

@@ -9,7 +9,7 @@ import type { DevnetHandle } from '../../src/devnet/index.js';
 import { createMetrics } from '../../src/observability/index.js';
 import type { Leadership } from '../../src/ranges/index.js';
 import { systemClock } from '../../src/runtime/index.js';
-import { seededRandom } from '../../src/runtime/random.js';
+import { seededRandom } from '../support/seededRandom.js';
 import { Ledger } from '../simulation/Ledger.js';
 import { RecordingLogger } from '../support/recordingLogger.js';
 import { useStores } from '../support/storeDirectory.js';

@@ -1,5 +1,5 @@
 import { methods } from '../../src/devnet/index.js';
-import { seededRandom } from '../../src/runtime/random.js';
+import { seededRandom } from '../support/seededRandom.js';
 import { expectationOf, kindFor } from './expectations.js';
 import type { Expectation } from './expectations.js';
 import { matrixFaults } from './faults.js';

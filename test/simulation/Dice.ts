@@ -1,5 +1,5 @@
 import type { Random } from '../../src/runtime/index.js';
-import { seededRandom } from '../../src/runtime/random.js';
+import { seededRandom } from '../support/seededRandom.js';
 
 /** Chance of one purpose: what is drawn for one part of the world does not shift what another part draws. */
 export class Dice {

@@ -11,7 +11,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ChainGenerator } from '../../src/devnet/index.js';
 import { silentLogger } from '../../src/observability/index.js';
-import { seededRandom } from '../../src/runtime/random.js';
+import { seededRandom } from '../support/seededRandom.js';
 import { verifyStore } from '../../src/storage/index.js';
 import { startDaemon } from '../bench/lib/daemon.js';
 import { freshDirectory } from '../bench/lib/processes.js';

@@ -9,7 +9,7 @@ import {
   type Transaction,
   type TransactionSignature,
 } from '../../src/flow/index.js';
-import { seededRandom } from '../../src/runtime/random.js';
+import { seededRandom } from './seededRandom.js';
 
 /** The messages of `proto/`, read by protobufjs: a second opinion on every decoder and encoder. */
 export function loadMessages(): (name: string) => protobuf.Type {

@@ -5,7 +5,7 @@ import { connect, createServer } from 'node:net';
 import type { AddressInfo, Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { seededRandom } from '../../src/runtime/random.js';
+import { seededRandom } from './seededRandom.js';
 import { lastingPort } from './lastingPort.js';
 import { messageOf, RequestReader } from './tcpFaults.js';
 

@@ -4,7 +4,7 @@ import { AccessNetwork, Forwarder } from '../../src/access/index.js';
 import { WireWriter } from '../../src/flow/index.js';
 import { createMetrics, createReaderMetrics } from '../../src/observability/index.js';
 import { systemClock } from '../../src/runtime/index.js';
-import { seededRandom } from '../../src/runtime/random.js';
+import { seededRandom } from './seededRandom.js';
 import { atEnd } from './cleanup.js';
 import { RecordingLogger } from './recordingLogger.js';
 

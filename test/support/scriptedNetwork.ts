@@ -4,7 +4,7 @@ import type { NodeVersionInfo } from '../../src/access/index.js';
 import type { AccessNetworkOptions } from '../../src/access/pool/NodePool.js';
 import type { Expectation } from '../../src/access/pool/identity/nodeIdentity.js';
 import { createMetrics } from '../../src/observability/index.js';
-import { seededRandom } from '../../src/runtime/random.js';
+import { seededRandom } from './seededRandom.js';
 import { RecordingLogger } from './recordingLogger.js';
 import { ScriptedNodes } from './scriptedNode.js';
 import type { NodeScript } from './scriptedNode.js';

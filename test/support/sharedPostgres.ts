@@ -1,7 +1,7 @@
 import type { TestProject } from 'vitest/node';
 import { loadQueue } from '../../src/ranges/index.js';
 import { systemClock } from '../../src/runtime/index.js';
-import { seededRandom } from '../../src/runtime/random.js';
+import { seededRandom } from './seededRandom.js';
 import { loadPostgres } from '../../src/storage/index.js';
 import { asAdmin, ownServer, PREPARED } from './postgresServer.js';
 import { RecordingLogger } from './recordingLogger.js';

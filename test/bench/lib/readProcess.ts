@@ -1,7 +1,7 @@
 // The process behind `startReadClient`: knows the ids of the chain beforehand and reads by them, over HTTP or gRPC.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ChainGenerator } from '../../../src/devnet/index.js';
-import { seededRandom } from '../../../src/runtime/random.js';
+import { seededRandom } from '../../support/seededRandom.js';
 import { bareClient } from './bareClient.js';
 import { HttpConnection } from './HttpConnection.js';
 import { ownTask } from './processes.js';

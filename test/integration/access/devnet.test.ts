@@ -4,7 +4,7 @@ import { startDevnet } from '../../../src/devnet/index.js';
 import type { DevnetHandle, DevnetOptions } from '../../../src/devnet/index.js';
 import { createMetrics } from '../../../src/observability/index.js';
 import { systemClock } from '../../../src/runtime/index.js';
-import { seededRandom } from '../../../src/runtime/random.js';
+import { seededRandom } from '../../support/seededRandom.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 
 const { signal } = new AbortController();

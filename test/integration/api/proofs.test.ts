@@ -6,7 +6,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import type { ProofDocument } from '../../../src/api/index.js';
 import { sha3Identifier } from '../../../src/flow/index.js';
 import { checkDocument } from '../../../src/proof/index.js';
-import { seededRandom } from '../../../src/runtime/random.js';
+import { seededRandom } from '../../support/seededRandom.js';
 import { HashedChain } from '../../support/hashedChain.js';
 import { scratchDirectory } from '../../support/program.js';
 import { ServedChain } from '../../support/servedChain.js';

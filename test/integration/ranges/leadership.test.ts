@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { loadQueue } from '../../../src/ranges/index.js';
 import type { Leadership } from '../../../src/ranges/index.js';
 import { systemClock } from '../../../src/runtime/index.js';
-import { seededRandom } from '../../../src/runtime/random.js';
+import { seededRandom } from '../../support/seededRandom.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import { asAdmin } from '../../support/postgresServer.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';

@@ -5,7 +5,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { loadQueue, LocalWorkSource } from '../../../src/ranges/index.js';
 import type { RangeJob, ServedHeights, WorkSource } from '../../../src/ranges/index.js';
 import { systemClock } from '../../../src/runtime/index.js';
-import { seededRandom } from '../../../src/runtime/random.js';
+import { seededRandom } from '../../support/seededRandom.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import { LevelIndexStore, loadPostgres, RangeLostError, sharedRangesOf } from '../../../src/storage/index.js';
 import type { BlockEntry, HeightRange, IndexStore } from '../../../src/storage/index.js';

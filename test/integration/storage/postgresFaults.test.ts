@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { loadQueue } from '../../../src/ranges/index.js';
 import { systemClock } from '../../../src/runtime/index.js';
-import { seededRandom } from '../../../src/runtime/random.js';
+import { seededRandom } from '../../support/seededRandom.js';
 import { DatabaseFault, loadPostgres } from '../../../src/storage/index.js';
 import { asAdmin } from '../../support/postgresServer.js';
 import { until } from '../../support/program.js';

@@ -1,7 +1,7 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { loadQueue, migrateStore } from '../../../src/ranges/index.js';
 import { systemClock } from '../../../src/runtime/index.js';
-import { seededRandom } from '../../../src/runtime/random.js';
+import { seededRandom } from '../../support/seededRandom.js';
 import { loadPostgres, sharedRangesOf } from '../../../src/storage/index.js';
 import type { IndexStore } from '../../../src/storage/index.js';
 import { asAdmin } from '../../support/postgresServer.js';

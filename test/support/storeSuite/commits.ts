@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { accountRoles, toIdentifier, ZERO_ID } from '../../../src/flow/index.js';
 import type { Address } from '../../../src/flow/index.js';
-import { seededRandom } from '../../../src/runtime/random.js';
+import { seededRandom } from '../seededRandom.js';
 import type { BlockEntry, IndexStore, SporkRecord, TransactionPlace } from '../../../src/storage/index.js';
 import { accountChain, accounts, everyTransactionOf } from '../accountChain.js';
 import { evidenceOf } from '../committeeEvidence.js';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { toIdentifier } from '../../../src/flow/index.js';
-import { seededRandom } from '../../../src/runtime/random.js';
+import { seededRandom } from '../seededRandom.js';
 import { BorderError, sharedRangesOf } from '../../../src/storage/index.js';
 import type { BackfillPlan, BlockEntry, HeightRange, IndexStore } from '../../../src/storage/index.js';
 import { batchOf, chainWith, makeBlock, seededCollection, transactionIdsOf } from '../storeBlocks.js';

@@ -16,7 +16,7 @@ import {
 import type { DevnetMethod, DevnetOptions, FaultEffect } from '../../../src/devnet/index.js';
 import { createMetrics } from '../../../src/observability/index.js';
 import { checkStoredProof } from '../../../src/proof/index.js';
-import { seededRandom } from '../../../src/runtime/random.js';
+import { seededRandom } from '../../support/seededRandom.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 

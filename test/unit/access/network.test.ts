@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { AccessNetwork } from '../../../src/access/index.js';
 import { RpcChannel } from '../../../src/access/transport/channel/RpcChannel.js';
 import type { ReceivedBlock, SporkTable } from '../../../src/access/index.js';
-import { seededRandom } from '../../../src/runtime/random.js';
+import { seededRandom } from '../../support/seededRandom.js';
 import { OperatorError } from '../../../src/runtime/index.js';
 import { scriptedWorlds, version } from '../../support/scriptedNetwork.js';
 import type { ScriptedWorld } from '../../support/scriptedNetwork.js';

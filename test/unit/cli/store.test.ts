@@ -2,7 +2,7 @@ import { readdirSync, statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/runtime/index.js';
-import { seededRandom } from '../../../src/runtime/random.js';
+import { seededRandom } from '../../support/seededRandom.js';
 import { LevelIndexStore } from '../../../src/storage/index.js';
 import { accountChain } from '../../support/accountChain.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { Identifier } from '../../../src/flow/index.js';
-import { seededRandom } from '../../../src/runtime/random.js';
+import { seededRandom } from '../../support/seededRandom.js';
 import { HeightsRequester, makeCollection, RecordedNodes, sources } from './sourceHarness.js';
 import type { FakeCall, FakeNode, MadeCollection } from './sourceHarness.js';
 

@@ -5,7 +5,7 @@ import type { FinalizedBlock } from '../../../src/flow/index.js';
 import { WorkSignal } from '../../../src/jobqueue/index.js';
 import type { FinalizedBlocksOptions } from '../../../src/finality/index.js';
 import type { ChainDependencies } from '../../../src/finality/ports.js';
-import { seededRandom } from '../../../src/runtime/random.js';
+import { seededRandom } from '../../support/seededRandom.js';
 import type { BlockHead } from '../../../src/storage/index.js';
 import { FakeAccessNode, FakeAccessNodes, FakeChain } from '../../support/fakeAccessNodes.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';

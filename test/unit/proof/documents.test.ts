@@ -12,7 +12,7 @@ import {
 } from '../../../src/proof/index.js';
 import { readProtocolState } from '../../../src/proof/committee/protocolState.js';
 import type { Committee, VerifyCertificate } from '../../../src/proof/index.js';
-import { seededRandom } from '../../../src/runtime/random.js';
+import { seededRandom } from '../../support/seededRandom.js';
 
 const { prepareCommittee, verifyCertificate } = await loadCertificates();
 const checker = new URL('../../../docs/examples/check-proof.mjs', import.meta.url).href;

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { backoffMs, doublingMs, systemClock } from '../../../src/runtime/index.js';
-import { seededRandom } from '../../../src/runtime/random.js';
+import { seededRandom } from '../../support/seededRandom.js';
 
 const bounds = fc
   .tuple(fc.integer({ min: 1, max: 600_000 }), fc.integer({ min: 0, max: 600_000 }))

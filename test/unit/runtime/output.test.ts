@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { Output } from '../../../src/runtime/index.js';
 import { MAX_WAITING_BYTES } from '../../../src/runtime/output/Output.js';
-import { seededRandom } from '../../../src/runtime/random.js';
+import { seededRandom } from '../../support/seededRandom.js';
 import type { Sink } from '../../../src/runtime/output/openSink.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { sleep, systemClock } from '../../../src/runtime/index.js';
-import { seededRandom } from '../../../src/runtime/random.js';
+import { seededRandom } from '../../support/seededRandom.js';
 import { AccountIndexBuilder, StorageError } from '../../../src/storage/index.js';
 import type { FoundDamage, LevelIndexStore } from '../../../src/storage/index.js';
 import type { AccountIndex } from '../../../src/storage/port/AccountIndex.js';

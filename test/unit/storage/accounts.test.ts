@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { accountRoles } from '../../../src/flow/index.js';
 import type { Address } from '../../../src/flow/index.js';
-import { seededRandom } from '../../../src/runtime/random.js';
+import { seededRandom } from '../../support/seededRandom.js';
 import type { AccountTransaction, LevelIndexStore } from '../../../src/storage/index.js';
 import { accountChain, accounts, everyTransactionOf, transactionBy } from '../../support/accountChain.js';
 import { MemoryDatabase } from '../../support/memoryDatabase.js';

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { cp, lstat, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { seededRandom } from '../../../src/runtime/random.js';
+import { seededRandom } from '../../support/seededRandom.js';
 import { rangesInWords } from '../../../src/storage/index.js';
 import type { Entry, FoundDamage, LevelIndexStore } from '../../../src/storage/index.js';
 import { MemoryDatabase } from '../../support/memoryDatabase.js';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { seededRandom } from '../../../src/runtime/random.js';
+import { seededRandom } from '../../support/seededRandom.js';
 import { DamageList } from '../../../src/storage/verify/DamageList.js';
 import type { BlockEntry, VerifyProgress, VerifyReport } from '../../../src/storage/index.js';
 import {
