@@ -14,6 +14,7 @@ import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { grpcOver, servedOverGrpc } from '../../support/servedOverGrpc.js';
 import { smallChain, transactionWith } from '../../support/smallChain.js';
 import { VirtualClock } from '../../support/virtualClock.js';
+import { waitingStore } from '../../support/waitingStore.js';
 
 const rangeOf = (store: MemoryIndexStore) => ({
   ...{ firstIndexed: 1, latestIndexed: store.latestIndexedHeight(), head: null, sealed: null },
@@ -318,6 +319,20 @@ describe('a stream', () => {
     expect(feed.followers).toBe(0);
     await clock.advance(20_000);
     await cut;
+  });
+});
+
+describe('the end', () => {
+  it('answers what is under way, and takes nothing more', async () => {
+    const { store, reading, answer } = waitingStore();
+    const { server, probe } = await listening({ store, clock: new VirtualClock() });
+    const underWay = refusalOf(probe.call('GetTransaction', { id: Buffer.alloc(32, 1) }));
+    await reading;
+    const closing = server.close();
+    expect(await refusalOf(probe.call('Ping'))).toMatchObject({ code: 'UNAVAILABLE' });
+    answer();
+    expect(await underWay).toMatchObject({ code: 'NOT_FOUND' });
+    await closing;
   });
 });
 
