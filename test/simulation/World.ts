@@ -269,6 +269,8 @@ export class World {
     if (!isProving) config = { ...config, proof: { ...config.proof, mode: 'off' } };
     this.#trace.add(`process ${this.#processes} starts`);
     this.#signals?.forget();
+    // Forgets the calls of the turn in which the last one died: this one may end before it has a store to watch.
+    this.#oracle.processEnds();
     const clock = new ProcessClock(this.#clock);
     const logger = this.#listeningLogger(() => (process.isAbandoned = true));
     const lifecycle = openLifecycle({ clock, logger });

@@ -123,6 +123,10 @@ async function find(bug: PlantedBug, lane: string, references: string): Promise<
   const match = /^seed (\d+): (.*)$/m.exec(output);
   if (match?.[2] !== undefined && NOT_A_BUG.test(match[2]))
     throw new Error(`${bug.name}: what was planted does not run: ${match[2]}`);
+  // A seed that fails anyway would find every bug.
+  const [, seed] = match ?? [];
+  if (seed !== undefined && /^seed \d+: /m.test((await simulate(lane, ['--seed', seed])).output))
+    throw new Error(`seed ${seed} fails without a bug: mend that first`);
   const finding: Finding = {
     ...{ bug, isCutOff: isCutOff && match === null },
     ...{ seeds: match === null ? undefined : Number(match[1]), words: match?.[2] ?? '' },
