@@ -83,7 +83,7 @@ function isHeld(bug: PlantedBug, lane: string): boolean {
   const { heldBy, name } = bug;
   if (heldBy === undefined) return true;
   const passes = (): boolean => {
-    const literally = heldBy.test.replaceAll(/[^\w %]/g, '.').replace('%s', '.*');
+    const literally = heldBy.test.replaceAll(/[^\w %]/g, '.').replaceAll(/%[is]/g, '.*');
     const args = ['vitest', 'run', '--project', 'unit', `test/${heldBy.file}`, '-t', literally];
     return spawnSync('npx', args, { cwd: lane, stdio: 'ignore' }).status === 0;
   };

@@ -76,6 +76,8 @@ const bugs: Readonly<
     'a restart forgets how far a range of history is': {
       of: 'if (!records.has(record)) batch.put(',
       instead: 'if (!records.has(record) && record.next === record.from) batch.put(',
+      heldBy:
+        'unit/storage/ranges.test.ts: that is %s by a process that ends after %i writes of that is so at the next open',
     },
   },
   'storage/records/blocks/BlockEntryWriter.ts': {
@@ -104,6 +106,8 @@ const bugs: Readonly<
     'a batch has room for a second spork, whose record is lost': {
       of: '    if (this.spork !== undefined && spork !== undefined) return false;\n',
       instead: '',
+      heldBy:
+        'unit/collections/BlockCollectionIndexer.test.ts: records a spork with its root block, once, and at most one per batch',
     },
     'the root of a spork is written without the record of the spork': {
       of: 'const spork = group.spork ?? (late && (await late));',
@@ -210,6 +214,8 @@ const bugs: Readonly<
     'a failure of the store is passed over': {
       of: '    this.#failed = true;\n    this.#deps.onFatal(error);\n',
       instead: '    this.#failed = true;\n',
+      heldBy:
+        'unit/collections/JobProcessor.test.ts: reports a failed commit to the owner once, and is done with nothing',
     },
   },
   'collections/heights/Window.ts': {
