@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { runCommand } from '../support/commandLine.js';
-import { eventually, scratchDirectory } from '../support/program.js';
+import { eventually, scratchDirectory, until } from '../support/program.js';
 import { asAdmin } from '../support/postgresServer.js';
 import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 import { usePostgres } from '../support/storeKinds.js';
@@ -29,6 +29,8 @@ describe('a daemon on PostgreSQL', () => {
     const start = startArguments(devnet, dataDir, '--start-height', '0', '--index-accounts');
     const daemon = await startDaemonHere([...start, '--log-level', 'debug'], environment);
     await daemon.reaches(HEIGHTS - 1);
+    // The API reads the database for itself, and follows what is written there.
+    await until(async () => (await daemon.api(`/v1/blocks?height=${HEIGHTS - 1}`)).status === 200);
     const block = await daemon.api('/v1/blocks?height=30&expand=payload');
     expect(block.status).toBe(200);
     expect((await daemon.health('/readyz')).status).toBe(200);
