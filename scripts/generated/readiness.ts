@@ -35,7 +35,7 @@ const tests: Readonly<Record<ReadinessCode, string>> = {
 function row(code: ReadinessCode): string {
   const { cause, fix } = readinessCodes[code];
   const test = tests[code];
-  if (!new RegExp(`['\`^]${code}\\b`).test(readFileSync(join(root, test), 'utf8'))) {
+  if (!new RegExp(`['\`^]${code}(?:'|: )`).test(readFileSync(join(root, test), 'utf8'))) {
     throw new Error(`${test} has no test of ${code}`);
   }
   return `| \`${code}\` | ${cause} | ${fix} | [${test.replace('test/', '')}](../${test}) |`;
