@@ -50,8 +50,8 @@ export function reliabilityPage({ outcomes, plantedBugs, coverage }: Results): P
       '## Planted bugs',
       '',
       `Mutation score: ${score.toFixed(0)} % (${bySeeds + byTests} of ${plantedBugs.length}; wanted: ${WANTED_SCORE} %). Each is put into a ` +
-        `copy of the source, alone, and the simulation runs seeds until one fails: it found ${bySeeds}. What a thousand seeds do ` +
-        'not show, because the part that waits looks at everything again before it waits, or because things would have to meet ' +
+        `copy of the source, alone, and the simulation runs seeds until one fails: it found ${bySeeds}. What it does ` +
+        'not reach, because the part that waits looks at everything again before it waits, or because things would have to meet ' +
         `that nothing but chance brings together, is held by unit tests that fail when the bug is planted: ${byTests}.`,
       '',
       '| bug | in | seeds needed, or the test that fails |',
