@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { RLP } from '@ethereumjs/rlp';
 import { sha3_256 } from '@noble/hashes/sha3.js';
-import { encode as onflowEncode } from '@onflow/rlp';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
@@ -128,18 +127,6 @@ describe('transaction ids', () => {
 
   it('agree with RLP and SHA3 of other hands', () => {
     fc.assert(fc.property(transaction, expectTrueId), { numRuns: 200 });
-  });
-
-  it('agree with the RLP of the Flow client library', () => {
-    const asBuffers = (item: Item): unknown =>
-      Array.isArray(item) ? item.map(asBuffers) : Buffer.from(item);
-    fc.assert(
-      fc.property(transaction, (tx) => {
-        const rlp = onflowEncode(asBuffers(reference(tx)) as Parameters<typeof onflowEncode>[0]);
-        expect(transactionId(encodeTransaction(tx)).equals(Buffer.from(sha3_256(rlp)))).toBe(true);
-      }),
-      { numRuns: 30 },
-    );
   });
 
   it('do not depend on how the bytes are encoded', () => {
