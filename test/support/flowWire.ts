@@ -20,6 +20,8 @@ export function loadMessages(): (name: string) => protobuf.Type {
   return (name) => root.lookupType(name);
 }
 
+const messages = loadMessages();
+
 export const uint64: fc.Arbitrary<bigint> = fc.oneof(
   fc.bigInt({ min: 0n, max: 300n }),
   fc.bigInt({ min: 0n, max: (1n << 64n) - 1n }),
@@ -110,77 +112,27 @@ export interface Field {
 }
 
 export function transactionFields(tx: Transaction): Field[] {
-  const fields: Field[] = [
-    { number: 1, value: tx.script },
-    ...tx.arguments.map((value): Field => ({ number: 2, repeated: true, value })),
-    { number: 3, value: tx.referenceBlockId },
-    { number: 4, value: tx.gasLimit },
-  ];
-  if (tx.proposalKey !== undefined) {
-    const { address: proposer, keyId, sequenceNumber } = tx.proposalKey;
-    fields.push({
-      number: 5,
-      value: [
-        { number: 1, value: proposer },
-        { number: 2, value: BigInt(keyId) },
-        { number: 3, value: sequenceNumber },
-      ],
-    });
-  }
-  fields.push({ number: 6, value: tx.payer });
-  for (const value of tx.authorizers) fields.push({ number: 7, repeated: true, value });
-  for (const [number, signatures] of [
-    [8, tx.payloadSignatures],
-    [9, tx.envelopeSignatures],
-  ] as const) {
-    for (const each of signatures) {
-      fields.push({
-        number,
-        repeated: true,
-        value: [
-          { number: 1, value: each.address },
-          { number: 2, value: BigInt(each.keyId) },
-          { number: 3, value: each.signature },
-          { number: 4, value: each.extensionData },
-        ],
-      });
-    }
-  }
-  return fields;
+  return fieldsOf(messages('flow.entities.Transaction'), tx);
 }
 
 export function blockFields(from: Block): Field[] {
-  const fields: Field[] = [
-    { number: 1, value: Buffer.from(from.id, 'hex') },
-    { number: 2, value: Buffer.from(from.parentId, 'hex') },
-    { number: 3, value: BigInt(from.height) },
-  ];
-  if (from.timestamp !== undefined) {
-    fields.push({
-      number: 4,
-      value: [
-        { number: 1, value: BigInt.asUintN(64, from.timestamp.seconds) },
-        { number: 2, value: BigInt(from.timestamp.nanos) },
-      ],
+  return fieldsOf(messages('flow.entities.Block'), { ...from, collectionGuarantees: from.guarantees });
+}
+
+/** Those of our values that the message has, in its order. We name them as it does, and have ids as texts. */
+function fieldsOf(type: protobuf.Type, values: object): Field[] {
+  return type.fieldsArray.flatMap((field) => {
+    const { id: number, name, repeated, resolvedType } = field.resolve();
+    const given = Reflect.get(values, protobuf.util.camelCase(name)) as unknown;
+    if (given === undefined) return [];
+    return (repeated ? (given as unknown[]) : [given]).map((each): Field => {
+      if (resolvedType instanceof protobuf.Type)
+        return { number, repeated, value: fieldsOf(resolvedType, each as object) };
+      if (typeof each === 'string') return { number, repeated, value: Buffer.from(each, 'hex') };
+      if (each instanceof Uint8Array) return { number, repeated, value: each };
+      return { number, repeated, value: BigInt.asUintN(64, BigInt(each as number | bigint)) };
     });
-  }
-  for (const each of from.guarantees) {
-    fields.push({
-      number: 5,
-      repeated: true,
-      value: [
-        { number: 1, value: Buffer.from(each.collectionId, 'hex') },
-        ...each.signatures.map((value): Field => ({ number: 2, repeated: true, value })),
-        { number: 3, value: each.referenceBlockId },
-        { number: 4, value: each.signature },
-        ...each.signerIds.map((value): Field => ({ number: 5, repeated: true, value })),
-        { number: 6, value: each.signerIndices },
-        { number: 7, value: each.clusterChainId },
-      ],
-    });
-  }
-  for (const value of from.signatures) fields.push({ number: 7, repeated: true, value });
-  return fields;
+  });
 }
 
 /** Choices, each a number below the bound it is given. */
