@@ -1,13 +1,8 @@
 import { createHash } from 'node:crypto';
-import { UpstreamError } from '../../src/access/index.js';
 import type {
   AccessMethod,
-  AccessNode,
-  AccessNodes,
   BlockDigest,
   BlockHeader,
-  NodeFault,
-  NodeHealth,
   ReceivedBlock,
   ReceivedEvidence,
   UpstreamErrorKind,
@@ -16,6 +11,7 @@ import type { CallOptions } from '../../src/access/types.js';
 import { toIdentifier } from '../../src/flow/index.js';
 import type { FinalizedBlock, Identifier } from '../../src/flow/index.js';
 import { unlessAborted } from '../../src/runtime/index.js';
+import { NodeInMemory, NodesInMemory } from './nodesInMemory.js';
 
 /** A chain of empty blocks by arithmetic: any height, no memory. A fork shares every block below its first own one. */
 export class FakeChain {
@@ -53,9 +49,7 @@ export class FakeChain {
 export type Answer = ReceivedBlock | UpstreamErrorKind | 'hang';
 
 /** An access node in memory. Its public fields are the script; a test changes them at any time. */
-export class FakeAccessNode implements AccessNode {
-  readonly name: string;
-  health: NodeHealth = 'healthy';
+export class FakeAccessNode extends NodeInMemory {
   chain: FakeChain;
   finalized = 0;
   sealed = 0;
@@ -68,8 +62,6 @@ export class FakeAccessNode implements AccessNode {
   silent = false;
   /** Streams are refused with this. */
   refusesStreams: UpstreamErrorKind | undefined;
-  /** A method it does not know. */
-  readonly unknown = new Set<AccessMethod>();
   /** Unlike the others: what it says of single heights, as long as the entry stands. */
   readonly odd = new Map<number, Answer>();
   /** Heights for which it fails the next time it is asked, and only then. */
@@ -92,7 +84,7 @@ export class FakeAccessNode implements AccessNode {
   readonly #waiting = new Set<() => void>();
 
   constructor(name: string, chain: FakeChain) {
-    this.name = name;
+    super(name);
     this.chain = chain;
   }
 
@@ -108,34 +100,14 @@ export class FakeAccessNode implements AccessNode {
     for (const wake of [...this.#waiting]) wake();
   }
 
-  healthOf(): NodeHealth {
-    return this.health;
-  }
-
-  supports(method: AccessMethod): boolean {
-    return !this.unknown.has(method);
-  }
-
-  delayMs(): number {
-    return 0;
-  }
-
-  getNetworkParameters = this.#unused;
-  getNodeVersionInfo = this.#unused;
-  getCollectionTransactionIds = this.#unused;
-  getFullCollection = this.#unused;
-  getTransaction = this.#unused;
-  subscribeExecutionData = this.#unused;
-  subscribeIndexedBlocks = this.#unused;
-
-  async getLatestBlockHeader(sealed: boolean, _options?: CallOptions): Promise<BlockHeader> {
+  override async getLatestBlockHeader(sealed: boolean, _options?: CallOptions): Promise<BlockHeader> {
     this.#admit('GetLatestBlockHeader');
     const height = sealed ? this.sealed : (this.polledHead?.() ?? this.finalized);
     const { id, parentId } = this.chain.block(height);
     return { id, parentId, height, chainId: 'flow-localnet', timestampMs: undefined };
   }
 
-  async getBlockByHeight(height: number, options?: CallOptions): Promise<ReceivedBlock> {
+  override async getBlockByHeight(height: number, options?: CallOptions): Promise<ReceivedBlock> {
     this.#admit('GetBlockByHeight', height);
     this.callsUnderWay += 1;
     this.mostCallsUnderWay = Math.max(this.mostCallsUnderWay, this.callsUnderWay);
@@ -147,7 +119,7 @@ export class FakeAccessNode implements AccessNode {
     }
   }
 
-  async getProtocolStateSnapshot(height: number): Promise<Uint8Array> {
+  override async getProtocolStateSnapshot(height: number): Promise<Uint8Array> {
     const method = 'GetProtocolStateSnapshotByHeight';
     this.#admit(method, height);
     await Promise.resolve();
@@ -156,7 +128,7 @@ export class FakeAccessNode implements AccessNode {
     return Buffer.from(JSON.stringify(snapshot));
   }
 
-  async getCommitteeEvidence(height: number): Promise<ReceivedEvidence> {
+  override async getCommitteeEvidence(height: number): Promise<ReceivedEvidence> {
     const method = 'GetCommitteeEvidence';
     this.#admit(method, height);
     await Promise.resolve();
@@ -165,7 +137,7 @@ export class FakeAccessNode implements AccessNode {
     return evidence;
   }
 
-  async *subscribeBlocks(
+  override async *subscribeBlocks(
     startHeight: number,
     options: { readonly signal: AbortSignal },
   ): AsyncGenerator<ReceivedBlock, void> {
@@ -185,7 +157,7 @@ export class FakeAccessNode implements AccessNode {
     }
   }
 
-  async *subscribeBlockDigests(options: {
+  override async *subscribeBlockDigests(options: {
     readonly signal: AbortSignal;
     readonly sealed: boolean;
   }): AsyncGenerator<BlockDigest, void> {
@@ -200,10 +172,6 @@ export class FakeAccessNode implements AccessNode {
     } finally {
       this.openStreams -= 1;
     }
-  }
-
-  error(kind: UpstreamErrorKind, method: AccessMethod): UpstreamError {
-    return new UpstreamError(kind, { node: this.name, method }, `${method}: ${kind}`);
   }
 
   /** How often a method was called, for all heights or one. */
@@ -250,63 +218,10 @@ export class FakeAccessNode implements AccessNode {
       return () => void this.#waiting.delete(look);
     });
   }
-
-  #unused(): never {
-    throw new Error('this fake node is only asked about blocks and heads');
-  }
 }
 
-/** Nodes in the order given; a reported one goes last until it is confirmed again. */
-export class FakeAccessNodes implements AccessNodes {
-  readonly all: readonly FakeAccessNode[];
-  /** Which nodes serve a height; by default all of them. */
-  serving: (node: FakeAccessNode, height: number) => boolean = () => true;
-  readonly reported: { readonly node: string; readonly fault: NodeFault; readonly detail: string }[] = [];
-
-  constructor(all: readonly FakeAccessNode[]) {
-    this.all = all;
-  }
-
-  live(): readonly FakeAccessNode[] {
-    const usable = this.all.filter((node) => node.health !== 'foreign');
-    return [
-      ...usable.filter((node) => node.health !== 'set_aside'),
-      ...usable.filter((node) => node.health === 'set_aside'),
-    ];
-  }
-
-  forHeight(height: number): readonly FakeAccessNode[] {
-    return this.live().filter((node) => this.serving(node, height));
-  }
-
-  forExecutionData(height: number): readonly FakeAccessNode[] {
-    return this.forHeight(height);
-  }
-
-  peers(): readonly FakeAccessNode[] {
+export class FakeAccessNodes extends NodesInMemory<FakeAccessNode> {
+  override peers(): readonly FakeAccessNode[] {
     return this.all.filter(({ evidence }) => evidence !== undefined);
-  }
-
-  whyNoPeer(): undefined {
-    return undefined;
-  }
-
-  succeeded(node: AccessNode): void {
-    this.#set(node, 'healthy');
-  }
-
-  report(node: AccessNode, fault: NodeFault, detail: string): void {
-    this.reported.push({ node: node.name, fault, detail });
-    this.#set(node, 'set_aside');
-  }
-
-  /** Who was reported, and for what, in order. */
-  faults(): string[] {
-    return this.reported.map(({ node, fault }) => `${node} ${fault}`);
-  }
-
-  #set(node: AccessNode, health: NodeHealth): void {
-    const own = this.all.find((other) => other.name === node.name);
-    if (own !== undefined) own.health = health;
   }
 }

@@ -4,20 +4,20 @@ import { EndpointSlots } from '../../../src/collections/index.js';
 import type { CollectionRequesterOptions } from '../../../src/collections/requester/CollectionRequester.js';
 import type { Identifier } from '../../../src/flow/index.js';
 import type { Random } from '../../../src/runtime/index.js';
-import { counted, failing, FakeNodes, HeightsRequester, honestOf, makeCollection } from './sourceHarness.js';
-import { sources } from './sourceHarness.js';
-import type { MadeCollection } from './sourceHarness.js';
+import { NodesInMemory } from '../../support/nodesInMemory.js';
+import { counted, failing, HeightsRequester, honestOf, makeCollection, sources } from './sourceHarness.js';
+import type { FakeNode, MadeCollection } from './sourceHarness.js';
 
-let { clock, sink, window, logger, metrics, a, b, fatal } = sources();
+let { clock, sink, window, waiters, logger, metrics, a, b, fatal } = sources();
 
 beforeEach(() => {
-  ({ clock, sink, window, logger, metrics, a, b, fatal } = sources());
+  ({ clock, sink, window, waiters, logger, metrics, a, b, fatal } = sources());
 });
 
 function requester(
   options: Partial<CollectionRequesterOptions> = {},
   more: {
-    readonly nodes?: FakeNodes;
+    readonly nodes?: NodesInMemory<FakeNode>;
     readonly expects?: (height: number, withinMs: number) => boolean;
     readonly random?: Random;
     readonly slots?: EndpointSlots;
@@ -26,7 +26,7 @@ function requester(
   return new HeightsRequester(
     { holdBackMs: 500, ...options },
     {
-      nodes: more.nodes ?? new FakeNodes(a),
+      nodes: more.nodes ?? new NodesInMemory<FakeNode>([a]),
       sink,
       window,
       forecast: more.expects === undefined ? undefined : { expects: more.expects },
@@ -94,7 +94,7 @@ describe('asking', () => {
 
 describe('retrying', () => {
   it('pauses ever longer, and never longer than the longest pause', async () => {
-    a.unsupported.add('GetCollectionByID');
+    a.unknown.add('GetCollectionByID');
     a.onCall = failing('not_found');
     requester().request(1, [one.id]);
     await clock.advance(60_000);
@@ -117,8 +117,8 @@ describe('retrying', () => {
   });
 
   it('asks nodes that know neither call only when there are no others: they may have learned it', async () => {
-    a.unsupported.add('GetFullCollectionByID').add('GetCollectionByID');
-    const requests = requester({}, { nodes: new FakeNodes(a, b) });
+    a.unknown.add('GetFullCollectionByID').add('GetCollectionByID');
+    const requests = requester({}, { nodes: new NodesInMemory<FakeNode>([a, b]) });
     requests.request(1, [one.id]);
     b.pending[0]!.fail('not_found');
     await clock.advance(250);
@@ -139,22 +139,22 @@ describe('retrying', () => {
   });
 
   it('holds deadline, unavailable and internal against the node, and nothing that is normal', async () => {
-    const nodes = new FakeNodes(a);
+    const nodes = new NodesInMemory<FakeNode>([a]);
     requester({}, { nodes }).request(1, [one.id]);
     const kinds = ['not_yet', 'not_found', 'rate_limited', 'deadline', 'unavailable', 'internal'] as const;
     for (const kind of kinds) {
       a.pending[0]!.fail(kind);
       await clock.advanceUntil(() => a.pending.length > 0);
     }
-    expect(nodes.reported.map(({ fault }) => fault)).toEqual(['stale', 'failing', 'failing']);
+    expect(nodes.faults()).toEqual(['a:9000 stale', 'a:9000 failing', 'a:9000 failing']);
     a.pending[0]!.answer(one.transactions);
     await clock.settle();
-    expect(nodes.confirmed).toEqual(['a:9000']);
+    expect(nodes.confirmed).toEqual([{ node: 'a:9000', method: 'GetFullCollectionByID' }]);
   });
 
   it('waits for a busy good node rather than flooding one that is set aside', () => {
     b.health = 'set_aside';
-    requester({ concurrency: 2 }, { nodes: new FakeNodes(a, b) }).request(1, idsOf(many(6)));
+    requester({ concurrency: 2 }, { nodes: new NodesInMemory<FakeNode>([a, b]) }).request(1, idsOf(many(6)));
     expect([a.calls.length, b.calls.length]).toEqual([2, 0]);
   });
 });
@@ -167,7 +167,7 @@ describe('rate limits', () => {
       call.fail('rate_limited');
     };
     b.onCall = honest(...made);
-    requester({ concurrency: 1 }, { nodes: new FakeNodes(a, b) }).request(1, idsOf(made));
+    requester({ concurrency: 1 }, { nodes: new NodesInMemory<FakeNode>([a, b]) }).request(1, idsOf(made));
     await clock.advance(4_999);
     expect(new Set(sink.ids)).toEqual(new Set(idsOf(made)));
     expect(a.calls).toHaveLength(1);
@@ -184,13 +184,13 @@ describe('rate limits', () => {
 
 describe('refusing', () => {
   it('refuses a body of another id, counts it, sets the liar aside and asks elsewhere', async () => {
-    const nodes = new FakeNodes(a, b);
+    const nodes = new NodesInMemory<FakeNode>([a, b]);
     a.onCall = (call) => call.answer(two.transactions);
     b.onCall = honest(one);
     requester({}, { nodes }).request(1, [one.id]);
     await clock.advance(250);
     expect(sink.ids).toEqual([one.id]);
-    expect(nodes.reported).toEqual([{ node: 'a:9000', fault: 'lied' }]);
+    expect(nodes.faults()).toEqual(['a:9000 lied']);
     expect(await counted(metrics.invalidCollections, { source: 'requester', reason: 'id_mismatch' })).toBe(1);
   });
 
@@ -235,7 +235,7 @@ describe('refusing', () => {
   it('passes an error of the window to the owner, and none once it has stopped', async () => {
     const bug = new TypeError('a bug in the window');
     let fail: () => void = () => undefined;
-    window.admitting = () => false;
+    window.admits = () => false;
     window.changed = () => new Promise((_, reject) => (fail = () => reject(bug)));
     requester().request(1, [one.id]);
     fail();
@@ -271,7 +271,7 @@ describe('cancelling', () => {
     requests.cancel(1);
     await clock.settle();
     expect(a.calls.map(({ method }) => method)).toEqual(['GetFullCollectionByID']);
-    a.unsupported.add('GetFullCollectionByID');
+    a.unknown.add('GetFullCollectionByID');
     requests.request(1, [one.id]);
     a.pending[0]!.answer(one.transactionIds);
     requests.cancel(1);
@@ -292,7 +292,7 @@ describe('cancelling', () => {
 });
 
 describe('nodes without GetFullCollectionByID', () => {
-  beforeEach(() => a.unsupported.add('GetFullCollectionByID'));
+  beforeEach(() => a.unknown.add('GetFullCollectionByID'));
 
   it('are asked on where they left off when their rate limit refuses a transaction, within bounds', async () => {
     const full = makeCollection('a full one', 30);
@@ -353,11 +353,11 @@ describe('nodes without GetFullCollectionByID', () => {
   });
 
   it('whose transactions fail are asked after the others, and not patiently', async () => {
-    b.unsupported.add('GetFullCollectionByID');
+    b.unknown.add('GetFullCollectionByID');
     a.failing.add('GetTransaction');
     a.onCall = (call) => (call.method === 'GetTransaction' ? call.fail('rate_limited') : honest(one)(call));
     b.onCall = honest(one);
-    requester({}, { nodes: new FakeNodes(a, b) }).request(1, [one.id]);
+    requester({}, { nodes: new NodesInMemory<FakeNode>([a, b]) }).request(1, [one.id]);
     await clock.settle();
     expect(sink.ids).toEqual([one.id]);
     expect(a.calls).toEqual([]);
@@ -371,7 +371,7 @@ describe('nodes without GetFullCollectionByID', () => {
     ['the list of transactions is not the collection, before anything is fetched', 'GetCollectionByID', 1],
     ['one transaction is another one', 'GetTransaction', 3],
   ])('are refused when %s', async (_, method, calls) => {
-    const nodes = new FakeNodes(a);
+    const nodes = new NodesInMemory<FakeNode>([a]);
     const serve = honest(one);
     a.onCall = (call) => {
       if (call.method === method)
@@ -382,7 +382,7 @@ describe('nodes without GetFullCollectionByID', () => {
     await clock.settle();
     expect(a.calls).toHaveLength(calls);
     expect(sink.received).toHaveLength(0);
-    expect(nodes.reported).toEqual([{ node: 'a:9000', fault: 'lied' }]);
+    expect(nodes.faults()).toEqual(['a:9000 lied']);
     expect(await counted(metrics.invalidCollections, { reason: 'id_mismatch' })).toBe(1);
   });
 
@@ -472,11 +472,11 @@ describe('holding back for execution data', () => {
 
 describe('without any node', () => {
   it('looks again until there is one', async () => {
-    const nodes = new FakeNodes();
+    const nodes = new NodesInMemory<FakeNode>([]);
     requester({}, { nodes }).request(1, [one.id]);
     await clock.advance(5_000);
     a.onCall = honest(one);
-    nodes.list = [a];
+    nodes.all = [a];
     await clock.advance(1_000);
     expect(sink.ids).toEqual([one.id]);
   });
@@ -543,8 +543,8 @@ describe('the slots, which all requesters share,', () => {
         fc.boolean(),
         fc.boolean(),
         async (steps, isLight, isBroken) => {
-          ({ clock, sink, window, a, fatal } = sources());
-          if (isLight) a.unsupported.add('GetFullCollectionByID');
+          ({ clock, sink, window, waiters, a, fatal } = sources());
+          if (isLight) a.unknown.add('GetFullCollectionByID');
           if (isBroken) sink.onReceived = () => expect.unreachable('a bug of the sink');
           const slots = slotsOf(3);
           const requests = requester({ concurrency: 3 }, { slots });
@@ -555,14 +555,12 @@ describe('the slots, which all requesters share,', () => {
             else if (what < 5 && call !== undefined) call.fail(kinds[which % kinds.length]!);
             else if (what === 5) requests.cancel(which);
             else if (what === 6) await clock.advance(100 * which);
-            else if (what === 7) window.admitting = () => which % 2 === 0;
+            else if (what === 7) window.admits = () => which % 2 === 0;
             else await clock.turn();
           }
           await requests.stop();
           await clock.settle();
-          expect([slots.inUse, requests.inFlight(), clock.pendingTimers, window.waiters]).toEqual([
-            0, 0, 0, 0,
-          ]);
+          expect([slots.inUse, requests.inFlight(), clock.pendingTimers, waiters()]).toEqual([0, 0, 0, 0]);
           expect(isBroken ? [] : fatal).toEqual([]);
         },
       ),
@@ -574,7 +572,7 @@ describe('the slots, which all requesters share,', () => {
 describe('a bug in choosing', () => {
   it('reaches the owner, whoever gave the reason to send, and stops nobody from sending later', async () => {
     const bug = new TypeError('a bug in the pool');
-    const nodes = new FakeNodes(a);
+    const nodes = new NodesInMemory<FakeNode>([a]);
     const forHeight = nodes.forHeight.bind(nodes);
     nodes.forHeight = () => {
       throw bug;

@@ -2,10 +2,10 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ExecutionDataIndexer, PEER } from '../../../src/collections/index.js';
 import type { ExecutionDataIndexerOptions } from '../../../src/collections/executionData/ExecutionDataIndexer.js';
 import { UpstreamError } from '../../../src/access/index.js';
-import type { BlockExecutionData } from '../../../src/flow/index.js';
+import type { BlockExecutionData, FinalizedBlock } from '../../../src/flow/index.js';
 import { AbortError } from '../../../src/runtime/index.js';
-import { counted, FakeNodes, FakeWindow, makeBlock } from './sourceHarness.js';
-import { RecordedNodes, sources, upstream } from './sourceHarness.js';
+import { NodesInMemory } from '../../support/nodesInMemory.js';
+import { counted, makeBlock, methodsOf, RecordedNodes, sources } from './sourceHarness.js';
 import type { FakeNode, FakeStream, MadeBlock } from './sourceHarness.js';
 
 const OPTIONS: ExecutionDataIndexerOptions = { silenceMs: 10_000, backoffMinMs: 200, backoffMaxMs: 10_000 };
@@ -14,8 +14,8 @@ const WITHIN_MS = 500;
 const METHOD = 'SubscribeExecutionDataFromStartBlockHeight';
 const DEPRECATED = 'SubscribeExecutionData';
 
-let { clock, sink, window, logger, metrics, a, b } = sources();
-let nodes: FakeNodes;
+let { clock, ends, durable, headMoves, sink, window, waiters, logger, metrics, a, b } = sources();
+let nodes: NodesInMemory<FakeNode>;
 let sealed: number | undefined;
 let made: Map<number, MadeBlock>;
 let controller: AbortController;
@@ -23,8 +23,8 @@ let running: Promise<void> | undefined;
 let bug: unknown;
 
 beforeEach(() => {
-  ({ clock, sink, window, logger, metrics, a, b } = sources(99));
-  nodes = new FakeNodes(a);
+  ({ clock, ends, durable, headMoves, sink, window, waiters, logger, metrics, a, b } = sources(99));
+  nodes = new NodesInMemory([a]);
   sealed = 1_000;
   made = new Map();
   controller = new AbortController();
@@ -39,7 +39,7 @@ afterEach(async () => {
   await running;
   for (const node of [a, b]) for (const stream of node.streams) expect(stream.isClosed).toBe(true);
   expect(clock.pendingTimers).toBe(0);
-  expect(window.waiters).toBe(0);
+  expect(waiters()).toBe(0);
 });
 
 function start(options: Partial<ExecutionDataIndexerOptions> = {}): ExecutionDataIndexer {
@@ -72,19 +72,30 @@ function blockAt(height: number, collections = 2): MadeBlock {
 const dataOf = (height: number): BlockExecutionData => blockAt(height).data;
 
 /** The blocks that were handed out. */
-function handOut(from: number, to: number, collections = 2): void {
-  window.change(() => {
-    for (let height = from; height <= to; height += 1)
-      window.blocks.set(height, blockAt(height, collections).block);
-  });
+function handOut(
+  from: number,
+  to: number,
+  collections = 2,
+  change: (height: number) => Partial<FinalizedBlock> = () => ({}),
+): void {
+  for (let height = from; height <= to; height += 1) {
+    const record = window.link({ ...blockAt(height, collections).block, ...change(height) });
+    record.missingCount = 1;
+    if (record.status === 'linked') window.move(record, 'collecting');
+  }
+  window.notify();
 }
 
 /** Makes heights durable up to this one. */
 function index(to: number): void {
-  window.change(() => {
-    window.ends.indexed = to;
-    for (const height of window.blocks.keys()) if (height <= to) window.blocks.delete(height);
-  });
+  ends.indexed = to;
+  for (const record of [...window.all()]) {
+    if (record.height > to) continue;
+    record.missingCount = 0;
+    window.move(record, 'complete');
+    window.move(record, 'durable');
+  }
+  window.moved();
 }
 
 /** A node that has the true data of the chain, from wherever it is asked. */
@@ -122,7 +133,7 @@ describe('following the stream', () => {
   });
 
   it('never asks for height 0, which older nodes take for one that was not given', async () => {
-    window = new FakeWindow(-1, 1_000);
+    ends.indexed = -1;
     handOut(0, 0, 0);
     handOut(1, 1);
     start();
@@ -134,12 +145,12 @@ describe('following the stream', () => {
   });
 
   it('waits for a head before it opens anything', async () => {
-    window.ends.head = 99;
+    ends.head = 99;
     start();
     await clock.advance(60_000);
     expect(a.streams).toHaveLength(0);
     handOut(100, 100);
-    window.change(() => (window.ends.head = 100));
+    headMoves();
     await clock.settle();
     expect(opened(a)).toEqual([100]);
   });
@@ -148,7 +159,7 @@ describe('following the stream', () => {
 describe('back-pressure', () => {
   it('passes over durable heights unread, even when their data is nonsense', async () => {
     handOut(100, 103);
-    window.durable.add(100).add(101);
+    durable.add(100).add(101);
     start();
     await clock.settle();
     a.stream.push(
@@ -192,17 +203,19 @@ describe('lies', () => {
     ['guarantees', 'id_mismatch'],
     ['block', 'wrong_block'],
   ] as const)('is a lie at once where our %s are certain', async (what, reason) => {
-    nodes = new FakeNodes(a, b);
-    window.certain = [what];
+    nodes = new NodesInMemory([a, b]);
+    handOut(100, 102, 2, (height) =>
+      what === 'block' ? { parentId: blockAt(height - 1).block.id } : { proof: new Uint8Array(1) },
+    );
     await following(102);
     const lie = cases.find(([, , each]) => each === reason)?.[1];
     a.stream.push(dataOf(100), lie?.(dataOf(101)) ?? dataOf(101));
     await clock.settle();
-    expect(nodes.reported).toEqual([{ node: 'a:9000', fault: 'lied' }]);
+    expect(nodes.faults()).toEqual(['a:9000 lied']);
   });
 
   it.each(cases)('%s: refused, counted, held against the node, asked elsewhere', async (_, lie, reason) => {
-    nodes = new FakeNodes(a, b);
+    nodes = new NodesInMemory([a, b]);
     b.onStream = serves(102);
     await following(102);
     a.stream.push(dataOf(100), lie(dataOf(101)), dataOf(102));
@@ -214,7 +227,7 @@ describe('lies', () => {
     expect(deliveredHeights()).toEqual([100, 101, 102]);
     // What does not match the guarantees may be the truth, and they the lie.
     const isOpen = reason !== 'malformed';
-    expect(nodes.reported).toEqual(isOpen ? [] : [{ node: 'a:9000', fault: 'lied' }]);
+    expect(nodes.faults()).toEqual(isOpen ? [] : ['a:9000 lied']);
     expect(await counted(metrics.invalidCollections)).toBe(1);
     expect(await counted(metrics.invalidCollections, { source: 'edi', reason })).toBe(1);
     expect(await counted(metrics.streamReopens, { stream: 'execution_data' })).toBe(1);
@@ -245,7 +258,7 @@ describe('a stream that fails', () => {
   ] as const)(
     'is opened again after a pause when its start is refused, no fault at first: %s',
     async (kind) => {
-      a.onStream = (stream) => stream.push(upstream(kind, a.name, METHOD));
+      a.onStream = (stream) => stream.push(a.error(kind, METHOD));
       await following(100, 199);
       expect(nodes.reported).toEqual([]);
       await clock.advance(1 + 400 + 800);
@@ -254,13 +267,13 @@ describe('a stream that fails', () => {
       await clock.advance(1_600);
       expect(deliveredHeights()).toEqual([100]);
       // What keeps a sealed height from us is better asked by the other call.
-      expect([...new Set(nodes.reported.map(({ fault }) => fault))]).toEqual(['failing']);
+      expect([...new Set(nodes.faults())]).toEqual(['a:9000 failing']);
     },
   );
 
   it('is not held against a node that we kept waiting', async () => {
     await following(100);
-    a.stream.push(dataOf(100), upstream('deadline', a.name, METHOD));
+    a.stream.push(dataOf(100), a.error('deadline', METHOD));
     await clock.advance(40_000);
     handOut(101, 101);
     await clock.advance(200);
@@ -270,9 +283,9 @@ describe('a stream that fails', () => {
 
   it('counts as refused data when a message cannot be read or is too large', async () => {
     await following(100);
-    a.stream.push(upstream('malformed', a.name, METHOD));
+    a.stream.push(a.error('malformed', METHOD));
     await clock.advance(200);
-    a.stream.push(upstream('too_large', a.name, METHOD));
+    a.stream.push(a.error('too_large', METHOD));
     await clock.advance(400);
     expect(await counted(metrics.invalidCollections, { source: 'edi', reason: 'malformed' })).toBe(1);
     expect(await counted(metrics.invalidCollections, { source: 'edi', reason: 'too_large' })).toBe(1);
@@ -308,7 +321,7 @@ describe('a stream that fails', () => {
 
 describe('a stream that stands still', () => {
   it('is opened again, elsewhere, when data is due', async () => {
-    nodes = new FakeNodes(a, b);
+    nodes = new NodesInMemory([a, b]);
     b.onStream = serves(101);
     await following(101);
     a.stream.push(dataOf(100));
@@ -317,7 +330,7 @@ describe('a stream that stands still', () => {
     await clock.advance(2_501 + 200);
     expect(a.stream.isClosed).toBe(true);
     expect(deliveredHeights()).toEqual([100, 101]);
-    expect(nodes.reported).toEqual([{ node: 'a:9000', fault: 'stale' }]);
+    expect(nodes.faults()).toEqual(['a:9000 stale']);
     expect(await counted(metrics.streamReopens, { stream: 'execution_data', reason: 'silent' })).toBe(1);
   });
 
@@ -353,10 +366,9 @@ describe('a stream that stands still', () => {
 
 describe('a stream that lags', () => {
   it('is left for another one when it is slower than the chain grows', async () => {
-    nodes = new FakeNodes(a, b);
-    window.windowHeights = 1_000;
+    nodes = new NodesInMemory([a, b]);
     sealed = 500;
-    for (let height = 100; height <= 200; height += 1) window.blocks.set(height, blockAt(height, 0).block);
+    handOut(100, 200, 0);
     start();
     await clock.settle();
     for (let second = 0; second < 60 && b.streams.length === 0; second += 1) {
@@ -365,7 +377,7 @@ describe('a stream that lags', () => {
       await clock.advance(1_000);
     }
     expect(b.streams).toHaveLength(1);
-    expect(nodes.reported).toEqual([{ node: 'a:9000', fault: 'stale' }]);
+    expect(nodes.faults()).toEqual(['a:9000 stale']);
     expect(await counted(metrics.streamReopens, { reason: 'lagging' })).toBe(1);
   });
 
@@ -374,7 +386,7 @@ describe('a stream that lags', () => {
     await following(102);
     a.stream.push(dataOf(100));
     await clock.settle();
-    nodes.list = [b];
+    nodes.all = [b];
     b.onStream = serves(102);
     a.stream.push({ ...dataOf(101), blockId: makeBlock(7, 0).block.id });
     await clock.advance(200);
@@ -387,8 +399,7 @@ describe('a stream that lags', () => {
 
 describe('nodes without execution data', () => {
   it('are asked again every minute, and used once they have it', async () => {
-    const unimplemented = (stream: FakeStream): void =>
-      stream.push(upstream('unimplemented', a.name, METHOD));
+    const unimplemented = (stream: FakeStream): void => stream.push(a.error('unimplemented', METHOD));
     a.onStream = unimplemented;
     const indexer = await following(100, 59_999);
     expect(indexer.status().state).toBe('unavailable');
@@ -428,7 +439,6 @@ describe('what may be expected', () => {
   });
 
   it('only what the present pace brings in time', async () => {
-    window.windowHeights = 100;
     handOut(100, 140);
     const indexer = start();
     for (let height = 100; height < 130; height += 1) {
@@ -454,7 +464,7 @@ describe('what may be expected', () => {
 describe('stopping', () => {
   it.each<readonly [string, () => unknown]>([
     ['while it reads', () => undefined],
-    ['while it waits for the window', () => (window.ends.head = 99)],
+    ['while it waits for the window', () => (ends.head = 99)],
     ['while it pauses', () => (a.onStream = (stream) => stream.push('end'))],
     [
       'while it reads from one that does not heed its signal',
@@ -462,7 +472,7 @@ describe('stopping', () => {
     ],
     [
       'while no node has the feed',
-      () => (a.onStream = (stream) => stream.push(upstream('unimplemented', a.name, METHOD))),
+      () => (a.onStream = (stream) => stream.push(a.error('unimplemented', METHOD))),
     ],
   ])('ends at once %s', async (_, arrange) => {
     arrange();
@@ -513,7 +523,7 @@ describe('the other call', () => {
         'too_large',
         'internal',
       ] as const
-    ).map((kind) => [kind, (stream: FakeStream) => stream.push(upstream(kind, 'a:9000', METHOD))] as const),
+    ).map((kind) => [kind, (stream: FakeStream) => stream.push(a.error(kind, METHOD))] as const),
     ['an end', (stream) => stream.push('end')],
     ['silence', () => undefined],
     ['another block', (stream) => stream.push({ ...dataOf(100), blockId: dataOf(99).blockId })],
@@ -532,13 +542,13 @@ describe('the other call', () => {
     await clock.advanceUntil(() => deliveredHeights().includes(102), 15_000);
     expect(methods(a).slice(0, 2)).toContain(METHOD);
     expect(methods(a).at(-1)).toBe(DEPRECATED);
-    expect(new Set(nodes.reportedMethods)).toEqual(new Set([METHOD]));
-    expect(new Set(nodes.confirmedMethods)).toEqual(new Set([DEPRECATED]));
+    expect(new Set(methodsOf(nodes.reported))).toEqual(new Set([METHOD]));
+    expect(new Set(methodsOf(nodes.confirmed))).toEqual(new Set([DEPRECATED]));
   });
 
   it.each([
     ['says each height twice', (height: number) => dataOf(height)],
-    ['breaks after each height', () => upstream('internal', 'a:9000', METHOD)],
+    ['breaks after each height', () => a.error('internal', METHOD)],
   ] as const)('is taken soon from one that %s', async (_, second) => {
     nodes = new RecordedNodes(clock, a);
     handOut(100, 105);
@@ -556,10 +566,10 @@ describe('the other call', () => {
     handOut(100, 100);
     let isBroken = true;
     playing(
-      (stream) => (isBroken ? stream.push(upstream('internal', a.name, METHOD)) : serves(100)(stream)),
+      (stream) => (isBroken ? stream.push(a.error('internal', METHOD)) : serves(100)(stream)),
       (stream) => {
-        a.unsupported.add(DEPRECATED);
-        stream.push(upstream('unimplemented', a.name, DEPRECATED));
+        a.unknown.add(DEPRECATED);
+        stream.push(a.error('unimplemented', DEPRECATED));
       },
     );
     const indexer = start();
@@ -624,7 +634,7 @@ describe('why execution data does not come', () => {
     ['another order', 'a:9000 gives corrupt execution data for height 100: wrong_order: chunk 0', 'invalid'],
   ] as const)('%s has words of its own', async (kind, words, trouble) => {
     a.onStream = (stream) =>
-      stream.push(kind === 'another order' ? twice(dataOf(100)) : upstream(kind, a.name, METHOD));
+      stream.push(kind === 'another order' ? twice(dataOf(100)) : a.error(kind, METHOD));
     const indexer = await following(100, 1_000);
     expect(indexer.trouble()).toContain(words);
     const [only, ...more] = indexer.troubles();
@@ -634,11 +644,11 @@ describe('why execution data does not come', () => {
   });
 
   it('that no node serves the height is said', async () => {
-    nodes.list = [];
+    nodes.all = [];
     const indexer = await following(100, 1_000);
     expect(indexer.trouble()).toContain('no access node serves the next height');
     expect(indexer.troubles()).toEqual([]);
-    nodes.list = [a];
+    nodes.all = [a];
     a.onStream = serves(100);
     await clock.advance(60_000);
     expect(deliveredHeights()).toEqual([100]);
@@ -665,12 +675,12 @@ describe('why execution data does not come', () => {
 
 describe('a refused stream', () => {
   it('is tried again every other second, with one warning in the words of the node', async () => {
-    a.onStream = (stream) => stream.push(upstream('rate_limited', a.name, METHOD));
+    a.onStream = (stream) => stream.push(a.error('rate_limited', METHOD));
     const indexer = await following(100, 60_000);
     expect(a.streams.length).toBeGreaterThanOrEqual(30);
     const warnings = logger.records.filter(({ level }) => level === 'warn');
     expect(warnings).toHaveLength(1);
-    expect(warnings[0]?.fields).toEqual({ node: 'a:9000', error: 'rate_limited from a:9000' });
+    expect(warnings[0]?.fields).toEqual({ node: 'a:9000', error: `${METHOD}: rate_limited` });
     a.onStream = serves(100);
     await clock.advance(2_000);
     expect(deliveredHeights()).toEqual([100]);
@@ -681,8 +691,8 @@ describe('a refused stream', () => {
 describe('one unreadable height', () => {
   it('costs the stream alone: nothing is counted on, and it is opened above as soon as that height has come', async () => {
     a.onStream = (stream) => {
-      if (stream.startHeight === 101) stream.push(upstream('internal', a.name, METHOD));
-      else if (stream.startHeight < 101) stream.push(dataOf(100), upstream('internal', a.name, METHOD));
+      if (stream.startHeight === 101) stream.push(a.error('internal', METHOD));
+      else if (stream.startHeight < 101) stream.push(dataOf(100), a.error('internal', METHOD));
       else serves(103)(stream);
     };
     const indexer = await following(103);
@@ -691,7 +701,8 @@ describe('one unreadable height', () => {
     await clock.advance(300);
     expect(indexer.expects(102, WITHIN_MS)).toBe(false);
     // It came otherwise.
-    window.change(() => window.durable.add(101));
+    durable.add(101);
+    window.notify();
     await clock.advance(300);
     expect(opened(a).at(-1)).toBe(102);
     expect(deliveredHeights()).toEqual([100, 102, 103]);
@@ -701,11 +712,11 @@ describe('one unreadable height', () => {
 
 describe('a node that could not be reached', () => {
   it('is asked again as soon as a new head shows that it can be', async () => {
-    a.onStream = (stream) => stream.push(upstream('unavailable', a.name, METHOD));
+    a.onStream = (stream) => stream.push(a.error('unavailable', METHOD));
     await following(100, 25_000);
     const before = a.streams.length;
     a.onStream = serves(100);
-    window.change(() => (window.ends.head += 1));
+    headMoves();
     await clock.settle();
     expect(a.streams).toHaveLength(before + 1);
     expect(deliveredHeights()).toEqual([100]);
@@ -748,13 +759,13 @@ describe('the stream of a peer', () => {
     expect(indexer.trouble()).toBe(
       'a:9000 gives no blocks for height 100, which is finalized: it may not have indexed it yet',
     );
-    expect(nodes.reported[0]).toEqual({ node: 'a:9000', fault: 'stale' });
-    expect(nodes.reportedMethods[0]).toBe(PEER_METHOD);
+    expect(nodes.faults()[0]).toBe('a:9000 stale');
+    expect(nodes.reported[0]?.method).toBe(PEER_METHOD);
   });
 
   it('that does not know the call is asked again after a minute, and what to do is said', async () => {
     handOut(100, 100);
-    a.onStream = (stream) => stream.push(upstream('unimplemented', a.name, PEER_METHOD));
+    a.onStream = (stream) => stream.push(a.error('unimplemented', PEER_METHOD));
     const indexer = start({ stream: PEER });
     await clock.advance(5_000);
     expect(opened(a)).toEqual([100]);

@@ -3,16 +3,16 @@ import { failing, HeightsRequester, honestOf, makeCollection } from './sourceHar
 import { RecordedNodes, sources } from './sourceHarness.js';
 import type { FakeNode, MadeCollection } from './sourceHarness.js';
 
-let { clock, sink, window, a, b } = sources();
+let { clock, ends, headMoves, sink, window, a, b } = sources();
 let requests: HeightsRequester;
 
 const made: MadeCollection[] = Array.from({ length: 12 }, (_, place) => makeCollection(`paused ${place}`, 1));
 const ids = made.map(({ id }) => id);
 
 beforeEach(() => {
-  ({ clock, sink, window, a, b } = sources());
+  ({ clock, ends, headMoves, sink, window, a, b } = sources());
   // One call for one collection: the other way is not the question here.
-  for (const node of [a, b]) node.unsupported.add('GetCollectionByID');
+  for (const node of [a, b]) node.unknown.add('GetCollectionByID');
   requests = asking(a);
 });
 
@@ -35,7 +35,7 @@ describe('a pending back-off ends', () => {
     for (const [place, id] of ids.slice(0, 6).entries()) requests.request(1 + place, [id]);
     await intoAPause(a);
     a.onCall = honest;
-    window.change(() => (window.ends.head += 1));
+    headMoves();
     await clock.settle();
     expect(new Set(sink.ids)).toEqual(new Set(ids.slice(0, 6)));
   });
@@ -45,7 +45,7 @@ describe('a pending back-off ends', () => {
     requests.request(998, [ids[0]!]);
     await intoAPause(a);
     a.onCall = honest;
-    window.ends.head += 1;
+    ends.head += 1;
     requests.request(1_001, [ids[1]!]);
     await clock.settle();
     expect(sink.ids).toContain(ids[0]);
@@ -96,7 +96,7 @@ describe('no storm comes of it', () => {
     await intoAPause(a);
     const before = a.calls.length;
     for (let head = 0; head < 100; head += 1) {
-      window.change(() => (window.ends.head += 1));
+      headMoves();
       await clock.advance(100);
     }
     const asked = a.calls.slice(before);
@@ -110,7 +110,7 @@ describe('no storm comes of it', () => {
     requests.request(1, ids.slice(0, 4));
     await intoAPause(a);
     const before = a.calls.length;
-    window.change(() => (window.ends.head += 1));
+    headMoves();
     await clock.settle();
     expect(a.calls.slice(before).map(({ id }) => id)).toEqual(ids.slice(0, 4));
   });
@@ -121,7 +121,7 @@ describe('no storm comes of it', () => {
     await intoAPause(a);
     const before = a.calls.length;
     for (let head = 0; head < 90; head += 1) {
-      window.change(() => (window.ends.head += 1));
+      headMoves();
       await clock.advance(100);
     }
     expect(a.calls.length - before).toBeLessThanOrEqual(1);

@@ -6,13 +6,13 @@ import type { FakeCall, FakeNode, MadeCollection } from './sourceHarness.js';
 
 const BLOCK_MS = 800;
 
-let { clock, sink, window, a, b } = sources(0, 0);
+let { clock, ends, sink, window, a, b } = sources(0, 0);
 /** When each node has which collection. */
 let hasAtMs: Map<string, number>;
 let made: Map<Identifier, MadeCollection>;
 
 beforeEach(() => {
-  ({ clock, sink, window, a, b } = sources(0, 0));
+  ({ clock, ends, sink, window, a, b } = sources(0, 0));
   hasAtMs = new Map();
   made = new Map();
   for (const node of [a, b]) node.onCall = (call) => serve(call);
@@ -33,12 +33,12 @@ function asking(...list: readonly FakeNode[]): HeightsRequester {
 
 /** A new block with one collection that each node has so long afterwards. */
 function newBlock(requests: HeightsRequester, lagsMs: Readonly<Record<string, number>>): MadeCollection {
-  window.ends.head += 1;
-  const collection = makeCollection(`of ${window.ends.head}`, 1);
+  ends.head += 1;
+  const collection = makeCollection(`of ${ends.head}`, 1);
   made.set(collection.id, collection);
   for (const [node, lagMs] of Object.entries(lagsMs))
     hasAtMs.set(`${node} ${collection.id}`, clock.monotonic() + lagMs);
-  requests.request(window.ends.head, [collection.id]);
+  requests.request(ends.head, [collection.id]);
   return collection;
 }
 
@@ -81,7 +81,7 @@ describe('the collections of a new block', () => {
   it.each([30_000, 50_000])(
     'are there soon after their node has them, though it had said for %d ms that it has yet to fetch them',
     async (outageMs) => {
-      a.unsupported.add('GetCollectionByID');
+      a.unknown.add('GetCollectionByID');
       const requests = asking(a);
       const hasThemAtMs = clock.monotonic() + outageMs;
       let awaited = 0;
@@ -141,7 +141,7 @@ describe('the collections of a new block', () => {
     const old = makeCollection('of long ago', 1);
     made.set(old.id, old);
     const before = a.calls.length;
-    requests.request(window.ends.head - 3, [old.id]);
+    requests.request(ends.head - 3, [old.id]);
     expect(a.calls.slice(before).map(({ id }) => id)).toEqual([old.id]);
     const fresh = newBlock(requests, { 'a:9000': 150 });
     expect(a.calls.slice(before).map(({ id }) => id)).not.toContain(fresh.id);
@@ -151,7 +151,7 @@ describe('the collections of a new block', () => {
     const requests = asking(a);
     await follow(requests, 50, () => ({ 'a:9000': 150 }));
     newBlock(requests, { 'a:9000': 150 });
-    requests.cancel(window.ends.head);
+    requests.cancel(ends.head);
     expect(clock.pendingTimers).toBe(0);
   });
 });

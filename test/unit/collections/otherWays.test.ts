@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { failing, FakeNode, HeightsRequester, honestOf, makeCollection } from './sourceHarness.js';
-import { RecordedNodes, sources, upstream } from './sourceHarness.js';
+import { methodsOf, RecordedNodes, sources } from './sourceHarness.js';
 import type { FakeCall, MadeCollection } from './sourceHarness.js';
 
 const FULL = 'GetFullCollectionByID';
@@ -24,8 +24,7 @@ function asking(
     const node = new FakeNode(name, clock);
     // A deadline passes as it does in real life.
     node.onCall = (call) => {
-      if (call.timeoutMs !== undefined)
-        clock.setTimer(call.timeoutMs, () => call.fail(upstream('deadline', name, call.method)));
+      if (call.timeoutMs !== undefined) clock.setTimer(call.timeoutMs, () => call.fail('deadline'));
       onCall(call);
     };
     return node;
@@ -127,8 +126,8 @@ describe('another way', () => {
       'GetTransaction',
       'GetTransaction',
     ]);
-    expect(nodes.reportedMethods).toEqual([FULL, FULL]);
-    expect(nodes.confirmedMethods).toEqual([LIGHT]);
+    expect(methodsOf(nodes.reported)).toEqual([FULL, FULL]);
+    expect(methodsOf(nodes.confirmed)).toEqual([LIGHT]);
     await clock.advance(10_000);
     const before = calls().length;
     for (const [place, { id }] of made.slice(1, 5).entries()) requests.request(2 + place, [id]);
@@ -168,7 +167,7 @@ describe('another way', () => {
     });
     requests.request(1, [one.id]);
     await clock.advance(4_000);
-    expect(nodes.reportedMethods.slice(0, 3)).toEqual([FULL, FULL, LIGHT]);
+    expect(methodsOf(nodes.reported).slice(0, 3)).toEqual([FULL, FULL, LIGHT]);
     const [failures] = [...requests.trail(one.id)!.failures!.values()];
     expect(failures).toMatchObject({ kind: 'refused', sinceMs: 0, count: nodes.reported.length });
   });
@@ -177,8 +176,8 @@ describe('another way', () => {
     const { requests, calls } = asking({ 'a:9000': broken(FULL, failing('not_found')) });
     for (const [place, { id }] of made.slice(0, 3).entries()) requests.request(1 + place, [id]);
     await clock.advanceUntil(() => sink.ids.length === 3, WITHIN_MS);
-    expect(nodes.reported).toEqual(Array(3).fill({ node: 'a:9000', fault: 'failing' }));
-    expect(nodes.reportedMethods).toEqual(Array(3).fill(FULL));
+    expect(nodes.faults()).toEqual(Array(3).fill('a:9000 failing'));
+    expect(methodsOf(nodes.reported)).toEqual(Array(3).fill(FULL));
     const before = calls().length;
     requests.request(5, [made[5]!.id]);
     await clock.settle();
@@ -197,7 +196,7 @@ describe('a silent call', () => {
       ...Array<number>(calls().length - 1).fill(10_000),
     ]);
     expect(calls().map(({ method }) => method)).toContain(LIGHT);
-    expect(nodes.reported[0]).toEqual({ node: 'a:9000', fault: 'stale' });
+    expect(nodes.faults()[0]).toBe('a:9000 stale');
   });
 
   it('is never waited for longer than the deadline that was set', () => {

@@ -4,13 +4,12 @@ import { inOrderOfAsking, NodeHealthRecord } from '../../../src/access/selection
 import type {
   AccessMethod,
   AccessNode,
-  AccessNodes,
   NodeFault,
   NodeHealth,
   UpstreamErrorKind,
 } from '../../../src/access/index.js';
-import type { CallOptions, UnaryMethod } from '../../../src/access/types.js';
-import { CollectionRequester, MissingCollectionQueue, Window } from '../../../src/collections/index.js';
+import type { CallOptions, StreamOptions, UnaryMethod } from '../../../src/access/types.js';
+import { CollectionRequester, MissingCollectionQueue } from '../../../src/collections/index.js';
 import type {
   CollectionRequesterDependencies,
   CollectionRequesterOptions,
@@ -23,12 +22,14 @@ import {
   sha3,
   toIdentifier,
   transactionId,
+  ZERO_ID,
 } from '../../../src/flow/index.js';
 import type { BlockExecutionData, FinalizedBlock, Identifier } from '../../../src/flow/index.js';
 import { createMetrics } from '../../../src/observability/index.js';
 import type { Metrics } from '../../../src/observability/index.js';
 import { abortReason } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
+import { NodeInMemory, NodesInMemory } from '../../support/nodesInMemory.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { transactionWith } from '../../support/smallChain.js';
 import { VirtualClock } from '../../support/virtualClock.js';
@@ -62,6 +63,7 @@ export interface MadeBlock {
 
 const SYSTEM_CHUNK = makeCollection('system chunk', 1);
 
+/** It follows no other. */
 export function makeBlock(height: number, collectionCount: number): MadeBlock {
   const collections = Array.from({ length: collectionCount }, (_, place) =>
     makeCollection(`collection ${place} of ${height}`),
@@ -69,7 +71,7 @@ export function makeBlock(height: number, collectionCount: number): MadeBlock {
   const id = toIdentifier(sha3(Buffer.from(`block ${height}`)));
   const block: FinalizedBlock = {
     id,
-    parentId: toIdentifier(sha3(Buffer.from(`block ${height - 1}`))),
+    parentId: ZERO_ID,
     height,
     collectionIds: collections.map((collection) => collection.id),
     encoded: new Uint8Array(0),
@@ -80,7 +82,7 @@ export function makeBlock(height: number, collectionCount: number): MadeBlock {
 
 /** One unary call as the node sees it, pending until the test settles it or the caller aborts it. */
 export class FakeCall {
-  readonly node: string;
+  readonly #node: FakeNode;
   readonly method: UnaryMethod;
   readonly id: Identifier;
   readonly atMs: number;
@@ -92,8 +94,8 @@ export class FakeCall {
   #reject: (error: Error) => void = () => undefined;
   readonly #forgetSignal: () => void;
 
-  constructor(node: string, method: UnaryMethod, id: Identifier, atMs: number, options: CallOptions = {}) {
-    this.node = node;
+  constructor(node: FakeNode, method: UnaryMethod, id: Identifier, atMs: number, options: CallOptions = {}) {
+    this.#node = node;
     this.method = method;
     this.id = id;
     this.atMs = atMs;
@@ -112,14 +114,16 @@ export class FakeCall {
     if (signal?.aborted === true) onAbort();
   }
 
+  get node(): string {
+    return this.#node.name;
+  }
+
   answer(value: unknown): void {
     this.#settle(() => this.#resolve(value));
   }
 
   fail(error: UpstreamErrorKind | Error): void {
-    this.#settle(() =>
-      this.#reject(error instanceof Error ? error : upstream(error, this.node, this.method)),
-    );
+    this.#settle(() => this.#reject(error instanceof Error ? error : this.#node.error(error, this.method)));
   }
 
   #settle(how: () => void): void {
@@ -128,10 +132,6 @@ export class FakeCall {
     this.#forgetSignal();
     how();
   }
-}
-
-export function upstream(kind: UpstreamErrorKind, node: string, method: AccessMethod): UpstreamError {
-  return new UpstreamError(kind, { node, method }, `${kind} from ${node}`);
 }
 
 /** One execution-data stream as the node sees it. */
@@ -192,12 +192,10 @@ export class FakeStream implements AsyncIterableIterator<BlockExecutionData> {
 const STREAM = 'SubscribeExecutionDataFromStartBlockHeight';
 const OTHER_STREAM = 'SubscribeExecutionData';
 
-export class FakeNode implements AccessNode {
-  readonly name: string;
-  health: NodeHealth = 'healthy';
+/** A node whose calls are pending until the test settles them, and whose streams it plays. */
+export class FakeNode extends NodeInMemory {
   readonly calls: FakeCall[] = [];
   readonly streams: FakeStream[] = [];
-  readonly unsupported = new Set<AccessMethod>();
   /** Until when calls are held back, by the test's own clock. */
   blockedUntilMs = 0;
   /** The same for single methods. */
@@ -208,11 +206,11 @@ export class FakeNode implements AccessNode {
   onCall: (call: FakeCall) => void = () => undefined;
   /** Plays a stream as it is opened. */
   onStream: (stream: FakeStream) => void = () => undefined;
-  readonly #nowMs: () => number;
+  readonly #clock: Pick<Clock, 'monotonic'>;
 
-  constructor(name: string, clock: { monotonic(): number }) {
-    this.name = name;
-    this.#nowMs = () => clock.monotonic();
+  constructor(name: string, clock: Pick<Clock, 'monotonic'>) {
+    super(name);
+    this.#clock = clock;
   }
 
   /** Calls under way. */
@@ -226,112 +224,51 @@ export class FakeNode implements AccessNode {
     return stream;
   }
 
-  healthOf(method: AccessMethod): NodeHealth {
+  override healthOf(method: AccessMethod): NodeHealth {
     return this.failing.has(method) ? 'failing' : this.health;
   }
 
-  supports(method: AccessMethod): boolean {
-    return !this.unsupported.has(method);
+  override delayMs(method: AccessMethod): number {
+    const untilMs = Math.max(this.blockedUntilMs, this.methodBlockedUntilMs.get(method) ?? 0);
+    return Math.max(0, untilMs - this.#clock.monotonic());
   }
 
-  delayMs(method: AccessMethod): number {
-    const untilMs = this.methodBlockedUntilMs.get(method) ?? 0;
-    return Math.max(0, this.blockedUntilMs - this.#nowMs(), untilMs - this.#nowMs());
+  override getFullCollection(id: Identifier, options?: CallOptions): Promise<readonly Uint8Array[]> {
+    return this.#call('GetFullCollectionByID', id, options);
   }
 
-  getFullCollection(id: Identifier, options?: CallOptions): Promise<readonly Uint8Array[]> {
-    return this.#call('GetFullCollectionByID', id, options) as Promise<readonly Uint8Array[]>;
+  override getCollectionTransactionIds(
+    id: Identifier,
+    options?: CallOptions,
+  ): Promise<readonly Identifier[]> {
+    return this.#call('GetCollectionByID', id, options);
   }
 
-  getCollectionTransactionIds(id: Identifier, options?: CallOptions): Promise<readonly Identifier[]> {
-    return this.#call('GetCollectionByID', id, options) as Promise<readonly Identifier[]>;
+  override getTransaction(id: Identifier, options?: CallOptions): Promise<Uint8Array> {
+    return this.#call('GetTransaction', id, options);
   }
 
-  getProtocolStateSnapshot(): Promise<Uint8Array> {
-    throw new Error('a source of collections is not asked for snapshots');
-  }
-
-  readonly getCommitteeEvidence = unused;
-
-  getTransaction(id: Identifier, options?: CallOptions): Promise<Uint8Array> {
-    return this.#call('GetTransaction', id, options) as Promise<Uint8Array>;
-  }
-
-  subscribeExecutionData(startHeight: number, options: { signal: AbortSignal }): FakeStream {
+  override subscribeExecutionData(startHeight: number, { signal }: StreamOptions): FakeStream {
     const isOther = !this.supports(STREAM) && this.supports(OTHER_STREAM);
-    const stream = new FakeStream(startHeight, isOther ? OTHER_STREAM : STREAM, options.signal);
+    const stream = new FakeStream(startHeight, isOther ? OTHER_STREAM : STREAM, signal);
     this.streams.push(stream);
     this.onStream(stream);
     return stream;
   }
 
-  subscribeIndexedBlocks(startHeight: number, options: { signal: AbortSignal }): FakeStream {
+  override subscribeIndexedBlocks(startHeight: number, options: StreamOptions): FakeStream {
     return this.subscribeExecutionData(startHeight, options);
   }
 
-  getNetworkParameters = unused;
-  getNodeVersionInfo = unused;
-  getLatestBlockHeader = unused;
-  getBlockByHeight = unused;
-  subscribeBlocks = unused;
-  subscribeBlockDigests = unused;
-
-  #call(method: UnaryMethod, id: Identifier, options?: CallOptions): Promise<unknown> {
-    const call = new FakeCall(this.name, method, id, this.#nowMs(), options);
+  #call<T>(method: UnaryMethod, id: Identifier, options?: CallOptions): Promise<T> {
+    const call = new FakeCall(this, method, id, this.#clock.monotonic(), options);
     this.calls.push(call);
     // A node that does not know a call is not asked by it again, as the pool has it.
     call.promise.catch((error: unknown) => {
-      if (error instanceof UpstreamError && error.kind === 'unimplemented') this.unsupported.add(method);
+      if (error instanceof UpstreamError && error.kind === 'unimplemented') this.unknown.add(method);
     });
     if (!call.isSettled) this.onCall(call);
-    return call.promise;
-  }
-}
-
-function unused(): never {
-  throw new Error('a source of collections has no use for this');
-}
-
-export class FakeNodes implements Pick<
-  AccessNodes,
-  'forHeight' | 'forExecutionData' | 'peers' | 'succeeded' | 'report'
-> {
-  list: readonly FakeNode[];
-  readonly reported: { readonly node: string; readonly fault: NodeFault }[] = [];
-  /** The methods of `reported`, in the same order. */
-  readonly reportedMethods: AccessMethod[] = [];
-  readonly confirmed: string[] = [];
-  readonly confirmedMethods: AccessMethod[] = [];
-
-  constructor(...list: readonly FakeNode[]) {
-    this.list = list;
-  }
-
-  forHeight(): readonly AccessNode[] {
-    return [...this.list].sort((a, b) => Number(a.health === 'set_aside') - Number(b.health === 'set_aside'));
-  }
-
-  forExecutionData(): readonly AccessNode[] {
-    return this.forHeight();
-  }
-
-  peers(): readonly AccessNode[] {
-    return this.forHeight();
-  }
-
-  whyNoPeer(): undefined {
-    return undefined;
-  }
-
-  succeeded(node: AccessNode, method: AccessMethod): void {
-    this.confirmed.push(node.name);
-    this.confirmedMethods.push(method);
-  }
-
-  report(node: AccessNode, fault: NodeFault, _detail: string, method: AccessMethod): void {
-    this.reported.push({ node: node.name, fault });
-    this.reportedMethods.push(method);
-    if (fault === 'lied') for (const own of this.list) if (own.name === node.name) own.health = 'set_aside';
+    return call.promise as Promise<T>;
   }
 }
 
@@ -342,11 +279,11 @@ const OTHER_WAY: Partial<Record<AccessMethod, AccessMethod>> = {
 };
 
 /** Nodes whose calls rest, and whose order changes, by the pool's own record of their health. */
-export class RecordedNodes extends FakeNodes {
+export class RecordedNodes extends NodesInMemory<FakeNode> {
   readonly #records = new Map<AccessNode, NodeHealthRecord>();
 
   constructor(clock: Clock, ...list: readonly FakeNode[]) {
-    super(...list);
+    super(list);
     for (const node of list) {
       const healthRecord = new NodeHealthRecord({ clock });
       healthRecord.identity = 'usable';
@@ -361,11 +298,11 @@ export class RecordedNodes extends FakeNodes {
     }
   }
 
-  override forHeight(): readonly AccessNode[] {
+  override forHeight(): readonly FakeNode[] {
     return this.#ordered('GetFullCollectionByID');
   }
 
-  override forExecutionData(): readonly AccessNode[] {
+  override forExecutionData(): readonly FakeNode[] {
     return this.#ordered(STREAM);
   }
 
@@ -379,8 +316,8 @@ export class RecordedNodes extends FakeNodes {
     this.#records.get(node)?.report(fault, detail, method);
   }
 
-  #ordered(method: AccessMethod): readonly AccessNode[] {
-    const candidates = this.list.map((node) => {
+  #ordered(method: AccessMethod): readonly FakeNode[] {
+    const candidates = this.all.map((node) => {
       const healthRecord = this.#records.get(node)!;
       return { node, healthRecord, inFlight: node.pending.length, heldBack: false };
     });
@@ -388,55 +325,9 @@ export class RecordedNodes extends FakeNodes {
   }
 }
 
-export class FakeWindow extends Window {
-  windowHeights = 10;
-  readonly durable: Set<number>;
-  readonly blocks = new Map<number, FinalizedBlock>();
-  /** What is certain about its blocks. */
-  certain: readonly ('guarantees' | 'block')[] = [];
-  admitting: (height: number, bytes: number) => boolean = () => true;
-  waiters = 0;
-  readonly ends: { indexed: number; head: number };
-
-  constructor(indexed: number, head: number) {
-    const ends = { indexed, head };
-    const durable = new Set<number>();
-    const store = {
-      latestIndexedHeight: () => ends.indexed,
-      hasHeight: (height: number) => durable.has(height),
-    };
-    super({ heights: 10, limitBytes: Infinity }, { store, finalizedHeight: () => ends.head });
-    this.durable = durable;
-    this.ends = ends;
-  }
-
-  override upperBound(): number {
-    return Math.min(this.ends.indexed + this.windowHeights, this.ends.head);
-  }
-
-  override blockAt(height: number): FinalizedBlock | undefined {
-    return this.blocks.get(height);
-  }
-
-  override isCertain(_height: number, of: 'guarantees' | 'block'): boolean {
-    return this.certain.includes(of);
-  }
-
-  override admits(height: number, bytes: number): boolean {
-    return this.admitting(height, bytes);
-  }
-
-  override async changed(signal: AbortSignal): Promise<void> {
-    this.waiters += 1;
-    await super.changed(signal).finally(() => (this.waiters -= 1));
-  }
-
-  /** Makes a change and tells. */
-  change(how: () => void): void {
-    how();
-    this.notify();
-  }
-}
+/** By which calls, in order. */
+export const methodsOf = (told: readonly { readonly method: AccessMethod }[]): AccessMethod[] =>
+  told.map(({ method }) => method);
 
 /** Keeps what it is given. */
 export class KeepingSink implements CollectionSink {
@@ -473,15 +364,15 @@ export class HeightsRequester extends CollectionRequester {
     {
       sink = new KeepingSink(),
       ...dependencies
-    }: Pick<CollectionRequesterDependencies, 'nodes' | 'clock'> & Partial<CollectionRequesterDependencies>,
+    }: Pick<CollectionRequesterDependencies, 'nodes' | 'clock' | 'window'> &
+      Partial<CollectionRequesterDependencies>,
   ) {
     const mcq = new MissingCollectionQueue(windowOf(Infinity, { heights: 10_000 }));
     const pauses = { timeoutMs: 10_000, backoffMinMs: 250, backoffMaxMs: 10_000, holdBackMs: 0 };
     super(
       { concurrency: 4, workersPerHeight: 8, ...pauses, ...options },
       {
-        ...{ window: new FakeWindow(0, 1_000), random: { next: () => 0 } },
-        ...{ logger: new RecordingLogger(), metrics: makeMetrics() },
+        ...{ random: { next: () => 0 }, logger: new RecordingLogger(), metrics: makeMetrics() },
         onFatal: (error) => {
           throw error;
         },
@@ -531,12 +422,29 @@ export class HeightsRequester extends CollectionRequester {
   }
 }
 
-/** What a test of a source begins with: two nodes in virtual time, and nothing received. */
+/** What a test of a source begins with: two nodes in virtual time, a window, and nothing received. */
 export function sources(indexed = 0, head = 1_000) {
   const clock = new VirtualClock();
+  const ends = { indexed, head };
+  /** Above the watermark. */
+  const durable = new Set<number>();
+  const window = windowOf(
+    { latestIndexedHeight: () => ends.indexed, hasHeight: (height) => durable.has(height) },
+    { heights: 1_000, limitBytes: Infinity, head: () => ends.head },
+  );
+  /** How many wait for a change of the window. */
+  let waiting = 0;
+  const changed = window.changed.bind(window);
+  window.changed = (signal) => {
+    waiting += 1;
+    return changed(signal).finally(() => (waiting -= 1));
+  };
   return {
-    clock,
-    window: new FakeWindow(indexed, head),
+    ...{ clock, ends, durable, window, waiters: () => waiting },
+    headMoves: () => {
+      ends.head += 1;
+      window.notify();
+    },
     sink: new KeepingSink(),
     logger: new RecordingLogger(),
     metrics: makeMetrics(),

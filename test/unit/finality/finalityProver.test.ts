@@ -342,7 +342,7 @@ describe('FinalityProver', () => {
       await proving.clock.advance(1_000);
       expect(proving.prover.status()).toMatchObject({ provenHeight: undefined });
       expect(proving.nodes.reported).toContainEqual({
-        ...{ node: 'a', fault: 'failing' },
+        ...{ node: 'a', fault: 'failing', method: 'GetCommitteeEvidence' },
         detail: 'what it keeps of who signs is not that of block 385',
       });
       answer = { ...first, id: headerAt(386).id };
@@ -427,7 +427,7 @@ describe('FinalityProver', () => {
     });
     expect(proving.nodes.reported).toEqual([
       {
-        ...{ node: 'liar', fault: 'failing' },
+        ...{ node: 'liar', fault: 'failing', method: METHOD },
         detail: 'the setup of CurrentEpoch does not have the id that it should have',
       },
     ]);
