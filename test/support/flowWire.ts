@@ -123,7 +123,7 @@ export function blockFields(from: Block): Field[] {
 function fieldsOf(type: protobuf.Type, values: object): Field[] {
   return type.fieldsArray.flatMap((field) => {
     const { id: number, name, repeated, resolvedType } = field.resolve();
-    const given = Reflect.get(values, protobuf.util.camelCase(name)) as unknown;
+    const given = Reflect.get(values, protobuf.util.jsonName(name)) as unknown;
     if (given === undefined) return [];
     return (repeated ? (given as unknown[]) : [given]).map((each): Field => {
       if (resolvedType instanceof protobuf.Type)

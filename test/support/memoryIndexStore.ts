@@ -31,7 +31,8 @@ export class MemoryIndexStore implements IndexStore {
     ...{ plans: () => [], open: () => [], release: () => undefined },
     ...{ change: noRanges, run: noRanges },
   };
-  readonly #blocks = new Map<number, BlockEntry>();
+  /** Those above the watermark, too. */
+  readonly blocks = new Map<number, BlockEntry>();
   readonly #evidence = new Map<number, CommitteeEvidence>();
   #meta: StoreMeta | undefined;
   #latest = 0;
@@ -40,12 +41,7 @@ export class MemoryIndexStore implements IndexStore {
   /** A store that is initialised at `firstHeight`. */
   static async startingAt(firstHeight: number): Promise<MemoryIndexStore> {
     const store = new MemoryIndexStore();
-    const meta = {
-      schemaVersion: 1,
-      chainId: 'flow-localnet',
-      createdBy: 'test',
-      sporks: [],
-    };
+    const meta = { schemaVersion: 1, chainId: 'flow-localnet', createdBy: 'test', sporks: [] };
     await store.initialise({ ...meta, firstHeight });
     return store;
   }
@@ -67,11 +63,7 @@ export class MemoryIndexStore implements IndexStore {
             place.height >= from && (its & roles) !== 0 && (before === undefined || isBelow(place, before)),
         );
         const transactions = rest.slice(0, limit);
-        const bottom = {
-          height: from,
-          collectionIndex: 0,
-          transactionIndex: 0,
-        };
+        const bottom = { height: from, collectionIndex: 0, transactionIndex: 0 };
         const end = missingHeights > 0 ? bottom : undefined;
         const next = rest.length > limit ? transactions.at(-1)?.place : end;
         return { transactions, next, coverage: coverage() };
@@ -106,29 +98,29 @@ export class MemoryIndexStore implements IndexStore {
   }
 
   blocksAboveWatermark(): readonly BlockHead[] {
-    return ascending([...this.#blocks.values()].map(({ block }) => block)).filter(
+    return ascending([...this.blocks.values()].map(({ block }) => block)).filter(
       ({ height }) => height > this.#latest,
     );
   }
 
   hasHeight(height: number): boolean {
-    return this.#blocks.has(height);
+    return this.blocks.has(height);
   }
 
-  stage(): void {
+  stage(_entry: BlockEntry): void {
     // Nothing to prepare.
   }
 
   async commit({ blocks, latestIndexedHeight, spork }: CommitBatch): Promise<void> {
     if (this.#meta === undefined) throw new Error('the store is not initialised');
-    for (const entry of blocks) this.#blocks.set(entry.block.height, entry);
+    for (const entry of blocks) this.blocks.set(entry.block.height, entry);
     this.#latest = latestIndexedHeight;
     if (spork !== undefined) this.#meta = { ...this.#meta, sporks: [...this.#meta.sporks, spork] };
   }
 
   async rewind(height: number): Promise<void> {
     if (height < this.#latest) this.#rewinds += 1;
-    for (const kept of [this.#blocks, this.#evidence])
+    for (const kept of [this.blocks, this.#evidence])
       for (const each of [...kept.keys()]) if (each > height) kept.delete(each);
     this.#latest = Math.min(this.#latest, height);
   }
@@ -196,21 +188,9 @@ export class MemoryIndexStore implements IndexStore {
       collections.flatMap((collection, collectionIndex) =>
         transactionIdsOf(collection).flatMap((id, transactionIndex) => {
           if (id !== wanted) return [];
-          const place = {
-            height: block.height,
-            collectionIndex,
-            transactionIndex,
-          };
+          const place = { height: block.height, collectionIndex, transactionIndex };
           const encoded = transactionsOf(collection)[transactionIndex]!;
-          return [
-            {
-              id,
-              place,
-              blockId: block.id,
-              collectionId: collection.id,
-              encoded,
-            },
-          ];
+          return [{ id, place, blockId: block.id, collectionId: collection.id, encoded }];
         }),
       ),
     );
@@ -218,13 +198,13 @@ export class MemoryIndexStore implements IndexStore {
 
   /** Readable entries, ascending. */
   #entries(): BlockEntry[] {
-    return [...this.#blocks.values()]
-      .filter(({ block }) => block.height <= this.#latest)
-      .sort((left, right) => left.block.height - right.block.height);
+    return ascending([...this.blocks.values()].map(({ block }) => block)).flatMap(
+      ({ height }) => this.#readable(height) ?? [],
+    );
   }
 
   #readable(height: number): BlockEntry | undefined {
-    return height <= this.#latest ? this.#blocks.get(height) : undefined;
+    return height <= this.#latest ? this.blocks.get(height) : undefined;
   }
 }
 
@@ -233,21 +213,13 @@ function ascending<T extends { readonly height: number }>(all: readonly T[]): T[
 }
 
 function storedBlock({ block, collections }: BlockEntry): StoredBlock {
-  return {
-    block,
-    transactionCounts: collections.map(({ ranges }) => ranges.length / 2),
-  };
+  return { block, transactionCounts: collections.map(({ ranges }) => ranges.length / 2) };
 }
 
 function collectionsOf({ block, collections }: BlockEntry): StoredCollection[] {
-  return collections.map(({ id, encoded }, collectionIndex) => {
-    return {
-      id,
-      place: { height: block.height, collectionIndex },
-      blockId: block.id,
-      encoded,
-    };
-  });
+  return collections.map(({ id, encoded }, collectionIndex) => ({
+    ...{ id, encoded, blockId: block.id, place: { height: block.height, collectionIndex } },
+  }));
 }
 
 function isBelow(left: TransactionPlace, right: TransactionPlace): boolean {

@@ -46,6 +46,14 @@ export class ScrapedMetrics {
   }
 }
 
+/** As `ScrapedMetrics.sum`, of a registry now; of histograms by `…_sum` or `…_count`. */
+export async function counted(
+  { registry }: { readonly registry: { metrics(): Promise<string> } },
+  ...series: Parameters<ScrapedMetrics['sum']>
+): Promise<number> {
+  return new ScrapedMetrics(await registry.metrics()).sum(...series);
+}
+
 function parseLine(line: string): Sample {
   const match = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)$/.exec(line);
   if (match === null) throw new Error(`not a line of metrics: ${line}`);

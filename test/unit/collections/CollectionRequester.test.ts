@@ -5,7 +5,8 @@ import type { CollectionRequesterOptions } from '../../../src/collections/reques
 import type { Identifier } from '../../../src/flow/index.js';
 import type { Random } from '../../../src/runtime/index.js';
 import { NodesInMemory } from '../../support/nodesInMemory.js';
-import { counted, failing, HeightsRequester, honestOf, makeCollection, sources } from './sourceHarness.js';
+import { counted } from '../../support/scrapedMetrics.js';
+import { failing, HeightsRequester, honestOf, makeCollection, sources } from './sourceHarness.js';
 import type { FakeNode, MadeCollection } from './sourceHarness.js';
 
 let { clock, sink, window, waiters, logger, metrics, a, b, fatal } = sources();
@@ -134,8 +135,7 @@ describe('retrying', () => {
     await clock.advance(50);
     a.pending[0]!.answer(one.transactions);
     await clock.settle();
-    const { values } = await metrics.requestToReceive.get();
-    expect(values.find((value) => value.metricName?.endsWith('_sum'))?.value).toBeCloseTo(0.3);
+    expect(await counted(metrics, 'collection_request_to_receive_seconds_sum')).toBeCloseTo(0.3);
   });
 
   it('holds deadline, unavailable and internal against the node, and nothing that is normal', async () => {
@@ -191,7 +191,9 @@ describe('refusing', () => {
     await clock.advance(250);
     expect(sink.ids).toEqual([one.id]);
     expect(nodes.faults()).toEqual(['a:9000 lied']);
-    expect(await counted(metrics.invalidCollections, { source: 'requester', reason: 'id_mismatch' })).toBe(1);
+    expect(
+      await counted(metrics, 'invalid_collections_total', { source: 'requester', reason: 'id_mismatch' }),
+    ).toBe(1);
   });
 
   it('counts answers that cannot be read or are too large', async () => {
@@ -202,8 +204,8 @@ describe('refusing', () => {
     await clock.advance(500);
     a.pending[0]!.answer([Buffer.from('not a transaction')]);
     await clock.settle();
-    expect(await counted(metrics.invalidCollections, { reason: 'malformed' })).toBe(2);
-    expect(await counted(metrics.invalidCollections, { reason: 'too_large' })).toBe(1);
+    expect(await counted(metrics, 'invalid_collections_total', { reason: 'malformed' })).toBe(2);
+    expect(await counted(metrics, 'invalid_collections_total', { reason: 'too_large' })).toBe(1);
     expect(sink.received).toHaveLength(0);
   });
 
@@ -258,7 +260,7 @@ describe('cancelling', () => {
     expect(a.calls[0]!.isAborted).toBe(true);
     await clock.advance(60_000);
     expect(a.calls).toHaveLength(1);
-    expect(await counted(metrics.requestsCancelled)).toBe(1);
+    expect(await counted(metrics, 'collection_requests_cancelled_total')).toBe(1);
     expect(requests.trail(one.id)).toBeUndefined();
     expect(clock.pendingTimers).toBe(0);
     expect(logger.records).toHaveLength(0);
@@ -383,7 +385,7 @@ describe('nodes without GetFullCollectionByID', () => {
     expect(a.calls).toHaveLength(calls);
     expect(sink.received).toHaveLength(0);
     expect(nodes.faults()).toEqual(['a:9000 lied']);
-    expect(await counted(metrics.invalidCollections, { reason: 'id_mismatch' })).toBe(1);
+    expect(await counted(metrics, 'invalid_collections_total', { reason: 'id_mismatch' })).toBe(1);
   });
 
   it('fail as a whole when one transaction fails, and the others are cancelled', async () => {
@@ -417,8 +419,8 @@ describe('holding back for execution data', () => {
     requests.cancel(1);
     await clock.advance(60_000);
     expect(a.calls).toHaveLength(1);
-    expect(await counted(metrics.requestsHeldBack)).toBe(1);
-    expect(await counted(metrics.collectionsRequested)).toBe(1);
+    expect(await counted(metrics, 'collection_requests_held_back_total')).toBe(1);
+    expect(await counted(metrics, 'collections_requested_total')).toBe(1);
     expect(clock.pendingTimers).toBe(0);
     requests.request(3, [three.id]);
     await clock.advance(499);
@@ -437,7 +439,7 @@ describe('holding back for execution data', () => {
     fresh = false;
     await clock.advance(250);
     expect(a.calls.map((call) => call.id)).toEqual([one.id]);
-    expect(await counted(metrics.requestsHeldBack)).toBe(1);
+    expect(await counted(metrics, 'collection_requests_held_back_total')).toBe(1);
   });
 
   it('counts on the stream for as long as fetching would take, once that was seen', async () => {
@@ -531,7 +533,11 @@ describe('the slots, which all requesters share,', () => {
     expect([slots.inUse, requests.inFlight()]).toEqual([0, 0]);
     expect(sink.ids).toEqual([]);
     requests.request(2, [two.id]);
-    expect([slots.inUse, requests.inFlight(), await counted(metrics.requestsCancelled)]).toEqual([0, 0, 0]);
+    expect([
+      slots.inUse,
+      requests.inFlight(),
+      await counted(metrics, 'collection_requests_cancelled_total'),
+    ]).toEqual([0, 0, 0]);
   });
 
   it('are given back whatever happens, in whatever order, and whenever it is stopped', async () => {

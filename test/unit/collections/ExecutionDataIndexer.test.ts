@@ -5,7 +5,8 @@ import { UpstreamError } from '../../../src/access/index.js';
 import type { BlockExecutionData, FinalizedBlock } from '../../../src/flow/index.js';
 import { AbortError } from '../../../src/runtime/index.js';
 import { NodesInMemory } from '../../support/nodesInMemory.js';
-import { counted, makeBlock, methodsOf, RecordedNodes, sources } from './sourceHarness.js';
+import { counted } from '../../support/scrapedMetrics.js';
+import { makeBlock, methodsOf, RecordedNodes, sources } from './sourceHarness.js';
 import type { FakeNode, FakeStream, MadeBlock } from './sourceHarness.js';
 
 const OPTIONS: ExecutionDataIndexerOptions = { silenceMs: 10_000, backoffMinMs: 200, backoffMaxMs: 10_000 };
@@ -169,8 +170,8 @@ describe('back-pressure', () => {
     );
     await clock.settle();
     expect(deliveredHeights()).toEqual([102]);
-    expect(await counted(metrics.executionDataSkipped)).toBe(2);
-    expect(await counted(metrics.invalidCollections)).toBe(0);
+    expect(await counted(metrics, 'execution_data_skipped_total')).toBe(2);
+    expect(await counted(metrics, 'invalid_collections_total')).toBe(0);
   });
 });
 
@@ -228,9 +229,9 @@ describe('lies', () => {
     // What does not match the guarantees may be the truth, and they the lie.
     const isOpen = reason !== 'malformed';
     expect(nodes.faults()).toEqual(isOpen ? [] : ['a:9000 lied']);
-    expect(await counted(metrics.invalidCollections)).toBe(1);
-    expect(await counted(metrics.invalidCollections, { source: 'edi', reason })).toBe(1);
-    expect(await counted(metrics.streamReopens, { stream: 'execution_data' })).toBe(1);
+    expect(await counted(metrics, 'invalid_collections_total')).toBe(1);
+    expect(await counted(metrics, 'invalid_collections_total', { source: 'edi', reason })).toBe(1);
+    expect(await counted(metrics, 'stream_reopens_total', { stream: 'execution_data' })).toBe(1);
   });
 
   it('from the only node there is are asked about again, ever more slowly, with one warning', async () => {
@@ -287,8 +288,12 @@ describe('a stream that fails', () => {
     await clock.advance(200);
     a.stream.push(a.error('too_large', METHOD));
     await clock.advance(400);
-    expect(await counted(metrics.invalidCollections, { source: 'edi', reason: 'malformed' })).toBe(1);
-    expect(await counted(metrics.invalidCollections, { source: 'edi', reason: 'too_large' })).toBe(1);
+    expect(await counted(metrics, 'invalid_collections_total', { source: 'edi', reason: 'malformed' })).toBe(
+      1,
+    );
+    expect(await counted(metrics, 'invalid_collections_total', { source: 'edi', reason: 'too_large' })).toBe(
+      1,
+    );
     expect(a.streams).toHaveLength(3);
   });
 
@@ -331,7 +336,9 @@ describe('a stream that stands still', () => {
     expect(a.stream.isClosed).toBe(true);
     expect(deliveredHeights()).toEqual([100, 101]);
     expect(nodes.faults()).toEqual(['a:9000 stale']);
-    expect(await counted(metrics.streamReopens, { stream: 'execution_data', reason: 'silent' })).toBe(1);
+    expect(
+      await counted(metrics, 'stream_reopens_total', { stream: 'execution_data', reason: 'silent' }),
+    ).toBe(1);
   });
 
   it('is left in peace while nothing is due: a quiet chain is no fault', async () => {
@@ -378,7 +385,7 @@ describe('a stream that lags', () => {
     }
     expect(b.streams).toHaveLength(1);
     expect(nodes.faults()).toEqual(['a:9000 stale']);
-    expect(await counted(metrics.streamReopens, { reason: 'lagging' })).toBe(1);
+    expect(await counted(metrics, 'stream_reopens_total', { reason: 'lagging' })).toBe(1);
   });
 
   it('is left without report where its node goes on with blocks that the next spork discarded', async () => {
@@ -393,7 +400,7 @@ describe('a stream that lags', () => {
     expect(opened(b)).toEqual([101]);
     expect(deliveredHeights()).toEqual([100, 101, 102]);
     expect(nodes.reported).toEqual([]);
-    expect(await counted(metrics.invalidCollections)).toBe(0);
+    expect(await counted(metrics, 'invalid_collections_total')).toBe(0);
   });
 });
 
@@ -744,8 +751,8 @@ describe('the stream of a peer', () => {
     a.stream.push(lie(bodiesOf(100)));
     await clock.settle();
     expect(deliveredHeights()).toEqual([]);
-    expect(await counted(metrics.invalidCollections, { source: 'peer', reason })).toBe(1);
-    expect(await counted(metrics.streamReopens, { stream: 'peer' })).toBe(1);
+    expect(await counted(metrics, 'invalid_collections_total', { source: 'peer', reason })).toBe(1);
+    expect(await counted(metrics, 'stream_reopens_total', { stream: 'peer' })).toBe(1);
     expect(indexer.trouble()).toMatch(/^a:9000 gives corrupt blocks for height 100: /);
     expect(opened(a)).toEqual([100]);
     await clock.advance(500);

@@ -28,7 +28,7 @@ describe('JobProcessor', () => {
     run(block(1, []));
     await settle();
     run(block(2, []));
-    store.written.set(2, { block: block(2, []), collections: [] });
+    store.blocks.set(2, { block: block(2, []), collections: [] });
     store.finish();
     await settle();
     expect(done).toEqual([1, 2]);
@@ -88,7 +88,7 @@ describe('JobProcessor', () => {
     expect(m.processor.replace(block(1, [], 'late'))).toBe(false);
     await settle();
     expect(m.done).toEqual([1]);
-    expect(m.store.written.get(1)?.block.id).toBe(id('b1'));
+    expect(m.store.blocks.get(1)?.block.id).toBe(id('b1'));
     expect(m.window.bytesInHand).toBe(0);
   });
 

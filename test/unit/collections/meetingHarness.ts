@@ -10,17 +10,11 @@ import {
 import type { FinalizedBlock, Identifier, VerifiedCollection } from '../../../src/flow/index.js';
 import { createMetrics, silentLogger } from '../../../src/observability/index.js';
 import type { Clock, Timer } from '../../../src/runtime/index.js';
-import type {
-  BlockEntry,
-  BlockHead,
-  CommitQueueOptions,
-  RangeStore,
-  SporkRecord,
-  StoredBlock,
-  StoreMeta,
-} from '../../../src/storage/index.js';
+import type { BlockEntry, CommitQueueOptions, SporkRecord, StoreMeta } from '../../../src/storage/index.js';
 import type { CommitBatch } from '../../../src/storage/port/RangeStore.js';
 import { applyCommit } from '../../../src/storage/records/book/applyCommit.js';
+import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
+import { counted } from '../../support/scrapedMetrics.js';
 import { windowOf } from '../../support/windowOf.js';
 
 /** A readable name as an identifier. */
@@ -73,32 +67,34 @@ export class HandClock implements Clock {
 }
 
 /** A store whose commits are under way until the test says `finish` or `fail`; or, with `auto`, for one microtask. */
-export class HandStore implements RangeStore {
-  readonly written = new Map<number, CommitBatch['blocks'][number]>();
+export class HandStore extends MemoryIndexStore {
   readonly batches: CommitBatch[] = [];
+  /** What is staged and in no commit yet. */
+  readonly staged = new Set<BlockEntry>();
   auto = false;
-  #latest: number;
   #meta: StoreMeta;
   #pending:
     { batch: CommitBatch; meta: StoreMeta; resolve: () => void; reject: (error: Error) => void } | undefined;
 
   constructor(firstHeight = 1, sporks: readonly SporkRecord[] = []) {
-    this.#latest = firstHeight - 1;
+    super();
     this.#meta = { schemaVersion: 1, chainId: 'flow-test', firstHeight, createdBy: 'test', sporks };
+    void this.initialise(this.#meta);
   }
 
   get underWay(): CommitBatch | undefined {
     return this.#pending?.batch;
   }
 
-  /** What is staged and in no commit yet. */
-  readonly staged = new Set<BlockEntry>();
+  override meta(): StoreMeta {
+    return this.#meta;
+  }
 
-  stage(entry: BlockEntry): void {
+  override stage(entry: BlockEntry): void {
     this.staged.add(entry);
   }
 
-  async commit(batch: CommitBatch): Promise<void> {
+  override async commit(batch: CommitBatch): Promise<void> {
     if (this.#pending !== undefined) throw new Error('two commits at once');
     for (const entry of this.staged) {
       if (batch.blocks.includes(entry) || this.hasHeight(entry.block.height)) continue;
@@ -106,7 +102,7 @@ export class HandStore implements RangeStore {
     }
     this.staged.clear();
     const above = new Map(this.blocksAboveWatermark().map((head) => [head.height, head]));
-    const [latestIndexedHeight, latestBlock] = [this.#latest, this.latestBlock()];
+    const [latestIndexedHeight, latestBlock] = [this.latestIndexedHeight(), this.latestBlock()];
     const before = { meta: this.#meta, latestIndexedHeight, latestBlock, above, damaged: false };
     const { meta } = applyCommit(before, batch);
     return new Promise((resolve, reject) => {
@@ -118,8 +114,7 @@ export class HandStore implements RangeStore {
   finish(): void {
     const pending = this.#pending!;
     this.#pending = undefined;
-    for (const entry of pending.batch.blocks) this.written.set(entry.block.height, entry);
-    this.#latest = pending.batch.latestIndexedHeight;
+    void super.commit(pending.batch);
     this.#meta = pending.meta;
     this.batches.push(pending.batch);
     pending.resolve();
@@ -129,33 +124,6 @@ export class HandStore implements RangeStore {
     const pending = this.#pending!;
     this.#pending = undefined;
     pending.reject(error);
-  }
-
-  meta(): StoreMeta {
-    return this.#meta;
-  }
-  latestIndexedHeight(): number {
-    return this.#latest;
-  }
-  hasHeight(height: number): boolean {
-    return this.written.has(height);
-  }
-  latestBlock(): BlockHead | undefined {
-    return this.written.get(this.#latest)?.block;
-  }
-  blocksAboveWatermark(): readonly BlockHead[] {
-    return [...this.written.values()]
-      .map((entry) => entry.block)
-      .filter(({ height }) => height > this.#latest)
-      .sort((a, b) => a.height - b.height);
-  }
-  async rewind(height: number): Promise<void> {
-    for (const stored of [...this.written.keys()]) if (stored > height) this.written.delete(stored);
-    this.#latest = Math.min(this.#latest, height);
-  }
-  async blockByHeight(height: number): Promise<StoredBlock | undefined> {
-    const entry = height <= this.#latest ? this.written.get(height) : undefined;
-    return entry && { block: entry.block, transactionCounts: [] };
   }
 }
 
@@ -244,22 +212,6 @@ export function meeting({
     ...{ clock, store, metrics, indexer, mcq, head, window, wanted, calls, fatal, trouble, requests },
     ...{ processor, explainer },
     ...{ done, run, edi, answer },
-    count: (name: string, labels: Record<string, string> = {}) => read(metrics, name, labels),
+    count: (name: string, labels?: Record<string, string>) => counted(metrics, name, labels),
   };
-}
-
-/** The sum of the series with these labels, as a scrape would show them; of histograms by `…_sum` or `…_count`. */
-async function read(
-  metrics: ReturnType<typeof createMetrics>,
-  name: string,
-  labels: Record<string, string>,
-): Promise<number> {
-  const text = await metrics.registry.metrics();
-  return text.split('\n').reduce((sum, line) => {
-    const isSeries =
-      line.startsWith(`flow_collection_indexer_${name}{`) ||
-      line.startsWith(`flow_collection_indexer_${name} `);
-    const isWanted = Object.entries(labels).every(([key, value]) => line.includes(`${key}="${value}"`));
-    return isSeries && isWanted ? sum + Number(line.slice(line.lastIndexOf(' '))) : sum;
-  }, 0);
 }

@@ -458,21 +458,6 @@ export function makeMetrics(): Metrics {
   return createMetrics({ version: 'test', node: 'test' });
 }
 
-/** The value of a counter for these labels; 0 when it never counted them. */
-export async function counted(
-  counter: {
-    get(): Promise<{
-      values: readonly { value: number; labels: Partial<Record<string, string | number>> }[];
-    }>;
-  },
-  labels: Readonly<Record<string, string>> = {},
-): Promise<number> {
-  const { values } = await counter.get();
-  return values
-    .filter((entry) => Object.entries(labels).every(([name, value]) => entry.labels[name] === value))
-    .reduce((sum, entry) => sum + entry.value, 0);
-}
-
 /** Answers for these collections as a good node would. */
 export function honestOf(collections: readonly MadeCollection[]): (call: FakeCall) => void {
   return (call) => {

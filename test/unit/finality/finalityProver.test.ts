@@ -16,6 +16,7 @@ import { FakeAccessNode, FakeAccessNodes, FakeChain } from '../../support/fakeAc
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { recordedBlocks, recordedSnapshot } from '../../support/proofData.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
+import { counted } from '../../support/scrapedMetrics.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
 // Of the recorded network: blocks 42 to 52 and 274 to 283 of its first epoch, and 385 to 399 about its end at 390. The
@@ -152,9 +153,8 @@ class Proving {
   }
 
   async checks(): Promise<{ valid: number; invalid: number }> {
-    const { values } = await this.metrics.quorumCertificates.get();
-    const of = (result: string): number => values.find(({ labels }) => labels.result === result)?.value ?? -1;
-    return { valid: of('valid'), invalid: of('invalid') };
+    const of = (result: string) => counted(this.metrics, 'quorum_certificates_total', { result });
+    return { valid: await of('valid'), invalid: await of('invalid') };
   }
 
   change(height: number, change: Partial<StoredHeader>): void {
