@@ -142,6 +142,8 @@ export class FakeStream implements AsyncIterableIterator<BlockExecutionData> {
   /** How often the reader has asked for a message. */
   pulls = 0;
   isClosed = false;
+  /** Its reader has said that it reads no more. */
+  isLeft = false;
   readonly #queue: (BlockExecutionData | Error | 'end')[] = [];
   #pending:
     { resolve(result: IteratorResult<BlockExecutionData>): void; reject(error: Error): void } | undefined;
@@ -174,7 +176,7 @@ export class FakeStream implements AsyncIterableIterator<BlockExecutionData> {
   }
 
   return(): Promise<IteratorResult<BlockExecutionData>> {
-    this.isClosed = true;
+    this.isClosed = this.isLeft = true;
     return Promise.resolve({ done: true, value: undefined });
   }
 
