@@ -32,17 +32,6 @@ describe('MissingCollectionQueue', () => {
     expect(mcq.naming(id('c'))).toBeUndefined();
   });
 
-  it('knows a late delivery from one that nobody asked for', () => {
-    const mcq = queue();
-    mcq.enqueueMissingCollections(block(1, ['a', 'b']), 0, nothing);
-    mcq.onReceivedCollection(received('a', 'requester'));
-    expect(mcq.onReceivedCollection(received('a', 'edi')).decision).toBe('duplicate');
-    mcq.onReceivedCollection(received('b', 'requester'));
-    mcq.onIndexedForBlock(mcq.get(1)!);
-    expect(mcq.onReceivedCollection(received('b', 'edi')).decision).toBe('duplicate');
-    expect(mcq.onReceivedCollection(received('z', 'edi')).decision).toBe('unsolicited');
-  });
-
   it('remembers the ids of one window of durable heights and no more', () => {
     const mcq = queue(2);
     for (const height of [1, 2, 3]) {
@@ -52,20 +41,6 @@ describe('MissingCollectionQueue', () => {
     }
     const decisions = [1, 2, 3].map((h) => mcq.onReceivedCollection(received(`c${h}`, 'edi')).decision);
     expect(decisions).toEqual(['unsolicited', 'duplicate', 'duplicate']);
-  });
-
-  it('passes over heights that are not here, and holds nothing up while it is empty', () => {
-    const window = windowOf(Infinity, { heights: 4 });
-    const mcq = new MissingCollectionQueue(window);
-    const lowest = () => [mcq.lowest(), window.lowestInHand()?.height, window.lowestInHand()?.status];
-    expect(lowest()).toEqual([undefined, undefined, undefined]);
-    for (const height of [1, 7]) mcq.enqueueMissingCollections(block(height, [`c${height}`]), 0, nothing);
-    expect(lowest()).toEqual([1, 1, 'collecting']);
-    mcq.onReceivedCollection(received('c1', 'requester'));
-    expect(lowest()).toEqual([7, 1, 'complete']);
-    mcq.onIndexedForBlock(mcq.get(1)!);
-    expect(lowest()).toEqual([7, 7, 'collecting']);
-    expect(() => mcq.get(7)?.collections()).toThrow('height 7 still lacks collections');
   });
 
   it('queues the linked block of a height and no other, and replaces none that is not there', () => {
