@@ -109,59 +109,39 @@ export class SimulatedDisk {
   }
 }
 
-/** The database as one process has it open. */
-export class SimulatedDatabase implements Database {
+/** A database on this disk, which survives whoever has it open: closing it, or not, changes nothing. */
+export class DiskDatabase implements Database {
   readonly #disk: SimulatedDisk;
-  readonly #deps: DiskDependencies;
-  /** Looked at again after each wait. */
-  readonly #life = { isOver: false };
-  isClosed = false;
   /** Not yet disposed of: none may be left when the database is closed. */
   readonly openBatches = new Set<readonly Operation[]>();
-  /** As LevelDB does it: one write at a time reaches the log. */
-  #writing: Promise<void> | undefined;
 
-  constructor(disk: SimulatedDisk, dependencies: DiskDependencies) {
+  constructor(disk: SimulatedDisk) {
     this.#disk = disk;
-    this.#deps = dependencies;
-  }
-
-  /** The process died: nothing is told any more, and what was not written yet never will be. */
-  kill(): void {
-    this.#life.isOver = true;
   }
 
   get(key: Buffer): Promise<Buffer | undefined> {
-    return this.#read(() => copy(this.#disk.get(key)));
+    return this.read(() => this.#disk.get(key));
   }
 
   getMany(keys: Buffer[]): Promise<(Buffer | undefined)[]> {
-    return this.#read(() => keys.map((key) => copy(this.#disk.get(key))));
+    return this.read(() => keys.map((key) => this.#disk.get(key)));
   }
 
   first(range: Partial<KeyRange>, limit: number): Promise<Entry[]> {
-    return this.#read(() =>
-      this.#disk
-        .keys(range)
-        .slice(0, limit)
-        .map((key) => this.#entry(key)),
-    );
+    return this.read(() => this.#entries(range).slice(0, limit));
   }
 
   lastKey(range: KeyRange): Promise<Buffer | undefined> {
-    return this.#read(() => {
-      const last = this.#disk.keys(range).at(-1);
-      return last === undefined ? undefined : bytes(last);
-    });
+    return this.read(() => this.#disk.keys(range).slice(-1).map(bytes)[0]);
   }
 
   async *pages(range: Partial<KeyRange>): AsyncGenerator<Entry[], void, undefined> {
-    const entries = await this.#read(() => this.#disk.keys(range).map((key) => this.#entry(key)));
+    const entries = await this.read(() => this.#entries(range));
     if (entries.length > 0) yield entries;
   }
 
   async *keyPages(range: Partial<KeyRange>): AsyncGenerator<Buffer[], void, undefined> {
-    const keys = await this.#read(() => this.#disk.keys(range).map(bytes));
+    const keys = await this.read(() => this.#disk.keys(range).map(bytes));
     if (keys.length > 0) yield keys;
   }
 
@@ -179,7 +159,7 @@ export class SimulatedDatabase implements Database {
       get length() {
         return operations.length;
       },
-      write: () => this.#write(operations),
+      write: () => this.write(operations),
       [Symbol.dispose]: () => void openBatches.delete(operations),
     };
   }
@@ -187,14 +167,50 @@ export class SimulatedDatabase implements Database {
   async close(): Promise<void> {
     const { size } = this.openBatches;
     if (size > 0) throw new Error(`${size} batches were neither written nor discarded`);
+  }
+
+  /** The values themselves: whoever changes one changes what is on the disk. */
+  protected read<T>(answer: () => T): Promise<T> {
+    return Promise.resolve(answer());
+  }
+
+  protected async write(operations: readonly Operation[]): Promise<void> {
+    this.#disk.write(operations);
+    this.#disk.sync();
+  }
+
+  #entries(range: Partial<KeyRange>): Entry[] {
+    return this.#disk.keys(range).map((key) => [bytes(key), this.#disk.value(key)]);
+  }
+}
+
+/** The database as one process has it open. */
+export class SimulatedDatabase extends DiskDatabase {
+  readonly #disk: SimulatedDisk;
+  readonly #deps: DiskDependencies;
+  /** Looked at again after each wait. */
+  readonly #life = { isOver: false };
+  isClosed = false;
+  /** As LevelDB does it: one write at a time reaches the log. */
+  #writing: Promise<void> | undefined;
+
+  constructor(disk: SimulatedDisk, dependencies: DiskDependencies) {
+    super(disk);
+    this.#disk = disk;
+    this.#deps = dependencies;
+  }
+
+  /** The process died: nothing is told any more, and what was not written yet never will be. */
+  kill(): void {
+    this.#life.isOver = true;
+  }
+
+  override async close(): Promise<void> {
+    await super.close();
     this.isClosed = true;
   }
 
-  #entry(key: string): Entry {
-    return [bytes(key), Buffer.from(this.#disk.value(key))];
-  }
-
-  async #read<T>(answer: () => T): Promise<T> {
+  protected override async read<T>(answer: () => T): Promise<T> {
     this.#assertOpen();
     const { failure, takesMs } = this.#deps.readFate();
     if (takesMs > 0) await sleep(this.#deps.clock, takesMs);
@@ -203,7 +219,7 @@ export class SimulatedDatabase implements Database {
     return answer();
   }
 
-  async #write(operations: readonly Operation[]): Promise<void> {
+  protected override async write(operations: readonly Operation[]): Promise<void> {
     this.#assertOpen();
     while (this.#writing !== undefined) await this.#writing;
     const writing = this.#writeAlone(operations);
@@ -258,8 +274,4 @@ function text(key: Uint8Array): string {
 
 function bytes(key: string): Buffer {
   return Buffer.from(key, 'latin1');
-}
-
-function copy(value: Buffer | undefined): Buffer | undefined {
-  return value && Buffer.from(value);
 }
