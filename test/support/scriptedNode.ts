@@ -11,6 +11,7 @@ import type { NodeHealthRecord } from '../../src/access/selection/NodeHealthReco
 import type { PooledNode } from '../../src/access/node/GrpcAccessNode.js';
 import { parseIdentifier } from '../../src/flow/index.js';
 import type { Identifier } from '../../src/flow/index.js';
+import { NodeInMemory } from './nodesInMemory.js';
 
 /** What a scripted node says of itself. */
 export interface NodeScript {
@@ -48,14 +49,13 @@ export function idOf(digit: string): Identifier {
 }
 
 /** An access node in memory that answers the questions of identity as its script says, at once. */
-export class ScriptedNode implements PooledNode {
-  readonly name: string;
-  readonly healthRecord: NodeHealthRecord;
+export class ScriptedNode extends NodeInMemory implements PooledNode {
   readonly ratePerSecond: number;
   readonly script: NodeScript;
+  readonly healthRecord: NodeHealthRecord;
   readonly history = this;
-  inFlight = 0;
-  heldBack = false;
+  readonly inFlight = 0;
+  readonly heldBack = false;
   closed = false;
   asked = 0;
   readonly #events: NodeEvents;
@@ -65,10 +65,9 @@ export class ScriptedNode implements PooledNode {
     name: string,
     ratePerSecond: number,
     script: NodeScript,
-    healthRecord: NodeHealthRecord,
-    events: NodeEvents,
+    { healthRecord, events }: Pick<Parameters<OpenNode>[2], 'healthRecord' | 'events'>,
   ) {
-    this.name = name;
+    super(name);
     this.ratePerSecond = ratePerSecond;
     this.script = script;
     this.healthRecord = healthRecord;
@@ -90,46 +89,38 @@ export class ScriptedNode implements PooledNode {
     this.#events.onLowestHeight?.(height);
   }
 
-  healthOf() {
+  override healthOf() {
     return this.healthRecord.health;
   }
 
-  supports(): boolean {
-    return true;
-  }
-
-  delayMs(): number {
-    return 0;
-  }
-
-  async getNetworkParameters() {
+  override async getNetworkParameters() {
     this.asked += 1;
     if (this.script.until !== undefined) await this.script.until;
     await this.#answered('GetNetworkParameters');
-    if (this.script.hidesChain === true) throw this.#error('unimplemented', 'GetNetworkParameters');
+    if (this.script.hidesChain === true) throw this.error('unimplemented', 'GetNetworkParameters');
     return { chainId: this.script.chainId ?? 'flow-localnet' };
   }
 
-  async getNodeVersionInfo(): Promise<NodeVersionInfo> {
+  override async getNodeVersionInfo(): Promise<NodeVersionInfo> {
     await this.#answered('GetNodeVersionInfo');
     const { version } = this.script;
     if (version === undefined || version === 'unimplemented') {
-      throw this.#error('unimplemented', 'GetNodeVersionInfo');
+      throw this.error('unimplemented', 'GetNodeVersionInfo');
     }
     return version;
   }
 
-  async getLatestBlockHeader() {
+  override async getLatestBlockHeader() {
     await this.#answered('GetLatestBlockHeader');
     const { version } = this.script;
     const root = typeof version === 'object' ? Math.max(version.sporkRootHeight, version.nodeRootHeight) : 0;
     const latest = this.script.latest?.() ?? { height: Math.max(1, root) };
-    if (latest === 'unimplemented') throw this.#error('unimplemented', 'GetLatestBlockHeader');
+    if (latest === 'unimplemented') throw this.error('unimplemented', 'GetLatestBlockHeader');
     const chainId = this.script.headerChainId ?? '';
     return { id: idOf('1'), parentId: idOf('0'), timestampMs: undefined, ...latest, chainId };
   }
 
-  async getBlockByHeight(height: number): Promise<ReceivedBlock> {
+  override async getBlockByHeight(height: number): Promise<ReceivedBlock> {
     await this.#answered('GetBlockByHeight');
     const refusal = this.script.belowRoot?.(height);
     if (refusal !== undefined) {
@@ -140,26 +131,17 @@ export class ScriptedNode implements PooledNode {
       );
     }
     const id = this.script.blockIdAt?.(height);
-    if (id === undefined) throw this.#error('not_found', 'GetBlockByHeight');
+    if (id === undefined) throw this.error('not_found', 'GetBlockByHeight');
     return {
       block: { id, parentId: idOf('0'), height, collectionIds: [], encoded: new Uint8Array() },
       status: 'sealed',
     };
   }
 
-  getCollectionTransactionIds = this.#never;
-  getFullCollection = this.#never;
-  getTransaction = this.#never;
-  getProtocolStateSnapshot = this.#never;
-  getCommitteeEvidence = this.#never;
-  subscribeBlockDigests = this.#never;
-  subscribeExecutionData = this.#never;
-  subscribeIndexedBlocks = this.#never;
-
-  async *subscribeBlocks(): AsyncGenerator<ReceivedBlock, void> {
+  override async *subscribeBlocks(): AsyncGenerator<ReceivedBlock, void> {
     await this.#answered('SubscribeBlocksFromStartHeight');
     if (this.script.streams === undefined)
-      throw this.#error('unimplemented', 'SubscribeBlocksFromStartHeight');
+      throw this.error('unimplemented', 'SubscribeBlocksFromStartHeight');
     yield this.script.streams;
   }
 
@@ -167,23 +149,14 @@ export class ScriptedNode implements PooledNode {
     this.closed = true;
   }
 
-  #never(): never {
-    throw new Error('a scripted node is only asked who it is');
-  }
-
   /** Expected errors: `UpstreamError`, where the script says so. */
   async #answered(method: AccessMethod): Promise<void> {
     const connection = this.#connection;
     if (this.script.breaks === method) this.#connection = {};
     await (this.script.hangs === method ? new Promise<void>(() => undefined) : Promise.resolve());
-    if (this.script.down === true || connection !== this.#connection)
-      throw this.#error('unavailable', method);
+    if (this.script.down === true || connection !== this.#connection) throw this.error('unavailable', method);
     const kind = this.script.fails?.[method];
-    if (kind !== undefined) throw this.#error(kind, method);
-  }
-
-  #error(kind: UpstreamErrorKind, method: AccessMethod): UpstreamError {
-    return new UpstreamError(kind, { node: this.name, method }, `${method}: ${kind}`);
+    if (kind !== undefined) throw this.error(kind, method);
   }
 }
 
@@ -196,10 +169,10 @@ export class ScriptedNodes {
     this.#scripts = scripts;
   }
 
-  readonly open: OpenNode = (endpoint, { ratePerSecond }, { healthRecord, events }) => {
+  readonly open: OpenNode = (endpoint, { ratePerSecond }, parts) => {
     const script = this.#scripts[endpoint.name];
     if (script === undefined) throw new Error(`no script for ${endpoint.name}`);
-    const node = new ScriptedNode(endpoint.name, ratePerSecond, script, healthRecord, events);
+    const node = new ScriptedNode(endpoint.name, ratePerSecond, script, parts);
     this.opened.push(node);
     return node;
   };
