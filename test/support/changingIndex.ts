@@ -3,10 +3,8 @@ import type { IndexedRange } from '../../src/api/index.js';
 import { systemClock } from '../../src/runtime/index.js';
 import { LevelIndexStore, SCHEMA_VERSION } from '../../src/storage/index.js';
 import type { CommitBatch } from '../../src/storage/port/RangeStore.js';
-import type { Entry, IndexStore, SporkRecord } from '../../src/storage/index.js';
-import type { KeyRange } from '../../src/storage/records/schema.js';
-import type { WriteBatch } from '../../src/storage/records/Database.js';
-import { DISK_PATH, SimulatedDatabase, SimulatedDisk } from '../simulation/SimulatedDisk.js';
+import type { IndexStore, SporkRecord } from '../../src/storage/index.js';
+import { DISK_PATH, DiskDatabase, SimulatedDisk } from '../simulation/SimulatedDisk.js';
 import { accountsOff } from './accountsOff.js';
 import { RecordingLogger } from './recordingLogger.js';
 import { standIn } from './standIn.js';
@@ -17,50 +15,27 @@ export type Change =
   | { readonly kind: 'begin'; readonly batch: CommitBatch }
   | { readonly kind: 'end' };
 
-const noFaults = { writtenMs: 0, syncedMs: 0, toldMs: 0 };
-
 /** A database whose reads are held up before and after, and whose writes, once on disk, are told of later. */
-class HeldUpDatabase extends SimulatedDatabase {
+class HeldUpDatabase extends DiskDatabase {
   readonly #holdUp: () => Promise<void>;
   readonly #untold: () => Promise<void>;
 
   constructor(holdUp: () => Promise<void>, untold: () => Promise<void>) {
-    super(new SimulatedDisk(), {
-      clock: systemClock,
-      writeFate: () => noFaults,
-      readFate: () => ({ takesMs: 0 }),
-      onStage: () => undefined,
-    });
+    super(new SimulatedDisk());
     this.#holdUp = holdUp;
     this.#untold = untold;
   }
 
-  override get(key: Buffer): Promise<Buffer | undefined> {
-    return this.#heldUp(() => super.get(key));
-  }
-
-  override getMany(keys: Buffer[]): Promise<(Buffer | undefined)[]> {
-    return this.#heldUp(() => super.getMany(keys));
-  }
-
-  override first(range: Partial<KeyRange>, limit: number): Promise<Entry[]> {
-    return this.#heldUp(() => super.first(range, limit));
-  }
-
-  override batch(): WriteBatch {
-    const batch = super.batch();
-    const write = async (): Promise<void> => {
-      await batch.write();
-      await this.#untold();
-    };
-    return { ...batch, length: batch.length, write };
-  }
-
-  async #heldUp<T>(read: () => Promise<T>): Promise<T> {
+  protected override async read<T>(answer: () => T): Promise<T> {
     await this.#holdUp();
-    const answer = await read();
+    const found = answer();
     await this.#holdUp();
-    return answer;
+    return found;
+  }
+
+  protected override async write(...batch: Parameters<DiskDatabase['write']>): Promise<void> {
+    await super.write(...batch);
+    await this.#untold();
   }
 }
 

@@ -1,8 +1,9 @@
 import { ChainGenerator } from '../../src/devnet/index.js';
-import { decodeBlockMessage, verifyCollection } from '../../src/flow/index.js';
+import { decodeBlockMessage } from '../../src/flow/index.js';
 import type { FinalizedBlock } from '../../src/flow/index.js';
 import { BlockProver } from '../../src/proof/index.js';
 import type { BlockEntry } from '../../src/storage/index.js';
+import { blocksOf, entryOf } from './chainReference.js';
 
 /** A chain whose blocks hash to their ids, as the daemon gets it from its nodes. */
 export class HashedChain {
@@ -24,11 +25,9 @@ export class HashedChain {
   }
 
   entries(from: number, to: number, options?: { readonly isProven?: boolean }): BlockEntry[] {
-    return Array.from({ length: to - from + 1 }, (_, index) => ({
-      block: this.block(from + index, options),
-      collections: this.generator
-        .block(from + index)
-        .collections.map(({ id, transactions }) => verifyCollection(id, transactions)),
+    return blocksOf(this.generator, from, to).map((block) => ({
+      ...entryOf(block),
+      block: this.block(block.height, options),
     }));
   }
 }

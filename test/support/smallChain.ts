@@ -1,15 +1,8 @@
 import { createHash } from 'node:crypto';
-import {
-  collectionIdOf,
-  decodeBlockMessage,
-  encodeBlock,
-  encodeTransaction,
-  toIdentifier,
-  transactionId,
-  verifyCollection,
-} from '../../src/flow/index.js';
+import { decodeBlockMessage, encodeBlock, encodeTransaction, toIdentifier } from '../../src/flow/index.js';
 import type { Identifier, Timestamp, Transaction } from '../../src/flow/index.js';
 import type { BlockEntry } from '../../src/storage/index.js';
+import { makeCollection, transactionIdsOf } from './storeBlocks.js';
 
 /** An identifier made from a word. */
 export function idOf(word: string): Identifier {
@@ -60,10 +53,7 @@ export function smallChain(
 ): BlockEntry[] {
   return blocks.map((contents, index) => {
     const height = firstHeight + index;
-    const collections = contents.map((transactions) => {
-      const wires = transactions.map(encodeTransaction);
-      return verifyCollection(collectionIdOf(Buffer.concat(wires.map(transactionId))), wires);
-    });
+    const collections = contents.map((transactions) => makeCollection(transactions.map(encodeTransaction)));
     const encoded = encodeBlock({
       id: idAt(height),
       parentId: idAt(height - 1),
@@ -94,8 +84,5 @@ export function branchAbove(height: number, count: number, name = 'other'): Bloc
 
 /** The transaction ids of a collection of a chain, in order. */
 export function transactionIds(entry: BlockEntry, collectionIndex: number): Identifier[] {
-  const ids = Buffer.from(entry.collections[collectionIndex]!.transactionIds);
-  return Array.from({ length: ids.length / 32 }, (_, index) =>
-    toIdentifier(ids.subarray(32 * index, 32 * index + 32)),
-  );
+  return transactionIdsOf(entry.collections[collectionIndex]!);
 }

@@ -1,15 +1,12 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, inject, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/runtime/index.js';
-import { LevelIndexStore, loadPostgres } from '../../src/storage/index.js';
+import { loadPostgres } from '../../src/storage/index.js';
 import type { IndexStore, VerifyOptions, VerifyProgress } from '../../src/storage/index.js';
 import { startPostgres } from './postgresServer.js';
 import type { PostgresServer } from './postgresServer.js';
 import './sharedPostgres.js';
 import { RecordingLogger } from './recordingLogger.js';
-import { TEST_CHAIN } from './storeDirectory.js';
+import { TEST_CHAIN, useStores } from './storeDirectory.js';
 import { TcpFaults } from './tcpFaults.js';
 
 export interface OpenHow {
@@ -38,24 +35,10 @@ export const postgresStores: StoreKind = { name: 'PostgreSQL', use: () => usePos
 export const storeKinds: readonly StoreKind[] = [levelStores, postgresStores];
 
 function useDirectories(): NewHome {
-  const closing = useClosing();
-  const directories: string[] = [];
-  afterEach(async () => {
-    await closing.now();
-    for (const directory of directories.splice(0)) await rm(directory, { recursive: true, force: true });
-  });
+  const { freshPath, open } = useStores();
   return async () => {
-    const directory = await mkdtemp(join(tmpdir(), 'fci-store-'));
-    directories.push(directory);
-    return {
-      open: (how = {}) =>
-        closing.later(
-          LevelIndexStore.open(
-            { path: join(directory, 'store'), chainId: TEST_CHAIN, ...how },
-            { clock: systemClock, logger: new RecordingLogger() },
-          ),
-        ),
-    };
+    const path = await freshPath();
+    return { open: (how) => open(path, how) };
   };
 }
 
