@@ -6,7 +6,11 @@ export interface OwnPostgresOptions {
   readonly settings?: Readonly<Record<string, string>>;
 }
 export class OwnPostgres {
-  private constructor();
+  /** Over the cluster that is in `directory` already. `user`: whom the server runs as; its directory is theirs. */
+  constructor(
+    binaries: { readonly directory: string; readonly user: { readonly uid?: number; readonly gid?: number } },
+    options: OwnPostgresOptions,
+  );
   static begin(options: OwnPostgresOptions): Promise<OwnPostgres>;
   /** URL of the database `postgres`. */
   readonly url: string;

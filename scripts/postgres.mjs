@@ -80,8 +80,8 @@ export class OwnPostgres {
     for (;;) {
       if (started.exitCode !== null || Date.now() > untilMs)
         throw new Error(`PostgreSQL did not start: ${said}`);
-      // It listens before it accepts connections, and prints this line when it does.
-      if (said.includes('ready to accept connections') && (await answers(this.#port))) return;
+      // It listens before it accepts connections, and prints this line when it does; a replica says "read-only".
+      if (/ready to accept (?:read-only )?connections/.test(said) && (await answers(this.#port))) return;
       await new Promise((resolve) => setTimeout(resolve, POLL_MS));
     }
   }

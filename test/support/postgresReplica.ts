@@ -1,14 +1,12 @@
-import { spawn, spawnSync } from 'node:child_process';
-import type { ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
-import { chownSync, existsSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { chownSync, existsSync, mkdtempSync, readdirSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { OwnPostgres } from '../../scripts/postgres.mjs';
 import { lastingPort } from './lastingPort.js';
 import { asAdmin } from './postgresServer.js';
 
 const DEBIAN = '/usr/lib/postgresql';
-const START_TIMEOUT_MS = 30_000;
 
 /** A streaming replica of a server that the tests have started. */
 export interface PostgresReplicaServer {
@@ -44,25 +42,14 @@ export async function startReplica(url: string, binaries: string): Promise<Postg
   );
   if (made.status !== 0) throw new Error(`pg_basebackup failed: ${made.stderr}${String(made.error ?? '')}`);
   const port = await lastingPort();
-  const settings = {
-    port,
-    listen_addresses: '127.0.0.1',
-    unix_socket_directories: '',
-    fsync: 'off',
-    max_connections: 60,
-  };
-  const given = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
-  const server = spawn(join(binaries, 'postgres'), ['-D', data, ...given], {
-    cwd: directory,
-    stdio: 'ignore',
-    ...user,
-  });
+  const settings = { fsync: 'off', max_connections: '60' };
+  const server = new OwnPostgres({ directory: binaries, user }, { directory, port, settings });
+  await server.start();
   const urlOf = (each: string): string => {
     const its = new URL(each);
     its.port = String(port);
     return its.href;
   };
-  await answering(urlOf(url), server);
   return {
     urlOf,
     pause: async () => {
@@ -71,26 +58,6 @@ export async function startReplica(url: string, binaries: string): Promise<Postg
     resume: async () => {
       await asAdmin(urlOf(url), 'SELECT pg_wal_replay_resume()');
     },
-    close: async () => {
-      if (server.exitCode === null) {
-        const ended = once(server, 'exit');
-        server.kill('SIGQUIT');
-        await ended;
-      }
-      rmSync(directory, { recursive: true, force: true });
-    },
+    close: () => server.close(),
   };
-}
-
-async function answering(url: string, server: ChildProcess): Promise<void> {
-  const untilMs = Date.now() + START_TIMEOUT_MS;
-  for (;;) {
-    if (server.exitCode !== null || Date.now() > untilMs) throw new Error('the replica did not start');
-    try {
-      await asAdmin(url, 'SELECT 1');
-      return;
-    } catch {
-      await new Promise((resolve) => setTimeout(resolve, 50));
-    }
-  }
 }
