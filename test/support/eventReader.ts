@@ -1,3 +1,4 @@
+import { Arrivals } from './arrivals.js';
 import { atEnd } from './cleanup.js';
 
 /** One server-sent event. */
@@ -7,18 +8,17 @@ export interface ServerEvent {
   readonly data: unknown;
 }
 
-/** Reads server-sent events as fast as they come, until the end of the test; its time limit bounds each wait. */
-export class EventReader {
+/** Reads server-sent events as fast as they come, until the end of the test. */
+export class EventReader extends Arrivals<ServerEvent> {
   readonly status: number;
   readonly headers: Headers;
-  readonly events: ServerEvent[] = [];
+  readonly events = this.arrived;
   /** Lines that begin with a colon. */
   comments = 0;
-  isOver = false;
   readonly #abort: AbortController;
-  #wake = (): void => undefined;
 
   private constructor(response: Response, abort: AbortController) {
+    super();
     this.status = response.status;
     this.headers = response.headers;
     this.#abort = abort;
@@ -30,20 +30,6 @@ export class EventReader {
     const abort = new AbortController();
     atEnd(() => abort.abort());
     return new EventReader(await fetch(url, { headers, signal: abort.signal }), abort);
-  }
-
-  /** The first `count` events, once they are there. */
-  async first(count: number): Promise<readonly ServerEvent[]> {
-    while (this.events.length < count) {
-      if (this.isOver) throw new Error(`the stream ended after ${this.events.length} events`);
-      await new Promise<void>((resolve) => (this.#wake = resolve));
-    }
-    return this.events.slice(0, count);
-  }
-
-  /** Resolves when the stream is over, however it ended. */
-  async over(): Promise<void> {
-    while (!this.isOver) await new Promise<void>((resolve) => (this.#wake = resolve));
   }
 
   close(): void {
@@ -59,13 +45,11 @@ export class EventReader {
         const parts = text.split('\n\n');
         text = parts.pop() ?? '';
         for (const part of parts) this.#add(part.split('\n'));
-        this.#wake();
       }
     } catch {
       // Cut, by either side.
     }
-    this.isOver = true;
-    this.#wake();
+    this.ends();
   }
 
   #add(lines: readonly string[]): void {
@@ -75,6 +59,6 @@ export class EventReader {
     const data = valueOf('data');
     // What follows a cut in the middle of an event is not there: an event ends with an empty line.
     if (data === undefined) return;
-    this.events.push({ id: valueOf('id'), event: valueOf('event'), data: JSON.parse(data) });
+    this.arrives({ id: valueOf('id'), event: valueOf('event'), data: JSON.parse(data) });
   }
 }

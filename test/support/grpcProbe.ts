@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { Client, credentials, status } from '@grpc/grpc-js';
 import type { ChannelOptions, ClientReadableStream, ServiceError } from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
+import { Arrivals } from './arrivals.js';
 
 const DEADLINE_MS = 30_000;
 const MAX_MESSAGE_BYTES = 64 * 1024 * 1024;
@@ -145,51 +146,29 @@ export class GrpcProbe {
   }
 }
 
-/** Reads a stream as fast as it comes; the test's own time limit bounds each wait. */
-export class StreamReader {
+/** Reads a stream as fast as it comes. It may end with a ServiceError. */
+export class StreamReader extends Arrivals<Message> {
   readonly stream: ClientReadableStream<Message>;
   /** Everything that came so far. */
-  readonly messages: Message[] = [];
-  #error: Error | undefined;
-  #isFinished = false;
-  #wake = (): void => undefined;
+  readonly messages = this.arrived;
 
   constructor(stream: ClientReadableStream<Message>) {
+    super();
     this.stream = stream;
-    stream.on('data', (message: Message) => {
-      this.messages.push(message);
-      this.#wake();
-    });
-    stream.on('end', () => {
-      this.#isFinished = true;
-      this.#wake();
-    });
-    stream.on('error', (error) => {
-      this.#error = error;
-      this.#wake();
-    });
-  }
-
-  /** The first `count` messages, once they are there. Rejects with a ServiceError when the stream ends before. */
-  async first(count: number): Promise<readonly Message[]> {
-    while (this.messages.length < count) {
-      if (this.#error !== undefined) throw this.#error;
-      await new Promise<void>((resolve) => (this.#wake = resolve));
-    }
-    return this.messages.slice(0, count);
+    stream.on('data', (message: Message) => this.arrives(message));
+    stream.on('end', () => this.ends());
+    stream.on('error', (error) => this.ends(error));
   }
 
   /** Rejects with the ServiceError that the stream ends with. */
   async ended(): Promise<never> {
-    while (this.#error === undefined) await new Promise<void>((resolve) => (this.#wake = resolve));
-    throw this.#error;
+    throw (await this.over()) ?? new Error('the stream ended without an error');
   }
 
   /** Resolves once the stream has ended of itself. Rejects with the ServiceError that it ends with. */
   async finished(): Promise<void> {
-    while (!this.#isFinished && this.#error === undefined)
-      await new Promise<void>((resolve) => (this.#wake = resolve));
-    if (this.#error !== undefined) throw this.#error;
+    const error = await this.over();
+    if (error !== undefined) throw error;
   }
 
   cancel(): void {

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { WebSocket } from 'ws';
+import { Arrivals } from './arrivals.js';
 import { atEnd } from './cleanup.js';
 
 /** What comes over `/v1/ws`, of whatever kind. */
@@ -12,25 +13,21 @@ export interface WsMessage {
   readonly subscriptions?: readonly object[];
 }
 
-/** A client of `/v1/ws`, until the end of the test; its time limit bounds each wait. */
-export class WsClient {
+/** A client of `/v1/ws`, until the end of the test. */
+export class WsClient extends Arrivals<WsMessage> {
   readonly socket: WebSocket;
-  readonly messages: WsMessage[] = [];
+  readonly messages = this.arrived;
   /** Code and reason, once it is closed. */
   readonly closed: Promise<{ readonly code: number; readonly reason: string }>;
-  #isOver = false;
-  #wake = (): void => undefined;
+  #taken = 0;
 
   private constructor(socket: WebSocket) {
+    super();
     this.socket = socket;
-    socket.on('message', (data: Buffer) => {
-      this.messages.push(JSON.parse(data.toString()) as WsMessage);
-      this.#wake();
-    });
+    socket.on('message', (data: Buffer) => this.arrives(JSON.parse(data.toString()) as WsMessage));
     this.closed = new Promise((resolve) => {
       socket.once('close', (code, reason) => {
-        this.#isOver = true;
-        this.#wake();
+        this.ends();
         resolve({ code, reason: reason.toString() });
       });
     });
@@ -57,21 +54,10 @@ export class WsClient {
     this.send({ subscription_id: id, action: 'subscribe', topic, arguments: args });
   }
 
-  /** The first `count` messages, once they are there. */
-  async first(count: number): Promise<readonly WsMessage[]> {
-    while (this.messages.length < count) {
-      if (this.#isOver) throw new Error(`closed after ${JSON.stringify(this.messages)}`);
-      await new Promise<void>((resolve) => (this.#wake = resolve));
-    }
-    return this.messages.slice(0, count);
-  }
-
   /** The next message behind those that were asked for. */
   async next(): Promise<WsMessage> {
     const count = (this.#taken += 1);
     const [message = {}] = (await this.first(count)).slice(-1);
     return message;
   }
-
-  #taken = 0;
 }
