@@ -2,6 +2,7 @@ import { onTestFinished } from 'vitest';
 import type { Window } from '../../../src/collections/index.js';
 import { FinalizationListener, FinalizedBlocks } from '../../../src/finality/index.js';
 import type { FinalizedBlock } from '../../../src/flow/index.js';
+import { isAbort } from '../../../src/runtime/index.js';
 import { WorkSignal } from '../../../src/jobqueue/index.js';
 import type { FinalizedBlocksOptions } from '../../../src/finality/index.js';
 import type { ChainDependencies } from '../../../src/finality/ports.js';
@@ -74,7 +75,9 @@ export class World {
 
   run(part: { run(signal: AbortSignal): Promise<void> }): void {
     // What it rejects with is looked at in `end`.
-    const ended = part.run(this.stop.signal);
+    const ended = part.run(this.stop.signal).catch((error: unknown) => {
+      if (!isAbort(error)) throw error;
+    });
     ended.catch(() => undefined);
     this.#running.push(ended);
   }

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { FinalityProver } from '../../../src/finality/index.js';
 import type { NamedBlock } from '../../../src/finality/index.js';
 import type { FinalityProverDependencies } from '../../../src/finality/proven/FinalityProver.js';
@@ -12,12 +12,11 @@ import { DatabaseFault, StorageError } from '../../../src/storage/index.js';
 import type { CommitteeEvidence, HeightRange } from '../../../src/storage/index.js';
 import { certificatesHere } from '../../support/certificates.js';
 import type { Verdicts } from '../../support/certificates.js';
-import { FakeAccessNode, FakeAccessNodes, FakeChain } from '../../support/fakeAccessNodes.js';
+import type { FakeAccessNode } from '../../support/fakeAccessNodes.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { recordedBlocks, recordedSnapshot } from '../../support/proofData.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
 import { counted } from '../../support/scrapedMetrics.js';
-import { VirtualClock } from '../../support/virtualClock.js';
+import { World } from './bench.js';
 
 // Of the recorded network: blocks 42 to 52 and 274 to 283 of its first epoch, and 385 to 399 about its end at 390. The
 // protocol state of 274 does not name the next committee, that of 385 does.
@@ -49,27 +48,17 @@ function headerAt(height: number): StoredHeader {
   return header;
 }
 
-let running: Promise<unknown>[] = [];
-const stops: AbortController[] = [];
-afterEach(async () => {
-  for (const each of stops.splice(0)) each.abort();
-  await Promise.all(running);
-  running = [];
-});
-
 /** A prover over stored heights from `from` on, whose nodes serve the recorded protocol states unless told otherwise. */
-class Proving {
-  readonly clock = new VirtualClock();
-  readonly logger = new RecordingLogger();
+class Proving extends World {
   readonly metrics = createMetrics({ version: 'test', node: '' });
-  readonly nodes: FakeAccessNodes;
+  /** The first of the nodes. */
+  readonly first: FakeAccessNode;
   readonly store: Map<number, StoredHeader>;
   /** Heights whose blocks have no proof. */
   readonly unproven = new Set<number>();
   /** The heights of the blocks that the block of a height seals. */
   readonly seals = new Map<number, readonly number[]>();
   readonly prover: FinalityProver;
-  readonly ended: Promise<unknown>;
   readonly range: { from: number; to: number };
   readonly kept: number[] = [];
   /** Of what is kept only who signs. */
@@ -99,7 +88,8 @@ class Proving {
       readonly change?: (proving: Proving) => void;
     } = {},
   ) {
-    this.nodes = new FakeAccessNodes(names.map((name) => new FakeAccessNode(name, new FakeChain())));
+    super(...names);
+    this.first = this.node(names[0]!);
     for (const node of this.nodes.all) node.snapshot = () => snapshot;
     this.store = new Map(headers);
     this.range = { from, to };
@@ -133,16 +123,7 @@ class Proving {
         },
       },
     );
-    const ending = new AbortController();
-    stops.push(ending);
-    this.ended = this.prover.run(ending.signal).catch((error: unknown) => error);
-    running.push(this.ended);
-  }
-
-  get node(): FakeAccessNode {
-    const [node] = this.nodes.all;
-    if (node === undefined) throw new Error('no node');
-    return node;
+    this.run(this.prover);
   }
 
   /** The store holds everything up to this height, and a second passes. */
@@ -193,7 +174,7 @@ describe('FinalityProver', () => {
     expect(proven).toEqual([42, 43, 44, 45, 46, 47, 48, 48, 50]);
     expect(proving.kept).toEqual([42, 43, 44, 45, 46, 47, 48, 50]);
     expect(await proving.checks()).toEqual({ valid: 8, invalid: 0 });
-    expect(proving.node.count(METHOD)).toBe(1);
+    expect(proving.first.count(METHOD)).toBe(1);
   });
 
   it('knows the highest block that a block proven final seals, whatever newer blocks seal', async () => {
@@ -244,7 +225,7 @@ describe('FinalityProver', () => {
     const again = new Proving([385, 399], { change, evidence });
     await again.clock.advance(5_000);
     const { anchor, committee, provenHeight } = again.prover.status();
-    expect(again.node.calls).toEqual([]);
+    expect(again.first.calls).toEqual([]);
     expect({ anchor, committee, provenHeight }).toEqual({
       anchor: { kind: 'first_use', height: 385, id: headerAt(385).id },
       ...{ committee: before.prover.status().committee, provenHeight: 397 },
@@ -255,7 +236,7 @@ describe('FinalityProver', () => {
     const doubting = new Proving([385, 399], { change, evidence });
     await doubting.clock.advance(5_000);
     expect(doubting.prover.status().provenHeight).toBe(397);
-    expect(doubting.node.calls.map(({ height }) => height)).toEqual([385, 389]);
+    expect(doubting.first.calls.map(({ height }) => height)).toEqual([385, 389]);
   });
 
   it.each(['first_use', 'spork_root', 'checkpoint'] as const)(
@@ -263,13 +244,13 @@ describe('FinalityProver', () => {
     async (kind) => {
       const change = (its: Proving): void => {
         startsAtOldState(its);
-        its.node.snapshot = (height) => (height === 389 ? 'not_found' : snapshot);
+        its.first.snapshot = (height) => (height === 389 ? 'not_found' : snapshot);
       };
       const named = kind === 'first_use' ? [] : [{ kind, height: 385, id: headerAt(385).id }];
       const proving = new Proving([385, 385], { named, change });
       await proving.reaches(399);
       await proving.clock.advance(2_000);
-      expect(proving.node.calls.map(({ height }) => height)).toEqual([385, 389]);
+      expect(proving.first.calls.map(({ height }) => height)).toEqual([385, 389]);
       const { anchor, provenHeight, reason } = proving.prover.status();
       expect({ anchor, provenHeight }).toEqual({
         anchor: { kind, height: 385, id: headerAt(385).id },
@@ -282,7 +263,7 @@ describe('FinalityProver', () => {
       const again = new Proving([385, 399], { evidence: proving.evidence, change });
       await again.clock.advance(2_000);
       expect(again.prover.status()).toMatchObject({ anchor: { height: 385 }, provenHeight: 389 });
-      again.node.snapshot = () => snapshot;
+      again.first.snapshot = () => snapshot;
       await again.clock.advance(FIVE_MINUTES_MS);
       expect(again.prover.status()).toMatchObject({ provenHeight: 397, committee: { epoch: 1 } });
     },
@@ -304,8 +285,8 @@ describe('FinalityProver', () => {
         ...options,
         change: (its) => {
           startsAtOldState(its);
-          its.node.snapshot = undefined;
-          its.node.evidence = (height) => given.findLast((each) => each.height <= height);
+          its.first.snapshot = undefined;
+          its.first.evidence = (height) => given.findLast((each) => each.height <= height);
           Object.assign(its.evidence, { unproven: () => unproven });
         },
       });
@@ -315,7 +296,7 @@ describe('FinalityProver', () => {
       const proving = provingWith(given);
       await proving.clock.advance(5_000);
       expect(proving.prover.status()).toMatchObject({ provenHeight: 397, committee: { epoch: 1 } });
-      expect([proving.node.count(METHOD), proving.node.count('GetCommitteeEvidence')]).toEqual([0, 2]);
+      expect([proving.first.count(METHOD), proving.first.count('GetCommitteeEvidence')]).toEqual([0, 2]);
       expect(await proving.evidence.evidence()).toEqual(given);
     });
 
@@ -338,7 +319,7 @@ describe('FinalityProver', () => {
       const [first] = given as [CommitteeEvidence];
       let answer: CommitteeEvidence = { ...first, events: first.events.map(flipped) };
       const proving = provingWith(given);
-      proving.node.evidence = () => answer;
+      proving.first.evidence = () => answer;
       await proving.clock.advance(1_000);
       expect(proving.prover.status()).toMatchObject({ provenHeight: undefined });
       expect(proving.nodes.reported).toContainEqual({
@@ -417,12 +398,12 @@ describe('FinalityProver', () => {
   it('takes no forged snapshot: the node is reported for that call, and the next one asked', async () => {
     const proving = await proved([42, 52], {
       names: ['liar', 'honest'],
-      change: ({ node }) => {
+      change: ({ first }) => {
         const forged = recordedSnapshot();
         for (const { EpochEntry } of Object.values(forged.SealingSegment.ProtocolStateEntries)) {
           for (const participant of EpochEntry.CurrentEpochSetup.Participants) participant.InitialWeight = 1;
         }
-        node.snapshot = () => forged;
+        first.snapshot = () => forged;
       },
     });
     expect(proving.nodes.reported).toEqual([
@@ -435,17 +416,17 @@ describe('FinalityProver', () => {
   });
 
   it('says that no node has snapshots, reports none for it, and asks again after five minutes', async () => {
-    const proving = await proved([42, 50], { change: ({ node }) => (node.snapshot = undefined) });
+    const proving = await proved([42, 50], { change: ({ first }) => (first.snapshot = undefined) });
     // At the first height, and at the newest.
-    expect(proving.node.count(METHOD)).toBe(2);
+    expect(proving.first.count(METHOD)).toBe(2);
     expect(proving.prover.status()).toMatchObject({
       ...{ anchor: undefined, provenHeight: undefined },
       reason: `no access node gives the protocol state of block 50: ${METHOD}: unimplemented`,
     });
     await proving.reaches(52);
     await proving.clock.advance(FIVE_MINUTES_MS - 5_000);
-    expect(proving.node.count(METHOD)).toBe(2);
-    proving.node.snapshot = () => snapshot;
+    expect(proving.first.count(METHOD)).toBe(2);
+    proving.first.snapshot = () => snapshot;
     await proving.clock.advance(5_000);
     expect(proving.prover.status()).toMatchObject({ provenHeight: 50, reason: undefined });
     expect(proving.nodes.reported).toEqual([]);
@@ -453,9 +434,9 @@ describe('FinalityProver', () => {
   });
 
   it('believes the nodes at the newest block only where none has the first, not while one does not answer', async () => {
-    const proving = await proved([42, 50], { change: ({ node }) => (node.down = true) });
+    const proving = await proved([42, 50], { change: ({ first }) => (first.down = true) });
     expect(proving.prover.status().reason).toContain('block 42');
-    Object.assign(proving.node, {
+    Object.assign(proving.first, {
       down: false,
       snapshot: (height: number) => (height < 50 ? 'below_root' : snapshot),
     });
@@ -474,11 +455,11 @@ describe('FinalityProver', () => {
     const { anchor, reason } = proving.prover.status();
     expect(anchor).toBeUndefined();
     expect(reason).toContain('the checkpoint at height 50 is not among the heights from 42 to 49');
-    proving.node.snapshot = () => 'not_found';
+    proving.first.snapshot = () => 'not_found';
     await proving.reaches(52);
     expect(proving.prover.status().anchor).toBeUndefined();
-    expect(proving.node.calls.map(({ height }) => height)).toEqual([50]);
-    proving.node.snapshot = () => snapshot;
+    expect(proving.first.calls.map(({ height }) => height)).toEqual([50]);
+    proving.first.snapshot = () => snapshot;
     await proving.clock.advance(FIVE_MINUTES_MS);
     expect(proving.prover.status()).toMatchObject({
       ...{ anchor: { kind: 'checkpoint', ...checkpoint }, provenHeight: 50 },
@@ -496,13 +477,13 @@ describe('FinalityProver', () => {
     });
     const lacking = await proved([42, 50], {
       named: [named('spork_root', 42)],
-      change: ({ node }) => (node.snapshot = (height) => (height === 42 ? 'not_found' : snapshot)),
+      change: ({ first }) => (first.snapshot = (height) => (height === 42 ? 'not_found' : snapshot)),
     });
     expect(lacking.prover.status().anchor).toMatchObject({ kind: 'first_use', height: 50 });
     // After a restart no newer block is believed.
     const again = await proved([42, 52], {
       ...{ named: [named('spork_root', 42)], evidence: lacking.evidence },
-      change: ({ node }) => (node.snapshot = () => 'not_found'),
+      change: ({ first }) => (first.snapshot = () => 'not_found'),
     });
     expect(again.prover.status()).toMatchObject({
       ...{ anchor: { kind: 'first_use', height: 50 }, provenHeight: 50 },
@@ -515,7 +496,7 @@ describe('FinalityProver', () => {
     await proving.reaches(51);
     const { valid } = await proving.checks();
     await proving.reaches(52);
-    const { calls } = proving.node;
+    const { calls } = proving.first;
     const asked = calls.length;
     expect(proving.prover.status()).toMatchObject({
       ...{
@@ -565,7 +546,7 @@ describe('FinalityProver', () => {
     }
     const withoutState = await proved([42, 52], {
       named: all.slice(1),
-      change: ({ node }) => (node.snapshot = () => 'not_found'),
+      change: ({ first }) => (first.snapshot = () => 'not_found'),
     });
     expect(withoutState.prover.status()).toMatchObject({ anchor: all[2], provenHeight: 52 });
   });
@@ -581,7 +562,7 @@ describe('FinalityProver', () => {
     async (kind, by, isProving) => {
       const proving = await proved([42, 49], { named: [named(kind, 50, headerAt(49).id)], isProving });
       await proving.reaches(50);
-      const error = await proving.ended;
+      const error = await proving.end().catch((thrown: unknown) => thrown);
       if (!(error instanceof OperatorError)) throw error;
       expect(error.exit).toBe('foreign');
       expect(error.message).toContain(
@@ -598,7 +579,7 @@ describe('FinalityProver', () => {
     expect(proving.prover.status().anchor).toMatchObject({ kind: 'first_use', height: 274 });
     proving.store.set(50, headerAt(50));
     await proving.reaches(283);
-    expect(await proving.ended).toMatchObject({ exit: 'foreign' });
+    await expect(proving.end()).rejects.toMatchObject({ exit: 'foreign' });
   });
 
   it('forgets what it knew when the store goes back, a spork begins, or another process follows the chain', async () => {

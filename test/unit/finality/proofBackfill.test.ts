@@ -1,28 +1,15 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { ProofBackfill } from '../../../src/finality/index.js';
 import { joined, StorageError } from '../../../src/storage/index.js';
 import type { FinalizedBlock } from '../../../src/flow/index.js';
-import { FakeAccessNode, FakeAccessNodes, FakeChain } from '../../support/fakeAccessNodes.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { VirtualClock } from '../../support/virtualClock.js';
+import { range, World } from './bench.js';
 
 const HEIGHTS = 100;
 const TEN_MINUTES_MS = 600_000;
-const chain = new FakeChain();
 const proof = Buffer.from('proof');
 
-const stops: AbortController[] = [];
-const running: Promise<unknown>[] = [];
-afterEach(async () => {
-  for (const each of stops.splice(0)) each.abort();
-  await Promise.all(running.splice(0));
-});
-
 /** Blocks 0 to 99 without proofs, and nodes whose blocks have one. */
-class Backfill {
-  readonly clock = new VirtualClock();
-  readonly logger = new RecordingLogger();
-  readonly nodes: FakeAccessNodes;
+class Backfill extends World {
   readonly stored = new Map<number, FinalizedBlock>();
   /** In order. */
   readonly added: number[] = [];
@@ -32,19 +19,13 @@ class Backfill {
   told = 0;
   /** What adding proofs fails with. */
   damage: StorageError | undefined;
-  readonly ended: Promise<unknown>;
   share = 1;
 
-  constructor(names: readonly string[] = ['a']) {
-    for (let height = 0; height < HEIGHTS; height++) this.stored.set(height, chain.block(height));
-    this.nodes = new FakeAccessNodes(
-      names.map((name) => {
-        const node = new FakeAccessNode(name, chain);
-        node.finalized = HEIGHTS - 1;
-        for (let height = 0; height < HEIGHTS; height++) this.#proves(node, height);
-        return node;
-      }),
-    );
+  constructor(...names: string[]) {
+    super(...names);
+    for (const height of range(0, HEIGHTS - 1)) this.stored.set(height, this.chain.block(height));
+    this.advance(HEIGHTS - 1);
+    for (const { name } of this.nodes.all) this.proves(0, HEIGHTS - 1, name);
     this.backfill = new ProofBackfill({
       ...{ clock: this.clock, logger: this.logger, nodes: this.nodes },
       mayRun: () => this.mayRun,
@@ -55,12 +36,7 @@ class Backfill {
           const block = this.stored.get(height);
           return Promise.resolve(block && { block, transactionCounts: [] });
         },
-        unproven: () =>
-          joined(
-            [...this.stored.values()]
-              .filter((block) => block.proof === undefined)
-              .map(({ height }) => ({ from: height, to: height })),
-          ),
+        unproven: () => joined(this.open().map((height) => ({ from: height, to: height }))),
         addProofs: (blocks) => {
           if (this.damage !== undefined) return Promise.reject(this.damage);
           for (const block of blocks) this.stored.set(block.height, block);
@@ -69,49 +45,45 @@ class Backfill {
         },
       },
     });
-    const ending = new AbortController();
-    stops.push(ending);
-    this.ended = this.backfill.run(ending.signal).catch((error: unknown) => error);
-    running.push(this.ended);
+    this.run(this.backfill);
   }
 
   get left(): number {
     return HEIGHTS - this.added.length;
   }
 
-  node(index = 0): FakeAccessNode {
-    return this.nodes.all[index]!;
-  }
-
-  #proves(node: FakeAccessNode, height: number): void {
-    node.odd.set(height, { block: { ...chain.block(height), proof }, status: 'sealed' });
+  /** The heights without a proof. */
+  open(): number[] {
+    return [...this.stored.values()].flatMap((block) => (block.proof === undefined ? [block.height] : []));
   }
 
   /** These heights of a node come without what proves them. */
-  lacks(from: number, to: number, node = this.node()): void {
-    for (let height = from; height <= to; height++) node.odd.delete(height);
+  lacks(from: number, to: number): void {
+    for (const height of range(from, to)) this.node('a').odd.delete(height);
   }
 
-  proves(from: number, to: number): void {
-    for (let height = from; height <= to; height++) this.#proves(this.node(), height);
+  proves(from: number, to: number, name = 'a'): void {
+    for (const height of range(from, to)) {
+      this.node(name).odd.set(height, { block: { ...this.chain.block(height), proof }, status: 'sealed' });
+    }
   }
 }
 
 describe('ProofBackfill', () => {
   it('proves the newest first, few at once, until none is left', async () => {
-    const run = new Backfill();
+    const run = new Backfill('a');
     await run.clock.advance(5_000);
-    expect(run.added).toEqual(Array.from({ length: HEIGHTS }, (_, index) => HEIGHTS - 1 - index));
-    expect(run.node().mostCallsUnderWay).toBeLessThanOrEqual(16);
+    expect(run.added).toEqual(range(0, HEIGHTS - 1).toReversed());
+    expect(run.node('a').mostCallsUnderWay).toBeLessThanOrEqual(16);
     expect(run.backfill.reason()).toBeUndefined();
-    expect(run.node().calls).toHaveLength(HEIGHTS);
+    expect(run.node('a').calls).toHaveLength(HEIGHTS);
     // Once for each batch.
     expect(run.told).toBeGreaterThan(1);
     expect(run.told).toBeLessThanOrEqual(HEIGHTS);
   });
 
   it('waits while it may not run, and is slower with a smaller share', async () => {
-    const run = new Backfill();
+    const run = new Backfill('a');
     run.mayRun = false;
     await run.clock.advance(5_000);
     const before = run.added.length;
@@ -127,19 +99,16 @@ describe('ProofBackfill', () => {
   });
 
   it('proves what lies below heights that no node can prove, says so once, and tries those again later', async () => {
-    const run = new Backfill();
+    const run = new Backfill('a');
     run.lacks(60, 80);
     await run.clock.advance(10_000);
-    const open = [...run.stored.values()].filter((block) => block.proof === undefined);
-    expect(open.map(({ height }) => height)).toEqual(
-      expect.arrayContaining(Array.from({ length: 21 }, (_, index) => 60 + index)),
-    );
+    expect(run.open()).toEqual(expect.arrayContaining(range(60, 80)));
     expect(run.stored.get(99)?.proof).toBeDefined();
     expect(run.stored.get(0)?.proof).toBeDefined();
     expect(run.backfill.reason()).toMatch(/some stored blocks are not proven: block \d+ cannot be proven/);
-    const asked = run.node().calls.length;
+    const asked = run.node('a').calls.length;
     await run.clock.advance(TEN_MINUTES_MS / 2);
-    expect(run.node().calls).toHaveLength(asked);
+    expect(run.node('a').calls).toHaveLength(asked);
     run.proves(60, 80);
     await run.clock.advance(TEN_MINUTES_MS);
     expect(run.left).toBe(0);
@@ -148,28 +117,28 @@ describe('ProofBackfill', () => {
   });
 
   it('takes the proof from any node, whatever the others lack', async () => {
-    const run = new Backfill(['a', 'b']);
+    const run = new Backfill('a', 'b');
     run.lacks(0, HEIGHTS - 1);
-    for (let height = 0; height < 50; height++) run.node().odd.set(height, 'unavailable');
+    for (let height = 0; height < 50; height++) run.node('a').odd.set(height, 'unavailable');
     await run.clock.advance(10_000);
     expect(run.left).toBe(0);
   });
 
   it('asks again when every node failed, and loses nothing', async () => {
-    const run = new Backfill();
-    run.node().down = true;
+    const run = new Backfill('a');
+    run.node('a').down = true;
     await run.clock.advance(40_000);
     expect(run.added).toEqual([]);
     expect(run.backfill.reason()).toContain('some stored blocks are not proven');
-    expect(run.node().calls.length).toBeLessThanOrEqual(4 * 16);
-    run.node().down = false;
+    expect(run.node('a').calls.length).toBeLessThanOrEqual(4 * 16);
+    run.node('a').down = false;
     await run.clock.advance(30_000);
     expect(run.left).toBe(0);
   });
 
   it('asks again within a minute for heights whose nodes failed while those above were proven', async () => {
-    const run = new Backfill();
-    for (let height = 0; height < 4; height++) run.node().odd.set(height, 'unavailable');
+    const run = new Backfill('a');
+    for (let height = 0; height < 4; height++) run.node('a').odd.set(height, 'unavailable');
     await run.clock.advance(10_000);
     expect(run.left).toBe(4);
     run.proves(0, 3);
@@ -178,21 +147,21 @@ describe('ProofBackfill', () => {
   });
 
   it('ends with the damage that a proof shows', async () => {
-    const run = new Backfill();
+    const run = new Backfill('a');
     const damage = new StorageError('corrupt', 'other guarantees are stored');
     run.damage = damage;
     await run.clock.advance(1_000);
-    expect(await run.ended).toBe(damage);
+    await expect(run.end()).rejects.toBe(damage);
   });
 
   it('names a block that the nodes give another id, and proves all others', async () => {
-    const run = new Backfill();
-    const fork = chain.fork('fork', 70);
-    run.node().odd.set(70, { block: { ...fork.block(70), proof }, status: 'sealed' });
+    const run = new Backfill('a');
+    const fork = run.chain.fork('fork', 70);
+    run.node('a').odd.set(70, { block: { ...fork.block(70), proof }, status: 'sealed' });
     await run.clock.advance(10_000);
     expect(run.left).toBe(1);
     expect(run.backfill.reason()).toContain(
-      `gives block 70 the id ${fork.idAt(70)}, but ${chain.idAt(70)} is stored`,
+      `gives block 70 the id ${fork.idAt(70)}, but ${run.chain.idAt(70)} is stored`,
     );
   });
 });
