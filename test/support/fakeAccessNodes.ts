@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { UpstreamError } from '../../src/access/index.js';
 import type {
   AccessMethod,
   BlockDigest,
@@ -45,8 +46,8 @@ export class FakeChain {
   }
 }
 
-/** What a node does at one height instead of telling the truth. */
-export type Answer = ReceivedBlock | UpstreamErrorKind | 'hang';
+/** What a node does at one height instead of telling the truth; `end`: of a stream. */
+type Answer = ReceivedBlock | UpstreamErrorKind | UpstreamError | 'hang' | 'end';
 
 /** An access node in memory. Its public fields are the script; a test changes them at any time. */
 export class FakeAccessNode extends NodeInMemory {
@@ -64,6 +65,8 @@ export class FakeAccessNode extends NodeInMemory {
   refusesStreams: UpstreamErrorKind | undefined;
   /** Unlike the others: what it says of single heights, as long as the entry stands. */
   readonly odd = new Map<number, Answer>();
+  /** The same by one way alone: a call, or the stream, of blocks. */
+  says: (method: AccessMethod, height: number) => Answer | undefined = () => undefined;
   /** Heights for which it fails the next time it is asked, and only then. */
   readonly failsOnce = new Map<number, UpstreamErrorKind>();
   /** When set, it is asked for each GetLatestBlockHeader instead of the finalized head. */
@@ -113,7 +116,9 @@ export class FakeAccessNode extends NodeInMemory {
     this.mostCallsUnderWay = Math.max(this.mostCallsUnderWay, this.callsUnderWay);
     try {
       await Promise.resolve();
-      return await this.#answer('GetBlockByHeight', height, options?.signal);
+      const answer = await this.#answer('GetBlockByHeight', height, options?.signal);
+      if (answer === 'end') throw new Error('a call has no end');
+      return answer;
     } finally {
       this.callsUnderWay -= 1;
     }
@@ -149,6 +154,7 @@ export class FakeAccessNode extends NodeInMemory {
       for (let height = startHeight; height <= this.end; height += 1) {
         await this.#until(() => height <= this.finalized, options.signal);
         const answer = await this.#answer('SubscribeBlocksFromStartHeight', height, options.signal);
+        if (answer === 'end') return;
         this.taken.push(height);
         yield answer;
       }
@@ -193,14 +199,18 @@ export class FakeAccessNode extends NodeInMemory {
     method: AccessMethod,
     height: number,
     signal: AbortSignal | undefined,
-  ): Promise<ReceivedBlock> {
+  ): Promise<ReceivedBlock | 'end'> {
     const failure = this.failsOnce.get(height);
     this.failsOnce.delete(height);
     if (failure !== undefined) throw this.error(failure, method);
-    const odd = this.odd.get(height);
-    if (odd === 'hang') await this.#until(() => this.odd.get(height) !== 'hang', signal);
-    else if (typeof odd === 'string') throw this.error(odd, method);
-    else if (odd !== undefined) return odd;
+    const odd = (): Answer | undefined => this.says(method, height) ?? this.odd.get(height);
+    if (odd() === 'hang') await this.#until(() => odd() !== 'hang', signal);
+    else {
+      const answer = odd();
+      if (answer instanceof Error) throw answer;
+      if (answer === 'end' || typeof answer === 'object') return answer;
+      if (answer !== undefined && answer !== 'hang') throw this.error(answer, method);
+    }
     if (height < this.root) throw this.error('below_root', method);
     if (height > this.finalized || height > this.end) throw this.error('not_found', method);
     return { block: this.chain.block(height), status: height <= this.sealed ? 'sealed' : 'finalized' };

@@ -176,28 +176,11 @@ describe('FinalizedBlocks', () => {
     /** A world whose nodes deliver no block by stream, in this way, and all of them by call. */
     function brokenStreams(how: 'ended' | 'internal' | 'silent' | 'not_found', ...names: string[]) {
       const world = new World(...names);
-      for (const node of world.nodes.all) {
-        const subscribeBlocks = node.subscribeBlocks.bind(node);
-        node.subscribeBlocks = async function* (startHeight, options) {
-          if (!broken) {
-            yield* subscribeBlocks(startHeight, options);
-            return;
-          }
-          node.calls.push({ method: stream, height: startHeight });
-          if (how === 'ended') return;
-          if (how !== 'silent') throw node.error(how, stream);
-          await new Promise((_, reject) =>
-            options.signal.addEventListener('abort', () => reject(options.signal.reason as Error)),
-          );
-        };
-      }
       let broken = true;
-      return {
-        world,
-        fix: () => {
-          broken = false;
-        },
-      };
+      const answers = { ended: 'end', internal: 'internal', silent: 'hang', not_found: 'not_found' } as const;
+      for (const node of world.nodes.all)
+        node.says = (method) => (broken && method === stream ? answers[how] : undefined);
+      return { world, fix: () => void (broken = false) };
     }
     const told = (world: World) =>
       world.logger.messages().filter((message) => message.includes('block stream'));
@@ -243,8 +226,7 @@ describe('FinalizedBlocks', () => {
       expect(reading.linked()).toEqual([]);
       fix();
       world.node('a').odd.clear();
-      world.node('a').getBlockByHeight = () =>
-        Promise.reject(world.node('a').error('internal', 'GetBlockByHeight'));
+      world.node('a').says = (method) => (method === 'GetBlockByHeight' ? 'internal' : undefined);
       await world.clock.advance(15_000);
       expect(reading.blocks.head()).toBe(120);
     });
@@ -252,20 +234,10 @@ describe('FinalizedBlocks', () => {
     it('asks block by block below where the stream begins, and reports nobody', async () => {
       const { world, reading } = reads({ window: 50 }, 'a');
       const node = world.node('a');
-      const subscribeBlocks = node.subscribeBlocks.bind(node);
-      node.subscribeBlocks = async function* (startHeight, options) {
-        if (startHeight >= 110) {
-          yield* subscribeBlocks(startHeight, options);
-          return;
-        }
-        node.calls.push({ method: stream, height: startHeight });
-        const where = { node: 'a', method: stream, lowestHeight: 110 } as const;
-        throw new UpstreamError(
-          'below_root',
-          where,
-          'start height 101 is lower than lowest indexed height 110',
-        );
-      };
+      const where = { node: 'a', method: stream, lowestHeight: 110 } as const;
+      const said = 'start height 101 is lower than lowest indexed height 110';
+      node.says = (method, height) =>
+        method === stream && height < 110 ? new UpstreamError('below_root', where, said) : undefined;
       await reading.moveHead(120, 1_000);
       expect(reading.blocks.head()).toBe(120);
       expect(node.calls.filter(({ method }) => method === stream).map(({ height }) => height)).toEqual([

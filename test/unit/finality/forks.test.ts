@@ -2,6 +2,9 @@ import { describe, expect, it } from 'vitest';
 import type { RootParent } from '../../../src/finality/index.js';
 import { range, Reading, reads, World } from './bench.js';
 
+const STREAM = 'SubscribeBlocksFromStartHeight';
+const CALL = 'GetBlockByHeight';
+
 describe('blocks that do not fit', () => {
   it.each([
     ['wrong_height', 'lied'],
@@ -22,12 +25,8 @@ describe('blocks that do not fit', () => {
   describe('at the tip, where no child is known', () => {
     /** Gives the lie in its streams. */
     const streamLie = (world: World, name: string) => {
-      const node = world.node(name);
-      const honest = node.subscribeBlocks.bind(node);
-      node.subscribeBlocks = async function* (height, options) {
-        for await (const received of honest(height, options))
-          yield received.block.height === 102 ? { ...received, block: world.strayed(102) } : received;
-      };
+      world.node(name).says = (method, height) =>
+        method === STREAM && height === 102 ? { block: world.strayed(102), status: 'finalized' } : undefined;
     };
     const calls = (world: World) =>
       world.nodes.all.reduce((sum, node) => sum + node.count('GetBlockByHeight'), 0);
@@ -60,20 +59,14 @@ describe('blocks that do not fit', () => {
         const { world, reading } = reads({ window: 10 }, 'liar', 'broken', 'honest');
         streamLie(world, 'liar');
         const broken = world.node('broken');
-        const sound = broken.getBlockByHeight.bind(broken);
-        let failures = 0;
-        broken.getBlockByHeight = (height, options) => {
-          if (height !== 102) return sound(height, options);
-          failures += 1;
-          return Promise.reject(broken.error(kind, 'GetBlockByHeight'));
-        };
+        broken.says = (method, height) => (method === CALL && height === 102 ? kind : undefined);
         await reading.moveHead(102);
         for (let at = 0; at < 10; at += 1) {
           expect([undefined, world.chain.idAt(102)]).toContain(reading.idAt(102));
           await world.clock.advance(100);
         }
         expect(reading.idAt(102)).toBe(world.chain.idAt(102));
-        expect(failures).toBeLessThanOrEqual(2);
+        expect(broken.count(CALL, 102)).toBeLessThanOrEqual(2);
       },
     );
 
@@ -107,10 +100,8 @@ describe('blocks that do not fit', () => {
       const { world, reading } = reads({ window: 10 }, 'a', 'foreign', 'dead');
       world.gives('foreign', world.strayed(102));
       // The streams go on, the calls are lost.
-      for (const name of ['a', 'dead']) {
-        const node = world.node(name);
-        node.getBlockByHeight = () => Promise.reject(node.error('unavailable', 'GetBlockByHeight'));
-      }
+      for (const name of ['a', 'dead'])
+        world.node(name).says = (method) => (method === CALL ? 'unavailable' : undefined);
       await reading.moveHead(102, 3_000);
       expect(world.nodes.faults()).not.toContain('a lied');
       await reading.moveHead(103, 1_000);
@@ -341,11 +332,10 @@ describe('blocks that do not fit', () => {
 
     it('believes the single call of a node whose stream alone breaks the chain', async () => {
       const { world, reading } = reads({ window: 10 }, 'a');
-      const node = world.node('a');
       const lie = world.chain.fork('fork', 90).block(101);
-      node.subscribeBlocks = async function* () {
-        await Promise.resolve();
-        yield { block: lie, status: 'finalized' };
+      world.node('a').says = (method, height) => {
+        if (method !== STREAM) return undefined;
+        return height === 101 ? { block: lie, status: 'finalized' } : 'end';
       };
       await reading.moveHead(105, 10_000);
       expect(reading.blocks.head()).toBe(105);
@@ -377,17 +367,10 @@ describe('blocks that do not fit', () => {
       let isSilent = true;
       world.gives('liar', world.strayed(102));
       for (const node of world.nodes.all) {
-        const call = node.getBlockByHeight.bind(node);
-        const stream = node.subscribeBlocks.bind(node);
-        node.getBlockByHeight = (height, options) =>
-          isSilent && (height === 102 || node.name === 'liar')
-            ? Promise.reject(node.error('unavailable', 'GetBlockByHeight'))
-            : call(height, options);
-        node.subscribeBlocks = async function* (height, options) {
-          for await (const received of stream(height, options)) {
-            if (node.name === 'liar' && received.block.height > 102) break;
-            yield received;
-          }
+        const isLiar = node.name === 'liar';
+        node.says = (method, height) => {
+          if (method === STREAM) return isLiar && height > 102 ? 'end' : undefined;
+          return isSilent && (height === 102 || isLiar) ? 'unavailable' : undefined;
         };
       }
       await reading.moveHead(105, 5_000);
