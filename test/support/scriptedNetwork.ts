@@ -33,7 +33,7 @@ export interface ScriptedWorld {
     options?: Partial<AccessNetworkOptions>,
     expectation?: Partial<Expectation>,
   ) => { readonly net: AccessNetwork; readonly nodes: ScriptedNodes };
-  /** The same, once it can be asked. */
+  /** The same, once every node that answers at once has said who it is. */
   readonly identified: (
     ...made: Parameters<ScriptedWorld['network']>
   ) => Promise<ReturnType<ScriptedWorld['network']>>;
@@ -75,6 +75,7 @@ export function scriptedWorlds(): { readonly world: () => ScriptedWorld } {
       identified: async (...made) => {
         const { net, nodes } = network(...made);
         await net.whenIdentified(stop.signal);
+        await clock.settle();
         return { net, nodes };
       },
     };

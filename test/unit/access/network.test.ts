@@ -46,7 +46,6 @@ describe('the configuration', () => {
       { 'a:1': { version: version(5) }, 'b:1': { version: version(5) } },
       { accessNodes: ['a:1', 'grpc://A:1'], executionDataNodes: ['a:1', 'b:1'] },
     );
-    await clock.settle();
     expect(nodes.opened).toHaveLength(2);
     expect(names(net.live())).toEqual(['a:1']);
     expect(names(net.forHeight(7))).toEqual(['a:1']);
@@ -60,7 +59,6 @@ describe('a peer', () => {
       { 'a:1': { version: version(5) }, 'p:1': { version: version(900) } },
       { accessNodes: ['a:1'], peers: ['p:1'] },
     );
-    await clock.settle();
     expect(names(net.peers())).toEqual(['p:1']);
     expect(names(net.live())).toEqual(['a:1']);
     expect(names(net.forHeight(1_000))).toEqual(['a:1']);
@@ -76,7 +74,6 @@ describe('a peer', () => {
       { 'a:1': { version: version(5) }, 'p:1': { version: version(5), chainId: 'flow-testnet' } },
       { accessNodes: ['a:1'], peers: ['p:1'] },
     );
-    await clock.settle();
     expect(names(net.peers())).toEqual([]);
     expect(stateOf(net, 'p:1')).toMatchObject({ state: 'foreign', foreign: 'chain' });
   });
@@ -167,7 +164,6 @@ describe('identification', () => {
       'genesis:1': { version: version(0), blockIdAt: () => idOf('1') },
       'mute:1': { version: version(0), blockIdAt: () => undefined },
     });
-    await clock.settle();
     expect(stateOf(net, 'genesis:1')?.lowestHeight).toBe(0);
     expect(stateOf(net, 'mute:1')?.lowestHeight).toBeUndefined();
   });
@@ -546,7 +542,6 @@ describe('foreign nodes', () => {
   it('come back when they are of our chain after all', async () => {
     const script: NodeScript = { chainId: 'flow-testnet', version: version(5) };
     const { net } = await identified({ 'a:1': script, 'b:1': { version: version(5) } });
-    await clock.settle();
     expect(names(net.live())).toEqual(['b:1']);
     script.chainId = 'flow-localnet';
     await clock.advance(5 * MINUTE_MS);
@@ -601,7 +596,6 @@ describe('foreign nodes', () => {
         {},
         { sporks, watermark },
       );
-      await clock.settle();
       expect(names(net.live())).toEqual(['b:1']);
       expect(await foreignCount()).toContain('reason="block"} 1');
     });
@@ -615,7 +609,6 @@ describe('foreign nodes', () => {
         {},
         { sporks: [...sporks, { rootHeight: 140, sporkId: 'bb'.repeat(32) }], watermark },
       );
-      await clock.settle();
       expect(net.states().map(({ state }) => state)).toEqual(['healthy', 'healthy']);
     });
   });
@@ -692,7 +685,6 @@ describe('which node for which height', () => {
       'a:1': { version: version(100) },
       'b:1': { version: version(100) },
     });
-    await clock.settle();
     nodes.node('a:1').refuseBelow(180);
     expect(names(net.forHeight(150))).toEqual(['b:1']);
     expect(names(net.forHeight(180))).toEqual(['a:1', 'b:1']);
