@@ -16,22 +16,20 @@ import type {
 } from '../../../src/collections/requester/CollectionRequester.js';
 import type { HeightRecord } from '../../../src/collections/heights/HeightRecord.js';
 import type { CollectionSink, ReceivedCollection } from '../../../src/collections/ports.js';
-import {
-  collectionIdOf,
-  encodeTransaction,
-  sha3,
-  toIdentifier,
-  transactionId,
-  ZERO_ID,
-} from '../../../src/flow/index.js';
+import { ZERO_ID } from '../../../src/flow/index.js';
 import type { BlockExecutionData, FinalizedBlock, Identifier } from '../../../src/flow/index.js';
 import { createMetrics } from '../../../src/observability/index.js';
 import type { Metrics } from '../../../src/observability/index.js';
-import { abortReason } from '../../../src/runtime/index.js';
+import { abortReason, unlessAborted } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import { NodeInMemory, NodesInMemory } from '../../support/nodesInMemory.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
-import { transactionWith } from '../../support/smallChain.js';
+import {
+  makeBlock as storedBlock,
+  seededCollection,
+  transactionIdsOf,
+  transactionsOf,
+} from '../../support/storeBlocks.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 import { windowOf } from '../../support/windowOf.js';
 
@@ -43,41 +41,26 @@ export interface MadeCollection {
 }
 
 export function makeCollection(name: string, transactionCount = 2): MadeCollection {
-  const transactions = Array.from({ length: transactionCount }, (_, place) =>
-    encodeTransaction(transactionWith({ script: Buffer.from(`transaction ${place} of ${name}`) })),
-  );
-  const ids = transactions.map((wire) => transactionId(wire));
-  return {
-    id: collectionIdOf(Buffer.concat(ids)),
-    transactions,
-    transactionIds: ids.map((id) => toIdentifier(id)),
-  };
+  const made = seededCollection(name, transactionCount);
+  return { id: made.id, transactions: transactionsOf(made), transactionIds: transactionIdsOf(made) };
 }
 
 export interface MadeBlock {
   readonly block: FinalizedBlock;
-  readonly collections: readonly MadeCollection[];
   /** Its true execution data, system chunk included. */
   readonly data: BlockExecutionData;
 }
 
-const SYSTEM_CHUNK = makeCollection('system chunk', 1);
+const SYSTEM_CHUNK = seededCollection('system chunk', 1);
 
 /** It follows no other. */
 export function makeBlock(height: number, collectionCount: number): MadeBlock {
   const collections = Array.from({ length: collectionCount }, (_, place) =>
-    makeCollection(`collection ${place} of ${height}`),
+    seededCollection(`collection ${place} of ${height}`, 2),
   );
-  const id = toIdentifier(sha3(Buffer.from(`block ${height}`)));
-  const block: FinalizedBlock = {
-    id,
-    parentId: ZERO_ID,
-    height,
-    collectionIds: collections.map((collection) => collection.id),
-    encoded: new Uint8Array(0),
-  };
-  const chunks = [...collections, SYSTEM_CHUNK].map(({ transactions }) => transactions);
-  return { block, collections, data: { height, blockId: id, chunks, byteLength: 1_000 } };
+  const { block } = storedBlock(height, ZERO_ID, collections);
+  const chunks = [...collections, SYSTEM_CHUNK].map(transactionsOf);
+  return { block, data: { height, blockId: block.id, chunks, byteLength: 1_000 } };
 }
 
 /** One unary call as the node sees it, pending until the test settles it or the caller aborts it. */
@@ -88,30 +71,30 @@ export class FakeCall {
   readonly atMs: number;
   readonly timeoutMs: number | undefined;
   readonly promise: Promise<unknown>;
-  isSettled = false;
-  isAborted = false;
-  #resolve: (value: unknown) => void = () => undefined;
-  #reject: (error: Error) => void = () => undefined;
-  readonly #forgetSignal: () => void;
+  isAborted: boolean;
+  isSettled: boolean;
+  #settle: (value: unknown) => void = () => undefined;
 
-  constructor(node: FakeNode, method: UnaryMethod, id: Identifier, atMs: number, options: CallOptions = {}) {
+  constructor(
+    node: FakeNode,
+    method: UnaryMethod,
+    id: Identifier,
+    atMs: number,
+    { signal, timeoutMs }: CallOptions = {},
+  ) {
     this.#node = node;
     this.method = method;
     this.id = id;
     this.atMs = atMs;
-    this.timeoutMs = options.timeoutMs;
-    this.promise = new Promise((resolve, reject) => {
-      this.#resolve = resolve;
-      this.#reject = reject;
+    this.timeoutMs = timeoutMs;
+    this.isAborted = this.isSettled = signal?.aborted === true;
+    this.promise = unlessAborted<unknown>(signal, (settle) => {
+      this.#settle = settle;
+      return () => {
+        this.isSettled = true;
+        this.isAborted = signal?.aborted === true;
+      };
     });
-    const { signal } = options;
-    const onAbort = (): void => {
-      this.isAborted = true;
-      this.#settle(() => this.#reject(abortReason(signal!)));
-    };
-    signal?.addEventListener('abort', onAbort, { once: true });
-    this.#forgetSignal = () => signal?.removeEventListener('abort', onAbort);
-    if (signal?.aborted === true) onAbort();
   }
 
   get node(): string {
@@ -119,18 +102,12 @@ export class FakeCall {
   }
 
   answer(value: unknown): void {
-    this.#settle(() => this.#resolve(value));
+    this.#settle(value);
   }
 
   fail(error: UpstreamErrorKind | Error): void {
-    this.#settle(() => this.#reject(error instanceof Error ? error : this.#node.error(error, this.method)));
-  }
-
-  #settle(how: () => void): void {
     if (this.isSettled) return;
-    this.isSettled = true;
-    this.#forgetSignal();
-    how();
+    this.#settle(Promise.reject(error instanceof Error ? error : this.#node.error(error, this.method)));
   }
 }
 
