@@ -107,9 +107,13 @@ function serves(to: number): (stream: FakeStream) => void {
 }
 
 /** Blocks up to this height are handed out, and the stream is followed for so long. */
-async function following(to: number, ms = 0): Promise<ExecutionDataIndexer> {
+async function following(
+  to: number,
+  ms = 0,
+  options: Partial<ExecutionDataIndexerOptions> = {},
+): Promise<ExecutionDataIndexer> {
   handOut(100, to);
-  const indexer = start();
+  const indexer = start(options);
   await clock.advance(ms);
   return indexer;
 }
@@ -159,10 +163,8 @@ describe('following the stream', () => {
 
 describe('back-pressure', () => {
   it('passes over durable heights unread, even when their data is nonsense', async () => {
-    handOut(100, 103);
     durable.add(100).add(101);
-    start();
-    await clock.settle();
+    await following(103);
     a.stream.push(
       { ...dataOf(100), chunks: [] },
       { ...dataOf(101), blockId: dataOf(99).blockId },
@@ -353,9 +355,8 @@ describe('a stream that stands still', () => {
   });
 
   it('is left in peace while it is we who do not read', async () => {
-    handOut(100, 100);
     a.onStream = (stream) => stream.push(dataOf(100));
-    const indexer = start();
+    const indexer = await following(100);
     for (let minute = 0; minute < 60; minute += 1) {
       sealed = 1_000 + 60 * minute;
       await clock.advance(60_000);
@@ -446,8 +447,7 @@ describe('what may be expected', () => {
   });
 
   it('only what the present pace brings in time', async () => {
-    handOut(100, 140);
-    const indexer = start();
+    const indexer = await following(140);
     for (let height = 100; height < 130; height += 1) {
       await clock.advance(100);
       a.stream.push(dataOf(height));
@@ -457,9 +457,7 @@ describe('what may be expected', () => {
   });
 
   it('nothing once the stream has gone stale', async () => {
-    handOut(100, 101);
-    const indexer = start({ freshMs: 2_000 });
-    await clock.settle();
+    const indexer = await following(101, 0, { freshMs: 2_000 });
     a.stream.push(dataOf(100));
     await clock.advance(2_000);
     expect(indexer.expects(101, WITHIN_MS)).toBe(true);
@@ -746,9 +744,7 @@ describe('the stream of a peer', () => {
     ['too few collections', 'wrong_count', (data) => ({ ...data, chunks: data.chunks.slice(1) })],
     ['another collection', 'id_mismatch', (data) => ({ ...data, chunks: bodiesOf(101).chunks })],
   ])('that gives %s is refused, counted, named, and asked again after a pause', async (_, reason, lie) => {
-    handOut(100, 101);
-    const indexer = start({ stream: PEER });
-    await clock.settle();
+    const indexer = await following(101, 0, { stream: PEER });
     a.stream.push(lie(bodiesOf(100)));
     await clock.settle();
     expect(deliveredHeights()).toEqual([]);
@@ -761,9 +757,7 @@ describe('the stream of a peer', () => {
   });
 
   it('is due when a height is finalized, and is left when it stalls', async () => {
-    handOut(100, 100);
-    const indexer = start({ stream: PEER });
-    await clock.advance(9_000);
+    const indexer = await following(100, 9_000, { stream: PEER });
     expect(indexer.trouble()).toBe(
       'a:9000 gives no blocks for height 100, which is finalized: it may not have indexed it yet',
     );
@@ -772,10 +766,8 @@ describe('the stream of a peer', () => {
   });
 
   it('that does not know the call is asked again after a minute, and what to do is said', async () => {
-    handOut(100, 100);
     a.onStream = (stream) => stream.push(a.error('unimplemented', PEER_METHOD));
-    const indexer = start({ stream: PEER });
-    await clock.advance(5_000);
+    const indexer = await following(100, 5_000, { stream: PEER });
     expect(opened(a)).toEqual([100]);
     expect(indexer.trouble()).toBe(
       'no peer offers blocks: upgrade those that do not know the call, or leave them out of peers',
@@ -785,12 +777,10 @@ describe('the stream of a peer', () => {
   });
 
   it('that begins above the next height is not asked below it', async () => {
-    handOut(100, 100);
     const where = { node: a.name, method: PEER_METHOD } as const;
     const said = 'height 100 is below the first indexed height 500';
     a.onStream = (stream) => stream.push(new UpstreamError('invalid_argument', where, said));
-    const indexer = start({ stream: PEER });
-    await clock.advance(30_000);
+    const indexer = await following(100, 30_000, { stream: PEER });
     expect(opened(a)).toEqual([100]);
     expect(indexer.trouble()).toBe('a:9000 has no blocks below 500');
   });
