@@ -8,12 +8,13 @@ import type { Program } from '../support/program.js';
 import { proveStore } from '../support/provenStore.js';
 import {
   devnetForTest,
+  listening,
   runDaemonHere,
-  RunningDaemon,
   startArguments,
   startDaemon,
   startHere,
 } from '../support/runningDaemon.js';
+import type { RunningDaemon } from '../support/runningDaemon.js';
 import { dumpStore, firstDifference, storeFlags, storePath } from '../support/storeDump.js';
 
 /** Up to here in a first table, which holds the meta record. */
@@ -78,16 +79,7 @@ export class Stage {
   /** Starts a daemon that has no node to ask: it serves, or it ends. */
   async startAlone(dataDir: string, ...flags: readonly string[]): Promise<RunningDaemon | Program> {
     const program = startProgram(startArguments(nowhere, dataDir, '--start-height', '0', ...flags));
-    const listens = program.sees(/"msg":"listening".*\n/).then(
-      () => true,
-      () => false,
-    );
-    if (!(await listens)) return program;
-    const { api, metrics } = program.logs().find(({ msg }) => msg === 'listening') as unknown as {
-      readonly api: { readonly port: number };
-      readonly metrics: { readonly port: number };
-    };
-    return new RunningDaemon(program, { api: api.port, metrics: metrics.port });
+    return listening(program).catch(() => program);
   }
 
   /**

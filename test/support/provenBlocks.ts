@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
+import protobuf from 'protobufjs8';
 import type { ReferenceBlock, Json } from './proofReference.js';
 
 const directory = join(import.meta.dirname, '../data/proof');
@@ -50,13 +51,7 @@ export function recordedBlocks(): RecordedBlock[] {
 
 /** The first field of a response, which is the block. */
 function blockOf(response: string): Buffer {
-  const bytes = Buffer.from(response, 'base64');
-  let position = 1;
-  let length = 0;
-  for (let shift = 0; ; shift += 7) {
-    const byte = bytes.readUInt8(position++);
-    length |= (byte & 0x7f) << shift;
-    if (byte < 0x80) break;
-  }
-  return bytes.subarray(position, position + length);
+  const fields = protobuf.Reader.create(Buffer.from(response, 'base64'));
+  fields.uint32();
+  return Buffer.from(fields.bytes());
 }

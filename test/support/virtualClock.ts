@@ -2,7 +2,6 @@ import type { Clock, Timer } from '../../src/runtime/index.js';
 
 interface PendingTimer {
   readonly dueAtMs: number;
-  readonly order: number;
   readonly callback: () => void;
 }
 
@@ -13,9 +12,9 @@ interface PendingTimer {
  */
 export class VirtualClock implements Clock {
   readonly #epochMs: number;
+  /** In the order in which they were set. */
   readonly #timers = new Set<PendingTimer>();
   #elapsedMs = 0;
-  #order = 0;
 
   constructor(epochMs = Date.UTC(2026, 0, 1)) {
     this.#epochMs = epochMs;
@@ -30,7 +29,7 @@ export class VirtualClock implements Clock {
   }
 
   setTimer(delayMs: number, callback: () => void): Timer {
-    const timer = { dueAtMs: this.#elapsedMs + Math.max(0, delayMs), order: this.#order++, callback };
+    const timer = { dueAtMs: this.#elapsedMs + Math.max(0, delayMs), callback };
     this.#timers.add(timer);
     return { cancel: () => void this.#timers.delete(timer) };
   }
@@ -77,13 +76,7 @@ export class VirtualClock implements Clock {
   #next(untilMs: number): PendingTimer | undefined {
     let next: PendingTimer | undefined;
     for (const timer of this.#timers) {
-      if (timer.dueAtMs > untilMs) continue;
-      if (
-        next === undefined ||
-        timer.dueAtMs < next.dueAtMs ||
-        (timer.dueAtMs === next.dueAtMs && timer.order < next.order)
-      )
-        next = timer;
+      if (timer.dueAtMs <= untilMs && timer.dueAtMs < (next?.dueAtMs ?? Infinity)) next = timer;
     }
     return next;
   }

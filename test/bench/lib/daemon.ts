@@ -151,12 +151,6 @@ export function anonymousMiB(pid: number | 'self' = 0): number {
   return (memoryBytes(pid, 'RssAnon') || 0) / 1024 ** 2;
 }
 
-/** The sum of all series of the daemon's own metrics that begin with this. */
-export function sumOfMetrics(text: string, beginning: string): number {
-  const lines = text.split('\n').filter((line) => line.startsWith(`flow_collection_indexer_${beginning}`));
-  return lines.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0);
-}
-
 /** Reads for as long as a process lives: nobody can be asked any more once it has ended. */
 function watchMainThread(child: ChildProcess): () => number {
   const { pid = 0 } = child;

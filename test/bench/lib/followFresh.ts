@@ -1,8 +1,9 @@
 import { rmSync } from 'node:fs';
+import { ScrapedMetrics } from '../../support/scrapedMetrics.js';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ChainGenerator, collectionLagMs } from '../../../src/devnet/index.js';
 import type { DevnetOptions } from '../../../src/devnet/index.js';
-import { startDaemon, sumOfMetrics } from './daemon.js';
+import { startDaemon } from './daemon.js';
 import { HttpConnection } from './HttpConnection.js';
 import { startTipNode } from './node.js';
 import { freshDirectory } from './processes.js';
@@ -54,7 +55,7 @@ export async function followFresh(options: FreshOptions) {
   let mainThreadMs = 0;
   for (let height = history + 1; height < first + heights; height += 1) {
     if (height === first) {
-      requested = sumOfMetrics(await daemon.metrics(), REQUESTED);
+      requested = new ScrapedMetrics(await daemon.metrics()).sum(REQUESTED);
       mainThreadMs = daemon.mainThreadMs();
     }
     const own = chain.block(height).collections;
@@ -70,7 +71,7 @@ export async function followFresh(options: FreshOptions) {
     collections += own.length;
   }
   const mainThreadMsPerHeight = (daemon.mainThreadMs() - mainThreadMs) / heights;
-  requested = sumOfMetrics(await daemon.metrics(), REQUESTED) - requested;
+  requested = new ScrapedMetrics(await daemon.metrics()).sum(REQUESTED) - requested;
   connection.close();
   await daemon.stop();
   node.close();
