@@ -1,11 +1,5 @@
 import type { Clock, Timer } from '../../src/runtime/index.js';
-
-interface PendingTimer {
-  readonly dueAtMs: number;
-  readonly order: number;
-  readonly callback: () => void;
-  cancelled: boolean;
-}
+import { VirtualTimers } from '../support/virtualTimers.js';
 
 /** The wall clock at the beginning of every run. */
 const EPOCH_MS = 1_600_000_000_000;
@@ -15,10 +9,8 @@ const EPOCH_MS = 1_600_000_000_000;
  * one fires. Equal due times fire in the order in which they were set, so that one seed is one sequence.
  */
 export class SimulatedClock implements Clock {
-  /** A binary heap, the earliest on top. */
-  readonly #heap: PendingTimer[] = [];
+  readonly #timers = new VirtualTimers();
   #elapsedMs = 0;
-  #order = 0;
   /** By how much the wall clock has been set forward or back. */
   wallJumpMs = 0;
 
@@ -32,67 +24,22 @@ export class SimulatedClock implements Clock {
 
   setTimer(delayMs: number, callback: () => void): Timer {
     const delay = Number.isFinite(delayMs) ? Math.max(0, delayMs) : Number.MAX_SAFE_INTEGER;
-    const timer: PendingTimer = {
-      dueAtMs: this.#elapsedMs + delay,
-      order: this.#order++,
-      callback,
-      cancelled: false,
-    };
-    this.#push(timer);
-    return { cancel: () => void (timer.cancelled = true) };
+    return this.#timers.add(this.#elapsedMs + delay, callback);
   }
 
   /** Fires the next timer. False when there is none. */
   step(): boolean {
-    for (;;) {
-      const timer = this.#pop();
-      if (timer === undefined) return false;
-      if (timer.cancelled) continue;
-      this.#elapsedMs = Math.max(this.#elapsedMs, timer.dueAtMs);
-      timer.callback();
-      return true;
-    }
+    const timer = this.#timers.take();
+    if (timer === undefined) return false;
+    this.#elapsedMs = Math.max(this.#elapsedMs, timer.dueAtMs);
+    timer.callback();
+    return true;
   }
 
   /** Lets everything happen that needs no time. */
   settle(): Promise<void> {
     return new Promise((resolve) => setImmediate(resolve));
   }
-
-  #push(timer: PendingTimer): void {
-    const heap = this.#heap;
-    let at = heap.length;
-    heap.push(timer);
-    while (at > 0) {
-      const parent = (at - 1) >> 1;
-      if (!isBefore(timer, heap[parent]!)) break;
-      heap[at] = heap[parent]!;
-      at = parent;
-    }
-    heap[at] = timer;
-  }
-
-  #pop(): PendingTimer | undefined {
-    const heap = this.#heap;
-    const top = heap[0];
-    const last = heap.pop();
-    if (top === undefined || last === undefined || heap.length === 0) return top;
-    let at = 0;
-    for (;;) {
-      let child = 2 * at + 1;
-      if (child >= heap.length) break;
-      if (child + 1 < heap.length && isBefore(heap[child + 1]!, heap[child]!)) child += 1;
-      if (!isBefore(heap[child]!, last)) break;
-      heap[at] = heap[child]!;
-      at = child;
-    }
-    heap[at] = last;
-    return top;
-  }
-}
-
-function isBefore(left: PendingTimer, right: PendingTimer): boolean {
-  return left.dueAtMs < right.dueAtMs || (left.dueAtMs === right.dueAtMs && left.order < right.order);
 }
 
 /**

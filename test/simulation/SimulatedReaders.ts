@@ -11,6 +11,7 @@ import type { Clock, Timer } from '../../src/runtime/index.js';
 import { levelReplica } from '../../src/storage/leveldb/reading/levelReader.js';
 import type { Database, IndexReader, ShownIndex } from '../../src/storage/index.js';
 import { readerOptions } from '../support/readerOptions.js';
+import { VirtualTimers } from '../support/virtualTimers.js';
 import type { Dice } from './Dice.js';
 
 /** For a message to be taken, and for its acknowledgement to be on its way. */
@@ -24,7 +25,7 @@ const DIES_SHARE = 1 / 400;
  */
 class FollowingClock implements Clock {
   readonly #world: Clock;
-  readonly #timers = new Set<{ readonly dueAtMs: number; readonly callback: () => void }>();
+  readonly #timers = new VirtualTimers();
   #elapsedMs: number;
 
   constructor(world: Clock) {
@@ -41,22 +42,17 @@ class FollowingClock implements Clock {
   }
 
   setTimer(delayMs: number, callback: () => void): Timer {
-    const timer = { dueAtMs: this.#elapsedMs + delayMs, callback };
-    this.#timers.add(timer);
-    return { cancel: () => void this.#timers.delete(timer) };
+    return this.#timers.add(this.#elapsedMs + delayMs, callback);
   }
 
   /** Does the next thing that fell due; false when nothing has. */
   follow(): boolean {
     const untilMs = this.#world.monotonic();
-    const [due] = [...this.#timers]
-      .filter(({ dueAtMs }) => dueAtMs <= untilMs)
-      .sort((left, right) => left.dueAtMs - right.dueAtMs);
+    const due = this.#timers.take(untilMs);
     if (due === undefined) {
       this.#elapsedMs = untilMs;
       return false;
     }
-    this.#timers.delete(due);
     this.#elapsedMs = Math.max(this.#elapsedMs, due.dueAtMs);
     due.callback();
     return true;

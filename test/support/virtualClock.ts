@@ -1,9 +1,5 @@
 import type { Clock, Timer } from '../../src/runtime/index.js';
-
-interface PendingTimer {
-  readonly dueAtMs: number;
-  readonly callback: () => void;
-}
+import { VirtualTimers } from './virtualTimers.js';
 
 /**
  * A clock that stands still until a test moves it. Timers fire in the order of their due times (equal ones in the order
@@ -12,8 +8,7 @@ interface PendingTimer {
  */
 export class VirtualClock implements Clock {
   readonly #epochMs: number;
-  /** In the order in which they were set. */
-  readonly #timers = new Set<PendingTimer>();
+  readonly #timers = new VirtualTimers();
   #elapsedMs = 0;
 
   constructor(epochMs = Date.UTC(2026, 0, 1)) {
@@ -29,9 +24,7 @@ export class VirtualClock implements Clock {
   }
 
   setTimer(delayMs: number, callback: () => void): Timer {
-    const timer = { dueAtMs: this.#elapsedMs + Math.max(0, delayMs), callback };
-    this.#timers.add(timer);
-    return { cancel: () => void this.#timers.delete(timer) };
+    return this.#timers.add(this.#elapsedMs + Math.max(0, delayMs), callback);
   }
 
   /** Timers that are set and neither fired nor cancelled: 0 after a clean stop. */
@@ -53,10 +46,7 @@ export class VirtualClock implements Clock {
   async advance(ms: number): Promise<void> {
     const targetMs = this.#elapsedMs + ms;
     await this.turn();
-    for (let timer = this.#next(targetMs); timer !== undefined; timer = this.#next(targetMs)) {
-      this.#fire(timer);
-      await this.turn();
-    }
+    while (this.#fire(targetMs)) await this.turn();
     this.#elapsedMs = targetMs;
   }
 
@@ -65,25 +55,19 @@ export class VirtualClock implements Clock {
     const startMs = this.#elapsedMs;
     await this.turn();
     while (!condition()) {
-      const timer = this.#next(startMs + limitMs);
-      if (timer === undefined) throw new Error(`the condition did not come to hold within ${limitMs} ms`);
-      this.#fire(timer);
+      if (!this.#fire(startMs + limitMs))
+        throw new Error(`the condition did not come to hold within ${limitMs} ms`);
       await this.turn();
     }
     return this.#elapsedMs - startMs;
   }
 
-  #next(untilMs: number): PendingTimer | undefined {
-    let next: PendingTimer | undefined;
-    for (const timer of this.#timers) {
-      if (timer.dueAtMs <= untilMs && timer.dueAtMs < (next?.dueAtMs ?? Infinity)) next = timer;
-    }
-    return next;
-  }
-
-  #fire(timer: PendingTimer): void {
-    this.#timers.delete(timer);
+  /** Fires the next timer that is due by then, if there is one. */
+  #fire(untilMs: number): boolean {
+    const timer = this.#timers.take(untilMs);
+    if (timer === undefined) return false;
     this.#elapsedMs = Math.max(this.#elapsedMs, timer.dueAtMs);
     timer.callback();
+    return true;
   }
 }
