@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect } from 'vitest';
 import { AccessNetwork } from '../../src/access/index.js';
-import type { NodeVersionInfo } from '../../src/access/index.js';
+import type { AccessNetworkDependencies, NodeVersionInfo } from '../../src/access/index.js';
 import type { AccessNetworkOptions } from '../../src/access/pool/NodePool.js';
 import type { Expectation } from '../../src/access/pool/identity/nodeIdentity.js';
 import { createMetrics } from '../../src/observability/index.js';
@@ -27,7 +27,13 @@ export interface ScriptedWorld {
   readonly stop: AbortController;
   /** What is awaited at the end: each network until it has stopped. */
   readonly running: Promise<void>[];
-  /** A network of these nodes, all of them access nodes unless told, that runs until the end of the test. */
+  /** A network that runs until the end of the test; of the chain of `--network devnet` unless told. */
+  readonly over: (
+    options: Partial<AccessNetworkOptions>,
+    parts: Pick<AccessNetworkDependencies, 'openNode' | 'openChannel'>,
+    expectation?: Partial<Expectation>,
+  ) => AccessNetwork;
+  /** A network of these nodes, all of them access nodes unless told, likewise. */
   readonly network: (
     scripts: Readonly<Record<string, NodeScript>>,
     options?: Partial<AccessNetworkOptions>,
@@ -49,29 +55,32 @@ export function scriptedWorlds(): { readonly world: () => ScriptedWorld } {
     const logger = new RecordingLogger();
     const metrics = createMetrics({ version: 'test', node: 'test' });
     const stop = new AbortController();
-    const network: ScriptedWorld['network'] = (scripts, options = {}, expectation = {}) => {
-      const nodes = new ScriptedNodes(scripts);
+    const over: ScriptedWorld['over'] = (options, parts, expectation = {}) => {
       const net = new AccessNetwork(
         {
-          ...{ accessNodes: Object.keys(scripts), sporks: [], ratePerSecond: 0 },
+          ...{ accessNodes: [], sporks: [], ratePerSecond: 0 },
           ...{ maxMessageBytes: 1_000_000, timeoutMs: 1_000, userAgent: 'test' },
           ...options,
         },
         {
-          ...{ clock, logger, metrics },
-          random: seededRandom(1),
+          ...{ clock, logger, metrics, random: seededRandom(1) },
           expectation: () => ({
             ...{ chainId: 'flow-localnet', network: 'devnet', sporks: [] },
             ...expectation,
           }),
-          openNode: nodes.open,
+          ...parts,
         },
       );
-      running.push(net.run(stop.signal));
-      return { net, nodes };
+      running.push(net.run(stop.signal).finally(() => net.close()));
+      return net;
+    };
+    const network: ScriptedWorld['network'] = (scripts, options = {}, expectation = {}) => {
+      const nodes = new ScriptedNodes(scripts);
+      const parts = { openNode: nodes.open };
+      return { net: over({ accessNodes: Object.keys(scripts), ...options }, parts, expectation), nodes };
     };
     world = {
-      ...{ clock, logger, metrics, stop, running, network },
+      ...{ clock, logger, metrics, stop, running, over, network },
       identified: async (...made) => {
         const { net, nodes } = network(...made);
         await net.whenIdentified(stop.signal);

@@ -18,8 +18,6 @@ export interface NodeScript {
   chainId?: string;
   /** The chain that its headers name; none unless told. */
   headerChainId?: string;
-  /** It does not know GetNetworkParameters. */
-  hidesChain?: boolean;
   version?: NodeVersionInfo | 'unimplemented';
   /** Text of the refusal for heights below this node's own root. */
   belowRoot?: (height: number) => { readonly text: string; readonly lowestHeight?: number } | undefined;
@@ -97,7 +95,6 @@ export class ScriptedNode extends NodeInMemory implements PooledNode {
     this.asked += 1;
     if (this.script.until !== undefined) await this.script.until;
     await this.#answered('GetNetworkParameters');
-    if (this.script.hidesChain === true) throw this.error('unimplemented', 'GetNetworkParameters');
     return { chainId: this.script.chainId ?? 'flow-localnet' };
   }
 

@@ -1,6 +1,5 @@
 import { status } from '@grpc/grpc-js';
-import { afterEach, describe, expect, it } from 'vitest';
-import { AccessNetwork } from '../../../src/access/index.js';
+import { describe, expect, it } from 'vitest';
 import type { ReceivedBlock, UpstreamError } from '../../../src/access/index.js';
 import type { Channel } from '../../../src/access/transport/channel/RpcChannel.js';
 import type { ProofMode } from '../../../src/access/node/BlockProofs.js';
@@ -14,11 +13,8 @@ import {
   UnaryCalls,
 } from '../../../src/devnet/index.js';
 import type { DevnetMethod, DevnetOptions, FaultEffect } from '../../../src/devnet/index.js';
-import { createMetrics } from '../../../src/observability/index.js';
 import { checkStoredProof } from '../../../src/proof/index.js';
-import { seededRandom } from '../../support/seededRandom.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { VirtualClock } from '../../support/virtualClock.js';
+import { scriptedWorlds } from '../../support/scriptedNetwork.js';
 
 const CHAIN_ID = 'flow-localnet';
 const [earlier = {}, live = {}] = consecutiveSporks({
@@ -30,10 +26,7 @@ const protocol = loadProtocol();
 const HIDDEN: FaultEffect = { fault: 'hidden_header' };
 const WARNING = 'blocks are taken on the word of the nodes';
 
-const ends: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  for (const end of ends.splice(0)) await end();
-});
+const { world } = scriptedWorlds();
 
 /** The unary calls of a node, without a network. */
 function channelTo(node: DevnetNode): Channel {
@@ -66,9 +59,7 @@ async function proving(
   nodes: Readonly<Record<string, { readonly lie?: FaultEffect; readonly of?: DevnetOptions }>>,
   mode: ProofMode = 'auto',
 ) {
-  const clock = new VirtualClock();
-  const logger = new RecordingLogger();
-  const metrics = createMetrics({ version: 'test', node: 'test' });
+  const { clock, logger, metrics, over } = world();
   const devnets = new Map(
     Object.entries(nodes).map(([name, { of = live }]) => {
       const options = resolveNodeOptions({ startHead: 60, ...of, blockIntervalMs: 3_600_000 });
@@ -77,25 +68,10 @@ async function proving(
   );
   const lies = (name: string, lie: FaultEffect | undefined): void =>
     devnets.get(name)?.setFaults(lie === undefined ? [] : [{ method: 'GetBlockByHeight', ...lie }]);
-  const network = new AccessNetwork(
-    {
-      ...{ accessNodes: [...devnets.keys()], sporks: [], ratePerSecond: 0, maxMessageBytes: 1_000_000 },
-      ...{ timeoutMs: 1_000, userAgent: 'test', proof: { mode, chainId: CHAIN_ID } },
-    },
-    {
-      ...{ clock, logger, metrics, random: seededRandom(1) },
-      expectation: () => ({ chainId: CHAIN_ID, network: 'devnet', sporks: [] }),
-      openChannel: ({ endpoint }) => channelTo(devnets.get(endpoint.name)!),
-    },
+  const network = over(
+    { accessNodes: [...devnets.keys()], proof: { mode, chainId: CHAIN_ID } },
+    { openChannel: ({ endpoint }) => channelTo(devnets.get(endpoint.name)!) },
   );
-  const stop = new AbortController();
-  const running = network.run(stop.signal);
-  ends.push(async () => {
-    stop.abort();
-    await running;
-    network.close();
-    expect(clock.pendingTimers).toBe(0);
-  });
   // Whether a spork of which the others know nothing exists is known within a minute.
   await clock.advance(Object.values(nodes).some(({ of }) => of !== undefined) ? 70_000 : 1_000);
   for (const [name, { lie }] of Object.entries(nodes)) lies(name, lie);
