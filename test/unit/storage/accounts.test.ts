@@ -150,32 +150,26 @@ describe('the account index', () => {
   it('builds nothing of a height whose block is gone, or whose body holds no collection', async () => {
     const { database, store } = await begun(false);
     await commitUpTo(store, LAST);
-    const change = async (key: Buffer, value: Buffer | undefined): Promise<void> => {
-      const batch = database.batch();
-      if (value === undefined) batch.del(key);
-      else batch.put(key, value);
-      await batch.write();
-    };
     const on = await storeOver(database, true);
     const { height } = chain.findLast(({ collections }) =>
       collections.some(({ encoded }) => encoded.length > 0),
     )!.block;
     const record = (await database.get(keyOf(0x10, height)))!;
-    await change(keyOf(0x10, height), undefined);
+    await database.set(keyOf(0x10, height), undefined);
     await expect(on.accounts.extend()).rejects.toMatchObject({
       ...{ kind: 'corrupt', height },
       damage: `block record of height ${height}: it is missing`,
     });
-    await change(keyOf(0x10, height), record);
+    await database.set(keyOf(0x10, height), record);
     const bodyKey = keyOf(0x11, height, 0);
     const body = (await database.get(bodyKey))!;
-    await change(bodyKey, sealed(bodyKey, Buffer.alloc(body.length - 4, 0xff)));
+    await database.set(bodyKey, sealed(bodyKey, Buffer.alloc(body.length - 4, 0xff)));
     await expect(on.accounts.extend()).rejects.toMatchObject({
       ...{ kind: 'corrupt', height },
       damage: expect.stringMatching(new RegExp(`^collection \\d of height ${height}: `)) as string,
     });
     expect(on.accounts.coverage()).toMatchObject({ missingHeights: HEIGHTS });
-    await change(bodyKey, body);
+    await database.set(bodyKey, body);
     await build(on);
     expect(await digestOf(on)).toBe(await builtAlong());
   });
@@ -191,9 +185,7 @@ describe('the account index', () => {
     key.write(address, 1, 'hex');
     key.writeUInt32BE(0xffff_ffff - place.height, 13);
     key.writeUInt32BE(0xffff_ffff - 900, 17);
-    const batch = database.batch();
-    batch.put(key, sealed(key, Buffer.from([ALL, 0, 0, 0, 0, 0, 0, 0, 1])));
-    await batch.write();
+    await database.set(key, sealed(key, Buffer.from([ALL, 0, 0, 0, 0, 0, 0, 0, 1])));
     await expect(store.accounts.page({ address, roles: ALL, limit: 50 })).rejects.toMatchObject({
       ...{ kind: 'corrupt', height: place.height },
       damage: `entry of the account index of height ${place.height}: there is no such block or collection`,
@@ -228,9 +220,7 @@ describe('the account index', () => {
         let entries = 0;
         for await (const [key] of store.entries()) if (key[0] === 0x23) entries += 1;
         expect(entries).toBeGreaterThan(100);
-        const last = database.writes + writes;
-        database.beforeWrite = () =>
-          database.writes < last ? Promise.resolve() : Promise.reject(new Crash());
+        database.endsAfter(writes, new Crash());
         if (writes === Infinity) {
           expect(await store.forgetAccounts()).toBe(entries);
           expect(store.accounts.coverage()).toBeUndefined();
@@ -351,9 +341,7 @@ describe('the account index', () => {
             }
             if (each.do === 'open') await reopen(each.isOn);
             if (each.do === 'crash') {
-              const last = database.writes + each.writes;
-              database.beforeWrite = () =>
-                database.writes < last ? Promise.resolve() : Promise.reject(new Crash());
+              database.endsAfter(each.writes, new Crash());
               continue;
             }
           } catch (error) {

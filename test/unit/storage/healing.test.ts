@@ -45,20 +45,11 @@ function heightOf([key]: Entry): number | undefined {
   }
 }
 
-async function write(
-  database: MemoryDatabase,
-  change: (batch: ReturnType<MemoryDatabase['batch']>) => void,
-): Promise<void> {
-  using batch = database.batch();
-  change(batch);
-  await batch.write();
-}
-
 /** Changes one byte of the value, or takes the record away. */
 async function damage(database: MemoryDatabase, [key, value]: Entry, at: number): Promise<void> {
   const changed = Buffer.from(value);
   if (at < changed.length) changed[at] = (changed[at] ?? 0) ^ 0x10;
-  await write(database, (batch) => (at < changed.length ? batch.put(key, changed) : batch.del(key)));
+  await database.set(key, at < changed.length ? changed : undefined);
 }
 
 /** Every read of what a height has. */
