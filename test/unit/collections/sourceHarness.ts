@@ -6,9 +6,10 @@ import type {
   AccessNode,
   NodeFault,
   NodeHealth,
+  StreamOptions,
   UpstreamErrorKind,
 } from '../../../src/access/index.js';
-import type { CallOptions, StreamOptions, UnaryMethod } from '../../../src/access/types.js';
+import type { CallOptions, UnaryMethod } from '../../../src/access/types.js';
 import { CollectionRequester, MissingCollectionQueue } from '../../../src/collections/index.js';
 import type {
   CollectionRequesterDependencies,
