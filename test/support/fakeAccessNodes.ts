@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { UpstreamError } from '../../src/access/index.js';
+import type { UpstreamError } from '../../src/access/index.js';
 import type {
   AccessMethod,
   BlockDigest,
