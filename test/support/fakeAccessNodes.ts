@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
-import type { UpstreamError } from '../../src/access/index.js';
 import type {
   AccessMethod,
   BlockDigest,
   BlockHeader,
   ReceivedBlock,
   ReceivedEvidence,
+  UpstreamError,
   UpstreamErrorKind,
 } from '../../src/access/index.js';
 import type { CallOptions } from '../../src/access/types.js';

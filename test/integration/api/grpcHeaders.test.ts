@@ -6,8 +6,8 @@ import { evidenceOf } from '../../support/committeeEvidence.js';
 import { refusalOf } from '../../support/grpcProbe.js';
 import type { GrpcProbe } from '../../support/grpcProbe.js';
 import { HashedChain } from '../../support/hashedChain.js';
-import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
-import { grpcOver } from '../../support/servedOverGrpc.js';
+import type { MemoryIndexStore } from '../../support/memoryIndexStore.js';
+import { servedOverGrpc } from '../../support/servedOverGrpc.js';
 
 const FIRST = 100;
 const LATEST = 106;
@@ -19,16 +19,12 @@ describe('headers of stored blocks', () => {
   let probe: GrpcProbe;
 
   beforeEach(async () => {
-    const { chainId } = chain;
-    store = new MemoryIndexStore();
-    await store.initialise({ schemaVersion: 1, chainId, firstHeight: FIRST, createdBy: 'test', sporks: [] });
     const blocks = [
       ...hashed.entries(FIRST, FIRST, { isProven: false }),
       ...hashed.entries(FIRST + 1, LATEST),
     ];
-    await store.commit({ blocks, latestIndexedHeight: LATEST });
-    const range = { firstIndexed: FIRST, latestIndexed: LATEST, head: LATEST, sealed: LATEST - 2 };
-    const served = await grpcOver(store, () => range, { chainId });
+    const served = await servedOverGrpc(blocks, { sealed: LATEST - 2, chainId: chain.chainId });
+    store = served.index.store;
     probe = served.probe();
   });
 
