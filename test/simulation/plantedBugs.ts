@@ -469,7 +469,7 @@ const bugs: Readonly<
       of: '    for (const { wanted } of this.#answers.splice(0)) this.#over(wanted);',
       instead: '    this.#answers.splice(0);',
       heldBy:
-        'unit/collections/CollectionRequester.test.ts: are all given back by a stop while answers wait with their slots',
+        'unit/collections/CollectionRequester.test.ts: are given back whatever happens, in whatever order, and whenever it is stopped',
     },
     'not given back: the slot of an answer that comes after the stop': {
       of: '    this.#over(wanted);\n    try {',
