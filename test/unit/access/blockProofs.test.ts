@@ -14,7 +14,7 @@ import {
 } from '../../../src/devnet/index.js';
 import type { DevnetMethod, DevnetOptions, FaultEffect } from '../../../src/devnet/index.js';
 import { checkStoredProof } from '../../../src/proof/index.js';
-import { scriptedWorlds } from '../../support/scriptedNetwork.js';
+import { scriptedWorlds } from './scriptedNetwork.js';
 
 const CHAIN_ID = 'flow-localnet';
 const [earlier = {}, live = {}] = consecutiveSporks({

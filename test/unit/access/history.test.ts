@@ -5,7 +5,7 @@ import type { AccessNode, OpenChannel } from '../../../src/access/index.js';
 import { GrpcAccessNode } from '../../../src/access/node/GrpcAccessNode.js';
 import { NodeHealthRecord } from '../../../src/access/selection/NodeHealthRecord.js';
 import { createMetrics } from '../../../src/observability/index.js';
-import { scriptedWorlds } from '../../support/scriptedNetwork.js';
+import { scriptedWorlds } from './scriptedNetwork.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
 const { world } = scriptedWorlds();

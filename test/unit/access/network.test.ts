@@ -4,10 +4,10 @@ import { RpcChannel } from '../../../src/access/transport/channel/RpcChannel.js'
 import type { ReceivedBlock, SporkTable } from '../../../src/access/index.js';
 import { seededRandom } from '../../support/seededRandom.js';
 import { OperatorError } from '../../../src/runtime/index.js';
-import { scriptedWorlds, version } from '../../support/scriptedNetwork.js';
-import type { ScriptedWorld } from '../../support/scriptedNetwork.js';
-import { idOf } from '../../support/scriptedNode.js';
-import type { NodeScript } from '../../support/scriptedNode.js';
+import { scriptedWorlds, version } from './scriptedNetwork.js';
+import type { ScriptedWorld } from './scriptedNetwork.js';
+import { idOf } from './scriptedNode.js';
+import type { NodeScript } from './scriptedNode.js';
 
 const MINUTE_MS = 60_000;
 

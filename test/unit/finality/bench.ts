@@ -8,7 +8,7 @@ import type { FinalizedBlocksOptions } from '../../../src/finality/index.js';
 import type { ChainDependencies } from '../../../src/finality/ports.js';
 import { seededRandom } from '../../support/seededRandom.js';
 import type { BlockHead } from '../../../src/storage/index.js';
-import { FakeAccessNode, FakeAccessNodes, FakeChain } from '../../support/fakeAccessNodes.js';
+import { FakeAccessNode, FakeAccessNodes, FakeChain } from './fakeAccessNodes.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 import { windowOf } from '../../support/windowOf.js';

@@ -12,7 +12,7 @@ import { DatabaseFault, StorageError } from '../../../src/storage/index.js';
 import type { CommitteeEvidence, HeightRange } from '../../../src/storage/index.js';
 import { certificatesHere } from '../../support/certificates.js';
 import type { Verdicts } from '../../support/certificates.js';
-import type { FakeAccessNode } from '../../support/fakeAccessNodes.js';
+import type { FakeAccessNode } from './fakeAccessNodes.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { recordedBlocks, recordedSnapshot } from '../../support/proofData.js';
 import { counted } from '../../support/scrapedMetrics.js';

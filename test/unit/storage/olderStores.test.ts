@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { BackfillPlan } from '../../../src/storage/index.js';
-import { fixtureChain, olderStore } from '../../support/olderStores.js';
+import { fixtureChain, olderStore } from './olderStores.js';
 import { commitThrough, fill, heal } from '../../support/ranges.js';
 import { rawEntries, useStores, verifyAt } from '../../support/storeDirectory.js';
 

@@ -1,17 +1,17 @@
-import { UpstreamError } from '../../src/access/index.js';
+import { UpstreamError } from '../../../src/access/index.js';
 import type {
   AccessMethod,
   NodeVersionInfo,
   OpenNode,
   ReceivedBlock,
   UpstreamErrorKind,
-} from '../../src/access/index.js';
-import type { NodeEvents } from '../../src/access/transport/ports.js';
-import type { NodeHealthRecord } from '../../src/access/selection/NodeHealthRecord.js';
-import type { PooledNode } from '../../src/access/node/GrpcAccessNode.js';
-import { parseIdentifier } from '../../src/flow/index.js';
-import type { Identifier } from '../../src/flow/index.js';
-import { NodeInMemory } from './nodesInMemory.js';
+} from '../../../src/access/index.js';
+import type { NodeEvents } from '../../../src/access/transport/ports.js';
+import type { NodeHealthRecord } from '../../../src/access/selection/NodeHealthRecord.js';
+import type { PooledNode } from '../../../src/access/node/GrpcAccessNode.js';
+import { parseIdentifier } from '../../../src/flow/index.js';
+import type { Identifier } from '../../../src/flow/index.js';
+import { NodeInMemory } from '../../support/nodesInMemory.js';
 
 /** What a scripted node says of itself. */
 export interface NodeScript {

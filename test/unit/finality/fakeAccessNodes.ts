@@ -7,12 +7,12 @@ import type {
   ReceivedEvidence,
   UpstreamError,
   UpstreamErrorKind,
-} from '../../src/access/index.js';
-import type { CallOptions } from '../../src/access/types.js';
-import { toIdentifier } from '../../src/flow/index.js';
-import type { FinalizedBlock, Identifier } from '../../src/flow/index.js';
-import { unlessAborted } from '../../src/runtime/index.js';
-import { NodeInMemory, NodesInMemory } from './nodesInMemory.js';
+} from '../../../src/access/index.js';
+import type { CallOptions } from '../../../src/access/types.js';
+import { toIdentifier } from '../../../src/flow/index.js';
+import type { FinalizedBlock, Identifier } from '../../../src/flow/index.js';
+import { unlessAborted } from '../../../src/runtime/index.js';
+import { NodeInMemory, NodesInMemory } from '../../support/nodesInMemory.js';
 
 /** A chain of empty blocks by arithmetic: any height, no memory. A fork shares every block below its first own one. */
 export class FakeChain {

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { makeChain, seededCollection } from './storeBlocks.js';
-import { withRawDatabase } from './storeDirectory.js';
+import { makeChain, seededCollection } from '../../support/storeBlocks.js';
+import { withRawDatabase } from '../../support/storeDirectory.js';
 
 /**
  * The chain of the stores in test/data/older-stores.json: heights 1 to 10. The program of before there were ranges began
@@ -15,7 +15,7 @@ type Entries = readonly (readonly [key: string, value: string])[];
 
 /** Makes the database that an earlier version left; its entries are returned. */
 export async function olderStore(path: string, version: 1 | 2): Promise<Entries> {
-  const file = new URL('../data/older-stores.json', import.meta.url);
+  const file = new URL('../../data/older-stores.json', import.meta.url);
   const stores = JSON.parse(readFileSync(file, 'utf8')) as Readonly<Record<string, Entries>>;
   const entries = stores[version] ?? [];
   await withRawDatabase(path, async (database) => {

@@ -1,14 +1,14 @@
 import { afterEach, beforeEach, expect } from 'vitest';
-import { AccessNetwork } from '../../src/access/index.js';
-import type { AccessNetworkDependencies, NodeVersionInfo } from '../../src/access/index.js';
-import type { AccessNetworkOptions } from '../../src/access/pool/NodePool.js';
-import type { Expectation } from '../../src/access/pool/identity/nodeIdentity.js';
-import { createMetrics } from '../../src/observability/index.js';
-import { seededRandom } from './seededRandom.js';
-import { RecordingLogger } from './recordingLogger.js';
+import { AccessNetwork } from '../../../src/access/index.js';
+import type { AccessNetworkDependencies, NodeVersionInfo } from '../../../src/access/index.js';
+import type { AccessNetworkOptions } from '../../../src/access/pool/NodePool.js';
+import type { Expectation } from '../../../src/access/pool/identity/nodeIdentity.js';
+import { createMetrics } from '../../../src/observability/index.js';
+import { seededRandom } from '../../support/seededRandom.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
 import { ScriptedNodes } from './scriptedNode.js';
 import type { NodeScript } from './scriptedNode.js';
-import { VirtualClock } from './virtualClock.js';
+import { VirtualClock } from '../../support/virtualClock.js';
 
 /** What a node says of itself that is of the spork with this root, and begins there too unless told otherwise. */
 export function version(
