@@ -2,8 +2,8 @@ import {
   accountRoles,
   decodeTransaction,
   encodeTransaction,
-  parseAddress,
   sha3,
+  toAddress,
   toIdentifier,
   transactionId,
 } from '../../src/flow/index.js';
@@ -12,24 +12,20 @@ import type { Random } from '../../src/runtime/index.js';
 import type { AccountTransaction, BlockEntry } from '../../src/storage/index.js';
 import { makeChain, makeCollection, transactionsOf } from './storeBlocks.js';
 
-const hex = (text: string): Address => parseAddress(text) ?? failed(`no address: ${text}`);
-function failed(message: string): never {
-  throw new Error(message);
-}
-
 /** The accounts of the chains below; the last has no transaction. */
-export const accounts = ['01', '02', '03', 'f0'].map((end) => hex(end.padStart(16, '1')));
+export const accounts = ['01', '02', '03', 'f0'].map((end) =>
+  toAddress(Buffer.from(end.padStart(16, '1'), 'hex')),
+);
 const PARTIES = accounts.slice(0, 3).map((address) => Buffer.from(address, 'hex'));
 
-const pick = <T>(random: Random, values: readonly T[]): T =>
-  values[Math.floor(random.next() * values.length)] ?? failed('nothing to pick from');
+const party = (random: Random): Buffer => PARTIES[Math.floor(random.next() * PARTIES.length)]!;
 
 function transaction(random: Random, seed: string): Uint8Array {
   const authorizers = PARTIES.filter(() => random.next() < 0.4);
   return transactionBy(seed, {
     // Some have none, and then their proposer is the address of zeros.
-    proposer: random.next() < 0.9 ? pick(random, PARTIES) : undefined,
-    payer: pick(random, PARTIES),
+    proposer: random.next() < 0.9 ? party(random) : undefined,
+    payer: party(random),
     // One may be named twice.
     authorizers: random.next() < 0.2 ? [...authorizers, ...authorizers] : authorizers,
   });

@@ -1,7 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { failing, HeightsRequester, honestOf, makeCollection } from './sourceHarness.js';
-import { RecordedNodes, sources } from './sourceHarness.js';
-import type { FakeNode, MadeCollection } from './sourceHarness.js';
+import { asking, failing, honestOf, makeCollection, sources } from './sourceHarness.js';
+import type { FakeNode, HeightsRequester, MadeCollection } from './sourceHarness.js';
 
 let { clock, ends, headMoves, sink, window, a, b } = sources();
 let requests: HeightsRequester;
@@ -13,13 +12,8 @@ beforeEach(() => {
   ({ clock, ends, headMoves, sink, window, a, b } = sources());
   // One call for one collection: the other way is not the question here.
   for (const node of [a, b]) node.unknown.add('GetCollectionByID');
-  requests = asking(a);
+  requests = asking({ clock, sink, window }, a);
 });
-
-function asking(...list: readonly FakeNode[]): HeightsRequester {
-  const nodes = new RecordedNodes(clock, ...list);
-  return new HeightsRequester({ concurrency: 32, workersPerHeight: 32 }, { nodes, sink, window, clock });
-}
 
 const honest = honestOf(made);
 
@@ -72,7 +66,7 @@ describe('a pending back-off ends', () => {
   });
 
   it('not for what failed elsewhere or was denied, when a node answers again', async () => {
-    requests = asking(a, b);
+    requests = asking({ clock, sink, window }, a, b);
     a.onCall = (call) => (call.id === ids[0] ? call.fail('not_found') : call.fail('unavailable'));
     b.onCall = failing('not_found');
     requests.request(1, [ids[0]!]);

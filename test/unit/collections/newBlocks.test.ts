@@ -1,8 +1,8 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { Identifier } from '../../../src/flow/index.js';
 import { seededRandom } from '../../support/seededRandom.js';
-import { HeightsRequester, makeCollection, RecordedNodes, sources } from './sourceHarness.js';
-import type { FakeCall, FakeNode, MadeCollection } from './sourceHarness.js';
+import { asking, makeCollection, sources } from './sourceHarness.js';
+import type { FakeCall, HeightsRequester, MadeCollection } from './sourceHarness.js';
 
 const BLOCK_MS = 800;
 
@@ -24,11 +24,6 @@ function serve(call: FakeCall): void {
   if (collection === undefined) return;
   const hasIt = clock.monotonic() >= (hasAtMs.get(`${call.node} ${call.id}`) ?? Infinity);
   clock.setTimer(1, () => (hasIt ? call.answer(collection.transactions) : call.fail('not_yet')));
-}
-
-function asking(...list: readonly FakeNode[]): HeightsRequester {
-  const nodes = new RecordedNodes(clock, ...list);
-  return new HeightsRequester({ concurrency: 32, workersPerHeight: 32 }, { nodes, sink, window, clock });
 }
 
 /** A new block with one collection that each node has so long afterwards. */
@@ -67,7 +62,7 @@ const at = (sorted: readonly number[], share: number): number =>
 
 describe('the collections of a new block', () => {
   it('are asked for again soon, a few times, before the pauses are those of any other', async () => {
-    const requests = asking(a);
+    const requests = asking({ clock, sink, window }, a);
     newBlock(requests, {});
     await clock.advance(3_000);
     const pauses = a.calls.slice(1).map((call, place) => call.atMs - a.calls[place]!.atMs - 1);
@@ -82,7 +77,7 @@ describe('the collections of a new block', () => {
     'are there soon after their node has them, though it had said for %d ms that it has yet to fetch them',
     async (outageMs) => {
       a.unknown.add('GetCollectionByID');
-      const requests = asking(a);
+      const requests = asking({ clock, sink, window }, a);
       const hasThemAtMs = clock.monotonic() + outageMs;
       let awaited = 0;
       const lateMs: number[] = [];
@@ -111,7 +106,7 @@ describe('the collections of a new block', () => {
 
   it('are asked for when they usually come, learned from what came before, in few calls', async () => {
     const random = seededRandom(7);
-    const requests = asking(a);
+    const requests = asking({ clock, sink, window }, a);
     // As measured on a network: half of them within 105 ms, nine of ten within 242 ms.
     const lag = (): number => 46 - 85 * Math.log(1 - random.next());
     await follow(requests, 100, () => ({ 'a:9000': lag() }));
@@ -124,7 +119,7 @@ describe('the collections of a new block', () => {
   });
 
   it('are asked for at once again when the node has come to have them at once', async () => {
-    const requests = asking(a);
+    const requests = asking({ clock, sink, window }, a);
     await follow(requests, 50, () => ({ 'a:9000': 200 }));
     await follow(requests, 400, () => ({ 'a:9000': 0 }));
     const { lateMs, callsEach } = await follow(requests, 20, () => ({ 'a:9000': 0 }));
@@ -133,7 +128,7 @@ describe('the collections of a new block', () => {
   });
 
   it('are asked for at once while nothing is known, and always where blocks are not new', async () => {
-    const requests = asking(a);
+    const requests = asking({ clock, sink, window }, a);
     const first = newBlock(requests, { 'a:9000': 0 });
     expect(a.calls.map(({ id }) => id)).toEqual([first.id]);
     await clock.advance(BLOCK_MS);
@@ -148,7 +143,7 @@ describe('the collections of a new block', () => {
   });
 
   it('leave nothing behind when they are no longer wanted before they are asked for', async () => {
-    const requests = asking(a);
+    const requests = asking({ clock, sink, window }, a);
     await follow(requests, 50, () => ({ 'a:9000': 150 }));
     newBlock(requests, { 'a:9000': 150 });
     requests.cancel(ends.head);

@@ -402,6 +402,15 @@ export class HeightsRequester extends CollectionRequester {
   }
 }
 
+/** One that sends whatever it may at once, to nodes whose health is kept. */
+export function asking(
+  parts: Pick<CollectionRequesterDependencies, 'clock' | 'sink' | 'window'>,
+  ...list: readonly FakeNode[]
+): HeightsRequester {
+  const nodes = new RecordedNodes(parts.clock, ...list);
+  return new HeightsRequester({ concurrency: 32, workersPerHeight: 32 }, { nodes, ...parts });
+}
+
 /** What a test of a source begins with: two nodes in virtual time, a window, and nothing received. */
 export function sources(indexed = 0, head = 1_000) {
   const clock = new VirtualClock();
