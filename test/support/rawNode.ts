@@ -90,7 +90,7 @@ export function answer(call: RawCall, message: Buffer, trailers?: Metadata): voi
 
 /** The access network of some nodes, which has asked them who they are; until the end of the test. */
 export async function networkOf(
-  nodes: readonly RawNode[],
+  nodes: readonly Pick<RawNode, 'endpoint'>[],
   { ratePerSecond = 0 }: { readonly ratePerSecond?: number } = {},
 ): Promise<AccessNetwork> {
   const stop = new AbortController();

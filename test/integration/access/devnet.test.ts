@@ -1,49 +1,17 @@
-import { describe, expect, it, onTestFinished } from 'vitest';
-import { AccessNetwork, UpstreamError } from '../../../src/access/index.js';
-import { startDevnet } from '../../../src/devnet/index.js';
+import { describe, expect, it } from 'vitest';
+import { UpstreamError } from '../../../src/access/index.js';
+import type { AccessNode } from '../../../src/access/index.js';
 import type { DevnetHandle, DevnetOptions } from '../../../src/devnet/index.js';
-import { createMetrics } from '../../../src/observability/index.js';
-import { systemClock } from '../../../src/runtime/index.js';
-import { seededRandom } from '../../support/seededRandom.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
+import { networkOf } from '../../support/rawNode.js';
+import { devnetForTest } from '../../support/runningDaemon.js';
 
 const { signal } = new AbortController();
 
-async function devnet(options: DevnetOptions): Promise<DevnetHandle> {
-  const started = await startDevnet({ paused: true, ...options });
-  onTestFinished(() => started.close());
-  return started;
-}
-
-/** A network of these nodes, once it can be asked. */
-async function follow(nodes: readonly DevnetHandle[], sporkRoot?: number): Promise<AccessNetwork> {
-  const network = new AccessNetwork(
-    {
-      ...(sporkRoot !== undefined && { sporkRoot }),
-      accessNodes: nodes.map(({ url }) => url),
-      sporks: [],
-      ratePerSecond: 0,
-      maxMessageBytes: 64 * 1024 * 1024,
-      timeoutMs: 10_000,
-      userAgent: 'test',
-    },
-    {
-      clock: systemClock,
-      random: seededRandom(1),
-      logger: new RecordingLogger(),
-      metrics: createMetrics({ version: 'test', node: 'test' }),
-      expectation: () => ({ chainId: 'flow-localnet', network: 'devnet', sporks: [] }),
-    },
-  );
-  const stop = new AbortController();
-  const running = network.run(stop.signal);
-  onTestFinished(async () => {
-    stop.abort();
-    await running;
-    network.close();
-  });
-  await network.whenIdentified(stop.signal);
-  return network;
+/** The only node of a network that has asked it who it is, and what is behind it. */
+async function nodeOf(options: DevnetOptions): Promise<{ made: DevnetHandle; node: AccessNode }> {
+  const made = await devnetForTest({ paused: true, ...options });
+  const network = await networkOf([{ endpoint: made.address }]);
+  return { made, node: network.live()[0]! };
 }
 
 async function take<T>(count: number, items: AsyncIterable<T>): Promise<T[]> {
@@ -69,8 +37,7 @@ async function eventually<T>(ask: () => Promise<T>): Promise<T> {
 
 describe('a simulated access node', () => {
   it('that grants one stream keeps it for execution data, and its blocks are polled', async () => {
-    const net = await follow([await devnet({ rootHeight: 100, startHead: 130, maxStreams: 1 })]);
-    const node = net.live()[0]!;
+    const { node } = await nodeOf({ rootHeight: 100, startHead: 130, maxStreams: 1 });
     const blocks = node.subscribeBlocks(101, { signal })[Symbol.asyncIterator]();
     expect((await blocks.next()).value).toMatchObject({ block: { height: 101 } });
     expect(node.supports('SubscribeBlocksFromStartHeight')).toBe(true);
@@ -90,7 +57,7 @@ describe('a simulated access node', () => {
   });
 
   it('that breaks the connection over execution data and over one call, time after time, breaks no other call by that', async () => {
-    const made = await devnet({
+    const { made, node } = await nodeOf({
       ...{ rootHeight: 100, startHead: 110 },
       faults: [
         { method: 'SubscribeExecutionData*', fault: 'cut', how: 'reset' },
@@ -99,8 +66,6 @@ describe('a simulated access node', () => {
         { method: 'GetBlockByHeight', fault: 'latency', delayMs: 200 },
       ],
     });
-    const net = await follow([made]);
-    const node = net.live()[0]!;
     const blocks = node.subscribeBlocks(110, { signal })[Symbol.asyncIterator]();
     expect((await blocks.next()).value).toMatchObject({ block: { height: 110 } });
     const next = blocks.next();
