@@ -1,9 +1,6 @@
 // Pages of other origins in a real browser against a real daemon: fetch, EventSource and WebSocket, with and without leave.
 
 import assert from 'node:assert/strict';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { atEnd } from '../support/cleanup.js';
 import { RestNode } from '../support/restNode.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';
 import { streamTopics } from '../support/streamedTopics.js';
@@ -16,15 +13,10 @@ const TOP = 1_020;
 
 /** An empty page of an origin of its own. */
 async function pageOrigin(): Promise<string> {
-  const server = createServer((_request, response) => {
+  const { url } = await RestNode.start((_request, response) => {
     response.writeHead(200, { 'content-type': 'text/html' }).end('<!doctype html><title>a page</title>');
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  atEnd(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return url;
 }
 
 /** What a page gets of fetch: status, body and a header that only exposed ones can be; or that it was not let. */

@@ -1,13 +1,11 @@
 import { execFileSync } from 'node:child_process';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { create } from 'tar';
 import { expect, it } from 'vitest';
-import { atEnd } from '../support/cleanup.js';
 import { runCommand } from '../support/commandLine.js';
 import { scratchDirectory } from '../support/program.js';
+import { RestNode } from '../support/restNode.js';
 import { devnetForTest, runDaemonHere, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 import { dumpStore, firstDifference, storeFlags, storePath } from '../support/storeDump.js';
 
@@ -60,17 +58,14 @@ it('copies of a store are made under a running daemon, hold whole blocks, grow o
   });
 
   const archive = await create({ cwd: last, gzip: true }, ['.']).concat();
-  const server = createServer((_request, response) => {
+  const server = await RestNode.start((_request, response) => {
     response.writeHead(200, { 'content-length': archive.length }).end(archive);
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  atEnd(() => void server.close());
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/snapshot.tar`;
   const seeded = scratchDirectory();
-  const start = startArguments(devnet, seeded, ...stop, '--from-snapshot', url);
+  const start = startArguments(devnet, seeded, ...stop, '--from-snapshot', `${server.url}/snapshot.tar`);
   expect(await runDaemonHere(start)).toMatchObject({ code: 0 });
   await isTheSame(seeded);
   // The second time there is a store, and the address may be gone.
-  server.close();
+  await server.stop();
   expect(await runDaemonHere(start)).toMatchObject({ code: 0 });
 });

@@ -1,13 +1,12 @@
 import { execFile, spawnSync } from 'node:child_process';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { expect, it, onTestFinished } from 'vitest';
+import { expect, it } from 'vitest';
 import createClient from 'openapi-fetch';
 import type { paths } from '../../docs/examples/api-types.js';
 import { eventually, scratchDirectory } from '../support/program.js';
+import { RestNode } from '../support/restNode.js';
 import { daemonOn, devnetForTest } from '../support/runningDaemon.js';
 import { together } from '../support/together.js';
 
@@ -50,17 +49,14 @@ async function printed(program: string, ...args: string[]): Promise<string> {
 
 /** The page in a browser of the machine, from an origin of its own. */
 async function shownBy(browser: string): Promise<string> {
-  const server = createServer((_request, response) => {
+  const { url } = await RestNode.start((_request, response) => {
     response.setHeader('content-type', 'text/html; charset=utf-8');
     response.end(readFileSync(example('follow.html')));
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => void server.close());
-  const { port } = server.address() as AddressInfo;
   const query = new URLSearchParams({ api: apiUrl, from: String(FROM), count: String(COUNT) });
   const flags = ['--headless', '--no-sandbox', '--disable-gpu', '--dump-dom', '--virtual-time-budget=20000'];
   const profile = `--user-data-dir=${scratchDirectory()}`;
-  const { stdout } = await run(browser, [...flags, profile, `http://127.0.0.1:${port}/?${query.toString()}`]);
+  const { stdout } = await run(browser, [...flags, profile, `${url}/?${query.toString()}`]);
   return /<pre>(.*)\n<\/pre>/s.exec(stdout)?.[1] ?? stdout;
 }
 

@@ -1,7 +1,5 @@
 import { existsSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
 import { connect } from 'node:net';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { StatusDocument } from '../../src/api/index.js';
@@ -11,6 +9,7 @@ import type { OtherEnd } from '../support/badOutputs.js';
 import { atEnd } from '../support/cleanup.js';
 import { eventually, Program, programPath, scratchDirectory } from '../support/program.js';
 import { lastingPort } from '../support/lastingPort.js';
+import { RestNode } from '../support/restNode.js';
 import { devnetForTest, RunningDaemon, startArguments } from '../support/runningDaemon.js';
 import { together } from '../support/together.js';
 import { ServedChain } from '../support/servedChain.js';
@@ -260,23 +259,6 @@ function isOpen(port: number): Promise<true | undefined> {
   });
 }
 
-/** Passes requests on to a server, and counts them. */
-async function countingProxy(
-  target: string,
-): Promise<{ readonly port: number; readonly asked: () => number }> {
-  let asked = 0;
-  const server = createServer((request, response) => {
-    asked += 1;
-    void fetch(target + (request.url ?? '')).then(async (answer) => response.end(await answer.text()));
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  atEnd(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  return { port: (server.address() as AddressInfo).port, asked: () => asked };
-}
-
 describe('a command', () => {
   it.each([
     ['status --watch --json', 1, 0],
@@ -284,10 +266,12 @@ describe('a command', () => {
     ['export --follow', 2, 'SIGINT'],
   ])('that nobody reads is ended by a signal: %s', async (command, requests, outcome) => {
     const chain = await ServedChain.start(smallChain(100, [[], []]), { sealed: 101 });
-    const proxy = await countingProxy(chain.url);
+    const proxy = await RestNode.start((request, response) => {
+      void fetch(chain.url + (request.url ?? '')).then(async (answer) => response.end(await answer.text()));
+    });
     const { given } = unreadPipe({ isFull: true });
     const program = programOn([...command.split(' '), '--api-port', String(proxy.port)], [given, given]);
-    await eventually(() => proxy.asked() >= requests);
+    await eventually(() => proxy.seen.length >= requests);
     expect(await program.stop('SIGINT')).toBe(outcome);
   });
 

@@ -1,17 +1,15 @@
 import { createHash } from 'node:crypto';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { BlockEntry } from '../../src/storage/index.js';
-import { atEnd } from '../support/cleanup.js';
 import { duckdb } from '../support/duckdb.js';
 import { writeStore } from '../support/chainReference.js';
 import { ODD_PAYER, oddTransactions } from '../support/oddTransactions.js';
 import { scratchDirectory } from '../support/program.js';
+import { RestNode } from '../support/restNode.js';
 import { ServedChain } from '../support/servedChain.js';
 import { storeFlags } from '../support/storeDump.js';
 import { runInProcess } from '../support/terminal.js';
@@ -308,15 +306,12 @@ describe('what files are made of', () => {
 
   it('does not come from a daemon that does not know how to give blocks as they are stored', async () => {
     const served = await ServedChain.start(blocks, { sealed: null });
-    const older = createServer((request, response) => {
+    const { port } = await RestNode.start((request, response) => {
       void fetch(`${served.url}${request.url?.replace(/&form=\w+/, '') ?? ''}`).then(async (answer) => {
         response.writeHead(answer.status, { 'content-type': answer.headers.get('content-type') ?? '' });
         response.end(await answer.text());
       });
     });
-    await new Promise<void>((resolve) => older.listen(0, '127.0.0.1', resolve));
-    atEnd(() => void older.close());
-    const { port } = older.address() as AddressInfo;
     expect(await exportAt(port, join(scratchDirectory(), 'files'), '--format', 'csv')).toMatchObject({
       exit: 'no_daemon',
       message: expect.stringContaining(

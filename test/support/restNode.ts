@@ -31,28 +31,29 @@ export class RestNode {
       this.reply(request, response, seen);
     });
   });
-  readonly #port: number;
+  readonly port: number;
   #sockets: WebSocketServer | undefined;
 
   private constructor(port: number) {
-    this.#port = port;
+    this.port = port;
   }
 
   /** Until the end of the test. */
-  static async start(): Promise<RestNode> {
+  static async start(reply?: RestReply): Promise<RestNode> {
     const node = new RestNode(await lastingPort());
+    if (reply !== undefined) node.reply = reply;
     await node.listen();
     atEnd(() => node.stop());
     return node;
   }
 
   get url(): string {
-    return `http://127.0.0.1:${this.#port}`;
+    return `http://127.0.0.1:${this.port}`;
   }
 
   /** On the port that it had. */
   async listen(): Promise<void> {
-    await new Promise<void>((resolve) => this.#server.listen(this.#port, '127.0.0.1', resolve));
+    await new Promise<void>((resolve) => this.#server.listen(this.port, '127.0.0.1', resolve));
   }
 
   /** Speaks WebSocket at a path from here on. */

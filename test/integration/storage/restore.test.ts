@@ -1,7 +1,5 @@
 import { existsSync } from 'node:fs';
-import { createServer } from 'node:http';
 import type { ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import {
   cp,
   mkdir,
@@ -25,6 +23,7 @@ import { backupStore, loadRestore } from '../../../src/storage/index.js';
 import type { RestoreDependencies, VerifyReport } from '../../../src/storage/index.js';
 import { HashedChain } from '../../support/hashedChain.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
+import { RestNode } from '../../support/restNode.js';
 import { chainWith, seededCollection } from '../../support/storeBlocks.js';
 import { rawEntries, sealed, TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';
 import { VirtualClock } from '../../support/virtualClock.js';
@@ -61,16 +60,8 @@ async function soundStore(): Promise<string> {
 
 /** Where a server answers every request like this. */
 async function servedBy(answer: (response: ServerResponse) => void): Promise<string> {
-  const server = createServer((_request, response) => answer(response));
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  closing.push(
-    () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
-  );
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/snapshot.tar`;
+  const { url } = await RestNode.start((_request, response) => answer(response));
+  return `${url}/snapshot.tar`;
 }
 
 const served = (body: Buffer): Promise<string> =>
