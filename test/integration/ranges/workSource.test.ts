@@ -1,29 +1,23 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { loadQueue, LocalWorkSource } from '../../../src/ranges/index.js';
 import type { RangeJob, ServedHeights, WorkSource } from '../../../src/ranges/index.js';
 import { systemClock } from '../../../src/runtime/index.js';
 import { seededRandom } from '../../support/seededRandom.js';
 import type { Clock } from '../../../src/runtime/index.js';
-import { LevelIndexStore, loadPostgres, RangeLostError, sharedRangesOf } from '../../../src/storage/index.js';
-import type { BlockEntry, HeightRange, IndexStore } from '../../../src/storage/index.js';
+import { loadPostgres, RangeLostError, sharedRangesOf } from '../../../src/storage/index.js';
+import type { BlockEntry, HeightRange, IndexStore, LevelIndexStore } from '../../../src/storage/index.js';
 import { asAdmin } from '../../support/postgresServer.js';
+import { range } from '../../support/ranges.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
-import { makeChain, seededCollection } from '../../support/storeBlocks.js';
-import { metaFrom, TEST_CHAIN } from '../../support/storeDirectory.js';
+import { chainWith, seededCollection } from '../../support/storeBlocks.js';
+import { begin, TEST_CHAIN, useStores } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
 import { together } from '../../support/together.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
 const FIRST = 100;
-const chain = makeChain(
-  FIRST,
-  Array.from({ length: 100 }, (_, index) => (index % 3 === 0 ? [seededCollection(`of ${index}`, 1)] : [])),
-);
+const chain = chainWith(FIRST, 100, (index) => (index % 3 === 0 ? [seededCollection(`of ${index}`, 1)] : []));
 const blocksOf = ({ from, to }: HeightRange): BlockEntry[] => chain.slice(from - FIRST, to - FIRST + 1);
-const range = (from: number, to: number): HeightRange => ({ from, to });
 const EVERYTHING: ServedHeights = { borders: () => [], served: () => [range(0, 1_000_000)] };
 const WAIT_MS = 20_000;
 /** Each mostly waits to hear of others, and has a database of its own. */
@@ -56,33 +50,24 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
 }, 60_000);
 
-async function beginLive(store: IndexStore): Promise<void> {
-  await store.initialise(metaFrom(180));
-  await store.commit({ blocks: blocksOf(range(180, 189)), latestIndexedHeight: 189 });
-}
+const beginLive = <S extends IndexStore>(opening: Promise<S>): Promise<S> =>
+  begin(opening, 180, blocksOf(range(180, 189)), 189);
 
 function useLocal(): () => Promise<World> {
+  const { freshPath, open } = useStores();
   return async () => {
-    const directory = await mkdtemp(join(tmpdir(), 'fci-work-'));
-    closing.push(() => rm(directory, { recursive: true, force: true }));
+    const path = await freshPath();
     const clock = new VirtualClock();
-    let open: IndexStore | undefined;
+    let store: LevelIndexStore | undefined;
     return {
       begin: async ({ served = EVERYTHING } = {}) => {
-        await open?.close();
-        const options = { path: join(directory, 'store'), chainId: TEST_CHAIN };
-        const store = await LevelIndexStore.open(options, {
-          clock: systemClock,
-          logger: new RecordingLogger(),
-        });
-        open = store;
-        if (store.meta() === undefined) await beginLive(store);
+        await store?.close();
+        const own = (store = await (store === undefined ? beginLive(open(path)) : open(path)));
         const source = new LocalWorkSource(
           { maxRangeHeights: 10 },
-          { store, chain: served, clock, random: seededRandom(1), logger: new RecordingLogger() },
+          { store: own, chain: served, clock, random: seededRandom(1), logger: new RecordingLogger() },
         );
-        closing.push(() => store.close());
-        return { source, store, close: () => store.close() };
+        return { source, store: own, close: () => own.close() };
       },
       pausesEnd: () => clock.advance(600_000),
     };
@@ -94,8 +79,7 @@ function usePgBoss(): () => Promise<World & { readonly url: string }> {
   return async () => {
     const home = await postgres.home();
     const { url } = home;
-    const live = await home.open();
-    await beginLive(live);
+    await beginLive(home.open());
     return {
       url,
       begin: async ({ served = EVERYTHING, clock = systemClock, workVersion = 1, maxPartRanges } = {}) => {

@@ -1,26 +1,20 @@
 import { readdirSync, statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { systemClock } from '../../../src/runtime/index.js';
 import { seededRandom } from '../../support/seededRandom.js';
-import { LevelIndexStore } from '../../../src/storage/index.js';
+import type { LevelIndexStore } from '../../../src/storage/index.js';
 import { accountChain } from '../../support/accountChain.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
 import { scratchDirectory } from '../../support/program.js';
 import { makeChain, seededCollection } from '../../support/storeBlocks.js';
-import { metaFrom } from '../../support/storeDirectory.js';
+import { begin, useStores } from '../../support/storeDirectory.js';
 import { storePath } from '../../support/storeDump.js';
 import { runInProcess } from '../../support/terminal.js';
 
-const CHAIN = 'flow-localnet';
 const FIRST = 6;
 
-function open(dataDir: string, accounts?: boolean): Promise<LevelIndexStore> {
-  return LevelIndexStore.open(
-    { path: storePath(dataDir), chainId: CHAIN, ...(accounts === undefined ? {} : { accounts }) },
-    { logger: new RecordingLogger(), clock: systemClock },
-  );
-}
+const stores = useStores();
+const open = (dataDir: string, accounts?: boolean): Promise<LevelIndexStore> =>
+  stores.open(storePath(dataDir), accounts === undefined ? {} : { accounts });
 
 /** A data directory with heights from `first` on, which reach up to `latest`; above it stand blocks that wait. */
 async function directoryWith(
@@ -29,8 +23,7 @@ async function directoryWith(
   waiting: readonly number[] = [],
 ): Promise<string> {
   const dataDir = scratchDirectory();
-  const store = await open(dataDir);
-  await store.initialise({ ...metaFrom(first), chainId: CHAIN });
+  const store = await begin(open(dataDir), first);
   const top = Math.max(latest, ...waiting);
   const contents = Array.from({ length: top - first + 1 }, (_, index) => [seededCollection(`c${index}`, 2)]);
   const blocks = makeChain(first, contents).filter(
@@ -152,8 +145,7 @@ describe('forget accounts', () => {
     const dataDir = scratchDirectory();
     const chain = accountChain(seededRandom(9), FIRST, 30);
     const latest = FIRST + chain.length - 1;
-    const store = await open(dataDir, true);
-    await store.initialise({ ...metaFrom(FIRST), chainId: CHAIN });
+    const store = await begin(open(dataDir, true), FIRST);
     await store.commit({ blocks: chain, latestIndexedHeight: latest });
     await store.close();
     expect(await forget(dataDir)).toMatchObject({ exit: 'usage' });
