@@ -1,6 +1,6 @@
 import type { StatusDocument } from '../../src/api/index.js';
 import { startDevnet } from '../../src/devnet/index.js';
-import type { DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
+import type { DevnetHandle } from '../../src/devnet/index.js';
 import type { Readiness, ReadinessReason } from '../../src/observability/index.js';
 import { atEnd } from './cleanup.js';
 import { HousedProgram } from './HousedProgram.js';
@@ -11,8 +11,8 @@ import type { Printed, Program } from './program.js';
 import { ScrapedMetrics } from './scrapedMetrics.js';
 
 /** A simulated access node in this process; it is gone at the end of the test, which fails if the node has a bug. */
-export async function devnetForTest(options: DevnetOptions): Promise<DevnetHandle> {
-  const devnet = await startDevnet(options);
+export async function devnetForTest(...how: Parameters<typeof startDevnet>): Promise<DevnetHandle> {
+  const devnet = await startDevnet(...how);
   atEnd(async () => {
     await devnet.close();
     await devnet.finished;

@@ -10,6 +10,7 @@ import type {
 import { identifierBytes } from '../../../src/flow/index.js';
 import { atEnd } from '../../support/cleanup.js';
 import { GrpcProbe } from '../../support/grpcProbe.js';
+import { devnetForTest } from '../../support/runningDaemon.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
 const ROOT = 1_000;
@@ -19,16 +20,12 @@ async function start(
   options: DevnetOptions = {},
   dependencies?: Parameters<typeof startDevnet>[1],
 ): Promise<{ devnet: DevnetHandle; client: GrpcProbe }> {
-  const devnet = await startDevnet(
+  const devnet = await devnetForTest(
     { ...{ seed: 3, rootHeight: ROOT, startHead: HEAD, paused: true, sealedLag: 5 }, ...options },
     dependencies,
   );
   const client = new GrpcProbe(devnet.address, { 'grpc.max_receive_message_length': 4 * 1024 * 1024 });
-  atEnd(async () => {
-    client.close();
-    await devnet.close();
-    await devnet.finished;
-  });
+  atEnd(() => client.close());
   return { devnet, client };
 }
 

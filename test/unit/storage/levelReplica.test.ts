@@ -1,11 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { systemClock } from '../../../src/runtime/index.js';
-import { silentLogger } from '../../../src/observability/index.js';
-import { LevelIndexStore, openLevelReplica } from '../../../src/storage/index.js';
-import type { ShownIndex } from '../../../src/storage/index.js';
-import { scratchDirectory } from '../../support/program.js';
+import { openLevelReplica } from '../../../src/storage/index.js';
+import type { LevelIndexStore, ShownIndex } from '../../../src/storage/index.js';
 import { smallChain, transactionWith } from '../../support/smallChain.js';
-import { begin, TEST_CHAIN } from '../../support/storeDirectory.js';
+import { begin, useStores } from '../../support/storeDirectory.js';
 
 const chain = smallChain(100, [
   [[transactionWith({ gasLimit: 1n })]],
@@ -25,14 +22,12 @@ function shownOf(store: LevelIndexStore): ShownIndex {
 }
 
 describe('a replica of a store', () => {
+  const { freshPath, open } = useStores();
+
   it('shows what it was told to show, whatever is durable', async () => {
-    const path = `${scratchDirectory()}/index`;
-    const open = () =>
-      LevelIndexStore.open(
-        { path, chainId: TEST_CHAIN, accounts: true, isShared: true },
-        { logger: silentLogger, clock: systemClock },
-      );
-    const store = await begin(open(), 100);
+    const path = await freshPath();
+    const shared = { accounts: true, isShared: true };
+    const store = await begin(open(path, shared), 100);
     const replica = await openLevelReplica(path);
     await store.commit({ blocks: chain.slice(0, 2), latestIndexedHeight: 101 });
     expect(await replica.blockByHeight(100)).toBeUndefined();
@@ -50,8 +45,6 @@ describe('a replica of a store', () => {
     // The store is its owner's as before, and the next one's.
     await store.rewind(101);
     await store.close();
-    const again = await open();
-    expect(again.latestIndexedHeight()).toBe(101);
-    await again.close();
+    expect((await open(path, shared)).latestIndexedHeight()).toBe(101);
   });
 });
