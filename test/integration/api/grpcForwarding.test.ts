@@ -34,15 +34,9 @@ interface Answered {
 /** The server that forwards to some nodes, and a bare client of it. */
 class Forwarded {
   readonly probe: GrpcProbe;
-  readonly #client: Client;
 
-  private constructor(address: string, probe: GrpcProbe) {
+  private constructor(probe: GrpcProbe) {
     this.probe = probe;
-    this.#client = new Client(address, credentials.createInsecure(), {
-      'grpc.max_receive_message_length': -1,
-      'grpc.use_local_subchannel_pool': 1,
-    });
-    atEnd(() => this.#client.close());
   }
 
   static async to(
@@ -50,8 +44,8 @@ class Forwarded {
     parts: { readonly metrics?: ReaderMetrics; readonly secrets?: ApiSecrets } = {},
   ): Promise<Forwarded> {
     const network = await networkOf([nodes].flat());
-    const { address, probe } = await servedOverGrpc(chain, { forwarder: forwarderTo(network), ...parts });
-    return new Forwarded(address, probe());
+    const { probe } = await servedOverGrpc(chain, { forwarder: forwarderTo(network), ...parts });
+    return new Forwarded(probe());
   }
 
   call(
@@ -62,7 +56,7 @@ class Forwarded {
     return new Promise((resolve, reject) => {
       let headers = new Metadata();
       let message: Buffer = Buffer.alloc(0);
-      const call = this.#client.makeUnaryRequest(
+      const call = this.probe.client.makeUnaryRequest(
         path,
         asItIs,
         asItIs,
@@ -83,7 +77,7 @@ class Forwarded {
   }
 
   stream(path: string, request: Buffer, metadata = new Metadata()): ClientReadableStream<Buffer> {
-    const call = this.#client.makeServerStreamRequest(path, asItIs, asItIs, request, metadata);
+    const call = this.probe.client.makeServerStreamRequest(path, asItIs, asItIs, request, metadata);
     call.on('error', () => undefined);
     return call;
   }
