@@ -3,7 +3,7 @@ import { LevelIndexStore } from '../../src/storage/index.js';
 import { systemClock } from '../../src/runtime/index.js';
 import { SimulatedDatabase, SimulatedDisk } from '../simulation/SimulatedDisk.js';
 import { RecordingLogger } from '../support/recordingLogger.js';
-import { makeChain, seededCollection } from '../support/storeBlocks.js';
+import { chainWith, seededCollection } from '../support/storeBlocks.js';
 import { begin, metaFrom, TEST_CHAIN } from '../support/storeDirectory.js';
 import type { Result } from './scenario.js';
 import { digestOf } from '../support/storeDigest.js';
@@ -11,10 +11,7 @@ import { digestOf } from '../support/storeDigest.js';
 const LAST = 20;
 /** The write that fails. */
 const FAILS_AT = 10;
-const chain = makeChain(
-  0,
-  Array.from({ length: LAST + 1 }, (_, index) => [seededCollection(`p${index}`, 2)]),
-);
+const chain = chainWith(0, LAST + 1, (index) => [seededCollection(`p${index}`, 2)]);
 
 /**
  * A fault at the port to the database, in the words of the C library: the write that meets it is told as what it is, none follows it, and

@@ -10,7 +10,7 @@ import {
 import type { AccountRole, Address } from '../../src/flow/index.js';
 import type { Random } from '../../src/runtime/index.js';
 import type { AccountTransaction, BlockEntry } from '../../src/storage/index.js';
-import { makeChain, makeCollection, transactionsOf } from './storeBlocks.js';
+import { chainWith, makeCollection, transactionsOf } from './storeBlocks.js';
 
 /** The accounts of the chains below; the last has no transaction. */
 export const accounts = ['01', '02', '03', 'f0'].map((end) =>
@@ -53,21 +53,18 @@ export function transactionBy(
 /** Consecutive blocks, two in three of them empty, whose transactions are of few accounts; some collections occur again. */
 export function accountChain(random: Random, firstHeight: number, heights: number): BlockEntry[] {
   const again = makeCollection([transaction(random, 'again'), transaction(random, 'and again')]);
-  return makeChain(
-    firstHeight,
-    Array.from({ length: heights }, (_, height) => {
-      if (random.next() < 0.67) return [];
-      return Array.from({ length: 1 + Math.floor(random.next() * 2) }, (_each, collection) => {
-        if (random.next() < 0.1) return again;
-        const count = Math.floor(random.next() * 4);
-        return makeCollection(
-          Array.from({ length: count }, (_one, index) =>
-            transaction(random, `${height}/${collection}/${index}`),
-          ),
-        );
-      });
-    }),
-  );
+  return chainWith(firstHeight, heights, (height) => {
+    if (random.next() < 0.67) return [];
+    return Array.from({ length: 1 + Math.floor(random.next() * 2) }, (_each, collection) => {
+      if (random.next() < 0.1) return again;
+      const count = Math.floor(random.next() * 4);
+      return makeCollection(
+        Array.from({ length: count }, (_one, index) =>
+          transaction(random, `${height}/${collection}/${index}`),
+        ),
+      );
+    });
+  });
 }
 
 /** All that an account has a part in, newest first, found by looking at everything. */

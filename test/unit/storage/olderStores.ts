@@ -1,14 +1,13 @@
 import { readFileSync } from 'node:fs';
-import { makeChain, seededCollection } from '../../support/storeBlocks.js';
+import { chainWith, seededCollection } from '../../support/storeBlocks.js';
 import { withRawDatabase } from '../../support/storeDirectory.js';
 
 /**
  * The chain of the stores in test/data/older-stores.json: heights 1 to 10. The program of before there were ranges began
  * them at height 5, with watermark 7 and height 9 above a gap; that of version 2 has an account index.
  */
-export const fixtureChain = makeChain(
-  1,
-  Array.from({ length: 10 }, (_, index) => (index % 3 === 2 ? [] : [seededCollection(`old${index}`, 2)])),
+export const fixtureChain = chainWith(1, 10, (index) =>
+  index % 3 === 2 ? [] : [seededCollection(`old${index}`, 2)],
 );
 
 type Entries = readonly (readonly [key: string, value: string])[];
