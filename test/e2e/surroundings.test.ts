@@ -85,4 +85,56 @@ describe('surroundings that cannot do are named', () => {
       );
     }
   });
+
+  const options = (...flags: string[]) => ({ NODE_OPTIONS: flags.join(' ') });
+  const preload = (source: string) => options(`--import=data:text/javascript,${encodeURIComponent(source)}`);
+  const older = `Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '18.20.8' } })`;
+  const lacking = (name: string) => `
+    import { Module } from 'node:module';
+    const resolve = Module._resolveFilename;
+    Module._resolveFilename = (name, ...rest) => resolve(name === '${name}' ? 'no-such-package' : name, ...rest);`;
+
+  it.each([
+    [
+      'too old',
+      preload(older),
+      /^Node\.js 18\.20\.8 is too old: install Node\.js 24, or at least 20\.19\.\n$/,
+    ],
+    [
+      'code made at run time forbidden',
+      options('--disallow-code-generation-from-strings'),
+      /^Node\.js forbids code/m,
+    ],
+    ['no native parts', options('--no-addons'), /^The native part of LevelDB cannot be loaded \(.*npm ci/],
+    [
+      'a package is missing',
+      preload(lacking('fastify')),
+      /^A package that belongs to .*no-such-package.*npm ci/,
+    ],
+    [
+      'a package of all commands is missing',
+      preload(lacking('commander')),
+      /^A package that .*no-such-package/,
+    ],
+  ])('a Node.js or an installation that lacks something: %s', async (_, environment, said) => {
+    const args = startArguments({ address: '127.0.0.1:1' }, scratchDirectory());
+    const { code, stderr } = await runProgram(args, environment);
+    expect({ code, stderr }).toEqual({ code: 78, stderr: expect.stringMatching(said) as string });
+    expect(stderr).not.toMatch(/fault of the program|\n {4}at /);
+  });
+
+  // Flags that NODE_OPTIONS may not hold.
+  it.each([
+    ['--jitless', /^Node\.js runs without WebAssembly/m],
+    ['--frozen-intrinsics', /^Node\.js runs with --frozen-intrinsics/m],
+  ])('Node.js with %s', async (flag, said) => {
+    const args = startArguments({ address: '127.0.0.1:1' }, scratchDirectory());
+    const { code, stderr } = await runProgram(args, {}, [
+      'sh',
+      '-c',
+      `node=$1; shift; exec "$node" ${flag} "$@"`,
+      'sh',
+    ]);
+    expect({ code, stderr }).toEqual({ code: 78, stderr: expect.stringMatching(said) as string });
+  });
 });
