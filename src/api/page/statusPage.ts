@@ -2,7 +2,6 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { readinessCodes } from '../../observability/index.js';
 import { packageRoot, quoted } from '../../runtime/index.js';
-import { entityTag } from '../http/responses.js';
 import type { HttpResponse } from '../http/types.js';
 import { ApiError } from '../view/ApiError.js';
 import { Html, html, HTML_TYPE, pageHeaders } from './Html.js';
@@ -20,9 +19,8 @@ const SCRIPT = join(packageRoot, 'dist', SCRIPT_FILE);
  * even while the indexing thread does not answer. `root`: a reference to the root of the server.
  */
 export function statusPage(version: string, root: string): HttpResponse {
-  const body = shell(version, root).text;
   return {
-    body,
+    body: shell(version, root).text,
     contentType: HTML_TYPE,
     headers: pageHeaders({
       'script-src': "'self'",
@@ -31,7 +29,7 @@ export function statusPage(version: string, root: string): HttpResponse {
       // No script may turn text into HTML.
       'require-trusted-types-for': "'script'",
     }),
-    validity: { tag: entityTag('page', body), isForever: false },
+    kept: 'revalidated',
   };
 }
 
@@ -73,9 +71,9 @@ function shell(version: string, root: string): Html {
 export function pageFiles(): (name: string) => HttpResponse {
   const kept = new Map<string, HttpResponse>();
   const fileOf = (name: string): HttpResponse => {
-    if (name === STYLE_FILE) return fileResponse(name, styleSheet, 'text/css; charset=UTF-8');
+    if (name === STYLE_FILE) return fileResponse(styleSheet, 'text/css; charset=UTF-8');
     if (name === SCRIPT_FILE)
-      return fileResponse(name, readFileSync(SCRIPT, 'utf8'), 'text/javascript; charset=UTF-8');
+      return fileResponse(readFileSync(SCRIPT, 'utf8'), 'text/javascript; charset=UTF-8');
     throw new ApiError(404, 'not_served', `there is nothing at ${quoted(`/${FILES_FOLDER}${name}`)}`);
   };
   /** Expected errors: ApiError (`not_served`). */
@@ -86,6 +84,6 @@ export function pageFiles(): (name: string) => HttpResponse {
   };
 }
 
-function fileResponse(name: string, body: string, contentType: string): HttpResponse {
-  return { body, contentType, validity: { tag: entityTag('page', name, body), isForever: false } };
+function fileResponse(body: string, contentType: string): HttpResponse {
+  return { body, contentType, kept: 'revalidated' };
 }
