@@ -40,7 +40,7 @@ const certificates = await build({
 });
 const page = await build({
   absWorkingDir: root,
-  entryPoints: { page: 'src/api/page/client/main.tsx' },
+  entryPoints: { page: 'src/api/page/client/main.tsx', style: 'src/api/page/client/style.css' },
   outdir: 'dist',
   bundle: true,
   format: 'esm',
@@ -49,12 +49,13 @@ const page = await build({
   metafile: true,
   write: false,
 });
-const script = page.outputFiles[0];
+const [script, style] = page.outputFiles;
 replaceFiles([
   ...[main, jobqueue, readers, certificates].flatMap(({ outputFiles }) =>
     outputFiles.map(({ path, contents }) => [path, Buffer.from(contents)]),
   ),
   [script.path, Buffer.from(noticesOf(page.metafile) + script.text)],
+  [style.path, style.contents],
   ...declarationsOfJobQueue(),
 ]);
 

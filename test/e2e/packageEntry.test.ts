@@ -53,6 +53,7 @@ it('packs what its messages cite, maps that need no sources, and nothing of the 
     'dist/readers.js',
     'dist/certificates.js',
     'dist/page.js',
+    'dist/style.css',
     'dist/types/jobqueue/index.d.ts',
   ])
     expect(files).toContain(path);
