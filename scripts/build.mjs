@@ -18,6 +18,7 @@ import { forNode, root } from './bundle.mjs';
 
 // After the packages are installed.
 const { build } = await import('esbuild');
+const { describeProto } = await import('./describe-proto.mjs');
 const dist = join(root, 'dist');
 /** The language level of every browser of recent years. */
 const BROWSERS = 'es2022';
@@ -56,6 +57,7 @@ replaceFiles([
   ),
   [script.path, Buffer.from(noticesOf(page.metafile) + script.text)],
   [style.path, style.contents],
+  [join(dist, 'descriptors.json'), Buffer.from(JSON.stringify(describeProto()))],
   ...declarationsOfJobQueue(),
 ]);
 
