@@ -103,7 +103,7 @@ const subFloors = {
     ['endpoint.ts', 'upstreamErrors.ts', 'ports.ts'],
   ],
   'api/grpc': [['calls'], ['refusals.ts']],
-  'api/http': [['responses.ts'], ['prefix.ts'], ['refusals.ts'], ['types.ts']],
+  'api/http': [['responses.ts'], ['refusals.ts'], ['types.ts']],
   'api/page': [['client']],
   'api/rest': [['daemonRoutes.ts', 'flowRoutes.ts'], ['eventStream.ts']],
   'app/health': [['windowCells.ts'], ['diagnose.ts'], ['watches'], ['heldUp.ts']],
@@ -143,9 +143,9 @@ export function isFile(name) {
 
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
-  'src/access': 5_570,
-  'src/api': 10_040,
-  'src/app': 7_603,
+  'src/access': 5_546,
+  'src/api': 9_996,
+  'src/app': 7_602,
   'src/cli': 4_300,
   'src/collections': 3_908,
   'src/config': 1_114,
@@ -159,7 +159,7 @@ export const maxLines = {
   'src/runtime': 1_164,
   'src/storage': 11_934,
   'src/main.ts': 258,
-  test: 72_221,
+  test: 72_166,
 };
 
 const packageHomes = {

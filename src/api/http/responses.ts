@@ -6,7 +6,6 @@ import { gzip } from 'node:zlib';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Held, HoldBytes } from '../limits/heldBytes.js';
 import { ApiError } from '../view/ApiError.js';
-import { linksBelow } from './prefix.js';
 import { JSON_TYPE } from './types.js';
 import type { HttpResponse, StreamingResponse } from './types.js';
 
@@ -36,8 +35,7 @@ const CONTROLS = {
 /**
  * Turns what a handler returns into bytes and headers: caching, JSON, compression. The result gives the body, to be sent with
  * the headers set on `reply`; `undefined` when the caller already has the response, and a 304 was sent. `isPrivate`: callers had
- * to say who they are. `prefix`: that of callers who reach this server below one; the links have it too. Expected errors:
- * ApiError (busy) when too much is held for callers already.
+ * to say who they are. Expected errors: ApiError (busy) when too much is held for callers already.
  */
 export function responseWriter(hold: HoldBytes) {
   let compressing = 0;
@@ -56,18 +54,18 @@ export function responseWriter(hold: HoldBytes) {
     response: HttpResponse,
     { headers, raw: { socket } }: FastifyRequest,
     reply: FastifyReply,
-    { isPrivate, prefix }: { readonly isPrivate: boolean; readonly prefix: string },
+    isPrivate: boolean,
   ): Promise<string | Buffer | undefined> => {
-    const { kept, contentType, hasLinks, headers: more, status = 200 } = response;
+    const { body, kept, contentType, headers: more, status = 200 } = response;
     const control = kept === undefined ? 'no-store' : CONTROLS[kept];
-    const isPrefixed = hasLinks === true && prefix !== '';
-    const vary = variedBy(isPrefixed ? 'x-forwarded-prefix' : undefined, reply.getHeader('vary'));
     reply.headers({
       ...more,
-      vary: variedBy(isPrivate ? 'accept-encoding, authorization' : 'accept-encoding', vary),
+      vary: variedBy(
+        isPrivate ? 'accept-encoding, authorization' : 'accept-encoding',
+        reply.getHeader('vary'),
+      ),
       'cache-control': isPrivate ? privately(control) : control,
     });
-    const body = isPrefixed ? linksBelow(prefix, response.body) : response.body;
     const text = contentType === undefined ? JSON.stringify(body) : String(body);
     const tag = kept && hash('sha256', text, 'base64url').slice(0, TAG_CHARACTERS);
     const etag = tag && heldTag(headers['if-none-match'], tag);

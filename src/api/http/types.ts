@@ -11,7 +11,7 @@ export interface HttpRequest {
   readonly params: Readonly<Record<string, string>>;
   readonly query: Query;
   readonly headers: IncomingHttpHeaders;
-  /** A reference to the root of the server from the requested URL: relative, or with the prefix that a proxy told. */
+  /** A reference to the root of the server, relative to the requested URL: it holds behind a proxy that serves it below a path. */
   readonly root: string;
 }
 
@@ -27,8 +27,6 @@ export interface HttpResponse {
    * time whether it has changed. Absent: it may not be cached.
    */
   readonly kept?: 'forever' | 'revalidated';
-  /** The body is a document of Flow's, with links in its form. */
-  readonly hasLinks?: true;
 }
 
 /** A response that lasts until its caller leaves. */

@@ -266,7 +266,6 @@ function kept(document: unknown, query: Query, isForever = true): HttpResponse {
   return {
     body: paths.length === 0 ? document : selectFields(document, paths),
     kept: isForever ? 'forever' : 'revalidated',
-    hasLinks: true,
   };
 }
 
