@@ -144,7 +144,7 @@ export function isFile(name) {
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
   'src/access': 5_546,
-  'src/api': 9_996,
+  'src/api': 9_963,
   'src/app': 7_602,
   'src/cli': 4_300,
   'src/collections': 3_908,
