@@ -144,7 +144,7 @@ export function isFile(name) {
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
   'src/access': 5_546,
-  'src/api': 9_963,
+  'src/api': 9_873,
   'src/app': 7_602,
   'src/cli': 4_300,
   'src/collections': 3_908,
@@ -159,7 +159,7 @@ export const maxLines = {
   'src/runtime': 1_164,
   'src/storage': 11_934,
   'src/main.ts': 258,
-  test: 72_166,
+  test: 72_140,
 };
 
 const packageHomes = {

@@ -21,8 +21,8 @@ const INDEX_API = 'flow_collection_indexer.v1.IndexAPI';
 /** The services over the index: Flow's, and our own. */
 export const INDEX_SERVICES = [ACCESS_API, INDEX_API];
 
-/** Methods with one response that may be as large as a block, or take as much to make. */
-const BULK: ReadonlySet<string> = new Set(['GetTransactionsByBlockID', 'GetAccountTransactions']);
+/** The method with one response that may be as large as a block. */
+const BULK = 'GetTransactionsByBlockID';
 
 /** Why a method of AccessAPI is not served. The first match counts. */
 const reasons: readonly (readonly [method: RegExp, why: string])[] = [
@@ -67,7 +67,7 @@ function entries<T>(
 }
 
 function unary(respond: UnaryCall, method: string): ServedCall {
-  return { kind: 'unary', respond, cost: BULK.has(method) ? 'expensive' : 'cheap' };
+  return { kind: 'unary', respond, cost: method === BULK ? 'expensive' : 'cheap' };
 }
 
 function stream(begin: StreamCall): ServedCall {
