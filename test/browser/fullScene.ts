@@ -18,7 +18,7 @@ export const full: Scene = async (stage) => {
   const page = await stage.page(served.url);
   await page.says(
     `${HISTORIC} nodes of earlier sporks`,
-    'And 4 ranges more',
+    /\d+ stretches/,
     /Execution data\s+First for [\d.]+ %/,
     /Proven final\s+158,000,000\s+rests on your checkpoint 137,390,146, 8a8a8a8a8a8a8a8a…/,
   );
