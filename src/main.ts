@@ -169,6 +169,11 @@ const lacks: readonly (readonly [said: RegExp, lack: string, advice: string])[] 
     'install the program anew (npm ci, or npm install) on the system and with the Node.js that it runs on, and start it without --no-addons',
   ],
   [
+    /^ERR_WORKER_INIT_FAILED/,
+    'No more threads may be started',
+    'raise the limit of processes and threads (ulimit -u, TasksMax of the systemd unit, the limit of pids of the container) to 64 at least',
+  ],
+  [
     /^(?:ERR_)?MODULE_NOT_FOUND/,
     'A package that belongs to the installation is missing or damaged',
     'install the program anew (npm ci, or npm install)',

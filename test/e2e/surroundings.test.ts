@@ -89,6 +89,15 @@ describe('surroundings that cannot do are named', () => {
   const options = (...flags: string[]) => ({ NODE_OPTIONS: flags.join(' ') });
   const preload = (source: string) => options(`--import=data:text/javascript,${encodeURIComponent(source)}`);
   const older = `Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '18.20.8' } })`;
+  // Root has no such limit.
+  const crowded = `
+    import { createRequire, syncBuiltinESMExports } from 'node:module';
+    createRequire('/')('node:worker_threads').Worker = class {
+      constructor() {
+        throw Object.assign(new Error('EAGAIN'), { code: 'ERR_WORKER_INIT_FAILED' });
+      }
+    };
+    syncBuiltinESMExports();`;
   const lacking = (name: string) => `
     import { Module } from 'node:module';
     const resolve = Module._resolveFilename;
@@ -106,6 +115,7 @@ describe('surroundings that cannot do are named', () => {
       /^Node\.js forbids code/m,
     ],
     ['no native parts', options('--no-addons'), /^The native part of LevelDB cannot be loaded \(.*npm ci/],
+    ['no more threads', preload(crowded), /^No more threads may be started \(EAGAIN\).*ulimit -u/m],
     [
       'a package is missing',
       preload(lacking('fastify')),
