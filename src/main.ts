@@ -149,11 +149,6 @@ function onKey(listener: (key: string) => void): () => void {
 /** What the process may lack, as Node.js and the loader of native parts say it in a code or in words, and what to do about it. */
 const lacks: readonly (readonly [said: RegExp, lack: string, advice: string])[] = [
   [
-    /^WebAssembly is not defined/,
-    'Node.js runs without WebAssembly, which hashes blocks',
-    'start it without --jitless, and look for that in NODE_OPTIONS too',
-  ],
-  [
     /^Code generation from strings disallowed/,
     'Node.js forbids code made at run time, which the servers of HTTP and gRPC are made of',
     'start it without --disallow-code-generation-from-strings, and look for that in NODE_OPTIONS too',
