@@ -2,7 +2,7 @@ import { accessSync, constants, readFileSync, renameSync, rmSync, writeFileSync 
 import { lstat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from '../../observability/index.js';
-import { every, messageOf } from '../../runtime/index.js';
+import { messageOf } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import { hasCode } from '../../storage/index.js';
 
@@ -89,17 +89,16 @@ export function keepDaemonRecord(
  * no answer and asks one question at a time, as a disk that hangs must hold nothing up.
  */
 export function whenRemoved(path: string, clock: Clock, action: () => void): Timer {
-  let isAsking = false;
+  let timer: Timer;
   let isOver = false;
   const look = async (): Promise<void> => {
-    isAsking = true;
     const found: unknown = await lstat(path).catch((error: unknown) => error);
-    isAsking = false;
-    if (hasCode(found, 'ENOENT') && !isOver) action();
+    if (isOver) return;
+    if (hasCode(found, 'ENOENT')) action();
+    wait();
   };
-  const timer = every(clock, LOOK_EVERY_MS, () => {
-    if (!isAsking) void look();
-  });
+  const wait = (): void => void (timer = clock.setTimer(LOOK_EVERY_MS, () => void look()));
+  wait();
   return {
     cancel: () => {
       isOver = true;
@@ -140,14 +139,10 @@ export function mayReadRecord(dataDir: string): boolean {
 /** True when the process of the record is running. Compare its instance to see whether it is still that daemon. */
 export function daemonRuns(dataDir: string): boolean {
   const record = readDaemonRecord(dataDir);
-  return record !== undefined && isAlive(record.pid);
-}
-
-/** True while a process with this id runs, whichever user owns it. */
-export function isAlive(pid: number): boolean {
   try {
-    return process.kill(pid, 0);
+    return record !== undefined && process.kill(record.pid, 0);
   } catch (error) {
+    // It is another user's.
     return hasCode(error, 'EPERM');
   }
 }
