@@ -106,7 +106,7 @@ const subFloors = {
   'api/http': [['responses.ts'], ['prefix.ts'], ['refusals.ts'], ['types.ts']],
   'api/page': [['client']],
   'api/rest': [['daemonRoutes.ts', 'flowRoutes.ts'], ['eventStream.ts']],
-  'app/health': [['windowCells.ts'], ['diagnose.ts'], ['watches'], ['heldUp.ts']],
+  'app/health': [['diagnose.ts'], ['watches'], ['heldUp.ts']],
   'app/line': [['history'], ['buildLine.ts']],
   'ranges/pgboss': [['PlanQueues.ts', 'WorkerRegistry.ts'], ['Claim.ts'], ['Boss.ts']],
   'storage/integrity': [['verify']],
@@ -144,8 +144,8 @@ export function isFile(name) {
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
   'src/access': 5_570,
-  'src/api': 10_173,
-  'src/app': 7_465,
+  'src/api': 10_113,
+  'src/app': 7_362,
   'src/cli': 4_268,
   'src/collections': 3_908,
   'src/config': 1_114,
@@ -153,13 +153,13 @@ export const maxLines = {
   'src/finality': 2_809,
   'src/flow': 2_795,
   'src/jobqueue': 809,
-  'src/observability': 1_597,
+  'src/observability': 1_538,
   'src/proof': 2_199,
   'src/ranges': 2_398,
   'src/runtime': 1_164,
   'src/storage': 11_920,
   'src/main.ts': 258,
-  test: 72_172,
+  test: 72_087,
 };
 
 const packageHomes = {

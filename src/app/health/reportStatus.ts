@@ -4,13 +4,7 @@ import { coverageOf, lastReadable } from '../../api/index.js';
 import type { EndpointStatus, IndexedRange, StatusDocument } from '../../api/index.js';
 import type { ExecutionDataIndexer } from '../../collections/index.js';
 import type { DaemonConfig } from '../../config/index.js';
-import {
-  monitorHealth,
-  rememberHour,
-  measureProgress,
-  readinessCodes,
-  slowestUsual,
-} from '../../observability/index.js';
+import { monitorHealth, rememberHour, measureProgress, readinessCodes } from '../../observability/index.js';
 import type { Stretch } from '../../observability/index.js';
 import { countHeights } from '../../ranges/index.js';
 import { programVersion } from '../../runtime/index.js';
@@ -19,9 +13,11 @@ import { diagnose } from './diagnose.js';
 import type { DaemonParts } from './diagnose.js';
 import { watchBackfill } from './watches/watchBackfill.js';
 import { watchLeader } from './watches/watchLeader.js';
-import { windowCells } from './windowCells.js';
 
 type StreamStatus = StatusDocument['sources']['edi'];
+
+/** No collections of a source. */
+const NONE = { first: 0, late: 0 };
 
 export type DaemonStatus = ReturnType<typeof reportStatus>;
 
@@ -99,6 +95,7 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
       headAgeSeconds: seconds(listener.lastAdvanceAgeMs()),
       headConfirmedSeconds: seconds(listener.lastAnswerAgeMs()),
       rate: ratePerSecond,
+      collectionsPerSecond: collectionRate(lastHour.now()) ?? null,
       eta: etaSeconds ?? null,
       window: {
         heights: config.window,
@@ -106,9 +103,8 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
         inFlight: line?.mcq.size ?? 0,
         bytesInFlight: window.bytesInHand,
         bytesLimit: config.maxInFlightBytes,
-        cells: windowCells(parts, diagnosis, waitingFor),
       },
-      ...activityReport(lastHour),
+      lastHour: lastHour.hour()?.races ?? { requester: NONE, edi: NONE, peer: NONE },
       sources: {
         requester: requesterStatus(),
         edi: streamStatus(config.edi.enabled, line?.edi),
@@ -238,43 +234,10 @@ function seconds(milliseconds: number | undefined): number | null {
   return milliseconds === undefined ? null : milliseconds / 1000;
 }
 
-/** Current throughput, and the last hour by minute. */
-function activityReport(
-  history: ReturnType<typeof rememberHour>,
-): Pick<StatusDocument, 'throughput' | 'lastHour'> {
-  const now = history.now();
-  return {
-    throughput: now === undefined ? null : throughputOf(now),
-    lastHour: history.minutes().map(({ ageSeconds, requester, edi, peer, commits }) => ({
-      ageSeconds,
-      requester,
-      edi,
-      peer,
-      heights: commits.heights,
-      bytes: commits.bytes,
-      commits: commits.count,
-      commitSeconds: commits.seconds,
-    })),
-  };
-}
-
-function throughputOf({
-  seconds,
-  work: { requester, edi, peer, commits },
-}: Stretch): StatusDocument['throughput'] {
-  const mean = (total: number): number | null => (commits.count === 0 ? null : total / commits.count);
-  return {
-    heightsPerSecond: commits.heights / seconds,
-    collectionsPerSecond: (requester.first + edi.first + peer.first) / seconds,
-    bytesPerSecond: commits.bytes / seconds,
-    commits: {
-      perSecond: commits.count / seconds,
-      heights: mean(commits.heights),
-      bytes: mean(commits.bytes),
-      seconds: mean(commits.seconds),
-      usualSeconds: slowestUsual(commits) ?? null,
-    },
-  };
+function collectionRate(now: Stretch | undefined): number | undefined {
+  if (now === undefined) return undefined;
+  const { requester, edi, peer } = now.races;
+  return (requester.first + edi.first + peer.first) / now.seconds;
 }
 
 /** The status of one node: its state now, and its last hour. */
