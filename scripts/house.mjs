@@ -144,9 +144,9 @@ export function isFile(name) {
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
   'src/access': 5_570,
-  'src/api': 10_113,
-  'src/app': 7_362,
-  'src/cli': 4_268,
+  'src/api': 10_088,
+  'src/app': 7_321,
+  'src/cli': 4_267,
   'src/collections': 3_908,
   'src/config': 1_114,
   'src/devnet': 4_935,
@@ -159,7 +159,7 @@ export const maxLines = {
   'src/runtime': 1_164,
   'src/storage': 11_920,
   'src/main.ts': 258,
-  test: 72_087,
+  test: 72_079,
 };
 
 const packageHomes = {

@@ -661,25 +661,8 @@ export interface components {
           /** @description Since it was last heard of. */
           ageSeconds: number;
         } | null;
-        /** @description All processes, as of their last beats. */
-        workers: {
-          id: string;
-          host: string;
-          pid: number;
-          version: string;
-          roles: string[];
-          /** @enum {string} */
-          state: 'ready' | 'running' | 'stopping' | 'stopped';
-          alive: boolean;
-          leads: boolean;
-          /** @description Ranges of history that it fills in. */
-          busyWith: {
-            from: number;
-            to: number;
-          }[];
-          /** @description Since it was last heard of. */
-          ageSeconds: number;
-        }[];
+        /** @description Processes that were heard of in the last seconds, this one included. */
+        alive: number;
       } | null;
       accountIndex: {
         /**
@@ -797,19 +780,6 @@ export interface components {
         lostLines: number;
         ageSeconds: number;
       }[];
-      /** @description File descriptors: files and connections that are open. */
-      descriptors: {
-        /** @description How many the process may have; null: any number. */
-        limit: number | null;
-        /** @description Counted every second; null until then. */
-        open: number | null;
-        /** @description Of callers, by port. */
-        connections: {
-          port: string;
-          open: number;
-          limit: number;
-        }[];
-      };
       ready: boolean;
       reasons: {
         /** @enum {string} */

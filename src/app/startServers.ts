@@ -59,7 +59,6 @@ async function startMetricsServer(config: DaemonConfig, parts: ServedParts): Pro
   );
   await server.start();
   descriptors.onChange(() => server.setLimits({ maxConnections: descriptors.shares().metrics }));
-  descriptors.count(() => ({ metrics: server.connections, ...readers?.connections() }));
   lifecycle.onClose('metrics server', () => server.close());
   return server;
 }

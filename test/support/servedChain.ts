@@ -83,7 +83,6 @@ export function statusWith(range: IndexedRange): StatusDocument {
       reason: 'waiting for 2 of 3 collections of height 160',
     },
     cluster: null,
-    descriptors: { limit: 1_024, open: 40, connections: [{ port: 'api', open: 2, limit: 369 }] },
     accountIndex: { state: 'off', coveredFrom: null, missingHeights: null },
     ready: false,
     reasons: [{ code: 'behind', message: '11 heights behind', height: 160, sinceSeconds: 3 }],

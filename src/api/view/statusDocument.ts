@@ -136,20 +136,7 @@ const cluster = T.object({
     host: T.text,
     ageSeconds: T.amount.note('Since it was last heard of.'),
   }).orNull.note('The process that follows the chain; null while none is known.'),
-  workers: T.arrayOf(
-    T.object({
-      id: T.text,
-      host: T.text,
-      pid: T.count,
-      version: T.text,
-      roles: T.arrayOf(T.text),
-      state: T.words('ready', 'running', 'stopping', 'stopped'),
-      alive: T.flag,
-      leads: T.flag,
-      busyWith: heightRanges.note('Ranges of history that it fills in.'),
-      ageSeconds: T.amount.note('Since it was last heard of.'),
-    }),
-  ).note('All processes, as of their last beats.'),
+  alive: T.count.note('Processes that were heard of in the last seconds, this one included.'),
 });
 
 /** Why the daemon is not ready. */
@@ -255,13 +242,6 @@ export const statusSchema = T.object({
       ageSeconds: T.amount,
     }),
   ).note('Standard output or standard error, while it does not take the lines of the log; empty otherwise.'),
-  descriptors: T.object({
-    limit: T.count.orNull.note('How many the process may have; null: any number.'),
-    open: T.count.orNull.note('Counted every second; null until then.'),
-    connections: T.arrayOf(T.object({ port: T.text, open: T.count, limit: T.count })).note(
-      'Of callers, by port.',
-    ),
-  }).note('File descriptors: files and connections that are open.'),
   ready: T.flag,
   reasons,
   uptimeSeconds: T.amount,

@@ -6,7 +6,7 @@ import type { ExecutionDataIndexer } from '../../collections/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { monitorHealth, rememberHour, measureProgress, readinessCodes } from '../../observability/index.js';
 import type { Stretch } from '../../observability/index.js';
-import { countHeights } from '../../ranges/index.js';
+import { countHeights, countWorkers } from '../../ranges/index.js';
 import { programVersion } from '../../runtime/index.js';
 import { finalBlock, rangeOf, readableIndex } from '../threads/readableIndex.js';
 import { diagnose } from './diagnose.js';
@@ -127,7 +127,6 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
         const { ageMs, lostLines, reason } = trouble;
         return [{ output: output.name, reason, lostLines, ageSeconds: ageMs / 1000 }];
       }),
-      descriptors: parts.descriptors.status(),
       ready,
       reasons,
       uptimeSeconds: ageOf(startedAtMs),
@@ -141,18 +140,7 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
           roles: config.roles,
           leads: store.shared.isLeading(),
           leader: leaderWatch.leader(),
-          workers: (parts.backfill.state().workers ?? []).map((worker) => ({
-            id: worker.id,
-            host: worker.host,
-            pid: worker.pid,
-            version: worker.version,
-            roles: worker.roles,
-            state: worker.state,
-            alive: worker.isAlive,
-            leads: worker.leads,
-            busyWith: worker.busyWith,
-            ageSeconds: worker.beatAgeMs / 1_000,
-          })),
+          alive: countWorkers(parts.backfill.state().workers ?? []).get('live') ?? 0,
         };
 
   const proof = (): StatusDocument['proof'] => {
