@@ -35,7 +35,6 @@ export interface DaemonRecord {
 
 const RECORD_FILE = 'daemon.json';
 const STORE_FOLDER = 'index';
-const RECORD_AGAIN_MS = 1_000;
 /** How often to look whether a file by which commands find the daemon is still there. */
 const LOOK_EVERY_MS = 10_000;
 
@@ -46,7 +45,8 @@ export function storePathOf(dataDir: string): string {
 
 /**
  * Keeps the record in the data directory for as long as the daemon runs, readable by its owner only. Where it cannot be written
- * (a full disk, no descriptor left), the daemon goes on, says so once and tries again. Call `write` when something has changed.
+ * (a full disk, no descriptor left), the daemon goes on, says so once, and tries again as after somebody removed it. Call `write`
+ * when something has changed.
  */
 export function keepDaemonRecord(
   dataDir: string,
@@ -54,17 +54,16 @@ export function keepDaemonRecord(
   { clock, logger }: { readonly clock: Clock; readonly logger: Logger },
 ): { readonly write: () => void; readonly close: () => void } {
   const path = join(dataDir, RECORD_FILE);
-  let again: Timer | undefined;
   let isNamed = false;
   const write = (): void => {
-    again?.cancel();
     try {
       // Whoever reads meanwhile has the whole one before, or the whole new one.
       writeFileSync(`${path}.new`, JSON.stringify(describe()) + '\n', { mode: 0o600 });
       renameSync(`${path}.new`, path);
       isNamed = false;
     } catch (error) {
-      again = clock.setTimer(RECORD_AGAIN_MS, write);
+      // What it says is old, and a missing one is looked for.
+      removeIfPossible(path);
       const advice = 'name its ports (--api-host, --api-port) to commands';
       const fields = { path, why: messageOf(error), advice };
       if (!isNamed)
@@ -78,7 +77,6 @@ export function keepDaemonRecord(
     write,
     close: () => {
       looking.cancel();
-      again?.cancel();
       removeIfPossible(path);
     },
   };
