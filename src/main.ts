@@ -149,7 +149,7 @@ function onKey(listener: (key: string) => void): () => void {
 function shortageOf(error: unknown): OperatorError | undefined {
   if (outOfDescriptors(error) === undefined) return undefined;
   const advice =
-    'raise the limit of open files (ulimit -n, or LimitNOFILE of the systemd unit); "doctor" says how far';
+    'raise the limit of open files (ulimit -n, or LimitNOFILE of the systemd unit); "start" says how far';
   return new OperatorError('configuration', `No more files may be open (${messageOf(error)}): ${advice}.`);
 }
 

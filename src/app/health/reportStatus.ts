@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import type { NodeState } from '../../access/index.js';
 import { coverageOf, lastReadable } from '../../api/index.js';
 import type { EndpointStatus, IndexedRange, StatusDocument } from '../../api/index.js';
 import type { ExecutionDataIndexer } from '../../collections/index.js';
@@ -180,8 +179,41 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
   };
 
   const endpoints = (): readonly EndpointStatus[] => {
-    const known = { now: lastHour.now(), hour: lastHour.hour(), nowMs: clock.monotonic() };
-    return network.states().map((state) => endpointReport(state, known));
+    const [now, hour] = [lastHour.now(), lastHour.hour()];
+    const until = (atMs: number): number => Math.max(0, -ageOf(atMs));
+    return network.states().map(({ endpoint, state, record, calls, limits, ...node }) => {
+      const because =
+        node.foreign === undefined ? (record?.said ?? node.trouble) : `another ${node.foreign} than ours`;
+      const { calls: sent = 0, errors = 0, kinds = [] } = hour?.nodes.get(endpoint) ?? {};
+      const failures = [...kinds].filter(([, count]) => count > 0);
+      return {
+        name: endpoint,
+        state,
+        reason: because ?? null,
+        sinceSeconds: record === undefined ? null : ageOf(record.sinceMs),
+        endsInSeconds: record === undefined ? null : until(record.untilMs),
+        origin: node.origin,
+        version: node.semver === '' ? null : node.semver,
+        lowestHeight: node.lowestHeight ?? null,
+        latencySeconds: seconds(node.latencyMs),
+        inFlight: node.callsInFlight,
+        callsPerSecond: now === undefined ? 0 : (now.nodes.get(endpoint)?.calls ?? 0) / now.seconds,
+        lastHour: { calls: sent, errors, kinds: failures.map(([kind, count]) => ({ kind, count })) },
+        limits: limits.map(({ ratePerSecond = null, pauseMs, ...limit }) => ({
+          ...limit,
+          ratePerSecond,
+          pauseSeconds: pauseMs / 1_000,
+        })),
+        calls: calls.map(({ method, state: itsState, said, count, sinceMs, untilMs }) => ({
+          method,
+          state: itsState,
+          reason: said,
+          count,
+          sinceSeconds: ageOf(sinceMs),
+          endsInSeconds: until(untilMs),
+        })),
+      };
+    });
   };
 
   const requesterStatus = (): StatusDocument['sources']['requester'] => {
@@ -226,47 +258,4 @@ function collectionRate(now: Stretch | undefined): number | undefined {
   if (now === undefined) return undefined;
   const { requester, edi, peer } = now.races;
   return (requester.first + edi.first + peer.first) / now.seconds;
-}
-
-/** The status of one node: its state now, and its last hour. */
-function endpointReport(
-  { endpoint, state, foreign, trouble, record, calls, limits, ...node }: NodeState,
-  {
-    nowMs,
-    now,
-    hour,
-  }: { readonly nowMs: number; readonly now: Stretch | undefined; readonly hour: Stretch | undefined },
-): EndpointStatus {
-  const because = foreign === undefined ? (record?.said ?? trouble) : `another ${foreign} than ours`;
-  const since = (atMs: number): number => (nowMs - atMs) / 1_000;
-  const until = (atMs: number): number => Math.max(0, (atMs - nowMs) / 1_000);
-  const { calls: sent = 0, errors = 0, kinds = [] } = hour?.nodes.get(endpoint) ?? {};
-  const failures = [...kinds].filter(([, count]) => count > 0);
-  return {
-    name: endpoint,
-    state,
-    reason: because ?? null,
-    sinceSeconds: record === undefined ? null : since(record.sinceMs),
-    endsInSeconds: record === undefined ? null : until(record.untilMs),
-    origin: node.origin,
-    version: node.semver === '' ? null : node.semver,
-    lowestHeight: node.lowestHeight ?? null,
-    latencySeconds: seconds(node.latencyMs),
-    inFlight: node.callsInFlight,
-    callsPerSecond: now === undefined ? 0 : (now.nodes.get(endpoint)?.calls ?? 0) / now.seconds,
-    lastHour: { calls: sent, errors, kinds: failures.map(([kind, count]) => ({ kind, count })) },
-    limits: limits.map(({ ratePerSecond = null, pauseMs, ...limit }) => ({
-      ...limit,
-      ratePerSecond,
-      pauseSeconds: pauseMs / 1_000,
-    })),
-    calls: calls.map(({ method, state: itsState, said, count, sinceMs, untilMs }) => ({
-      method,
-      state: itsState,
-      reason: said,
-      count,
-      sinceSeconds: since(sinceMs),
-      endsInSeconds: until(untilMs),
-    })),
-  };
 }
