@@ -143,9 +143,9 @@ export function isFile(name) {
 
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
-  'src/access': 5_570,
+  'src/access': 5_569,
   'src/api': 10_088,
-  'src/app': 7_291,
+  'src/app': 7_271,
   'src/cli': 4_267,
   'src/collections': 3_908,
   'src/config': 1_114,

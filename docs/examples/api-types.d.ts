@@ -687,7 +687,7 @@ export interface components {
         /** @description How ids of the last proven block are made: header and payload form. */
         form: string | null;
         /** @description Heights that can be read and are not proven, or not known to be. */
-        unprovenHeights: number | null;
+        unprovenHeights: number;
         /** @description The block that finality rests on: proof.checkpoint, one that the spork table names (the root of a spork, or the last block before the next), or one for which the nodes were believed. */
         anchor: {
           /** @enum {string} */

@@ -205,7 +205,7 @@ export const statusSchema = T.object({
     mode: T.words('auto', 'required', 'off'),
     finality: T.words('reported', 'proven').note('proven: nothing above provenHeight can be read.'),
     form: T.text.orNull.note('How ids of the last proven block are made: header and payload form.'),
-    unprovenHeights: T.count.orNull.note('Heights that can be read and are not proven, or not known to be.'),
+    unprovenHeights: T.count.note('Heights that can be read and are not proven, or not known to be.'),
     anchor: T.object({
       kind: T.words('checkpoint', 'spork_root', 'spork_table', 'first_use'),
       height: T.count,

@@ -67,11 +67,8 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
   /** The chain is proven final up to here, by this process or by the one that leads. */
   const provenHeight = (): number | undefined => prover?.status().provenHeight ?? finalBlock(parts)?.height;
 
-  /** Blocks that can be read without a proof; `undefined` where that is not counted. */
-  const unprovenHeights = (): number | undefined => {
-    const unproven = store.unproven?.();
-    return unproven && countHeights(unproven);
-  };
+  /** Blocks that can be read without a proof. */
+  const unprovenHeights = (): number => countHeights(store.unproven());
 
   const status = (): StatusDocument => {
     const line = diagnosis.line();
@@ -151,7 +148,7 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
       mode,
       finality,
       form,
-      unprovenHeights: unprovenHeights() ?? null,
+      unprovenHeights: unprovenHeights(),
       anchor: proven?.anchor ?? null,
       provenHeight: provenHeight() ?? null,
       sealedHeight: prover?.sealedHeight() ?? null,

@@ -167,8 +167,16 @@ async function openWithoutDamage(
 /** Opens the store of a configuration for a command, in a directory or a database. Expected errors: those of `open` there. */
 export async function openForCommand(
   config: DaemonConfig,
-  how: { readonly create?: boolean; readonly forRewind?: boolean } = {},
-  { isReadOnly = false, openStore = openLevelStore }: HowToOpen = {},
+  {
+    isReadOnly = false,
+    openStore = openLevelStore,
+    ...how
+  }: {
+    readonly create?: boolean;
+    readonly forRewind?: boolean;
+    readonly isReadOnly?: boolean;
+    readonly openStore?: OpenStore | undefined;
+  } = {},
 ): Promise<IndexStore> {
   const dependencies = { logger: silentLogger, clock: systemClock };
   const { chainId, store: url } = config;
@@ -178,18 +186,13 @@ export async function openForCommand(
   return PostgresIndexStore.open({ ...options, url, isReadOnly, patienceMs: DATABASE_WAIT_MS }, dependencies);
 }
 
-interface HowToOpen {
-  readonly isReadOnly?: boolean;
-  readonly openStore?: OpenStore | undefined;
-}
-
 /**
  * Opens the store of a configuration for a command that only reads. Expected errors: OperatorError (no store there,
  * locked by a running daemon, or by another command for longer than LOCK_WAIT_MS, one that must be copied first, another chain,
  * a newer schema, a database that does not answer).
  */
 export function openStoreReadOnly(config: DaemonConfig): Promise<IndexStore> {
-  const open = (): Promise<IndexStore> => openForCommand(config, {}, { isReadOnly: true });
+  const open = (): Promise<IndexStore> => openForCommand(config, { isReadOnly: true });
   return whenFree(config, () => toRead(config, open));
 }
 
