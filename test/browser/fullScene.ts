@@ -54,11 +54,6 @@ function status(): Partial<StatusDocument> {
       ...{ heights: 256, upperBound: HEAD + 256, inFlight: 240 },
       ...{ bytesInFlight: 41_200_000, bytesLimit: 134_217_728 },
     },
-    lastHour: {
-      requester: { first: 5_060, late: 90 },
-      edi: { first: 14_200, late: 732 },
-      peer: { first: 0, late: 0 },
-    },
     backfill: {
       ...{ missingHeights: 24_880_000, rate: 912, eta: 27_280 },
       heldBack: { share: 0.5, message: 'the event loop is 40 ms late: history makes way' },

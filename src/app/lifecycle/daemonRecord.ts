@@ -12,7 +12,10 @@ export interface Address {
   readonly port: number;
 }
 
-/** How other commands find a running daemon: a small file in its data directory. */
+/**
+ * How other commands find a running daemon: a small file in its data directory. One left by a crash is harmless: nothing answers at
+ * its address.
+ */
 export interface DaemonRecord {
   readonly pid: number;
   /** Also in the daemon's status: tells a stale record from a live one. */
@@ -143,11 +146,6 @@ export function daemonRuns(dataDir: string): boolean {
     // It is another user's.
     return hasCode(error, 'EPERM');
   }
-}
-
-/** A record left by a crash is harmless: nothing answers at its address. */
-export function removeDaemonRecord(dataDir: string): void {
-  removeIfPossible(join(dataDir, RECORD_FILE));
 }
 
 /** Host and port as a URL has them. */

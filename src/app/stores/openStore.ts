@@ -13,11 +13,10 @@ import {
   loadPostgres,
   makeDirectory,
   StorageError,
-  storageErrorFrom,
 } from '../../storage/index.js';
 import type { IndexStore, StorageErrorKind } from '../../storage/index.js';
 import type { DaemonParts } from '../health/diagnose.js';
-import { daemonRuns, readDaemonRecord, removeDaemonRecord, storePathOf } from '../lifecycle/daemonRecord.js';
+import { daemonRuns, readDaemonRecord, storePathOf } from '../lifecycle/daemonRecord.js';
 import { checkStartOfFilledStore } from '../line/startHeight.js';
 import { DATABASE_WAIT_MS } from './databases.js';
 
@@ -72,9 +71,6 @@ export async function openStoreToIndex(
     await readers?.close();
     await store.close();
   });
-  await refuseUnwritable(dataDir);
-  // The directory is ours now: a record in it is left from a killed daemon.
-  removeDaemonRecord(dataDir);
   if (url === undefined) await warnOfOpenDirectory(dataDir, { logger });
   checkStartOfFilledStore(config, store);
   return store;
@@ -92,15 +88,6 @@ async function warnOfOpenDirectory(dataDir: string, { logger }: { readonly logge
     const fields = { path, mode: mode.toString(8), advice: `chmod 700 ${inShell(path)}` };
     logger.warn(fields, 'the data directory is open to other users of this machine');
     return;
-  }
-}
-
-/** The daemon keeps its record and its socket there, wherever the index is. Expected errors: `StorageError`. */
-async function refuseUnwritable(dataDir: string): Promise<void> {
-  try {
-    await access(dataDir, constants.W_OK);
-  } catch (error) {
-    throw storageErrorFrom(error, 'write to the data directory', dataDir);
   }
 }
 
