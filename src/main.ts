@@ -1,6 +1,5 @@
 #!/usr/bin/env node
 import { closeSync } from 'node:fs';
-import { Writable } from 'node:stream';
 import { isatty } from 'node:tty';
 import { runCommandLine } from './cli/index.js';
 import type { Terminal } from './cli/index.js';
@@ -67,21 +66,8 @@ const stderr = new Output('standard error', { sink: openSink(2), columns: () => 
 // A command waits for whoever reads its result, but not for whoever reads its remarks.
 stderr.neverWait();
 const { stdout: screen, stderr: errScreen } = process;
-for (const [name, output, stream] of [
-  ['stdout', stdout, screen],
-  ['stderr', stderr, errScreen],
-] as const) {
-  // The size of a terminal that is gone cannot be read.
-  stream.on('error', () => undefined);
-  // For libraries that print.
-  const value = new Writable({
-    write: (chunk: Buffer, _encoding, done) => {
-      output.write(chunk.toString('utf8'));
-      done();
-    },
-  });
-  Object.defineProperty(process, name, { value, configurable: true });
-}
+// The size of a terminal that is gone cannot be read.
+for (const stream of [screen, errScreen]) stream.on('error', () => undefined);
 process.on('exit', () => {
   if (ending !== undefined) process.exitCode = exitCodeOf(ending);
 });
@@ -183,7 +169,7 @@ function lackOf(error: unknown): OperatorError | undefined {
     return new OperatorError('configuration', `${lack[1]} (${messageOf(error)}): ${lack[2]}.`);
   if (outOfDescriptors(error) === undefined) return undefined;
   const advice =
-    'raise the limit of open files (ulimit -n, or LimitNOFILE of the systemd unit); "doctor" says how far';
+    'raise the limit of open files (ulimit -n, or LimitNOFILE of the systemd unit); "start" says how far';
   return new OperatorError('configuration', `No more files may be open (${messageOf(error)}): ${advice}.`);
 }
 

@@ -310,8 +310,7 @@ const fed: Scene = async (stage) => {
   );
   const flags = ['--no-edi', '--peer', source.grpcAddress];
   const { page } = await stage.opened(devnet, flags, ({ lastHour, lag, sources }) => {
-    const first = lastHour.reduce((sum, minute) => sum + minute.peer.first, 0);
-    return first > 100 && (lag ?? 9) < 3 && sources.peer.state === 'following';
+    return lastHour.peer.first > 100 && (lag ?? 9) < 3 && sources.peer.state === 'following';
   });
   await page.says(
     /Peer stream\s+First for [\d.]+ %\. Follows /,

@@ -26,7 +26,7 @@ describe('a daemon works and writes nothing else than its log in surroundings', 
       ...{ LISTEN_FDS: '1', LISTEN_PID: '1', WATCHDOG_USEC: 'soon', WATCHDOG_PID: '1' },
       ...{ FORCE_COLOR: '3', CI: 'true', CLICOLOR_FORCE: '1', NO_COLOR: '', TERM: '' },
       ...{ FCI_STORE: '', FCI_WINDOW: ' ', FCI_PEERS: '""', FCI_START_HEIGHT: '\n' },
-      ...{ HOME: nowhere, XDG_RUNTIME_DIR: '/proc', TMPDIR: nowhere },
+      ...{ HOME: nowhere, TMPDIR: nowhere },
     };
     const { code, stderr, logs } = await indexed(environment);
     expect([code, stderr]).toEqual([0, '']);
