@@ -13,7 +13,8 @@ WORKDIR /app
 COPY package.json package-lock.json ./
 RUN npm ci --include=dev --ignore-scripts --no-audit --no-fund
 COPY tsconfig.json tsconfig.build.json ./
-COPY scripts/ensure-installed.mjs scripts/build.mjs scripts/bundle.mjs scripts/
+COPY scripts/ensure-installed.mjs scripts/build.mjs scripts/bundle.mjs scripts/describe-proto.mjs scripts/
+COPY proto proto
 COPY src src
 RUN npm run build && chmod +x dist/main.js
 

@@ -18,6 +18,7 @@ import { forNode, root } from './bundle.mjs';
 
 // After the packages are installed.
 const { build } = await import('esbuild');
+const { describeProto } = await import('./describe-proto.mjs');
 const dist = join(root, 'dist');
 /** The language level of every browser of recent years. */
 const BROWSERS = 'es2022';
@@ -40,7 +41,7 @@ const certificates = await build({
 });
 const page = await build({
   absWorkingDir: root,
-  entryPoints: { page: 'src/api/page/client/main.tsx' },
+  entryPoints: { page: 'src/api/page/client/main.tsx', style: 'src/api/page/client/style.css' },
   outdir: 'dist',
   bundle: true,
   format: 'esm',
@@ -49,12 +50,14 @@ const page = await build({
   metafile: true,
   write: false,
 });
-const script = page.outputFiles[0];
+const [script, style] = page.outputFiles;
 replaceFiles([
   ...[main, jobqueue, readers, certificates].flatMap(({ outputFiles }) =>
     outputFiles.map(({ path, contents }) => [path, Buffer.from(contents)]),
   ),
   [script.path, Buffer.from(noticesOf(page.metafile) + script.text)],
+  [style.path, style.contents],
+  [join(dist, 'descriptors.json'), Buffer.from(JSON.stringify(describeProto()))],
   ...declarationsOfJobQueue(),
 ]);
 

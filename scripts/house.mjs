@@ -103,10 +103,10 @@ const subFloors = {
     ['endpoint.ts', 'upstreamErrors.ts', 'ports.ts'],
   ],
   'api/grpc': [['calls'], ['refusals.ts']],
-  'api/http': [['responses.ts'], ['prefix.ts'], ['refusals.ts'], ['types.ts']],
+  'api/http': [['responses.ts'], ['refusals.ts'], ['types.ts']],
   'api/page': [['client']],
   'api/rest': [['daemonRoutes.ts', 'flowRoutes.ts'], ['eventStream.ts']],
-  'app/health': [['windowCells.ts'], ['diagnose.ts'], ['watches'], ['heldUp.ts']],
+  'app/health': [['diagnose.ts'], ['watches'], ['heldUp.ts']],
   'app/line': [['history'], ['buildLine.ts']],
   'ranges/pgboss': [['PlanQueues.ts', 'WorkerRegistry.ts'], ['Claim.ts'], ['Boss.ts']],
   'storage/integrity': [['verify']],
@@ -143,23 +143,23 @@ export function isFile(name) {
 
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
-  'src/access': 5_570,
-  'src/api': 10_173,
-  'src/app': 7_603,
-  'src/cli': 4_300,
+  'src/access': 5_545,
+  'src/api': 9_812,
+  'src/app': 7_249,
+  'src/cli': 4_267,
   'src/collections': 3_908,
   'src/config': 1_114,
   'src/devnet': 4_935,
   'src/finality': 2_809,
-  'src/flow': 2_795,
+  'src/flow': 2_605,
   'src/jobqueue': 809,
-  'src/observability': 1_597,
+  'src/observability': 1_538,
   'src/proof': 2_199,
   'src/ranges': 2_398,
   'src/runtime': 1_164,
-  'src/storage': 11_934,
+  'src/storage': 11_919,
   'src/main.ts': 258,
-  test: 72_231,
+  test: 72_072,
 };
 
 const packageHomes = {
@@ -182,7 +182,6 @@ const packageHomes = {
   '@noble/curves/bls12-381.js': ['proof', 'devnet'],
   '@noble/hashes/sha3-addons.js': ['proof'],
   'hyparquet-writer': ['cli'],
-  protobufjs: ['flow'],
   preact: ['api'],
   'preact/hooks': ['api'],
 };

@@ -1,11 +1,11 @@
 #!/usr/bin/env node
 import { closeSync } from 'node:fs';
-import { Writable } from 'node:stream';
 import { isatty } from 'node:tty';
 import { runCommandLine } from './cli/index.js';
 import type { Terminal } from './cli/index.js';
 import {
   AbortError,
+  asError,
   exitCodeOf,
   isAbort,
   isReaderGone,
@@ -66,21 +66,8 @@ const stderr = new Output('standard error', { sink: openSink(2), columns: () => 
 // A command waits for whoever reads its result, but not for whoever reads its remarks.
 stderr.neverWait();
 const { stdout: screen, stderr: errScreen } = process;
-for (const [name, output, stream] of [
-  ['stdout', stdout, screen],
-  ['stderr', stderr, errScreen],
-] as const) {
-  // The size of a terminal that is gone cannot be read.
-  stream.on('error', () => undefined);
-  // For libraries that print.
-  const value = new Writable({
-    write: (chunk: Buffer, _encoding, done) => {
-      output.write(chunk.toString('utf8'));
-      done();
-    },
-  });
-  Object.defineProperty(process, name, { value, configurable: true });
-}
+// The size of a terminal that is gone cannot be read.
+for (const stream of [screen, errScreen]) stream.on('error', () => undefined);
 process.on('exit', () => {
   if (ending !== undefined) process.exitCode = exitCodeOf(ending);
 });
@@ -145,21 +132,54 @@ function onKey(listener: (key: string) => void): () => void {
   };
 }
 
-/** What the operator can do about an error that says that no file could be opened; `undefined` for any other. */
-function shortageOf(error: unknown): OperatorError | undefined {
+/** What the process may lack, as Node.js and the loader of native parts say it in a code or in words, and what to do about it. */
+const lacks: readonly (readonly [said: RegExp, lack: string, advice: string])[] = [
+  [
+    /^Code generation from strings disallowed/,
+    'Node.js forbids code made at run time, which the servers of HTTP and gRPC are made of',
+    'start it without --disallow-code-generation-from-strings, and look for that in NODE_OPTIONS too',
+  ],
+  [
+    /^Cannot assign to read only property 'prepareStackTrace'/,
+    'Node.js runs with --frozen-intrinsics, which the log cannot',
+    'start it without, and look for that in NODE_OPTIONS too',
+  ],
+  [
+    /^ERR_DLOPEN_|^No native build was found/,
+    'The native part of LevelDB cannot be loaded',
+    'install the program anew (npm ci, or npm install) on the system and with the Node.js that it runs on, and start it without --no-addons',
+  ],
+  [
+    /^ERR_WORKER_INIT_FAILED/,
+    'No more threads may be started',
+    'raise the limit of processes and threads (ulimit -u, TasksMax of the systemd unit, the limit of pids of the container) to 64 at least',
+  ],
+  [
+    /^(?:ERR_)?MODULE_NOT_FOUND/,
+    'A package that belongs to the installation is missing or damaged',
+    'install the program anew (npm ci, or npm install)',
+  ],
+];
+
+/** What the operator can do about an error that the process meets for lack of something; `undefined` for any other. */
+function lackOf(error: unknown): OperatorError | undefined {
+  const { code = '' } = asError(error) as NodeJS.ErrnoException;
+  const lack = lacks.find(([said]) => said.test(code) || said.test(messageOf(error)));
+  if (lack !== undefined)
+    return new OperatorError('configuration', `${lack[1]} (${messageOf(error)}): ${lack[2]}.`);
   if (outOfDescriptors(error) === undefined) return undefined;
   const advice =
-    'raise the limit of open files (ulimit -n, or LimitNOFILE of the systemd unit); "doctor" says how far';
+    'raise the limit of open files (ulimit -n, or LimitNOFILE of the systemd unit); "start" says how far';
   return new OperatorError('configuration', `No more files may be open (${messageOf(error)}): ${advice}.`);
 }
 
 function dieOfBug(error: unknown): void {
-  const shortage = shortageOf(error);
-  for (const tell of bugListeners.splice(0)) tell(shortage ?? error);
+  const lack = lackOf(error);
+  for (const tell of bugListeners.splice(0)) tell(lack ?? error);
   const trace = error instanceof Error ? (error.stack ?? error.message) : String(error);
   const fault = `This is a fault of the program. Please report it:\n${withoutCredentials(trace)}`;
-  stderr.write(`${shortage?.message ?? fault}\n`);
-  void endWith(shortage?.exit ?? 'bug');
+  stderr.write(`${lack?.message ?? fault}\n`);
+  void endWith(lack?.exit ?? 'bug');
 }
 
 try {
@@ -168,7 +188,7 @@ try {
 } catch (error) {
   // A command that was stopped before it was done: whoever started it is to know.
   if (stoppedBy !== undefined && isAbort(error)) endBy(stoppedBy);
-  const known = error instanceof OperatorError ? error : shortageOf(error);
+  const known = error instanceof OperatorError ? error : lackOf(error);
   if (known !== undefined) {
     stderr.write(`${withoutCredentials(known.message)}\n`);
     process.exitCode = exitCodeOf(known.exit);

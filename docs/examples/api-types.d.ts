@@ -495,6 +495,8 @@ export interface components {
       headConfirmedSeconds: number | null;
       /** @description Heights that became durable per second, over the last half minute. */
       rate: number;
+      /** @description The same of collections, also of history; null right after the start. */
+      collectionsPerSecond: number | null;
       /** @description Until the head is reached; null while the gap does not close. */
       eta: number | null;
       window: {
@@ -505,43 +507,9 @@ export interface components {
         inFlight: number;
         bytesInFlight: number;
         bytesLimit: number;
-        /** @description The heights from the one above latestIndexed to upperBound, ascending. Neighbouring heights in the same state share one cell. */
-        cells: {
-          from: number;
-          to: number;
-          /**
-           * @description waiting: its block is not here yet. linked: it is, and work on it has not begun. collecting: it lacks collections. complete: it waits for a batch. committing: it is being written. durable: it waits for the heights below. Of several heights, that of the one that has come least far.
-           * @enum {string}
-           */
-          state: 'waiting' | 'linked' | 'collecting' | 'complete' | 'committing' | 'durable';
-          /** @description Collections that it lacks. */
-          missing: number;
-          /** @description Since work on it began; null before. */
-          ageSeconds: number | null;
-          /** @description What it waits for and why, where that is the lowest height or one that has lacked collections for a while. */
-          reason: string | null;
-        }[];
       };
-      /** @description Over the last half minute, of the live range and of history; null right after the start. */
-      throughput: {
-        heightsPerSecond: number;
-        collectionsPerSecond: number;
-        /** @description Of collections that became durable. */
-        bytesPerSecond: number;
-        commits: {
-          perSecond: number;
-          /** @description Average of a commit; null without one. */
-          heights: number | null;
-          bytes: number | null;
-          seconds: number | null;
-          /** @description 95 of 100 took at most this long: a bound of the histogram commit_duration_seconds. */
-          usualSeconds: number | null;
-        };
-      } | null;
-      /** @description Minute by minute since the start, at most the last hour, oldest first; the last one is not over. */
+      /** @description By source, since the start or the last hour. */
       lastHour: {
-        /** @description Since it began. */
-        ageSeconds: number;
         requester: {
           /** @description Collections that this source delivered first. */
           first: number;
@@ -560,14 +528,7 @@ export interface components {
           /** @description Collections that were here already when it delivered them. */
           late: number;
         };
-        /** @description Heights that became durable. */
-        heights: number;
-        /** @description Their collections. */
-        bytes: number;
-        commits: number;
-        /** @description Spent in them. */
-        commitSeconds: number;
-      }[];
+      };
       sources: {
         requester: {
           /**
@@ -700,25 +661,8 @@ export interface components {
           /** @description Since it was last heard of. */
           ageSeconds: number;
         } | null;
-        /** @description All processes, as of their last beats. */
-        workers: {
-          id: string;
-          host: string;
-          pid: number;
-          version: string;
-          roles: string[];
-          /** @enum {string} */
-          state: 'ready' | 'running' | 'stopping' | 'stopped';
-          alive: boolean;
-          leads: boolean;
-          /** @description Ranges of history that it fills in. */
-          busyWith: {
-            from: number;
-            to: number;
-          }[];
-          /** @description Since it was last heard of. */
-          ageSeconds: number;
-        }[];
+        /** @description Processes that were heard of in the last seconds, this one included. */
+        alive: number;
       } | null;
       accountIndex: {
         /**
@@ -743,7 +687,7 @@ export interface components {
         /** @description How ids of the last proven block are made: header and payload form. */
         form: string | null;
         /** @description Heights that can be read and are not proven, or not known to be. */
-        unprovenHeights: number | null;
+        unprovenHeights: number;
         /** @description The block that finality rests on: proof.checkpoint, one that the spork table names (the root of a spork, or the last block before the next), or one for which the nodes were believed. */
         anchor: {
           /** @enum {string} */
@@ -836,19 +780,6 @@ export interface components {
         lostLines: number;
         ageSeconds: number;
       }[];
-      /** @description File descriptors: files and connections that are open. */
-      descriptors: {
-        /** @description How many the process may have; null: any number. */
-        limit: number | null;
-        /** @description Counted every second; null until then. */
-        open: number | null;
-        /** @description Of callers, by port. */
-        connections: {
-          port: string;
-          open: number;
-          limit: number;
-        }[];
-      };
       ready: boolean;
       reasons: {
         /** @enum {string} */

@@ -83,7 +83,6 @@ for linked containers. They are told by their shape, ignored, and named in one w
 | \`NO_COLOR\`, \`TERM=dumb\` | no colours; no moving lines. \`FORCE_COLOR\` and \`CI\` change nothing: pipes get neither |
 | \`TZ\` | times of the pretty log only; everything else is UTC |
 | \`LANG\`, \`LC_ALL\` | nothing: output is UTF-8 |
-| \`XDG_RUNTIME_DIR\` | where daemons register for \`status\`; if empty or relative, the directory for temporary files |
 | \`HOME\` | where \`completion install\` writes, and the usual password file |
 | \`NODE_OPTIONS\` | for Node.js: what it does not know, it refuses itself, with its own code 9 |
 

@@ -19,7 +19,6 @@ export { redirectGrpcLog } from './transport/channel/connection.js';
 export { surveyNode } from './survey/surveyNode.js';
 export type { CallSurvey, NodeSurvey } from './survey/surveyNode.js';
 export { AccessNetwork } from './pool/AccessNetwork.js';
-export type { NodeState } from './pool/PoolMember.js';
 export { NodeChooser, STREAM_SILENT_MS } from './selection/NodeChooser.js';
 export type { Way } from './selection/NodeChooser.js';
 export { Attempts } from './selection/Attempts.js';

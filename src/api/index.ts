@@ -8,14 +8,11 @@ export { digestOf } from './guard/TokenGuard.js';
 export { ApiError, indexerSilent } from './view/ApiError.js';
 export { coverageOf, lastReadable } from './view/indexedRange.js';
 export type { IndexedRange } from './view/indexedRange.js';
-export { MAX_WINDOW_CELLS, windowStates } from './view/statusDocument.js';
 export type {
   BackfillRangeStatus,
   BackfillStatus,
   EndpointStatus,
   StatusDocument,
-  WindowCell,
-  WindowState,
 } from './view/statusDocument.js';
 export { accountDocument, parseAccountRequest } from './documents/accountTransactions.js';
 export { checkLookupKey, isLookupKind, lookupDocument } from './documents/lookupDocument.js';

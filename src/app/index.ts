@@ -6,7 +6,6 @@ export { daemonRequest } from './guard/daemonRequest.js';
 export type { PlainResponse } from './guard/daemonRequest.js';
 export type { OwnAccess } from './guard/openSecretFiles.js';
 export { readFirstToken } from './guard/tokens.js';
-export { announcedRuns } from './lifecycle/runRegistry.js';
 export { placeOfStore } from './line/startHeight.js';
 export { STOP_TIMEOUT_MS } from './lifecycle/openLifecycle.js';
 export type { BackfillCommand, BackfillOutcome } from './line/history/plans.js';

@@ -17,7 +17,7 @@ export interface Reloading {
 }
 
 /** Parts whose settings may change while they run. */
-type Reloadable = Pick<DaemonParts, 'descriptors' | 'diskWatch' | 'readers' | 'secretFiles'> & {
+type Reloadable = Pick<DaemonParts, 'descriptors' | 'diskWatch' | 'readers'> & {
   readonly health: { readonly diagnosis: Pick<Diagnosis, 'setLimits'> };
 };
 
@@ -73,7 +73,6 @@ export function reloadWhenWanted(
   const reload = (): void => {
     isWanted = true;
     if (parts === undefined) return;
-    parts.secretFiles.reload();
     if (!hasFile) {
       tell('warn', { advice: 'start with --config FILE' }, 'there is no configuration file to reload');
       return;

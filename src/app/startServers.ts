@@ -7,7 +7,6 @@ import type { DaemonParts } from './health/diagnose.js';
 import type { DaemonStatus } from './health/reportStatus.js';
 import { heightNaming, momentAt } from './health/inspectHeights.js';
 import { keepDaemonRecord } from './lifecycle/daemonRecord.js';
-import { announceRun } from './lifecycle/runRegistry.js';
 import { openControlSocket } from './lifecycle/openControlSocket.js';
 import { obeyBackfill } from './line/history/plans.js';
 import type { ReaderAddresses } from './threads/messages.js';
@@ -42,11 +41,7 @@ export async function startServers(config: DaemonConfig, parts: ServedParts) {
     parts,
   );
   secretFiles.onChange(record.write);
-  const withdraw = announceRun(config.dataDir, process.env, parts.clock);
-  lifecycle.onClose('daemon record', () => {
-    withdraw();
-    record.close();
-  });
+  lifecycle.onClose('daemon record', record.close);
   logger.info(all, 'listening');
   return all;
 }
@@ -64,7 +59,6 @@ async function startMetricsServer(config: DaemonConfig, parts: ServedParts): Pro
   );
   await server.start();
   descriptors.onChange(() => server.setLimits({ maxConnections: descriptors.shares().metrics }));
-  descriptors.count(() => ({ metrics: server.connections, ...readers?.connections() }));
   lifecycle.onClose('metrics server', () => server.close());
   return server;
 }

@@ -21,9 +21,7 @@ export const commands: readonly Command[] = [
   }),
   command('status', {
     summary: 'Show what a running daemon is doing, and why.',
-    details:
-      'Without flags, it finds the daemon of ./data/<network>, else your daemons on this machine: one is shown, several ' +
-      'are listed.',
+    details: 'Without flags, it asks the daemon of ./data/mainnet.',
     settings: flags.daemonAddressSettings,
     ownFlags: flags.statusFlags,
     load: async () => (await import('./commands/status.js')).status,

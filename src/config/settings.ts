@@ -136,14 +136,14 @@ export const daemonSettings = {
     flag: 'peer',
   }),
   peerTokenFile: optional(file, {
-    doc: 'File that holds the bearer token for the peers and nothing else. The token is sent only to them; name them as grpcs://. Read again when it changes, and on SIGHUP (docs/tls-and-tokens.md).',
+    doc: 'File that holds the bearer token for the peers and nothing else. The token is sent only to them; name them as grpcs://. Read again when it changes (docs/tls-and-tokens.md).',
     defaultDoc: 'none: the peers ask for none',
   }),
   'access.sporkRoot': optional(integer(0, MAX_HEIGHT, 'height'), {
     doc: 'Root height of a spork that config/sporks.json lacks. Needed only if `/readyz` says so.',
   }),
   'access.metadataFile': optional(file, {
-    doc: 'File with the metadata (headers) that nodes want with every call, such as `x-token`, `api_key` or `authorization`: one line `host:port name: value` for each, sent to that node alone. Read again when it changes, and on SIGHUP (docs/tls-and-tokens.md, Metadata for access nodes).',
+    doc: 'File with the metadata (headers) that nodes want with every call, such as `x-token`, `api_key` or `authorization`: one line `host:port name: value` for each, sent to that node alone. Read again when it changes (docs/tls-and-tokens.md, Metadata for access nodes).',
     defaultDoc: 'none: the nodes want nothing',
   }),
   'access.metadataWithoutTls': setting(boolean, false, {
@@ -229,7 +229,7 @@ export const daemonSettings = {
     doc: 'How long an HTTP connection of a caller may stay open between two requests, in milliseconds. Keep it above the idle time of a balancer in front, which may otherwise send a request just as the daemon hangs up (docs/operations.md, Behind a proxy or balancer).',
   }),
   'api.tls.certificateFile': optional(file, {
-    doc: 'Certificate of both ports of the read API, in PEM, followed by its chain; with it, they accept only TLS. Read again when it changes, and on SIGHUP (docs/tls-and-tokens.md).',
+    doc: 'Certificate of both ports of the read API, in PEM, followed by its chain; with it, they accept only TLS. Read again when it changes (docs/tls-and-tokens.md).',
     defaultDoc: 'none: plain text',
   }),
   'api.tls.keyFile': optional(file, {
@@ -240,7 +240,7 @@ export const daemonSettings = {
     doc: 'Certificate authorities, in PEM. A client certificate from one of them counts as a token.',
   }),
   'api.tokensFile': optional(file, {
-    doc: 'File with the bearer tokens of the read API, one per line, each optionally followed by a name; `#` begins a comment. At least 16 characters each. Read again when it changes, and on SIGHUP (docs/tls-and-tokens.md).',
+    doc: 'File with the bearer tokens of the read API, one per line, each optionally followed by a name; `#` begins a comment. At least 16 characters each. Read again when it changes (docs/tls-and-tokens.md).',
     defaultDoc: 'none: anyone may call',
   }),
   'api.tokensFor': setting(choice(['everything', 'expensive']), 'everything', {

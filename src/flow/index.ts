@@ -53,8 +53,6 @@ export type { IdentifiedTransaction } from './verification/identifyTransactions.
 export { InvalidCollectionError } from './verification/InvalidCollectionError.js';
 export { verifyBlockCollections, verifyCollection } from './verification/verifyCollections.js';
 export { asBuffer } from './wire/bytes.js';
-export { loadDescriptors, serviceMethods } from './wire/descriptors.js';
-export type { DescriptorFile, FlowService } from './wire/descriptors.js';
 export { FieldScan } from './wire/FieldScan.js';
 export type { Span } from './wire/FieldScan.js';
 export { RequestFields } from './wire/RequestFields.js';

@@ -16,8 +16,8 @@ export { allReadinessCodes, consistent, endpointStates, readinessCodes } from '.
 export type { Finding, Readiness, ReadinessCode, ReadinessReason } from './health/readiness.js';
 export { measureProgress } from './progress/measureProgress.js';
 export type { ProgressState } from './progress/measureProgress.js';
-export { rememberHour, MAX_MINUTES, slowestUsual } from './progress/rememberHour.js';
-export type { Minute, Stretch } from './progress/rememberHour.js';
+export { rememberHour } from './progress/rememberHour.js';
+export type { Stretch } from './progress/rememberHour.js';
 export { renderProgressLine } from './progress/progressLine.js';
 export { reportProgress } from './progress/reportProgress.js';
 export { EdgeLog } from './health/EdgeLog.js';

@@ -2,6 +2,20 @@ import { existsSync, readFileSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
+/** As package.json has it: what the program is made of does not load in an older one. */
+const LEAST_NODE = [20, 19] as const;
+
+// Here, because nothing of the program runs before this.
+const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
+if (major < LEAST_NODE[0] || (major === LEAST_NODE[0] && minor < LEAST_NODE[1])) {
+  const least = LEAST_NODE.join('.');
+  process.stderr.write(
+    `Node.js ${process.versions.node} is too old: install Node.js 24, or at least ${least}.\n`,
+  );
+  // `configuration` among the exit codes, which are not loaded yet.
+  process.exit(78);
+}
+
 /** The root of the installed package: the nearest parent folder with a package.json, of `src/runtime` or the built files. */
 export const packageRoot = findRoot(import.meta.dirname);
 

@@ -40,7 +40,6 @@ export {
   isCorruption,
   RangeLostError,
   StorageError,
-  storageErrorFrom,
   unlessDamaged,
 } from './StorageError.js';
 export type { StorageErrorKind } from './StorageError.js';

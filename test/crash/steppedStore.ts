@@ -34,7 +34,7 @@ export function stepped(inner: IndexStore, steps: Steps, isRewindCommand: boolea
     },
     addProofs: async (proven) => {
       steps.take('prove.called');
-      await during('prove', () => inner.addProofs?.(proven));
+      await during('prove', () => inner.addProofs(proven));
       steps.take('prove.told');
     },
   });

@@ -183,8 +183,6 @@ describe('an API with a certificate and tokens', () => {
 
     secrets.use('renewed');
     secrets.writeTokens(`${OTHER}\n`);
-    // There is no configuration file; what is read from files is read all the same.
-    daemon.program.reload();
     for (const each of [port, grpcPort])
       await eventually(async () => (await fingerprintShown(each)) === fingerprint('renewed'));
     const renewed = { token: OTHER, trusts: 'renewed' } as const;
@@ -201,7 +199,6 @@ describe('an API with a certificate and tokens', () => {
     // What cannot be used is told once, and what was before stays.
     writeFileSync(secrets.keyFile, readFileSync(secrets.certificateFile));
     secrets.writeTokens('short\n');
-    daemon.program.reload();
     const REFUSED = 'a secret cannot be used: the one before stays in use';
     const refused = await eventually(() => {
       const lines = daemon.program.logs().filter(({ msg }) => msg === REFUSED);

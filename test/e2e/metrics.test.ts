@@ -3,7 +3,6 @@ import { describe, expect, it } from 'vitest';
 import { programVersion } from '../../src/app/index.js';
 import { ChainGenerator, methodNames, profiles } from '../../src/devnet/index.js';
 import type { ChainOptions, DevnetHandle, DevnetOptions, FaultRule } from '../../src/devnet/index.js';
-import { MAX_WINDOW_CELLS } from '../../src/api/index.js';
 import type { StatusDocument } from '../../src/api/index.js';
 import type { Readiness } from '../../src/observability/index.js';
 import { blocksOf } from '../support/chainReference.js';
@@ -484,18 +483,7 @@ describe('a height that does not come', () => {
       sources: { requester: { state: 'asking', inFlight: 1, missing: 1 } },
     });
     expect(status.oldestMissing?.collectionId).toBe(stalled);
-    // Each height of the window once, none left out.
-    const { cells, upperBound } = status.window;
-    expect(cells[0]).toMatchObject({ from: STUCK, to: STUCK, state: 'collecting' });
-    expect(cells[0]?.ageSeconds).toBeGreaterThan(1);
-    expect(cells[0]?.reason).toContain(`collections of height ${STUCK}`);
-    expect(status.oldestMissing?.reason).toBe(cells[0]?.reason);
-    expect(cells.some(({ state }) => state === 'durable')).toBe(true);
-    expect(cells.at(-1)?.to).toBe(upperBound);
-    for (const [index, { from, to }] of cells.entries()) {
-      expect(from).toBe(index === 0 ? STUCK : (cells[index - 1]?.to ?? 0) + 1);
-      expect(to).toBeGreaterThanOrEqual(from);
-    }
+    expect(status.oldestMissing?.reason).toContain(`collections of height ${STUCK}`);
     for (const height of [STUCK, STUCK + 1])
       expect((await daemon.api(`/v1/blocks?height=${height}`)).status).toBe(404);
 
@@ -523,30 +511,20 @@ it('tells the cause in the words of the node, and when that is asked again', asy
     new RegExp(`collections of height ${status.oldestMissing?.height}: .*no disk`),
   );
   expect(status.endpoints[0]?.calls[0]?.endsInSeconds).toBeGreaterThan(0);
-  expect(status.window.cells[0]?.reason).toBe(status.oldestMissing?.reason);
   expect(await schemaFaults(daemon, status)).toEqual([]);
 });
 
-it('tells what was done in the last hour, what a rate limit leaves of a node, and of a large window no more than fits', async () => {
+it('tells what was done in the last hour, and what a rate limit leaves of a node', async () => {
   const devnet = await devnetForTest({
     ...{ seed: 5, profile: 'dense', startHead: 1_500, blockIntervalMs: 200, ratePerSecond: 20 },
   });
   const daemon = await daemonOn(devnet, '--no-edi', '--window', '4096');
   const status = await daemon.statusUntil(
-    ({ endpoints, lastHour: [minute], throughput, window }) =>
-      (throughput?.collectionsPerSecond ?? 0) > 0 &&
-      (minute?.commits ?? 0) > 3 &&
+    ({ collectionsPerSecond, endpoints, lastHour, window }) =>
+      (collectionsPerSecond ?? 0) > 0 &&
+      lastHour.requester.first >= 4 * 5 &&
       window.inFlight > 1_000 &&
       endpoints.some(({ limits }) => limits.some(({ isLearned }) => isLearned)),
   );
   expect(await schemaFaults(daemon, status)).toEqual([]);
-  const [minute] = status.lastHour;
-  // Five in each block.
-  expect(minute?.requester.first).toBeGreaterThanOrEqual(4 * 5);
-  expect(minute?.heights).toBeGreaterThanOrEqual(minute?.commits ?? 0);
-  expect(minute?.bytes).toBeGreaterThan(0);
-  expect(status.throughput?.commits).toMatchObject({ seconds: expect.any(Number) as number });
-  expect(status.window.cells.length).toBeGreaterThan(1);
-  expect(status.window.cells.length).toBeLessThanOrEqual(MAX_WINDOW_CELLS);
-  expect(status.window.cells.at(-1)?.to).toBe(status.window.upperBound);
 });

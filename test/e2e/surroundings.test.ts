@@ -14,6 +14,9 @@ async function indexed(environment: Readonly<Record<string, string>>, wrapper: r
   return { ...ended, dataDir, logs: lines.map((line) => JSON.parse(line) as Record<string, unknown>) };
 }
 
+/** Starts Node.js with a flag that NODE_OPTIONS may not hold. */
+const withFlag = (flag: string) => ['sh', '-c', `node=$1; shift; exec "$node" ${flag} "$@"`, 'sh'];
+
 describe('a daemon works and writes nothing else than its log in surroundings', () => {
   const nowhere = '/dev/null/nowhere';
   it('of an unknown time zone, of other programs, that want colours and have no places for files of its user', async () => {
@@ -23,7 +26,7 @@ describe('a daemon works and writes nothing else than its log in surroundings', 
       ...{ LISTEN_FDS: '1', LISTEN_PID: '1', WATCHDOG_USEC: 'soon', WATCHDOG_PID: '1' },
       ...{ FORCE_COLOR: '3', CI: 'true', CLICOLOR_FORCE: '1', NO_COLOR: '', TERM: '' },
       ...{ FCI_STORE: '', FCI_WINDOW: ' ', FCI_PEERS: '""', FCI_START_HEIGHT: '\n' },
-      ...{ HOME: nowhere, XDG_RUNTIME_DIR: '/proc', TMPDIR: nowhere },
+      ...{ HOME: nowhere, TMPDIR: nowhere },
     };
     const { code, stderr, logs } = await indexed(environment);
     expect([code, stderr]).toEqual([0, '']);
@@ -37,6 +40,15 @@ describe('a daemon works and writes nothing else than its log in surroundings', 
     const { code, stderr, dataDir } = await indexed({}, wrapper);
     expect([code, stderr]).toEqual([0, '']);
     for (const path of [dataDir, join(dataDir, 'index')]) expect(statSync(path).mode & 0o777).toBe(0o700);
+  });
+
+  it.each([
+    ['no WebAssembly', withFlag('--jitless')],
+    ['few addresses', ['sh', '-c', 'ulimit -v 6000000; exec "$@"', 'sh']],
+  ])('of %s, which hashing takes where it is there', async (_, wrapper) => {
+    const { code, logs } = await indexed({}, wrapper);
+    expect(code).toBe(0);
+    expect(logs.filter(({ level }) => level !== 'info' && level !== 'debug')).toEqual([]);
   });
 
   it('where its record cannot be written, of which it warns once, there is no file to reload at SIGHUP, and none of its files can be removed', async () => {
@@ -84,5 +96,59 @@ describe('surroundings that cannot do are named', () => {
         /^The file that GRPC_DEFAULT_SSL_ROOTS_FILE_PATH names cannot be read \(E(?:NOTDIR|ISDIR)/,
       );
     }
+  });
+
+  const options = (...flags: string[]) => ({ NODE_OPTIONS: flags.join(' ') });
+  const preload = (source: string) => options(`--import=data:text/javascript,${encodeURIComponent(source)}`);
+  const older = `Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '18.20.8' } })`;
+  // Root has no such limit.
+  const crowded = `
+    import { createRequire, syncBuiltinESMExports } from 'node:module';
+    createRequire('/')('node:worker_threads').Worker = class {
+      constructor() {
+        throw Object.assign(new Error('EAGAIN'), { code: 'ERR_WORKER_INIT_FAILED' });
+      }
+    };
+    syncBuiltinESMExports();`;
+  const lacking = (name: string) => `
+    import { Module } from 'node:module';
+    const resolve = Module._resolveFilename;
+    Module._resolveFilename = (name, ...rest) => resolve(name === '${name}' ? 'no-such-package' : name, ...rest);`;
+
+  it.each([
+    [
+      'too old',
+      preload(older),
+      /^Node\.js 18\.20\.8 is too old: install Node\.js 24, or at least 20\.19\.\n$/,
+    ],
+    [
+      'code made at run time forbidden',
+      options('--disallow-code-generation-from-strings'),
+      /^Node\.js forbids code/m,
+    ],
+    ['no native parts', options('--no-addons'), /^The native part of LevelDB cannot be loaded \(.*npm ci/],
+    ['no more threads', preload(crowded), /^No more threads may be started \(EAGAIN\).*ulimit -u/m],
+    [
+      'a package is missing',
+      preload(lacking('fastify')),
+      /^A package that belongs to .*no-such-package.*npm ci/,
+    ],
+    [
+      'a package of all commands is missing',
+      preload(lacking('commander')),
+      /^A package that .*no-such-package/,
+    ],
+  ])('a Node.js or an installation that lacks something: %s', async (_, environment, said) => {
+    const args = startArguments({ address: '127.0.0.1:1' }, scratchDirectory());
+    const { code, stderr } = await runProgram(args, environment);
+    expect({ code, stderr }).toEqual({ code: 78, stderr: expect.stringMatching(said) as string });
+    expect(stderr).not.toMatch(/fault of the program|\n {4}at /);
+  });
+
+  it('Node.js with --frozen-intrinsics', async () => {
+    const args = startArguments({ address: '127.0.0.1:1' }, scratchDirectory());
+    const { code, stderr } = await runProgram(args, {}, withFlag('--frozen-intrinsics'));
+    expect(code).toBe(78);
+    expect(stderr).toMatch(/^Node\.js runs with --frozen-intrinsics/m);
   });
 });

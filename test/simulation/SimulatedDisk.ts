@@ -1,7 +1,7 @@
 import type { Database, Entry } from '../../src/storage/index.js';
 import type { KeyRange } from '../../src/storage/records/schema.js';
 import type { WriteBatch } from '../../src/storage/records/Database.js';
-import { storageErrorFrom } from '../../src/storage/index.js';
+import { storageErrorFrom } from '../../src/storage/StorageError.js';
 import type { Clock } from '../../src/runtime/index.js';
 import { sleep } from '../../src/runtime/index.js';
 

@@ -505,6 +505,8 @@ const bugs: Readonly<
     'execution data of another height is taken for the next': {
       of: '    if (height !== this.#state.next) {',
       instead: '    if (height < 0) {',
+      heldBy:
+        'unit/collections/ExecutionDataIndexer.test.ts: that gives %s is refused, counted, named, and asked again after a pause',
     },
     'execution data is read on above the window': {
       of: 'if (height > window.upperBound() || window.blockAt(height) === undefined) return false;',

@@ -39,8 +39,7 @@ interface Method {
 
 /** The service that a method is of, but for those of the health service. */
 function serviceOf(method: string): string {
-  if (/Indexed|Provable|CommitteeEvidence|AccountTransactions/.test(method))
-    return 'flow_collection_indexer.v1.IndexAPI';
+  if (/Indexed|Provable|CommitteeEvidence/.test(method)) return 'flow_collection_indexer.v1.IndexAPI';
   return `flow.${method.includes('ExecutionData') ? 'executiondata.ExecutionDataAPI' : 'access.AccessAPI'}`;
 }
 

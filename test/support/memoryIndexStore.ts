@@ -1,4 +1,5 @@
 import type { Identifier } from '../../src/flow/index.js';
+import { joined } from '../../src/storage/index.js';
 import type {
   BlockEntry,
   BlockHead,
@@ -125,8 +126,14 @@ export class MemoryIndexStore implements IndexStore {
     this.#latest = Math.min(this.#latest, height);
   }
 
+  unproven: IndexStore['unproven'] = () => {
+    const unproven = [...this.#blocks.values()].filter(({ block }) => block.proof === undefined);
+    return joined(unproven.map(({ block }) => ({ from: block.height, to: block.height })));
+  };
+
   // It is never damaged.
   check: IndexStore['check'] = () => Promise.resolve({ bytes: 0, damages: [] });
+  addProofs: IndexStore['addProofs'] = () => Promise.resolve();
   heal: IndexStore['heal'] = () => Promise.resolve([]);
   healing: IndexStore['healing'] = () => [];
   onDamage: IndexStore['onDamage'] = () => undefined;

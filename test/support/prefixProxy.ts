@@ -6,18 +6,13 @@ import { atEnd } from './cleanup.js';
 
 /**
  * Serves another server below a path, as nginx does with `location /flow/ { proxy_pass http://…/; }`, until the end of the
- * test. Nothing of the other server is reachable outside of that path. `isReported`: it says so in X-Forwarded-Prefix.
+ * test. Nothing of the other server is reachable outside of that path.
  */
-export async function servedBelow(
-  prefix: string,
-  to: { readonly port: number },
-  { isReported = false } = {},
-): Promise<string> {
+export async function servedBelow(prefix: string, to: { readonly port: number }): Promise<string> {
   const { port } = to;
   const optionsFor = ({ url = '', method, headers }: IncomingMessage): RequestOptions | undefined => {
     if (!url.startsWith(`${prefix}/`)) return undefined;
-    const told = isReported ? { 'x-forwarded-prefix': prefix } : {};
-    return { port, method, path: url.slice(prefix.length), headers: { ...headers, ...told } };
+    return { port, method, path: url.slice(prefix.length), headers };
   };
   const sockets = new Set<Socket>();
   const server = createServer((incoming, response) => {

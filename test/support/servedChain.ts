@@ -37,30 +37,15 @@ export function statusWith(range: IndexedRange): StatusDocument {
     headAgeSeconds: 0.8,
     headConfirmedSeconds: 0.2,
     rate: 197.9,
+    collectionsPerSecond: 310,
     eta: 0.06,
-    window: {
-      ...{ heights: 64, upperBound: 170, inFlight: 11, bytesInFlight: 0, bytesLimit: 1 },
-      cells: [
-        {
-          ...{ from: 160, to: 160, state: 'collecting', missing: 2, ageSeconds: 0.3 },
-          reason: 'waiting for 2 of 3 collections of height 160',
-        },
-        { from: 161, to: 170, state: 'waiting', missing: 0, ageSeconds: null, reason: null },
-      ],
-    },
+    window: { heights: 64, upperBound: 170, inFlight: 11, bytesInFlight: 0, bytesLimit: 1 },
     log: [{ output: 'standard output', reason: 'the disk is full', lostLines: 12, ageSeconds: 3 }],
-    throughput: {
-      ...{ heightsPerSecond: 197.9, collectionsPerSecond: 310, bytesPerSecond: 640_000 },
-      commits: { perSecond: 12, heights: 16.5, bytes: 53_000, seconds: 0.004, usualSeconds: 0.01 },
+    lastHour: {
+      requester: { first: 12_000, late: 40 },
+      edi: { first: 3_000, late: 900 },
+      peer: { first: 0, late: 0 },
     },
-    lastHour: [
-      {
-        ...{ ageSeconds: 61, heights: 9_000, bytes: 30_000_000, commits: 700, commitSeconds: 3 },
-        requester: { first: 12_000, late: 40 },
-        edi: { first: 3_000, late: 900 },
-        peer: { first: 0, late: 0 },
-      },
-    ],
     sources: {
       requester: { state: 'asking', inFlight: 3, missing: 4 },
       edi: { state: 'following', endpoint: 'node:9000', height: 160, ageSeconds: 0.2, reason: null },
@@ -98,7 +83,6 @@ export function statusWith(range: IndexedRange): StatusDocument {
       reason: 'waiting for 2 of 3 collections of height 160',
     },
     cluster: null,
-    descriptors: { limit: 1_024, open: 40, connections: [{ port: 'api', open: 2, limit: 369 }] },
     accountIndex: { state: 'off', coveredFrom: null, missingHeights: null },
     ready: false,
     reasons: [{ code: 'behind', message: '11 heights behind', height: 160, sinceSeconds: 3 }],

@@ -5,15 +5,12 @@ import { programVersion } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { GrpcAccessNode } from '../node/GrpcAccessNode.js';
 import { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
-import type { Endpoint } from '../transport/endpoint.js';
 import type { CallCredentials } from '../transport/ports.js';
 import type { RpcClientOptions } from '../transport/RpcClient.js';
 import { StreamReader } from '../transport/streams/StreamReader.js';
 import type { AccessMethod } from '../types.js';
 import { UpstreamError } from '../UpstreamError.js';
 import type { UpstreamErrorKind } from '../UpstreamError.js';
-import { isIP } from 'node:net';
-import { connect } from 'node:tls';
 
 /** Blocks from the head down that are searched for one with a collection. */
 const BLOCKS_LOOKED_AT = 8;
@@ -154,7 +151,6 @@ export async function surveyNode(options: Options, dependencies: { readonly cloc
     const from = peer === 'mirrored' ? at : peer?.fromHeight;
     if (isReached && from !== undefined)
       await follow('SubscribeIndexedBlocks', (signal) => node.subscribeIndexedBlocks(from, { signal }));
-    const speaksTls = !isReached && !endpoint.tls && (await probeTls(endpoint, { timeoutMs, clock }));
     const times = calls
       .filter(({ method, outcome }) => outcome === 'served' && method.startsWith('Get'))
       .map(({ tookMs }) => tookMs)
@@ -165,8 +161,6 @@ export async function surveyNode(options: Options, dependencies: { readonly cloc
       version,
       head,
       calls,
-      /** `tls` for a node that does not answer because it speaks TLS and was asked without. */
-      speaks: speaksTls ? ('tls' as const) : undefined,
       chainId: parameters?.chainId ?? (head?.chainId === '' ? undefined : head?.chainId),
       /** The time of the call for the head, by our clock: its middle. */
       headAskedAtMs: head && headAskedAtMs,
@@ -192,23 +186,4 @@ async function* executionDataOf(
     if (!isUnknown || !node.supports('SubscribeExecutionData')) throw error;
     yield* node.subscribeExecutionData(height, { signal });
   }
-}
-
-/** True when something at this address speaks TLS, whatever its certificate; false when nothing answers in time. */
-function probeTls(
-  { host, port }: Endpoint,
-  { timeoutMs, clock }: { readonly timeoutMs: number; readonly clock: Clock },
-): Promise<boolean> {
-  return new Promise((resolve) => {
-    const names = isIP(host) === 0 ? { servername: host } : {};
-    // Only the protocol matters here: nothing is sent, and the connection ends at once.
-    const socket = connect({ host, port, ALPNProtocols: ['h2'], rejectUnauthorized: false, ...names });
-    const settle = (speaks: boolean): void => {
-      timer.cancel();
-      socket.destroy();
-      resolve(speaks);
-    };
-    const timer = clock.setTimer(timeoutMs, () => settle(false));
-    socket.once('secureConnect', () => settle(true)).once('error', () => settle(false));
-  });
 }

@@ -82,7 +82,8 @@ const ADVICE: readonly (readonly [sign: RegExp, advice: (node: string) => string
   ],
   [
     /Last error: Protocol error/i,
-    () => 'what answers there is no gRPC server but perhaps a web server: check the port',
+    () =>
+      'what answers there is no gRPC server but perhaps a web server: check the port, and whether it wants TLS (grpcs://)',
   ],
   [
     /Last error: Failed to connect/i,

@@ -78,7 +78,8 @@ export class GrpcApiServer extends ListeningServer {
     this.health = healthService(INDEX_SERVICES, dependencies.health);
     const { hold } = this;
     const explain = (error: unknown): CallRefusal => this.refusalFor(error);
-    this.forwarding = forwarder && grpcForwarding({ forwarder, clock, explain, metrics, hold });
+    const expectEnd = (peer: string): (() => void) => this.accepted.expectEnd(peer);
+    this.forwarding = forwarder && grpcForwarding({ forwarder, clock, expectEnd, explain, metrics, hold });
     const calls = servedCalls(options, dependencies, this);
     this.#grpc = new Server({
       'grpc.max_receive_message_length':

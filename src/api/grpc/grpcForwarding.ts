@@ -3,6 +3,7 @@ import type { sendUnaryData, ServerUnaryCall, ServerWritableStream } from '@grpc
 import type { Forwarder, ForwarderSink, ForwardOutcome, StreamCall } from '../../access/index.js';
 import { AbortError, childOf, isAbort } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
+import { SEND_LIMIT_MS } from '../feed/ChangeFeed.js';
 import { forwardCounter } from '../limits/counters.js';
 import type { ForwardedOutcome, ForwardMetrics } from '../limits/counters.js';
 import type { Held, HoldBytes } from '../limits/heldBytes.js';
@@ -61,10 +62,12 @@ export function grpcForwarding(parts: {
   readonly hold: HoldBytes;
   readonly clock: Clock;
   readonly metrics: ForwardMetrics;
+  /** See `GrpcConnections.expectEnd`. */
+  readonly expectEnd: (peer: string) => () => void;
   /** The status for an error that a call threw. */
   readonly explain: (error: unknown) => CallRefusal;
 }) {
-  const { clock, explain, forwarder, hold } = parts;
+  const { clock, expectEnd, explain, forwarder, hold } = parts;
   const received = places(MAX_RECEIVED);
   const counts = forwardCounter('grpc', parts);
   const streams = new Set<ForwardedCall>();
@@ -110,7 +113,17 @@ export function grpcForwarding(parts: {
           over.abort(new AbortError());
           return;
         }
-        const release = (): void => holding?.release();
+        const late = isLasting
+          ? clock.setTimer(SEND_LIMIT_MS, () => {
+              ended = 'overdue';
+              end(refusalOf(untaken()));
+              over.abort(new AbortError());
+            })
+          : undefined;
+        const release = (): void => {
+          late?.cancel();
+          holding?.release();
+        };
         if (signal.aborted) release();
         else signal.addEventListener('abort', release, { once: true });
         begin();
@@ -175,13 +188,13 @@ export function grpcForwarding(parts: {
 
     /** A call that the index does not serve. */
     serve: (call: DuplexCall): void => {
-      const forwarded = streamOf(call);
+      const forwarded = streamOf(call, expectEnd);
       const { signal } = forwarded;
       void run(forwarded, () => received(() => readRequest(call, { clock, signal }), signal));
     },
 
     serveRefusedStream: (call: ServerWritableStream<Buffer, Buffer>): void => {
-      void run(streamOf(call), () => call.request);
+      void run(streamOf(call, expectEnd), () => call.request);
     },
 
     /**
@@ -218,7 +231,10 @@ export function grpcForwarding(parts: {
 }
 
 /** A call that may have several response messages. */
-function streamOf(call: DuplexCall | ServerWritableStream<Buffer, Buffer>): ForwardedCall {
+function streamOf(
+  call: DuplexCall | ServerWritableStream<Buffer, Buffer>,
+  expectEnd: (peer: string) => () => void,
+): ForwardedCall {
   return {
     call,
     signal: endOf(call),
@@ -229,6 +245,8 @@ function streamOf(call: DuplexCall | ServerWritableStream<Buffer, Buffer>): Forw
       });
     },
     end: (end) => {
+      if (call.cancelled) return;
+      call.once('cancelled', expectEnd(call.getPeer()));
       if (end.code === status.OK) call.end(end.metadata);
       else call.emit('error', end);
     },
@@ -305,6 +323,11 @@ const refusals: Readonly<Record<Exclude<ForwardOutcome, 'ended'>, () => ApiError
     ),
   silent: indexerSilent,
 };
+
+function untaken(): ApiError {
+  const seconds = SEND_LIMIT_MS / 1_000;
+  return new ApiError(408, 'overdue', `the caller did not accept a message for ${seconds} s`);
+}
 
 function upstreamUnreachable(why: string): ApiError {
   return new ApiError(503, 'upstream_unreachable', `this call is forwarded, ${why}`);

@@ -1,7 +1,8 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { status } from '@grpc/grpc-js';
-import { loadDescriptors, WireWriter } from '../../flow/index.js';
-import type { DescriptorFile } from '../../flow/index.js';
-import { quoted } from '../../runtime/index.js';
+import { WireWriter } from '../../flow/index.js';
+import { packageRoot, quoted } from '../../runtime/index.js';
 import { busy } from '../view/ApiError.js';
 import { fieldsOf } from './calls/calls.js';
 import type { DuplexCall, ServedCall } from './calls/calls.js';
@@ -17,9 +18,22 @@ const SERVICES = ['grpc.reflection.v1.ServerReflection', 'grpc.reflection.v1alph
 const REQUEST = { host: 1, file: 3, symbol: 4, extension: 5, extensionsOf: 6, services: 7 } as const;
 const RESPONSE = { host: 1, request: 2, files: 4, extensions: 5, services: 6, error: 7 } as const;
 
+/** One file of the interface, as the build describes it (`scripts/describe-proto.mjs`). */
+interface DescribedFile {
+  readonly name: string;
+  /** Names of the files that it imports. */
+  readonly imports: readonly string[];
+  /** Full names of its services. */
+  readonly services: readonly string[];
+  /** Full names of everything in it. */
+  readonly symbols: readonly string[];
+  /** `google.protobuf.FileDescriptorProto`, in base64. */
+  readonly encoded: string;
+}
+
 /**
  * Describes the served interface, so that clients need no files: every service under `proto/` with its methods and
- * messages. None of these has extensions. The files are read at the first request. `explain`: the status for what was thrown.
+ * messages. None of these has extensions. They are read at the first request. `explain`: the status for what was thrown.
  */
 export function reflection(
   explain: (error: unknown) => CallRefusal,
@@ -34,7 +48,7 @@ export function reflection(
       try {
         if (messages > MAX_MESSAGES)
           throw busy(`one call may send ${MAX_MESSAGES} requests; open another one`);
-        files ??= describedFiles(loadDescriptors());
+        files ??= describedFiles();
         call.write(responseTo(request, files), () => call.resume());
       } catch (error) {
         call.emit('error', explain(error));
@@ -55,9 +69,9 @@ function responseTo(request: Buffer, described: DescribedFiles): Buffer {
   const response = new WireWriter()
     .text(RESPONSE.host, requested.text(REQUEST.host))
     .element(RESPONSE.request, request);
-  const filesOf = (file: DescriptorFile | undefined, what: string): Buffer => {
+  const filesOf = (file: DescribedFile | undefined, what: string): Buffer => {
     if (file === undefined) return error(response, status.NOT_FOUND, `there is no ${what} here`);
-    const files = withImports(file, byName).map(({ encoded }) => encoded);
+    const files = withImports(file, byName).map(({ encoded }) => Buffer.from(encoded, 'base64'));
     return response.element(RESPONSE.files, new WireWriter().elements(1, files).finish()).finish();
   };
   if (requested.has(REQUEST.services)) return response.element(RESPONSE.services, services).finish();
@@ -80,9 +94,9 @@ function responseTo(request: Buffer, described: DescribedFiles): Buffer {
 
 /** The file first, then everything it imports, each once. */
 function withImports(
-  file: DescriptorFile,
-  byName: ReadonlyMap<string, DescriptorFile>,
-): readonly DescriptorFile[] {
+  file: DescribedFile,
+  byName: ReadonlyMap<string, DescribedFile>,
+): readonly DescribedFile[] {
   const found = new Set([file]);
   for (const { imports } of found) {
     for (const name of imports) {
@@ -102,7 +116,9 @@ function error(response: WireWriter, code: status, message: string): Buffer {
 type DescribedFiles = ReturnType<typeof describedFiles>;
 
 /** Every file under `proto/`, by name and by symbol, and `ListServiceResponse`. */
-function describedFiles(files: readonly DescriptorFile[]) {
+function describedFiles() {
+  const text = readFileSync(join(packageRoot, 'dist', 'descriptors.json'), 'utf8');
+  const files = JSON.parse(text) as readonly DescribedFile[];
   const services = files.flatMap((file) => file.services).sort();
   const entries = services.map((name) => new WireWriter().text(1, name).finish());
   return {

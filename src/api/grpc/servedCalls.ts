@@ -1,5 +1,6 @@
-import { serviceMethods } from '../../flow/index.js';
-import type { FlowService } from '../../flow/index.js';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { packageRoot } from '../../runtime/index.js';
 import { ApiError } from '../view/ApiError.js';
 import { accessCalls } from './calls/accessCalls.js';
 import type { ServedCall, ServedCalls, StreamCall, UnaryCall } from './calls/calls.js';
@@ -8,15 +9,20 @@ import type { GrpcApiServer, GrpcApiServerDependencies, GrpcApiServerOptions } f
 import { reflection } from './reflection.js';
 import { refusalOf } from './refusals.js';
 
-const ACCESS_API: FlowService = 'flow.access.AccessAPI';
-const EXECUTION_DATA_API: FlowService = 'flow.executiondata.ExecutionDataAPI';
+const ACCESS_API = 'flow.access.AccessAPI';
+const EXECUTION_DATA_API = 'flow.executiondata.ExecutionDataAPI';
+/** Flow's services, each in a file of its own below `proto/`. */
+const FLOW_SERVICES = [
+  [ACCESS_API, 'flow/access/access.proto'],
+  [EXECUTION_DATA_API, 'flow/executiondata/executiondata.proto'],
+] as const;
 /** Our own service. */
 const INDEX_API = 'flow_collection_indexer.v1.IndexAPI';
 /** The services over the index: Flow's, and our own. */
 export const INDEX_SERVICES = [ACCESS_API, INDEX_API];
 
-/** Methods with one response that may be as large as a block, or take as much to make. */
-const BULK: ReadonlySet<string> = new Set(['GetTransactionsByBlockID', 'GetAccountTransactions']);
+/** The method with one response that may be as large as a block. */
+const BULK = 'GetTransactionsByBlockID';
 
 /** Why a method of AccessAPI is not served. The first match counts. */
 const reasons: readonly (readonly [method: RegExp, why: string])[] = [
@@ -61,7 +67,7 @@ function entries<T>(
 }
 
 function unary(respond: UnaryCall, method: string): ServedCall {
-  return { kind: 'unary', respond, cost: BULK.has(method) ? 'expensive' : 'cheap' };
+  return { kind: 'unary', respond, cost: method === BULK ? 'expensive' : 'cheap' };
 }
 
 function stream(begin: StreamCall): ServedCall {
@@ -71,8 +77,8 @@ function stream(begin: StreamCall): ServedCall {
 /** Each of Flow's calls: forwarded, or refused with the reason and whom to ask instead. */
 function unserved([first]: readonly string[], forwarding: GrpcApiServer['forwarding']): readonly Entry[] {
   const node = `an access node${first === undefined ? '' : `, such as ${first}`}`;
-  return [ACCESS_API, EXECUTION_DATA_API].flatMap((service) =>
-    serviceMethods(service).map((method): Entry => {
+  return FLOW_SERVICES.flatMap(([service, file]) =>
+    methodsIn(file).map((method): Entry => {
       const path = `/${service}/${method}`;
       if (forwarding !== undefined)
         return [path, { kind: 'forwarded', answer: forwarding.serve, cost: 'expensive' }];
@@ -89,4 +95,10 @@ function unserved([first]: readonly string[], forwarding: GrpcApiServer['forward
       ];
     }),
   );
+}
+
+/** The methods in an interface file, read from its text: a parser would have to load all of `proto/` at the start. */
+function methodsIn(file: string): readonly string[] {
+  const text = readFileSync(join(packageRoot, 'proto', file), 'utf8');
+  return [...text.matchAll(/^ *rpc (\w+)/gm)].map(([, method = '']) => method);
 }

@@ -12,7 +12,6 @@ import type { Query } from '../view/queryParameters.js';
 import { allowOrigins, isAllowedOrigin } from './cors.js';
 import type { RestForwarding } from './restForwarding.js';
 import { HttpConnections } from './HttpConnections.js';
-import { prefixOf, rootFrom } from './prefix.js';
 import { refusalOf, refuseClient, refusedByRouter } from './refusals.js';
 import { beginStream, responseWriter } from './responses.js';
 import { closeCodes, costOf, JSON_TYPE } from './types.js';
@@ -256,15 +255,14 @@ export class HttpServer extends ListeningServer {
   async #serve(route: HttpRoute, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
     // The caller hung up while it waited.
     if (request.raw.socket.destroyed) return undefined;
-    const prefix = prefixOf(request.headers);
     const response = await route.handle({
       params: request.params as Readonly<Record<string, string>>,
       query: request.query as Query,
       headers: request.headers,
-      root: rootFrom(request.url, prefix),
+      root: rootFrom(request.url),
     });
     if (!('stream' in response))
-      return this.#write(response, request, reply, { isPrivate: this.guard.covers(costOf(route)), prefix });
+      return this.#write(response, request, reply, this.guard.covers(costOf(route)));
     const tooMany = request.method === 'HEAD' ? undefined : this.accepted.hold(request.socket);
     if (tooMany !== undefined) throw tooMany;
     beginStream(response, request, reply, (reason) => this.explain(reason));
@@ -328,6 +326,13 @@ export class HttpServer extends ListeningServer {
 function turnAway(socket: WebSocket, { message, reason }: ApiError): void {
   const code = reason === 'unauthorized' ? closeCodes.unauthorized : closeCodes.tryAgainLater;
   socket.close(code, Buffer.from(message).subarray(0, MAX_REASON_BYTES));
+}
+
+/** A reference to the root of the server from the page at this URL. */
+function rootFrom(url: string): string {
+  const [path = ''] = url.split('?', 1);
+  // `*`, and the path of an absolute URL, have no slash or others.
+  return '../'.repeat(Math.max(0, path.split('/').length - 2)) || './';
 }
 
 function refuseSchema(): never {

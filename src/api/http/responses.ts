@@ -6,7 +6,6 @@ import { gzip } from 'node:zlib';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Held, HoldBytes } from '../limits/heldBytes.js';
 import { ApiError } from '../view/ApiError.js';
-import { linksBelow } from './prefix.js';
 import { JSON_TYPE } from './types.js';
 import type { HttpResponse, StreamingResponse } from './types.js';
 
@@ -20,20 +19,23 @@ const MAX_COMPRESSING = 1;
 const LEVEL = 1;
 const CHUNK_BYTES = 64 * 1024;
 
-/** Part of every tag. Raise it when the shape of a response changes. */
-const SHAPES_GENERATION = 1;
-/** 132 bits: no two responses share a tag. */
+/** The tag of a response: 132 bits of the hash of its text. */
 const TAG_CHARACTERS = 22;
 /** Ends the tag of a compressed response: a strong tag belongs to one sequence of bytes. */
 const GZIP_SUFFIX = '-gzip';
 /** The longest that a cache may keep anything. */
 const FOREVER_SECONDS = 31_536_000;
 
+/** The header of each way to be kept. */
+const CONTROLS = {
+  forever: `public, max-age=${FOREVER_SECONDS}, immutable`,
+  revalidated: 'no-cache',
+} as const;
+
 /**
  * Turns what a handler returns into bytes and headers: caching, JSON, compression. The result gives the body, to be sent with
  * the headers set on `reply`; `undefined` when the caller already has the response, and a 304 was sent. `isPrivate`: callers had
- * to say who they are. `prefix`: that of callers who reach this server below one; the links have it too. Expected errors:
- * ApiError (busy) when too much is held for callers already.
+ * to say who they are. Expected errors: ApiError (busy) when too much is held for callers already.
  */
 export function responseWriter(hold: HoldBytes) {
   let compressing = 0;
@@ -52,26 +54,25 @@ export function responseWriter(hold: HoldBytes) {
     response: HttpResponse,
     { headers, raw: { socket } }: FastifyRequest,
     reply: FastifyReply,
-    { isPrivate, prefix }: { readonly isPrivate: boolean; readonly prefix: string },
+    isPrivate: boolean,
   ): Promise<string | Buffer | undefined> => {
-    const { validity, contentType, headers: more, status = 200 } = response;
-    const isPrefixed = prefix !== '' && 'build' in response;
-    const tag = validity && (isPrefixed ? entityTag(validity.tag, prefix) : validity.tag);
-    const kept = validity?.isForever === true ? `public, max-age=${FOREVER_SECONDS}, immutable` : 'no-cache';
-    const control = validity === undefined ? 'no-store' : kept;
-    const vary = variedBy(isPrefixed ? 'x-forwarded-prefix' : undefined, reply.getHeader('vary'));
+    const { body, kept, contentType, headers: more, status = 200 } = response;
+    const control = kept === undefined ? 'no-store' : CONTROLS[kept];
     reply.headers({
       ...more,
-      vary: variedBy(isPrivate ? 'accept-encoding, authorization' : 'accept-encoding', vary),
+      vary: variedBy(
+        isPrivate ? 'accept-encoding, authorization' : 'accept-encoding',
+        reply.getHeader('vary'),
+      ),
       'cache-control': isPrivate ? privately(control) : control,
     });
+    const text = contentType === undefined ? JSON.stringify(body) : String(body);
+    const tag = kept && hash('sha256', text, 'base64url').slice(0, TAG_CHARACTERS);
     const etag = tag && heldTag(headers['if-none-match'], tag);
     if (etag !== undefined) {
       reply.code(304).header('etag', etag).send();
       return undefined;
     }
-    const body = 'build' in response ? linksBelow(prefix, response.build()) : response.body;
-    const text = contentType === undefined ? JSON.stringify(body) : String(body);
     const held = hold(text.length);
     if (held !== undefined) releaseWhenSent(held, socket, reply.raw);
     const compressed = await compress(text, headers['accept-encoding']);
@@ -103,18 +104,6 @@ function acceptsGzip(acceptEncoding = ''): boolean {
     weights.set(coding, weight === undefined ? 1 : Number(weight.slice('q='.length)));
   }
   return (weights.get('gzip') ?? weights.get('*') ?? 0) > 0;
-}
-
-/** A tag that changes whenever one of the parts does. */
-export function entityTag(...parts: readonly (string | readonly string[])[]): string {
-  const text = JSON.stringify([SHAPES_GENERATION, ...parts]);
-  return hash('sha256', text, 'base64url').slice(0, TAG_CHARACTERS);
-}
-
-/** A small response that callers may keep, but must revalidate. */
-export function tagged(what: string, body: unknown, contentType?: string): HttpResponse {
-  const validity = { tag: entityTag(what, JSON.stringify(body)), isForever: false };
-  return { body, validity, ...(contentType === undefined ? {} : { contentType }) };
 }
 
 /**

@@ -11,31 +11,23 @@ export interface HttpRequest {
   readonly params: Readonly<Record<string, string>>;
   readonly query: Query;
   readonly headers: IncomingHttpHeaders;
-  /** A reference to the root of the server from the requested URL: relative, or with the prefix that a proxy told. */
+  /** A reference to the root of the server, relative to the requested URL: it holds behind a proxy that serves it below a path. */
   readonly root: string;
 }
 
-/** How long a response stays valid, for callers and caches that keep it. */
-export interface Validity {
-  /** The same tag means the same bytes. Without quotes. */
-  readonly tag: string;
-  /** True: the response to this request never changes. False: revalidate each time, with the tag. */
-  readonly isForever: boolean;
-}
-
 /** What a handler returns. The body is sent as JSON, or unchanged if `contentType` is given. */
-export type HttpResponse = {
+export interface HttpResponse {
   /** Default 200. */
   readonly status?: number;
   readonly contentType?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Absent: the response may not be cached. */
-  readonly validity?: Validity;
-} & (
-  | { readonly body: unknown }
-  /** Called only when the caller does not have the response already. */
-  | { readonly build: () => unknown }
-);
+  readonly body: unknown;
+  /**
+   * How long callers and caches may keep it. `forever`: the response to this request never changes. `revalidated`: they ask each
+   * time whether it has changed. Absent: it may not be cached.
+   */
+  readonly kept?: 'forever' | 'revalidated';
+}
 
 /** A response that lasts until its caller leaves. */
 export interface StreamingResponse {

@@ -2,27 +2,27 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { readinessCodes } from '../../observability/index.js';
 import { packageRoot, quoted } from '../../runtime/index.js';
-import { entityTag } from '../http/responses.js';
 import type { HttpResponse } from '../http/types.js';
 import { ApiError } from '../view/ApiError.js';
 import { Html, html, HTML_TYPE, pageHeaders } from './Html.js';
-import { styleSheet } from './style.js';
 
 /** Where the files are served, from the root of the server. */
 export const FILES_FOLDER = 'page/';
 export const STYLE_FILE = 'style.css';
-/** The script of the page with its library, where the build puts it. */
+/** The script of the page with its library. */
 const SCRIPT_FILE = 'page.js';
-const SCRIPT = join(packageRoot, 'dist', SCRIPT_FILE);
+const FILE_TYPES: ReadonlyMap<string, string> = new Map([
+  [STYLE_FILE, 'text/css; charset=UTF-8'],
+  [SCRIPT_FILE, 'text/javascript; charset=UTF-8'],
+]);
 
 /**
  * The page at `/`: a shell of a few lines, the same in every state of the daemon. Its scripts fill it from `/status`, so it opens
  * even while the indexing thread does not answer. `root`: a reference to the root of the server.
  */
 export function statusPage(version: string, root: string): HttpResponse {
-  const body = shell(version, root).text;
   return {
-    body,
+    body: shell(version, root).text,
     contentType: HTML_TYPE,
     headers: pageHeaders({
       'script-src': "'self'",
@@ -31,7 +31,7 @@ export function statusPage(version: string, root: string): HttpResponse {
       // No script may turn text into HTML.
       'require-trusted-types-for': "'script'",
     }),
-    validity: { tag: entityTag('page', body), isForever: false },
+    kept: 'revalidated',
   };
 }
 
@@ -69,14 +69,14 @@ function shell(version: string, root: string): Html {
     </html> `;
 }
 
-/** Gives the files of the status page. Each is read at the first request and kept: about 60 kB together. */
+/** Gives the files of the status page, which the build puts into dist/. Each is read at the first request and kept: about 60 kB together. */
 export function pageFiles(): (name: string) => HttpResponse {
   const kept = new Map<string, HttpResponse>();
   const fileOf = (name: string): HttpResponse => {
-    if (name === STYLE_FILE) return fileResponse(name, styleSheet, 'text/css; charset=UTF-8');
-    if (name === SCRIPT_FILE)
-      return fileResponse(name, readFileSync(SCRIPT, 'utf8'), 'text/javascript; charset=UTF-8');
-    throw new ApiError(404, 'not_served', `there is nothing at ${quoted(`/${FILES_FOLDER}${name}`)}`);
+    const contentType = FILE_TYPES.get(name);
+    if (contentType === undefined)
+      throw new ApiError(404, 'not_served', `there is nothing at ${quoted(`/${FILES_FOLDER}${name}`)}`);
+    return { body: readFileSync(join(packageRoot, 'dist', name), 'utf8'), contentType, kept: 'revalidated' };
   };
   /** Expected errors: ApiError (`not_served`). */
   return (name) => {
@@ -84,8 +84,4 @@ export function pageFiles(): (name: string) => HttpResponse {
     kept.set(name, file);
     return file;
   };
-}
-
-function fileResponse(name: string, body: string, contentType: string): HttpResponse {
-  return { body, contentType, validity: { tag: entityTag('page', name, body), isForever: false } };
 }

@@ -17,7 +17,6 @@ import { ApiError } from '../view/ApiError.js';
 import { webSocketApi } from '../ws/webSocketApi.js';
 import { daemonRoutes } from './daemonRoutes.js';
 import type { DaemonRoutesDependencies } from './daemonRoutes.js';
-import { tagged } from '../http/responses.js';
 import { flowRoutes } from './flowRoutes.js';
 
 export interface ApiServerOptions extends HttpServerOptions {
@@ -58,7 +57,7 @@ export function apiServer(options: ApiServerOptions, dependencies: ApiServerDepe
       parameters: [],
       response: openApiSchema,
       errors: [],
-      handle: () => tagged('openapi', document()),
+      handle: () => ({ body: document(), kept: 'revalidated' }),
     },
   ];
   const pages: readonly HttpRoute[] = [
@@ -76,7 +75,9 @@ export function apiServer(options: ApiServerOptions, dependencies: ApiServerDepe
       path: '/docs',
       kind: 'open',
       handle: ({ root }) => ({
-        ...tagged('docs', docsPage(document(), root), HTML_TYPE),
+        body: docsPage(document(), root),
+        contentType: HTML_TYPE,
+        kept: 'revalidated',
         headers: pageHeaders({ 'style-src': "'self'" }),
       }),
     },

@@ -21,7 +21,6 @@ import { IndexView, nodeVersion } from '../view/IndexView.js';
 import * as parse from '../view/queryParameters.js';
 import type { Query } from '../view/queryParameters.js';
 import type { StatusSource } from '../view/statusDocument.js';
-import { entityTag, tagged } from '../http/responses.js';
 
 /** What can be expanded; and what access nodes can expand, but an index cannot. */
 const PAYLOAD = 'payload';
@@ -104,7 +103,7 @@ export function flowRoutes(
       handle: async ({ params, query }) => {
         const id = parse.parseId(params['id'] ?? '');
         const { block } = await now().block(id);
-        return kept('payload', [id], query, () => restBlockPayload(block.encoded));
+        return kept(restBlockPayload(block.encoded), query);
       },
     },
     {
@@ -124,8 +123,7 @@ export function flowRoutes(
         const collections = await view.collectionsOf(block);
         const isForever = typeof key === 'string' || view.isSealed(key);
         const isExpanded = expanded.has(TRANSACTIONS);
-        const build = () => restBlockCollections(block.id, block.height, collections, isExpanded);
-        return kept('blockCollections', [block.id], query, build, { expanded, isForever });
+        return kept(restBlockCollections(block.id, block.height, collections, isExpanded), query, isForever);
       },
     },
     {
@@ -139,8 +137,7 @@ export function flowRoutes(
         const id = parse.parseId(params['id'] ?? '');
         const expanded = parse.parseExpand(query, [TRANSACTIONS]);
         const { encoded } = await now().collection(id);
-        const build = () => restCollection(id, encoded, expanded.has(TRANSACTIONS));
-        return kept('collection', [id], query, build, { expanded });
+        return kept(restCollection(id, encoded, expanded.has(TRANSACTIONS)), query);
       },
     },
     {
@@ -165,8 +162,7 @@ export function flowRoutes(
         const collections = await view.collectionsOf(block);
         const isForever =
           typeof requested === 'object' || (typeof requested === 'number' && view.isSealed(requested));
-        const build = () => restTransactions(collections);
-        return kept('transactionsOfBlock', [block.id], query, build, { isForever });
+        return kept(restTransactions(collections), query, isForever);
       },
     },
     {
@@ -180,7 +176,7 @@ export function flowRoutes(
         const id = parse.parseTransactionId(params['id'] ?? '');
         parse.parseExpand(query, [], [RESULT]);
         const { encoded } = await now().transaction(id);
-        return kept('transaction', [id], query, () => restTransaction(id, encoded));
+        return kept(restTransaction(id, encoded), query);
       },
     },
     {
@@ -190,7 +186,7 @@ export function flowRoutes(
       parameters: [],
       response: T.object({ chain_id: T.text }).named('NetworkParameters'),
       errors: [],
-      handle: () => tagged('network', { chain_id: options.chainId }),
+      handle: () => ({ body: { chain_id: options.chainId }, kept: 'revalidated' }),
     },
     {
       path: '/v1/node_version_info',
@@ -199,8 +195,10 @@ export function flowRoutes(
       parameters: [],
       response: nodeVersionInfoSchema,
       errors: ['not_yet_indexed'],
-      handle: () =>
-        tagged('node', restNodeVersionInfo(nodeVersion(options.version, reader.meta(), status.range()))),
+      handle: () => ({
+        body: restNodeVersionInfo(nodeVersion(options.version, reader.meta(), status.range())),
+        kept: 'revalidated',
+      }),
     },
   ];
 }
@@ -213,18 +211,15 @@ async function blocksResponse(
   const expanded = parse.parseExpand(query, [PAYLOAD], [EXECUTION_RESULT]);
   const stored: StoredBlock[] = [];
   for (const key of keys) stored.push(await view.block(key));
-  const blocks = stored.map(({ block: { id, encoded, height } }) => {
-    const [isSealed, proven] = [view.isSealed(height), view.isProven(height)];
-    return { encoded, isSealed, proven, tag: `${id}${isSealed ? ' sealed' : ''}${proven ? ' proven' : ''}` };
-  });
-  // Where finality is proven, what is not proven yet may become so.
-  const isSettled = (block: (typeof blocks)[number]): boolean =>
-    block.isSealed && (view.range.proven === undefined || block.proven);
   const sealed = view.range.sealed ?? undefined;
   const payload = expanded.has(PAYLOAD);
-  const tags = blocks.map(({ tag }) => tag);
-  const build = () => blocks.map(({ encoded, proven }) => restBlock(encoded, sealed, { payload, proven }));
-  return kept('blocks', tags, query, build, { expanded, isForever: mayBeForever && blocks.every(isSettled) });
+  const blocks = stored.map(({ block: { encoded, height } }) =>
+    restBlock(encoded, sealed, { payload, proven: view.isProven(height) }),
+  );
+  // Where finality is proven, what is not proven yet may become so.
+  const isSettled = ({ block: { height } }: StoredBlock): boolean =>
+    view.isSealed(height) && (view.range.proven === undefined || view.isProven(height));
+  return kept(blocks, query, mayBeForever && stored.every(isSettled));
 }
 
 const nodeVersionInfoSchema = T.object(
@@ -265,18 +260,12 @@ function restNodeVersionInfo({
   };
 }
 
-/** A response that callers may keep: its tag follows from what it is of, and the selected and expanded parts. */
-function kept(
-  what: string,
-  ids: readonly string[],
-  query: Query,
-  build: () => unknown,
-  { expanded = [], isForever = true }: { expanded?: Iterable<string>; isForever?: boolean } = {},
-): HttpResponse {
+/** A response that callers may keep, with the selected fields. */
+function kept(document: unknown, query: Query, isForever = true): HttpResponse {
   const paths = parse.parseSelect(query);
   return {
-    validity: { tag: entityTag(what, ids, [...expanded], paths), isForever },
-    build: () => (paths.length === 0 ? build() : selectFields(build(), paths)),
+    body: paths.length === 0 ? document : selectFields(document, paths),
+    kept: isForever ? 'forever' : 'revalidated',
   };
 }
 

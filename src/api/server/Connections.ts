@@ -166,7 +166,7 @@ export abstract class Connections<C extends Connection = Connection> {
     if (given === undefined) this.cut(newcomer, 'no_room');
     else this.cut(given, 'make_room');
     if (this.#fullAtMs === undefined) {
-      const advice = 'more need a higher api.maxConnections, or limit of open files: "doctor" says which';
+      const advice = 'more need a higher api.maxConnections, or limit of open files: "start" says which';
       const fields = { server: this.#options.name, maxConnections: this.#maxConnections, advice };
       this.#dependencies.logger.warn(fields, 'all connections are taken: idle ones make room for new ones');
     }

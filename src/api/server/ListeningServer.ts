@@ -90,11 +90,6 @@ export abstract class ListeningServer {
   /** Ends what is left after the grace period, before its connections are cut. Must not throw. */
   abstract cut(): void | Promise<void>;
 
-  /** Open connections. */
-  get connections(): number {
-    return this.accepted.size;
-  }
-
   /** Handlers in progress, even if their callers have hung up. */
   get inProgress(): number {
     return this.#inProgress;

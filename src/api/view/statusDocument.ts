@@ -1,4 +1,4 @@
-import { allReadinessCodes, endpointStates, MAX_MINUTES } from '../../observability/index.js';
+import { allReadinessCodes, endpointStates } from '../../observability/index.js';
 import * as T from '../Schema.js';
 import type { IndexedRange } from './indexedRange.js';
 
@@ -26,73 +26,18 @@ export const executionDataStatus = T.object({
   reason: T.text.orNull.note('Why it does not deliver.'),
 });
 
-/** Cells of the window in one status: of a larger window, a cell covers several heights. */
-export const MAX_WINDOW_CELLS = 512;
-
-/** The states of a height in the window, in order. */
-export const windowStates = ['waiting', 'linked', 'collecting', 'complete', 'committing', 'durable'] as const;
-export type WindowState = (typeof windowStates)[number];
-
-const windowCell = T.object({
-  from: T.count,
-  to: T.count,
-  state: T.words(...windowStates).note(
-    'waiting: its block is not here yet. linked: it is, and work on it has not begun. collecting: it lacks collections. complete: it waits for a batch. committing: it is being written. durable: it waits for the heights below. Of several heights, that of the one that has come least far.',
-  ),
-  missing: T.count.note('Collections that it lacks.'),
-  ageSeconds: T.amount.orNull.note('Since work on it began; null before.'),
-  reason: T.text.orNull.note(
-    'What it waits for and why, where that is the lowest height or one that has lacked collections for a while.',
-  ),
-});
-export type WindowCell = T.Described<typeof windowCell>;
-
 const windowStatus = T.object({
   heights: T.count,
   upperBound: T.count.orNull.note('The highest height that may be worked on now.'),
   inFlight: T.count.note('Heights in progress and not yet durable.'),
   bytesInFlight: T.count,
   bytesLimit: T.count,
-  cells: T.arrayOf(windowCell, MAX_WINDOW_CELLS).note(
-    'The heights from the one above latestIndexed to upperBound, ascending. Neighbouring heights in the same state share one cell.',
-  ),
 });
 
 const race = T.object({
   first: T.count.note('Collections that this source delivered first.'),
   late: T.count.note('Collections that were here already when it delivered them.'),
 });
-
-/** Current throughput. */
-const throughput = T.object({
-  heightsPerSecond: T.amount,
-  collectionsPerSecond: T.amount,
-  bytesPerSecond: T.amount.note('Of collections that became durable.'),
-  commits: T.object({
-    perSecond: T.amount,
-    heights: T.amount.orNull.note('Average of a commit; null without one.'),
-    bytes: T.amount.orNull,
-    seconds: T.amount.orNull,
-    usualSeconds: T.amount.orNull.note(
-      '95 of 100 took at most this long: a bound of the histogram commit_duration_seconds.',
-    ),
-  }),
-}).orNull.note('Over the last half minute, of the live range and of history; null right after the start.');
-
-/** The last hour by minute. */
-const lastHour = T.arrayOf(
-  T.object({
-    ageSeconds: T.amount.note('Since it began.'),
-    requester: race,
-    edi: race,
-    peer: race,
-    heights: T.count.note('Heights that became durable.'),
-    bytes: T.count.note('Their collections.'),
-    commits: T.count,
-    commitSeconds: T.amount.note('Spent in them.'),
-  }),
-  MAX_MINUTES + 1,
-).note('Minute by minute since the start, at most the last hour, oldest first; the last one is not over.');
 
 const endsInSeconds = T.amount.note('Until it is healthy again, unless it fails meanwhile.');
 
@@ -191,20 +136,7 @@ const cluster = T.object({
     host: T.text,
     ageSeconds: T.amount.note('Since it was last heard of.'),
   }).orNull.note('The process that follows the chain; null while none is known.'),
-  workers: T.arrayOf(
-    T.object({
-      id: T.text,
-      host: T.text,
-      pid: T.count,
-      version: T.text,
-      roles: T.arrayOf(T.text),
-      state: T.words('ready', 'running', 'stopping', 'stopped'),
-      alive: T.flag,
-      leads: T.flag,
-      busyWith: heightRanges.note('Ranges of history that it fills in.'),
-      ageSeconds: T.amount.note('Since it was last heard of.'),
-    }),
-  ).note('All processes, as of their last beats.'),
+  alive: T.count.note('Processes that were heard of in the last seconds, this one included.'),
 });
 
 /** Why the daemon is not ready. */
@@ -233,10 +165,14 @@ export const statusSchema = T.object({
   headAgeSeconds: T.amount.orNull.note('Since the head moved.'),
   headConfirmedSeconds: T.amount.orNull.note('Since any node reported the head, moved or not.'),
   rate: T.amount.note('Heights that became durable per second, over the last half minute.'),
+  collectionsPerSecond: T.amount.orNull.note(
+    'The same of collections, also of history; null right after the start.',
+  ),
   eta: T.amount.orNull.note('Until the head is reached; null while the gap does not close.'),
   window: windowStatus,
-  throughput,
-  lastHour,
+  lastHour: T.object({ requester: race, edi: race, peer: race }).note(
+    'By source, since the start or the last hour.',
+  ),
   sources: T.object({
     requester: T.object({
       state: T.words('off', 'idle', 'waiting', 'asking').note(
@@ -269,7 +205,7 @@ export const statusSchema = T.object({
     mode: T.words('auto', 'required', 'off'),
     finality: T.words('reported', 'proven').note('proven: nothing above provenHeight can be read.'),
     form: T.text.orNull.note('How ids of the last proven block are made: header and payload form.'),
-    unprovenHeights: T.count.orNull.note('Heights that can be read and are not proven, or not known to be.'),
+    unprovenHeights: T.count.note('Heights that can be read and are not proven, or not known to be.'),
     anchor: T.object({
       kind: T.words('checkpoint', 'spork_root', 'spork_table', 'first_use'),
       height: T.count,
@@ -306,13 +242,6 @@ export const statusSchema = T.object({
       ageSeconds: T.amount,
     }),
   ).note('Standard output or standard error, while it does not take the lines of the log; empty otherwise.'),
-  descriptors: T.object({
-    limit: T.count.orNull.note('How many the process may have; null: any number.'),
-    open: T.count.orNull.note('Counted every second; null until then.'),
-    connections: T.arrayOf(T.object({ port: T.text, open: T.count, limit: T.count })).note(
-      'Of callers, by port.',
-    ),
-  }).note('File descriptors: files and connections that are open.'),
   ready: T.flag,
   reasons,
   uptimeSeconds: T.amount,

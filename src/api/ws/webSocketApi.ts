@@ -4,7 +4,6 @@ import { every, quoted } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
 import type { RestNode } from '../http/restForwarding.js';
-import { linksBelow, prefixOf } from '../http/prefix.js';
 import { closeCodes } from '../http/types.js';
 import type { WebSocketCaller, WebSocketRoute } from '../http/types.js';
 import { forwardCounter } from '../limits/counters.js';
@@ -75,8 +74,6 @@ function converse(
 ): void {
   const { caller, clock, counter, feed, restNode } = parts;
   const subscriptions = new Map<string, Subscription>();
-  /** The path below which a proxy serves us; empty without one. */
-  const prefix = prefixOf(headers);
   /** Messages of one packet that are not handled yet. */
   let unhandled = 0;
   let handled = Promise.resolve();
@@ -157,10 +154,7 @@ function converse(
     const end = feed.follow(
       { kind, from, until },
       {
-        send: (event, taken) => {
-          const linked = linksBelow(prefix, payload(event, until));
-          send({ subscription_id: id, topic, payload: linked }, taken);
-        },
+        send: (event, taken) => send({ subscription_id: id, topic, payload: payload(event, until) }, taken),
         end: (reason) => ended(id, reason),
       },
     );

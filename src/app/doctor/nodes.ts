@@ -79,10 +79,9 @@ function refusalOf({ calls }: NodeSurvey): string | undefined {
 }
 
 /** Why a node does not answer, and what to do. `flag`: the flag that names such nodes. */
-function silence({ calls, endpoint, speaks }: NodeSurvey, flag: string): string {
+function silence({ calls, endpoint }: NodeSurvey, flag: string): string {
   const said = calls.flatMap((call) => call.said ?? []);
   const why = brief(said[0]);
-  if (speaks === 'tls') return `${why}; it speaks TLS: write grpcs://${endpoint.name}`;
   // The message ends with what to do.
   if (endpoint.tls && /it speaks no TLS|certificate/i.test(said.join(' ')))
     return `${why}; or name another ${flag}`;

@@ -6,7 +6,7 @@ import type { Clock } from '../../runtime/index.js';
 import { loadPostgres, lockHolder, rangesInWords, surveyStore } from '../../storage/index.js';
 import type { BackfillPlan, DatabaseSurvey, HeightRange, SporkRecord } from '../../storage/index.js';
 import { storePathOf } from '../lifecycle/daemonRecord.js';
-import { ok, problem, those, warning } from './verdicts.js';
+import { ok, those, warning } from './verdicts.js';
 import type { Finding } from './verdicts.js';
 
 /** Above this share of its connections in use, a server may refuse the next one. */
@@ -30,20 +30,26 @@ export const nothingStored: StoredHeights = { coverage: [], sporks: [], plans: [
 
 /** Looks at the store without opening it for writing. Expected errors: `OperatorError` of a database that does not answer. */
 export async function lookAtStore(
-  { api, chainId, dataDir, store }: Pick<DaemonConfig, 'api' | 'chainId' | 'dataDir' | 'store'>,
+  { api, dataDir, store }: Pick<DaemonConfig, 'api' | 'dataDir' | 'store'>,
   { clock, status }: { readonly clock: Clock; readonly status: StatusOfDaemon },
 ): Promise<{ readonly stored: StoredHeights; readonly found: readonly Finding[] }> {
-  // What is wrong with a directory, `start` says itself.
+  // What is wrong with a store, `start` says itself.
   if (store === undefined) return { stored: await heightsInDirectory(dataDir, status), found: [] };
   const { surveyDatabase } = await loadPostgres();
   const survey = await surveyDatabase({ url: store, key: 'store' }, { clock });
-  const replica = api.store && (await surveyDatabase({ url: api.store, key: 'api.store' }, { clock }));
-  const found = [
+  const replica =
+    api.store === undefined
+      ? undefined
+      : await surveyDatabase({ url: api.store, key: 'api.store' }, { clock });
+  const found = those(
     ...checkServer(survey),
-    ...checkTables(survey, chainId),
-    ...(replica ? checkReplica(replica) : []),
+    replica?.isReplica === false &&
+      warning(
+        `api.store, ${replica.place}, is not a replica and does not receive what the store is given; name a streaming replica of the ` +
+          'store, or leave --api-store out.',
+      ),
     ok(describe(survey)),
-  ];
+  );
   return { stored: survey.store ?? nothingStored, found };
 }
 
@@ -61,15 +67,8 @@ async function heightsInDirectory(dataDir: string, status: StatusOfDaemon): Prom
   }
 }
 
-function checkServer(survey: DatabaseSurvey): Finding[] {
-  const { connections, isReplica, isTooOld, oldestVersion, place, roundTripMs, unsafe, version } = survey;
+function checkServer({ connections, place, roundTripMs, unsafe }: DatabaseSurvey): Finding[] {
   return those(
-    isTooOld && problem('configuration', `${place} is PostgreSQL ${version}; use ${oldestVersion} or newer.`),
-    isReplica &&
-      problem(
-        'storage',
-        `${place} is a replica and accepts no writes; name the primary with --store, and this one with --api-store.`,
-      ),
     unsafe.length > 0 &&
       warning(
         `${place} runs with ${unsafe.join(' and ')}, so a power failure can damage what was committed; set it to on.`,
@@ -84,45 +83,6 @@ function checkServer(survey: DatabaseSurvey): Finding[] {
         `${place} takes ${Math.round(roundTripMs)} ms for the smallest query, and every batch waits for several; run the ` +
           'daemon closer to it.',
       ),
-  );
-}
-
-function checkTables({ mayCreate, place, store, user }: DatabaseSurvey, chainId: string): Finding[] {
-  return those(
-    store === undefined &&
-      !mayCreate &&
-      problem(
-        'storage',
-        `${place} has no tables of this program, and the user ${user} may not create any; GRANT CREATE ON DATABASE … TO ${user}.`,
-      ),
-    store?.mayWrite === false &&
-      problem(
-        'storage',
-        `The user ${user} may not write to the tables at ${place}; use the user that created them, or GRANT it access.`,
-      ),
-    store?.isTooNew === true &&
-      problem(
-        'configuration',
-        `The store at ${place} was written by a newer version (schema ${store.schemaVersion}); upgrade the program, or choose another database.`,
-      ),
-    store !== undefined &&
-      store.chainId !== chainId &&
-      problem(
-        'foreign',
-        `The store at ${place} belongs to chain ${store.chainId}, not to ${chainId}; name the --network of the store, or another place for this one.`,
-      ),
-  );
-}
-
-function checkReplica({ isReplica, place, store }: DatabaseSurvey): Finding[] {
-  const advice = 'name a streaming replica of the store, or leave --api-store out';
-  return those(
-    !isReplica &&
-      warning(
-        `api.store, ${place}, is not a replica and does not receive what the store is given; ${advice}.`,
-      ),
-    store === undefined &&
-      problem('storage', `api.store, ${place}, has no tables of this program; ${advice}.`),
   );
 }
 

@@ -1,7 +1,10 @@
 import { once } from 'node:events';
 import { request } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
+import { buffer } from 'node:stream/consumers';
 import { connect } from 'node:tls';
+import type { TLSSocket } from 'node:tls';
 import type { OwnAccess } from './openSecretFiles.js';
 
 export interface PlainResponse {
@@ -11,34 +14,38 @@ export interface PlainResponse {
 
 /** One GET of a daemon, uncompressed, with our credentials. Rejects when no such server answers, or the signal aborts. */
 export async function daemonRequest(
-  url: URL,
+  { hostname, pathname, port, search }: URL,
   { certificate, token }: OwnAccess,
   signal: AbortSignal,
 ): Promise<PlainResponse> {
-  const headers = {
-    'accept-encoding': 'identity',
-    ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
-  };
-  if (certificate !== undefined) return pinnedRequest(url, { certificate, headers, signal });
-  const response = await fetch(url, { signal, headers });
-  return { status: response.status, bytes: Buffer.from(await response.arrayBuffer()) };
+  const host = hostname.replace(/^\[(.*)\]$/, '$1');
+  const socket = certificate === undefined ? undefined : await secured(host, port, certificate, signal);
+  const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` };
+  const sent = request({
+    ...{ host, port: port === '' ? 80 : port, path: pathname + search, signal },
+    headers: { 'accept-encoding': 'identity', ...authorization },
+    ...(socket === undefined ? {} : { createConnection: () => socket }),
+  });
+  // An answer that breaks off says so itself.
+  sent.on('error', () => undefined);
+  try {
+    const [response] = (await once(sent.end(), 'response')) as [IncomingMessage];
+    return { status: response.statusCode ?? 0, bytes: await buffer(response) };
+  } finally {
+    sent.destroy();
+  }
 }
 
 /**
- * Over TLS. Accepts a certificate of a known authority, or exactly the expected one: a daemon's certificate need not name the
- * address at which this machine reaches it.
+ * A connection over TLS. Accepts a certificate of a known authority, or exactly the expected one (SHA-256, in the form of
+ * `X509Certificate`): a daemon's certificate need not name the address at which this machine reaches it.
  */
-async function pinnedRequest(
-  { hostname, pathname, port, search }: URL,
-  how: {
-    /** SHA-256, in the form of `X509Certificate`. */
-    readonly certificate: string;
-    readonly headers: Readonly<Record<string, string>>;
-    readonly signal: AbortSignal;
-  },
-): Promise<PlainResponse> {
-  const { certificate, headers, signal } = how;
-  const host = hostname.replace(/^\[(.*)\]$/, '$1');
+async function secured(
+  host: string,
+  port: string,
+  certificate: string,
+  signal: AbortSignal,
+): Promise<TLSSocket> {
   const socket = connect({
     host,
     port: port === '' ? 443 : Number(port),
@@ -46,27 +53,13 @@ async function pinnedRequest(
     // Checked below, before anything is sent.
     rejectUnauthorized: false,
   });
-  const cut = (): void => void socket.destroy(new Error('cut'));
-  signal.addEventListener('abort', cut, { once: true });
-  if (signal.aborted) cut();
   try {
-    await once(socket, 'secureConnect');
+    await once(socket, 'secureConnect', { signal });
     if (!socket.authorized && socket.getPeerX509Certificate()?.fingerprint256 !== certificate)
       throw new Error('another certificate');
-    return await new Promise((resolve, reject) => {
-      socket.once('error', reject);
-      const query = { path: pathname + search, headers: { ...headers, host: hostname } };
-      const sent = request({ ...query, createConnection: () => socket }, (response) => {
-        const chunks: Buffer[] = [];
-        response.on('data', (chunk: Buffer) => chunks.push(chunk));
-        response.on('error', reject);
-        response.on('end', () => resolve({ status: response.statusCode ?? 0, bytes: Buffer.concat(chunks) }));
-      });
-      sent.on('error', reject);
-      sent.end();
-    });
-  } finally {
-    signal.removeEventListener('abort', cut);
+    return socket;
+  } catch (error) {
     socket.destroy();
+    throw error;
   }
 }

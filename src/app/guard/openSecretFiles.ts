@@ -5,7 +5,7 @@ import { digestOf } from '../../api/index.js';
 import type { ApiSecrets } from '../../api/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
-import { Listeners, OperatorError, Pause } from '../../runtime/index.js';
+import { Listeners, OperatorError, sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { expiryOf, readCertificate } from './certificate.js';
 import type { Certificate } from './certificate.js';
@@ -41,65 +41,58 @@ export async function openSecretFiles(
   config: DaemonConfig,
   parts: Parameters<typeof watchSecret>[0] & { readonly clock: Clock; readonly sporks: SporkTable },
 ) {
-  const { logger, metrics } = parts;
+  const { clock, logger, metrics } = parts;
   const { access, api, peerTokenFile } = config;
   const { tls, tokensFile } = config.roles.includes('api') ? api : NOTHING_SERVED;
-  const { certificateFile, clientCaFile, keyFile } = tls;
   const { metadataFile } = access;
   const nodes = metadataFile === undefined ? [] : knownNodes(config, parts.sporks);
 
-  const certificate =
-    certificateFile === undefined
-      ? undefined
-      : await watchSecret<Certificate>(parts, {
-          kind: 'certificate',
-          paths: [certificateFile, keyFile, clientCaFile].filter((each) => each !== undefined),
-          read: () => readCertificate(certificateFile, tls),
-          nameOf: ({ identity }) => digestOf(JSON.stringify(identity)),
-          describe: ({ leaf }) => ({ expires: expiryOf(leaf).toISOString() }),
-        });
-  const tokens =
-    tokensFile === undefined
-      ? undefined
-      : await watchSecret<readonly KnownToken[]>(parts, {
-          kind: 'tokens',
-          paths: [tokensFile],
-          read: () => readTokens(tokensFile),
-          nameOf: (known) => known.map(({ digest }) => digest).join(),
-          describe: (next, last) => ({
-            tokens: next.length,
-            added: namesLeft(next, last),
-            removed: namesLeft(last, next),
-          }),
-        });
-  const peerToken =
-    peerTokenFile === undefined
-      ? undefined
-      : await watchSecret<string>(parts, {
-          kind: 'peer_token',
-          paths: [peerTokenFile],
-          read: () => readPeerToken(peerTokenFile),
-          nameOf: digestOf,
-          describe: () => ({}),
-        });
-  const metadata =
-    metadataFile === undefined
-      ? undefined
-      : await watchSecret<MetadataByNode>(parts, {
-          kind: 'node_metadata',
-          paths: [metadataFile],
-          read: () => readNodeMetadata(metadataFile, { access, nodes }),
-          nameOf: (byNode) => digestOf(JSON.stringify([...byNode])),
-          describe: (byNode) => ({ nodes: [...byNode.keys()] }),
-        });
+  const certificate = await ifNamed(tls.certificateFile, (file) =>
+    watchSecret<Certificate>(parts, {
+      kind: 'certificate',
+      paths: [file, tls.keyFile, tls.clientCaFile].filter((each) => each !== undefined),
+      read: () => readCertificate(file, tls),
+      nameOf: ({ identity }) => digestOf(JSON.stringify(identity)),
+      describe: ({ leaf }) => ({ expires: expiryOf(leaf).toISOString() }),
+    }),
+  );
+  const tokens = await ifNamed(tokensFile, (file) =>
+    watchSecret<readonly KnownToken[]>(parts, {
+      kind: 'tokens',
+      paths: [file],
+      read: () => readTokens(file),
+      nameOf: (known) => known.map(({ digest }) => digest).join(),
+      describe: (next, last) => ({
+        tokens: next.length,
+        added: namesLeft(next, last),
+        removed: namesLeft(last, next),
+      }),
+    }),
+  );
+  const peerToken = await ifNamed(peerTokenFile, (file) =>
+    watchSecret<string>(parts, {
+      kind: 'peer_token',
+      paths: [file],
+      read: () => readPeerToken(file),
+      nameOf: digestOf,
+      describe: () => ({}),
+    }),
+  );
+  const metadata = await ifNamed(metadataFile, (file) =>
+    watchSecret<MetadataByNode>(parts, {
+      kind: 'node_metadata',
+      paths: [file],
+      read: () => readNodeMetadata(file, { access, nodes }),
+      nameOf: (byNode) => digestOf(JSON.stringify([...byNode])),
+      describe: (byNode) => ({ nodes: [...byNode.keys()] }),
+    }),
+  );
   const files = [certificate, tokens, peerToken, metadata].filter((each) => each !== undefined);
 
   const isGuarded = tokens !== undefined || certificate?.value().identity.clientCa !== undefined;
   /** For commands of users who may read the data directory. */
   const ownToken = isGuarded ? randomBytes(OWN_TOKEN_BYTES).toString('base64url') : undefined;
   const changed = new Listeners();
-  const pause = new Pause(parts);
-  let isReloadWanted = false;
   /** Nodes of the metadata file that the log has named as unknown. */
   let toldUnknown = '';
 
@@ -142,25 +135,23 @@ export async function openSecretFiles(
       };
     },
     onChange: (listener: () => void): void => void changed.add(listener),
-    /** Reads the files again soon, and logs each that cannot be used. */
-    reload: (): void => {
-      isReloadWanted = true;
-      pause.wake();
-    },
     /** Expected errors: the signal's abort reason. */
     run: async (signal: AbortSignal): Promise<void> => {
       while (files.length > 0) {
-        if (!isReloadWanted) await pause.sleep(LOOK_EVERY_MS, signal);
-        const isWanted = isReloadWanted;
-        isReloadWanted = false;
+        await sleep(clock, LOOK_EVERY_MS, signal);
         let hasChanged = false;
-        for (const each of files) hasChanged = (await each.look(isWanted)) || hasChanged;
+        for (const each of files) hasChanged = (await each.look()) || hasChanged;
         if (!hasChanged) continue;
         taken();
         changed.tell();
       }
     },
   };
+}
+
+/** Nothing is watched where no file is named. */
+function ifNamed<T>(file: string | undefined, watch: (file: string) => Promise<T>): Promise<T> | undefined {
+  return file === undefined ? undefined : watch(file);
 }
 
 /** The names of the tokens that `others` lacks. */
@@ -200,9 +191,9 @@ async function watchSecret<T>(
     metrics.secretReloads.inc({ secret: kind, outcome }, 0);
 
   /** Two files are replaced one after the other, so the first refusal may be half of a change and is not logged. */
-  const refuse = (why: string, isWanted: boolean): void => {
+  const refuse = (why: string): void => {
     metrics.secretReloads.inc({ secret: kind, outcome: 'refused' });
-    if ((isRefused || isWanted) && logged !== why) {
+    if (isRefused && logged !== why) {
       logged = why;
       const advice = 'fix the file; the daemon reads it again by itself';
       logger.error({ secret: kind, why, advice }, 'a secret cannot be used: the one before stays in use');
@@ -211,16 +202,16 @@ async function watchSecret<T>(
   };
   return {
     value: (): T => value,
-    /** Reads the files if they have changed or the operator asked for it. True: there is a new value. */
-    look: async (isWanted: boolean): Promise<boolean> => {
+    /** Reads the files if they have changed. True: there is a new value. */
+    look: async (): Promise<boolean> => {
       const newStamp = await stampOf(paths);
-      if (newStamp === stamp && !isWanted && !isRefused) return false;
+      if (newStamp === stamp && !isRefused) return false;
       const last = value;
       try {
         value = await source.read();
       } catch (error) {
         if (!(error instanceof OperatorError)) throw error;
-        refuse(error.message, isWanted);
+        refuse(error.message);
         return false;
       }
       stamp = newStamp;

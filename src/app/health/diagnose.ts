@@ -22,10 +22,6 @@ const HELD_UP_AFTER_MS = 5_000;
 const SILENT_FOR_MS = 8_000;
 /** A write to the disk takes milliseconds; while LevelDB compacts, a second or two. */
 const COMMIT_STALLED_AFTER_MS = 8_000;
-/** Codes that findings about the store report already. */
-const STORE_CODES: readonly (string | undefined)[] = [
-  ...['store_stalled', 'database_unreachable', 'disk_low', 'descriptors_low'],
-];
 /** Free space that is enough on any disk, and the share that is enough on a small disk. */
 const DISK_ENOUGH_BYTES = 1024 ** 3;
 const DISK_ENOUGH_SHARE = 0.1;
@@ -132,11 +128,7 @@ export function diagnose(
   /** What the lowest missing height waits for; `undefined` when there is none. */
   const lowestHeldUp = (): HeldUp | undefined => {
     const height = store.latestIndexedHeight() + 1;
-    if (line === undefined || height > (window.target() ?? -1)) return undefined;
-    const trouble = store.trouble?.();
-    // Without the database nothing continues, whatever else is wrong.
-    if (trouble !== undefined) return { height, message: trouble, code: 'database_unreachable' };
-    return heldUpAt(height);
+    return height > (window.target() ?? -1) ? undefined : heldUpAt(height);
   };
 
   /** What the lowest missing height waits for, and since when; `undefined` when there is none. */
@@ -288,15 +280,17 @@ export function diagnose(
     const stillMs = waitedMs(ageOf(progressAtMs));
     if (stillMs < HELD_UP_AFTER_MS) return undefined;
     const lowest = lowestHeldUp();
-    if (lowest === undefined || STORE_CODES.includes(lowest.code)) return undefined;
+    if (lowest === undefined) return undefined;
     const { because, code, height, message } = lowest;
+    // Findings about the store have that already.
+    if (because === 'store' && code !== undefined) return undefined;
     // Nodes that do not answer serve nothing: that has its own finding.
     if (because === 'unserved' && !isHeadConfirmed()) return undefined;
     if (code !== undefined) return finding(code, message, height);
     if (stillMs < SILENT_FOR_MS) return undefined;
     const ofNodes = config.ediOnly ? 'edi_unavailable' : 'upstream_unreachable';
     const silent = `${message}: nothing has come for ${wholeSeconds(stillMs)} s`;
-    return finding(because === 'complete' ? 'store_stalled' : ofNodes, silent, height);
+    return finding(because === 'store' ? 'store_stalled' : ofNodes, silent, height);
   };
 
   const diskLow = (): Finding | undefined => {

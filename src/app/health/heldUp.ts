@@ -16,8 +16,8 @@ export interface HeldUp {
   readonly message: string;
   /** `undefined` while no fault is known: it may just be early. */
   readonly code: ReadinessCode | undefined;
-  /** `complete`: nothing is missing, and only the store is waited for. `unserved`: there is no node to ask. */
-  readonly because?: 'complete' | 'unserved';
+  /** `store`: only that is waited for. `unserved`: there is no node to ask. */
+  readonly because?: 'store' | 'unserved';
 }
 
 /** What is asked of the daemon around the line. */
@@ -36,10 +36,14 @@ export function lineHeldUp(
   around: Surroundings,
   { ediOnly }: { readonly ediOnly: boolean },
 ): HeldUp {
+  const { clock, network, store } = around;
+  const away = store.trouble?.();
+  // Without the database nothing continues, whatever else is wrong.
+  if (away !== undefined) return { height, message: away, code: 'database_unreachable', because: 'store' };
   const { stage } = line.explainer.explain(height);
-  if (stage === 'committing' || stage === 'indexed') return heldUpByStore(height, line, around);
+  if (stage === 'committing' || stage === 'indexed')
+    return { height, because: 'store', ...heldUpByStore(height, line, around) };
   if (stage === 'collecting') return (ediOnly ? heldUpByFeed : heldUpByCollections)(height, line, around);
-  const { clock, network } = around;
   const block = line.blocks.heldUpBy();
   const what = `waiting for block ${block?.height ?? height}`;
   if (block?.isUnserved !== true) return because(height, what, block?.troubles ?? [], clock);
@@ -52,24 +56,20 @@ function heldUpByStore(
   height: number,
   { indexer }: IndexingLine,
   { clock, descriptors, diskWatch, store }: Surroundings,
-): HeldUp {
+): Pick<HeldUp, 'code' | 'message'> {
   const complete = `height ${height} is complete`;
-  const trouble = store.trouble?.();
-  if (trouble !== undefined)
-    return { height, message: `${complete}; ${trouble}`, code: 'database_unreachable' };
   const noFiles = descriptors.trouble();
-  if (noFiles !== undefined) return { height, message: `${complete}; ${noFiles}`, code: 'descriptors_low' };
+  if (noFiles !== undefined) return { message: `${complete}; ${noFiles}`, code: 'descriptors_low' };
   const startedAtMs = indexer.commitStartedAtMs();
   if (startedAtMs !== undefined) {
     const seconds = Math.floor((clock.monotonic() - startedAtMs) / 1000);
     const writer = store.trouble === undefined ? 'disk' : 'database';
     const message = `the ${writer} has been writing one batch for ${seconds} s; height ${height} waits for it`;
-    return { height, message, code: 'store_stalled' };
+    return { message, code: 'store_stalled' };
   }
   const paused = diskWatch?.pause();
-  if (paused !== undefined)
-    return { height, message: `${complete}, and ${paused.message}`, code: 'disk_low' };
-  return { height, message: `writing height ${height}`, code: undefined, because: 'complete' };
+  if (paused !== undefined) return { message: `${complete}, and ${paused.message}`, code: 'disk_low' };
+  return { message: `writing height ${height}`, code: undefined };
 }
 
 function heldUpByCollections(

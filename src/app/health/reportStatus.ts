@@ -1,27 +1,22 @@
 import { randomUUID } from 'node:crypto';
-import type { NodeState } from '../../access/index.js';
 import { coverageOf, lastReadable } from '../../api/index.js';
 import type { EndpointStatus, IndexedRange, StatusDocument } from '../../api/index.js';
 import type { ExecutionDataIndexer } from '../../collections/index.js';
 import type { DaemonConfig } from '../../config/index.js';
-import {
-  monitorHealth,
-  rememberHour,
-  measureProgress,
-  readinessCodes,
-  slowestUsual,
-} from '../../observability/index.js';
+import { monitorHealth, rememberHour, measureProgress, readinessCodes } from '../../observability/index.js';
 import type { Stretch } from '../../observability/index.js';
-import { countHeights } from '../../ranges/index.js';
+import { countHeights, countWorkers } from '../../ranges/index.js';
 import { programVersion } from '../../runtime/index.js';
 import { finalBlock, rangeOf, readableIndex } from '../threads/readableIndex.js';
 import { diagnose } from './diagnose.js';
 import type { DaemonParts } from './diagnose.js';
 import { watchBackfill } from './watches/watchBackfill.js';
 import { watchLeader } from './watches/watchLeader.js';
-import { windowCells } from './windowCells.js';
 
 type StreamStatus = StatusDocument['sources']['edi'];
+
+/** No collections of a source. */
+const NONE = { first: 0, late: 0 };
 
 export type DaemonStatus = ReturnType<typeof reportStatus>;
 
@@ -72,11 +67,8 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
   /** The chain is proven final up to here, by this process or by the one that leads. */
   const provenHeight = (): number | undefined => prover?.status().provenHeight ?? finalBlock(parts)?.height;
 
-  /** Blocks that can be read without a proof; `undefined` where that is not counted. */
-  const unprovenHeights = (): number | undefined => {
-    const unproven = store.unproven?.();
-    return unproven && countHeights(unproven);
-  };
+  /** Blocks that can be read without a proof. */
+  const unprovenHeights = (): number => countHeights(store.unproven());
 
   const status = (): StatusDocument => {
     const line = diagnosis.line();
@@ -99,6 +91,7 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
       headAgeSeconds: seconds(listener.lastAdvanceAgeMs()),
       headConfirmedSeconds: seconds(listener.lastAnswerAgeMs()),
       rate: ratePerSecond,
+      collectionsPerSecond: collectionRate(lastHour.now()) ?? null,
       eta: etaSeconds ?? null,
       window: {
         heights: config.window,
@@ -106,9 +99,8 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
         inFlight: line?.mcq.size ?? 0,
         bytesInFlight: window.bytesInHand,
         bytesLimit: config.maxInFlightBytes,
-        cells: windowCells(parts, diagnosis, waitingFor),
       },
-      ...activityReport(lastHour),
+      lastHour: lastHour.hour()?.races ?? { requester: NONE, edi: NONE, peer: NONE },
       sources: {
         requester: requesterStatus(),
         edi: streamStatus(config.edi.enabled, line?.edi),
@@ -131,7 +123,6 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
         const { ageMs, lostLines, reason } = trouble;
         return [{ output: output.name, reason, lostLines, ageSeconds: ageMs / 1000 }];
       }),
-      descriptors: parts.descriptors.status(),
       ready,
       reasons,
       uptimeSeconds: ageOf(startedAtMs),
@@ -145,18 +136,7 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
           roles: config.roles,
           leads: store.shared.isLeading(),
           leader: leaderWatch.leader(),
-          workers: (parts.backfill.state().workers ?? []).map((worker) => ({
-            id: worker.id,
-            host: worker.host,
-            pid: worker.pid,
-            version: worker.version,
-            roles: worker.roles,
-            state: worker.state,
-            alive: worker.isAlive,
-            leads: worker.leads,
-            busyWith: worker.busyWith,
-            ageSeconds: worker.beatAgeMs / 1_000,
-          })),
+          alive: countWorkers(parts.backfill.state().workers ?? []).get('live') ?? 0,
         };
 
   const proof = (): StatusDocument['proof'] => {
@@ -168,7 +148,7 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
       mode,
       finality,
       form,
-      unprovenHeights: unprovenHeights() ?? null,
+      unprovenHeights: unprovenHeights(),
       anchor: proven?.anchor ?? null,
       provenHeight: provenHeight() ?? null,
       sealedHeight: prover?.sealedHeight() ?? null,
@@ -196,8 +176,41 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
   };
 
   const endpoints = (): readonly EndpointStatus[] => {
-    const known = { now: lastHour.now(), hour: lastHour.hour(), nowMs: clock.monotonic() };
-    return network.states().map((state) => endpointReport(state, known));
+    const [now, hour] = [lastHour.now(), lastHour.hour()];
+    const until = (atMs: number): number => Math.max(0, -ageOf(atMs));
+    return network.states().map(({ endpoint, state, record, calls, limits, ...node }) => {
+      const because =
+        node.foreign === undefined ? (record?.said ?? node.trouble) : `another ${node.foreign} than ours`;
+      const { calls: sent = 0, errors = 0, kinds = [] } = hour?.nodes.get(endpoint) ?? {};
+      const failures = [...kinds].filter(([, count]) => count > 0);
+      return {
+        name: endpoint,
+        state,
+        reason: because ?? null,
+        sinceSeconds: record === undefined ? null : ageOf(record.sinceMs),
+        endsInSeconds: record === undefined ? null : until(record.untilMs),
+        origin: node.origin,
+        version: node.semver === '' ? null : node.semver,
+        lowestHeight: node.lowestHeight ?? null,
+        latencySeconds: seconds(node.latencyMs),
+        inFlight: node.callsInFlight,
+        callsPerSecond: now === undefined ? 0 : (now.nodes.get(endpoint)?.calls ?? 0) / now.seconds,
+        lastHour: { calls: sent, errors, kinds: failures.map(([kind, count]) => ({ kind, count })) },
+        limits: limits.map(({ ratePerSecond = null, pauseMs, ...limit }) => ({
+          ...limit,
+          ratePerSecond,
+          pauseSeconds: pauseMs / 1_000,
+        })),
+        calls: calls.map(({ method, state: itsState, said, count, sinceMs, untilMs }) => ({
+          method,
+          state: itsState,
+          reason: said,
+          count,
+          sinceSeconds: ageOf(sinceMs),
+          endsInSeconds: until(untilMs),
+        })),
+      };
+    });
   };
 
   const requesterStatus = (): StatusDocument['sources']['requester'] => {
@@ -238,84 +251,8 @@ function seconds(milliseconds: number | undefined): number | null {
   return milliseconds === undefined ? null : milliseconds / 1000;
 }
 
-/** Current throughput, and the last hour by minute. */
-function activityReport(
-  history: ReturnType<typeof rememberHour>,
-): Pick<StatusDocument, 'throughput' | 'lastHour'> {
-  const now = history.now();
-  return {
-    throughput: now === undefined ? null : throughputOf(now),
-    lastHour: history.minutes().map(({ ageSeconds, requester, edi, peer, commits }) => ({
-      ageSeconds,
-      requester,
-      edi,
-      peer,
-      heights: commits.heights,
-      bytes: commits.bytes,
-      commits: commits.count,
-      commitSeconds: commits.seconds,
-    })),
-  };
-}
-
-function throughputOf({
-  seconds,
-  work: { requester, edi, peer, commits },
-}: Stretch): StatusDocument['throughput'] {
-  const mean = (total: number): number | null => (commits.count === 0 ? null : total / commits.count);
-  return {
-    heightsPerSecond: commits.heights / seconds,
-    collectionsPerSecond: (requester.first + edi.first + peer.first) / seconds,
-    bytesPerSecond: commits.bytes / seconds,
-    commits: {
-      perSecond: commits.count / seconds,
-      heights: mean(commits.heights),
-      bytes: mean(commits.bytes),
-      seconds: mean(commits.seconds),
-      usualSeconds: slowestUsual(commits) ?? null,
-    },
-  };
-}
-
-/** The status of one node: its state now, and its last hour. */
-function endpointReport(
-  { endpoint, state, foreign, trouble, record, calls, limits, ...node }: NodeState,
-  {
-    nowMs,
-    now,
-    hour,
-  }: { readonly nowMs: number; readonly now: Stretch | undefined; readonly hour: Stretch | undefined },
-): EndpointStatus {
-  const because = foreign === undefined ? (record?.said ?? trouble) : `another ${foreign} than ours`;
-  const since = (atMs: number): number => (nowMs - atMs) / 1_000;
-  const until = (atMs: number): number => Math.max(0, (atMs - nowMs) / 1_000);
-  const { calls: sent = 0, errors = 0, kinds = [] } = hour?.nodes.get(endpoint) ?? {};
-  const failures = [...kinds].filter(([, count]) => count > 0);
-  return {
-    name: endpoint,
-    state,
-    reason: because ?? null,
-    sinceSeconds: record === undefined ? null : since(record.sinceMs),
-    endsInSeconds: record === undefined ? null : until(record.untilMs),
-    origin: node.origin,
-    version: node.semver === '' ? null : node.semver,
-    lowestHeight: node.lowestHeight ?? null,
-    latencySeconds: seconds(node.latencyMs),
-    inFlight: node.callsInFlight,
-    callsPerSecond: now === undefined ? 0 : (now.nodes.get(endpoint)?.calls ?? 0) / now.seconds,
-    lastHour: { calls: sent, errors, kinds: failures.map(([kind, count]) => ({ kind, count })) },
-    limits: limits.map(({ ratePerSecond = null, pauseMs, ...limit }) => ({
-      ...limit,
-      ratePerSecond,
-      pauseSeconds: pauseMs / 1_000,
-    })),
-    calls: calls.map(({ method, state: itsState, said, count, sinceMs, untilMs }) => ({
-      method,
-      state: itsState,
-      reason: said,
-      count,
-      sinceSeconds: since(sinceMs),
-      endsInSeconds: until(untilMs),
-    })),
-  };
+function collectionRate(now: Stretch | undefined): number | undefined {
+  if (now === undefined) return undefined;
+  const { requester, edi, peer } = now.races;
+  return (requester.first + edi.first + peer.first) / now.seconds;
 }

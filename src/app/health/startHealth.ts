@@ -1,13 +1,6 @@
 import type { DaemonConfig } from '../../config/index.js';
-import {
-  formatCount,
-  formatDuration,
-  formatRate,
-  readinessCodes,
-  reportProgress,
-  withoutIds,
-} from '../../observability/index.js';
-import type { ProgressState, ScrapedValues } from '../../observability/index.js';
+import { readinessCodes, renderProgressLine, reportProgress, withoutIds } from '../../observability/index.js';
+import type { ScrapedValues } from '../../observability/index.js';
 import { countHeights, countWorkers } from '../../ranges/index.js';
 import { sleep } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
@@ -127,27 +120,18 @@ function gaugesOf(status: DaemonStatus): ScrapedValues {
   };
 }
 
+/** Of the line for a service manager, which has others beside it. */
+const STATUS_COLUMNS = 80;
+
 /**
- * What the daemon is doing, in one line for its service manager: first what holds it up, then its height and lag. Call it every
- * few seconds: each call measures the rate.
+ * What the daemon is doing, in one line for its service manager: first what holds it up, then how far it is. Call it every few
+ * seconds: each call measures the rate.
  */
 export function serviceStatus({ meter, monitor }: DaemonStatus): string {
   const progress = meter.state();
   const { reasons } = monitor.readiness();
   const trouble = reasons.find(({ code }) => readinessCodes[code].severity === 'trouble');
   const waiting = trouble ?? (progress.mode === 'waiting' ? reasons[0] : undefined);
-  const where = placeOf(progress);
+  const where = renderProgressLine({ ...progress, heldUpBy: undefined }, STATUS_COLUMNS);
   return waiting === undefined ? where : withoutIds(`${waiting.code}: ${waiting.message} (${where})`);
-}
-
-function placeOf({ etaSeconds, head, lag, latestIndexed, mode, ratePerSecond }: ProgressState): string {
-  // An empty store is at height -1.
-  const height =
-    latestIndexed === undefined || latestIndexed < 0
-      ? 'nothing indexed yet'
-      : `height ${formatCount(latestIndexed)}`;
-  if (lag === undefined || head === undefined) return `${height}, head unknown`;
-  if (mode === 'following') return `${height}, lag ${formatCount(lag)}, following the head`;
-  const eta = etaSeconds === undefined ? 'ETA unknown' : `ETA ${formatDuration(etaSeconds)}`;
-  return `${height} of ${formatCount(head)}, lag ${formatCount(lag)}, ${formatRate(ratePerSecond)}, ${eta}`;
 }

@@ -2,7 +2,7 @@ import { accessSync, constants, readFileSync, renameSync, rmSync, writeFileSync 
 import { lstat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from '../../observability/index.js';
-import { every, messageOf } from '../../runtime/index.js';
+import { messageOf } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import { hasCode } from '../../storage/index.js';
 
@@ -12,7 +12,10 @@ export interface Address {
   readonly port: number;
 }
 
-/** How other commands find a running daemon: a small file in its data directory. */
+/**
+ * How other commands find a running daemon: a small file in its data directory. One left by a crash is harmless: nothing answers at
+ * its address.
+ */
 export interface DaemonRecord {
   readonly pid: number;
   /** Also in the daemon's status: tells a stale record from a live one. */
@@ -35,7 +38,6 @@ export interface DaemonRecord {
 
 const RECORD_FILE = 'daemon.json';
 const STORE_FOLDER = 'index';
-const RECORD_AGAIN_MS = 1_000;
 /** How often to look whether a file by which commands find the daemon is still there. */
 const LOOK_EVERY_MS = 10_000;
 
@@ -46,7 +48,8 @@ export function storePathOf(dataDir: string): string {
 
 /**
  * Keeps the record in the data directory for as long as the daemon runs, readable by its owner only. Where it cannot be written
- * (a full disk, no descriptor left), the daemon goes on, says so once and tries again. Call `write` when something has changed.
+ * (a full disk, no descriptor left), the daemon goes on, says so once, and tries again as after somebody removed it. Call `write`
+ * when something has changed.
  */
 export function keepDaemonRecord(
   dataDir: string,
@@ -54,17 +57,16 @@ export function keepDaemonRecord(
   { clock, logger }: { readonly clock: Clock; readonly logger: Logger },
 ): { readonly write: () => void; readonly close: () => void } {
   const path = join(dataDir, RECORD_FILE);
-  let again: Timer | undefined;
   let isNamed = false;
   const write = (): void => {
-    again?.cancel();
     try {
       // Whoever reads meanwhile has the whole one before, or the whole new one.
       writeFileSync(`${path}.new`, JSON.stringify(describe()) + '\n', { mode: 0o600 });
       renameSync(`${path}.new`, path);
       isNamed = false;
     } catch (error) {
-      again = clock.setTimer(RECORD_AGAIN_MS, write);
+      // What it says is old, and a missing one is looked for.
+      removeIfPossible(path);
       const advice = 'name its ports (--api-host, --api-port) to commands';
       const fields = { path, why: messageOf(error), advice };
       if (!isNamed)
@@ -78,7 +80,6 @@ export function keepDaemonRecord(
     write,
     close: () => {
       looking.cancel();
-      again?.cancel();
       removeIfPossible(path);
     },
   };
@@ -89,17 +90,16 @@ export function keepDaemonRecord(
  * no answer and asks one question at a time, as a disk that hangs must hold nothing up.
  */
 export function whenRemoved(path: string, clock: Clock, action: () => void): Timer {
-  let isAsking = false;
+  let timer: Timer;
   let isOver = false;
   const look = async (): Promise<void> => {
-    isAsking = true;
     const found: unknown = await lstat(path).catch((error: unknown) => error);
-    isAsking = false;
-    if (hasCode(found, 'ENOENT') && !isOver) action();
+    if (isOver) return;
+    if (hasCode(found, 'ENOENT')) action();
+    wait();
   };
-  const timer = every(clock, LOOK_EVERY_MS, () => {
-    if (!isAsking) void look();
-  });
+  const wait = (): void => void (timer = clock.setTimer(LOOK_EVERY_MS, () => void look()));
+  wait();
   return {
     cancel: () => {
       isOver = true;
@@ -140,21 +140,12 @@ export function mayReadRecord(dataDir: string): boolean {
 /** True when the process of the record is running. Compare its instance to see whether it is still that daemon. */
 export function daemonRuns(dataDir: string): boolean {
   const record = readDaemonRecord(dataDir);
-  return record !== undefined && isAlive(record.pid);
-}
-
-/** True while a process with this id runs, whichever user owns it. */
-export function isAlive(pid: number): boolean {
   try {
-    return process.kill(pid, 0);
+    return record !== undefined && process.kill(record.pid, 0);
   } catch (error) {
+    // It is another user's.
     return hasCode(error, 'EPERM');
   }
-}
-
-/** A record left by a crash is harmless: nothing answers at its address. */
-export function removeDaemonRecord(dataDir: string): void {
-  removeIfPossible(join(dataDir, RECORD_FILE));
 }
 
 /** Host and port as a URL has them. */

@@ -74,35 +74,33 @@ export async function openControlSocket(
     });
   });
   server.maxConnections = MAX_CONTROL_CONNECTIONS;
-  const listenAt = async (path: string, toRemove: string) => {
+  /** Returns the path of the socket. */
+  const listenIn = async (folder: string): Promise<string> => {
+    const path = join(folder, SOCKET_FILE);
+    if (Buffer.byteLength(path) > MAX_PATH_BYTES) throw new Error(`${path} is too long a path`);
     // An existing socket was left by a daemon that was killed: we hold the store's lock.
     rmSync(path, { force: true });
     await once(server.listen({ path }), 'listening');
-    return { path, toRemove };
+    return path;
   };
-  const wanted = resolve(dataDir, SOCKET_FILE);
-  const listen = async () => {
+  let ownFolder: string | undefined;
+  const listenElsewhere = async (why: unknown): Promise<string> => {
     try {
-      if (Buffer.byteLength(wanted) > MAX_PATH_BYTES) throw new Error(`${wanted} is too long a path`);
-      return await listenAt(wanted, wanted);
-    } catch (why) {
-      try {
-        const folder = mkdtempSync(join(tmpdir(), 'fci-'));
-        return await listenAt(join(folder, SOCKET_FILE), folder);
-      } catch (error) {
-        const message =
-          `Cannot listen for commands, neither in the data directory (${messageOf(why)}) nor in ${tmpdir()} (${messageOf(error)}). ` +
-          'Choose another --data-dir, or set TMPDIR to a directory that can be written to.';
-        throw new OperatorError('storage', message, { cause: error });
-      }
+      ownFolder = mkdtempSync(join(tmpdir(), 'fci-'));
+      return await listenIn(ownFolder);
+    } catch (error) {
+      const message =
+        `Cannot listen for commands, neither in the data directory (${messageOf(why)}) nor in ${tmpdir()} (${messageOf(error)}). ` +
+        'Choose another --data-dir, or set TMPDIR to a directory that can be written to.';
+      throw new OperatorError('storage', message, { cause: error });
     }
   };
-  const { path, toRemove } = await listen();
+  const path = await listenIn(resolve(dataDir)).catch(listenElsewhere);
   server.on('error', (error) => logger.warn({ path, why: messageOf(error) }, 'cannot listen for commands'));
   const looking = whenRemoved(path, clock, () => {
     server.close();
     try {
-      if (toRemove !== path) mkdirSync(toRemove, { mode: 0o700, recursive: true });
+      if (ownFolder !== undefined) mkdirSync(ownFolder, { mode: 0o700, recursive: true });
     } catch {
       // Then the server says why it cannot listen.
     }
@@ -113,7 +111,7 @@ export async function openControlSocket(
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
     for (const socket of sockets) socket.destroy();
     await closed;
-    removeIfPossible(toRemove);
+    removeIfPossible(ownFolder ?? path);
   };
   return { path, close };
 }

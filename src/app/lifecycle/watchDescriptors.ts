@@ -1,4 +1,3 @@
-import type { StatusDocument } from '../../api/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import type { Logger } from '../../observability/index.js';
 import {
@@ -64,11 +63,9 @@ export function watchDescriptors(
   const changed = new Listeners();
   let config = started;
   let limit = descriptorLimit();
-  let open: number | undefined;
   let trouble: string | undefined;
   /** Why the store waits for one. */
   let storeWaits: string | undefined;
-  let connections = (): Readonly<Record<string, number>> => ({});
 
   const shares = () => sharesOf(config, limit);
   const howToRaise = (): string => {
@@ -96,8 +93,8 @@ export function watchDescriptors(
     const ofProcess = (count: number | string): string =>
       `${count} files that this process may have open are open`;
     try {
-      open = await openDescriptors();
-      trouble = limit - (open ?? 0) >= LOW ? undefined : ofProcess(`${open} of ${limit}`);
+      const open = (await openDescriptors()) ?? 0;
+      trouble = limit - open >= LOW ? undefined : ofProcess(`${open} of ${limit}`);
     } catch (error) {
       trouble =
         outOfDescriptors(error) === 'system'
@@ -118,20 +115,6 @@ export function watchDescriptors(
   tell();
   return {
     shares,
-    /** `count`: the open connections of each port. */
-    count: (count: typeof connections): void => void (connections = count),
-    status: (): StatusDocument['descriptors'] => {
-      const { metrics, perPort } = shares();
-      return {
-        limit: limit === Infinity ? null : limit,
-        open: open ?? null,
-        connections: Object.entries(connections()).map(([port, used]) => ({
-          port,
-          open: used,
-          limit: port === 'metrics' ? metrics : perPort,
-        })),
-      };
-    },
     /** The store cannot open a file, for a reason in words; `undefined`: it can again. */
     storeWaits: (why: string | undefined): void => void (storeWaits = why),
     /** Why something cannot be opened now, and what to do; `undefined` while it can. */

@@ -135,7 +135,7 @@ export function openUpstream(
   const leadership = queue ?? soleLeadership;
   const prover = certificates && openProver(config, { ...common, certificates, window });
   const proofBackfill =
-    config.proof.mode === 'off' || store.addProofs === undefined
+    config.proof.mode === 'off'
       ? undefined
       : new ProofBackfill({
           ...base,

@@ -13,11 +13,10 @@ import {
   loadPostgres,
   makeDirectory,
   StorageError,
-  storageErrorFrom,
 } from '../../storage/index.js';
 import type { IndexStore, StorageErrorKind } from '../../storage/index.js';
 import type { DaemonParts } from '../health/diagnose.js';
-import { daemonRuns, readDaemonRecord, removeDaemonRecord, storePathOf } from '../lifecycle/daemonRecord.js';
+import { daemonRuns, readDaemonRecord, storePathOf } from '../lifecycle/daemonRecord.js';
 import { checkStartOfFilledStore } from '../line/startHeight.js';
 import { DATABASE_WAIT_MS } from './databases.js';
 
@@ -72,9 +71,6 @@ export async function openStoreToIndex(
     await readers?.close();
     await store.close();
   });
-  await refuseUnwritable(dataDir);
-  // The directory is ours now: a record in it is left from a killed daemon.
-  removeDaemonRecord(dataDir);
   if (url === undefined) await warnOfOpenDirectory(dataDir, { logger });
   checkStartOfFilledStore(config, store);
   return store;
@@ -92,15 +88,6 @@ async function warnOfOpenDirectory(dataDir: string, { logger }: { readonly logge
     const fields = { path, mode: mode.toString(8), advice: `chmod 700 ${inShell(path)}` };
     logger.warn(fields, 'the data directory is open to other users of this machine');
     return;
-  }
-}
-
-/** The daemon keeps its record and its socket there, wherever the index is. Expected errors: `StorageError`. */
-async function refuseUnwritable(dataDir: string): Promise<void> {
-  try {
-    await access(dataDir, constants.W_OK);
-  } catch (error) {
-    throw storageErrorFrom(error, 'write to the data directory', dataDir);
   }
 }
 
@@ -167,8 +154,16 @@ async function openWithoutDamage(
 /** Opens the store of a configuration for a command, in a directory or a database. Expected errors: those of `open` there. */
 export async function openForCommand(
   config: DaemonConfig,
-  how: { readonly create?: boolean; readonly forRewind?: boolean } = {},
-  { isReadOnly = false, openStore = openLevelStore }: HowToOpen = {},
+  {
+    isReadOnly = false,
+    openStore = openLevelStore,
+    ...how
+  }: {
+    readonly create?: boolean;
+    readonly forRewind?: boolean;
+    readonly isReadOnly?: boolean;
+    readonly openStore?: OpenStore | undefined;
+  } = {},
 ): Promise<IndexStore> {
   const dependencies = { logger: silentLogger, clock: systemClock };
   const { chainId, store: url } = config;
@@ -178,18 +173,13 @@ export async function openForCommand(
   return PostgresIndexStore.open({ ...options, url, isReadOnly, patienceMs: DATABASE_WAIT_MS }, dependencies);
 }
 
-interface HowToOpen {
-  readonly isReadOnly?: boolean;
-  readonly openStore?: OpenStore | undefined;
-}
-
 /**
  * Opens the store of a configuration for a command that only reads. Expected errors: OperatorError (no store there,
  * locked by a running daemon, or by another command for longer than LOCK_WAIT_MS, one that must be copied first, another chain,
  * a newer schema, a database that does not answer).
  */
 export function openStoreReadOnly(config: DaemonConfig): Promise<IndexStore> {
-  const open = (): Promise<IndexStore> => openForCommand(config, {}, { isReadOnly: true });
+  const open = (): Promise<IndexStore> => openForCommand(config, { isReadOnly: true });
   return whenFree(config, () => toRead(config, open));
 }
 

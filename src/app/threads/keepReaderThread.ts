@@ -18,7 +18,6 @@ import { callsOver } from './calls.js';
 import type { Calls } from './calls.js';
 import type {
   IndexerCalls,
-  OpenConnections,
   ReaderAddresses,
   ReaderCalls,
   ReaderOptions,
@@ -69,8 +68,6 @@ class Run {
   silentMs = 0;
   /** Monotonic; `undefined` until its servers listen. */
   listensSinceMs: number | undefined;
-  /** As of the last acknowledgement; `undefined` while its servers do not listen. */
-  connections: OpenConnections | undefined;
   /** Why it cannot serve, for the operator. */
   refusal: string | undefined;
   /** With what it ends. */
@@ -166,7 +163,7 @@ export function keepReaderThread(
   const show = async (to: Run): Promise<void> => {
     if (sources === undefined) return;
     to.awaitsAck = true;
-    to.connections = await to.thread.ask(undefined, 'show', sources.state());
+    await to.thread.ask(undefined, 'show', sources.state());
     to.awaitsAck = false;
     to.silentMs = 0;
     if (!to.hasChanged) return;
@@ -346,8 +343,6 @@ export function keepReaderThread(
         if (!isClosing) begin();
       }
     },
-    /** The connections of callers to each port; `undefined` while none are served. */
-    connections: (): OpenConnections | undefined => run?.connections,
     /** Why readers are not served; `undefined` while they are, and before the first start. */
     down: (): { readonly message: string } | undefined => {
       if (serving !== undefined || isClosing || sources === undefined) return undefined;

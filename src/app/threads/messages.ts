@@ -41,11 +41,6 @@ export interface ReaderSettings {
   readonly nodeMetadata?: ReadonlyMap<string, NodeMetadata>;
 }
 
-export interface OpenConnections {
-  readonly api: number;
-  readonly grpc: number;
-}
-
 export interface ReaderAddresses {
   readonly api: Address;
   /** Absent when gRPC is off. */
@@ -74,8 +69,8 @@ export interface ReaderState extends IndexMoment {
 
 /** What the reader thread serves to the indexing thread. */
 export interface ReaderCalls {
-  /** What may be read from now on. The first call starts the servers. Returns the open connections, once the servers listen. */
-  show(state: ReaderState): OpenConnections | undefined;
+  /** What may be read from now on. The first call starts the servers. */
+  show(state: ReaderState): void;
   /** A forwarded call must end. */
   makeWay(id: number): void;
   change(settings: ReaderSettings): void;

@@ -92,16 +92,14 @@ export function rangeOf({ shown, ...moment }: IndexMoment): IndexedRange {
 
 /**
  * Where every block follows from the proven one by hashes that were recomputed: down to a hole, an unproven block, or a spork
- * that names another parent than the block below. `undefined`: the store does not know what is unproven.
+ * that names another parent than the block below.
  */
-function provenHeights(store: IndexStore, to: number): HeightRange | undefined {
-  const unproven = store.unproven?.();
-  if (unproven === undefined) return undefined;
+function provenHeights(store: IndexStore, to: number): HeightRange {
   const covered = store.coverage().find((range) => range.from <= to && to <= range.to);
   if (covered === undefined) return { from: 0, to: -1 };
   const severed = (store.meta()?.sporks ?? []).flatMap(({ rootHeight, rootParentId }) =>
     rootParentId !== undefined && rootHeight <= to ? [rootHeight] : [],
   );
-  const above = unproven.filter((range) => range.from <= to).map((range) => range.to + 1);
-  return { from: Math.max(covered.from, ...severed, ...above), to };
+  const unproven = store.unproven().filter((range) => range.from <= to);
+  return { from: Math.max(covered.from, ...severed, ...unproven.map((range) => range.to + 1)), to };
 }

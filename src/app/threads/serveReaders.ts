@@ -53,7 +53,6 @@ export function serveReaders(
       servers?.feed.notify();
       servers?.grpc?.notify();
       opening ??= open();
-      return servers && { api: servers.api.connections, grpc: servers.grpc?.connections ?? 0 };
     },
     makeWay: link.makeWay,
     change: (next) => {

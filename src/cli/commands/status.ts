@@ -1,10 +1,8 @@
 import type { StatusDocument } from '../../api/index.js';
-import { announcedRuns } from '../../app/index.js';
 import type { LoadedConfig } from '../../config/index.js';
 import { formatDuration, LiveScreen } from '../../observability/index.js';
 import { childOf, orAborted, sleep, systemClock, wasAborted } from '../../runtime/index.js';
 import { daemonStatus, noDaemon } from '../client/askDaemon.js';
-import { wrongUse } from '../command.js';
 import type { Run, Terminal } from '../command.js';
 import type { statusFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
@@ -12,44 +10,16 @@ import { renderStatus, statusLine, statusScreen } from '../output/statusPage.js'
 
 export const status: Run<typeof statusFlags> = async (invocation, terminal) => {
   const { watch, json } = invocation.flags;
-  const found = await daemonsOf(await configOf(invocation, terminal), terminal);
+  const loaded = await configOf(invocation, terminal);
   if (watch) {
-    const [only, ...others] = found;
-    if (only === undefined || others.length > 0) {
-      const where = found.map(({ loaded }) => loaded.config.dataDir).join(', ');
-      throw wrongUse(`Several daemons run here: say which one with --data-dir: ${where}.`);
-    }
-    await watchStatus(only.loaded, json, terminal);
+    await watchStatus(loaded, json, terminal);
     return 'done';
   }
-  for (const { document, loaded } of found) {
-    const line = (): string => `${loaded.config.dataDir}\n  ${document.network}: ${statusLine(document)}\n`;
-    const text = (): string => (found.length === 1 ? renderStatus(document) : line());
-    terminal.out(json ? `${JSON.stringify(document)}\n` : text());
-  }
+  const document = await daemonStatus(loaded);
+  if (document === undefined) throw noDaemon(loaded);
+  terminal.out(json ? `${JSON.stringify(document)}\n` : renderStatus(document));
   return 'done';
 };
-
-/**
- * The configured daemon. If none is configured and the default one is not running: all daemons of this user on
- * this machine, at least one. Expected errors: OperatorError (`no_daemon`).
- */
-async function daemonsOf(loaded: LoadedConfig, { environment }: Terminal) {
-  const answersOf = async (dataDirs: readonly string[]) => {
-    const asked = dataDirs.map(async (dataDir) => {
-      const each = { ...loaded, config: { ...loaded.config, dataDir } };
-      return { loaded: each, document: await daemonStatus(each) };
-    });
-    return (await Promise.all(asked)).flatMap(({ document, ...rest }) =>
-      document ? [{ document, ...rest }] : [],
-    );
-  };
-  const own = await answersOf([loaded.config.dataDir]);
-  const isAnyMeant = Object.values(loaded.origins).every((origin) => origin === 'default');
-  const found = own.length === 0 && isAnyMeant ? await answersOf(announcedRuns(environment)) : own;
-  if (found.length === 0) throw noDaemon(loaded);
-  return found;
-}
 
 const INTERVAL_MS = 1_000;
 const CTRL_C = '\u0003';

@@ -126,12 +126,11 @@ function lag({ lag: behind, head, headConfirmedSeconds }: StatusDocument): strin
 
 function cluster({ cluster: its }: StatusDocument): string[] {
   if (its === null) return [];
-  const { leader, leads, roles, workers } = its;
+  const { alive, leader, leads, roles } = its;
   const led =
     leader === null
       ? 'no process is known to lead'
       : `${leader.worker} on ${leader.host} leads (last heard of ${formatDuration(leader.ageSeconds)} ago)`;
-  const alive = workers.filter((worker) => worker.alive).length;
   return [`${roles.join(', ')}; ${leads ? 'it leads' : led}; ${formatCount(alive)} alive in all`];
 }
 

@@ -122,7 +122,7 @@ export class ForkResolver {
     if (linked.at(height - 1) !== undefined) return this.#questionBelow(first, answers, signal);
 
     this.#rounds += 1;
-    if (!complete && this.#rounds < CERTAIN_AFTER_ROUNDS) return this.#distrust(first);
+    if (!complete && this.#rounds < CERTAIN_AFTER_ROUNDS) return this.#askAnother(first);
     await this.#recordMismatch(first, signal);
     return MISMATCH_RETRY_MS;
   }

@@ -238,8 +238,8 @@ export class FinalityAnchor {
 
   /** Whether the ids of all blocks between are recomputed. */
   #isLinked(from: number, to: number): boolean {
-    const unproven = this.#parts.store.unproven?.();
-    return from === to || unproven?.some((range) => range.from <= to && from <= range.to) === false;
+    const unproven = this.#parts.store.unproven();
+    return from === to || !unproven.some((range) => range.from <= to && from <= range.to);
   }
 
   /** As it was kept, or else as a node gives it. */

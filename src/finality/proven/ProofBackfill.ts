@@ -89,7 +89,7 @@ export class ProofBackfill {
 
   #beginPass(): void {
     const { clock, store } = this.#deps;
-    this.#triedFrom = (store.unproven?.().at(-1)?.to ?? -1) + 1;
+    this.#triedFrom = (store.unproven().at(-1)?.to ?? -1) + 1;
     this.#againAtMs = clock.monotonic() + LEFT_ALONE_MS;
     this.#skipped = BATCH_HEIGHTS;
   }
@@ -97,7 +97,7 @@ export class ProofBackfill {
   /** The highest heights to prove. */
   #next(): HeightRange | undefined {
     const { clock, mayRun, store } = this.#deps;
-    const unproven = store.unproven?.() ?? [];
+    const unproven = store.unproven();
     if (unproven.length === 0) this.#reason = undefined;
     if (unproven.length === 0 || !mayRun()) return undefined;
     if (clock.monotonic() >= this.#againAtMs) this.#beginPass();
@@ -118,7 +118,7 @@ export class ProofBackfill {
     });
     const proven = answers.flatMap((answer) => (answer?.kind === 'proven' ? [answer.block] : []));
     if (proven.length > 0) {
-      await this.#deps.store.addProofs?.(proven);
+      await this.#deps.store.addProofs(proven);
       this.#deps.onProven();
     }
     const kinds = new Set(answers.map((answer) => answer?.kind));

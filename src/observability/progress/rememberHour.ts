@@ -10,37 +10,23 @@ export const MAX_MINUTES = 60;
 /** What "now" means for rates. */
 const RATE_WINDOW_MS = 30_000;
 const MAX_RECENT = RATE_WINDOW_MS / SAMPLE_MS + 1;
-/** The share of commits that are no slower than the usual ones. */
-const USUAL_SHARE = 0.95;
 
 /** The metrics that are sampled. */
 type CountedMetrics = Pick<
   Metrics,
-  | 'collectionsReceived'
-  | 'duplicateCollections'
-  | 'commitDuration'
-  | 'commitHeights'
-  | 'commitBytes'
-  | 'upstreamRequests'
-  | 'upstreamErrors'
+  'collectionsReceived' | 'duplicateCollections' | 'upstreamRequests' | 'upstreamErrors'
 >;
 
 /** A sample of the metrics. */
 type Totals = Awaited<ReturnType<typeof readTotals>>;
 
-/** What was done in one minute, or in the part of it that has passed. */
-export type Minute = Totals['work'] & {
-  /** Since it began. */
-  readonly ageSeconds: number;
-};
-
 /** What was done in a stretch of time. */
-export interface Stretch extends Pick<Totals, 'work' | 'nodes'> {
+export interface Stretch extends Pick<Totals, 'races' | 'nodes'> {
   readonly seconds: number;
 }
 
 /**
- * What the daemon has done in the last hour, minute by minute. It counts nothing itself: it samples the metrics every
+ * What the daemon has done in the last hour. It counts nothing itself: it samples the metrics every
  * two seconds, and keeps the samples from the start of each of the last 60 minutes and from the last half minute.
  */
 export function rememberHour(dependencies: { readonly clock: Clock; readonly metrics: CountedMetrics }) {
@@ -56,17 +42,6 @@ export function rememberHour(dependencies: { readonly clock: Clock; readonly met
       keep(await readTotals(metrics, clock.monotonic()));
       await sleep(clock, SAMPLE_MS, signal);
     }
-  };
-
-  /** Oldest first, the current minute last: 61 at most. */
-  const minutes = (): readonly Minute[] => {
-    const latest = recent.at(-1);
-    if (latest === undefined) return [];
-    const nowMs = clock.monotonic();
-    return begun.map((begin, index) => ({
-      ageSeconds: (nowMs - begin.atMs) / 1_000,
-      ...changeOf(begin.work, (begun[index + 1] ?? latest).work),
-    }));
   };
 
   /** The last half minute; `undefined` before the second sample. */
@@ -86,7 +61,7 @@ export function rememberHour(dependencies: { readonly clock: Clock; readonly met
     while (begun.length > MAX_MINUTES + 1) begun.shift();
   };
 
-  return { run, minutes, now, hour };
+  return { run, now, hour };
 }
 
 function stretchOf(samples: readonly Totals[]): Stretch | undefined {
@@ -122,36 +97,11 @@ async function readTotals(metrics: CountedMetrics, atMs: number) {
     };
   };
   const endpoints = new Set(calls.values.map(({ labels }) => String(labels.endpoint)));
-  const races = { requester: race('requester'), edi: race('edi'), peer: race('peer') };
   return {
     atMs,
     /** Of all lines together. */
-    work: { ...races, commits: await commitsOf(metrics) },
+    races: { requester: race('requester'), edi: race('edi'), peer: race('peer') },
     nodes: new Map([...endpoints].map((endpoint) => [endpoint, callsTo(endpoint)] as const)),
-  };
-}
-
-async function commitsOf({ commitBytes, commitDuration, commitHeights }: CountedMetrics) {
-  const [durations, heights, bytes] = await Promise.all([
-    commitDuration.get(),
-    commitHeights.get(),
-    commitBytes.get(),
-  ]);
-  const partOf = ({ values }: typeof durations, part: 'count' | 'sum'): number =>
-    values.find(({ metricName }) => metricName?.endsWith(`_${part}`))?.value ?? 0;
-  return {
-    count: partOf(durations, 'count'),
-    heights: partOf(heights, 'sum'),
-    /** Collection bytes. */
-    bytes: partOf(bytes, 'sum'),
-    /** The sum of their durations. */
-    seconds: partOf(durations, 'sum'),
-    /** How many took at most so many seconds, by ascending bound; the last bound is Infinity. */
-    within: new Map(
-      durations.values.flatMap(({ labels: { le }, value }) =>
-        le === undefined ? [] : [[le === '+Inf' ? Infinity : Number(le), value] as const],
-      ),
-    ),
   };
 }
 
@@ -167,15 +117,6 @@ function changeOf(from: unknown, to: unknown): unknown {
   return Object.fromEntries(
     Object.entries(to as object).map(([key, now]) => [key, changeOf(before[key], now)]),
   );
-}
-
-/**
- * The 95th percentile of the duration of commits in seconds, rounded up to a bound of the histogram. `undefined`
- * without commits, or if it is beyond the last bound.
- */
-export function slowestUsual({ count, within }: Awaited<ReturnType<typeof commitsOf>>): number | undefined {
-  const bound = [...within].find(([, commits]) => commits >= count * USUAL_SHARE)?.[0];
-  return count === 0 || bound === Infinity ? undefined : bound;
 }
 
 function sumOf<V extends { readonly value: number }>(

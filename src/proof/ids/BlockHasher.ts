@@ -22,7 +22,8 @@ const NANOS_PER_SECOND = 1_000_000_000n;
  */
 export class BlockHasher {
   readonly #rlp = new RlpWriter(RLP_FIXED_BYTES);
-  readonly #trie = new MerkleTrie();
+  /** Made for the first root: it takes an address space of its own. */
+  #trie: MerkleTrie | undefined;
   #ids = Buffer.alloc(0);
 
   /** Spans given to the other methods are places in these bytes, which are copied. */
@@ -116,6 +117,7 @@ export class BlockHasher {
     const text = ids.join('');
     if (text.length !== size || ids.some(({ length }) => length !== IDENTIFIER_BYTES)) return false;
     this.#ids.write(text, 0, 'latin1');
+    this.#trie ??= new MerkleTrie();
     return this.#trie.root(this.#ids, ids.length, target, offset);
   }
 

@@ -1,3 +1,5 @@
+import { blake2b } from '@noble/hashes/blake2.js';
+
 /** What distinguishes the hashes of a Merkle trie: the one byte of the key. */
 export const TAGS = { leaf: 0, full: 1, short: 2 } as const;
 export type Tag = (typeof TAGS)[keyof typeof TAGS];
@@ -6,6 +8,9 @@ const BLOCK_BYTES = 128;
 const STATE_WORDS = 8;
 const WORD_BYTES = 8;
 const STATE_BYTES = STATE_WORDS * WORD_BYTES;
+const HASH_BYTES = 32;
+/** A page of WebAssembly. */
+const MEMORY_BYTES = 64 * 1024;
 
 /** The initial state: the fractions of the square roots of 2, 3, 5, 7, 11, 13, 17 and 19. */
 const INITIAL: readonly bigint[] = [
@@ -39,10 +44,15 @@ export class TaggedBlake2b {
   static readonly MESSAGE_BYTES = BLOCK_BYTES;
   static readonly FREE_START = AT.free;
   readonly memory: Uint8Array;
-  readonly #compress: Compression['compress'];
+  readonly #compress: Compression['compress'] | undefined;
 
   constructor() {
-    const { memory, compress } = new WebAssembly.Instance(compression).exports;
+    const compiled = compiledPart();
+    if (compiled === undefined) {
+      this.memory = new Uint8Array(MEMORY_BYTES);
+      return;
+    }
+    const { memory, compress } = compiled;
     this.memory = new Uint8Array(memory.buffer);
     this.#compress = compress;
     const words = new DataView(memory.buffer);
@@ -63,7 +73,11 @@ export class TaggedBlake2b {
    * written to `target`.
    */
   hash(tag: Tag, message: number, length: number, target: number): void {
-    this.#compress(AT.keyed + STATE_BYTES * tag, message, BLOCK_BYTES + length, -1, target);
+    if (this.#compress === undefined) {
+      const key = Uint8Array.of(tag);
+      const hashed = blake2b(this.memory.subarray(message, message + length), { key, dkLen: HASH_BYTES });
+      this.memory.set(hashed, target);
+    } else this.#compress(AT.keyed + STATE_BYTES * tag, message, BLOCK_BYTES + length, -1, target);
   }
 }
 
@@ -77,11 +91,25 @@ interface Compression {
   readonly compress: (from: number, message: number, counted: number, last: number, target: number) => void;
 }
 
-/** What is used of WebAssembly, which Node's types do not declare. */
-declare const WebAssembly: {
-  readonly Module: new (code: Uint8Array) => object;
-  readonly Instance: new (module: object) => { readonly exports: Compression };
-};
+/** What is used of WebAssembly, which Node's types do not declare; Node.js has none with `--jitless`. */
+declare const WebAssembly:
+  | undefined
+  | {
+      readonly Module: new (code: Uint8Array) => object;
+      readonly Instance: new (module: object) => { readonly exports: Compression };
+    };
+
+/** `undefined` where there is no WebAssembly, or no room for its memory: around that it reserves some 10 GB of addresses. */
+function compiledPart(): Compression | undefined {
+  if (typeof WebAssembly === 'undefined') return undefined;
+  const compression = new WebAssembly.Module(compressionModule());
+  try {
+    return new WebAssembly.Instance(compression).exports;
+  } catch (error) {
+    if (error instanceof RangeError) return undefined;
+    throw error;
+  }
+}
 
 /** Instructions of WebAssembly, and its types of numbers. */
 const OP = {
@@ -197,5 +225,3 @@ function signed(value: bigint): number[] {
   for (; rest < -0x40n || rest >= 0x40n; rest >>= 7n) bytes.push(Number(rest & 0x7fn) | 0x80);
   return [...bytes, Number(rest & 0x7fn)];
 }
-
-const compression = new WebAssembly.Module(compressionModule());

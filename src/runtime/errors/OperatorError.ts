@@ -63,7 +63,7 @@ export const exitCodes: Readonly<Record<ExitReason, { readonly code: number; rea
   configuration: {
     code: 78,
     meaning:
-      'Configuration: wrong value in a file or the environment, keys that cannot work together, a store of a newer version.',
+      'Configuration: wrong value in a file or the environment, keys that cannot work together, a store of a newer version, a Node.js or an installation that lacks something.',
   },
 };
 

@@ -118,14 +118,14 @@ export interface IndexStore extends IndexReader, RangeStore {
   readonly trouble?: () => string | undefined;
   /** Absent: no other process uses this store. */
   readonly shared?: SharedStore;
-  /** Covered heights whose blocks have no proof, or may have none. Absent: that is not counted. */
-  readonly unproven?: () => readonly HeightRange[];
+  /** Covered heights whose blocks have no proof, or may have none. */
+  unproven(): readonly HeightRange[];
   /**
    * Adds the proofs of stored blocks that have none; those with one, or no longer stored, are left as they are. Durable on
    * return, with `unproven`. Expected errors: `StorageError` (`corrupt` also for a stored block whose id proves another
    * parent or other guarantees).
    */
-  readonly addProofs?: (proven: readonly FinalizedBlock[]) => Promise<void>;
+  addProofs(proven: readonly FinalizedBlock[]): Promise<void>;
   /** Calls back when a read meets damage. The callback must not throw. */
   onDamage(callback: (damage: FoundDamage) => void): void;
   /**

@@ -1,3 +1,4 @@
+import { connect } from 'node:http2';
 import { Client, credentials, Metadata, status } from '@grpc/grpc-js';
 import type { ClientReadableStream, ServiceError } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
@@ -15,6 +16,7 @@ import type { RawCall, RawHandler } from '../../support/rawNode.js';
 import { ScrapedMetrics } from '../../support/scrapedMetrics.js';
 import { servedOverGrpc } from '../../support/servedOverGrpc.js';
 import { smallChain, transactionWith } from '../../support/smallChain.js';
+import { VirtualClock } from '../../support/virtualClock.js';
 
 const API = '/flow.access.AccessAPI';
 const SCRIPT = `${API}/ExecuteScriptAtLatestBlock`;
@@ -542,6 +544,49 @@ describe('bounds', () => {
       );
     });
     expect(said).toEqual(message);
+  });
+
+  it('end the stream of whoever takes nothing, and cut the connection', async () => {
+    const clock = new VirtualClock();
+    let isOver = false;
+    const node = await RawNode.start({
+      [EVENTS]: (call) => {
+        call.once('cancelled', () => (isOver = true));
+        const next = (): void => {
+          if (!isOver) call.write(Buffer.alloc(MIB), next);
+        };
+        next();
+      },
+    });
+    const network = await networkOf([node]);
+    const metrics = createReaderMetrics();
+    const { address } = await servedOverGrpc(chain, { forwarder: forwarderTo(network), metrics, clock });
+    const { hostname, port } = new URL(`http://${address}`);
+    const session = connect(`http://${hostname}:${port}`);
+    const isCut = new Promise<void>((resolve) => session.once('close', resolve));
+    session.on('error', () => undefined);
+    // Of its window of 64 KiB it takes nothing.
+    const call = session.request({
+      ':method': 'POST',
+      ':path': EVENTS,
+      'content-type': 'application/grpc',
+      te: 'trailers',
+    });
+    call.on('error', () => undefined).end(Buffer.alloc(5));
+    const scraped = async (): Promise<ScrapedMetrics> => new ScrapedMetrics(await metrics.registry.metrics());
+    const underWay = async (): Promise<number> =>
+      (await scraped()).value('forwarded_calls_in_flight', { protocol: 'grpc', kind: 'stream' });
+    await new Promise((resolve) => call.once('response', resolve));
+    await clock.advance(29_000);
+    expect(await underWay()).toBe(1);
+    await until(async () => {
+      await clock.advance(500);
+      return (await underWay()) === 0;
+    });
+    expect((await scraped()).sum('forwarded_calls_total', { outcome: 'overdue' })).toBe(1);
+    await eventually(() => isOver);
+    await clock.advance(21_000);
+    await isCut;
   });
 
   it('allow so many streams, and end them when the server closes', async () => {

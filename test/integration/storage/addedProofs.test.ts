@@ -11,7 +11,7 @@ const FIRST = 100;
 const chain = new HashedChain({ rootHeight: FIRST - 50, chainId: TEST_CHAIN });
 const proven = (...heights: number[]) => heights.map((height) => chain.block(height));
 /** On PostgreSQL, what a process commits is counted there, and known here soon. */
-const left = (store: IndexStore) => expect.poll(() => store.unproven?.());
+const left = (store: IndexStore) => expect.poll(() => store.unproven());
 
 describe.each(storeKinds)('proofs that are added to the store on $name', ({ use }) => {
   const newHome = use();
@@ -38,7 +38,7 @@ describe.each(storeKinds)('proofs that are added to the store on $name', ({ use 
     const home = await newHome();
     const store = await filled(reportedTo, home.open());
     const highest = reportedTo;
-    await store.addProofs?.(proven(highest, highest - 1));
+    await store.addProofs(proven(highest, highest - 1));
     await left(store).toEqual([range(FIRST, highest - 2)]);
     expect((await store.blockByHeight(highest))?.block).toEqual(chain.block(highest));
     expect((await store.blockByHeight(FIRST))?.block).toEqual(chain.block(FIRST, { isProven: false }));
@@ -47,7 +47,7 @@ describe.each(storeKinds)('proofs that are added to the store on $name', ({ use 
     const again = await home.open();
     await left(again).toEqual([range(FIRST, highest - 2)]);
     expect((await again.wholeBlock(highest - 1))?.block).toEqual(chain.block(highest - 1));
-    await again.addProofs?.(
+    await again.addProofs(
       proven(...Array.from({ length: highest - FIRST + 1 }, (_, index) => FIRST + index)),
     );
     await left(again).toEqual([]);
@@ -63,7 +63,7 @@ describe.each(storeKinds)('proofs that are added to the store on $name', ({ use 
       range(FIRST - 10, FIRST - 1),
     );
     await left(store).toEqual([range(FIRST - 10, FIRST)]);
-    await store.addProofs?.(proven(FIRST - 1, FIRST));
+    await store.addProofs(proven(FIRST - 1, FIRST));
     await left(store).toEqual([range(FIRST - 10, FIRST - 2)]);
   });
 
@@ -92,8 +92,8 @@ describe.each(storeKinds)('proofs that are added to the store on $name', ({ use 
       chain.entries(FIRST + index, FIRST + index, { isProven: index % 2 === 0 }),
     ).flat();
     await store.commit({ blocks, latestIndexedHeight: last });
-    await expect.poll(() => store.unproven?.()).not.toEqual([]);
-    const ranges = store.unproven?.() ?? [];
+    await expect.poll(() => store.unproven()).not.toEqual([]);
+    const ranges = store.unproven();
     expect(ranges.length).toBeLessThanOrEqual(256);
     const unproven = blocks.filter(({ block }) => block.proof === undefined).map(({ block }) => block.height);
     expect(unproven.filter((each) => !ranges.some(({ from, to }) => from <= each && each <= to))).toEqual([]);
@@ -103,7 +103,7 @@ describe.each(storeKinds)('proofs that are added to the store on $name', ({ use 
     const store = await filled(FIRST + 4, (await newHome()).open());
     await store.rewind(FIRST + 2);
     const other = new HashedChain({ rootHeight: FIRST - 49, chainId: TEST_CHAIN }).block(FIRST + 1);
-    await store.addProofs?.([...proven(FIRST + 3), other]);
+    await store.addProofs([...proven(FIRST + 3), other]);
     await left(store).toEqual([range(FIRST, FIRST + 2)]);
     expect((await store.blockByHeight(FIRST + 1))?.block).toEqual(
       chain.block(FIRST + 1, { isProven: false }),
@@ -114,9 +114,7 @@ describe.each(storeKinds)('proofs that are added to the store on $name', ({ use 
     const store = await filled(FIRST + 4, (await newHome()).open());
     const [honest] = proven(FIRST + 1);
     const contradicted = { ...honest!, collectionIds: [honest!.id] };
-    const error = await store
-      .addProofs?.([...proven(FIRST), contradicted])
-      .catch((thrown: unknown) => thrown);
+    const error = await store.addProofs([...proven(FIRST), contradicted]).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(StorageError);
     expect(error).toMatchObject({
       ...{ kind: 'corrupt', height: FIRST + 1 },

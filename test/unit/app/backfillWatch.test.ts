@@ -23,7 +23,7 @@ class World {
   constructor() {
     const { clock, logger } = this;
     const parts = {
-      ...{ clock, logger },
+      ...{ clock, logger, store: {} },
       backfill: { state: () => this.state, running: () => this.running, filled: () => this.filled },
       pace: { heldBack: () => this.heldBack },
       network: { source: 'access node', whyUnserved: () => [] },

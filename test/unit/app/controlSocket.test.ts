@@ -2,9 +2,8 @@ import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { connect } from 'node:net';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { announcedRuns, readDaemonRecord } from '../../../src/app/index.js';
+import { readDaemonRecord } from '../../../src/app/index.js';
 import { keepDaemonRecord } from '../../../src/app/lifecycle/daemonRecord.js';
-import { announceRun } from '../../../src/app/lifecycle/runRegistry.js';
 import { openControlSocket } from '../../../src/app/lifecycle/openControlSocket.js';
 import { OperatorError } from '../../../src/runtime/index.js';
 import { atEnd } from '../../support/cleanup.js';
@@ -93,19 +92,13 @@ describe('the socket for commands', () => {
 describe('what commands find a daemon by', () => {
   it('comes back where somebody removed it, and goes with the daemon', async () => {
     const dataDir = scratchDirectory();
-    const environment = { XDG_RUNTIME_DIR: scratchDirectory() };
     const clock = new VirtualClock();
     const described = { pid: process.pid, instance: 'a', metrics: { host: '127.0.0.1', port: 1 } };
     const record = keepDaemonRecord(dataDir, () => described, { clock, logger: new RecordingLogger() });
-    const withdraw = announceRun(dataDir, environment, clock);
     rmSync(join(dataDir, 'daemon.json'));
-    rmSync(join(environment.XDG_RUNTIME_DIR, 'flow-collection-indexer'), { recursive: true });
     await clock.advance(10_000);
-    await eventually(() => (announcedRuns(environment).length > 0 ? readDaemonRecord(dataDir) : undefined));
-    expect([readDaemonRecord(dataDir), announcedRuns(environment)]).toEqual([described, [dataDir]]);
+    expect(await eventually(() => readDaemonRecord(dataDir))).toEqual(described);
     record.close();
-    withdraw();
-    expect([readDaemonRecord(dataDir), announcedRuns(environment)]).toEqual([undefined, []]);
     expect([readdirSync(dataDir), clock.pendingTimers]).toEqual([[], 0]);
   });
 });

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -36,46 +36,6 @@ const run = (...args: string[]) => runInProcess(args);
 
 const runWith = (environment: Readonly<Record<string, string>>, ...args: string[]) =>
   runInProcess(args, { environment });
-
-/** Where daemons of this user announce themselves, for the length of a test. */
-function runtimeDirectory(dataDirs: readonly string[]): string {
-  const runtime = mkdtempSync(join(tmpdir(), 'fci-runtime-'));
-  onTestFinished(() => rmSync(runtime, { recursive: true, force: true }));
-  mkdirSync(join(runtime, 'flow-collection-indexer'), { mode: 0o700 });
-  for (const [index, dataDir] of dataDirs.entries()) {
-    const entry = { pid: process.pid, dataDir };
-    writeFileSync(join(runtime, 'flow-collection-indexer', `${index}.json`), JSON.stringify(entry));
-  }
-  return runtime;
-}
-
-describe('status without flags', () => {
-  const statusIn = (runtime: string, ...flags: string[]) =>
-    runWith({ XDG_RUNTIME_DIR: runtime }, 'status', '--json', ...flags);
-
-  it('finds the daemons that run on this machine', async () => {
-    const one = dataDirectory('one', await answerer('one'));
-    const two = dataDirectory('two', await answerer('two'));
-    expect(await statusIn(runtimeDirectory([one]))).toMatchObject({
-      exit: 'done',
-      out: '{"instance":"one"}\n',
-    });
-    const both = await statusIn(runtimeDirectory([one, two]));
-    expect(both.out.trim().split('\n').sort()).toEqual(['{"instance":"one"}', '{"instance":"two"}']);
-    const watched = await statusIn(runtimeDirectory([one, two]), '--watch');
-    expect(watched).toMatchObject({ exit: 'usage', message: expect.stringContaining(one) as string });
-  });
-
-  it('passes over those that are gone, and looks at one alone where it is named', async () => {
-    const gone = dataDirectory('gone', await answerer('another'));
-    const runtime = runtimeDirectory([gone]);
-    writeFileSync(join(runtime, 'flow-collection-indexer', 'torn.json'), '{"pid":');
-    expect(await statusIn(runtime)).toMatchObject({ exit: 'no_daemon' });
-    const one = dataDirectory('one', await answerer('one'));
-    const named = await statusIn(runtimeDirectory([one]), '--data-dir', gone);
-    expect(named).toMatchObject({ exit: 'no_daemon' });
-  });
-});
 
 describe('a running daemon', () => {
   it('is found through the record in its data directory', async () => {

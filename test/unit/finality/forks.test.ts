@@ -311,6 +311,7 @@ describe('blocks that do not fit', () => {
       expect(reading.blocks.chainTrouble()).toBeUndefined();
       await world.clock.advance(10_000);
       expect(reading.blocks.chainTrouble()).toBeDefined();
+      expect(world.nodes.faults()).not.toContain('a lied');
     });
 
     it('is certain within ten seconds while a node does not answer at all', async () => {

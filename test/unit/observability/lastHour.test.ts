@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { createMetrics, rememberHour, MAX_MINUTES, slowestUsual } from '../../../src/observability/index.js';
+import { createMetrics, rememberHour } from '../../../src/observability/index.js';
+import { MAX_MINUTES } from '../../../src/observability/progress/rememberHour.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
 const MINUTE_MS = 60_000;
@@ -17,74 +18,35 @@ async function running() {
     scope.abort();
     await ended;
   };
-  /** One commit. */
-  const commit = (seconds: number, heights: number, bytes: number): void => {
-    metrics.commitDuration.observe(seconds);
-    metrics.commitHeights.observe(heights);
-    metrics.commitBytes.observe(bytes);
-  };
-  return { clock, metrics, history, stop, commit };
+  return { clock, metrics, history, stop };
 }
 
 describe('LastHour', () => {
-  it('tells who delivered first, and what was written, in each minute', async () => {
-    const { clock, metrics, history, stop, commit } = await running();
+  it('tells who delivered first, for an hour and no longer', async () => {
+    const { clock, metrics, history, stop } = await running();
     metrics.collectionsReceived.inc({ source: 'edi' }, 30);
     metrics.duplicateCollections.inc({ source: 'edi' }, 4);
-    commit(0.02, 8, 4_000);
-    commit(0.04, 4, 2_000);
-    await clock.advance(MINUTE_MS);
-    metrics.collectionsReceived.inc({ source: 'requester' }, 7);
-    await clock.advance(10_000);
-    const [first, second, ...others] = history.minutes();
-    expect(others).toEqual([]);
-    expect(first).toMatchObject({
-      ageSeconds: 70,
-      edi: { first: 26, late: 4 },
-      requester: { first: 0, late: 0 },
-      commits: { count: 2, heights: 12, bytes: 6_000 },
-    });
-    expect(first?.commits.seconds).toBeCloseTo(0.06);
-    expect(second).toMatchObject({
-      ageSeconds: 10,
-      edi: { first: 0, late: 0 },
-      requester: { first: 7, late: 0 },
-      commits: { count: 0 },
-    });
-    await stop();
-  });
-
-  it('keeps an hour and no more', async () => {
-    const { clock, metrics, history, stop } = await running();
     for (let minute = 0; minute < 90; minute += 1) {
-      metrics.collectionsReceived.inc({ source: 'edi' }, 1);
       await clock.advance(MINUTE_MS);
+      metrics.collectionsReceived.inc({ source: 'requester' }, 7);
+      if (minute === 0) expect(history.hour()?.races.edi).toEqual({ first: 26, late: 4 });
     }
-    const minutes = history.minutes();
-    expect(minutes).toHaveLength(MAX_MINUTES + 1);
-    expect(minutes[0]?.ageSeconds).toBe(MAX_MINUTES * 60);
-    expect(minutes.slice(0, -1).map(({ edi }) => edi.first)).toEqual(
-      Array.from({ length: MAX_MINUTES }, () => 1),
-    );
-    expect(history.hour()?.seconds).toBe(MAX_MINUTES * 60);
+    expect(history.hour()).toMatchObject({
+      seconds: MAX_MINUTES * 60,
+      races: { edi: { first: 0, late: 0 }, requester: { first: 7 * MAX_MINUTES, late: 0 } },
+    });
     await stop();
   });
 
   it('tells the last half minute apart from what was before', async () => {
-    const { clock, history, stop, commit } = await running();
+    const { clock, metrics, history, stop } = await running();
     expect(history.now()).toBeUndefined();
-    commit(2, 100, 1_000_000);
+    metrics.collectionsReceived.inc({ source: 'peer' }, 100);
     await clock.advance(MINUTE_MS);
-    commit(0.004, 10, 600);
+    metrics.collectionsReceived.inc({ source: 'peer' }, 10);
     await clock.advance(2_000);
-    const now = history.now();
-    expect(now).toMatchObject({
-      seconds: HALF_MINUTE_MS / 1_000,
-      work: { commits: { count: 1, heights: 10 } },
-    });
-    expect(slowestUsual(now!.work.commits)).toBe(0.005);
-    await clock.advance(HALF_MINUTE_MS + 2_000);
-    expect(slowestUsual(history.now()!.work.commits)).toBeUndefined();
+    const seconds = HALF_MINUTE_MS / 1_000;
+    expect(history.now()).toMatchObject({ seconds, races: { peer: { first: 10, late: 0 } } });
     await stop();
   });
 

@@ -3,7 +3,8 @@ import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { logBytes, StorageError, storageErrorFrom } from '../../../src/storage/index.js';
+import { logBytes, StorageError } from '../../../src/storage/index.js';
+import { storageErrorFrom } from '../../../src/storage/StorageError.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { chainWith, makeChain, seededCollection } from '../../support/storeBlocks.js';
 import {

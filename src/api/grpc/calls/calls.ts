@@ -130,8 +130,8 @@ export function refuseFullBlock(isRequested: boolean): void {
 }
 
 /** `Finality` of a request of `IndexAPI`, the same field in each stream. Expected errors: ApiError (invalid_argument). */
-export function finalityOf(request: RequestFields, field = FINALITY): (typeof finalities)[number] {
-  const until = finalities[Number(request.number(field))];
+export function finalityOf(request: RequestFields): (typeof finalities)[number] {
+  const until = finalities[Number(request.number(FINALITY))];
   if (until !== undefined) return until;
   throw invalidArgument('finality must be FINALITY_REPORTED or FINALITY_PROVEN');
 }

@@ -3,8 +3,6 @@ import { amount, count, duration, heights, many, percent, sentence } from './for
 import { Panel } from './parts.js';
 import type { Status } from './daemon.js';
 
-/** Ranges shown one by one; the strip shows all. */
-const MAX_RANGES = 8;
 /** Narrower gaps between stretches of one kind are not drawn; a share of the whole. */
 const SMALLEST_GAP = 1 / 1_000;
 
@@ -34,11 +32,10 @@ interface Segment extends Stretch {
   readonly kind: Kind;
 }
 
-/** The whole chain as one strip, and the progress of history. */
+/** The whole chain as one strip, and how much of history is left to fill in. */
 export function CoveragePanel({ status }: { readonly status: Status }): VNode {
-  const { heldBack, ranges } = status.backfill;
+  const { heldBack } = status.backfill;
   const chain = chainOf(status);
-  const more = ranges.length - MAX_RANGES;
   return (
     <Panel title="Coverage of the chain" summary={summaryOf(status, chain)}>
       {chain === undefined ? (
@@ -47,14 +44,6 @@ export function CoveragePanel({ status }: { readonly status: Status }): VNode {
         <Strip chain={chain} segments={segmentsOf(status, chain)} />
       )}
       {heldBack && <p class="dim">{sentence(heldBack.message)}</p>}
-      {ranges.length > 0 && (
-        <ul class="ranges">
-          {ranges.slice(0, MAX_RANGES).map((range) => (
-            <Range key={range.from} range={range} />
-          ))}
-        </ul>
-      )}
-      {more > 0 && <p class="dim">And {many(more, 'range')} more.</p>}
     </Panel>
   );
 }
@@ -129,28 +118,6 @@ function summaryOf({ backfill, coverage }: Status, chain: Stretch | undefined): 
   const planned =
     missingHeights === 0 ? '' : `; ${many(missingHeights, 'height')} of history to fill in${time}`;
   return `${share}${many(covered, 'height')} in ${many(coverage.length, 'range')}${planned}`;
-}
-
-function Range({ range }: { readonly range: Status['backfill']['ranges'][number] }): VNode {
-  const { from, to, next, rate, eta, state, failures, reason, waitingFor } = range;
-  const done = (next - from) / lengthOf(range);
-  const kind = kindOf[state];
-  const name = heights(from, to);
-  const left = eta === null || eta === 0 ? '' : `, ${duration(Math.ceil(eta))} to go`;
-  const why = reason ?? waitingFor?.message;
-  return (
-    <li>
-      <span class={`swatch ${kind}`} aria-hidden="true" />
-      <span class="nowrap">{name}</span>
-      <progress value={done} max={1} aria-label={`${name}: done`} />
-      <span class="dim">
-        {percent(done)}, {NAMES[kind]}
-        {state === 'running' && `, ${amount(rate)}/s${left}`}
-        {failures > 0 && `, ${many(failures, 'failure')} in a row`}
-      </span>
-      {why !== undefined && <p class="why">{sentence(why)}</p>}
-    </li>
-  );
 }
 
 function lengthOf({ from, to }: Stretch): number {

@@ -11,7 +11,7 @@ const LATE_SECONDS = 10;
 
 /** The six most important figures, and what the lowest heights wait for. */
 export function Figures({ status }: { readonly status: Status }): VNode {
-  const { head, lag, rate, throughput, window } = status;
+  const { collectionsPerSecond, head, lag, rate, window } = status;
   return (
     <section class="glance" aria-label="At a glance">
       <Facts
@@ -25,7 +25,7 @@ export function Figures({ status }: { readonly status: Status }): VNode {
             <>
               {amount(rate)} <span class="unit">heights/s</span>
             </>,
-            `${amount(throughput?.collectionsPerSecond ?? 0)} collections/s, ${many(window.inFlight, 'height')} in progress`,
+            `${amount(collectionsPerSecond ?? 0)} collections/s, ${many(window.inFlight, 'height')} in progress`,
           ],
           ['Time to the head', ...eta(status)],
           ['Proven final', ...proven(status)],

@@ -6,15 +6,9 @@ import type { Status } from './daemon.js';
 /** What each source of collections is doing, and how many it delivered first in the last hour. */
 export function SourcesPanel({ status: { lastHour, sources } }: { readonly status: Status }): VNode {
   const { edi, peer, requester } = sources;
-  const first = { edi: 0, peer: 0, requester: 0 };
-  let late = 0;
-  for (const minute of lastHour) {
-    for (const name of ['edi', 'peer', 'requester'] as const) {
-      first[name] += minute[name].first;
-      late += minute[name].late;
-    }
-  }
-  const total = first.edi + first.peer + first.requester;
+  const races = [lastHour.edi, lastHour.peer, lastHour.requester];
+  const total = races.reduce((sum, { first }) => sum + first, 0);
+  const late = races.reduce((sum, race) => sum + race.late, 0);
   const twice = late === 0 ? 'none came twice' : `${count(late)} came twice`;
   const share = (part: number): string => (part === 0 ? '' : `First for ${percent(part / total)}. `);
   const summary =
@@ -26,21 +20,21 @@ export function SourcesPanel({ status: { lastHour, sources } }: { readonly statu
       <dl class="sources">
         <dt>Execution data</dt>
         <dd>
-          {share(first.edi)}
+          {share(lastHour.edi.first)}
           {streamWords(edi)}
         </dd>
         {peer.state === 'off' ? null : (
           <>
             <dt>Peer stream</dt>
             <dd>
-              {share(first.peer)}
+              {share(lastHour.peer.first)}
               {streamWords(peer)}
             </dd>
           </>
         )}
         <dt>Requests</dt>
         <dd>
-          {share(first.requester)}
+          {share(lastHour.requester.first)}
           {requesterWords(requester)}
         </dd>
       </dl>

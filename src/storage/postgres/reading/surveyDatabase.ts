@@ -4,18 +4,16 @@ import { databasePlace } from '../connection/databasePlace.js';
 import { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
 import { readRows } from '../tables/bookRows.js';
-import { OLDEST_SERVER, POSTGRES_SCHEMA_VERSION } from '../tables/schema.js';
+import { POSTGRES_SCHEMA_VERSION } from '../tables/schema.js';
 import { readSizeBytes } from './loadStore.js';
 
 /** What `doctor` learns about a database, in one read-only transaction. */
 export type DatabaseSurvey = Awaited<ReturnType<typeof surveyDatabase>>;
 
 const SERVER = `SELECT current_setting('server_version') AS version,
-  current_setting('server_version_num')::integer < ${OLDEST_SERVER * 10_000} AS "isTooOld", ${OLDEST_SERVER} AS "oldestVersion",
   current_user AS user, (SELECT version FROM pg_stat_ssl WHERE pid = pg_backend_pid() AND ssl) AS tls,
   pg_is_in_recovery() AS "isReplica", ARRAY (SELECT name || ' = ' || setting FROM pg_settings
     WHERE name IN ('fsync', 'full_page_writes') AND setting <> 'on' ORDER BY name) AS unsafe,
-  has_database_privilege(current_database(), 'CREATE') AS "mayCreate",
   to_regclass('flow_store.store') IS NOT NULL AS "hasStore", to_regclass('flow_jobs.version') IS NOT NULL AS "hasJobs",
   json_build_object('max', current_setting('max_connections')::integer, 'used',
     (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')) AS connections`;
@@ -23,15 +21,11 @@ const SERVER = `SELECT current_setting('server_version') AS version,
 /** What a server says of itself. */
 interface ServerRow {
   readonly version: string;
-  readonly isTooOld: boolean;
-  readonly oldestVersion: number;
   readonly user: string;
   /** It accepts no writes. */
   readonly isReplica: boolean;
   /** Server settings with which a power loss may lose committed data. */
   readonly unsafe: readonly string[];
-  /** The user may create schemas, which is necessary in a database without our tables. */
-  readonly mayCreate: boolean;
   readonly connections: { readonly used: number; readonly max: number };
   /** The protocol, such as `TLSv1.3`; `null` for an unencrypted connection. */
   readonly tls: string | null;
@@ -68,24 +62,16 @@ export async function surveyDatabase(
   }
 }
 
-interface StoreRow {
-  readonly schemaVersion: number;
-  readonly chainId: string;
-  readonly mayWrite: boolean;
-}
-
 /** `undefined`: they are not filled yet. */
 async function surveyTables(session: Session) {
-  const { rows } = await session.query<StoreRow>({
-    text: `SELECT schema_version AS "schemaVersion", chain_id AS "chainId",
-      has_table_privilege('flow_store.store', 'INSERT, UPDATE, DELETE') AS "mayWrite" FROM flow_store.store`,
+  const { rows } = await session.query<{ readonly schemaVersion: number }>({
+    text: 'SELECT schema_version AS "schemaVersion" FROM flow_store.store',
   });
   const [row] = rows;
   if (row === undefined) return undefined;
-  const isTooNew = row.schemaVersion > POSTGRES_SCHEMA_VERSION;
-  const common = { ...row, isTooNew, bytes: await readSizeBytes(session) };
+  const common = { ...row, bytes: await readSizeBytes(session) };
   // The tables of a newer version may mean something else.
-  if (isTooNew) return { ...common, coverage: [], sporks: [], plans: [] };
+  if (row.schemaVersion > POSTGRES_SCHEMA_VERSION) return { ...common, coverage: [], sporks: [], plans: [] };
   const { coverage, sporks, plans } = await readRows(session);
   // The live range last.
   return { ...common, coverage: coverage.filter(({ from, to }) => to >= from), sporks, plans };
