@@ -127,7 +127,7 @@ export class MemoryIndexStore implements IndexStore {
   }
 
   unproven: IndexStore['unproven'] = () => {
-    const unproven = [...this.#blocks.values()].filter(({ block }) => block.proof === undefined);
+    const unproven = [...this.blocks.values()].filter(({ block }) => block.proof === undefined);
     return joined(unproven.map(({ block }) => ({ from: block.height, to: block.height })));
   };
 
