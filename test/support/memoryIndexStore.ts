@@ -133,6 +133,10 @@ export class MemoryIndexStore implements IndexStore {
     this.#latest = Math.min(this.#latest, height);
   }
 
+  forgetAbove(): Promise<void> {
+    return this.rewind(this.#latest);
+  }
+
   // It is never damaged.
   check: IndexStore['check'] = () => Promise.resolve({ bytes: 0, damages: [] });
   heal: IndexStore['heal'] = () => Promise.resolve([]);

@@ -149,9 +149,8 @@ export class HandStore implements RangeStore {
       .filter(({ height }) => height > this.#latest)
       .sort((a, b) => a.height - b.height);
   }
-  async rewind(height: number): Promise<void> {
-    for (const stored of [...this.written.keys()]) if (stored > height) this.written.delete(stored);
-    this.#latest = Math.min(this.#latest, height);
+  async forgetAbove(): Promise<void> {
+    for (const { height } of this.blocksAboveWatermark()) this.written.delete(height);
   }
   async blockByHeight(height: number): Promise<StoredBlock | undefined> {
     const entry = height <= this.#latest ? this.written.get(height) : undefined;

@@ -9,6 +9,11 @@ import { RecordReader } from './RecordReader.js';
 export abstract class BookReader extends RecordReader {
   /** `undefined` for a store that was never initialised. */
   abstract book(): StoreBook | undefined;
+  abstract rewind(height: number): Promise<void>;
+
+  forgetAbove(): Promise<void> {
+    return this.rewind(this.latestIndexedHeight());
+  }
 
   coverage(): HeightRanges {
     const book = this.book();
