@@ -138,6 +138,7 @@ export class MemoryIndexStore implements IndexStore {
   }
 
   // It is never damaged.
+  takeBackDamage: IndexStore['takeBackDamage'] = () => Promise.resolve();
   check: IndexStore['check'] = () => Promise.resolve({ bytes: 0, damages: [] });
   heal: IndexStore['heal'] = () => Promise.resolve([]);
   healing: IndexStore['healing'] = () => [];

@@ -8,7 +8,6 @@ import { silentLogger } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
 import { inShell, OperatorError, sleep, systemClock } from '../../runtime/index.js';
 import {
-  isCorruption,
   LevelIndexStore,
   loadPostgres,
   makeDirectory,
@@ -60,7 +59,7 @@ export async function openStoreToIndex(
         alone: (action) => (readers === undefined ? action() : readers.without(action)),
       },
     };
-    store = await openWithoutDamage((how) => openStore({ ...level, ...how }, { clock, logger }), logger);
+    store = await openStore(level, { clock, logger });
   } else {
     await refuseUsedDirectory(dataDir);
     await makeDirectory(dataDir);
@@ -75,7 +74,10 @@ export async function openStoreToIndex(
   await refuseUnwritable(dataDir);
   // The directory is ours now: a record in it is left from a killed daemon.
   removeDaemonRecord(dataDir);
-  if (url === undefined) await warnOfOpenDirectory(dataDir, { logger });
+  if (url === undefined) {
+    await store.takeBackDamage();
+    await warnOfOpenDirectory(dataDir, { logger });
+  }
   checkStartOfFilledStore(config, store);
   return store;
 }
@@ -130,44 +132,10 @@ async function isListening(path: string): Promise<boolean> {
   }
 }
 
-/**
- * Opens a store whose watermark is damaged, or a block above it, by taking back the heights from there on: they are fetched
- * again. Expected errors: those of `open`, also for other damage.
- */
-async function openWithoutDamage(
-  open: (how: { readonly forRewind?: boolean }) => Promise<IndexStore>,
-  logger: Logger,
-): Promise<IndexStore> {
-  for (;;) {
-    try {
-      return await open({});
-    } catch (error) {
-      if (!isCorruption(error) || error.height === undefined) throw error;
-      const { damage, height } = error;
-      const store = await open({ forRewind: true });
-      try {
-        const latest = store.latestIndexedHeight();
-        // Nothing is taken back below the range that the damage is in.
-        if (height < Math.max(latest, store.meta()?.firstHeight ?? 0)) throw error;
-        logger.warn(
-          { height, damage },
-          'a stored height is damaged: it and those above it are fetched again',
-        );
-        await store.rewind(Math.min(latest, height - 1));
-      } catch (other) {
-        // The height below may be damaged as well.
-        if (!isCorruption(other) || other === error || other.height === height) throw other;
-      } finally {
-        await store.close();
-      }
-    }
-  }
-}
-
 /** Opens the store of a configuration for a command, in a directory or a database. Expected errors: those of `open` there. */
 export async function openForCommand(
   config: DaemonConfig,
-  how: { readonly create?: boolean; readonly forRewind?: boolean } = {},
+  how: { readonly create?: boolean } = {},
   { isReadOnly = false, openStore = openLevelStore }: HowToOpen = {},
 ): Promise<IndexStore> {
   const dependencies = { logger: silentLogger, clock: systemClock };

@@ -79,7 +79,7 @@ export class LevelIndexStore extends BookReader implements IndexStore {
     isWanted: boolean,
     dependencies: LevelIndexStoreDependencies,
   ) {
-    super(levelSource(database));
+    super(levelSource(database), dependencies.logger);
     this.#database = database;
     this.#dependencies = dependencies;
     this.#queue = new BookWriter(book, {
@@ -299,7 +299,8 @@ export class LevelIndexStore extends BookReader implements IndexStore {
     queue.assertIdle();
     const { live } = queue.initialised();
     const { after } = rewoundBook(queue.initialised(), height);
-    if (Math.max(live.latestIndexedHeight, ...live.above.keys()) <= height && !live.damaged) return;
+    if (Math.max(live.latestIndexedHeight, ...live.above.keys()) <= height && live.damage === undefined)
+      return;
     if (after.live.meta.firstHeight !== live.meta.firstHeight) this.#ranges.endRuns();
     const startedAtMs = clock.monotonic();
     queue.discardStaged();
@@ -336,11 +337,6 @@ export interface LoadOptions {
   readonly path: string;
   /** A store of another chain is refused. */
   readonly chainId: string;
-  /**
-   * Default false. True: the store opens in spite of a damaged block at or above the watermark, so that a rewind can
-   * remove it. Only `rewind` may be called then.
-   */
-  readonly forRewind?: boolean;
   /** Whether the account index is kept. Default: unchanged, for commands that index nothing. */
   readonly accounts?: boolean;
 }
@@ -351,7 +347,7 @@ export interface LoadOptions {
  */
 async function loadStore(
   database: Database,
-  { accounts, forRewind = false, ...where }: LoadOptions,
+  { accounts, ...where }: LoadOptions,
   logger: Logger,
 ): Promise<StoreBook | undefined> {
   const meta = await readOne(database, single.meta);
@@ -361,7 +357,7 @@ async function loadStore(
   }
   checkMeta(meta, where);
   await finishInterrupted(database, meta, logger);
-  const book = await loadBook(database, meta, { forRewind, logger });
+  const book = await loadBook(database, meta, logger);
   return accounts === undefined ? book : switchAccounts(database, book, accounts);
 }
 

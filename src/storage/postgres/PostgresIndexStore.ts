@@ -104,7 +104,7 @@ export class PostgresIndexStore extends BookReader implements IndexStore, Shared
     const session: Session = isReadOnly
       ? database
       : { query: (statement) => database.persist(() => database.query(statement)) };
-    super(postgresSource(session));
+    super(postgresSource(session), dependencies.logger);
     this.#session = session;
     this.#database = database;
     this.#options = options;
@@ -201,14 +201,7 @@ export class PostgresIndexStore extends BookReader implements IndexStore, Shared
       await this.#read();
       this.#leading = { fence, line: this.#newLine(fence), replaced };
     });
-    for (let live = this.#book?.live; live?.damaged === true; live = this.#book?.live) {
-      const { latestIndexedHeight: height } = live;
-      this.#deps.logger.warn(
-        { height },
-        'a stored height is damaged: it and those above it are fetched again',
-      );
-      await this.rewind(height - 1);
-    }
+    await this.takeBackDamage();
     this.#changes.tell();
     return replaced.signal;
   }
@@ -251,9 +244,9 @@ export class PostgresIndexStore extends BookReader implements IndexStore, Shared
   async rewind(height: number): Promise<void> {
     const { clock, logger } = this.#deps;
     const book = this.#initialised();
-    const { above, damaged, latestIndexedHeight, meta } = book.live;
+    const { above, damage, latestIndexedHeight, meta } = book.live;
     const { after } = rewoundBook(book, height);
-    if (Math.max(latestIndexedHeight, ...above.keys()) <= height && !damaged) return;
+    if (Math.max(latestIndexedHeight, ...above.keys()) <= height && damage === undefined) return;
     if (after.live.meta.firstHeight !== meta.firstHeight) await this.ranges.endRuns();
     const startedAtMs = clock.monotonic();
     await this.#inTurn(async () => {

@@ -154,7 +154,7 @@ async function lineOf(session: Session, { from, to, next }: OpenState['record'])
   const heads = await readHeads(session, from, to);
   const above = heads.filter(({ height }) => height >= next).map((head) => [head.height, head] as const);
   const latestBlock = heads.find(({ height }) => height === next - 1);
-  return { latestIndexedHeight: next - 1, latestBlock, above: new Map(above), damaged: false };
+  return { latestIndexedHeight: next - 1, latestBlock, above: new Map(above), damage: undefined };
 }
 
 export interface RunHooks {
