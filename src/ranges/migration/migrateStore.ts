@@ -69,7 +69,6 @@ export async function migrateStore(parts: MigrationDependencies) {
   const [upwards] = above;
   if (upwards !== undefined) {
     // Blocks that a daemon left above its watermark may be false.
-    await target.takeBackDamage();
     await target.forgetAbove();
     await copyInto(target, upwards, copy);
   }

@@ -55,8 +55,9 @@ export abstract class BookStore extends RecordReader {
     }
   }
 
-  forgetAbove(): Promise<void> {
-    return this.rewind(this.latestIndexedHeight());
+  async forgetAbove(): Promise<void> {
+    await this.takeBackDamage();
+    await this.rewind(this.latestIndexedHeight());
   }
 
   close(): Promise<void> {
