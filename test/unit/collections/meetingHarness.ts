@@ -107,7 +107,7 @@ export class HandStore implements RangeStore {
     this.staged.clear();
     const above = new Map(this.blocksAboveWatermark().map((head) => [head.height, head]));
     const [latestIndexedHeight, latestBlock] = [this.#latest, this.latestBlock()];
-    const before = { meta: this.#meta, latestIndexedHeight, latestBlock, above, damaged: false };
+    const before = { meta: this.#meta, latestIndexedHeight, latestBlock, above, damage: undefined };
     const { meta } = applyCommit(before, batch);
     return new Promise((resolve, reject) => {
       this.#pending = { batch, meta, resolve, reject };
@@ -149,9 +149,8 @@ export class HandStore implements RangeStore {
       .filter(({ height }) => height > this.#latest)
       .sort((a, b) => a.height - b.height);
   }
-  async rewind(height: number): Promise<void> {
-    for (const stored of [...this.written.keys()]) if (stored > height) this.written.delete(stored);
-    this.#latest = Math.min(this.#latest, height);
+  async forgetAbove(): Promise<void> {
+    for (const { height } of this.blocksAboveWatermark()) this.written.delete(height);
   }
   async blockByHeight(height: number): Promise<StoredBlock | undefined> {
     const entry = height <= this.#latest ? this.written.get(height) : undefined;
