@@ -1,11 +1,10 @@
 #!/usr/bin/env node
 import { closeSync } from 'node:fs';
 import { isatty } from 'node:tty';
-import { runCommandLine } from './cli/index.js';
+import { lacks, runCommandLine } from './cli/index.js';
 import type { Terminal } from './cli/index.js';
 import {
   AbortError,
-  asError,
   exitCodeOf,
   isAbort,
   isReaderGone,
@@ -14,7 +13,6 @@ import {
   openSink,
   Output,
   outputError,
-  outOfDescriptors,
   withoutCredentials,
 } from './runtime/index.js';
 import type { ExitReason } from './runtime/index.js';
@@ -132,45 +130,15 @@ function onKey(listener: (key: string) => void): () => void {
   };
 }
 
-/** What the process may lack, as Node.js and the loader of native parts say it in a code or in words, and what to do about it. */
-const lacks: readonly (readonly [said: RegExp, lack: string, advice: string])[] = [
-  [
-    /^Code generation from strings disallowed/,
-    'Node.js forbids code made at run time, which the servers of HTTP and gRPC are made of',
-    'start it without --disallow-code-generation-from-strings, and look for that in NODE_OPTIONS too',
-  ],
-  [
-    /^Cannot assign to read only property 'prepareStackTrace'/,
-    'Node.js runs with --frozen-intrinsics, which the log cannot',
-    'start it without, and look for that in NODE_OPTIONS too',
-  ],
-  [
-    /^ERR_DLOPEN_|^No native build was found/,
-    'The native part of LevelDB cannot be loaded',
-    'install the program anew (npm ci, or npm install) on the system and with the Node.js that it runs on, and start it without --no-addons',
-  ],
-  [
-    /^ERR_WORKER_INIT_FAILED/,
-    'No more threads may be started',
-    'raise the limit of processes and threads (ulimit -u, TasksMax of the systemd unit, the limit of pids of the container) to 64 at least',
-  ],
-  [
-    /^(?:ERR_)?MODULE_NOT_FOUND/,
-    'A package that belongs to the installation is missing or damaged',
-    'install the program anew (npm ci, or npm install)',
-  ],
-];
-
 /** What the operator can do about an error that the process meets for lack of something; `undefined` for any other. */
 function lackOf(error: unknown): OperatorError | undefined {
-  const { code = '' } = asError(error) as NodeJS.ErrnoException;
-  const lack = lacks.find(([said]) => said.test(code) || said.test(messageOf(error)));
-  if (lack !== undefined)
-    return new OperatorError('configuration', `${lack[1]} (${messageOf(error)}): ${lack[2]}.`);
-  if (outOfDescriptors(error) === undefined) return undefined;
-  const advice =
-    'raise the limit of open files (ulimit -n, or LimitNOFILE of the systemd unit); "start" says how far';
-  return new OperatorError('configuration', `No more files may be open (${messageOf(error)}): ${advice}.`);
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    const { code = '', message } = cause as NodeJS.ErrnoException;
+    const known = lacks.find(({ said }) => said.test(code) || said.test(message));
+    if (known === undefined) continue;
+    return new OperatorError('configuration', `${known.lack} (${message}): ${known.advice}.`);
+  }
+  return undefined;
 }
 
 function dieOfBug(error: unknown): void {

@@ -3,6 +3,7 @@ import type { ExitReason } from '../runtime/index.js';
 import type { Invocation, Terminal } from './command.js';
 
 export type { Terminal } from './command.js';
+export { lacks } from './lacks.js';
 
 /**
  * Runs one command line (without the program's name), loading only what that command needs. Expected errors:

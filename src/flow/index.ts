@@ -31,7 +31,7 @@ export {
   toIdentifier,
   ZERO_ID,
 } from './ids/identifiers.js';
-export { collectionIdOf, decodeRlp, encodeRlp } from './ids/rlp.js';
+export { collectionIdOf, decodeRlp, encodeRlp, rlpBytes, rlpItems, rlpNumber } from './ids/rlp.js';
 export type { RlpItem, RlpTree } from './ids/rlp.js';
 export { RlpWriter } from './ids/RlpWriter.js';
 export { ID_ITEM_HEADER, VerificationMemory } from './ids/TransactionHasher.js';

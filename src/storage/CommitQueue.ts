@@ -247,9 +247,7 @@ export class CommitQueue {
    */
   async #afterRewind(error: unknown): Promise<Error> {
     try {
-      if (error instanceof ParentLinkError && this.#store.blocksAboveWatermark().length > 0) {
-        await this.#store.rewind(this.#store.latestIndexedHeight());
-      }
+      if (error instanceof ParentLinkError) await this.#store.forgetAbove();
     } catch (cause) {
       return asError(cause);
     }

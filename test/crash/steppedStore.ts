@@ -12,6 +12,11 @@ export function stepped(inner: IndexStore, steps: Steps, isRewindCommand: boolea
     await action();
     steps.operation = 'idle';
   };
+  const rewind = async (action: () => Promise<void>): Promise<void> => {
+    steps.take(`${rewindName}.called`);
+    await during('rewind', action);
+    steps.take(`${rewindName}.told`);
+  };
   return standIn(() => inner, {
     initialise: async (meta) => {
       steps.take('begin.called');
@@ -27,11 +32,8 @@ export function stepped(inner: IndexStore, steps: Steps, isRewindCommand: boolea
       testify({ testimony: 'durable', heights, watermark: inner.latestIndexedHeight() });
       steps.take(steps.isStopping ? 'stop.commit.told' : 'commit.told');
     },
-    rewind: async (height) => {
-      steps.take(`${rewindName}.called`);
-      await during('rewind', () => inner.rewind(height));
-      steps.take(`${rewindName}.told`);
-    },
+    rewind: (height) => rewind(() => inner.rewind(height)),
+    forgetAbove: () => rewind(() => inner.forgetAbove()),
     addProofs: async (proven) => {
       steps.take('prove.called');
       await during('prove', () => inner.addProofs(proven));

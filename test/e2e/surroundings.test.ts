@@ -14,9 +14,6 @@ async function indexed(environment: Readonly<Record<string, string>>, wrapper: r
   return { ...ended, dataDir, logs: lines.map((line) => JSON.parse(line) as Record<string, unknown>) };
 }
 
-/** Starts Node.js with a flag that NODE_OPTIONS may not hold. */
-const withFlag = (flag: string) => ['sh', '-c', `node=$1; shift; exec "$node" ${flag} "$@"`, 'sh'];
-
 describe('a daemon works and writes nothing else than its log in surroundings', () => {
   const nowhere = '/dev/null/nowhere';
   it('of an unknown time zone, of other programs, that want colours and have no places for files of its user', async () => {
@@ -43,7 +40,7 @@ describe('a daemon works and writes nothing else than its log in surroundings', 
   });
 
   it.each([
-    ['no WebAssembly', withFlag('--jitless')],
+    ['no WebAssembly', ['sh', '-c', 'node=$1; shift; exec "$node" --jitless "$@"', 'sh']],
     ['few addresses', ['sh', '-c', 'ulimit -v 6000000; exec "$@"', 'sh']],
   ])('of %s, which hashing takes where it is there', async (_, wrapper) => {
     const { code, logs } = await indexed({}, wrapper);
@@ -126,29 +123,18 @@ describe('surroundings that cannot do are named', () => {
       options('--disallow-code-generation-from-strings'),
       /^Node\.js forbids code/m,
     ],
-    ['no native parts', options('--no-addons'), /^The native part of LevelDB cannot be loaded \(.*npm ci/],
+    ['no native parts', options('--no-addons'), /^A package or its native part is missing.*npm ci/],
     ['no more threads', preload(crowded), /^No more threads may be started \(EAGAIN\).*ulimit -u/m],
-    [
-      'a package is missing',
-      preload(lacking('fastify')),
-      /^A package that belongs to .*no-such-package.*npm ci/,
-    ],
+    ['a package is missing', preload(lacking('fastify')), /^A package or .*no-such-package.*npm ci/],
     [
       'a package of all commands is missing',
       preload(lacking('commander')),
-      /^A package that .*no-such-package/,
+      /^A package or .*no-such-package/,
     ],
   ])('a Node.js or an installation that lacks something: %s', async (_, environment, said) => {
     const args = startArguments({ address: '127.0.0.1:1' }, scratchDirectory());
     const { code, stderr } = await runProgram(args, environment);
     expect({ code, stderr }).toEqual({ code: 78, stderr: expect.stringMatching(said) as string });
     expect(stderr).not.toMatch(/fault of the program|\n {4}at /);
-  });
-
-  it('Node.js with --frozen-intrinsics', async () => {
-    const args = startArguments({ address: '127.0.0.1:1' }, scratchDirectory());
-    const { code, stderr } = await runProgram(args, {}, withFlag('--frozen-intrinsics'));
-    expect(code).toBe(78);
-    expect(stderr).toMatch(/^Node\.js runs with --frozen-intrinsics/m);
   });
 });

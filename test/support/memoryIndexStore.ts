@@ -131,7 +131,12 @@ export class MemoryIndexStore implements IndexStore {
     return joined(unproven.map(({ block }) => ({ from: block.height, to: block.height })));
   };
 
+  forgetAbove(): Promise<void> {
+    return this.rewind(this.#latest);
+  }
+
   // It is never damaged.
+  takeBackDamage: IndexStore['takeBackDamage'] = () => Promise.resolve();
   check: IndexStore['check'] = () => Promise.resolve({ bytes: 0, damages: [] });
   addProofs: IndexStore['addProofs'] = () => Promise.resolve();
   heal: IndexStore['heal'] = () => Promise.resolve([]);

@@ -1,6 +1,6 @@
 import type { StatusDocument } from '../../api/index.js';
 import type { DaemonConfig } from '../../config/index.js';
-import { formatSize } from '../../observability/index.js';
+import { formatSize, silentLogger } from '../../observability/index.js';
 import { OperatorError } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { loadPostgres, lockHolder, rangesInWords, surveyStore } from '../../storage/index.js';
@@ -30,11 +30,12 @@ export const nothingStored: StoredHeights = { coverage: [], sporks: [], plans: [
 
 /** Looks at the store without opening it for writing. Expected errors: `OperatorError` of a database that does not answer. */
 export async function lookAtStore(
-  { api, dataDir, store }: Pick<DaemonConfig, 'api' | 'dataDir' | 'store'>,
+  { api, chainId, dataDir, store }: Pick<DaemonConfig, 'api' | 'chainId' | 'dataDir' | 'store'>,
   { clock, status }: { readonly clock: Clock; readonly status: StatusOfDaemon },
 ): Promise<{ readonly stored: StoredHeights; readonly found: readonly Finding[] }> {
   // What is wrong with a store, `start` says itself.
-  if (store === undefined) return { stored: await heightsInDirectory(dataDir, status), found: [] };
+  if (store === undefined)
+    return { stored: await heightsInDirectory({ dataDir, chainId }, { clock, status }), found: [] };
   const { surveyDatabase } = await loadPostgres();
   const survey = await surveyDatabase({ url: store, key: 'store' }, { clock });
   const replica =
@@ -54,13 +55,16 @@ export async function lookAtStore(
 }
 
 /** As the running daemon tells them, else the files; nothing where neither does. */
-async function heightsInDirectory(dataDir: string, status: StatusOfDaemon): Promise<StoredHeights> {
+async function heightsInDirectory(
+  { dataDir, chainId }: Pick<DaemonConfig, 'dataDir' | 'chainId'>,
+  { clock, status }: { readonly clock: Clock; readonly status: StatusOfDaemon },
+): Promise<StoredHeights> {
   const told = await status();
   if (told !== undefined) return { ...nothingStored, coverage: told.coverage, plans: told.backfill.plans };
   try {
     const path = storePathOf(dataDir);
-    const survey = lockHolder(path) === undefined ? await surveyStore(path) : undefined;
-    return survey === undefined ? nothingStored : { ...survey, sporks: survey.meta?.sporks ?? [] };
+    if (lockHolder(path) !== undefined) return nothingStored;
+    return await surveyStore({ path, chainId }, { clock, logger: silentLogger });
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
     return nothingStored;

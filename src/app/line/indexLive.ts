@@ -53,7 +53,7 @@ export function indexLive(config: DaemonConfig, parts: IndexingParts, onLine: On
       await line.close();
       // Blocks above the watermark only save work, and one of them is false.
       reachedHeight = Math.max(reachedHeight, highestDurable(store));
-      await store.rewind(store.latestIndexedHeight());
+      await store.forgetAbove();
     }
   };
 

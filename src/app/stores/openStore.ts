@@ -7,13 +7,7 @@ import type { DaemonConfig } from '../../config/index.js';
 import { silentLogger } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
 import { inShell, OperatorError, sleep, systemClock } from '../../runtime/index.js';
-import {
-  isCorruption,
-  LevelIndexStore,
-  loadPostgres,
-  makeDirectory,
-  StorageError,
-} from '../../storage/index.js';
+import { LevelIndexStore, loadPostgres, makeDirectory, StorageError } from '../../storage/index.js';
 import type { IndexStore, StorageErrorKind } from '../../storage/index.js';
 import type { DaemonParts } from '../health/diagnose.js';
 import { daemonRuns, readDaemonRecord, storePathOf } from '../lifecycle/daemonRecord.js';
@@ -59,7 +53,7 @@ export async function openStoreToIndex(
         alone: (action) => (readers === undefined ? action() : readers.without(action)),
       },
     };
-    store = await openWithoutDamage((how) => openStore({ ...level, ...how }, { clock, logger }), logger);
+    store = await openStore(level, { clock, logger });
   } else {
     await refuseUsedDirectory(dataDir);
     await makeDirectory(dataDir);
@@ -71,7 +65,10 @@ export async function openStoreToIndex(
     await readers?.close();
     await store.close();
   });
-  if (url === undefined) await warnOfOpenDirectory(dataDir, { logger });
+  if (url === undefined) {
+    await store.takeBackDamage();
+    await warnOfOpenDirectory(dataDir, { logger });
+  }
   checkStartOfFilledStore(config, store);
   return store;
 }
@@ -117,40 +114,6 @@ async function isListening(path: string): Promise<boolean> {
   }
 }
 
-/**
- * Opens a store whose watermark is damaged, or a block above it, by taking back the heights from there on: they are fetched
- * again. Expected errors: those of `open`, also for other damage.
- */
-async function openWithoutDamage(
-  open: (how: { readonly forRewind?: boolean }) => Promise<IndexStore>,
-  logger: Logger,
-): Promise<IndexStore> {
-  for (;;) {
-    try {
-      return await open({});
-    } catch (error) {
-      if (!isCorruption(error) || error.height === undefined) throw error;
-      const { damage, height } = error;
-      const store = await open({ forRewind: true });
-      try {
-        const latest = store.latestIndexedHeight();
-        // Nothing is taken back below the range that the damage is in.
-        if (height < Math.max(latest, store.meta()?.firstHeight ?? 0)) throw error;
-        logger.warn(
-          { height, damage },
-          'a stored height is damaged: it and those above it are fetched again',
-        );
-        await store.rewind(Math.min(latest, height - 1));
-      } catch (other) {
-        // The height below may be damaged as well.
-        if (!isCorruption(other) || other === error || other.height === height) throw other;
-      } finally {
-        await store.close();
-      }
-    }
-  }
-}
-
 /** Opens the store of a configuration for a command, in a directory or a database. Expected errors: those of `open` there. */
 export async function openForCommand(
   config: DaemonConfig,
@@ -160,7 +123,6 @@ export async function openForCommand(
     ...how
   }: {
     readonly create?: boolean;
-    readonly forRewind?: boolean;
     readonly isReadOnly?: boolean;
     readonly openStore?: OpenStore | undefined;
   } = {},

@@ -92,7 +92,7 @@ export async function rewindStore(
   height: number,
   { openStore, apply = true }: { readonly openStore?: OpenStore; readonly apply?: boolean } = {},
 ): Promise<RewindReport> {
-  const opening = openForCommand(config, { forRewind: true, openStore });
+  const opening = openForCommand(config, { openStore });
   return closing(await opening, async (store) => {
     const meta = store.meta();
     if (meta === undefined || store.latestIndexedHeight() < 0)

@@ -95,3 +95,22 @@ function decodeItem(
   }
   return { tree: items, next };
 }
+
+/** The list that an item is. Expected errors of this and of the two below: `WireError`. */
+export function rlpItems(tree: RlpTree | undefined): readonly RlpTree[] {
+  if (tree === undefined || tree instanceof Uint8Array) throw new WireError('a list of RLP is missing');
+  return tree;
+}
+
+/** The byte string that an item is, as a view. */
+export function rlpBytes(tree: RlpTree | undefined): Buffer {
+  if (!(tree instanceof Buffer)) throw new WireError('bytes of RLP are missing');
+  return tree;
+}
+
+/** The number that an item is: a safe integer. */
+export function rlpNumber(tree: RlpTree | undefined): number {
+  const value = Number(`0x0${rlpBytes(tree).toString('hex')}`);
+  if (!Number.isSafeInteger(value)) throw new WireError('a number of RLP is too large');
+  return value;
+}

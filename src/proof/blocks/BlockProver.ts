@@ -2,7 +2,7 @@ import { decodeBlock, decodeBlockMessage, decodeExecutionResult, encodeBlock } f
 import { IDENTIFIER_BYTES, identifierBytes, scanFullBlock, toIdentifier } from '../../flow/index.js';
 import type { FinalizedBlock, FullBlock, FullHeader, Identifier, Span } from '../../flow/index.js';
 import { executionResultId } from '../committee/serviceEvents.js';
-import { BlockHasher, payloadHash } from '../ids/BlockHasher.js';
+import { BlockHasher, NANOS_PER_MILLI, payloadHash } from '../ids/BlockHasher.js';
 import { headerFormOf, headerForms, payloadFormOf, payloadFormsOf } from '../ids/forms.js';
 import type { BlockForm, HeaderForm, PayloadForm } from '../ids/forms.js';
 import { encodeProof, openStored } from './storedProof.js';
@@ -12,7 +12,6 @@ import { encodeProof, openStored } from './storedProof.js';
  * choices of 6 among 12. The most that a real block needed is 36 choices of 7 among 9.
  */
 const MAX_TRIED_RESULTS = 8192;
-const NANOS_PER_MILLI = 1_000_000;
 
 /**
  * What is wrong with a block: `id`, its header hashes to another; `chain`, it belongs to another network; `copy`, a field

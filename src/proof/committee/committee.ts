@@ -18,7 +18,7 @@ export interface CommitteeMember {
   readonly weight: number;
 }
 
-/** The sum of all weights; a safe integer, as `committeeOfSetup` checks. */
+/** The sum of all weights; a safe integer, as `setupOf` checks. */
 export function weightOf(committee: Committee): number {
   return committee.members.reduce((sum, { weight }) => sum + weight, 0);
 }

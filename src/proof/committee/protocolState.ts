@@ -1,8 +1,9 @@
-import { decodeRlp, encodeRlp, sha3Identifier, WireError, ZERO_ID } from '../../flow/index.js';
+import { decodeRlp, encodeRlp, rlpBytes, rlpItems, rlpNumber } from '../../flow/index.js';
+import { sha3Identifier, WireError, ZERO_ID } from '../../flow/index.js';
 import type { Identifier, RlpItem, RlpTree } from '../../flow/index.js';
 import type { EpochState, KnownEpoch } from './committee.js';
 import { commitOf, idBytes, readCommit, readSetup, setupOf } from './serviceEvents.js';
-import { items, list, number, record, safeInteger, ShapeError, string, text } from './ShapeError.js';
+import { list, record, safeInteger, text } from './shape.js';
 
 /** The newest version of the protocol state whose form is known. */
 const NEWEST_VERSION = 3;
@@ -44,7 +45,7 @@ export function readProtocolState(
     return { ok: true, state: epochsOf(parts, protocolStateId), parts };
   } catch (error) {
     if (error instanceof SyntaxError) return { ok: false, reason: 'the snapshot is not JSON' };
-    if (error instanceof ShapeError) return { ok: false, reason: error.message };
+    if (error instanceof WireError) return { ok: false, reason: error.message };
     throw error;
   }
 }
@@ -54,39 +55,39 @@ export function readParts(parts: StateParts, id: Identifier): EpochState | undef
   try {
     return epochsOf(parts, id);
   } catch (error) {
-    if (error instanceof ShapeError || error instanceof WireError) return undefined;
+    if (error instanceof WireError) return undefined;
     throw error;
   }
 }
 
-/** The epochs of a protocol state. Expected errors: `ShapeError` where the parts do not hash to the id; `WireError`. */
+/** The epochs of a protocol state. Expected errors: `WireError`, also where the parts do not hash to the id. */
 export function epochsOf({ protocolState, epochState, events }: StateParts, id: Identifier): EpochState {
   check(sha3Identifier(protocolState), id, 'the protocol state');
-  const [version, outermost] = items(decodeRlp(protocolState));
-  if (number(version) > NEWEST_VERSION)
-    throw new ShapeError('the version of the protocol state is not known');
-  let values = items(outermost);
-  for (let nested = number(version); nested > 0; nested--) values = items(values[0]);
+  const [version, outermost] = rlpItems(decodeRlp(protocolState));
+  if (rlpNumber(version) > NEWEST_VERSION)
+    throw new WireError('the version of the protocol state is not known');
+  let values = rlpItems(outermost);
+  for (let nested = rlpNumber(version); nested > 0; nested--) values = rlpItems(values[0]);
   const [, epochStateId] = values;
-  check(sha3Identifier(epochState), string(epochStateId).toString('hex'), 'the epoch state');
+  check(sha3Identifier(epochState), rlpBytes(epochStateId).toString('hex'), 'the epoch state');
   const byId = new Map(events.map((event) => [sha3Identifier(event), event]));
-  const epochs = items(decodeRlp(epochState)).slice(0, EPOCHS.length);
-  const [previous, current, next] = epochs.map((epoch) => readEpoch(items(epoch), byId));
-  if (current === undefined) throw new ShapeError('the current epoch is missing');
+  const epochs = rlpItems(decodeRlp(epochState)).slice(0, EPOCHS.length);
+  const [previous, current, next] = epochs.map((epoch) => readEpoch(rlpItems(epoch), byId));
+  if (current === undefined) throw new WireError('the current epoch is missing');
   return { previous, current, next };
 }
 
 /** `undefined` until it is committed. */
 function readEpoch(epoch: readonly RlpTree[], byId: ReadonlyMap<string, Uint8Array>): KnownEpoch | undefined {
-  const [setupEvent, commitEvent] = epoch.slice(0, 2).map((id) => byId.get(string(id).toString('hex')));
+  const [setupEvent, commitEvent] = epoch.slice(0, 2).map((id) => byId.get(rlpBytes(id).toString('hex')));
   if (setupEvent === undefined || commitEvent === undefined) return undefined;
   const { committee, firstView, finalView, isSound } = setupOf(setupEvent);
-  if (!isSound) throw new ShapeError('the setup of an epoch breaks a rule');
-  const extension = items(epoch[3]).at(-1);
+  if (!isSound) throw new WireError('the setup of an epoch breaks a rule');
+  const extension = rlpItems(epoch[3]).at(-1);
   const { beaconKey } = commitOf(commitEvent);
   return {
     firstView,
-    finalView: extension === undefined ? finalView : number(items(extension)[1]),
+    finalView: extension === undefined ? finalView : rlpNumber(rlpItems(extension)[1]),
     // A simulated network may have no beacon; on Flow every epoch that is committed has one.
     committee: beaconKey === '' ? committee : { ...committee, beaconKey },
   };
@@ -138,9 +139,9 @@ function epochItem(container: unknown): RlpItem {
 
 /** What is hashed of the key-value store. */
 function model(version: number, values: Readonly<Record<string, Packed>>): RlpItem {
-  if (version > NEWEST_VERSION) throw new ShapeError(`version ${version} of the protocol state is not known`);
+  if (version > NEWEST_VERSION) throw new WireError(`version ${version} of the protocol state is not known`);
   const { EpochStateID: epochStateId } = values;
-  if (!Buffer.isBuffer(epochStateId)) throw new ShapeError('bytes of the protocol state are missing');
+  if (!Buffer.isBuffer(epochStateId)) throw new WireError('bytes of the protocol state are missing');
   let item: RlpItem = [
     [activator(values['VersionUpgrade'], integerOf)],
     epochStateId,
@@ -184,7 +185,7 @@ function pairs(value: Packed | undefined): RlpItem {
 }
 
 function integerOf(value: Packed | undefined): bigint {
-  if (typeof value !== 'bigint') throw new ShapeError('a number of the protocol state is missing');
+  if (typeof value !== 'bigint') throw new WireError('a number of the protocol state is missing');
   return value;
 }
 
@@ -193,17 +194,17 @@ function mapOf(value: Packed | undefined): Readonly<Record<string, Packed>> {
 }
 
 function check(id: string, expected: string, what: string): void {
-  if (id !== expected) throw new ShapeError(`${what} does not have the id that it should have`);
+  if (id !== expected) throw new WireError(`${what} does not have the id that it should have`);
 }
 
 /**
  * Decodes MessagePack, as far as Flow's protocol state uses it: unsigned integers, text, bytes, maps and nil. Expected
- * errors: `ShapeError`.
+ * errors: `WireError`.
  */
 function decodeMessagePack(bytes: Buffer): Packed {
   let position = 0;
   const take = (length: number): Buffer => {
-    if (length > bytes.length - position) throw new ShapeError('packed data ends early');
+    if (length > bytes.length - position) throw new WireError('packed data ends early');
     position += length;
     return bytes.subarray(position - length, position);
   };
@@ -212,14 +213,14 @@ function decodeMessagePack(bytes: Buffer): Packed {
     const entries: [string, Packed][] = [];
     for (let index = 0; index < count; index++) {
       const key = value(depth);
-      if (typeof key !== 'string' && typeof key !== 'bigint') throw new ShapeError('a packed key is no text');
+      if (typeof key !== 'string' && typeof key !== 'bigint') throw new WireError('a packed key is no text');
       entries.push([String(key), value(depth)]);
     }
     return Object.fromEntries(entries);
   };
   const value = (above: number): Packed => {
     const depth = above + 1;
-    if (depth > MAX_DEPTH) throw new ShapeError('packed data is nested too deeply');
+    if (depth > MAX_DEPTH) throw new WireError('packed data is nested too deeply');
     const tag = size(1);
     if (tag < 0x80) return BigInt(tag);
     if (tag < 0x90) return map(tag & 0x0f, depth);
@@ -229,7 +230,7 @@ function decodeMessagePack(bytes: Buffer): Packed {
     if (tag >= 0xcc && tag <= 0xcf) return BigInt(`0x${take(1 << (tag - 0xcc)).toString('hex')}`);
     if (tag === 0xd9) return take(size(1)).toString();
     if (tag === 0xde) return map(size(2), depth);
-    throw new ShapeError('packed data has a type that is not known');
+    throw new WireError('packed data has a type that is not known');
   };
   return value(0);
 }

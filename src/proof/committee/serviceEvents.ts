@@ -1,9 +1,9 @@
 // The service events that a system transaction emits: nodes send them as JSON, ids are hashed over RLP of their fields.
-import { decodeRlp, encodeRlp, identifierBytes, parseIdentifier } from '../../flow/index.js';
-import { sha3Identifier, WireError } from '../../flow/index.js';
+import { decodeRlp, encodeRlp, identifierBytes, parseIdentifier, rlpBytes } from '../../flow/index.js';
+import { rlpItems, rlpNumber, sha3Identifier, WireError } from '../../flow/index.js';
 import type { Chunk, ExecutionResult, Identifier, RlpItem } from '../../flow/index.js';
 import type { Committee } from './committee.js';
-import { items, list, number, record, safeInteger, ShapeError, string, text } from './ShapeError.js';
+import { list, record, safeInteger, text } from './shape.js';
 
 const DKG_VIEWS = ['DKGPhase1FinalView', 'DKGPhase2FinalView', 'DKGPhase3FinalView'];
 const SETUP_NUMBERS = ['Counter', 'FirstView', ...DKG_VIEWS, 'FinalView'];
@@ -28,8 +28,7 @@ export function executionResultId(
       eventItem(type, JSON.parse(Buffer.from(payload).toString())),
     ]);
   } catch (error) {
-    if (error instanceof ShapeError || error instanceof SyntaxError || error instanceof WireError)
-      return undefined;
+    if (error instanceof WireError || error instanceof SyntaxError) return undefined;
     throw error;
   }
   const { previousResultId, blockId, executionDataId } = result;
@@ -46,7 +45,7 @@ function chunkItem(of: Chunk, isCounted: boolean): RlpItem {
   return [[...body, of.blockId, of.totalComputationUsed, of.numberOfTransactions], of.index, of.endState];
 }
 
-/** A service event from its JSON, as part of a result. Expected errors: `ShapeError` where its type or shape is not known. */
+/** A service event from its JSON, as part of a result. Expected errors: `WireError` where its type or shape is not known. */
 function eventItem(type: string, event: unknown): RlpItem {
   switch (type) {
     case 'setup':
@@ -74,17 +73,17 @@ function eventItem(type: string, event: unknown): RlpItem {
     case 'eject-node':
       return [idBytes(record(event)['NodeID'])];
     default:
-      throw new ShapeError(`service events of type ${type} are not known`);
+      throw new WireError(`service events of type ${type} are not known`);
   }
 }
 
-/** Expected errors: `ShapeError`. */
+/** Expected errors: `WireError`. */
 export function readSetup(event: unknown) {
   const fields = record(event);
   const participants = list(fields['Participants']).map((participant): RlpItem => {
     const { NodeID, Address, Role, InitialWeight, StakingPubKey, NetworkPubKey } = record(participant);
     const role = ROLES.indexOf(text(Role)) + 1;
-    if (role === 0) throw new ShapeError('a role is not known');
+    if (role === 0) throw new WireError('a role is not known');
     const keys = [bytesIn(StakingPubKey, 'base64'), bytesIn(NetworkPubKey, 'base64')];
     return [idBytes(NodeID), text(Address), role, safeInteger(InitialWeight), ...keys];
   });
@@ -95,26 +94,25 @@ export function readSetup(event: unknown) {
     bytesIn(fields['RandomSource'], 'base64'),
   ];
   // Since v0.35.
-  if (fields['TargetEndTime'] !== undefined) {
+  if (fields['TargetEndTime'] !== undefined)
     rlp.push(safeInteger(fields['TargetDuration']), safeInteger(fields['TargetEndTime']));
-  }
   return { rlp, setup: setupOf(encodeRlp(rlp)) };
 }
 
 /**
  * What this room needs of an EpochSetup event, from its RLP. Views are those in which the epoch's blocks are proposed.
- * Expected errors: `ShapeError`; `WireError`.
+ * Expected errors: `WireError`.
  */
 export function setupOf(bytes: Uint8Array) {
-  const fields = items(decodeRlp(bytes));
-  const [firstView, finalView] = [number(fields[1]), number(fields[5])];
-  const participants = items(fields[6]).map((each) => {
-    const [nodeId, , role, weight, stakingKey] = items(each);
+  const fields = rlpItems(decodeRlp(bytes));
+  const [firstView, finalView] = [rlpNumber(fields[1]), rlpNumber(fields[5])];
+  const participants = rlpItems(fields[6]).map((each) => {
+    const [nodeId, , role, weight, stakingKey] = rlpItems(each);
     return {
-      nodeId: string(nodeId).toString('hex') as Identifier,
-      role: number(role),
-      weight: number(weight),
-      stakingKey: string(stakingKey).toString('hex'),
+      nodeId: rlpBytes(nodeId).toString('hex') as Identifier,
+      role: rlpNumber(role),
+      weight: rlpNumber(weight),
+      stakingKey: rlpBytes(stakingKey).toString('hex'),
     };
   });
   const members = participants
@@ -132,11 +130,11 @@ export function setupOf(bytes: Uint8Array) {
     members.every(({ stakingKey }) => stakingKey.length === 2 * KEY_BYTES) &&
     Number.isSafeInteger(members.reduce((sum, { weight }) => sum + weight, 0));
   // Without a beacon key: the commit event has it.
-  const committee: Committee = { epoch: number(fields[0]), members };
+  const committee: Committee = { epoch: rlpNumber(fields[0]), members };
   return { id: sha3Identifier(bytes), firstView, finalView, isSound, committee };
 }
 
-/** Expected errors: `ShapeError`. */
+/** Expected errors: `WireError`. */
 export function readCommit(event: unknown) {
   const fields = record(event);
   const clusters = list(fields['ClusterQCs']).map((cluster) => {
@@ -152,22 +150,22 @@ export function readCommit(event: unknown) {
   const indexMap = fields['DKGIndexMap'];
   if (indexMap !== undefined && indexMap !== null) {
     const entries = Object.entries(record(indexMap)).sort(([, a], [, b]) => safeInteger(a) - safeInteger(b));
-    if (entries.some(([, index], place) => index !== place)) throw new ShapeError('a DKG index is missing');
+    if (entries.some(([, index], place) => index !== place)) throw new WireError('a DKG index is missing');
     rlp.push(entries.map(([id]) => idBytes(id)));
   }
   return { rlp, commit: commitOf(encodeRlp(rlp)) };
 }
 
-/** What this room needs of an EpochCommit event, from its RLP. Expected errors: `ShapeError`; `WireError`. */
+/** What this room needs of an EpochCommit event, from its RLP. Expected errors: `WireError`. */
 export function commitOf(bytes: Uint8Array) {
-  const [, , beaconKey] = items(decodeRlp(bytes));
-  return { id: sha3Identifier(bytes), beaconKey: string(beaconKey).toString('hex') };
+  const [, , beaconKey] = rlpItems(decodeRlp(bytes));
+  return { id: sha3Identifier(bytes), beaconKey: rlpBytes(beaconKey).toString('hex') };
 }
 
-/** Expected errors: `ShapeError`. */
+/** Expected errors: `WireError`. */
 export function idBytes(value: unknown): Buffer {
   const id = parseIdentifier(text(value));
-  if (id === undefined) throw new ShapeError('an id is not 64 hex digits');
+  if (id === undefined) throw new WireError('an id is not 64 hex digits');
   return identifierBytes(id);
 }
 

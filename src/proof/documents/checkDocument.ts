@@ -1,10 +1,11 @@
-import { collectionIdOf, decodeRlp, IDENTIFIER_BYTES, sha3Identifier, WireError } from '../../flow/index.js';
+import { collectionIdOf, decodeRlp, IDENTIFIER_BYTES, rlpBytes, rlpItems } from '../../flow/index.js';
+import { rlpNumber, sha3Identifier, WireError } from '../../flow/index.js';
 import type { Identifier, RlpTree } from '../../flow/index.js';
 import { certificateIn } from '../certificates/provenFinal.js';
 import type { Certificate, CertificateVerdict, FinalityHeader } from '../certificates/provenFinal.js';
 import { committeesIn, type Committee } from '../committee/committee.js';
 import { epochsOf } from '../committee/protocolState.js';
-import { items, list, number, record, ShapeError, string, text } from '../committee/ShapeError.js';
+import { list, record, text } from '../committee/shape.js';
 import { BlockHasher, payloadHash } from '../ids/BlockHasher.js';
 
 const MAX_HEADERS = 1_000;
@@ -36,7 +37,7 @@ export function checkDocument(json: string, trusted: string | undefined, verify:
   try {
     return { ok: true, ...follow(record(JSON.parse(json)), trusted, verify) } as const;
   } catch (error) {
-    if (![ShapeError, WireError, SyntaxError].some((type) => error instanceof type)) throw error;
+    if (![WireError, SyntaxError].some((type) => error instanceof type)) throw error;
     return { ok: false, reason: (error as Error).message } as const;
   }
 }
@@ -47,7 +48,7 @@ function follow(document: Fields, trusted: string | undefined, verify: VerifyCer
   const headers = readChain(document['headers'], 'header');
   const [block] = headers;
   const end = headers.at(-1);
-  if (block === undefined || end === undefined) throw new ShapeError('there are no headers');
+  if (block === undefined || end === undefined) throw new WireError('there are no headers');
   const isCertified = document['way'] !== undefined;
   const anchor = isCertified ? readWay(document['way'], headers, verify) : end;
   const from = `${anchor.height}:${anchor.id}`;
@@ -111,7 +112,7 @@ function readWay(way: unknown, headers: readonly Header[], verify: VerifyCertifi
 function checkFinal(headers: readonly Header[], committees: Committees, verify: VerifyCertificate): void {
   const [block, child, certifying] = headers.slice(-3);
   if (headers.length < 3 || block === undefined || child === undefined || certifying === undefined)
-    throw new ShapeError('a block needs two headers after it to be final');
+    throw new WireError('a block needs two headers after it to be final');
   const where = `the certificate in block ${certifying.height}`;
   ensure(child.view === block.view + 1, `blocks ${block.height} and ${child.height} have no views in a row`);
   ensure(
@@ -119,9 +120,9 @@ function checkFinal(headers: readonly Header[], committees: Committees, verify: 
     `${where} is for view ${certifying.parentView}, not ${child.view}`,
   );
   const committee = committees(child.view);
-  if (committee === undefined) throw new ShapeError(`who signs in view ${child.view} is not in the document`);
+  if (committee === undefined) throw new WireError(`who signs in view ${child.view} is not in the document`);
   const verdict = verify(certificateIn(certifying), committee);
-  if (!verdict.valid) throw new ShapeError(`${where} does not hold: ${verdict.reason}`);
+  if (!verdict.valid) throw new WireError(`${where} does not hold: ${verdict.reason}`);
 }
 
 /** Who signs, by view, as the protocol state of a block says. */
@@ -154,19 +155,19 @@ function readChain(headers: unknown, what: string): Header[] {
 }
 
 function readHeader(bytes: Buffer, what: string): Header {
-  const fields = items(decodeRlp(bytes));
+  const fields = rlpItems(decodeRlp(bytes));
   const [chain, parentId, height, hash, , view, ...rest] = fields;
   const voted = fields.length === CERTIFYING_ITEMS ? rest : [];
-  const field = (tree: RlpTree | undefined): Buffer => (tree === undefined ? Buffer.alloc(0) : string(tree));
-  ensure(isId(string(hash)), `${what} is not that of a block`);
+  const field = (tree: RlpTree = Buffer.alloc(0)): Buffer => rlpBytes(tree);
+  ensure(isId(rlpBytes(hash)), `${what} is not that of a block`);
   return {
     id: sha3Identifier(bytes),
-    chain: string(chain).toString(),
-    parentId: string(parentId).toString('hex') as Identifier,
-    height: number(height),
-    payloadHash: string(hash).toString('latin1'),
-    view: number(view),
-    parentView: number(field(voted[0])),
+    chain: rlpBytes(chain).toString(),
+    parentId: rlpBytes(parentId).toString('hex') as Identifier,
+    height: rlpNumber(height),
+    payloadHash: rlpBytes(hash).toString('latin1'),
+    view: rlpNumber(view),
+    parentView: rlpNumber(field(voted[0])),
     parentVoterIndices: field(voted[1]),
     parentVoterSigData: field(voted[2]),
   };
@@ -175,8 +176,8 @@ function readHeader(bytes: Buffer, what: string): Header {
 /** Its id, over which the Merkle root goes, and the collection that it is for: before P8 the same. */
 function readGuarantee(bytes: Buffer, index: number): { readonly id: string; readonly collection: string } {
   if (isId(bytes)) return { id: bytes.toString('hex'), collection: bytes.toString('hex') };
-  const fields = items(decodeRlp(bytes));
-  const collection = string(fields[0]);
+  const fields = rlpItems(decodeRlp(bytes));
+  const collection = rlpBytes(fields[0]);
   ensure(fields.length === 5 && isId(collection), `guarantee ${index} is of no collection`);
   return { id: sha3Identifier(bytes), collection: collection.toString('hex') };
 }
@@ -184,7 +185,7 @@ function readGuarantee(bytes: Buffer, index: number): { readonly id: string; rea
 const isId = (bytes: Buffer): boolean => bytes.length === IDENTIFIER_BYTES;
 
 function hexList(value: unknown, what: string): Buffer[] {
-  if (!Array.isArray(value)) throw new ShapeError(`there is no list of each ${what}`);
+  if (!Array.isArray(value)) throw new WireError(`there is no list of each ${what}`);
   return value.map((each, index) => hex(each, `${what} ${index}`));
 }
 
@@ -198,5 +199,5 @@ function knowOnly(object: Fields, known: readonly string[]): void {
 }
 
 function ensure(holds: boolean, misfit: string): asserts holds {
-  if (!holds) throw new ShapeError(misfit);
+  if (!holds) throw new WireError(misfit);
 }

@@ -8,9 +8,6 @@ const BLOCK_BYTES = 128;
 const STATE_WORDS = 8;
 const WORD_BYTES = 8;
 const STATE_BYTES = STATE_WORDS * WORD_BYTES;
-const HASH_BYTES = 32;
-/** A page of WebAssembly. */
-const MEMORY_BYTES = 64 * 1024;
 
 /** The initial state: the fractions of the square roots of 2, 3, 5, 7, 11, 13, 17 and 19. */
 const INITIAL: readonly bigint[] = [
@@ -48,14 +45,11 @@ export class TaggedBlake2b {
 
   constructor() {
     const compiled = compiledPart();
-    if (compiled === undefined) {
-      this.memory = new Uint8Array(MEMORY_BYTES);
-      return;
-    }
-    const { memory, compress } = compiled;
-    this.memory = new Uint8Array(memory.buffer);
-    this.#compress = compress;
-    const words = new DataView(memory.buffer);
+    const memory = compiled?.memory.buffer ?? new ArrayBuffer(64 * 1024);
+    this.memory = new Uint8Array(memory);
+    this.#compress = compiled?.compress;
+    if (compiled === undefined) return;
+    const words = new DataView(memory);
     for (const [word, value] of INITIAL.entries()) {
       words.setBigUint64(AT.initial + WORD_BYTES * word, word === 0 ? value ^ PARAMETERS : value, true);
     }
@@ -63,7 +57,7 @@ export class TaggedBlake2b {
     this.memory.set(schedule, AT.schedule);
     for (const tag of Object.values(TAGS)) {
       this.memory[AT.free] = tag;
-      compress(AT.initial, AT.free, BLOCK_BYTES, 0, AT.keyed + STATE_BYTES * tag);
+      compiled.compress(AT.initial, AT.free, BLOCK_BYTES, 0, AT.keyed + STATE_BYTES * tag);
     }
     this.memory[AT.free] = 0;
   }
@@ -75,7 +69,7 @@ export class TaggedBlake2b {
   hash(tag: Tag, message: number, length: number, target: number): void {
     if (this.#compress === undefined) {
       const key = Uint8Array.of(tag);
-      const hashed = blake2b(this.memory.subarray(message, message + length), { key, dkLen: HASH_BYTES });
+      const hashed = blake2b(this.memory.subarray(message, message + length), { key, dkLen: 32 });
       this.memory.set(hashed, target);
     } else this.#compress(AT.keyed + STATE_BYTES * tag, message, BLOCK_BYTES + length, -1, target);
   }

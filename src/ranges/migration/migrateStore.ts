@@ -69,7 +69,7 @@ export async function migrateStore(parts: MigrationDependencies) {
   const [upwards] = above;
   if (upwards !== undefined) {
     // Blocks that a daemon left above its watermark may be false.
-    if (target.blocksAboveWatermark().length > 0) await target.rewind(next - 1);
+    await target.forgetAbove();
     await copyInto(target, upwards, copy);
   }
   // What an earlier run or a daemon has begun, and the source covers, is copied from the beginning.

@@ -2,9 +2,7 @@ import { ok as assert } from 'node:assert/strict';
 import type { FinalizedBlock } from '../../flow/index.js';
 import type { Logger } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
-import type { AccountIndex } from '../port/AccountIndex.js';
 import type { CheckedHeights, IndexStore } from '../port/IndexStore.js';
-import type { RangeBook } from '../port/RangeBook.js';
 import type { BlockEntry, CommitBatch } from '../port/RangeStore.js';
 import type { CommitteeEvidence, HeightRange, StoreMeta } from '../port/stored.js';
 import { OPEN_END, closed, opened } from '../records/accountCoverage.js';
@@ -14,12 +12,12 @@ import { provenRecord } from '../records/blocks/readBlocks.js';
 import { applyCommit } from '../records/book/applyCommit.js';
 import { putChanges, loadBook, readOne, single } from '../records/book/bookRecords.js';
 import { emptyLine, settled, withoutEntries, withProofs } from '../records/book/changeBook.js';
-import { healedBook, rewoundBook } from '../records/book/repairedBook.js';
+import { healedBook } from '../records/book/repairedBook.js';
 import { coverageOfBook, isCovered, unprovenOf } from '../records/book/StoreBook.js';
 import type { StoreBook } from '../records/book/StoreBook.js';
 import type { Database, Entry } from '../records/Database.js';
 import { heightsIn, rangesInWords, without } from '../records/heightRanges.js';
-import { BookReader } from '../records/reading/BookReader.js';
+import { BookStore } from '../records/reading/BookStore.js';
 import { blockKey, Prefix, prefixRange, SCHEMA_VERSION } from '../records/schema.js';
 import { CoverageNote } from './directory/CoverageNote.js';
 import { LevelDatabase } from './directory/LevelDatabase.js';
@@ -61,17 +59,16 @@ export interface LevelIndexStoreDependencies {
  * The IndexStore port on LevelDB (docs/architecture.md, "Storage"): one writer, whose watermark moves only after its
  * batch is on disk, and readers beside it.
  */
-export class LevelIndexStore extends BookReader implements IndexStore {
+export class LevelIndexStore extends BookStore implements IndexStore {
   readonly #database: Database;
   readonly #queue: BookWriter;
-  readonly #accounts: LevelAccountIndex;
-  readonly #ranges: LevelRangeBook;
+  readonly accounts: LevelAccountIndex;
+  readonly ranges: LevelRangeBook;
   readonly #dependencies: LevelIndexStoreDependencies;
   #holds: ((block: FinalizedBlock) => boolean) | undefined;
   #note: CoverageNote | undefined;
   #onFailed: (error: unknown) => void = () => undefined;
   #rewinds = 0;
-  #closing: Promise<void> | undefined;
 
   private constructor(
     database: Database,
@@ -79,7 +76,7 @@ export class LevelIndexStore extends BookReader implements IndexStore {
     isWanted: boolean,
     dependencies: LevelIndexStoreDependencies,
   ) {
-    super(levelSource(database));
+    super(levelSource(database), dependencies);
     this.#database = database;
     this.#dependencies = dependencies;
     this.#queue = new BookWriter(book, {
@@ -88,9 +85,9 @@ export class LevelIndexStore extends BookReader implements IndexStore {
       onChanged: () => this.#note?.changed(),
       onFailed: (error) => this.#onFailed(error),
     });
-    this.#accounts = new LevelAccountIndex(isWanted, this.#queue, (read) => this.tell(read));
+    this.accounts = new LevelAccountIndex(isWanted, this.#queue, (read) => this.tell(read));
     const { logger } = dependencies;
-    this.#ranges = new LevelRangeBook({ queue: this.#queue, reader: this, logger });
+    this.ranges = new LevelRangeBook({ queue: this.#queue, reader: this, logger });
   }
 
   /**
@@ -156,16 +153,8 @@ export class LevelIndexStore extends BookReader implements IndexStore {
       'store opened',
     );
     const store = new LevelIndexStore(database, book, accounts, dependencies);
-    await store.#ranges.finishRemovals();
+    await store.ranges.finishRemovals();
     return store;
-  }
-
-  get accounts(): AccountIndex {
-    return this.#accounts;
-  }
-
-  get ranges(): RangeBook {
-    return this.#ranges;
   }
 
   rewinds(): number {
@@ -175,7 +164,7 @@ export class LevelIndexStore extends BookReader implements IndexStore {
   async initialise(meta: StoreMeta): Promise<void> {
     assert(this.book() === undefined, 'the store is initialised already');
     assert(meta.schemaVersion === SCHEMA_VERSION, `this program writes schema ${SCHEMA_VERSION}`);
-    const hasAccounts = this.#accounts.coverage() !== undefined;
+    const hasAccounts = this.accounts.coverage() !== undefined;
     const accounts = hasAccounts ? [{ from: meta.firstHeight, to: OPEN_END }] : undefined;
     const live = { ...emptyLine(meta.firstHeight), meta };
     const book = settled({ live, accounts, published: [], plans: [], open: [], unproven: [] });
@@ -249,9 +238,17 @@ export class LevelIndexStore extends BookReader implements IndexStore {
     await this.#queue.record('live', change, batch.blocks);
   }
 
-  /** Like `IndexStore.rewind`. Logs its progress. Damaged records above the target are removed as well. */
-  rewind(height: number): Promise<void> {
-    return this.#withdrawn(() => this.#rewind(height));
+  removeAbove(height: number): Promise<void> {
+    return this.#withdrawn(async () => {
+      const queue = this.#queue;
+      queue.assertIdle();
+      queue.discardStaged();
+      await queue.alone('live', async () => {
+        const before = this.latestIndexedHeight();
+        await rewindStore(queue, height, this.#dependencies.logger);
+        if (before > this.latestIndexedHeight()) this.#rewinds += 1;
+      });
+    });
   }
 
   /**
@@ -275,11 +272,6 @@ export class LevelIndexStore extends BookReader implements IndexStore {
     return forgotten;
   }
 
-  close(): Promise<void> {
-    this.#closing ??= this.#close();
-    return this.#closing;
-  }
-
   /** Every key and value in key order: equal stores have equal entries. */
   async *entries(): AsyncGenerator<[key: Uint8Array, value: Uint8Array], void, undefined> {
     for await (const page of this.#database.pages({})) yield* page;
@@ -291,24 +283,6 @@ export class LevelIndexStore extends BookReader implements IndexStore {
 
   #withdrawn<T>(action: () => Promise<T>): Promise<T> {
     return this.#note?.withdrawn(action) ?? action();
-  }
-
-  async #rewind(height: number): Promise<void> {
-    const { clock, logger } = this.#dependencies;
-    const queue = this.#queue;
-    queue.assertIdle();
-    const { live } = queue.initialised();
-    const { after } = rewoundBook(queue.initialised(), height);
-    if (Math.max(live.latestIndexedHeight, ...live.above.keys()) <= height && !live.damaged) return;
-    if (after.live.meta.firstHeight !== live.meta.firstHeight) this.#ranges.endRuns();
-    const startedAtMs = clock.monotonic();
-    queue.discardStaged();
-    await queue.alone('live', async () => {
-      const before = this.latestIndexedHeight();
-      await rewindStore(queue, height, logger);
-      if (before > this.latestIndexedHeight()) this.#rewinds += 1;
-    });
-    logger.info({ height, durationMs: clock.monotonic() - startedAtMs }, 'rewind done');
   }
 
   async #keepNote(path: string): Promise<void> {
@@ -324,8 +298,8 @@ export class LevelIndexStore extends BookReader implements IndexStore {
     this.#note = new CoverageNote({ path, coverage: () => this.coverage() }, { clock });
   }
 
-  async #close(): Promise<void> {
-    await this.#accounts.end();
+  async end(): Promise<void> {
+    await this.accounts.end();
     await this.#queue.end();
     await this.#note?.end();
     await this.#database.close();
@@ -336,11 +310,6 @@ export interface LoadOptions {
   readonly path: string;
   /** A store of another chain is refused. */
   readonly chainId: string;
-  /**
-   * Default false. True: the store opens in spite of a damaged block at or above the watermark, so that a rewind can
-   * remove it. Only `rewind` may be called then.
-   */
-  readonly forRewind?: boolean;
   /** Whether the account index is kept. Default: unchanged, for commands that index nothing. */
   readonly accounts?: boolean;
 }
@@ -351,7 +320,7 @@ export interface LoadOptions {
  */
 async function loadStore(
   database: Database,
-  { accounts, forRewind = false, ...where }: LoadOptions,
+  { accounts, ...where }: LoadOptions,
   logger: Logger,
 ): Promise<StoreBook | undefined> {
   const meta = await readOne(database, single.meta);
@@ -361,7 +330,7 @@ async function loadStore(
   }
   checkMeta(meta, where);
   await finishInterrupted(database, meta, logger);
-  const book = await loadBook(database, meta, { forRewind, logger });
+  const book = await loadBook(database, meta, logger);
   return accounts === undefined ? book : switchAccounts(database, book, accounts);
 }
 

@@ -142,6 +142,11 @@ export interface IndexStore extends IndexReader, RangeStore {
    */
   heal(damaged: readonly HeightRange[], lastPlan?: number): Promise<readonly HeightRange[]>;
   /**
+   * Removes what is damaged at the watermark or above it, to be fetched again, before anything is committed. Of a shared store the
+   * leader does that by itself. Logs it. Expected errors: those of `rewind`.
+   */
+  takeBackDamage(): Promise<void>;
+  /**
    * Verifies covered heights: every checksum and hash, the links, and each pointer to them. Stops when the signal aborts.
    * Expected errors: `StorageError` (not `corrupt`).
    */

@@ -49,9 +49,6 @@ export interface RangeStore {
    * and the run is useless: the range must be dropped and filled again, from other nodes.
    */
   commit(batch: CommitBatch): Promise<void>;
-  /**
-   * Removes every block of the run above `height`. Idempotent. Expected errors: `StorageError`. For the live range see
-   * `IndexStore.rewind`.
-   */
-  rewind(height: number): Promise<void>;
+  /** Removes the blocks above the watermark, of which one is false. Idempotent. Expected errors: `StorageError`. */
+  forgetAbove(): Promise<void>;
 }

@@ -8,10 +8,9 @@ import type { BlockHead, CommitteeEvidence, HeightRange, StoreMeta } from '../po
 import { proofChecker } from '../records/blocks/assembleBlock.js';
 import { sealEvidence } from '../records/blocks/committeeEvidence.js';
 import { bothSporks, emptyLine } from '../records/book/changeBook.js';
-import { rewoundBook } from '../records/book/repairedBook.js';
 import type { StoreBook } from '../records/book/StoreBook.js';
 import { within } from '../records/heightRanges.js';
-import { BookReader } from '../records/reading/BookReader.js';
+import { BookStore } from '../records/reading/BookStore.js';
 import { SCHEMA_VERSION } from '../records/schema.js';
 import { StorageError } from '../StorageError.js';
 import { databasePlace } from './connection/databasePlace.js';
@@ -65,7 +64,7 @@ interface Leading {
  * The IndexStore port on PostgreSQL (docs/postgresql.md), for any number of processes at once: what this process knows of the
  * store without asking the database, and the range that follows the head, which this process writes, or another one.
  */
-export class PostgresIndexStore extends BookReader implements IndexStore, SharedStore {
+export class PostgresIndexStore extends BookStore implements IndexStore, SharedStore {
   readonly accounts: AccountIndex;
   readonly ranges: PostgresRangeBook;
   readonly shared: SharedStore = this;
@@ -74,7 +73,6 @@ export class PostgresIndexStore extends BookReader implements IndexStore, Shared
   readonly #session: Session;
   readonly #changes = new Listeners();
   readonly #options: PostgresIndexStoreOptions;
-  readonly #deps: PostgresDatabaseDependencies;
   readonly #parts: Pick<LineParts, 'makePartitions' | 'scripts'>;
   readonly #holds: ReturnType<typeof proofChecker>;
   /** What this process knows, and has written, of the store. */
@@ -91,7 +89,6 @@ export class PostgresIndexStore extends BookReader implements IndexStore, Shared
   #proven: BlockHead | undefined;
   /** Its height, as the database had it last. */
   #provenMark: number | null = null;
-  #closing: Promise<void> | undefined;
   readonly #watching: Promise<undefined> | undefined;
 
   private constructor(
@@ -104,11 +101,10 @@ export class PostgresIndexStore extends BookReader implements IndexStore, Shared
     const session: Session = isReadOnly
       ? database
       : { query: (statement) => database.persist(() => database.query(statement)) };
-    super(postgresSource(session));
+    super(postgresSource(session), dependencies);
     this.#session = session;
     this.#database = database;
     this.#options = options;
-    this.#deps = dependencies;
     this.#parts = { makePartitions: partitionMaker(database), scripts: new Scripts() };
     this.#holds = proofChecker(options.chainId);
     this.#unproven = parseHeights(loaded.unproven);
@@ -201,14 +197,7 @@ export class PostgresIndexStore extends BookReader implements IndexStore, Shared
       await this.#read();
       this.#leading = { fence, line: this.#newLine(fence), replaced };
     });
-    for (let live = this.#book?.live; live?.damaged === true; live = this.#book?.live) {
-      const { latestIndexedHeight: height } = live;
-      this.#deps.logger.warn(
-        { height },
-        'a stored height is damaged: it and those above it are fetched again',
-      );
-      await this.rewind(height - 1);
-    }
+    await this.takeBackDamage();
     this.#changes.tell();
     return replaced.signal;
   }
@@ -238,7 +227,7 @@ export class PostgresIndexStore extends BookReader implements IndexStore, Shared
   }
 
   async commit(batch: CommitBatch): Promise<void> {
-    const before = this.#initialised().live.latestIndexedHeight;
+    const before = this.initialised().live.latestIndexedHeight;
     await this.#write((line) =>
       line.commit(batch, async (session, { latestIndexedHeight }) => {
         if (batch.spork !== undefined) await writeSporks(session, [batch.spork]);
@@ -247,20 +236,11 @@ export class PostgresIndexStore extends BookReader implements IndexStore, Shared
     );
   }
 
-  /** Damaged records above the target are removed as well. */
-  async rewind(height: number): Promise<void> {
-    const { clock, logger } = this.#deps;
-    const book = this.#initialised();
-    const { above, damaged, latestIndexedHeight, meta } = book.live;
-    const { after } = rewoundBook(book, height);
-    if (Math.max(latestIndexedHeight, ...above.keys()) <= height && !damaged) return;
-    if (after.live.meta.firstHeight !== meta.firstHeight) await this.ranges.endRuns();
-    const startedAtMs = clock.monotonic();
-    await this.#inTurn(async () => {
+  removeAbove(height: number): Promise<void> {
+    return this.#inTurn(async () => {
       await this.#write((line) => line.write((session) => forgetAbove(session, height)));
       await this.#read();
     });
-    logger.info({ height, durationMs: clock.monotonic() - startedAtMs }, 'rewind done');
   }
 
   /** Why the database does not do what is asked; `undefined` while it does. */
@@ -321,11 +301,6 @@ export class PostgresIndexStore extends BookReader implements IndexStore, Shared
       evidence.height,
       record,
     );
-  }
-
-  close(): Promise<void> {
-    this.#closing ??= this.#close();
-    return this.#closing;
   }
 
   /** Runs a statement over `leader`, which has a row while this process leads. */
@@ -405,18 +380,13 @@ export class PostgresIndexStore extends BookReader implements IndexStore, Shared
     return this.#book;
   }
 
-  #initialised(): StoreBook {
-    assert(this.#book !== undefined, 'the store is not initialised');
-    return this.#book;
-  }
-
   #newLine(fence: Fence): BlockLine {
     return new BlockLine({
       ...this.#parts,
       fence,
-      state: () => this.#initialised().live,
+      state: () => this.initialised().live,
       onDurable: (next) => {
-        const book = this.#initialised();
+        const book = this.initialised();
         const { meta } = book.live;
         // A range that touches the live one may have been published meanwhile.
         const sporks = bothSporks(meta.sporks, next.meta.sporks);
@@ -441,7 +411,7 @@ export class PostgresIndexStore extends BookReader implements IndexStore, Shared
     return this.#leading;
   }
 
-  async #close(): Promise<void> {
+  async end(): Promise<void> {
     this.#database.giveUp();
     await this.#leading?.line.end();
     await this.ranges.endRuns();

@@ -81,7 +81,7 @@ describe('ranges of a store on PostgreSQL', () => {
     await expect(run.commit({ blocks: blocks(13, 19), latestIndexedHeight: 19 })).rejects.toMatchObject({
       kind: 'locked',
     });
-    await run.rewind(9);
+    await run.forgetAbove();
     expect(store.ranges.open()).toEqual([]);
     const { rows } = await asAdmin(url, 'SELECT count(*)::integer AS count FROM flow_store.block');
     expect(rows).toEqual([{ count: 1 }]);

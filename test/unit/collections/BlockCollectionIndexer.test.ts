@@ -168,7 +168,7 @@ describe('BlockCollectionIndexer', () => {
   it('reports why mending failed, when it did', async () => {
     const store = committing();
     await indexing({ store }).put(2);
-    store.rewind = async () => {
+    store.forgetAbove = async () => {
       throw new Error('disk full');
     };
     const wrong = indexing({ store }).indexer.onReceivedCollectionsForBlock(block(1, [], 'other'), []);

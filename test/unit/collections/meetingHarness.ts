@@ -103,7 +103,7 @@ export class HandStore extends MemoryIndexStore {
     this.staged.clear();
     const above = new Map(this.blocksAboveWatermark().map((head) => [head.height, head]));
     const [latestIndexedHeight, latestBlock] = [this.latestIndexedHeight(), this.latestBlock()];
-    const before = { meta: this.#meta, latestIndexedHeight, latestBlock, above, damaged: false };
+    const before = { meta: this.#meta, latestIndexedHeight, latestBlock, above, damage: undefined };
     const { meta } = applyCommit(before, batch);
     return new Promise((resolve, reject) => {
       this.#pending = { batch, meta, resolve, reject };

@@ -72,14 +72,12 @@ describe('a range', () => {
   }
 
   it.each([12, 14])(
-    'is rewound over a damaged block, and dropped, without a trace of it (height %i)',
+    'loses what is above its watermark, and is dropped, without a trace of a damaged block (height %i)',
     async (height) => {
       const { before, store } = await withDamageAt(height);
       const run = await store.ranges.run({ from: 11, to: 20 });
-      await run.rewind(Math.max(11, height - 2));
-      const twin = await liveStore();
-      await commitThrough(await twin.ranges.run({ from: 11, to: 20 }), chain, Math.max(11, height - 2));
-      expect(await digestOf(store)).toBe(await digestOf(twin));
+      await run.forgetAbove();
+      expect([run.latestIndexedHeight(), run.hasHeight(17)]).toEqual([15, false]);
       await store.ranges.change({ dropped: [{ from: 11, to: 20 }] });
       expect(await digestOf(store)).toBe(before);
     },
@@ -106,7 +104,7 @@ describe('a range', () => {
     expect(store.ranges.open()).toEqual([{ ...failed, next: 11 }]);
   });
 
-  const ended = ['dropped', 'failed', 'rewound'].flatMap((how) =>
+  const ended = ['dropped', 'failed', 'cut'].flatMap((how) =>
     [0, 1, 2].map((writes) => [how, writes] as const),
   );
   it.each(ended)(
@@ -125,14 +123,14 @@ describe('a range', () => {
       const crash = new Error('the process ends');
       database.beforeWrite = () => (database.writes < last ? Promise.resolve() : Promise.reject(crash));
       const failed = how === 'failed' ? [{ ...its, failures: 2, reason: 'because' }] : [];
-      const act = how === 'rewound' ? run.rewind(12) : store.ranges.change({ dropped: [its], failed });
+      const act = how === 'cut' ? run.forgetAbove() : store.ranges.change({ dropped: [its], failed });
       await expect(act).rejects.toBe(crash);
       database.beforeWrite = () => Promise.resolve();
       const again = await storeOver(database, true);
-      const next = writes === 0 ? 16 : { dropped: undefined, failed: 11, rewound: 13 }[how];
+      const next = writes === 0 ? 16 : { dropped: undefined, failed: 11, cut: 16 }[how];
       expect(again.ranges.open().map((open) => open.next)).toEqual(next === undefined ? [] : [next]);
       if (next === undefined) expect(await digestOf(again)).toBe(before);
-      if (writes > 0 && how === 'rewound') expect(await again.blockByHeight(17)).toBeUndefined();
+      if (writes > 0 && how === 'cut') expect(await again.blockByHeight(17)).toBeUndefined();
       for (const each of [range(FIRST, 10), its, range(21, LIVE - 1)]) await fill(again, chain, each);
       const whole = await begin(storeOver(new MemoryDatabase(), true), FIRST, chain);
       expect(await digestOf(again)).toBe(await digestOf(whole));

@@ -7,14 +7,7 @@ import { logBytes, StorageError } from '../../../src/storage/index.js';
 import { storageErrorFrom } from '../../../src/storage/StorageError.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { chainWith, makeChain, seededCollection } from '../../support/storeBlocks.js';
-import {
-  begin,
-  keyOf,
-  rawEntries,
-  sealed,
-  useStores,
-  withRawDatabase,
-} from '../../support/storeDirectory.js';
+import { begin, rawEntries, sealed, useStores, withRawDatabase } from '../../support/storeDirectory.js';
 import { fault, refusal } from '../../support/refusal.js';
 
 const chain = makeChain(100, [
@@ -101,7 +94,6 @@ describe('a store is not opened', () => {
   it.each<[string, Buffer, RegExp]>([
     ['meta', Buffer.of(1), /meta record: its checksum/],
     ['progress', Buffer.of(2), /progress record: its checksum/],
-    ['the block at the watermark', keyOf(0x10, 103), /block record of height 103: its checksum/],
   ])('when a record is damaged or missing: %s', async (_, key, message) => {
     const path = await closedStore(chain);
     await withRawDatabase(path, async (database) => {

@@ -124,7 +124,7 @@ describe('rewind', () => {
             if (inKey) await database.del(key);
             await database.put(inKey ? changed : key, inKey ? value : changed);
           });
-          const store = await open(damagedPath, { forRewind: true });
+          const store = await open(damagedPath);
           await store.rewind(11);
           expect(store.latestIndexedHeight()).toBe(11);
           expect(await digestOf(store)).toBe(reference);

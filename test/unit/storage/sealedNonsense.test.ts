@@ -12,6 +12,7 @@ import {
   verifyAt,
   withRawDatabase,
 } from '../../support/storeDirectory.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
 import { fault } from '../../support/refusal.js';
 
 /** Records that match their checksums and say what no store of ours would: never served, and named by verify. */
@@ -72,6 +73,18 @@ async function expectRefused(path: string, words: string): Promise<void> {
   expect(await saidOf(path)).toContain(words);
 }
 
+/** What a store opens in spite of, until all above `latest` is taken back. */
+async function expectTakenBack(path: string, latest: number, words: string): Promise<void> {
+  expect(await saidOf(path)).toContain(words);
+  const logger = new RecordingLogger();
+  const store = await open(path, {}, logger);
+  await store.takeBackDamage();
+  expect(store.latestIndexedHeight()).toBe(latest);
+  expect(logger.records.map(({ fields }) => fields['damage'])).toContainEqual(expect.stringContaining(words));
+  await store.close();
+  expect(await verifyAt(path)).toMatchObject({ damageCount: 0, latestIndexedHeight: latest });
+}
+
 describe('a block record that makes no sense', () => {
   const { block } = chain.at(-1)!;
 
@@ -102,23 +115,19 @@ describe('a block record that makes no sense', () => {
       'it does not have one collection per guarantee',
     ],
   ])('%s', async (_, payload, words) => {
-    await expectRefused(await storeWith([blockKey(LAST), payload]), words);
+    await expectTakenBack(await storeWith([blockKey(LAST), payload]), LAST - 1, words);
   });
 
   it('is shorter than a checksum', async () => {
     const path = await storeWith();
     await withRawDatabase(path, (database) => database.put(blockKey(LAST), Buffer.of(1)));
-    await expectRefused(path, 'block record of height 103: its checksum does not match');
+    await expectTakenBack(path, LAST - 1, 'block record of height 103: its checksum does not match');
   });
 
   it('stands under a key that is none, above the watermark', async () => {
     const key = Buffer.concat([blockKey(200), Buffer.of(0)]);
     const path = await storeWith([key, Buffer.alloc(0)]);
-    await expectRefused(path, `key ${key.toString('hex')} is not one of ours`);
-    const store = await open(path, { forRewind: true });
-    await store.rewind(LAST);
-    await store.close();
-    expect(await verifyAt(path)).toMatchObject({ damageCount: 0, latestIndexedHeight: LAST });
+    await expectTakenBack(path, LAST, `key ${key.toString('hex')} is not one of ours`);
   });
 });
 

@@ -14,6 +14,7 @@ import {
   seededCollection,
   transactionIdsOf,
 } from '../../support/storeBlocks.js';
+import { digestOf } from '../../support/storeDigest.js';
 import {
   begin,
   keyOf,
@@ -338,18 +339,30 @@ describe('blocks above the watermark', () => {
     );
   });
 
-  it('that are damaged keep the store from opening, unless to be rewound away', async () => {
-    const path = await freshPath();
-    const store = await filled(chain.slice(0, 1), path);
-    await store.commit({ blocks: [chain[2]!], latestIndexedHeight: 1 });
-    await store.close();
-    await withRawDatabase(path, (database) => database.put(keyOf(0x10, 3), Buffer.alloc(9)));
-    await expect(open(path)).rejects.toMatchObject({ kind: 'corrupt', height: 3 });
-    const damaged = await open(path, { forRewind: true });
-    await damaged.rewind(1);
-    await damaged.close();
-    expect((await open(path)).blocksAboveWatermark()).toEqual([]);
-  });
+  it.each([
+    { damaged: [3], latest: 2 },
+    { damaged: [2], latest: 1 },
+    { damaged: [3, 2, 1], latest: 0 },
+  ])(
+    'that are damaged are taken back before anything is committed: $damaged',
+    async ({ damaged, latest }) => {
+      const path = await freshPath();
+      const store = await filled(chain.slice(0, 2), path);
+      await store.commit({ blocks: [chain[2]!], latestIndexedHeight: 2 });
+      await store.close();
+      await withRawDatabase(path, async (database) => {
+        for (const height of damaged) await database.put(keyOf(0x10, height), Buffer.alloc(9));
+      });
+      const again = await open(path);
+      const batch = { blocks: chain.slice(latest, latest + 1), latestIndexedHeight: latest + 1 };
+      await expect(again.commit(batch)).rejects.toThrow('what is damaged has not been taken back');
+      // To forget what is above the watermark begins with that.
+      await (damaged.length > 1 ? again.takeBackDamage() : again.forgetAbove());
+      expect([again.latestIndexedHeight(), again.blocksAboveWatermark()]).toEqual([latest, []]);
+      await again.commit(batch);
+      expect(await digestOf(again)).toBe(await digestOf(await filled(chain.slice(0, latest + 1))));
+    },
+  );
 });
 
 describe('a batch', () => {

@@ -1,21 +1,19 @@
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { silentLogger } from '../../../src/observability/index.js';
+import { systemClock } from '../../../src/runtime/index.js';
 import { surveyStore } from '../../../src/storage/index.js';
-import { RANGES_SCHEMA_VERSION } from '../../../src/storage/records/schema.js';
 import { chainWith, seededCollection } from '../../support/storeBlocks.js';
-import { begin, sealed, TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';
+import { begin, TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';
 import { range } from '../../support/ranges.js';
-import { fault } from '../../support/refusal.js';
 
 /** What the files of a closed store say, without opening it. */
 
 const chain = chainWith(10, 40, (index) => [seededCollection(`s${index}`, 1 + (index % 3), 300)]);
-const META = Buffer.of(1);
-const PROGRESS = Buffer.of(2);
-const PUBLISHED = Buffer.of(5);
-const PLANS = Buffer.of(6);
 const { freshPath, open, closedStore } = useStores();
+const survey = (path: string) =>
+  surveyStore({ path, chainId: TEST_CHAIN }, { clock: systemClock, logger: silentLogger });
 
 const filesOf = async (path: string, kind: RegExp): Promise<string[]> =>
   (await readdir(path))
@@ -47,19 +45,19 @@ describe('a survey of a closed store', () => {
   it('tells its chain, heights and plans, from its log or its tables, and changes nothing', async () => {
     const path = await storeOfRanges();
     const expected = {
-      meta: { chainId: TEST_CHAIN, firstHeight: 40, schemaVersion: RANGES_SCHEMA_VERSION },
+      sporks: [{ rootHeight: 40 }],
       coverage: [range(10, 14), range(40, 44)],
       plans: [{ id: 1, from: 16, to: 30, order: 'oldest', isPaused: false }],
     };
     const names = await readdir(path);
-    expect(await surveyStore(path)).toMatchObject(expected);
+    expect(await survey(path)).toMatchObject(expected);
     expect(await readdir(path)).toEqual(names);
 
-    const survey = await surveyStore(await reopened(path));
-    expect(survey).toMatchObject(expected);
+    const again = await survey(await reopened(path));
+    expect(again).toMatchObject(expected);
     const tables = await Promise.all((await filesOf(path, /\.ldb$/)).map((file) => readFile(file)));
     expect(tables.length).toBeGreaterThan(0);
-    expect(survey?.bytes).toBe(tables.reduce((sum, { length }) => sum + length, 0));
+    expect(again.bytes).toBe(tables.reduce((sum, { length }) => sum + length, 0));
   });
 
   it('goes by the newest of what was written, and by nothing that was deleted', async () => {
@@ -72,55 +70,22 @@ describe('a survey of a closed store', () => {
       coverage: [range(10, 14), range(40, 47)],
       plans: [],
     };
-    expect(await surveyStore(path)).toMatchObject(newest);
+    expect(await survey(path)).toMatchObject(newest);
     // The same in tables: the old values still stand in those below.
-    expect(await surveyStore(await reopened(path))).toMatchObject(newest);
+    expect(await survey(await reopened(path))).toMatchObject(newest);
   });
 
   it('finds nothing where nothing is, and no height where none was indexed', async () => {
     const path = await freshPath();
-    expect(await surveyStore(path)).toBeUndefined();
+    await expect(survey(path)).rejects.toMatchObject({ kind: 'missing' });
     await mkdir(path);
-    expect(await surveyStore(path)).toBeUndefined();
+    await expect(survey(path)).rejects.toMatchObject({ kind: 'missing' });
     const store = await open(path);
     await store.close();
-    expect(await surveyStore(path)).toMatchObject({ meta: undefined, coverage: [], plans: [] });
+    expect(await survey(path)).toMatchObject({ sporks: [], coverage: [], plans: [] });
     const begun = await begin(open(path), 10);
     await begun.close();
-    expect(await surveyStore(path)).toMatchObject({ meta: { firstHeight: 10 }, coverage: [] });
-  });
-
-  it('is refused where the path leads through a file', async () => {
-    const path = await freshPath();
-    await writeFile(path, 'a file');
-    await expect(surveyStore(join(path, 'index'))).rejects.toMatchObject(
-      fault('io', 'That path leads to no directory: part of it is a file'),
-    );
-  });
-
-  it('knows the version and chain of a store that a newer program wrote, and no more', async () => {
-    const path = await closedStore(chain);
-    const newer = { schemaVersion: 99, chainId: 'flow-mainnet', heights: 'elsewhere' };
-    await withRawDatabase(path, (database) =>
-      database.put(META, sealed(META, Buffer.from(JSON.stringify(newer)))),
-    );
-    expect(await surveyStore(path)).toMatchObject({
-      meta: { schemaVersion: 99, chainId: 'flow-mainnet', sporks: [] },
-    });
-  });
-
-  it('does not take a record for what it should be that was changed, or makes no sense', async () => {
-    const path = await closedStore(chain);
-    await withRawDatabase(path, async (database) => {
-      await database.put(PLANS, sealed(PLANS, Buffer.from('{"id":1}')));
-      await database.put(PUBLISHED, sealed(PUBLISHED, Buffer.alloc(5)));
-      const progress = await database.get(PROGRESS);
-      progress.writeUInt8(progress.readUInt8(7) ^ 1, 7);
-      await database.put(PROGRESS, progress);
-    });
-    expect(await surveyStore(path)).toMatchObject({
-      ...{ meta: { firstHeight: 10 }, coverage: [], plans: [] },
-    });
+    expect(await survey(path)).toMatchObject({ sporks: [{ rootHeight: 10 }], coverage: [] });
   });
 });
 
@@ -132,7 +97,7 @@ describe('a survey of a damaged store', () => {
       for (const file of await filesOf(path, /^MANIFEST-/)) await writeFile(file, 'none');
     if (kind === 'table') for (const table of await filesOf(path, /\.ldb$/)) await rm(table);
     const names = await readdir(path);
-    await expect(surveyStore(path)).rejects.toMatchObject({ kind: 'corrupt' });
+    await expect(survey(path)).rejects.toMatchObject({ kind: 'corrupt' });
     expect(await readdir(path)).toEqual(names);
     expect(await readdir(dirname(path))).toEqual(['store']);
   });

@@ -120,7 +120,7 @@ export async function startRangeLine(
     stopPacing();
     await indexing.close();
     // Blocks above the watermark only save work, and one of them is false.
-    if (isOutdated) await store.rewind(store.latestIndexedHeight());
+    if (isOutdated) await store.forgetAbove();
   };
   const stillMs = (): number => clock.monotonic() - grewAtMs;
   return { indexing, meter, outcome, stillMs, close: () => (closing ??= end()) };

@@ -1,14 +1,13 @@
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { crc32 } from 'node:zlib';
-import { Pause } from '../../../runtime/index.js';
 import type { Clock } from '../../../runtime/index.js';
 import { syncDirectory } from '../../files/synced.js';
 import type { HeightRange } from '../../port/stored.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
 
 const NAME = 'COVERAGE';
-/** The shortest time between two writings. */
+/** From a change to the writing. */
 const PAUSE_MS = 250;
 
 /**
@@ -20,12 +19,13 @@ const PAUSE_MS = 250;
 export class CoverageNote {
   readonly #path: string;
   readonly #coverage: () => HeightRanges;
-  readonly #pause: Pause;
+  readonly #clock: Clock;
+  /** Set while the note is stale: it is written then. */
+  #timer: ReturnType<Clock['setTimer']> | undefined;
   /** How many actions make heights leave at this moment. */
   #withdrawals = 0;
-  #isStale = false;
-  #isEnding = false;
-  #writing: Promise<void> | undefined;
+  /** What is done to the file, one after the other. */
+  #turn: Promise<void> = Promise.resolve();
 
   /** `coverage`: what is durable at the moment. */
   constructor(
@@ -34,7 +34,7 @@ export class CoverageNote {
   ) {
     this.#path = join(path, NAME);
     this.#coverage = coverage;
-    this.#pause = new Pause(dependencies);
+    this.#clock = dependencies.clock;
   }
 
   /** The heights of the note in a store's directory; none where it is missing or damaged. */
@@ -46,20 +46,14 @@ export class CoverageNote {
 
   /** Writes it soon. */
   changed(): void {
-    this.#isStale = true;
-    this.#writing ??= this.#writeOn().finally(() => {
-      this.#writing = undefined;
-      if (this.#isDue()) this.changed();
-    });
+    this.#timer ??= this.#clock.setTimer(PAUSE_MS, () => void this.#write());
   }
 
   /** Does something that makes heights leave the coverage. */
   async withdrawn<T>(action: () => Promise<T>): Promise<T> {
     this.#withdrawals += 1;
-    this.#pause.wake();
     try {
-      await this.#writing;
-      await attempt(async () => {
+      await this.#inTurn(async () => {
         await rm(this.#path, { force: true });
         // A power loss must not bring it back.
         await syncDirectory(dirname(this.#path));
@@ -73,31 +67,26 @@ export class CoverageNote {
 
   /** Writes it for the last time. */
   async end(): Promise<void> {
-    this.#isEnding = true;
-    this.#pause.wake();
-    await this.#writing;
-    if (this.#isStale) await this.#write();
+    if (this.#timer !== undefined) await this.#write();
+    await this.#turn;
   }
 
-  #isDue(): boolean {
-    return this.#isStale && this.#withdrawals === 0 && !this.#isEnding;
-  }
-
-  async #writeOn(): Promise<void> {
-    while (this.#isDue()) {
-      await this.#write();
-      if (this.#withdrawals === 0 && !this.#isEnding) await this.#pause.sleep(PAUSE_MS);
-    }
-  }
-
-  async #write(): Promise<void> {
-    this.#isStale = false;
-    const ranges = JSON.stringify(this.#coverage().map(({ from, to }) => ({ from, to })));
-    const next = `${this.#path}.new`;
-    await attempt(async () => {
+  #write(): Promise<void> {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    return this.#inTurn(async () => {
+      // It is written when that is over.
+      if (this.#withdrawals > 0) return;
+      const ranges = JSON.stringify(this.#coverage().map(({ from, to }) => ({ from, to })));
+      const next = `${this.#path}.new`;
       await writeFile(next, `${ranges}\n${checksumOf(ranges)}\n`, { mode: 0o600 });
       await rename(next, this.#path);
     });
+  }
+
+  #inTurn(action: () => Promise<void>): Promise<void> {
+    this.#turn = this.#turn.then(() => attempt(action));
+    return this.#turn;
   }
 }
 

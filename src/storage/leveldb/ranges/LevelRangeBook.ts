@@ -139,21 +139,13 @@ class LevelRangeStore extends RangeReader implements RangeStore {
     await queue.record('range', change, batch.blocks);
   }
 
-  async rewind(height: number): Promise<void> {
+  async forgetAbove(): Promise<void> {
     const queue = this.#queue;
-    const { from } = this.range;
-    assert(Number.isSafeInteger(height) && height >= from - 1, `the range begins at height ${from}`);
-    const { above, latestIndexedHeight } = this.state();
-    const highest = Math.max(latestIndexedHeight, ...above.keys());
-    if (highest <= height) return;
-    const watermark = Math.min(latestIndexedHeight, height);
-    const latestBlock = watermark < from ? undefined : await readHead(queue.database, watermark);
+    if (this.state().above.size === 0) return;
     await queue.record('range', (book) => {
-      const open = this.#openIn(book);
-      const record = { ...open.record, next: watermark + 1, keep: height };
-      const kept = new Map([...open.line.above].filter(([each]) => each <= height));
-      const line = { latestIndexedHeight: watermark, latestBlock, above: kept, damaged: false };
-      return { after: withOpen(book, { record, line }) };
+      const { record, line } = this.#openIn(book);
+      const left = { record: { ...record, keep: record.next - 1 }, line: { ...line, above: new Map() } };
+      return { after: withOpen(book, left) };
     });
     await removeRange(this.range, queue, this.#logger);
   }

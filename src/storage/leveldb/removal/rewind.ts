@@ -57,7 +57,7 @@ export async function rewindStore(queue: BookWriter, height: number, logger: Log
   const remaining = Math.max(watermarkBefore, ...live.above.keys());
   // Of a damaged height that became a hole, something may still be there.
   const healing = upTo(healingIn(before.plans, coverageOfBook(before)), remaining);
-  const sweep = live.damaged || (healing.at(-1)?.to ?? 0) > target;
+  const sweep = live.damage !== undefined || (healing.at(-1)?.to ?? 0) > target;
   const isWithinLive = after.live.meta.firstHeight === live.meta.firstHeight;
   const covered = isWithinLive ? undefined : without(durableHeights(before), [{ from: 0, to: target }]);
   const intent = { target, remaining, watermarkBefore, sweep, covered };
@@ -68,7 +68,7 @@ export async function rewindStore(queue: BookWriter, height: number, logger: Log
   queue.replace({ ...before, accounts: accounts && rewound(accounts, target) });
   logger.info({ height, from: remaining }, 'rewind begins');
   await finishRewind(database, intent, { logger, coverage: accounts });
-  queue.replace(await loadBook(database, after.live.meta, { forRewind: false, logger }));
+  queue.replace(await loadBook(database, after.live.meta, logger));
 }
 
 /**

@@ -154,7 +154,7 @@ async function lineOf(session: Session, { from, to, next }: OpenState['record'])
   const heads = await readHeads(session, from, to);
   const above = heads.filter(({ height }) => height >= next).map((head) => [head.height, head] as const);
   const latestBlock = heads.find(({ height }) => height === next - 1);
-  return { latestIndexedHeight: next - 1, latestBlock, above: new Map(above), damaged: false };
+  return { latestIndexedHeight: next - 1, latestBlock, above: new Map(above), damage: undefined };
 }
 
 export interface RunHooks {
@@ -252,24 +252,13 @@ class PostgresRange extends RangeReader implements RangeStore {
     adopt(published ?? {});
   }
 
-  async rewind(height: number): Promise<void> {
-    const { from, to } = this.range;
-    assert(Number.isSafeInteger(height) && height >= from - 1, `the range begins at height ${from}`);
-    const { above, latestIndexedHeight } = this.state();
-    if (this.#isEnded) return;
-    if (Math.max(latestIndexedHeight, ...above.keys()) <= height) return;
-    const watermark = Math.min(latestIndexedHeight, height);
-    const [latestBlock] = await this.#reportingLoss(() =>
-      this.#line.write(async (session) => {
-        await deleteBlocks(session, height + 1, to);
-        this.#writeProgress(session, watermark, this.#open.record.sporks);
-        return watermark < from ? [] : readHeads(session, watermark, watermark);
-      }),
+  async forgetAbove(): Promise<void> {
+    const { above, latestIndexedHeight } = this.#open.line;
+    if (this.#isEnded || above.size === 0) return;
+    await this.#reportingLoss(() =>
+      this.#line.write((session) => deleteBlocks(session, latestIndexedHeight + 1, this.range.to)),
     );
-    const kept = new Map([...above].filter(([each]) => each <= height));
-    const line = { latestIndexedHeight: watermark, latestBlock, above: kept, damaged: false };
-    this.#open = { ...this.#open, line };
-    this.#parts.adopt({});
+    this.#open = { ...this.#open, line: { ...this.#open.line, above: new Map() } };
   }
 
   /** The run is over: its range is dropped, or another run takes over. Waits for the write under way. */

@@ -3,6 +3,7 @@ import { readHead } from '../../records/blocks/readBlocks.js';
 import type { StoreBook } from '../../records/book/StoreBook.js';
 import { contains } from '../../records/heightRanges.js';
 import { corruptRecord, unlessDamaged } from '../../StorageError.js';
+import type { StorageError } from '../../StorageError.js';
 import type { Session } from '../connection/Session.js';
 import { bookOf, LISTS, readHeads, readRows } from '../tables/bookRows.js';
 import { postgresValues } from './postgresReader.js';
@@ -28,18 +29,18 @@ export async function loadStore(session: Session, before?: BlockHead): Promise<L
   const book = bookOf(rows);
   const { latestIndexedHeight, meta } = book.live;
   const heads = await readHeads(session, latestIndexedHeight + 1, Number.MAX_SAFE_INTEGER);
-  let damaged = false;
+  let damage: StorageError | undefined;
   const latestBlock =
     latestIndexedHeight < meta.firstHeight
       ? undefined
       : await unlessDamaged(
           () => readHead(postgresValues(session), latestIndexedHeight),
-          () => (damaged = true),
+          (error) => (damage = error),
         );
   const live = {
     latestIndexedHeight,
     latestBlock,
-    damaged,
+    damage,
     above: new Map(heads.map((head) => [head.height, head])),
     meta,
   };

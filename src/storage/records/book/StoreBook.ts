@@ -1,5 +1,6 @@
 import type { BackfillPlan, OpenRange } from '../../port/RangeBook.js';
 import type { BlockHead, HeightRange, StoreMeta } from '../../port/stored.js';
+import type { StorageError } from '../../StorageError.js';
 import type { Coverage } from '../accountCoverage.js';
 import type { OpenRecord } from '../coding/jsonRecords.js';
 import { contains, joined, within } from '../heightRanges.js';
@@ -18,8 +19,8 @@ export interface LineState {
   readonly latestBlock: BlockHead | undefined;
   /** Blocks that are durable above the watermark, by height. */
   readonly above: ReadonlyMap<number, BlockHead>;
-  /** The block at the watermark, or one above it, is unreadable; tolerated only in order to rewind it away. */
-  readonly damaged: boolean;
+  /** Hides the block at the watermark, or one above it, which is to be taken back before anything else is written. */
+  readonly damage: StorageError | undefined;
 }
 
 /** A run of heights and its meta record, whose `firstHeight` is the beginning of the run. */

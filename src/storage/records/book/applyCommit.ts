@@ -12,8 +12,9 @@ import type { StoreState } from './StoreBook.js';
  * process. Expected errors: `ParentLinkError`.
  */
 export function applyCommit(state: StoreState, batch: CommitBatch): StoreState {
-  const { latestIndexedHeight: latest } = state;
+  const { damage, latestIndexedHeight: latest } = state;
   const next = batch.latestIndexedHeight;
+  assert(damage === undefined, 'what is damaged has not been taken back');
   assert(
     Number.isSafeInteger(next) && next >= latest,
     `the watermark would go from ${latest} down to ${next}`,

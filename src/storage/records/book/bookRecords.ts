@@ -1,5 +1,6 @@
 import type { Logger } from '../../../observability/index.js';
 import { corruptRecord, unlessDamaged } from '../../StorageError.js';
+import type { StorageError } from '../../StorageError.js';
 import type { BlockHead, HeightRange, StoreMeta } from '../../port/stored.js';
 import type { Database, Entry, WriteBatch } from '../Database.js';
 import type { Coverage } from '../accountCoverage.js';
@@ -155,20 +156,15 @@ export async function coverageOf(database: Database, meta: StoreMeta): Promise<C
 
 /**
  * What is durable of a run of heights up to `to`, from the records themselves: the block at the watermark, and the blocks
- * above it. With `tolerateDamage`, unreadable records are left to the rewind that follows.
- *
- * Expected errors: `StorageError` (`corrupt`).
+ * above it. Expected errors: `StorageError` (`corrupt`: too many blocks).
  */
 async function readLine(
   database: Database,
   { from, to }: HeightRange,
-  {
-    latestIndexedHeight,
-    tolerateDamage = false,
-  }: Pick<LineState, 'latestIndexedHeight'> & { tolerateDamage?: boolean },
+  latestIndexedHeight: number,
 ): Promise<LineState> {
-  let damaged = false;
-  const sound: Reading = tolerateDamage ? (read) => unlessDamaged(read, () => (damaged = true)) : strictly;
+  let damage: StorageError | undefined;
+  const sound: Reading = (read) => unlessDamaged(read, (error) => (damage ??= error));
   const hasLatest = latestIndexedHeight >= from;
   const latestBlock = hasLatest ? await sound(() => readHead(database, latestIndexedHeight)) : undefined;
   const above = new Map<number, BlockHead>();
@@ -183,7 +179,7 @@ async function readLine(
       throw corruptRecord(single.progress.what, undefined, many);
     }
   }
-  return { latestIndexedHeight, latestBlock, above, damaged };
+  return { latestIndexedHeight, latestBlock, above, damage };
 }
 
 /** Puts every record that changes with the book. `before` is `undefined` for a new store. */
@@ -217,11 +213,7 @@ export function putChanges(before: StoreBook | undefined, after: StoreBook, batc
  * feature of its kind was removed, the schema version goes back.
  * Expected errors: `StorageError` (`corrupt`).
  */
-export async function loadBook(
-  database: Database,
-  meta: StoreMeta,
-  { forRewind, logger }: { readonly forRewind: boolean; readonly logger: Logger },
-): Promise<StoreBook> {
+export async function loadBook(database: Database, meta: StoreMeta, logger: Logger): Promise<StoreBook> {
   const { firstHeight, schemaVersion } = meta;
   const latestIndexedHeight = await readOne(database, single.progress);
   if (latestIndexedHeight === undefined) throw corruptRecord('progress record', undefined, 'it is missing');
@@ -229,8 +221,7 @@ export async function loadBook(
     throw corruptRecord('progress record', undefined, `it lies below the first height, ${firstHeight}`);
   }
   const all = { from: firstHeight, to: Number.MAX_SAFE_INTEGER };
-  const line = await readLine(database, all, { latestIndexedHeight, tolerateDamage: forRewind });
-  const live = { ...line, meta };
+  const live = { ...(await readLine(database, all, latestIndexedHeight)), meta };
   const accounts = await coverageOf(database, meta);
   if (schemaVersion < RANGES_SCHEMA_VERSION)
     return { live, accounts, published: [], plans: [], open: [], unproven: [] };
@@ -239,11 +230,12 @@ export async function loadBook(
   for (const record of records) {
     // What is above `keep` is yet to be removed.
     const { from, next, keep: to = record.to } = record;
-    const line = await unlessDamaged(
-      () => readLine(database, { from, to }, { latestIndexedHeight: next - 1 }),
-      ({ damage, height }) => logger.warn({ from, to: record.to, height, damage }, 'a range begins anew'),
-    );
-    open.push(line === undefined ? emptied(record, true) : { record, line });
+    const line = await readLine(database, { from, to }, next - 1);
+    if (line.damage !== undefined) {
+      const { damage, height } = line.damage;
+      logger.warn({ from, to: record.to, height, damage }, 'a range begins anew');
+    }
+    open.push(line.damage === undefined ? { record, line } : emptied(record, true));
   }
   const unproven = await readUnproven(database);
   const book = { live, accounts, published, plans, open, unproven };

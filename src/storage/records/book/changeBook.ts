@@ -85,20 +85,20 @@ export function stateOfOpen({ live }: StoreBook, { record, line }: OpenState): S
 
 /** The open range after a commit. */
 export function openAfter(book: StoreBook, { record }: OpenState, state: StoreState): OpenState {
-  const { latestIndexedHeight, latestBlock, above, damaged } = state;
+  const { latestIndexedHeight, latestBlock, above, damage } = state;
   return {
     record: {
       ...record,
       next: latestIndexedHeight + 1,
       sporks: sporksBesides(book.live.meta.sporks, state.meta.sporks),
     },
-    line: { latestIndexedHeight, latestBlock, above, damaged },
+    line: { latestIndexedHeight, latestBlock, above, damage },
   };
 }
 
 /** The line of a range without durable blocks. */
 export function emptyLine(from: number): LineState {
-  return { latestIndexedHeight: from - 1, latestBlock: undefined, above: new Map(), damaged: false };
+  return { latestIndexedHeight: from - 1, latestBlock: undefined, above: new Map(), damage: undefined };
 }
 
 /** An open range whose blocks are to be removed, and the range itself if `isDropped`. */
