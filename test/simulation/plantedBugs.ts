@@ -415,7 +415,7 @@ const bugs: Readonly<
   },
   'proof/committee/protocolState.ts': {
     'finality: a snapshot is taken that does not hash to the protocol state': {
-      of: "  check(sha3Identifier(epochState), string(epochStateId).toString('hex'), 'the epoch state');\n",
+      of: "  check(sha3Identifier(epochState), rlpBytes(epochStateId).toString('hex'), 'the epoch state');\n",
       instead: '',
       heldBy: 'unit/proof/committee.test.ts: is refused when anything of it was changed',
     },

@@ -366,7 +366,7 @@ export function diagnose(
     }
     const { head, watermark: indexed } = below;
     headBehindSinceMs ??= clock.monotonic();
-    const message = `the nodes' head, ${head}, is ${indexed - head} heights below what is indexed, ${indexed}, since ${timeOf(headBehindSinceMs, clock)}: they are being restored, or lag far behind`;
+    const message = `the nodes' head, ${head}, is ${indexed - head} heights below what is indexed, ${indexed}, since ${timeOf(headBehindSinceMs, clock)}: they are being restored, lag far behind, or began anew, which their next blocks tell`;
     return finding('head_behind', message, head);
   };
 

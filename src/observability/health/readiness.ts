@@ -90,7 +90,7 @@ export const readinessCodes = {
   },
   head_behind: {
     severity: 'trouble',
-    cause: "The nodes' head is far below the indexed heights: they are being restored, or lag.",
+    cause: "The nodes' head is far below the indexed heights: they are restored, lag, or began anew.",
     fix: 'Wait for the nodes to catch up, or name others.',
     excludes: ['behind', 'head_stale'],
   },

@@ -43,11 +43,9 @@ describe('Merkle roots', () => {
     [
       'where there is no room for the memory of WebAssembly',
       {
-        Module: class {},
-        Instance: class {
-          constructor() {
-            throw new RangeError('WebAssembly.Instance(): Out of memory');
-          }
+        Module: Object,
+        Instance: function () {
+          throw new RangeError('WebAssembly.Instance(): Out of memory');
         },
       },
     ],
