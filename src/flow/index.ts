@@ -53,7 +53,7 @@ export type { IdentifiedTransaction } from './verification/identifyTransactions.
 export { InvalidCollectionError } from './verification/InvalidCollectionError.js';
 export { verifyBlockCollections, verifyCollection } from './verification/verifyCollections.js';
 export { asBuffer } from './wire/bytes.js';
-export { FieldScan } from './wire/FieldScan.js';
+export { ABSENT_SPAN, FieldScan } from './wire/FieldScan.js';
 export type { Span } from './wire/FieldScan.js';
 export { RequestFields } from './wire/RequestFields.js';
 export { varintLength, WireWriter, writeVarint } from './wire/WireWriter.js';

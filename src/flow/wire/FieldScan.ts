@@ -11,7 +11,7 @@ export interface Span {
   readonly length: number;
 }
 
-const ABSENT: Span = { start: 0, length: 0 };
+export const ABSENT_SPAN: Span = { start: 0, length: 0 };
 const NONE: readonly Span[] = [];
 
 /** Finds the fields of messages by their place in the bytes. Expected errors: `WireError`. */
@@ -104,7 +104,7 @@ class Fields {
   }
 
   span(field: number): Span {
-    return this.#spans[field] ?? ABSENT;
+    return this.#spans[field] ?? ABSENT_SPAN;
   }
 
   list(field: number): readonly Span[] {

@@ -82,9 +82,8 @@ export class BlockProver {
     const light = decodeBlockMessage(message);
     const opened = openStored(light.encoded, proof, this.#chainId, this.#hasher);
     if (opened === undefined) return { kind: 'unknown_form' };
-    const { bytes, header, roots } = opened;
+    const { block, header, roots } = opened;
     const { form } = opened.stored;
-    const block = { ...opened.block, bytes };
     if (this.#hasher.headerId(headerFormOf(form), header) !== light.id)
       return refused('id', 'it does not hash to its id with the proof that came with it');
     const refusal = this.#refusal(headerFormOf(form), header, block);

@@ -1,5 +1,5 @@
-import { FieldScan, IDENTIFIER_BYTES, scanFullBlock, scanTimeoutCertificate } from '../../flow/index.js';
-import { toIdentifier, WireError, WireWriter } from '../../flow/index.js';
+import { ABSENT_SPAN, FieldScan, IDENTIFIER_BYTES, scanFullBlock } from '../../flow/index.js';
+import { scanTimeoutCertificate, toIdentifier, WireError, WireWriter } from '../../flow/index.js';
 import type { FullBlock, FullHeader, Span, TimeoutCertificate } from '../../flow/index.js';
 import { BlockHasher, payloadHash } from '../ids/BlockHasher.js';
 import { hasParentView, headerFormOf, payloadFormOf, type BlockForm } from '../ids/forms.js';
@@ -16,8 +16,6 @@ const FIELD = {
   lastViewTC: 6,
   roots: 7,
 } as const;
-
-const ABSENT: Span = { start: 0, length: 0 };
 
 /** The header of a stored block. Bytes are views of one buffer of its own. */
 export type StoredHeader = Readonly<ReturnType<typeof opened>['stored']>;
@@ -140,7 +138,7 @@ export function openStored(light: Uint8Array, proof: Uint8Array, chainId: string
   const chainStart = light.length + proof.length;
   const hashStart = chainStart + chain.length;
   const view = ({ start, length }: Span): Uint8Array => bytes.subarray(start, start + length);
-  const block: FullBlock = scanFullBlock(bytes.subarray(0, light.length));
+  const block: FullBlock = { ...scanFullBlock(bytes.subarray(0, light.length)), bytes };
   const scan = new FieldScan(bytes);
   const fields = scan.fields({ start: light.length + 1, length: proof.length - 1 }, FIELD.roots);
 
@@ -167,8 +165,8 @@ export function openStored(light: Uint8Array, proof: Uint8Array, chainId: string
     payloadHash: { start: hashStart, length: IDENTIFIER_BYTES },
     view: fields.number(FIELD.view),
     parentVoterIds: form === 'H1P1' ? idsIn(voters) : [],
-    parentVoterIndices: form === 'H1P1' ? ABSENT : voters,
-    parentVoterSigData: block.signatures[0] ?? ABSENT,
+    parentVoterIndices: form === 'H1P1' ? ABSENT_SPAN : voters,
+    parentVoterSigData: block.signatures[0] ?? ABSENT_SPAN,
     proposerId: fields.span(FIELD.proposerId),
     chainId: { start: chainStart, length: chain.length },
     lastViewTC: timeout && scanTimeoutCertificate(bytes, timeout),
@@ -195,7 +193,7 @@ export function openStored(light: Uint8Array, proof: Uint8Array, chainId: string
     /** Empty before P7. */
     protocolStateId: roots.subarray(4 * IDENTIFIER_BYTES) as Uint8Array,
   };
-  return { header, stored, block, roots, bytes };
+  return { header, stored, block, roots };
 }
 
 /** Ids that stand one after the other. */

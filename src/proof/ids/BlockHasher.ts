@@ -117,8 +117,7 @@ export class BlockHasher {
     const text = ids.join('');
     if (text.length !== size || ids.some(({ length }) => length !== IDENTIFIER_BYTES)) return false;
     this.#ids.write(text, 0, 'latin1');
-    this.#trie ??= new MerkleTrie();
-    return this.#trie.root(this.#ids, ids.length, target, offset);
+    return (this.#trie ??= new MerkleTrie()).root(this.#ids, ids.length, target, offset);
   }
 
   /** The item of a header that stands for its timeout certificate. */

@@ -1,4 +1,8 @@
-import { blake2b } from '@noble/hashes/blake2.js';
+import { createRequire } from 'node:module';
+import type * as Blake2 from '@noble/hashes/blake2.js';
+
+/** For a package that few need. */
+const load = createRequire(import.meta.url);
 
 /** What distinguishes the hashes of a Merkle trie: the one byte of the key. */
 export const TAGS = { leaf: 0, full: 1, short: 2 } as const;
@@ -68,9 +72,9 @@ export class TaggedBlake2b {
    */
   hash(tag: Tag, message: number, length: number, target: number): void {
     if (this.#compress === undefined) {
-      const key = Uint8Array.of(tag);
-      const hashed = blake2b(this.memory.subarray(message, message + length), { key, dkLen: 32 });
-      this.memory.set(hashed, target);
+      const { blake2b } = load('@noble/hashes/blake2.js') as typeof Blake2;
+      const bytes = this.memory.subarray(message, message + length);
+      this.memory.set(blake2b(bytes, { key: Uint8Array.of(tag), dkLen: 32 }), target);
     } else this.#compress(AT.keyed + STATE_BYTES * tag, message, BLOCK_BYTES + length, -1, target);
   }
 }
