@@ -21,8 +21,9 @@ export async function daemonRequest(
   const host = hostname.replace(/^\[(.*)\]$/, '$1');
   const socket = certificate === undefined ? undefined : await secured(host, port, certificate, signal);
   const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` };
+  const to = { host, port: port === '' ? 80 : port, path: pathname + search, signal };
   const sent = request({
-    ...{ host, port: port === '' ? 80 : port, path: pathname + search, signal },
+    ...to,
     headers: { 'accept-encoding': 'identity', ...authorization },
     ...(socket === undefined ? {} : { createConnection: () => socket }),
   });
