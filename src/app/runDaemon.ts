@@ -5,10 +5,10 @@ import { createLogger, createMetrics, LiveTerminal, loadPrettyLine } from '../ob
 import type { ProgramLogger, TerminalStream } from '../observability/index.js';
 import { CertificateThread } from '../proof/index.js';
 import type { KillMode } from '../ranges/index.js';
+import { hasSoundHttp2 } from '../api/index.js';
 import {
   abortReason,
   exitCodeOf,
-  hasSoundHttp2,
   messageOf,
   OperatorError,
   orAborted,

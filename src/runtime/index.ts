@@ -22,7 +22,6 @@ export { systemRandom } from './random.js';
 export type { Random } from './random.js';
 export {
   descriptorLimit,
-  hasSoundHttp2,
   openDescriptors,
   outOfDescriptors,
   packageRoot,

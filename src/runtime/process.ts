@@ -2,16 +2,11 @@ import { existsSync, readFileSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
-/** As package.json has it: what the program is made of does not load in an older one. */
-const LEAST_NODE = [20, 19] as const;
-
-// Here, because nothing of the program runs before this.
+// Here, because nothing of the program runs before this, and what it is made of does not load in an older Node.js.
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
-if (major < LEAST_NODE[0] || (major === LEAST_NODE[0] && minor < LEAST_NODE[1])) {
-  const least = LEAST_NODE.join('.');
-  process.stderr.write(
-    `Node.js ${process.versions.node} is too old: install Node.js 24, or at least ${least}.\n`,
-  );
+if (major < 20 || (major === 20 && minor < 19)) {
+  const { node } = process.versions;
+  process.stderr.write(`Node.js ${node} is too old: install Node.js 24, or at least 20.19.\n`);
   // `configuration` among the exit codes, which are not loaded yet.
   process.exit(78);
 }
@@ -32,17 +27,6 @@ export function programVersion(): string {
 /** The user agent that nodes see. */
 export function userAgent(): string {
   return `flow-collection-indexer/${programVersion()}`;
-}
-
-/**
- * Major versions of Node.js with releases in which any client can crash an HTTP/2 server (nodejs/node#64850): seen in
- * 22.23.3 and 26.8.1.
- */
-const UNSOUND_MAJORS: readonly number[] = [22, 26];
-
-/** False if a few bytes from any client of an HTTP/2 server may end the process. `version`: like `process.version`. */
-export function hasSoundHttp2(version: string): boolean {
-  return !UNSOUND_MAJORS.includes(Number.parseInt(version.slice(1), 10));
 }
 
 /** The entry of `/proc/self/limits`: the soft limit. */

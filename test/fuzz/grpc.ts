@@ -3,7 +3,7 @@ import type { ClientHttp2Session, IncomingHttpHeaders } from 'node:http2';
 import { connect, createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { WireWriter } from '../../src/flow/index.js';
-import { hasSoundHttp2 } from '../../src/runtime/index.js';
+import { hasSoundHttp2 } from '../../src/api/index.js';
 import { atEnd } from '../support/cleanup.js';
 import { grpcOver } from '../support/servedOverGrpc.js';
 import { list, misspelt, mutated, noise } from './mutation.js';
