@@ -123,13 +123,12 @@ function lowestOf({ identity, refusedBelow }: PoolMember): number | undefined {
 export type NodeState = Readonly<ReturnType<typeof nodeState>>;
 
 export function nodeState(member: PoolMember) {
-  const { node, origin, roles, identity, range, foreign, trouble } = member;
+  const { node, origin, identity, range, foreign, trouble } = member;
   return {
     endpoint: node.name,
     state: node.healthRecord.health,
     /** `peer`: an indexer that feeds us, and nothing else. */
     origin: isHeard(member) ? origin : ('peer' as const),
-    executionData: roles.executionData,
     latencyMs: node.healthRecord.averageLatencyMs,
     callsInFlight: node.inFlight,
     /** Empty when unknown. */
