@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import { accountRoles, toAddress } from '../../../src/flow/index.js';
 import { openLevelReplica } from '../../../src/storage/index.js';
 import type { LevelIndexStore, ShownIndex } from '../../../src/storage/index.js';
+import { accounts } from '../../support/accountChain.js';
 import { smallChain, transactionWith } from '../../support/smallChain.js';
 import { begin, useStores } from '../../support/storeDirectory.js';
 
@@ -46,5 +48,26 @@ describe('a replica of a store', () => {
     await store.rewind(101);
     await store.close();
     expect((await open(path, shared)).latestIndexedHeight()).toBe(101);
+  });
+
+  it('answers for accounts, head and rewinds as the store that it shows, and for none before', async () => {
+    const [address = toAddress(Buffer.alloc(8))] = accounts;
+    const payer = Buffer.from(address, 'hex');
+    const paid = (gasLimit: bigint) => transactionWith({ payer, gasLimit });
+    const path = await freshPath();
+    const store = await begin(open(path, { accounts: true, isShared: true }), 100);
+    await store.commit({ blocks: smallChain(100, [[[paid(1n)]], [[paid(2n)]]]), latestIndexedHeight: 101 });
+    const replica = await openLevelReplica(path);
+    const query = { address, roles: accountRoles.payer, limit: 10 };
+    expect(() => replica.accounts.page(query)).toThrow('the account index is off');
+    replica.show(shownOf(store));
+    const page = await replica.accounts.page(query);
+    expect(page.transactions).toHaveLength(2);
+    expect(page).toEqual(await store.accounts.page(query));
+    await store.rewind(100);
+    replica.show(shownOf(store));
+    expect(await replica.accounts.page(query)).toEqual(await store.accounts.page(query));
+    expect([replica.rewinds(), replica.latestBlock()]).toEqual([1, store.latestBlock()]);
+    await replica.close();
   });
 });
