@@ -17,7 +17,7 @@ import { coverageOfBook, isCovered, unprovenOf } from '../records/book/StoreBook
 import type { StoreBook } from '../records/book/StoreBook.js';
 import type { Database, Entry } from '../records/Database.js';
 import { heightsIn, rangesInWords, without } from '../records/heightRanges.js';
-import { BookStore } from '../records/reading/BookStore.js';
+import { BookStore } from '../records/BookStore.js';
 import { blockKey, Prefix, prefixRange, SCHEMA_VERSION } from '../records/schema.js';
 import { CoverageNote } from './directory/CoverageNote.js';
 import { LevelDatabase } from './directory/LevelDatabase.js';

@@ -10,7 +10,7 @@ import { sealEvidence } from '../records/blocks/committeeEvidence.js';
 import { bothSporks, emptyLine } from '../records/book/changeBook.js';
 import type { StoreBook } from '../records/book/StoreBook.js';
 import { within } from '../records/heightRanges.js';
-import { BookStore } from '../records/reading/BookStore.js';
+import { BookStore } from '../records/BookStore.js';
 import { SCHEMA_VERSION } from '../records/schema.js';
 import { StorageError } from '../StorageError.js';
 import { databasePlace } from './connection/databasePlace.js';
