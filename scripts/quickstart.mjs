@@ -151,6 +151,7 @@ function stop(code, fromTerminal = false) {
 }
 process.on('SIGINT', () => void stop(0, process.stdin.isTTY === true));
 process.on('SIGTERM', () => void stop(0));
+process.on('SIGQUIT', () => void stop(0));
 process.on('SIGHUP', () => void stop(0));
 // npm passes a signal on to its shell, which ends without a word to this process.
 if (process.env.npm_command !== undefined) {

@@ -18,7 +18,7 @@ import {
 import type { ExitReason } from './runtime/index.js';
 
 /** What a shell shows of a process that a signal has ended: 128 + its number. */
-const signalCodes = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const;
+const signalCodes = { SIGHUP: 129, SIGINT: 130, SIGQUIT: 131, SIGTERM: 143 } as const;
 type StopSignal = keyof typeof signalCodes;
 
 /** How long a finished command waits for what still holds the process, before it says so and ends all the same. */
@@ -53,6 +53,13 @@ for (const signal of Object.keys(signalCodes) as StopSignal[]) {
     stoppedBy = signal;
     stop.abort(new AbortError(signal));
   });
+}
+// Log rotation and supervisors send it to be understood as "open the log anew", and it would end the process. Node.js may
+// be told to take it (docs/profiling.md).
+if (process.listenerCount('SIGUSR2') === 0) {
+  process.on('SIGUSR2', () =>
+    stderr.write(`SIGUSR2 does nothing here: SIGHUP reloads a daemon's configuration.\n`),
+  );
 }
 
 const stdout = new Output('standard output', {

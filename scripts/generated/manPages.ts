@@ -94,7 +94,7 @@ const program = [
   section(
     'SIGNALS',
     entry(
-      '.BR SIGTERM ", " SIGINT',
+      '.BR SIGTERM ", " SIGINT ", " SIGQUIT',
       text('Finish the batch in hand, close, exit 0 within 10 s. A second one forces.'),
     ),
     entry(

@@ -226,6 +226,14 @@ describe('a signal', () => {
     expect(await storedHeights(dataDir)).toEqual({ first: ROOT, last: HEAD, count: HEAD - ROOT + 1 });
     await expectSound(dataDir);
   });
+
+  it('that other programs take for something else ends nothing, and SIGQUIT stops it in good order', async () => {
+    const daemon = await startDaemon(startArguments(await nodeWith({}), scratchDirectory()));
+    daemon.program.child.kill('SIGUSR2');
+    await daemon.program.sees(/SIGUSR2 does nothing here/);
+    expect((await daemon.health('/livez')).status).toBe(200);
+    expect(await daemon.program.stop('SIGQUIT')).toBe(0);
+  });
 });
 
 describe('the program', () => {
