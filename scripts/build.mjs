@@ -1,24 +1,15 @@
 // `npm run build`: builds what the package ships, in dist/: our own files, bundled for each entry and each lazily loaded part,
 // because loading takes most of the start-up time (docs/decisions/0010-starting.md). Packages are installed beside. Only the script of
 // the status page contains one, with its licence. `npm run types` checks the types.
-import { spawnSync } from 'node:child_process';
-import {
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
-import { dirname, join, relative } from 'node:path';
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import './ensure-installed.mjs';
 import { forNode, root } from './bundle.mjs';
 
 // After the packages are installed.
 const { build } = await import('esbuild');
 const { describeProto } = await import('./describe-proto.mjs');
+const { default: ts } = await import('typescript');
 const dist = join(root, 'dist');
 /** The language level of every browser of recent years. */
 const BROWSERS = 'es2022';
@@ -115,21 +106,22 @@ function holds(path, contents) {
 
 /** The type declarations of the job queue, the only part that other programs import. */
 function declarationsOfJobQueue() {
-  const folder = mkdtempSync(join(tmpdir(), 'declarations-'));
-  const compiler = join(root, 'node_modules/typescript/bin/tsc');
-  const { status } = spawnSync(
-    process.execPath,
-    [compiler, '-p', 'tsconfig.build.json', '--outDir', folder],
-    {
-      cwd: root,
-      stdio: ['ignore', 2, 2],
-    },
-  );
-  if (status !== 0) process.exit(status ?? 1);
-  const declarations = readdirSync(folder, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map(({ parentPath, name }) => join(parentPath, name))
-    .map((path) => [join(dist, 'types', relative(folder, path)), readFileSync(path)]);
-  rmSync(folder, { recursive: true });
+  const host = { ...ts.sys, onUnRecoverableConfigFileDiagnostic: (fault) => refuseTypes([fault]) };
+  const settings = ts.getParsedCommandLineOfConfigFile(join(root, 'tsconfig.build.json'), {}, host);
+  const program = ts.createProgram(settings.fileNames, settings.options);
+  const faults = ts.getPreEmitDiagnostics(program);
+  if (faults.length > 0) refuseTypes(faults);
+  const declarations = [];
+  program.emit(undefined, (path, text) => void declarations.push([path, Buffer.from(text)]));
   return declarations;
+}
+
+function refuseTypes(faults) {
+  const names = {
+    getCanonicalFileName: (path) => path,
+    getCurrentDirectory: () => root,
+    getNewLine: () => '\n',
+  };
+  console.error(ts.formatDiagnostics(faults, names));
+  process.exit(1);
 }
