@@ -69,6 +69,7 @@ export function writeSigData(signers: number, staking: Uint8Array, beacon: Uint8
 
 /** Indices of members, or what is wrong. */
 function readIndices(bytes: Uint8Array, checksum: Uint8Array, members: number): number[] | string {
+  if (bytes.length === 0) return 'it is empty';
   if (bytes.length !== CHECKSUM_BYTES + bytesForBits(members)) return 'the voter indices have a wrong length';
   if (!Buffer.from(bytes.subarray(0, CHECKSUM_BYTES)).equals(checksum)) return 'another committee voted';
   const signers: number[] = [];

@@ -174,6 +174,8 @@ describe('a certificate', () => {
     expect(verdictOf({ ...good, voterIndices: padded }, committee)).toEqual({
       ...{ valid: false, reason: 'the voter indices have bits beyond the committee' },
     });
+    const none = { ...good, voterIndices: new Uint8Array(), voterSigData: new Uint8Array() };
+    expect(verdictOf(none, committee)).toEqual({ valid: false, reason: 'it is empty' });
     const infinity = Buffer.from(good.voterSigData);
     infinity.fill(0, infinity.length - 48).set([0xc0], infinity.length - 48);
     expect(verdictOf({ ...good, voterSigData: infinity }, committee).valid).toBe(false);
