@@ -395,6 +395,8 @@ describe('the bodies of a block in LevelDB', () => {
     const collection = seededCollection('a', 50, 4 * KIB);
     const store = await filled(makeChain(1, [[collection]]));
     const { encoded } = (await store.transaction(transactionIdsOf(collection)[0]!))!;
-    expect(encoded.buffer.byteLength).toBeLessThanOrEqual(Math.max(encoded.length, Buffer.poolSize));
+    // Node.js 26 makes its pool a little larger than it says.
+    const pool = Buffer.allocUnsafe(1).buffer;
+    expect(encoded.buffer.byteLength).toBeLessThanOrEqual(Math.max(encoded.length, pool.byteLength));
   });
 });
