@@ -1,3 +1,4 @@
+import { resolve } from 'node:path';
 import { redirectGrpcLog } from '../access/index.js';
 import type { NodeMetadata, OpenChannel } from '../access/index.js';
 import type { DaemonConfig } from '../config/index.js';
@@ -39,7 +40,7 @@ import { openStoreToIndex } from './stores/openStore.js';
 import type { OpenStore } from './stores/openStore.js';
 import { keepReaderThread } from './threads/keepReaderThread.js';
 import type { ReaderThread } from './threads/keepReaderThread.js';
-import { startCertificates, startWorker } from './threads/startWorker.js';
+import { certificatesStarter, readerStarter } from './threads/startWorker.js';
 import type { StartReader } from './threads/startWorker.js';
 
 /** What the daemon needs from its process. */
@@ -64,7 +65,7 @@ interface DaemonPorts {
   readonly openChannel?: OpenChannel;
   readonly createLogger?: typeof createLogger;
   readonly startReader?: StartReader;
-  readonly startCertificates?: typeof startCertificates;
+  readonly startCertificates?: ReturnType<typeof certificatesStarter>;
 }
 
 /** What is there before the parts are built. */
@@ -128,7 +129,9 @@ export async function runDaemon(
     ports,
   };
   try {
-    await lifecycle.waitFor('work in hand', indexAndServe(config, { ...begun, onBuilt, print }));
+    // The current directory may be removed before this process ends.
+    const lasting = { ...config, dataDir: resolve(config.dataDir) };
+    await lifecycle.waitFor('work in hand', indexAndServe(lasting, { ...begun, onBuilt, print }));
     host.signal.removeEventListener('abort', onStop);
     await lifecycle.close();
   } catch (error) {
@@ -202,7 +205,7 @@ async function indexAndServe(
   const queue = await openQueueToWork(config, { ...own, onKill: (mode) => onKill(mode) });
   if (queue !== undefined) lifecycle.onClose('queue', () => queue.close());
   const watched = watchStorage(config, { ...own, store });
-  const certificates = new CertificateThread(ports.startCertificates ?? startCertificates);
+  const certificates = new CertificateThread(ports.startCertificates ?? certificatesStarter());
   lifecycle.onClose('certificates', () => certificates.close());
   const { credentialsFor } = secretFiles;
   const { openChannel } = ports;
@@ -248,7 +251,7 @@ function startReaderThread(
   const settings = { corsOrigins, ratePerSecondPerAddress, maxConnections, logLevel: log.level };
   const readers = keepReaderThread(
     { config, forwardSockets, settings: { ...settings, ...secrets() } },
-    { ...parts, start: ports.startReader ?? startWorker },
+    { ...parts, start: ports.startReader ?? readerStarter() },
   );
   secretFiles.onChange(() => readers.change(secrets()));
   descriptors.onChange(() => readers.change({ maxConnections: descriptors.shares().perPort }));

@@ -1,21 +1,24 @@
+import { cpSync, rmSync, symlinkSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { expect, it } from 'vitest';
 import { atEnd } from '../support/cleanup.js';
 import { inspectReaders } from '../support/inspector.js';
 import { eventually, Program, programPath, scratchDirectory } from '../support/program.js';
 import { devnetForTest, listening, startArguments } from '../support/runningDaemon.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';
+import { ReflectedClient } from '../support/reflectedClient.js';
 import { together } from '../support/together.js';
 
 const HEAD = 300;
 
 /** A daemon that can be told, through Node's inspector, what its reader thread is to do. */
-async function inspected() {
+async function inspected(script = programPath, wrapper: readonly string[] = []) {
   const devnet = await devnetForTest({ rootHeight: 0, startHead: HEAD, blockIntervalMs: 50 });
   const program = new Program(
     startArguments(devnet, scratchDirectory(), '--start-height', 'root'),
     {},
-    [],
-    ['--enable-source-maps', '--inspect=127.0.0.1:0', programPath],
+    wrapper,
+    ['--enable-source-maps', '--inspect=127.0.0.1:0', script],
   );
   atEnd(async () => {
     await program.stop('SIGKILL');
@@ -55,6 +58,36 @@ it('the reader thread may hang, break, run out of memory, and loop for ever', { 
       expect(after.sum('api_requests_total')).toBeGreaterThan(before.sum('api_requests_total'));
       expect(await program.stop()).toBe(0);
     },
+
+    'goes on from an installation that is replaced or removed under it; a new one waits until the process is restarted':
+      async () => {
+        const root = dirname(dirname(programPath));
+        const installation = scratchDirectory();
+        const install = (): void => {
+          for (const part of ['config', 'dist', 'package.json', 'proto'])
+            cpSync(join(root, part), join(installation, part), { recursive: true });
+          symlinkSync(join(root, 'node_modules'), join(installation, 'node_modules'));
+        };
+        install();
+        // Its current directory is gone with it.
+        const inside = ['sh', '-c', `cd ${installation}; exec "$@"`, 'sh'];
+        const { daemon, program, readers } = await inspected(join(installation, 'dist', 'main.js'), inside);
+        const client = new ReflectedClient(daemon.grpcAddress);
+        atEnd(() => client.close());
+        await serves(daemon);
+        rmSync(installation, { recursive: true });
+        for (const path of ['/', '/page/page.js', '/page/style.css', '/docs', '/openapi.json'])
+          expect([path, (await fetch(daemon.apiUrl + path)).status]).toEqual([path, 200]);
+        const [reflected] = await client.reflect({ list_services: '' });
+        expect(reflected?.list_services_response?.service).toContainEqual({ name: 'flow.access.AccessAPI' });
+        await readers('setImmediate(() => { throw new Error("planted") })');
+        await daemon.reason(/readers\.js was replaced or removed while this process runs: restart it/);
+        await daemon.reaches((await daemon.scrape()).value('latest_indexed_height') + 5);
+        // The same version once more.
+        install();
+        await serves(daemon);
+        expect(await program.stop()).toBe(0);
+      },
 
     'may break, and run out of memory: each is told in the log, counted, and repaired; and loop for ever while the daemon ends':
       async () => {

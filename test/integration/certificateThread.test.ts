@@ -4,12 +4,12 @@ import { certificateIn } from '../../src/proof/certificates/provenFinal.js';
 import type { CertificatePort } from '../../src/proof/index.js';
 import { certificatesHere } from '../support/certificates.js';
 import { recordedBlocks, recordedSnapshot } from '../support/proofData.js';
-import { startCertificates } from '../../src/app/threads/startWorker.js';
+import { certificatesStarter } from '../../src/app/threads/startWorker.js';
 
 const blocks = recordedBlocks();
 
 describe.each<[string, () => CertificatePort]>([
-  ['built', startCertificates],
+  ['built', certificatesStarter()],
   ['on this thread', certificatesHere],
 ])('the thread that verifies certificates, %s', (_name, start) => {
   it('reads who signs, and verifies what they signed', async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { keepReaderThread } from '../../src/app/threads/keepReaderThread.js';
 import type { ReaderSources } from '../../src/app/threads/keepReaderThread.js';
-import { startWorker } from '../../src/app/threads/startWorker.js';
+import { readerStarter } from '../../src/app/threads/startWorker.js';
 import type { StartReader } from '../../src/app/threads/startWorker.js';
 import { createMetrics } from '../../src/observability/index.js';
 import { AbortError, systemClock } from '../../src/runtime/index.js';
@@ -73,7 +73,7 @@ async function served(
 
 describe.each([
   ['on this thread', readersHere],
-  ['on a thread of their own, as built', startWorker],
+  ['on a thread of their own, as built', readerStarter()],
 ])('readers %s', (_name, startReader) => {
   it('pass calls on at the rate that the indexer leaves, to nodes that it may ask', async () => {
     const node = await RawNode.start({ [SCRIPT]: (call, request) => answer(call, request) });

@@ -33,11 +33,13 @@ interface DescribedFile {
 
 /**
  * Describes the served interface, so that clients need no files: every service under `proto/` with its methods and
- * messages. None of these has extensions. They are read at the first request. `explain`: the status for what was thrown.
+ * messages. None of these has extensions. Their file is read at once, because an upgrade may replace it, and understood at the
+ * first request. `explain`: the status for what was thrown.
  */
 export function reflection(
   explain: (error: unknown) => CallRefusal,
 ): readonly (readonly [path: string, call: ServedCall])[] {
+  const text = readFileSync(join(packageRoot, 'dist', 'descriptors.json'), 'utf8');
   let files: DescribedFiles | undefined;
   /** Reads the next message once the response to the one before is taken. */
   const answer = (call: DuplexCall): void => {
@@ -48,7 +50,7 @@ export function reflection(
       try {
         if (messages > MAX_MESSAGES)
           throw busy(`one call may send ${MAX_MESSAGES} requests; open another one`);
-        files ??= describedFiles();
+        files ??= describedFiles(text);
         call.write(responseTo(request, files), () => call.resume());
       } catch (error) {
         call.emit('error', explain(error));
@@ -116,8 +118,7 @@ function error(response: WireWriter, code: status, message: string): Buffer {
 type DescribedFiles = ReturnType<typeof describedFiles>;
 
 /** Every file under `proto/`, by name and by symbol, and `ListServiceResponse`. */
-function describedFiles() {
-  const text = readFileSync(join(packageRoot, 'dist', 'descriptors.json'), 'utf8');
+function describedFiles(text: string) {
   const files = JSON.parse(text) as readonly DescribedFile[];
   const services = files.flatMap((file) => file.services).sort();
   const entries = services.map((name) => new WireWriter().text(1, name).finish());

@@ -69,19 +69,21 @@ function shell(version: string, root: string): Html {
     </html> `;
 }
 
-/** Gives the files of the status page, which the build puts into dist/. Each is read at the first request and kept: about 60 kB together. */
+/**
+ * Gives the files of the status page, which the build puts into dist/: about 60 kB together, read at once, because an upgrade may
+ * replace them while this version runs.
+ */
 export function pageFiles(): (name: string) => HttpResponse {
-  const kept = new Map<string, HttpResponse>();
-  const fileOf = (name: string): HttpResponse => {
-    const contentType = FILE_TYPES.get(name);
-    if (contentType === undefined)
-      throw new ApiError(404, 'not_served', `there is nothing at ${quoted(`/${FILES_FOLDER}${name}`)}`);
-    return { body: readFileSync(join(packageRoot, 'dist', name), 'utf8'), contentType, kept: 'revalidated' };
-  };
+  const files = new Map<string, HttpResponse>();
+  for (const [name, contentType] of FILE_TYPES) {
+    const body = readFileSync(join(packageRoot, 'dist', name), 'utf8');
+    files.set(name, { body, contentType, kept: 'revalidated' });
+  }
   /** Expected errors: ApiError (`not_served`). */
   return (name) => {
-    const file = kept.get(name) ?? fileOf(name);
-    kept.set(name, file);
+    const file = files.get(name);
+    if (file === undefined)
+      throw new ApiError(404, 'not_served', `there is nothing at ${quoted(`/${FILES_FOLDER}${name}`)}`);
     return file;
   };
 }

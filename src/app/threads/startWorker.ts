@@ -1,7 +1,10 @@
-import { join } from 'node:path';
+import { createHash } from 'node:crypto';
+import { EventEmitter } from 'node:events';
+import { readFileSync, realpathSync } from 'node:fs';
+import { join, parse } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { Worker } from 'node:worker_threads';
-import { packageRoot } from '../../runtime/index.js';
+import { OperatorError, packageRoot } from '../../runtime/index.js';
 import type { CertificatePort } from '../../proof/index.js';
 import type { ReaderData } from './messages.js';
 
@@ -28,17 +31,66 @@ export interface ReaderHandle {
 export type StartReader = (options: ReaderData) => ReaderHandle;
 
 /** Starts a reader in its own thread. Sets the heap growth of all threads: V8 has one setting for the whole process. */
-export const startWorker: StartReader = (options) => {
-  setFlagsFromString(HEAP_GROWTH_FLAG);
-  return new Worker(join(packageRoot, 'dist/readers.js'), {
-    name: 'readers',
-    workerData: options,
-    resourceLimits: { maxOldGenerationSizeMb: MAX_READER_HEAP_MIB },
-  });
-};
+export function readerStarter(): StartReader {
+  const start = starterOf('readers', MAX_READER_HEAP_MIB);
+  return (options) => {
+    setFlagsFromString(HEAP_GROWTH_FLAG);
+    return start(options);
+  };
+}
 
-export const startCertificates = (): CertificatePort =>
-  new Worker(join(packageRoot, 'dist/certificates.js'), {
-    name: 'certificates',
-    resourceLimits: { maxOldGenerationSizeMb: MAX_CERTIFICATES_HEAP_MIB },
-  });
+export function certificatesStarter(): () => CertificatePort {
+  return starterOf('certificates', MAX_CERTIFICATES_HEAP_MIB);
+}
+
+/**
+ * Starts a thread of the program, as long as its file is what it was when this was called: a newer version, which an upgrade
+ * puts there while the process runs, would not understand this one.
+ */
+function starterOf(name: string, heapMib: number) {
+  const path = join(packageRoot, 'dist', `${name}.js`);
+  const begunWith = digestOf(path);
+  return (workerData?: unknown): Worker | EndedThread => {
+    if (digestOf(path) !== begunWith)
+      return new EndedThread(`${path} was replaced or removed while this process runs: restart it`);
+    ensureDirectory();
+    return new Worker(path, { name, workerData, resourceLimits: { maxOldGenerationSizeMb: heapMib } });
+  };
+}
+
+/** Without a current directory no thread starts; the one of the start may be gone. The daemon finds nothing by it. */
+function ensureDirectory(): void {
+  try {
+    realpathSync.native('.');
+  } catch {
+    process.chdir(parse(packageRoot).root);
+  }
+}
+
+/** `undefined`: it cannot be read. */
+function digestOf(path: string): string | undefined {
+  try {
+    return createHash('sha256').update(readFileSync(path)).digest('hex');
+  } catch {
+    return undefined;
+  }
+}
+
+/** A thread that could not be started, to whoever waits for its end. */
+class EndedThread extends EventEmitter {
+  constructor(why: string) {
+    super();
+    setImmediate(() => {
+      this.emit('error', new OperatorError('configuration', why));
+      this.emit('exit');
+    });
+  }
+
+  postMessage(): void {
+    // Nobody reads it.
+  }
+
+  terminate(): void {
+    // It has ended.
+  }
+}

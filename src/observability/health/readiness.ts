@@ -131,7 +131,7 @@ export const readinessCodes = {
   reader_down: {
     severity: 'trouble',
     cause: 'The reader thread has ended or does not answer. Indexing continues.',
-    fix: 'Wait: it is replaced within seconds. If this happens again, report what the log says ended it.',
+    fix: 'Wait: it is replaced within seconds. If its files were replaced by an upgrade, restart the daemon. If this happens again, report what the log says ended it.',
   },
   descriptors_low: {
     severity: 'trouble',
