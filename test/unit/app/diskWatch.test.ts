@@ -85,9 +85,9 @@ describe('watchDisk', () => {
     await waits;
   });
 
-  it('notices within a second that the disk is full, however long it weighs the store', async () => {
+  it('notices within a second that the disk is full, of bytes or of files, however long it weighs the store', async () => {
     const clock = new VirtualClock();
-    const disk = { freeBytes: 1_000, sizeBytes: 10_000 };
+    const disk = { freeBytes: 1_000, sizeBytes: 10_000, freeFiles: Infinity };
     const watch = watchDisk(
       { path: scratchDirectory(), minFreeBytes: 100 },
       {
@@ -98,15 +98,19 @@ describe('watchDisk', () => {
       },
     );
     untilEnd(watch.run);
-    for (const [freeBytes, isPaused] of [
-      [99, true],
-      [1_000, false],
-      [10, true],
+    for (const [freeBytes, freeFiles, says] of [
+      [99, Infinity, /0 MiB are free on the disk/],
+      [1_000, Infinity, undefined],
+      [1_000, 99, /has room for 99 more files \("df -i"\), and for 125 it must have/],
+      [1_000, 124, /has room for 124 more files/],
+      [1_000, 125, undefined],
+      [10, 125, /0 MiB are free/],
     ] as const) {
       await clock.advance(1_000);
-      disk.freeBytes = freeBytes;
+      Object.assign(disk, { freeBytes, freeFiles });
       await clock.advance(1_000);
-      expect(watch.pause() !== undefined).toBe(isPaused);
+      if (says === undefined) expect(watch.pause()).toBeUndefined();
+      else expect(watch.pause()?.message).toMatch(says);
     }
     expect(watch.storeBytes(), 'unknown until it is weighed').toBeUndefined();
   });

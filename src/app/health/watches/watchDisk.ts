@@ -12,10 +12,19 @@ const WEIGH_EVERY_MS = 5_000;
 const REST_PER_WEIGHING = 20;
 /** Writing resumes at this multiple of the minimum, so that it does not stop again at once. */
 const RESUME_AT = 1.25;
+/** With room for fewer further files, writing pauses too: LevelDB makes new ones all the time, some ten at once. */
+const MIN_FREE_FILES = 100;
 
 /** What the file system does not say is `undefined`. */
 interface Seen {
-  readonly disk: { readonly freeBytes: number; readonly sizeBytes: number } | undefined;
+  readonly disk:
+    | {
+        readonly freeBytes: number;
+        readonly sizeBytes: number;
+        /** How many more files it has room for; `Infinity` where it sets no bound of its own. */
+        readonly freeFiles: number;
+      }
+    | undefined;
   /** What tells the store at the path from any other. */
   readonly place: string | undefined;
 }
@@ -46,9 +55,12 @@ export function watchDisk(
   let isPaused = false;
 
   const neededBytes = (): number => Math.ceil(minFreeBytes * RESUME_AT);
-  /** An unknown free space pauses nothing. */
+  const neededFiles = Math.ceil(MIN_FREE_FILES * RESUME_AT);
+  /** Whether there is too little of either. An unknown free space pauses nothing. */
+  const isShort = (bytes: number, files: number): boolean =>
+    disk !== undefined && minFreeBytes > 0 && (disk.freeBytes < bytes || disk.freeFiles < files);
   const decide = (): void => {
-    isPaused = (disk?.freeBytes ?? Infinity) < (isPaused ? neededBytes() : minFreeBytes);
+    isPaused = isPaused ? isShort(neededBytes(), neededFiles) : isShort(minFreeBytes, MIN_FREE_FILES);
     if (!isPaused) waiting.tell();
   };
   const lookOn = async (signal: AbortSignal): Promise<void> => {
@@ -87,11 +99,14 @@ export function watchDisk(
     },
     /** Why nothing is written: how much is free, how much is needed, and what to do. `undefined` while writing is not paused. */
     pause: (): { readonly message: string } | undefined => {
-      if (!isPaused) return undefined;
-      const free = Math.floor((disk?.freeBytes ?? 0) / MIB);
+      if (!isPaused || disk === undefined) return undefined;
+      const { freeBytes, freeFiles } = disk;
       const message =
-        `indexing is paused: ${free} MiB are free on the disk of ${path}, and ${Math.ceil(neededBytes() / MIB)} MiB are needed ` +
-        'to resume; free some space, or lower disk.minFreeBytes';
+        freeFiles < neededFiles
+          ? `indexing is paused: the disk of ${path} has room for ${freeFiles} more files ("df -i"), and for ${neededFiles} it must ` +
+            'have to resume, whatever space is free; remove files there'
+          : `indexing is paused: ${Math.floor(freeBytes / MIB)} MiB are free on the disk of ${path}, and ` +
+            `${Math.ceil(neededBytes() / MIB)} MiB are needed to resume; free some space, or lower disk.minFreeBytes`;
       return { message };
     },
     /** See `WriteRoom`. */
@@ -118,7 +133,11 @@ async function seenAt(path: string): Promise<Seen> {
   const isGone =
     lock.status === 'rejected' && ['ENOENT', 'ENOTDIR'].some((code) => hasCode(lock.reason, code));
   return {
-    disk: of && { freeBytes: of.bavail * of.bsize, sizeBytes: of.blocks * of.bsize },
+    disk: of && {
+      freeBytes: of.bavail * of.bsize,
+      sizeBytes: of.blocks * of.bsize,
+      freeFiles: of.files === 0 ? Infinity : of.ffree,
+    },
     place: lock.status === 'fulfilled' ? `${lock.value.dev}:${lock.value.ino}` : isGone ? GONE : undefined,
   };
 }
