@@ -64,10 +64,13 @@ if (process.listenerCount('SIGUSR2') === 0) {
 
 const stdout = new Output('standard output', {
   sink: openSink(1),
-  columns: () => screen.columns,
+  columns: () => screen.columns || undefined,
   onRefused,
 });
-const stderr = new Output('standard error', { sink: openSink(2), columns: () => errScreen.columns });
+const stderr = new Output('standard error', {
+  sink: openSink(2),
+  columns: () => errScreen.columns || undefined,
+});
 // A command waits for whoever reads its result, but not for whoever reads its remarks.
 stderr.neverWait();
 const { stdout: screen, stderr: errScreen } = process;
@@ -88,8 +91,9 @@ const terminal: Terminal = {
   environment: process.env,
   isTerminal: screen.isTTY,
   isLive: screen.isTTY && isLive,
-  columns: () => screen.columns,
-  rows: () => screen.rows,
+  // Of a terminal without a size, as containers and remote commands may have: that of old.
+  columns: () => screen.columns || 80,
+  rows: () => screen.rows || 24,
   errTerminal: errScreen.isTTY && isLive ? stderr : undefined,
   onKey,
   onBug: (listener) => void bugListeners.push(listener),

@@ -11,7 +11,9 @@ async function indexed(environment: Readonly<Record<string, string>>, wrapper: r
   const args = startArguments(devnet, dataDir, '--start-height', '3', '--stop-height', '8');
   const ended = await runProgram(args, environment, wrapper);
   const lines = ended.stdout.trimEnd().split('\n');
-  return { ...ended, dataDir, logs: lines.map((line) => JSON.parse(line) as Record<string, unknown>) };
+  const logs = lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+  // Which versions of Node.js have a bug is no matter of these surroundings.
+  return { ...ended, dataDir, logs: logs.filter(({ node }) => node !== process.version) };
 }
 
 describe('a daemon works and writes nothing else than its log in surroundings', () => {
