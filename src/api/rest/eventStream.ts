@@ -3,7 +3,7 @@ import type { Clock } from '../../runtime/index.js';
 import { every, quoted } from '../../runtime/index.js';
 import { countCollections, countedCollections } from '../documents/lookupDocument.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
-import type { FeedEvent, HeightEvent, StartPoint } from '../feed/following.js';
+import type { HeightEvent, Rewind, StartPoint } from '../feed/following.js';
 import type { HttpRequest, StreamingResponse } from '../http/types.js';
 import { rfc3339 } from '../json.js';
 import * as T from '../Schema.js';
@@ -46,7 +46,7 @@ export async function eventStream(
       { kind: 'events', from, until, waits },
       {
         send: (event, taken) =>
-          to.write(eventText(event), (error) => {
+          to.write(eventText('height', heightDocument(event)), (error) => {
             if (error === null || error === undefined) taken();
           }),
         end: (reason) => {
@@ -66,7 +66,7 @@ export async function eventStream(
   };
   return {
     contentType: 'text/event-stream; charset=UTF-8',
-    preamble: `retry: ${RETRY_MS}\n\n`,
+    preamble: `retry: ${RETRY_MS}\n\n${from.rewind === undefined ? '' : eventText('rewind', rewindDocument(from.rewind))}`,
     stream,
   };
 }
@@ -103,14 +103,17 @@ function seenOf(eventId: string): { height: number; blockId: ReturnType<typeof p
 }
 
 /** One event. Its id, height and block, is where the stream can be resumed. */
-function eventText(event: FeedEvent): string {
-  const document =
-    event.kind === 'height'
-      ? heightDocument(event)
-      : { height: event.height, block_id: event.blockId ?? null };
+function eventText(
+  name: 'height' | 'rewind',
+  document: T.Described<typeof heightSchema> | T.Described<typeof rewindSchema>,
+): string {
   const { height, block_id: blockId } = document;
   const id = blockId === null ? String(height) : `${height}-${blockId}`;
-  return `id: ${id}\nevent: ${event.kind}\ndata: ${JSON.stringify(document)}\n\n`;
+  return `id: ${id}\nevent: ${name}\ndata: ${JSON.stringify(document)}\n\n`;
+}
+
+function rewindDocument({ height, blockId }: Rewind): T.Described<typeof rewindSchema> {
+  return { height, block_id: blockId ?? null };
 }
 
 function heightDocument({ stored, isSealed, isProven }: HeightEvent): T.Described<typeof heightSchema> {
