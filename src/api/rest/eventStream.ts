@@ -8,7 +8,7 @@ import type { HttpRequest, StreamingResponse } from '../http/types.js';
 import { rfc3339 } from '../json.js';
 import * as T from '../Schema.js';
 import { ApiError, invalidArgument } from '../view/ApiError.js';
-import { list, parseHeight, wantsProven } from '../view/queryParameters.js';
+import { list, parseHeight, wantsProven, word } from '../view/queryParameters.js';
 
 /** Interval of the comments that keep proxies from closing a quiet stream. */
 const KEEP_ALIVE_MS = 15_000;
@@ -38,7 +38,7 @@ export async function eventStream(
   request: HttpRequest,
   { feed, clock }: { readonly feed: ChangeFeed; readonly clock: Clock },
 ): Promise<StreamingResponse> {
-  const waits = waitsOf(request);
+  const waits = word(request.query, 'wait', ['false', 'true']) === 'true';
   const until = wantsProven(request.query) ? 'proven' : 'indexed';
   const from = await feed.cursorAt(startOf(request), { waits, until });
   const stream: StreamingResponse['stream'] = (to, explain) => {
@@ -69,14 +69,6 @@ export async function eventStream(
     preamble: `retry: ${RETRY_MS}\n\n${from.rewind === undefined ? '' : eventText('rewind', rewindDocument(from.rewind))}`,
     stream,
   };
-}
-
-/** Whether to wait at missing heights. Expected errors: ApiError (invalid_argument). */
-function waitsOf({ query }: HttpRequest): boolean {
-  const given = list(query['wait']).join();
-  if (given === 'true') return true;
-  if (given === '' || given === 'false') return false;
-  throw invalidArgument(`invalid wait: expected true or false, got ${quoted(given)}`);
 }
 
 /** `Last-Event-ID` before `from`: a returning client sends both. Expected errors: ApiError (invalid_argument). */
