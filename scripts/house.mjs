@@ -170,8 +170,6 @@ const packageHomes = {
   commander: ['cli'],
   convict: ['config'],
   fastify: ['api'],
-  '@fastify/cors': ['api'],
-  '@fastify/websocket': ['api'],
   ws: ['api'],
   'prom-client': ['observability'],
   pino: ['observability'],

@@ -185,7 +185,7 @@ const gone: Scene = async (stage) => {
   page.neverComplained(GONE);
 };
 
-/** Finding a height and an id by keyboard alone: why it is here, and the document. */
+/** Finding a height and an id by keyboard alone: why it is here, and where its document is. */
 const found: Scene = async (stage) => {
   const chain = { seed: 3, profile: 'dense', startHead: 300, paused: true } as const;
   const { daemon, page } = await stage.opened(chain, [], ({ latestIndexed }) => latestIndexed === 300);
@@ -193,13 +193,18 @@ const found: Scene = async (stage) => {
   await page.page.run("document.querySelector('#find').focus();");
   await page.type('1,23');
   await page.press('Enter');
-  await page.says('indexed', '/lookup/block/123', '"collections"');
+  await page.says('indexed', '/lookup/block/123', '"summary"');
+  await page.page.run("document.querySelector('pre').remove();");
+  await page.page.run("document.querySelector('#find').focus();");
+  await page.press('Enter');
+  await page.says('"summary"');
+  holds('what is looked for again is asked for again');
   const { body } = (await daemon.api('/lookup/block/123')) as {
     readonly body: { readonly collections: readonly { readonly collection_id: string }[] };
   };
   const id = body.collections[0]?.collection_id ?? '';
   await page.page.run(`location.hash = '#find=${id}';`);
-  await page.says(id, '"transactions"');
+  await page.says(`/lookup/collection/${id}`);
   await page.isFine('found');
   await page.page.run('history.back();');
   await page.says('/lookup/block/123');
@@ -263,7 +268,7 @@ const guarded: Scene = async (stage) => {
   const forms = "return document.querySelectorAll('#token').length;";
   assert.equal(await page.page.run<number>(forms), 0, 'the page still asks for the token');
   await page.page.run("location.hash = '#find=123';");
-  await page.says('/lookup/block/123', '"collections"');
+  await page.says('/lookup/block/123', '"summary"');
   await page.page.go(daemon.apiUrl);
   await page.says(/\bReady\b/);
   holds(
@@ -284,7 +289,7 @@ const prefix: Scene = async (stage) => {
   const page = await stage.page(`${url}/`);
   await page.says('Ready', '1 of 1 healthy', /Latest indexed\s+\d{3}/);
   await page.page.run("location.hash = '#find=123';");
-  await page.says('/lookup/block/123', '"collections"');
+  await page.says('/lookup/block/123', '"summary"');
   const links = await page.page.run<string[]>('return [...document.links].map(({ href }) => href);');
   assert.ok(links.length > 4, `the page has ${links.length} links`);
   for (const link of links) {

@@ -108,10 +108,6 @@ export class GrpcProbe {
     return this.call('Check', { service }, 'grpc.health.v1.Health');
   }
 
-  watchHealth(service = ''): ClientReadableStream<Message> {
-    return this.stream('Watch', { service }, 'grpc.health.v1.Health');
-  }
-
   /** A stream of answers, without a deadline. */
   stream(method: string, request: object, service = serviceOf(method)): ClientReadableStream<Message> {
     const { path, requestSerialize, responseDeserialize } = methodOf(service, method);

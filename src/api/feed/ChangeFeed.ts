@@ -8,15 +8,7 @@ import { isProven, provenOnly, rangeWith } from '../view/indexedRange.js';
 import type { IndexedRange } from '../view/indexedRange.js';
 import type { StatusSource } from '../view/statusDocument.js';
 import { cursorAt, followerKinds } from './following.js';
-import type {
-  Cursor,
-  FeedSink,
-  Following,
-  GivenBlock,
-  ProvenBlock,
-  RewindEvent,
-  StartPoint,
-} from './following.js';
+import type { Cursor, FeedSink, Following, GivenBlock, ProvenBlock, StartPoint } from './following.js';
 import { recentBodies, recentHeights } from './recentHeights.js';
 
 /** Maximum followers, of all kinds. For each, at most one untaken event is held. */
@@ -47,7 +39,6 @@ interface Follower extends Required<Pick<Following, 'kind' | 'until' | 'waits'>>
   readonly read: (follower: Follower) => Promise<Sending>;
   readonly end: FeedSink['end'];
   next: number;
-  rewind: RewindEvent | undefined;
   last: GivenBlock | undefined;
   /** The store was rewound: `last` is to be compared with what is indexed now. */
   isDoubted: boolean;
@@ -121,17 +112,13 @@ export class ChangeFeed {
    */
   follow(following: Following, sink: FeedSink): () => void {
     const { until } = following;
-    const read = async ({ next, rewind }: Follower): Promise<Sending> => {
-      if (rewind !== undefined) return { blocks: [], send: (taken) => sink.send(rewind, taken) };
+    const read = async ({ next }: Follower): Promise<Sending> => {
       const stored = await this.#blocks.get(next);
       this.#readAhead(next, until);
       const range = this.#dependencies.status.range();
       const isSealed = next <= (range.sealed ?? -1);
-      const event = { kind: 'height', stored, isSealed, isProven: isProven(next, range) } as const;
-      return {
-        blocks: [stored.block],
-        send: (taken) => sink.send(event, taken),
-      };
+      const event = { stored, isSealed, isProven: isProven(next, range) };
+      return { blocks: [stored.block], send: (taken) => sink.send(event, taken) };
     };
     return this.#add(following, read, (reason) => sink.end(reason));
   }
@@ -147,8 +134,7 @@ export class ChangeFeed {
   }
 
   /**
-   * Like `follow`, for blocks with their bodies: each event has one or more consecutive heights. Such a stream never rewinds, so
-   * its `from` must not either.
+   * Like `follow`, for blocks with their bodies: each event has one or more consecutive heights.
    */
   followBodies(following: Following, sink: FeedSink<readonly ProvenBlock[]>): () => void {
     const read = async ({ next, to, until }: Follower): Promise<Sending> => {
@@ -171,7 +157,8 @@ export class ChangeFeed {
       throw busy(`at most ${MAX_FOLLOWERS} callers may follow the index at once`);
     const { from, kind, until, to = Infinity, waits = false } = following;
     const follower: Follower = {
-      ...from,
+      next: from.next,
+      last: from.last,
       kind,
       until,
       to,
@@ -216,8 +203,8 @@ export class ChangeFeed {
     this.#running ??= this.#run();
   }
 
-  #hasNext({ isDoubted, rewind, next, until, waits }: Follower): boolean {
-    if (isDoubted || rewind !== undefined) return true;
+  #hasNext({ isDoubted, next, until, waits }: Follower): boolean {
+    if (isDoubted) return true;
     const { latestIndexed, sealed } = this.#rangeOf(until);
     const indexed = latestIndexed ?? -1;
     const isReached = next <= (until === 'sealed' ? Math.min(indexed, sealed ?? -1) : indexed);
@@ -263,14 +250,12 @@ export class ChangeFeed {
   /** False: the store was rewound meanwhile, and nothing was sent. */
   async #sendNext(follower: Follower): Promise<boolean> {
     // Otherwise the height above the hole would look like the next one.
-    if (follower.rewind === undefined && this.#isMissing(follower))
-      throw holeAt(follower.next, this.#rangeOf(follower.until));
+    if (this.#isMissing(follower)) throw holeAt(follower.next, this.#rangeOf(follower.until));
     const { blocks, send } = await follower.read(follower);
     await this.#assertContinued(follower, blocks);
     if (follower.isDoubted) return false;
     // It may have left in the meantime.
     if (!this.#followers.has(follower)) return true;
-    follower.rewind = undefined;
     follower.next += blocks.length;
     const newest = blocks.at(-1);
     if (newest !== undefined) follower.last = { height: newest.height, id: newest.id };

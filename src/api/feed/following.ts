@@ -6,14 +6,12 @@ import type { IndexView } from '../view/IndexView.js';
 
 /** The interface by which a follower reads the feed: the `kind` of the feed's metrics. */
 export const followerKinds = [
-  ...(['blocks', 'headers', 'digests', 'indexed_heights', 'indexed_blocks', 'events'] as const),
-  ...(['ws_blocks', 'ws_digests'] as const),
+  ...(['blocks', 'headers', 'digests', 'indexed_blocks', 'events', 'ws_blocks', 'ws_digests'] as const),
 ] as const;
 type FollowerKind = (typeof followerKinds)[number];
 
 /** A height became readable. */
 export interface HeightEvent {
-  readonly kind: 'height';
   readonly stored: StoredBlock;
   /** Known to be sealed when this was read. */
   readonly isSealed: boolean;
@@ -24,15 +22,12 @@ export interface HeightEvent {
 /** A block with its bodies, and whether it was known to be proven final when it was read. */
 export type ProvenBlock = WholeBlock & Pick<HeightEvent, 'isProven'>;
 
-/** The follower's blocks above `height` differ from the indexed ones. */
-export interface RewindEvent {
-  readonly kind: 'rewind';
+/** A follower's blocks above `height` differ from the indexed ones. */
+export interface Rewind {
   readonly height: number;
   /** The block indexed at `height`; `undefined` where none is known. */
   readonly blockId: Identifier | undefined;
 }
-
-export type FeedEvent = HeightEvent | RewindEvent;
 
 /** A block as a follower has it. */
 export interface GivenBlock {
@@ -44,8 +39,8 @@ export interface GivenBlock {
 export interface Cursor {
   /** The next height to send. */
   readonly next: number;
-  /** Sent before the next height. */
-  readonly rewind: RewindEvent | undefined;
+  /** What the follower is to be told before that. */
+  readonly rewind: Rewind | undefined;
   /** The block below `next`, where the follower is known to have it. */
   readonly last: GivenBlock | undefined;
 }
@@ -63,7 +58,7 @@ export interface Following {
 }
 
 /** The receiving end of a follower's stream. */
-export interface FeedSink<E = FeedEvent> {
+export interface FeedSink<E = HeightEvent> {
   /** Sends an event. `taken` must be called once the transport has passed it on; no further event comes before that. */
   send(event: E, taken: () => void): void;
   /**
@@ -71,12 +66,6 @@ export interface FeedSink<E = FeedEvent> {
    * read, or anything else, which is a bug. May be called after the caller has left.
    */
   end(reason?: unknown): void;
-}
-
-/** An event of a stream that follows no earlier one, and so never rewinds. */
-export function heightEventOf(event: FeedEvent): HeightEvent {
-  if (event.kind === 'height') return event;
-  throw new Error('a rewind for a stream that continues no earlier one');
 }
 
 /** The last block that a follower has; without an id only the height is compared. */
@@ -144,7 +133,7 @@ async function after(
 async function rewound(height: number, view: IndexView): Promise<Cursor> {
   const blockId = await blockIdAt(height, view);
   const last = blockId && { height, id: blockId };
-  return { next: height + 1, rewind: { kind: 'rewind', height, blockId }, last };
+  return { next: height + 1, rewind: { height, blockId }, last };
 }
 
 /** The block below the first one of a range is known as its parent. */

@@ -12,32 +12,14 @@ export function recentHeights<T>(
   reader: Pick<IndexReader, 'rewinds'>,
   read: (height: number) => Promise<T | undefined>,
 ) {
-  /** By height, in the order in which they were read. */
-  const kept = new Map<number, T>();
-  let keptSize = 0;
-  /** Reads in progress, shared by all callers that want the same height. */
-  const reading = new Map<number, Promise<T>>();
+  /** By height, those asked for longest ago first. A read in progress, which all who want the height share, has no size yet. */
+  const recent = new Map<number, { readonly value: Promise<T>; size: number }>();
+  let size = 0;
   let rewinds = 0;
 
   const forget = (height: number): void => {
-    const value = kept.get(height);
-    if (value !== undefined) keptSize -= sizeOf(value);
-    kept.delete(height);
-  };
-  const forgetRewound = (): void => {
-    const now = reader.rewinds();
-    if (now === rewinds) return;
-    rewinds = now;
-    reading.clear();
-    for (const height of [...kept.keys()]) forget(height);
-  };
-  const keep = (height: number, value: T): void => {
-    kept.set(height, value);
-    keptSize += sizeOf(value);
-    for (const oldest of kept.keys()) {
-      if (keptSize <= max) return;
-      forget(oldest);
-    }
+    size -= recent.get(height)?.size ?? 0;
+    recent.delete(height);
   };
   const readIndexed = async (height: number): Promise<T> => {
     const value = await read(height);
@@ -45,23 +27,34 @@ export function recentHeights<T>(
     if (value === undefined) throw rewound(height);
     return value;
   };
+  const begin = (height: number): Promise<T> => {
+    const entry = { value: readIndexed(height), size: 0 };
+    recent.set(height, entry);
+    const isWanted = (): boolean => recent.get(height) === entry;
+    const keep = (value: T): void => {
+      if (!isWanted()) return;
+      entry.size = sizeOf(value);
+      size += entry.size;
+      for (const [oldest, its] of recent) {
+        if (size <= max) return;
+        if (its.size > 0) forget(oldest);
+      }
+    };
+    // Whoever wants it reports an error.
+    entry.value.then(keep, () => isWanted() && forget(height));
+    return entry.value;
+  };
   return {
     forget,
     /** Expected errors: those of `read`; ApiError (rewound). */
-    get: async (height: number): Promise<T> => {
-      forgetRewound();
-      const known = kept.get(height) ?? reading.get(height);
-      if (known !== undefined) return known;
-      const begun = readIndexed(height);
-      reading.set(height, begun);
-      const isWanted = (): boolean => reading.get(height) === begun;
-      try {
-        const value = await begun;
-        if (isWanted()) keep(height, value);
-        return value;
-      } finally {
-        if (isWanted()) reading.delete(height);
+    get: (height: number): Promise<T> => {
+      const now = reader.rewinds();
+      if (now !== rewinds) {
+        recent.clear();
+        size = 0;
       }
+      rewinds = now;
+      return recent.get(height)?.value ?? begin(height);
     },
   };
 }

@@ -27,7 +27,7 @@ import * as T from '../Schema.js';
 import { errorSchema, invalidArgument } from '../view/ApiError.js';
 import type { HeightWorkSource } from '../documents/explanation.js';
 import type { ReadableIndex } from '../view/IndexView.js';
-import { single, wantsProven } from '../view/queryParameters.js';
+import { single, wantsProven, word } from '../view/queryParameters.js';
 import { statusSchema } from '../view/statusDocument.js';
 import type { StatusSource } from '../view/statusDocument.js';
 import { eventStream, heightSchema, rewindSchema } from './eventStream.js';
@@ -148,11 +148,7 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       kind: 'bulk',
       handle: async ({ query }) => {
         const range = exportRange(query, status.range());
-        const form = single(query, 'form');
-        if (!['', 'documents', 'stored'].includes(form)) {
-          throw invalidArgument(`form is documents or stored, not ${quoted(form)}`);
-        }
-        const page = form === 'stored' ? storedPage : exportPage;
+        const page = word(query, 'form', ['documents', 'stored']) === 'stored' ? storedPage : exportPage;
         return { contentType: NDJSON_TYPE, body: await page(reader, range) };
       },
     },

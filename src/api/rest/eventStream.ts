@@ -3,12 +3,12 @@ import type { Clock } from '../../runtime/index.js';
 import { every, quoted } from '../../runtime/index.js';
 import { countCollections, countedCollections } from '../documents/lookupDocument.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
-import type { FeedEvent, HeightEvent, StartPoint } from '../feed/following.js';
+import type { HeightEvent, Rewind, StartPoint } from '../feed/following.js';
 import type { HttpRequest, StreamingResponse } from '../http/types.js';
 import { rfc3339 } from '../json.js';
 import * as T from '../Schema.js';
 import { ApiError, invalidArgument } from '../view/ApiError.js';
-import { list, parseHeight, wantsProven } from '../view/queryParameters.js';
+import { list, parseHeight, wantsProven, word } from '../view/queryParameters.js';
 
 /** Interval of the comments that keep proxies from closing a quiet stream. */
 const KEEP_ALIVE_MS = 15_000;
@@ -38,7 +38,7 @@ export async function eventStream(
   request: HttpRequest,
   { feed, clock }: { readonly feed: ChangeFeed; readonly clock: Clock },
 ): Promise<StreamingResponse> {
-  const waits = waitsOf(request);
+  const waits = word(request.query, 'wait', ['false', 'true']) === 'true';
   const until = wantsProven(request.query) ? 'proven' : 'indexed';
   const from = await feed.cursorAt(startOf(request), { waits, until });
   const stream: StreamingResponse['stream'] = (to, explain) => {
@@ -46,7 +46,7 @@ export async function eventStream(
       { kind: 'events', from, until, waits },
       {
         send: (event, taken) =>
-          to.write(eventText(event), (error) => {
+          to.write(eventText('height', heightDocument(event)), (error) => {
             if (error === null || error === undefined) taken();
           }),
         end: (reason) => {
@@ -66,17 +66,9 @@ export async function eventStream(
   };
   return {
     contentType: 'text/event-stream; charset=UTF-8',
-    preamble: `retry: ${RETRY_MS}\n\n`,
+    preamble: `retry: ${RETRY_MS}\n\n${from.rewind === undefined ? '' : eventText('rewind', rewindDocument(from.rewind))}`,
     stream,
   };
-}
-
-/** Whether to wait at missing heights. Expected errors: ApiError (invalid_argument). */
-function waitsOf({ query }: HttpRequest): boolean {
-  const given = list(query['wait']).join();
-  if (given === 'true') return true;
-  if (given === '' || given === 'false') return false;
-  throw invalidArgument(`invalid wait: expected true or false, got ${quoted(given)}`);
 }
 
 /** `Last-Event-ID` before `from`: a returning client sends both. Expected errors: ApiError (invalid_argument). */
@@ -103,14 +95,17 @@ function seenOf(eventId: string): { height: number; blockId: ReturnType<typeof p
 }
 
 /** One event. Its id, height and block, is where the stream can be resumed. */
-function eventText(event: FeedEvent): string {
-  const document =
-    event.kind === 'height'
-      ? heightDocument(event)
-      : { height: event.height, block_id: event.blockId ?? null };
+function eventText(
+  name: 'height' | 'rewind',
+  document: T.Described<typeof heightSchema> | T.Described<typeof rewindSchema>,
+): string {
   const { height, block_id: blockId } = document;
   const id = blockId === null ? String(height) : `${height}-${blockId}`;
-  return `id: ${id}\nevent: ${event.kind}\ndata: ${JSON.stringify(document)}\n\n`;
+  return `id: ${id}\nevent: ${name}\ndata: ${JSON.stringify(document)}\n\n`;
+}
+
+function rewindDocument({ height, blockId }: Rewind): T.Described<typeof rewindSchema> {
+  return { height, block_id: blockId ?? null };
 }
 
 function heightDocument({ stored, isSealed, isProven }: HeightEvent): T.Described<typeof heightSchema> {

@@ -34,12 +34,21 @@ export function single(query: Query, name: string): string {
   throw invalid(`give ${name} once`);
 }
 
+/** The value of a parameter that takes one of these words; the first if absent. Expected errors: ApiError (400). */
+export function word<const Word extends string>(
+  query: Query,
+  name: string,
+  words: readonly [Word, ...Word[]],
+): Word {
+  const given = single(query, name);
+  const known = given === '' ? words[0] : words.find((one) => one === given);
+  if (known !== undefined) return known;
+  throw invalid(`invalid ${name}: expected ${words.join(' or ')}, got ${quoted(given)}`);
+}
+
 /** Whether `finality=proven` asks for proven blocks only. Expected errors: ApiError (400). */
 export function wantsProven(query: Query): boolean {
-  const given = single(query, 'finality');
-  if (given === '' || given === 'reported') return false;
-  if (given === 'proven') return true;
-  throw invalid(`invalid finality: expected reported or proven, got ${quoted(given)}`);
+  return word(query, 'finality', ['reported', 'proven']) === 'proven';
 }
 
 /** Expected errors: ApiError (400). */

@@ -51,7 +51,6 @@ export function serveReaders(
       link.show(state);
       servers?.replica.show(state.shown);
       servers?.feed.notify();
-      servers?.grpc?.notify();
       opening ??= open();
     },
     makeWay: link.makeWay,

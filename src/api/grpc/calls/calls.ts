@@ -22,8 +22,6 @@ export type UnaryCall = (request: RequestFields) => Buffer | Promise<Buffer>;
 
 /** An open response stream. */
 export interface StreamSink {
-  /** False when the message was dropped because earlier ones are not taken yet. */
-  send(message: Buffer): boolean;
   /** Sends a message, and calls back once the caller has granted the credit for it. */
   write(message: Buffer, onTaken: () => void): void;
   /** Ends the stream: everything was sent. */

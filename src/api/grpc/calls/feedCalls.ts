@@ -3,19 +3,9 @@ import type { FinalizedBlock, RequestFields } from '../../../flow/index.js';
 import { BlockHasher } from '../../../proof/index.js';
 import type { IndexReader } from '../../../storage/index.js';
 import type { ChangeFeed } from '../../feed/ChangeFeed.js';
-import { heightEventOf } from '../../feed/following.js';
-import type {
-  Cursor,
-  FeedEvent,
-  Following,
-  HeightEvent,
-  ProvenBlock,
-  RewindEvent,
-  StartPoint,
-} from '../../feed/following.js';
+import type { Cursor, Following, HeightEvent, ProvenBlock, StartPoint } from '../../feed/following.js';
 import { ApiError, invalidArgument } from '../../view/ApiError.js';
 import {
-  fieldsOf,
   finalityOf,
   headerMessage,
   heightOf,
@@ -29,13 +19,12 @@ import type { StreamCall } from './calls.js';
 /** Fields of the requests of `IndexAPI`. */
 const START_HEIGHT = 1;
 const END_HEIGHT = 2;
-const LAST_SEEN = 2;
 const WAIT = 3;
 
 /** What a stream of the change feed sends. */
-interface FeedStream extends Pick<Following, 'kind' | 'until' | 'waits'> {
+interface FeedStream extends Pick<Following, 'kind' | 'until'> {
   readonly start: StartPoint;
-  readonly encode: (event: FeedEvent) => Buffer;
+  readonly encode: (event: HeightEvent) => Buffer;
   /** Refuses a stream that could not send what is there to begin with. Expected errors: ApiError. */
   readonly check?: ((from: Cursor) => Promise<void>) | undefined;
 }
@@ -43,11 +32,11 @@ interface FeedStream extends Pick<Following, 'kind' | 'until' | 'waits'> {
 /** A call that follows the change feed, one message per event. */
 function feedStream(feed: ChangeFeed, parse: (request: RequestFields) => FeedStream): StreamCall {
   return async (request, sink) => {
-    const { check, kind, until, waits = false, start, encode } = parse(request);
-    const from = await streamStart(feed, start, { until, waits });
+    const { check, kind, until, start, encode } = parse(request);
+    const from = await streamStart(feed, start, { until });
     await check?.(from);
     return feed.follow(
-      { kind, from, until, waits },
+      { kind, from, until },
       {
         send: (event, taken) => sink.write(encode(event), taken),
         end: (reason) => sink.refuse(reason),
@@ -106,8 +95,7 @@ export function feedCalls(
     BlockHeaders: {
       kind: 'headers',
       /** `SubscribeBlockHeadersResponse`. */
-      encode: (event: FeedEvent) =>
-        new WireWriter().element(1, header(heightEventOf(event).stored.block)).finish(),
+      encode: ({ stored }: HeightEvent) => new WireWriter().element(1, header(stored.block)).finish(),
       // A node may be asked instead only before anything was sent.
       check: async ({ next }: Cursor) => {
         const stored = await reader.blockByHeight(Math.min(next, reader.latestIndexedHeight()));
@@ -127,20 +115,12 @@ export function feedCalls(
     ),
   );
   const index = {
-    SubscribeIndexedHeights: feedStream(feed, (request) => ({
-      kind: 'indexed_heights',
-      until: finalityOf(request),
-      start: startOf(request),
-      waits: request.flag(WAIT),
-      encode: encoded,
-    })),
     SubscribeIndexedBlocks: bodyStream(feed),
     SubscribeProvableBlocks: feedStream(feed, (request) => ({
       kind: 'blocks',
       until: 'indexed',
       start: { height: heightOf(request.number(START_HEIGHT)) },
-      encode: (event) =>
-        new WireWriter().element(1, provableBlock(heightEventOf(event).stored.block)).finish(),
+      encode: ({ stored }) => new WireWriter().element(1, provableBlock(stored.block)).finish(),
     })),
   };
   return { access, index };
@@ -156,62 +136,16 @@ function headOf(status: bigint): Following['until'] {
 }
 
 /** `SubscribeBlocksResponse`. */
-function blockMessage(event: FeedEvent): Buffer {
-  return new WireWriter().element(1, heightEventOf(event).stored.block.encoded).finish();
+function blockMessage({ stored }: HeightEvent): Buffer {
+  return new WireWriter().element(1, stored.block.encoded).finish();
 }
 
 /** `SubscribeBlockDigestsResponse`. */
-function digestMessage(event: FeedEvent): Buffer {
-  const { block } = heightEventOf(event).stored;
+function digestMessage({ stored: { block } }: HeightEvent): Buffer {
   const { timestamp } = decodeBlock(block.encoded);
   const digest = new WireWriter().bytes(1, identifierBytes(block.id)).number(2, block.height);
   if (timestamp !== undefined) digest.element(3, timestampMessage(timestamp));
   return digest.finish();
-}
-
-/** Expected errors: ApiError (malformed_id, invalid_argument, bad_request). */
-function startOf(request: RequestFields): StartPoint {
-  if (request.has(LAST_SEEN)) {
-    const seen = fieldsOf(request.bytes(LAST_SEEN));
-    const id = seen.bytes(2);
-    const blockId = id.length === 0 ? undefined : idOf('block', id);
-    return { lastSeen: { height: heightOf(seen.number(1)), blockId } };
-  }
-  return request.has(START_HEIGHT) ? { height: heightOf(request.number(START_HEIGHT)) } : 'next';
-}
-
-/** `SubscribeIndexedHeightsResponse`. */
-function encoded(event: FeedEvent): Buffer {
-  const response = new WireWriter();
-  return (
-    event.kind === 'height' ? response.element(1, indexedHeight(event)) : response.element(2, rewind(event))
-  ).finish();
-}
-
-function indexedHeight({ stored, isSealed, isProven }: HeightEvent): Buffer {
-  const { block, transactionCounts } = stored;
-  const { timestamp } = decodeBlock(block.encoded);
-  const message = new WireWriter()
-    .number(1, block.height)
-    .bytes(2, identifierBytes(block.id))
-    .bytes(3, identifierBytes(block.parentId));
-  if (timestamp !== undefined) message.element(4, timestampMessage(timestamp));
-  block.collectionIds.forEach((id, index) => {
-    const collection = new WireWriter()
-      .bytes(1, identifierBytes(id))
-      .number(2, transactionCounts[index] ?? 0);
-    message.element(5, collection.finish());
-  });
-  return message
-    .number(6, isSealed ? 1 : 0)
-    .number(7, isProven ? 1 : 0)
-    .finish();
-}
-
-function rewind({ height, blockId }: RewindEvent): Buffer {
-  const message = new WireWriter().number(1, height);
-  if (blockId !== undefined) message.bytes(2, identifierBytes(blockId));
-  return message.finish();
 }
 
 /** Blocks with their bodies, as stored and not decoded. The next ones wait until the caller has taken these. */

@@ -3,9 +3,6 @@ import { amount, count, duration, heights, many, percent, sentence } from './for
 import { Panel } from './parts.js';
 import type { Status } from './daemon.js';
 
-/** Narrower gaps between stretches of one kind are not drawn; a share of the whole. */
-const SMALLEST_GAP = 1 / 1_000;
-
 /** Kinds of stretches of the chain, as the page names them. */
 const NAMES = {
   failed: 'failed, to be tried again',
@@ -148,23 +145,13 @@ function segmentsOf(status: Status, chain: Stretch): readonly Segment[] {
   ].filter(({ from, to }) => from <= Math.min(to, chain.to) && to >= chain.from);
   const cuts = new Set(stretches.flatMap(({ from, to }) => [Math.max(from, chain.from), to + 1]));
   const starts = [...cuts].filter((from) => from <= chain.to).sort((a, b) => a - b);
-  const pieces = starts.map((from, index): Segment => {
+  const segments: Segment[] = [];
+  for (const [index, from] of starts.entries()) {
     const to = (starts[index + 1] ?? chain.to + 1) - 1;
     const kind = stretches.find((stretch) => stretch.from <= from && from <= stretch.to)?.kind ?? 'missing';
-    return { from, to, kind };
-  });
-  return joined(pieces, lengthOf(chain) * SMALLEST_GAP);
-}
-
-/** Joins neighbours of one kind, also across a small gap. */
-function joined(pieces: readonly Segment[], smallestGap: number): readonly Segment[] {
-  const segments: Segment[] = [];
-  for (const piece of pieces) {
-    const [before, last] = [segments.at(-2), segments.at(-1)];
-    const isSmall = last?.kind === 'missing' && lengthOf(last) < smallestGap;
-    if (last?.kind === piece.kind) segments[segments.length - 1] = { ...last, to: piece.to };
-    else if (isSmall && before?.kind === piece.kind) segments.splice(-2, 2, { ...before, to: piece.to });
-    else segments.push(piece);
+    const last = segments.at(-1);
+    if (last?.kind === kind) segments.splice(-1, 1, { ...last, to });
+    else segments.push({ from, to, kind });
   }
   return segments;
 }

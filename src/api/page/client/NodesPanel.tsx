@@ -95,21 +95,10 @@ function errorKinds({ lastHour: { kinds, calls } }: Endpoint): string {
 
 /** Its tightest limit, and the reason for it. */
 function limitOf({ limits }: Endpoint): [string, string] {
-  const [tightest] = [...limits].sort(
-    (a, b) => (a.ratePerSecond ?? Infinity) - (b.ratePerSecond ?? Infinity),
-  );
-  if (tightest === undefined) return ['none', ''];
-  const { method, ratePerSecond, isLearned, pauseSeconds, waiting } = tightest;
-  const why = isLearned ? `learned from its answers to ${spaced(method)}` : 'for each call, as configured';
-  const queue = waiting > 0 ? `; ${many(waiting, 'call')} wait` : '';
-  const rate = ratePerSecond === null ? 'paused' : `${amount(ratePerSecond)}/s`;
-  const pause = pauseSeconds > 0 ? `; not called for ${duration(pauseSeconds)}` : '';
-  return [rate, why + pause + queue];
-}
-
-/** Allows line breaks between the words of a name. */
-function spaced(method: string): string {
-  return method.replaceAll(/(?<=[a-z])(?=[A-Z])/g, '\u200b');
+  if (limits.length === 0) return ['none', ''];
+  const rate = Math.min(...limits.map(({ ratePerSecond }) => ratePerSecond ?? Infinity));
+  const why = limits.some(({ isLearned }) => isLearned) ? 'learned from its answers' : 'as configured';
+  return [Number.isFinite(rate) ? `${amount(rate)}/s` : 'paused', why];
 }
 
 /** Why it is set aside or failing, since when, and until when. */

@@ -1,7 +1,7 @@
 import type { VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { find, fromRoot, messageOf } from './daemon.js';
-import type { Explanation, Found } from './daemon.js';
+import { explain, fromRoot, messageOf } from './daemon.js';
+import type { Explanation } from './daemon.js';
 
 /** The beginning of the address fragment that names what to find. */
 const FIND = '#find=';
@@ -29,18 +29,20 @@ function cleaned(text: string): string {
   return /^[\d,._\s’']+$/.test(bare) ? bare.replaceAll(/\D/g, '') : bare;
 }
 
-type Result = Found | { readonly failure: string };
+type Result = Explanation | { readonly failure: string };
 
 /** Finds a height or an id. The key is in the address, so that it can be linked to and the back button works. */
 export function Search(): VNode {
-  const [key, setKey] = useState(keyOfAddress);
+  /** A new object for each time that it is looked for. */
+  const [sought, setSought] = useState({ key: keyOfAddress() });
+  const { key } = sought;
   const [text, setText] = useState(key);
   const [result, setResult] = useState<Result | undefined>();
   const heading = useRef<HTMLHeadingElement>(null);
 
   useEffect(() => {
     const onChange = (): void => {
-      setKey(keyOfAddress());
+      setSought({ key: keyOfAddress() });
       setText(keyOfAddress());
     };
     window.addEventListener('hashchange', onChange);
@@ -53,11 +55,11 @@ export function Search(): VNode {
     const show = (found: Result): void => {
       if (isWanted) setResult(found);
     };
-    if (isWanted) find(key).then(show, (error: unknown) => show({ failure: messageOf(error) }));
+    if (isWanted) explain(key).then(show, (error: unknown) => show({ failure: messageOf(error) }));
     return () => {
       isWanted = false;
     };
-  }, [key]);
+  }, [sought]);
 
   useEffect(() => heading.current?.focus(), [result]);
 
@@ -65,15 +67,12 @@ export function Search(): VNode {
     event.preventDefault();
     const wanted = cleaned(text);
     if (wanted === '') return;
-    // The same key again: the address does not change.
-    if (wanted === key) setKey('');
-    window.location.hash = findHref(wanted);
-    setKey(wanted);
+    // The address does not change where the same is looked for again.
+    if (wanted === key) setSought({ key });
+    else window.location.hash = findHref(wanted);
   };
   const onClose = (): void => {
-    history.pushState(null, '', window.location.pathname);
-    setKey('');
-    setText('');
+    window.location.hash = '';
   };
   return (
     <section class="search" aria-label="Find">
@@ -111,41 +110,27 @@ export function Search(): VNode {
   );
 }
 
-/** What was found: why it is here or not, its document, and all that is known about it. */
+/** Why it is here or not, all that is known about it, and where its document is. */
 function Finding({ result }: { readonly result: Result }): VNode {
   if ('failure' in result) return <p class="bad">{result.failure}</p>;
-  const { document: found, explanation } = result;
-  const { height, stage, summary } = explanation;
+  const { height, key, kind, stage, summary } = result;
+  const path = `lookup/${kind === 'height' ? 'block' : kind}/${key}`;
   return (
     <>
       <p>
         <span class={`pill ${SOUND.has(stage) ? 'ok' : 'busy'}`}>{stage.replaceAll('_', ' ')}</span> {summary}{' '}
         {height !== null && <a href={findHref(String(height))}>Height {height}</a>}
       </p>
-      {'path' in found ? (
-        <>
-          <p>
-            <a class="long" href={fromRoot(found.path)}>
-              /{found.path}
-            </a>
-          </p>
-          <Json label="Document" value={found.body} />
-        </>
-      ) : (
-        <p class="dim">{found.why}</p>
+      {stage === 'indexed' && (
+        <p>
+          <a class="long" href={fromRoot(path)}>
+            /{path}
+          </a>
+        </p>
       )}
-      <details open={!('path' in found)}>
-        <summary>Everything that is known about it</summary>
-        <Json label="Explanation" value={explanation} />
-      </details>
+      <pre tabIndex={0} role="region" aria-label="Explanation as JSON">
+        {JSON.stringify(result, null, 2)}
+      </pre>
     </>
-  );
-}
-
-function Json({ label, value }: { readonly label: string; readonly value: unknown }): VNode {
-  return (
-    <pre tabIndex={0} role="region" aria-label={`${label} as JSON`}>
-      {JSON.stringify(value, null, 2)}
-    </pre>
   );
 }

@@ -66,23 +66,9 @@ export function messageOf(error: unknown): string {
   return 'Nothing listens at its address, or the network is down.';
 }
 
-/** What was found: why it is in the index or not, and its document, or a sentence that says why there is none. */
-export interface Found {
-  readonly explanation: Explanation;
-  readonly document: { readonly path: string; readonly body: unknown } | { readonly why: string };
-}
-
-/** Explains a height or an id, and fetches its document. Expected errors: those of `readJson`. */
-export async function find(key: string): Promise<Found> {
-  const explanation = await readJson<Explanation>(`explain/${encodeURIComponent(key)}`);
-  const { kind, stage } = explanation;
-  if (kind === 'unknown' || stage !== 'indexed')
-    return { explanation, document: { why: 'There is no document while it is not indexed.' } };
-  const path = `lookup/${kind === 'height' ? 'block' : kind}/${encodeURIComponent(key)}`;
-  return readJson<unknown>(path).then(
-    (body) => ({ explanation, document: { path, body } }),
-    (error: unknown) => ({ explanation, document: { why: messageOf(error) } }),
-  );
+/** Why a height, or what an id names, is in the index or not. Expected errors: those of `readJson`. */
+export function explain(key: string): Promise<Explanation> {
+  return readJson<Explanation>(`explain/${encodeURIComponent(key)}`);
 }
 
 /** Everything that the page shows. */
