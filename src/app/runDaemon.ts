@@ -244,14 +244,13 @@ function startReaderThread(
     secrets: secretFiles.secrets(),
     nodeMetadata: forwards ? secretFiles.nodeMetadata() : new Map<string, NodeMetadata>(),
   });
-  const { forwarded: forwardSockets, perPort: maxConnections } = descriptors.shares();
-  const settings = { corsOrigins, ratePerSecondPerAddress, maxConnections, logLevel: log.level };
+  const { forwarded: forwardSockets, perPort: maxConnections } = descriptors.shares;
+  const settings = { corsOrigins, ratePerSecondPerAddress, logLevel: log.level, ...secrets() };
   const readers = keepReaderThread(
-    { config, forwardSockets, settings: { ...settings, ...secrets() } },
+    { config, forwardSockets, maxConnections, settings },
     { ...parts, start: ports.startReader ?? startWorker },
   );
   secretFiles.onChange(() => readers.change(secrets()));
-  descriptors.onChange(() => readers.change({ maxConnections: descriptors.shares().perPort }));
   lifecycle.onClose('reader thread', () => readers.close());
   return readers;
 }
