@@ -135,10 +135,6 @@ export const daemonSettings = {
     defaultDoc: 'none',
     flag: 'peer',
   }),
-  peerTokenFile: optional(file, {
-    doc: 'File that holds the bearer token for the peers and nothing else. The token is sent only to them; name them as grpcs://. Read again when it changes (docs/tls-and-tokens.md).',
-    defaultDoc: 'none: the peers ask for none',
-  }),
   'access.sporkRoot': optional(integer(0, MAX_HEIGHT, 'height'), {
     doc: 'Root height of a spork that config/sporks.json lacks. Needed only if `/readyz` says so.',
   }),
