@@ -4,7 +4,6 @@ import type { DaemonConfig } from '../config/index.js';
 import { createLogger, createMetrics, LiveTerminal, loadPrettyLine } from '../observability/index.js';
 import type { ProgramLogger, TerminalStream } from '../observability/index.js';
 import { CertificateThread } from '../proof/index.js';
-import type { KillMode } from '../ranges/index.js';
 import { hasSoundHttp2 } from '../api/index.js';
 import {
   abortReason,
@@ -198,8 +197,7 @@ async function indexAndServe(
     lifecycle.onClose('replica', () => replica.close());
     replica.shared?.onChanged(() => readers?.notify());
   }
-  let onKill = (_mode: KillMode): void => lifecycle.stop();
-  const queue = await openQueueToWork(config, { ...own, onKill: (mode) => onKill(mode) });
+  const queue = await openQueueToWork(config, { ...own, onKill: lifecycle.stop });
   if (queue !== undefined) lifecycle.onClose('queue', () => queue.close());
   const watched = watchStorage(config, { ...own, store });
   const certificates = new CertificateThread(ports.startCertificates ?? startCertificates);
@@ -217,9 +215,6 @@ async function indexAndServe(
     readers,
     replica,
     secretFiles,
-  };
-  onKill = (mode) => {
-    if (mode === 'release' || !parts.backfill.finish()) lifecycle.stop();
   };
   await orAborted(parts.healing.checkNewest(newestBytes, signal), signal);
   const health = startHealth(config, parts);

@@ -225,10 +225,7 @@ export async function runIndexing(config: DaemonConfig, parts: IndexingParts, on
     if (isFilling || !config.roles.includes('backfill')) return;
     isFilling = true;
     lifecycle.supervise(pace.run(signal));
-    const filling = backfill.run(signal);
-    untilStopped('backfill', filling);
-    // It resolves before the daemon stops only when it was told to finish.
-    filling.then(lifecycle.stop, () => undefined);
+    untilStopped('backfill', backfill.run(signal));
   };
   const live = indexLive(config, parts, begun);
   lifecycle.onClose('indexing line', () => live.close());
