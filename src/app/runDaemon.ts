@@ -17,7 +17,6 @@ import {
 } from '../runtime/index.js';
 import type { ExitReason, Output } from '../runtime/index.js';
 import { logBytes } from '../storage/index.js';
-import type { IndexStore } from '../storage/index.js';
 import { tellPlan } from './firstContact.js';
 import { openSecretFiles } from './guard/openSecretFiles.js';
 import type { DaemonParts } from './health/diagnose.js';
@@ -28,7 +27,7 @@ import { openLifecycle } from './lifecycle/openLifecycle.js';
 import { openServiceNotifier } from './lifecycle/openServiceNotifier.js';
 import type { ServiceNotifier } from './lifecycle/openServiceNotifier.js';
 import { watchDescriptors } from './lifecycle/watchDescriptors.js';
-import { hasReachedStop, openUpstream, runIndexing } from './line/runIndexing.js';
+import { isFinished, openUpstream, runIndexing } from './line/runIndexing.js';
 import { reloadWhenWanted } from './reloadWhenWanted.js';
 import type { Reloading } from './reloadWhenWanted.js';
 import { startServers } from './startServers.js';
@@ -67,10 +66,16 @@ interface DaemonPorts {
 }
 
 /** What is there before the parts are built. */
-type Begun = Pick<
+interface Begun extends Pick<
   DaemonParts,
   'clock' | 'lifecycle' | 'logger' | 'metrics' | 'outputs' | 'random' | 'terminal'
-> & { readonly notifier: ServiceNotifier | undefined; readonly ports: DaemonPorts };
+> {
+  readonly notifier: ServiceNotifier | undefined;
+  readonly onBuilt: ReturnType<typeof reloadWhenWanted> | undefined;
+  readonly ports: DaemonPorts;
+  /** Writes to standard output, above the live line. */
+  readonly print: (text: string) => void;
+}
 
 /**
  * Runs the daemon until it is stopped, reaches its stop height or fails. Expected errors: OperatorError; whatever else it
@@ -115,19 +120,10 @@ export async function runDaemon(
   const notifier = openServiceNotifier(process.env, { clock, logger, signal, onBug });
   const onBuilt = reloading && reloadWhenWanted(reloading, { logger });
   const print = (text: string): void => void destination.write(text);
-  const begun = {
-    clock,
-    random: systemRandom,
-    lifecycle,
-    logger,
-    metrics,
-    outputs,
-    terminal,
-    notifier,
-    ports,
-  };
+  const around = { clock, random: systemRandom, lifecycle, logger, metrics, outputs, terminal };
   try {
-    await lifecycle.waitFor('work in hand', indexAndServe(config, { ...begun, onBuilt, print }));
+    const work = indexAndServe(config, { ...around, notifier, onBuilt, ports, print });
+    await lifecycle.waitFor('work in hand', work);
     host.signal.removeEventListener('abort', onStop);
     await lifecycle.close();
   } catch (error) {
@@ -154,14 +150,7 @@ async function prettyLineFor({ isLive }: Host): Promise<(json: string) => string
 }
 
 /** Builds the daemon and runs it until it is to stop. The life cycle closes it. Expected errors: OperatorError; its abort reason. */
-async function indexAndServe(
-  config: DaemonConfig,
-  own: Begun & {
-    /** Writes to standard output, above the live line. */
-    readonly print: (text: string) => void;
-    readonly onBuilt: ReturnType<typeof reloadWhenWanted> | undefined;
-  },
-): Promise<void> {
+async function indexAndServe(config: DaemonConfig, own: Begun): Promise<void> {
   const { onBuilt, ports, lifecycle, logger, metrics, notifier, print } = own;
   const { dataDir, fromSnapshot, network } = config;
   const { signal } = lifecycle;
@@ -186,12 +175,6 @@ async function indexAndServe(
       { node: process.version, advice: 'run Node.js 24, or allow only trusted callers at the gRPC port' },
       'callers of the gRPC port can end the process: this version of Node.js has a bug',
     );
-  if (isDone(config, store)) {
-    logger.info({ latestIndexedHeight: store.latestIndexedHeight() }, 'stop height is indexed already');
-    // A service that ends without having been ready counts as failed.
-    notifier?.ready(() => 'The stop height is indexed already');
-    return;
-  }
   const replica = readers && (await openReplicaToRead(config, own));
   if (replica !== undefined) {
     lifecycle.onClose('replica', () => replica.close());
@@ -206,16 +189,14 @@ async function indexAndServe(
   const { openChannel } = ports;
   const outside = { queue, sporks, room: watched.diskWatch, certificates, openChannel, credentialsFor };
   const upstream = openUpstream(config, { ...own, ...outside, store });
-  const parts: DaemonParts = {
-    ...own,
-    ...upstream,
-    ...watched,
-    descriptors,
-    queue,
-    readers,
-    replica,
-    secretFiles,
-  };
+  if (isFinished(config, upstream)) {
+    logger.info({ latestIndexedHeight: store.latestIndexedHeight() }, 'stop height is indexed already');
+    // A service that ends without having been ready counts as failed.
+    notifier?.ready(() => 'The stop height is indexed already');
+    return;
+  }
+  const opened = { descriptors, queue, readers, replica, secretFiles };
+  const parts: DaemonParts = { ...own, ...upstream, ...watched, ...opened };
   await orAborted(parts.healing.checkNewest(newestBytes, signal), signal);
   const health = startHealth(config, parts);
   onBuilt?.({ ...parts, health });
@@ -248,14 +229,4 @@ function startReaderThread(
   secretFiles.onChange(() => readers.change(secrets()));
   lifecycle.onClose('reader thread', () => readers.close());
   return readers;
-}
-
-/**
- * The stop height is reached, and nothing else is left to do: the account index, which needs no access node, and history that is
- * planned, or that the configuration asks to plan, are completed before the daemon ends.
- */
-function isDone(config: DaemonConfig, store: IndexStore): boolean {
-  const lacksAccounts = (store.accounts.coverage()?.missingHeights ?? 0) > 0;
-  const isPlanned = store.ranges.plans().some(({ isPaused }) => !isPaused);
-  return hasReachedStop(config, store) && !lacksAccounts && config.backfill.plan === undefined && !isPlanned;
 }
