@@ -20,7 +20,7 @@ import { logBytes } from '../storage/index.js';
 import { tellPlan } from './firstContact.js';
 import { openSecretFiles } from './guard/openSecretFiles.js';
 import type { DaemonParts } from './health/diagnose.js';
-import { serviceStatus, startHealth, watchStorage } from './health/startHealth.js';
+import { startHealth, watchStorage } from './health/startHealth.js';
 import { storePathOf } from './lifecycle/daemonRecord.js';
 import { readShippedSporks } from './lifecycle/knownBlocks.js';
 import { openLifecycle } from './lifecycle/openLifecycle.js';
@@ -117,7 +117,7 @@ export async function runDaemon(
   };
   host.signal.addEventListener('abort', onStop, { once: true });
   const { signal } = lifecycle;
-  const notifier = openServiceNotifier(process.env, { clock, logger, signal, onBug });
+  const notifier = openServiceNotifier(process.env, { clock, logger, signal });
   const onBuilt = reloading && reloadWhenWanted(reloading, { logger });
   const print = (text: string): void => void destination.write(text);
   const around = { clock, random: systemRandom, lifecycle, logger, metrics, outputs, terminal };
@@ -129,10 +129,10 @@ export async function runDaemon(
   } catch (error) {
     // The process logs an unexpected error when it ends.
     if (error instanceof OperatorError) tellEnd(error);
-    await notifier?.close(messageOf(error));
     throw error;
+  } finally {
+    await notifier?.close();
   }
-  await notifier?.close();
   logger.info({}, 'stopped');
   return 'done';
 }
@@ -192,7 +192,7 @@ async function indexAndServe(config: DaemonConfig, own: Begun): Promise<void> {
   if (isFinished(config, upstream)) {
     logger.info({ latestIndexedHeight: store.latestIndexedHeight() }, 'stop height is indexed already');
     // A service that ends without having been ready counts as failed.
-    notifier?.ready(() => 'The stop height is indexed already');
+    notifier?.ready();
     return;
   }
   const opened = { descriptors, queue, readers, replica, secretFiles };
@@ -202,7 +202,7 @@ async function indexAndServe(config: DaemonConfig, own: Begun): Promise<void> {
   onBuilt?.({ ...parts, health });
   const addresses = await startServers(config, { ...parts, health });
   if (signal.aborted) return;
-  notifier?.ready(() => serviceStatus(health));
+  notifier?.ready();
   tellPlan(config, { ...parts, addresses, print });
   lifecycle.supervise(parts.healing.scrub(config.scrub.bytesPerSecond, signal));
   await runIndexing(config, parts, health.diagnosis.runs);
