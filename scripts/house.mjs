@@ -144,9 +144,9 @@ export function isFile(name) {
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
   'src/access': 5_544,
-  'src/api': 9_823,
-  'src/app': 7_063,
-  'src/cli': 4_289,
+  'src/api': 9_821,
+  'src/app': 7_059,
+  'src/cli': 4_286,
   'src/collections': 3_908,
   'src/config': 1_107,
   'src/devnet': 4_935,
@@ -159,7 +159,7 @@ export const maxLines = {
   'src/runtime': 1_121,
   'src/storage': 11_860,
   'src/main.ts': 238,
-  test: 71_178,
+  test: 71_174,
 };
 
 const packageHomes = {
