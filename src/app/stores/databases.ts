@@ -8,6 +8,9 @@ import type { Clock, ExitReason } from '../../runtime/index.js';
 import { loadPostgres, StorageError } from '../../storage/index.js';
 import type { IndexStore } from '../../storage/index.js';
 
+/** What a command gives to a store: it logs nothing, and says how it went itself. */
+export const forCommand = { clock: systemClock, logger: silentLogger };
+
 /** How long a start, or a command, waits for a database that refuses or does not answer. */
 export const DATABASE_WAIT_MS = 30_000;
 /** How often to check whether a replica has the store. */
@@ -85,11 +88,8 @@ export async function onQueue<T>(
     );
   }
   const { SharedQueue } = await loadQueue();
-  const opening = SharedQueue.open(
-    { url, roles: [], patienceMs: DATABASE_WAIT_MS },
-    { clock: systemClock, random: systemRandom, logger: silentLogger },
-  );
-  return closing(await opening, use);
+  const options = { url, roles: [], patienceMs: DATABASE_WAIT_MS };
+  return closing(await SharedQueue.open(options, { ...forCommand, random: systemRandom }), use);
 }
 
 /** The processes that share the database. Expected errors: as `openStoreReadOnly`. */
