@@ -143,23 +143,23 @@ export function isFile(name) {
 
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
-  'src/access': 5_545,
-  'src/api': 9_823,
-  'src/app': 7_216,
-  'src/cli': 4_292,
+  'src/access': 5_544,
+  'src/api': 9_821,
+  'src/app': 7_034,
+  'src/cli': 4_286,
   'src/collections': 3_908,
-  'src/config': 1_114,
+  'src/config': 1_107,
   'src/devnet': 4_935,
   'src/finality': 2_809,
   'src/flow': 2_624,
   'src/jobqueue': 809,
   'src/observability': 1_538,
   'src/proof': 2_199,
-  'src/ranges': 2_398,
-  'src/runtime': 1_163,
+  'src/ranges': 2_379,
+  'src/runtime': 1_121,
   'src/storage': 11_860,
   'src/main.ts': 238,
-  test: 71_263,
+  test: 71_174,
 };
 
 const packageHomes = {

@@ -752,8 +752,6 @@ export interface components {
           state: 'waiting' | 'running' | 'failed' | 'disputed';
           /** @description The lowest height that is missing. */
           next: number;
-          rate: number;
-          eta: number | null;
           /** @description Runs that failed in a row. */
           failures: number;
           /** @description Why the last run failed. */

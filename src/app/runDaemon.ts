@@ -5,7 +5,6 @@ import type { DaemonConfig } from '../config/index.js';
 import { createLogger, createMetrics, LiveTerminal, loadPrettyLine } from '../observability/index.js';
 import type { ProgramLogger, TerminalStream } from '../observability/index.js';
 import { CertificateThread } from '../proof/index.js';
-import type { KillMode } from '../ranges/index.js';
 import { hasSoundHttp2 } from '../api/index.js';
 import {
   abortReason,
@@ -19,18 +18,17 @@ import {
 } from '../runtime/index.js';
 import type { ExitReason, Output } from '../runtime/index.js';
 import { logBytes } from '../storage/index.js';
-import type { IndexStore } from '../storage/index.js';
 import { tellPlan } from './firstContact.js';
 import { openSecretFiles } from './guard/openSecretFiles.js';
 import type { DaemonParts } from './health/diagnose.js';
-import { serviceStatus, startHealth, watchStorage } from './health/startHealth.js';
+import { startHealth, watchStorage } from './health/startHealth.js';
 import { storePathOf } from './lifecycle/daemonRecord.js';
 import { readShippedSporks } from './lifecycle/knownBlocks.js';
 import { openLifecycle } from './lifecycle/openLifecycle.js';
 import { openServiceNotifier } from './lifecycle/openServiceNotifier.js';
 import type { ServiceNotifier } from './lifecycle/openServiceNotifier.js';
 import { watchDescriptors } from './lifecycle/watchDescriptors.js';
-import { hasReachedStop, openUpstream, runIndexing } from './line/runIndexing.js';
+import { isFinished, openUpstream, runIndexing } from './line/runIndexing.js';
 import { reloadWhenWanted } from './reloadWhenWanted.js';
 import type { Reloading } from './reloadWhenWanted.js';
 import { startServers } from './startServers.js';
@@ -69,10 +67,16 @@ interface DaemonPorts {
 }
 
 /** What is there before the parts are built. */
-type Begun = Pick<
+interface Begun extends Pick<
   DaemonParts,
   'clock' | 'lifecycle' | 'logger' | 'metrics' | 'outputs' | 'random' | 'terminal'
-> & { readonly notifier: ServiceNotifier | undefined; readonly ports: DaemonPorts };
+> {
+  readonly notifier: ServiceNotifier | undefined;
+  readonly onBuilt: ReturnType<typeof reloadWhenWanted> | undefined;
+  readonly ports: DaemonPorts;
+  /** Writes to standard output, above the live line. */
+  readonly print: (text: string) => void;
+}
 
 /**
  * Runs the daemon until it is stopped, reaches its stop height or fails. Expected errors: OperatorError; whatever else it
@@ -114,33 +118,24 @@ export async function runDaemon(
   };
   host.signal.addEventListener('abort', onStop, { once: true });
   const { signal } = lifecycle;
-  const notifier = openServiceNotifier(process.env, { clock, logger, signal, onBug });
+  const notifier = openServiceNotifier(process.env, { clock, logger, signal });
   const onBuilt = reloading && reloadWhenWanted(reloading, { logger });
   const print = (text: string): void => void destination.write(text);
-  const begun = {
-    clock,
-    random: systemRandom,
-    lifecycle,
-    logger,
-    metrics,
-    outputs,
-    terminal,
-    notifier,
-    ports,
-  };
+  const around = { clock, random: systemRandom, lifecycle, logger, metrics, outputs, terminal };
   try {
     // The current directory may be removed before this process ends.
     const lasting = { ...config, dataDir: resolve(config.dataDir) };
-    await lifecycle.waitFor('work in hand', indexAndServe(lasting, { ...begun, onBuilt, print }));
+    const work = indexAndServe(lasting, { ...around, notifier, onBuilt, ports, print });
+    await lifecycle.waitFor('work in hand', work);
     host.signal.removeEventListener('abort', onStop);
     await lifecycle.close();
   } catch (error) {
     // The process logs an unexpected error when it ends.
     if (error instanceof OperatorError) tellEnd(error);
-    await notifier?.close(messageOf(error));
     throw error;
+  } finally {
+    await notifier?.close();
   }
-  await notifier?.close();
   logger.info({}, 'stopped');
   return 'done';
 }
@@ -158,14 +153,7 @@ async function prettyLineFor({ isLive }: Host): Promise<(json: string) => string
 }
 
 /** Builds the daemon and runs it until it is to stop. The life cycle closes it. Expected errors: OperatorError; its abort reason. */
-async function indexAndServe(
-  config: DaemonConfig,
-  own: Begun & {
-    /** Writes to standard output, above the live line. */
-    readonly print: (text: string) => void;
-    readonly onBuilt: ReturnType<typeof reloadWhenWanted> | undefined;
-  },
-): Promise<void> {
+async function indexAndServe(config: DaemonConfig, own: Begun): Promise<void> {
   const { onBuilt, ports, lifecycle, logger, metrics, notifier, print } = own;
   const { dataDir, fromSnapshot, network } = config;
   const { signal } = lifecycle;
@@ -190,19 +178,12 @@ async function indexAndServe(
       { node: process.version, advice: 'run Node.js 24, or allow only trusted callers at the gRPC port' },
       'callers of the gRPC port can end the process: this version of Node.js has a bug',
     );
-  if (isDone(config, store)) {
-    logger.info({ latestIndexedHeight: store.latestIndexedHeight() }, 'stop height is indexed already');
-    // A service that ends without having been ready counts as failed.
-    notifier?.ready(() => 'The stop height is indexed already');
-    return;
-  }
   const replica = readers && (await openReplicaToRead(config, own));
   if (replica !== undefined) {
     lifecycle.onClose('replica', () => replica.close());
     replica.shared?.onChanged(() => readers?.notify());
   }
-  let onKill = (_mode: KillMode): void => lifecycle.stop();
-  const queue = await openQueueToWork(config, { ...own, onKill: (mode) => onKill(mode) });
+  const queue = await openQueueToWork(config, { ...own, onKill: lifecycle.stop });
   if (queue !== undefined) lifecycle.onClose('queue', () => queue.close());
   const watched = watchStorage(config, { ...own, store });
   const certificates = new CertificateThread(ports.startCertificates ?? certificatesStarter());
@@ -211,25 +192,20 @@ async function indexAndServe(
   const { openChannel } = ports;
   const outside = { queue, sporks, room: watched.diskWatch, certificates, openChannel, credentialsFor };
   const upstream = openUpstream(config, { ...own, ...outside, store });
-  const parts: DaemonParts = {
-    ...own,
-    ...upstream,
-    ...watched,
-    descriptors,
-    queue,
-    readers,
-    replica,
-    secretFiles,
-  };
-  onKill = (mode) => {
-    if (mode === 'release' || !parts.backfill.finish()) lifecycle.stop();
-  };
+  if (isFinished(config, upstream)) {
+    logger.info({ latestIndexedHeight: store.latestIndexedHeight() }, 'stop height is indexed already');
+    // A service that ends without having been ready counts as failed.
+    notifier?.ready();
+    return;
+  }
+  const opened = { descriptors, queue, readers, replica, secretFiles };
+  const parts: DaemonParts = { ...own, ...upstream, ...watched, ...opened };
   await orAborted(parts.healing.checkNewest(newestBytes, signal), signal);
   const health = startHealth(config, parts);
   onBuilt?.({ ...parts, health });
   const addresses = await startServers(config, { ...parts, health });
   if (signal.aborted) return;
-  notifier?.ready(() => serviceStatus(health));
+  notifier?.ready();
   tellPlan(config, { ...parts, addresses, print });
   lifecycle.supervise(parts.healing.scrub(config.scrub.bytesPerSecond, signal));
   await runIndexing(config, parts, health.diagnosis.runs);
@@ -247,24 +223,13 @@ function startReaderThread(
     secrets: secretFiles.secrets(),
     nodeMetadata: forwards ? secretFiles.nodeMetadata() : new Map<string, NodeMetadata>(),
   });
-  const { forwarded: forwardSockets, perPort: maxConnections } = descriptors.shares();
-  const settings = { corsOrigins, ratePerSecondPerAddress, maxConnections, logLevel: log.level };
+  const { forwarded: forwardSockets, perPort: maxConnections } = descriptors.shares;
+  const settings = { corsOrigins, ratePerSecondPerAddress, logLevel: log.level, ...secrets() };
   const readers = keepReaderThread(
-    { config, forwardSockets, settings: { ...settings, ...secrets() } },
+    { config, forwardSockets, maxConnections, settings },
     { ...parts, start: ports.startReader ?? readerStarter() },
   );
   secretFiles.onChange(() => readers.change(secrets()));
-  descriptors.onChange(() => readers.change({ maxConnections: descriptors.shares().perPort }));
   lifecycle.onClose('reader thread', () => readers.close());
   return readers;
-}
-
-/**
- * The stop height is reached, and nothing else is left to do: the account index, which needs no access node, and history that is
- * planned, or that the configuration asks to plan, are completed before the daemon ends.
- */
-function isDone(config: DaemonConfig, store: IndexStore): boolean {
-  const lacksAccounts = (store.accounts.coverage()?.missingHeights ?? 0) > 0;
-  const isPlanned = store.ranges.plans().some(({ isPaused }) => !isPaused);
-  return hasReachedStop(config, store) && !lacksAccounts && config.backfill.plan === undefined && !isPlanned;
 }

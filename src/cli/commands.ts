@@ -77,8 +77,8 @@ export const commands: readonly Command[] = [
     details:
       'plan --from H|root|spork:NAME [--to H], or plan --everything: fills in history while the daemon follows the head. status ' +
       'shows progress. pause, resume and cancel take the number of a plan; without one they apply to every plan. redrive runs ' +
-      'disputed ranges again. kill ends a worker on a database, named by the beginning of its id, or all of them; --now makes it ' +
-      'release its ranges. A running daemon takes commands through a socket in its data directory. Without one, the command ' +
+      'disputed ranges again. kill ends a worker on a database, named by the beginning of its id, or all of them. ' +
+      'A running daemon takes commands through a socket in its data directory. Without one, the command ' +
       'changes the store, and the next daemon picks it up (docs/scale-out.md).',
     positionals: [flags.backfillActions, '[plan or worker]'],
     settings: flags.daemonAddressSettings,

@@ -135,10 +135,6 @@ export const daemonSettings = {
     defaultDoc: 'none',
     flag: 'peer',
   }),
-  peerTokenFile: optional(file, {
-    doc: 'File that holds the bearer token for the peers and nothing else. The token is sent only to them; name them as grpcs://. Read again when it changes (docs/tls-and-tokens.md).',
-    defaultDoc: 'none: the peers ask for none',
-  }),
   'access.sporkRoot': optional(integer(0, MAX_HEIGHT, 'height'), {
     doc: 'Root height of a spork that config/sporks.json lacks. Needed only if `/readyz` says so.',
   }),
@@ -222,8 +218,7 @@ export const daemonSettings = {
     isReloadable: true,
   }),
   'api.maxConnections': setting(integer(1, 65_535, 'connections'), 512, {
-    doc: 'Connections at once to each port of the read API, HTTP and gRPC; fewer where the limit of open files leaves fewer (docs/operations.md, Files that may be open). When all are taken, a new one takes the place of the one that has been without a request longest. When it is lowered, connections with a request stay.',
-    isReloadable: true,
+    doc: 'Connections at once to each port of the read API, HTTP and gRPC; fewer where the limit of open files leaves fewer (docs/operations.md, Files that may be open). When all are taken, a new one takes the place of the one that has been without a request longest.',
   }),
   'api.keepAliveMs': setting(milliseconds(1_000, 3_600_000), 75_000, {
     doc: 'How long an HTTP connection of a caller may stay open between two requests, in milliseconds. Keep it above the idle time of a balancer in front, which may otherwise send a request just as the daemon hangs up (docs/operations.md, Behind a proxy or balancer).',

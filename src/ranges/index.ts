@@ -8,7 +8,6 @@ export { countWorkers, soleLeadership } from './ports.js';
 export type {
   BackfillState,
   FillOrder,
-  KillMode,
   Leadership,
   RangeJob,
   RangePhase,

@@ -81,8 +81,8 @@ export interface WorkerState {
   readonly startedAt: Date;
   /** Milliseconds since its last beat. */
   readonly beatAgeMs: number;
-  /** Set when the operator wants it to end. */
-  readonly kill: KillMode | undefined;
+  /** The operator wants it to end. */
+  readonly isToldToEnd: boolean;
 }
 
 /** How many processes share a store, by state; `silent`: no beat any more, but never stopped. */
@@ -97,9 +97,6 @@ export function countWorkers(
     ['stopped', stopped],
   ]);
 }
-
-/** End after the running ranges are done, or give them back and end. */
-export type KillMode = 'finish' | 'release';
 
 export interface PlanState extends BackfillPlan {
   /** Set if no live process does the version of work that the plan was cut for. */

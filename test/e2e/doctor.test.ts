@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { chmodSync, readdirSync, readFileSync, statSync, truncateSync } from 'node:fs';
+import { chmodSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { loadDoctor } from '../../src/app/index.js';
@@ -177,7 +177,7 @@ describe('doctor', () => {
       `Peer ${source.grpcAddress} (flow-localnet, in the clear) sends its blocks.`,
     );
     const said = saying('nodes', 'warning');
-    expect(said).toMatch(new RegExp(`Peer ${guarded.grpcAddress} refuses us: .*--peer-token-file FILE`));
+    expect(said).toMatch(new RegExp(`Peer ${guarded.grpcAddress} refuses us: .*--access-metadata-file FILE`));
     expect(said).toContain(`Peer ${devnet.address} has no stream of indexed blocks: it is not an indexer`);
     expect(said).toContain(`Peer ${emulator.address} serves flow-emulator, not flow-localnet`);
     expect(said).toMatch(/Peer 127\.0\.0\.1:1 does not answer: .*or name another --peer/);
@@ -193,15 +193,14 @@ describe('doctor', () => {
     expect(mirrored.code).toBe(0);
     expect(mirrored.saying('nodes', 'ok')).toContain(`Peer ${source.grpcAddress}`);
 
-    const known = ['--peer', guarded.grpcAddress, '--peer-token-file', secrets.tokensFile];
-    const fed = await examined(startArguments(devnet, scratchDirectory(), ...known));
+    const metadata = join(scratchDirectory(), 'metadata');
+    const line = `${guarded.grpcAddress} authorization: Bearer a-token-of-this-test-0123\n`;
+    writeFileSync(metadata, line, { mode: 0o644 });
+    const known = ['--peer', guarded.grpcAddress, '--access-metadata-file', metadata];
+    const inTheClear = [...known, '--access-metadata-without-tls'];
+    const fed = await examined(startArguments(devnet, scratchDirectory(), ...inTheClear));
     expect(fed.saying('nodes', 'ok')).toContain(`Peer ${guarded.grpcAddress}`);
-    chmodSync(secrets.tokensFile, 0o644);
-    const far = ['--peer', '192.0.2.1:7181', '--peer-token-file', secrets.tokensFile];
-    const open = await examined(startArguments(devnet, scratchDirectory(), ...far));
-    expect(open.saying('exposure', 'warning')).toMatch(
-      /which has a secret.*chmod 600[^]*write grpcs:\/\/192\.0\.2\.1:7181/,
-    );
+    expect(fed.saying('exposure', 'warning')).toMatch(/which has a secret.*chmod 600/);
   });
 
   it('finds a disk that is in memory, or has no room', async () => {

@@ -1,4 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { ChainGenerator } from '../../src/devnet/index.js';
 import type { ChainOptions, DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
 import type { ExplainDocument, StatusDocument } from '../../src/api/index.js';
@@ -129,7 +131,7 @@ describe('a peer that wants a token', () => {
     const flags = ['--peer', `grpcs://${endpoint}`, '--no-edi', '--start-height', String(TOP - 12)];
     const start = (...more: string[]) =>
       startDaemonHere(startArguments(devnet, scratchDirectory(), ...flags, ...more));
-    return { source, start };
+    return { endpoint, source, start };
   }
 
   const says = (daemon: DaemonHere, words: string) =>
@@ -138,19 +140,22 @@ describe('a peer that wants a token', () => {
   it('is named with the next step', async () => {
     const { start } = await fedBy('expensive');
     const without = await start();
-    await says(without, 'put one of its tokens into a file, and name that: --peer-token-file FILE');
+    await says(without, 'authorization: Bearer TOKEN", and name that: --access-metadata-file FILE');
     const refusal = /^(?:peer refuses us|peer refused the stream of the peer)$/;
     expect(without.program.logs().filter(({ msg }) => refusal.test(msg as string))).toHaveLength(1);
   });
 
   it('feeds who has one, and the file is read again by itself', async () => {
-    const { source, start } = await fedBy('everything');
-    const own = new TestSecrets('another-token-0123456789\n');
-    const fed = await start('--peer-token-file', own.tokensFile);
-    await says(fed, 'it does not know the token of peerTokenFile');
-    own.writeTokens(`${TOKEN}\n`);
+    const { endpoint, source, start } = await fedBy('everything');
+    const file = join(scratchDirectory(), 'metadata');
+    const send = (token: string): void =>
+      writeFileSync(file, `${endpoint} authorization: Bearer ${token}\n`, { mode: 0o600 });
+    send('another-token-0123456789');
+    const fed = await start('--access-metadata-file', file);
+    await says(fed, `it does not accept what ${file} (access.metadataFile) has for it`);
+    send(TOKEN);
     const metrics = await fed.reaches(TOP);
-    expect(metrics.value('secret_reloads_total', { secret: 'peer_token', outcome: 'changed' })).toBe(1);
+    expect(metrics.value('secret_reloads_total', { secret: 'node_metadata', outcome: 'changed' })).toBe(1);
     const { stdout, stderr } = fed.program;
     for (const secret of [TOKEN, 'another-token']) expect(stdout + stderr).not.toContain(secret);
     expect(source.program.stdout).not.toContain(TOKEN);

@@ -49,7 +49,7 @@ async function unitCommand() {
   return { args: words.map((word) => (word === path ? config : word)), environment };
 }
 
-it('tells a service manager that it is ready, alive, what it does, and that it stops, as the unit starts it', async () => {
+it('tells a service manager that it is ready, alive, and that it stops, as the unit starts it', async () => {
   const { args, environment } = await unitCommand();
   expect(valuesOf('Type')).toEqual(['notify']);
   expect(secondsOf('WatchdogSec')).toBeGreaterThanOrEqual(10);
@@ -59,17 +59,12 @@ it('tells a service manager that it is ready, alive, what it does, and that it s
   manager.watch(daemon.program);
 
   await eventually(() => manager.told.includes('READY=1'));
-  expect(manager.told[0]).toBe('STATUS=Starting');
-  const whole = 'STATUS=following, head 20, lag 0';
-  await eventually(() => manager.told.some((message) => message.startsWith(whole)));
   const seen = manager.signsOfLife;
   await eventually(() => manager.signsOfLife > seen);
 
   expect(await daemon.program.stop()).toBe(0);
-  expect(manager.told.slice(-2)).toEqual(['STOPPING=1', 'STATUS=Stopping']);
-  expect(manager.told.filter((message) => message === 'READY=1')).toHaveLength(1);
-  // Nothing is told twice in a row.
-  expect(manager.told.filter((message, place) => message === manager.told[place - 1])).toEqual([]);
+  await eventually(() => manager.told.includes('STOPPING=1'));
+  expect(manager.told).toEqual(['READY=1', 'STOPPING=1']);
 });
 
 it('is started again by systemd after whatever a new start may fix, and nothing else', async () => {
@@ -82,7 +77,7 @@ it('is started again by systemd after whatever a new start may fix, and nothing 
   expect((await runProgram(args, { ...environment, FCI_WINDOW: '0' })).code).toBe(configuration.code);
 });
 
-it('tells what holds it up, is ready before any node answers, and is ended once its event loop hangs', async () => {
+it('is ready before any node answers, and is ended once its event loop hangs', async () => {
   const manager = await StandInServiceManager.start({ watchdogMs: 4_000 });
   const args = startArguments({ address: 'grpc://127.0.0.1:1' }, scratchDirectory());
   const inspected = { ...manager.environment, NODE_OPTIONS: '--inspect=127.0.0.1:0' };
@@ -90,11 +85,7 @@ it('tells what holds it up, is ready before any node answers, and is ended once 
   const [, url = ''] = await program.sees(/Debugger listening on (ws:\S+)/);
   const { metricsUrl } = await listening(program);
   manager.watch(program);
-  const reason = await eventually(() =>
-    manager.told.find((message) => message.startsWith('STATUS=upstream_unreachable')),
-  );
-  expect(reason).toContain('127.0.0.1:1');
-  expect(manager.told).toContain('READY=1');
+  await eventually(() => manager.told.includes('READY=1'));
   await eventually(() => manager.signsOfLife > 1);
 
   await evaluate(url, 'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)');
@@ -102,14 +93,12 @@ it('tells what holds it up, is ready before any node answers, and is ended once 
   await expect(fetch(`${metricsUrl}/livez`)).rejects.toThrow('fetch failed');
 });
 
-it('leaves the reason behind when it cannot start, without ever having been ready', async () => {
+it('has never been ready where it cannot start', async () => {
   const manager = await StandInServiceManager.start({ watchdogMs: 10_000 });
   const devnet = await devnetForTest(chain);
   const nowhere = join('/dev/null', 'data');
-  const { code, stderr } = await runProgram(startArguments(devnet, nowhere), manager.environment);
-  expect(code).toBe(74);
-  const last = await eventually(() => manager.told.find((message) => message.includes('/dev/null')));
-  expect(last).toBe(`STATUS=${stderr.trim()}`);
+  expect((await runProgram(startArguments(devnet, nowhere), manager.environment)).code).toBe(74);
+  await eventually(() => manager.signsOfLife > 0);
   expect(manager.told).not.toContain('READY=1');
 });
 
@@ -119,8 +108,8 @@ it('counts as ready where nothing is left to do', async () => {
   const args = startArguments(devnet, scratchDirectory(), '--start-height', 'root', '--stop-height', '20');
   expect((await runDaemonHere(args)).code).toBe(0);
   expect((await runProgram(args, manager.environment)).code).toBe(0);
-  await eventually(() => manager.told.at(-1) === 'STATUS=Stopping');
-  expect(manager.told[1]).toBe('READY=1');
+  await eventually(() => manager.told.includes('STOPPING=1'));
+  expect(manager.told).toEqual(['READY=1', 'STOPPING=1']);
 });
 
 it('runs, and says so once, where it cannot tell the service manager', async () => {

@@ -118,7 +118,6 @@ function configOf(
     proof: { mode: 'auto', finality: 'reported', checkpoint: undefined },
     ediOnly: false,
     peers: [],
-    peerTokenFile: undefined,
     ...changes,
     edi: { enabled: true, nodes: endpoints, ...changes.edi },
     access: {

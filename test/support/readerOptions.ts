@@ -13,6 +13,7 @@ export function readerOptions(api: Partial<Config['api']> = {}, dataDir = '/data
         ...{ store: undefined, ...api },
       },
     },
-    settings: { logLevel: 'info', corsOrigins: [], maxConnections: 512, ratePerSecondPerAddress: 0 },
+    maxConnections: 512,
+    settings: { logLevel: 'info', corsOrigins: [], ratePerSecondPerAddress: 0 },
   };
 }

@@ -7,7 +7,6 @@ import { childOf, OperatorError, sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { joined, without } from '../../storage/index.js';
 import { credentialsFor, knownNodes, readNodeMetadata } from '../guard/nodeMetadata.js';
-import { readPeerToken } from '../guard/tokens.js';
 import { readShippedSporks } from '../lifecycle/knownBlocks.js';
 import { checkDisk } from './disk.js';
 import { checkExposure } from './exposure.js';
@@ -56,14 +55,12 @@ export async function examine(
   await check('nodes', async () => {
     if (config.roles.every((role) => role === 'api'))
       return [ok('This process only serves readers and asks no node.')];
-    const { access, peerTokenFile } = config;
+    const { access } = config;
     const { metadataFile } = access;
     const nodes = knownNodes(config, sporks);
-    const metadata = metadataFile ? await readNodeMetadata(metadataFile, { access, nodes }) : undefined;
-    const token = peerTokenFile ? readPeerToken(peerTokenFile) : undefined;
-    const sources = { metadata: () => metadata, metadataFile, peerToken: () => token };
+    const metadata = metadataFile ? await readNodeMetadata(metadataFile, { access, nodes }) : new Map();
     const ask = (endpoint: Endpoint, isPeer: boolean, asks: Asks): Promise<NodeSurvey> => {
-      const credentials = credentialsFor(endpoint, isPeer, sources);
+      const credentials = credentialsFor(endpoint, isPeer, metadataFile, () => metadata);
       const { maxMessageBytes } = access;
       return surveyNode(
         { ...asks, endpoint, maxMessageBytes, credentials, timeoutMs: CALL_LIMIT_MS },

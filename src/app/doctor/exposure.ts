@@ -1,10 +1,9 @@
 import { stat } from 'node:fs/promises';
-import { parseEndpoint } from '../../access/index.js';
 import { isLoopback } from '../../api/index.js';
 import type { DaemonConfig, LoadedConfig } from '../../config/index.js';
 import { inShell } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { expiryOf, readCertificate } from '../guard/certificate.js';
+import { expiryOf, leafOf, readCertificate } from '../guard/certificate.js';
 import { ok, problem, those, warning } from './verdicts.js';
 import type { Finding } from './verdicts.js';
 
@@ -22,17 +21,16 @@ export async function checkExposure(
   { config, origins }: Pick<LoadedConfig, 'config' | 'origins'>,
   clock: Pick<Clock, 'now'>,
 ): Promise<Finding[]> {
-  const { access, api, metrics, peerTokenFile, roles, store } = config;
+  const { access, api, metrics, roles, store } = config;
   const isServed = roles.includes('api');
   const secrets: readonly (string | undefined)[] = [
     ...(isServed ? [api.tls.keyFile ?? api.tls.certificateFile, api.tokensFile] : []),
-    ...[peerTokenFile, access.metadataFile],
+    access.metadataFile,
   ];
   const found = those(
     ...(isServed && !isLoopback(api.host) ? openApi(api) : []),
     isServed && certificate(api.tls, clock),
     ...(await Promise.all(secrets.map((path) => tooOpen(path)))),
-    ...inTheClear(config),
     !isLoopback(metrics.host) &&
       warning(
         `/metrics and /readyz listen at ${metrics.host}, beyond this machine and always unencrypted, and name your nodes and their ` +
@@ -90,7 +88,7 @@ function certificate(
   clock: Pick<Clock, 'now'>,
 ): Finding | undefined {
   if (certificateFile === undefined || keyFile === undefined) return undefined;
-  const { leaf } = readCertificate(certificateFile, { clientCaFile, keyFile });
+  const leaf = leafOf(readCertificate(certificateFile, { clientCaFile, keyFile }));
   const days = Math.floor((expiryOf(leaf).getTime() - clock.now()) / DAY_MS);
   const until = expiryOf(leaf).toISOString();
   const next = 'put a new one, and its key, into the same files; a running daemon reloads them by itself';
@@ -99,17 +97,6 @@ function certificate(
   return days < RENEW_DAYS
     ? warning(`The certificate in ${certificateFile} expires in ${days} days, at ${until}; ${next}.`)
     : ok(`The certificate in ${certificateFile} is valid until ${until}.`);
-}
-
-/** The token for peers that is sent unencrypted. Metadata for nodes is only where `access.metadataWithoutTls` says so. */
-function inTheClear({ peers, peerTokenFile }: DaemonConfig): Finding[] {
-  if (peerTokenFile === undefined) return [];
-  const open = peers.map(parseEndpoint).filter(({ host, tls }) => !tls && !isLoopback(host));
-  return open.map(({ name }) =>
-    warning(
-      `The token of ${peerTokenFile} goes to ${name} in the clear, and anyone on the network path can read it; write grpcs://${name}.`,
-    ),
-  );
 }
 
 /** Windows has no permission bits, and a file that is missing `start` names. */

@@ -1,6 +1,7 @@
 import type { CallSurvey, Endpoint, NodeSurvey } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { formatDuration } from '../../observability/index.js';
+import { nothingStored } from './store.js';
 import type { StoredHeights } from './store.js';
 import { ok, problem, those, warning } from './verdicts.js';
 import type { Finding } from './verdicts.js';
@@ -34,12 +35,16 @@ export function checkNodes(
   surveys: readonly NodeSurvey[],
   stored: StoredHeights,
 ): Finding[] {
-  const judged = surveys.map((survey) => ({ survey, unusable: whyUnusable(survey, config, stored) }));
+  const judged = surveys.map((survey) => ({
+    survey,
+    unusable: whyUnusable(survey, config, '--access-node', stored),
+  }));
   const serving = judged.filter(({ unusable }) => unusable === undefined);
   const found = judged.flatMap(({ survey, unusable }) => {
     if (unusable === undefined) return checkNode(survey, config, stored);
+    const message = `Node ${survey.endpoint.name} ${unusable.message}`;
     // One node is enough.
-    return serving.length > 0 ? [warning(unusable.message)] : [unusable];
+    return [serving.length > 0 ? warning(message) : { ...unusable, message }];
   });
   const offersFeed = serving.some(({ survey }) => callOf(survey, FEED)?.outcome === 'served');
   if (serving.length === 0 || !config.edi.enabled || offersFeed) return found;
@@ -57,25 +62,19 @@ export function checkNodes(
   ];
 }
 
-/** Why nothing can be had of a node; `undefined`: it is of use. */
+/** Why nothing can be had of a node or a peer, in words that follow its name; `undefined`: it is of use. */
 function whyUnusable(
   survey: NodeSurvey,
   { chainId, network }: DaemonConfig,
-  stored: StoredHeights,
+  flag: '--access-node' | '--peer',
+  { sporks }: Pick<StoredHeights, 'sporks'> = nothingStored,
 ): Finding | undefined {
-  const node = `Node ${survey.endpoint.name}`;
-  if (!survey.isAnswering)
-    return problem('no_daemon', `${node} does not answer: ${silence(survey, '--access-node')}.`);
-  const foreign = foreignTo(survey, chainId, stored);
+  if (!survey.isAnswering) return problem('no_daemon', `does not answer: ${silence(survey, flag)}.`);
+  const foreign = foreignTo(survey, chainId, sporks);
   if (foreign !== undefined)
-    return problem('foreign', `${node} ${foreign}; name nodes of ${network}, or the --network of this one.`);
-  const refusal = refusalOf(survey);
-  return refusal === undefined ? undefined : problem('no_daemon', `${node} refuses us: ${refusal}.`);
-}
-
-function refusalOf({ calls }: NodeSurvey): string | undefined {
-  const refusal = calls.find(({ outcome }) => outcome === 'unauthenticated');
-  return refusal && brief(refusal.said);
+    return problem('foreign', `${foreign}; name a ${flag} of ${network}, or the --network of this one.`);
+  const refusal = survey.calls.find(({ outcome }) => outcome === 'unauthenticated');
+  return refusal && problem('no_daemon', `refuses us: ${brief(refusal.said)}.`);
 }
 
 /** Why a node does not answer, and what to do. `flag`: the flag that names such nodes. */
@@ -92,7 +91,7 @@ function silence({ calls, endpoint }: NodeSurvey, flag: string): string {
 function foreignTo(
   { chainId, version }: NodeSurvey,
   wanted: string,
-  { sporks }: StoredHeights,
+  sporks: StoredHeights['sporks'],
 ): string | undefined {
   if (chainId !== undefined && chainId !== wanted) return `serves ${chainId}, not ${wanted}`;
   const known = sporks.find(({ rootHeight }) => rootHeight === version?.sporkRootHeight);
@@ -182,9 +181,7 @@ export function checkPeers(config: DaemonConfig, surveys: readonly NodeSurvey[])
     const peer = `Peer ${survey.endpoint.name}`;
     const trouble = peerTrouble(survey, config);
     const about = `${survey.chainId ?? 'chain unknown'}, ${secrecyOf(survey.endpoint)}`;
-    return trouble === undefined
-      ? ok(`${peer} (${about}) sends its blocks.`)
-      : warning(`${peer} ${trouble}.`);
+    return trouble === undefined ? ok(`${peer} (${about}) sends its blocks.`) : warning(`${peer} ${trouble}`);
   });
   if (config.accessNodes.length > 0 || found.some(({ verdict }) => verdict === 'ok')) return found;
   const alone =
@@ -192,23 +189,20 @@ export function checkPeers(config: DaemonConfig, surveys: readonly NodeSurvey[])
   return [...found, problem('no_daemon', alone)];
 }
 
-function peerTrouble(survey: NodeSurvey, { chainId, network }: DaemonConfig): string | undefined {
-  if (!survey.isAnswering) return `does not answer: ${silence(survey, '--peer')}`;
-  const refusal = refusalOf(survey);
-  if (refusal !== undefined) return `refuses us: ${refusal}`;
-  if (survey.chainId !== undefined && survey.chainId !== chainId)
-    return `serves ${survey.chainId}, not ${chainId}; name an indexer of ${network}`;
+function peerTrouble(survey: NodeSurvey, config: DaemonConfig): string | undefined {
+  const unusable = whyUnusable(survey, config, '--peer');
+  if (unusable !== undefined) return unusable.message;
   const stream = survey.calls.find(({ method }) => method === 'SubscribeIndexedBlocks');
   if (stream?.outcome === 'unimplemented')
-    return 'has no stream of indexed blocks: it is not an indexer, or an older version; name the gRPC port of one, or upgrade it';
+    return 'has no stream of indexed blocks: it is not an indexer, or an older version; name the gRPC port of one, or upgrade it.';
   const unknown = survey.calls.find(
     ({ method, outcome }) => outcome === 'unimplemented' && method in PROVABLE,
   );
   if (unknown !== undefined)
-    return `does not know ${PROVABLE[unknown.method] ?? ''}, so it cannot be mirrored: it is of an older version; upgrade it`;
+    return `does not know ${PROVABLE[unknown.method] ?? ''}, so it cannot be mirrored: it is of an older version; upgrade it.`;
   // A peer with nothing newer stays quiet.
   const sends = stream?.outcome === 'served' || stream?.outcome === 'quiet';
-  return sends ? undefined : `sent no block just now: ${brief(stream?.said)}; see its log`;
+  return sends ? undefined : `sent no block just now: ${brief(stream?.said)}; see its log.`;
 }
 
 /** Compares our clock with the newest block of all nodes. `isPublic`: the network makes blocks all the time. */

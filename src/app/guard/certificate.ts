@@ -8,25 +8,18 @@ import { readSmallFile, unusable } from './tokens.js';
 
 const SETTING = 'api.tls.certificateFile';
 
-/** A certificate that matches its key. */
-export interface Certificate {
-  readonly identity: TlsIdentity;
-  /** The first certificate of the file: the server's own. */
-  readonly leaf: X509Certificate;
-}
-
 /**
- * Reads certificate, key and authorities, the files of `api.tls`, and checks them. Expected errors: OperatorError `configuration`,
+ * Reads certificate, key and authorities, the files of `api.tls`, and checks that they fit. Expected errors: OperatorError `configuration`,
  * which never quotes the key.
  */
 export function readCertificate(
   certificateFile: string,
   { clientCaFile, keyFile = certificateFile }: Pick<DaemonConfig['api']['tls'], 'clientCaFile' | 'keyFile'>,
-): Certificate {
+): TlsIdentity {
   const ofKey = 'api.tls.keyFile';
   const certificate = readSmallFile(certificateFile, SETTING);
   const key = keyFile === certificateFile ? certificate : readSmallFile(keyFile, ofKey);
-  const leaf = leafOf(certificate, certificateFile, SETTING);
+  const leaf = firstOf(certificate, certificateFile, SETTING);
   const privateKey = attempt(
     () => createPrivateKey(key),
     (error) =>
@@ -44,7 +37,7 @@ export function readCertificate(
   }
   const ofAuthorities = 'api.tls.clientCaFile';
   const clientCa = clientCaFile && readSmallFile(clientCaFile, ofAuthorities);
-  if (clientCa) leafOf(clientCa, clientCaFile, ofAuthorities);
+  if (clientCa) firstOf(clientCa, clientCaFile, ofAuthorities);
   // OpenSSL refuses more, such as a key that is too short.
   attempt(
     () => createSecureContext({ cert: certificate, key }),
@@ -52,19 +45,24 @@ export function readCertificate(
   );
   // Only the key, without the rest of its file.
   const pem = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
-  return { identity: { certificate, key: pem, clientCa }, leaf };
+  return { certificate, key: pem, clientCa };
 }
 
 /** SHA-256 of the first certificate of a file, which may be without a key. Expected errors: as `readCertificate`. */
 export function readFingerprint(certificateFile: string): string {
-  return leafOf(readSmallFile(certificateFile, SETTING), certificateFile, SETTING).fingerprint256;
+  return firstOf(readSmallFile(certificateFile, SETTING), certificateFile, SETTING).fingerprint256;
+}
+
+/** The server's own certificate, without its chain. */
+export function leafOf({ certificate }: TlsIdentity): X509Certificate {
+  return new X509Certificate(certificate);
 }
 
 export function expiryOf({ validTo }: X509Certificate): Date {
   return new Date(validTo);
 }
 
-function leafOf(text: string, file: string, setting: string): X509Certificate {
+function firstOf(text: string, file: string, setting: string): X509Certificate {
   return attempt(
     () => new X509Certificate(text),
     () => unusable(file, setting, 'it has no certificate in PEM'),

@@ -110,37 +110,22 @@ function nodeOf(word: string): string | undefined {
   }
 }
 
-/** The credentials for one node. What its own lines say goes before the token for all peers. */
+/** What calls to one node carry, as its lines say. `isPeer`: another indexer, which knows bearer tokens. */
 export function credentialsFor(
   { name }: Pick<Endpoint, 'name'>,
   isPeer: boolean,
-  {
-    metadata,
-    metadataFile,
-    peerToken,
-  }: {
-    readonly metadata: () => MetadataByNode | undefined;
-    /** `undefined`: no file is configured. */
-    readonly metadataFile: string | undefined;
-    readonly peerToken: () => string | undefined;
-  },
+  file: string | undefined,
+  byNode: () => MetadataByNode,
 ): CallCredentials {
-  const own = (): NodeMetadata | undefined => metadata()?.get(name);
-  const token = (): string | undefined => (isPeer ? peerToken() : undefined);
+  const line = `"${name} ${isPeer ? 'authorization: Bearer TOKEN' : 'name: value'}"`;
   return {
-    metadata: () => {
-      const bearer = token();
-      return bearer === undefined ? (own() ?? NOTHING) : { authorization: `Bearer ${bearer}`, ...own() };
-    },
+    metadata: () => byNode().get(name) ?? NOTHING,
     fix: () => {
-      if (own() !== undefined && metadataFile !== undefined)
-        return `it does not accept what ${metadataFile} (${SETTING}) has for it: put there what it accepts`;
-      if (token() !== undefined)
-        return 'it does not know the token of peerTokenFile: put one of its own into that file';
-      if (isPeer) return 'put one of its tokens into a file, and name that: --peer-token-file FILE';
-      if (metadataFile !== undefined)
-        return `${metadataFile} (${SETTING}) has no line for ${name}: add one, "${name} name: value"`;
-      return `put what it wants into a file, a line "${name} name: value", and name that: --access-metadata-file FILE`;
+      if (file === undefined)
+        return `put what it wants into a file, a line ${line}, and name that: --access-metadata-file FILE`;
+      return byNode().has(name)
+        ? `it does not accept what ${file} (${SETTING}) has for it: put there what it accepts`
+        : `${file} (${SETTING}) has no line for ${name}: add one, ${line}`;
     },
   };
 }

@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto';
+import type { X509Certificate } from 'node:crypto';
 import { stat } from 'node:fs/promises';
+import { isDeepStrictEqual } from 'node:util';
 import type { CallCredentials, Endpoint, SporkTable } from '../../access/index.js';
 import { digestOf } from '../../api/index.js';
 import type { ApiSecrets } from '../../api/index.js';
@@ -7,11 +9,10 @@ import type { DaemonConfig } from '../../config/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
 import { Listeners, OperatorError, sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { expiryOf, readCertificate } from './certificate.js';
-import type { Certificate } from './certificate.js';
+import { expiryOf, leafOf, readCertificate } from './certificate.js';
 import { credentialsFor, knownNodes, readNodeMetadata } from './nodeMetadata.js';
 import type { MetadataByNode } from './nodeMetadata.js';
-import { readPeerToken, readTokens } from './tokens.js';
+import { readTokens } from './tokens.js';
 import type { KnownToken } from './tokens.js';
 
 /** How often the files are checked; each check costs one stat. */
@@ -34,34 +35,32 @@ export interface OwnAccess {
 export type SecretFiles = Awaited<ReturnType<typeof openSecretFiles>>;
 
 /**
- * Certificate and tokens of the read API, the token for peers, and the metadata for nodes, from their files, for as long as
- * the daemon runs. Expected errors: OperatorError `configuration`: what is wrong with which file.
+ * Certificate and tokens of the read API, and the metadata for nodes, from their files, for as long as the daemon runs.
+ * Expected errors: OperatorError `configuration`: what is wrong with which file.
  */
 export async function openSecretFiles(
   config: DaemonConfig,
   parts: Parameters<typeof watchSecret>[0] & { readonly clock: Clock; readonly sporks: SporkTable },
 ) {
   const { clock, logger, metrics } = parts;
-  const { access, api, peerTokenFile } = config;
+  const { access, api } = config;
   const { tls, tokensFile } = config.roles.includes('api') ? api : NOTHING_SERVED;
   const { metadataFile } = access;
   const nodes = metadataFile === undefined ? [] : knownNodes(config, parts.sporks);
 
   const certificate = await ifNamed(tls.certificateFile, (file) =>
-    watchSecret<Certificate>(parts, {
+    watchSecret(parts, {
       kind: 'certificate',
       paths: [file, tls.keyFile, tls.clientCaFile].filter((each) => each !== undefined),
       read: () => readCertificate(file, tls),
-      nameOf: ({ identity }) => digestOf(JSON.stringify(identity)),
-      describe: ({ leaf }) => ({ expires: expiryOf(leaf).toISOString() }),
+      describe: (identity) => ({ expires: expiryOf(leafOf(identity)).toISOString() }),
     }),
   );
   const tokens = await ifNamed(tokensFile, (file) =>
-    watchSecret<readonly KnownToken[]>(parts, {
+    watchSecret(parts, {
       kind: 'tokens',
       paths: [file],
       read: () => readTokens(file),
-      nameOf: (known) => known.map(({ digest }) => digest).join(),
       describe: (next, last) => ({
         tokens: next.length,
         added: namesLeft(next, last),
@@ -69,35 +68,26 @@ export async function openSecretFiles(
       }),
     }),
   );
-  const peerToken = await ifNamed(peerTokenFile, (file) =>
-    watchSecret<string>(parts, {
-      kind: 'peer_token',
-      paths: [file],
-      read: () => readPeerToken(file),
-      nameOf: digestOf,
-      describe: () => ({}),
-    }),
-  );
   const metadata = await ifNamed(metadataFile, (file) =>
-    watchSecret<MetadataByNode>(parts, {
+    watchSecret(parts, {
       kind: 'node_metadata',
       paths: [file],
       read: () => readNodeMetadata(file, { access, nodes }),
-      nameOf: (byNode) => digestOf(JSON.stringify([...byNode])),
       describe: (byNode) => ({ nodes: [...byNode.keys()] }),
     }),
   );
-  const files = [certificate, tokens, peerToken, metadata].filter((each) => each !== undefined);
+  const files = [certificate, tokens, metadata].filter((each) => each !== undefined);
 
-  const isGuarded = tokens !== undefined || certificate?.value().identity.clientCa !== undefined;
+  const isGuarded = tokens !== undefined || certificate?.value().clientCa !== undefined;
   /** For commands of users who may read the data directory. */
   const ownToken = isGuarded ? randomBytes(OWN_TOKEN_BYTES).toString('base64url') : undefined;
   const changed = new Listeners();
   /** Nodes of the metadata file that the log has named as unknown. */
   let toldUnknown = '';
 
-  /** What forwarded calls to each node carry. */
+  /** What calls to each node carry, forwarded ones as well. */
   const nodeMetadata = (): MetadataByNode => metadata?.value() ?? new Map();
+  const leaf = (): X509Certificate | undefined => certificate && leafOf(certificate.value());
   /** Every file is in use now as it is. */
   const taken = (): void => {
     const known = new Set(nodes.map(({ name }) => name));
@@ -107,28 +97,26 @@ export async function openSecretFiles(
       logger.warn({ nodes: unknown, advice }, 'access.metadataFile names nodes that are not called');
     }
     toldUnknown = unknown;
-    const leaf = certificate?.value().leaf;
-    if (leaf !== undefined) metrics.certificateExpires.set(expiryOf(leaf).getTime() / 1_000);
+    const own = leaf();
+    if (own !== undefined) metrics.certificateExpires.set(expiryOf(own).getTime() / 1_000);
   };
   taken();
 
-  const sources = { metadata: () => metadata?.value(), metadataFile, peerToken: () => peerToken?.value() };
   return {
     nodeMetadata,
     /** The current certificate and tokens of the ports. */
     secrets: (): ApiSecrets => {
       const digests = (tokens?.value() ?? []).map(({ digest }) => digest);
       return {
-        tls: certificate?.value().identity,
+        tls: certificate?.value(),
         tokens: ownToken === undefined ? undefined : [digestOf(ownToken), ...digests],
         tokensFor: api.tokensFor,
       };
     },
-    /** What calls to a node carry. The token for peers is sent to peers only. */
     credentialsFor: (endpoint: Endpoint, isPeer: boolean): CallCredentials =>
-      credentialsFor(endpoint, isPeer, sources),
+      credentialsFor(endpoint, isPeer, metadataFile, nodeMetadata),
     ownAccess: (): OwnAccess => {
-      const fingerprint = certificate?.value().leaf.fingerprint256;
+      const fingerprint = leaf()?.fingerprint256;
       return {
         ...(fingerprint === undefined ? {} : { certificate: fingerprint }),
         ...(ownToken === undefined ? {} : { token: ownToken }),
@@ -170,12 +158,10 @@ async function watchSecret<T>(
     readonly metrics: Pick<Metrics, 'certificateExpires' | 'secretReloads'>;
   },
   source: {
-    readonly kind: 'certificate' | 'tokens' | 'peer_token' | 'node_metadata';
+    readonly kind: 'certificate' | 'tokens' | 'node_metadata';
     readonly paths: readonly string[];
     /** Expected errors: OperatorError. */
     readonly read: () => T | Promise<T>;
-    /** Differs for every content; not secret. */
-    readonly nameOf: (value: T) => string;
     /** Log fields about a new content; not secret. */
     readonly describe: (next: T, last: T) => object;
   },
@@ -217,7 +203,7 @@ async function watchSecret<T>(
       stamp = newStamp;
       isRefused = false;
       logged = undefined;
-      if (source.nameOf(value) === source.nameOf(last)) return false;
+      if (isDeepStrictEqual(value, last)) return false;
       metrics.secretReloads.inc({ secret: kind, outcome: 'changed' });
       logger.info({ secret: kind, ...source.describe(value, last) }, 'a secret has changed');
       return true;

@@ -29,7 +29,6 @@ export function unusable(path: string, setting: string, why: string, cause?: unk
 }
 
 const SETTING = 'api.tokensFile';
-const PEER_SETTING = 'peerTokenFile';
 /** Each request is compared with all of them. */
 const MAX_TOKENS = 100;
 const MIN_CHARACTERS = 16;
@@ -56,19 +55,11 @@ export function readFirstToken(file: string): string {
   return first;
 }
 
-/** The one token for peers. Expected errors: OperatorError `configuration`, which never quotes it. */
-export function readPeerToken(file: string): string {
-  const [token = '', ...others] = linesOf(file, PEER_SETTING).keys();
-  if (others.length > 0)
-    throw unusable(file, PEER_SETTING, `it has ${others.length + 1} tokens, but only one is sent; keep one`);
-  return token;
-}
-
 /** The lines of a file, by token. */
-function linesOf(file: string, setting = SETTING): ReadonlyMap<string, KnownToken> {
-  const text = readSmallFile(file, setting);
+function linesOf(file: string): ReadonlyMap<string, KnownToken> {
+  const text = readSmallFile(file, SETTING);
   const refuse = (why: string): never => {
-    throw unusable(file, setting, why);
+    throw unusable(file, SETTING, why);
   };
   const tokens = new Map<string, KnownToken>();
   for (const [index, line] of text.split(/\r?\n/).entries()) {
@@ -80,11 +71,7 @@ function linesOf(file: string, setting = SETTING): ReadonlyMap<string, KnownToke
     tokens.set(token, { digest: digestOf(token), name: words.length === 0 ? place : words.join(' ') });
   }
   if (tokens.size === 0)
-    refuse(
-      setting === SETTING
-        ? 'it has no token, so no caller would be accepted; "openssl rand -hex 32" makes one'
-        : 'it has no token; add one that the peers accept',
-    );
+    refuse('it has no token, so no caller would be accepted; "openssl rand -hex 32" makes one');
   if (tokens.size > MAX_TOKENS) refuse(`it has ${tokens.size} tokens; at most ${MAX_TOKENS} are allowed`);
   return tokens;
 }

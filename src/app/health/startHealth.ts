@@ -1,5 +1,5 @@
 import type { DaemonConfig } from '../../config/index.js';
-import { readinessCodes, renderProgressLine, reportProgress, withoutIds } from '../../observability/index.js';
+import { reportProgress } from '../../observability/index.js';
 import type { ScrapedValues } from '../../observability/index.js';
 import { countHeights, countWorkers } from '../../ranges/index.js';
 import { sleep } from '../../runtime/index.js';
@@ -118,20 +118,4 @@ function gaugesOf(status: DaemonStatus): ScrapedValues {
     disk_min_free_bytes: () => diskWatch?.minFreeBytes() ?? 0,
     disk_free_bytes: () => diskWatch?.disk()?.freeBytes,
   };
-}
-
-/** Of the line for a service manager, which has others beside it. */
-const STATUS_COLUMNS = 80;
-
-/**
- * What the daemon is doing, in one line for its service manager: first what holds it up, then how far it is. Call it every few
- * seconds: each call measures the rate.
- */
-export function serviceStatus({ meter, monitor }: DaemonStatus): string {
-  const progress = meter.state();
-  const { reasons } = monitor.readiness();
-  const trouble = reasons.find(({ code }) => readinessCodes[code].severity === 'trouble');
-  const waiting = trouble ?? (progress.mode === 'waiting' ? reasons[0] : undefined);
-  const where = renderProgressLine({ ...progress, heldUpBy: undefined }, STATUS_COLUMNS);
-  return waiting === undefined ? where : withoutIds(`${waiting.code}: ${waiting.message} (${where})`);
 }

@@ -2,11 +2,9 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { Socket } from 'node:net';
 import type { Logger } from '../../observability/index.js';
-import { childOf, every, messageOf, sentence, sleep } from '../../runtime/index.js';
+import { childOf, every, messageOf, sleep } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 
-/** How often the status is read; it is sent when it has changed. */
-const STATUS_EVERY_MS = 5_000;
 /** Signs of life per watchdog period: one may be lost. */
 const SIGNS_OF_LIFE = 2;
 
@@ -41,9 +39,9 @@ export function serviceManagerOf(
 export type ServiceNotifier = NonNullable<ReturnType<typeof openServiceNotifier>>;
 
 /**
- * Tells the service manager that started this process how the daemon is: alive, ready, what it is doing, stopping. Signs of life
- * come from a timer of the event loop, so they stop when it hangs. A message that cannot be sent delays nothing, and is logged
- * once. `undefined` if no service manager expects messages.
+ * Tells the service manager that started this process how the daemon is: alive, ready, stopping. Signs of life come from a timer
+ * of the event loop, so they stop when it hangs. A message that cannot be sent delays nothing, and is logged once. `undefined`
+ * if no service manager expects messages.
  */
 export function openServiceNotifier(
   environment: Environment,
@@ -52,61 +50,33 @@ export function openServiceNotifier(
     readonly logger: Logger;
     /** Aborted when the daemon stops. Signs of life continue until this is closed. */
     readonly signal: AbortSignal;
-    readonly onBug?: ((listener: (error: unknown) => void) => void) | undefined;
     readonly startHelper?: typeof startNotifyHelper;
   },
 ) {
-  const { clock, logger, onBug, signal, startHelper = startNotifyHelper } = dependencies;
+  const { clock, logger, signal, startHelper = startNotifyHelper } = dependencies;
   const manager = serviceManagerOf(environment, process.pid);
   if (manager === undefined) return undefined;
   let hasFailed = false;
-  let status: string | undefined;
-  let isClosed = false;
-  let signs: Timer | undefined;
-  let statuses: Timer | undefined;
   const helper = startHelper((error) => {
     if (hasFailed) return;
     hasFailed = true;
     logger.warn({ error: messageOf(error), advice: SILENT_ADVICE }, CANNOT_TELL);
   }, clock);
-  const tell = (words: string): void => {
-    if (words === status) return;
-    status = words;
-    helper.send(`STATUS=${sentence(words)}`);
-  };
-  /**
-   * Resolves when everything is sent, after a second at most. Idempotent. `failure`: why the daemon ended, which the service
-   * manager keeps showing.
-   */
-  const close = async (failure?: string): Promise<void> => {
-    signs?.cancel();
-    statuses?.cancel();
-    if (isClosed) return;
-    if (failure !== undefined) tell(failure);
-    isClosed = true;
-    await helper.close();
-  };
-  tell('Starting');
+  const giveSign = (): void => helper.send('WATCHDOG=1');
+  let signs: Timer | undefined;
   if (manager.watchdogMs !== undefined) {
-    const giveSign = (): void => helper.send('WATCHDOG=1');
     giveSign();
     signs = every(clock, manager.watchdogMs / SIGNS_OF_LIFE, giveSign);
   }
-  const onStop = (): void => {
-    statuses?.cancel();
-    helper.send('STOPPING=1');
-    tell('Stopping');
-  };
-  signal.addEventListener('abort', onStop, { once: true });
-  onBug?.((error) => void close(messageOf(error)));
+  signal.addEventListener('abort', () => helper.send('STOPPING=1'), { once: true });
   return {
-    /** The daemon serves. From now on `describe` is called every few seconds for its status. */
-    ready: (describe: () => string): void => {
-      helper.send('READY=1');
-      tell(describe());
-      statuses = every(clock, STATUS_EVERY_MS, () => tell(describe()));
+    /** The daemon serves. */
+    ready: (): void => helper.send('READY=1'),
+    /** Resolves when everything is sent, after a second at most. */
+    close: (): Promise<void> => {
+      signs?.cancel();
+      return helper.close();
     },
-    close,
   };
 }
 

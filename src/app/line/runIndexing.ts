@@ -225,10 +225,7 @@ export async function runIndexing(config: DaemonConfig, parts: IndexingParts, on
     if (isFilling || !config.roles.includes('backfill')) return;
     isFilling = true;
     lifecycle.supervise(pace.run(signal));
-    const filling = backfill.run(signal);
-    untilStopped('backfill', filling);
-    // It resolves before the daemon stops only when it was told to finish.
-    filling.then(lifecycle.stop, () => undefined);
+    untilStopped('backfill', backfill.run(signal));
   };
   const live = indexLive(config, parts, begun);
   lifecycle.onClose('indexing line', () => live.close());
@@ -249,17 +246,22 @@ async function buildAccounts(config: DaemonConfig, parts: IndexingParts): Promis
 }
 
 /** True when everything up to the stop height is indexed: nothing is left to request. */
-export function hasReachedStop({ stopHeight }: DaemonConfig, store: IndexStore): boolean {
+function hasReachedStop({ stopHeight }: DaemonConfig, store: IndexStore): boolean {
   return stopHeight !== undefined && store.meta() !== undefined && store.latestIndexedHeight() >= stopHeight;
 }
 
-/** Stops the daemon at its stop height, once the account index (if on) is complete and all plans are filled. */
-function stopWhenFinished(
+/** At the stop height, once the account index (if on) is complete and all plans are filled: nothing is left to do. */
+export function isFinished(
   config: DaemonConfig,
-  { accountBuilder, backfill, lifecycle, logger, store }: IndexingParts,
-): void {
-  if (!hasReachedStop(config, store) || accountBuilder.progress().state === 'building') return;
-  if (backfill.hasWork()) return;
+  { accountBuilder, backfill, store }: Pick<IndexingParts, 'accountBuilder' | 'backfill' | 'store'>,
+): boolean {
+  const isBuilding = accountBuilder.progress().state === 'building';
+  return hasReachedStop(config, store) && !isBuilding && !backfill.hasWork();
+}
+
+function stopWhenFinished(config: DaemonConfig, parts: IndexingParts): void {
+  if (!isFinished(config, parts)) return;
+  const { lifecycle, logger } = parts;
   if (!lifecycle.signal.aborted) logger.info({ height: config.stopHeight }, 'stop height reached');
   lifecycle.stop();
 }

@@ -1,15 +1,15 @@
 import type { DaemonConfig } from '../../config/index.js';
-import { formatCount, silentLogger } from '../../observability/index.js';
+import { formatCount } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
 import { migrateStore } from '../../ranges/index.js';
 import type { MigrationProgress, MigrationReport } from '../../ranges/index.js';
-import { OperatorError, systemClock, withoutUrlPaths } from '../../runtime/index.js';
+import { OperatorError, withoutUrlPaths } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { backupStore, holdsData, loadRestore } from '../../storage/index.js';
 import type { BackupReport, RestoreDependencies, VerifyReport } from '../../storage/index.js';
 import { storePathOf } from '../lifecycle/daemonRecord.js';
 import { objectionsOf } from '../lifecycle/knownBlocks.js';
-import { checkDatabaseUrls, closing, takeLead } from './databases.js';
+import { checkDatabaseUrls, closing, forCommand, takeLead } from './databases.js';
 import { openForCommand, openStoreReadOnly, refuseDatabase, storeAt, whenFree } from './openStore.js';
 
 /** How often the progress of a restore is logged. */
@@ -25,10 +25,7 @@ export type RestoreProgress = Parameters<NonNullable<RestoreDependencies['onProg
 export async function backupStoreOf(config: DaemonConfig, to: string): Promise<BackupReport> {
   refuseDatabase(config, 'copy the database with its own tools (pg_dump, or a base backup)');
   const { chainId, dataDir } = config;
-  return backupStore(
-    { path: storePathOf(dataDir), to: storePathOf(to), chainId },
-    { logger: silentLogger, clock: systemClock },
-  );
+  return backupStore({ path: storePathOf(dataDir), to: storePathOf(to), chainId }, forCommand);
 }
 
 /** Creates the store of a configuration from a snapshot. Expected errors: as `restoreStore`; OperatorError `usage`. */
@@ -41,10 +38,8 @@ export async function restoreStoreOf(
   const { restoreStore } = await loadRestore();
   const { chainId, dataDir, proof } = config;
   const objectionTo = await objectionsOf(config, { mustBeProven: proof.mode === 'required' });
-  return restoreStore(
-    { from, path: storePathOf(dataDir), chainId, objectionTo },
-    { logger: silentLogger, clock: systemClock, ...dependencies },
-  );
+  const options = { from, path: storePathOf(dataDir), chainId, objectionTo };
+  return restoreStore(options, { ...forCommand, ...dependencies });
 }
 
 /**

@@ -2,11 +2,14 @@ import type { DaemonConfig } from '../../config/index.js';
 import { silentLogger } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
 import { loadQueue } from '../../ranges/index.js';
-import type { KillMode, SharedQueue, WorkerState } from '../../ranges/index.js';
+import type { SharedQueue, WorkerState } from '../../ranges/index.js';
 import { OperatorError, sleep, systemClock, systemRandom } from '../../runtime/index.js';
 import type { Clock, ExitReason } from '../../runtime/index.js';
 import { loadPostgres, StorageError } from '../../storage/index.js';
 import type { IndexStore } from '../../storage/index.js';
+
+/** What a command gives to a store: it logs nothing, and says how it went itself. */
+export const forCommand = { clock: systemClock, logger: silentLogger };
 
 /** How long a start, or a command, waits for a database that refuses or does not answer. */
 export const DATABASE_WAIT_MS = 30_000;
@@ -85,11 +88,8 @@ export async function onQueue<T>(
     );
   }
   const { SharedQueue } = await loadQueue();
-  const opening = SharedQueue.open(
-    { url, roles: [], patienceMs: DATABASE_WAIT_MS },
-    { clock: systemClock, random: systemRandom, logger: silentLogger },
-  );
-  return closing(await opening, use);
+  const options = { url, roles: [], patienceMs: DATABASE_WAIT_MS };
+  return closing(await SharedQueue.open(options, { ...forCommand, random: systemRandom }), use);
 }
 
 /** The processes that share the database. Expected errors: as `openStoreReadOnly`. */
@@ -101,7 +101,7 @@ export async function workersOf(config: DaemonConfig): Promise<readonly WorkerSt
  * Tells a worker to end, named by the beginning of its id, or all of them. Returns how many were told. Expected errors:
  * as `openStoreReadOnly`; OperatorError `usage` (no such worker, or several).
  */
-export async function killWorkersOf(config: DaemonConfig, which: string, mode: KillMode): Promise<number> {
+export async function killWorkersOf(config: DaemonConfig, which: string): Promise<number> {
   return onQueue(config, async (queue) => {
     const alive = (await queue.workers()).filter(({ isAlive }) => isAlive);
     const chosen = which === 'all' ? alive : alive.filter(({ id }) => id.startsWith(which));
@@ -111,10 +111,7 @@ export async function killWorkersOf(config: DaemonConfig, which: string, mode: K
         `${chosen.length === 0 ? 'No' : 'More than one'} live worker has an id that begins with ${which}. "workers" lists them.`,
       );
     }
-    return queue.kill(
-      chosen.map(({ id }) => id),
-      mode,
-    );
+    return queue.kill(chosen.map(({ id }) => id));
   });
 }
 

@@ -2,17 +2,16 @@ import { ok as assert } from 'node:assert/strict';
 import type { BackfillStatus, PlannedHeight } from '../../api/index.js';
 import { MAX_HEIGHT } from '../../config/index.js';
 import type { DaemonConfig } from '../../config/index.js';
-import { silentLogger } from '../../observability/index.js';
 import { LocalWorkSource } from '../../ranges/index.js';
 import type { ServedHeights, SharedQueue, WorkSource } from '../../ranges/index.js';
-import { systemClock, systemRandom } from '../../runtime/index.js';
+import { systemRandom } from '../../runtime/index.js';
 import { sharedRangesOf } from '../../storage/index.js';
 import type { IndexStore } from '../../storage/index.js';
 import { documentOf, plannedAt } from '../health/watches/watchBackfill.js';
 import { readShippedSporks } from '../lifecycle/knownBlocks.js';
 import { heightsOf, obeyBackfill } from '../line/history/plans.js';
 import type { BackfillCommand, BackfillOutcome } from '../line/history/plans.js';
-import { closing, onQueue } from './databases.js';
+import { closing, forCommand, onQueue } from './databases.js';
 import { openForCommand, openStoreReadOnly, whenFree } from './openStore.js';
 
 /**
@@ -71,8 +70,7 @@ async function sharedSource(
 }
 
 function localSource(store: IndexStore): LocalWorkSource {
-  const parts = { store, clock: systemClock, random: systemRandom, logger: silentLogger };
-  return new LocalWorkSource({}, { ...parts, chain: servedWith([]) });
+  return new LocalWorkSource({}, { ...forCommand, store, random: systemRandom, chain: servedWith([]) });
 }
 
 /** Without nodes, assume that every height is served. */

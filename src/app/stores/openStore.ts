@@ -4,7 +4,6 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { DaemonConfig } from '../../config/index.js';
-import { silentLogger } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
 import { inShell, OperatorError, sleep, systemClock } from '../../runtime/index.js';
 import { LevelIndexStore, loadPostgres, makeDirectory, StorageError } from '../../storage/index.js';
@@ -12,7 +11,7 @@ import type { IndexStore, StorageErrorKind } from '../../storage/index.js';
 import type { DaemonParts } from '../health/diagnose.js';
 import { daemonRuns, readDaemonRecord, storePathOf } from '../lifecycle/daemonRecord.js';
 import { checkStartOfFilledStore } from '../line/startHeight.js';
-import { DATABASE_WAIT_MS } from './databases.js';
+import { DATABASE_WAIT_MS, forCommand } from './databases.js';
 
 /** How a store is opened: like `LevelIndexStore.open`, with its expected errors. */
 export type OpenStore = (...how: Parameters<typeof LevelIndexStore.open>) => Promise<IndexStore>;
@@ -47,7 +46,7 @@ export async function openStoreToIndex(
       ...options,
       path: storePathOf(dataDir),
       isShared: true,
-      tuning: { maxOpenFiles: descriptors.shares().maxOpenFiles },
+      tuning: { maxOpenFiles: descriptors.shares.maxOpenFiles },
       descriptors: {
         waits: descriptors.storeWaits,
         alone: (action) => (readers === undefined ? action() : readers.without(action)),
@@ -127,12 +126,11 @@ export async function openForCommand(
     readonly openStore?: OpenStore | undefined;
   } = {},
 ): Promise<IndexStore> {
-  const dependencies = { logger: silentLogger, clock: systemClock };
   const { chainId, store: url } = config;
   const options = { create: false, ...how, chainId };
-  if (url === undefined) return openStore({ ...options, path: storePathOf(config.dataDir) }, dependencies);
+  if (url === undefined) return openStore({ ...options, path: storePathOf(config.dataDir) }, forCommand);
   const { PostgresIndexStore } = await loadPostgres();
-  return PostgresIndexStore.open({ ...options, url, isReadOnly, patienceMs: DATABASE_WAIT_MS }, dependencies);
+  return PostgresIndexStore.open({ ...options, url, isReadOnly, patienceMs: DATABASE_WAIT_MS }, forCommand);
 }
 
 /**

@@ -1,6 +1,5 @@
 import type { DaemonConfig } from '../../config/index.js';
-import { silentLogger } from '../../observability/index.js';
-import { OperatorError, systemClock } from '../../runtime/index.js';
+import { OperatorError } from '../../runtime/index.js';
 import {
   LevelIndexStore,
   loadPostgres,
@@ -9,7 +8,7 @@ import {
   verifyStore,
 } from '../../storage/index.js';
 import type { RepairReport, VerifyDependencies, VerifyOptions, VerifyReport } from '../../storage/index.js';
-import { closing, DATABASE_WAIT_MS, takeLead, whileNobodyLeads } from './databases.js';
+import { closing, DATABASE_WAIT_MS, forCommand, takeLead, whileNobodyLeads } from './databases.js';
 import { objectionsOf } from '../lifecycle/knownBlocks.js';
 import { storePathOf } from '../lifecycle/daemonRecord.js';
 import { openForCommand, refuseDatabase, toRead, whenFree } from './openStore.js';
@@ -25,13 +24,10 @@ export async function verifyStoreOf(
   const objectionTo = await objectionsOf(config);
   if (url !== undefined) {
     const { verifyPostgres } = await loadPostgres();
-    return verifyPostgres(
-      { url, chainId, ...range, objectionTo },
-      { clock: systemClock, logger: silentLogger, ...dependencies },
-    );
+    return verifyPostgres({ url, chainId, ...range, objectionTo }, { ...forCommand, ...dependencies });
   }
   const options = { ...placeOf(config), ...range, objectionTo };
-  const verify = (): Promise<VerifyReport> => verifyStore(options, { logger: silentLogger, ...dependencies });
+  const verify = (): Promise<VerifyReport> => verifyStore(options, { ...forCommand, ...dependencies });
   return whenFree(config, () => toRead(config, verify));
 }
 
@@ -41,10 +37,7 @@ export async function verifyStoreOf(
  */
 export async function forgetAccountsOf(config: DaemonConfig): Promise<number | undefined> {
   refuseDatabase(config, 'there, the account index is part of the tables, and written with every block');
-  const opening = LevelIndexStore.open(
-    { ...placeOf(config), create: false },
-    { logger: silentLogger, clock: systemClock },
-  );
+  const opening = LevelIndexStore.open({ ...placeOf(config), create: false }, forCommand);
   return closing(await opening, async (store) =>
     store.meta() === undefined ? undefined : store.forgetAccounts(),
   );
@@ -59,18 +52,15 @@ export async function repairStoreOf(
   { apply, signal }: { readonly apply: boolean; readonly signal: AbortSignal },
 ): Promise<RepairReport> {
   const { chainId, store: url } = config;
-  if (url !== undefined) {
-    const { repairPostgres } = await loadPostgres();
-    const dependencies = { clock: systemClock, logger: silentLogger, signal };
-    if (!apply) return repairPostgres({ url, chainId, apply }, dependencies);
-    return whileNobodyLeads(config, async (queue) =>
-      repairPostgres(
-        { url, chainId, apply, lastPlan: await queue.lastPlan(), patienceMs: DATABASE_WAIT_MS },
-        dependencies,
-      ),
-    );
-  }
-  return repairStore({ ...placeOf(config), apply }, { logger: silentLogger, signal });
+  const dependencies = { ...forCommand, signal };
+  if (url === undefined) return repairStore({ ...placeOf(config), apply }, dependencies);
+  const { repairPostgres } = await loadPostgres();
+  const options = { url, chainId, apply };
+  if (!apply) return repairPostgres(options, dependencies);
+  return whileNobodyLeads(config, async (queue) => {
+    const lastPlan = await queue.lastPlan();
+    return repairPostgres({ ...options, lastPlan, patienceMs: DATABASE_WAIT_MS }, dependencies);
+  });
 }
 
 /** What a rewind deletes. */

@@ -33,7 +33,7 @@ export function serveReaders(
   },
 ): Promise<void> {
   const { clock, fail } = thread;
-  const { config, forwardSockets } = options;
+  const { config, forwardSockets, maxConnections } = options;
   const { access, accessNodes, chainId, dataDir } = config;
   const gate = EndGate.loaded(options.gate);
   const link = linkIndexer({ clock, indexer: () => indexer });
@@ -86,7 +86,7 @@ export function serveReaders(
     const restName = forwardRest === undefined ? '' : restNode(forwardRest).name;
     const feed = new ChangeFeed({ reader: replica, status: link, clock, metrics });
     const api = apiServer(
-      { ...config.api, ...settings, forwardSockets, chainId, version },
+      { ...config.api, ...settings, maxConnections, forwardSockets, chainId, version },
       {
         ...common,
         feed,
@@ -107,7 +107,7 @@ export function serveReaders(
       grpcPort === 'off'
         ? undefined
         : new GrpcApiServer(
-            { ...settings, host, port: grpcPort, accessNodes, chainId, version },
+            { ...settings, maxConnections, host, port: grpcPort, accessNodes, chainId, version },
             { ...common, feed, forwarder, store: replica, status: link, health: link },
           );
     const close = async (): Promise<void> => {

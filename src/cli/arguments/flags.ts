@@ -166,7 +166,6 @@ export const backfillFlags = {
   everything: toggle('plan: start at the lowest height that any node serves.'),
   newest: toggle('plan: fill in the newest heights first. The default.'),
   oldest: toggle('plan: fill in the oldest heights first.'),
-  now: toggle('kill: release the ranges in progress instead of finishing them.'),
   json: toggle('Print JSON.'),
 } as const;
 

@@ -32,9 +32,8 @@ export const backfill: Run<typeof backfillFlags> = async (invocation, terminal) 
     return show(status, renderBackfill(status));
   }
   if (action === 'kill') {
-    const told = await killWorkersOf(loaded.config, workerOf(plan), flags.now ? 'release' : 'finish');
-    const how = flags.now ? 'releases its ranges' : 'finishes its ranges';
-    return show({ told }, `Told ${told} of the workers to end: each ${how} first.\n`);
+    const told = await killWorkersOf(loaded.config, workerOf(plan));
+    return show({ told }, `Told ${told} of the workers to end: each gives its ranges back first.\n`);
   }
   const command = commandOf(action, plan, flags);
   const outcome = await obeyed(loaded, command);
@@ -113,9 +112,8 @@ function workerOf(given = ''): string {
 function commandOf(
   action: Exclude<(typeof backfillActions)[number], 'status' | 'kill'>,
   plan: string | undefined,
-  { everything, from, newest, now, oldest, to }: ValuesOf<typeof backfillFlags>,
+  { everything, from, newest, oldest, to }: ValuesOf<typeof backfillFlags>,
 ): BackfillCommand {
-  refuseIf(now, '--now is only for backfill kill.');
   const given = quoted(plan ?? '');
   if (action === 'plan') {
     const heights = `${from ?? 'everything'}${to === null ? '' : `..${to}`}`;
@@ -164,8 +162,8 @@ export const workers: Run<typeof workersFlags> = async (invocation, terminal) =>
 };
 
 function workerLine(worker: Awaited<ReturnType<typeof workersOf>>[number]): string {
-  const { id, host, pid, version, workVersion, roles, busyWith, beatAgeMs, isAlive, kill, leads, state } =
-    worker;
+  const { id, host, pid, version, workVersion, roles, busyWith, beatAgeMs } = worker;
+  const { isAlive, isToldToEnd, leads, state } = worker;
   const ranges = busyWith.map(({ from, to }) => `${formatCount(from)} to ${formatCount(to)}`);
   const facts = [
     `${id} ${host}:${pid}`,
@@ -175,7 +173,7 @@ function workerLine(worker: Awaited<ReturnType<typeof workersOf>>[number]): stri
     leads && 'leads',
     ranges.length > 0 && `fills ${ranges.join(' and ')}`,
     `last beat ${formatDuration(beatAgeMs / 1_000)} ago`,
-    kill !== undefined && 'told to end',
+    isToldToEnd && 'told to end',
   ];
   return facts.filter((fact) => fact !== false).join(', ');
 }

@@ -308,7 +308,7 @@ export function createMetrics(build: { readonly version: string; readonly node: 
     ),
     secretReloads: counter(
       'secret_reloads_total',
-      'Changes to the files with the certificate and the tokens of the read API, with the token for peers and with the metadata for nodes, by outcome: changed (the new one is in use), refused (it is unusable, so the previous one stays in use; counted at every check, each 5 s, until the file is fixed).',
+      'Changes to the files with the certificate and the tokens of the read API and with the metadata for nodes, by outcome: changed (the new one is in use), refused (it is unusable, so the previous one stays in use; counted at every check, each 5 s, until the file is fixed).',
       ['secret', 'outcome'],
     ),
     logLinesLost: counter(

@@ -54,7 +54,6 @@ export class BossWorkSource implements WorkSource {
   #existing: readonly PlanQueue[] = [];
   readonly #polling: Promise<undefined>;
   #maintainedAtMs = -Infinity;
-  #isDraining = false;
   readonly #closing = new AbortController();
   /** Of `next`, until there may be work. */
   readonly #pause: Pause;
@@ -82,13 +81,6 @@ export class BossWorkSource implements WorkSource {
     this.#pause.wake();
   }
 
-  /** Gives out no more work: `next` resolves with `undefined`. */
-  drain(): void {
-    this.#isDraining = true;
-    this.#registry.setStopping();
-    this.#pause.wake();
-  }
-
   /** Ends the polling. The runner gives back running ranges first. */
   async close(): Promise<void> {
     this.#closing.abort();
@@ -96,8 +88,7 @@ export class BossWorkSource implements WorkSource {
   }
 
   async next(signal: AbortSignal): Promise<RangeJob | undefined> {
-    const isOver = (): boolean => signal.aborted || this.#isDraining;
-    while (!isOver()) {
+    while (!signal.aborted) {
       try {
         const job = await this.#takeNext();
         if (job !== undefined) return job;
@@ -105,7 +96,7 @@ export class BossWorkSource implements WorkSource {
         if (!isTransient(error)) throw error;
       }
       // Polling may find work.
-      if (!isOver()) await this.#pause.sleep(POLL_EVERY_MS, signal).catch(() => undefined);
+      await this.#pause.sleep(POLL_EVERY_MS, signal).catch(() => undefined);
     }
     return undefined;
   }

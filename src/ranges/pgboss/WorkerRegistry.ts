@@ -4,7 +4,7 @@ import type { Logger } from '../../observability/index.js';
 import { programVersion } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import type { HeightRange, PostgresDatabase, Session } from '../../storage/index.js';
-import type { KillMode, Leadership, Term, WorkerState } from '../ports.js';
+import type { Leadership, Term, WorkerState } from '../ports.js';
 import { unlessRefused, within } from './Boss.js';
 import type { Boss, HeldJob } from './Boss.js';
 import { Claim, giveBack } from './Claim.js';
@@ -48,7 +48,7 @@ export interface QueueParts {
   /** The version of work that this process does. */
   readonly workVersion: number;
   /** Called once when the operator wants this process to end. */
-  readonly onKill: (mode: KillMode) => void;
+  readonly onKill: () => void;
 }
 
 /**
@@ -67,7 +67,6 @@ export class WorkerRegistry implements Leadership {
   #rows: readonly SeenRow[] = [];
   #readAtMs = -Infinity;
   #triedAtMs = -Infinity;
-  #killMode: KillMode | undefined;
   #beating: Promise<unknown> | undefined;
 
   constructor(parts: QueueParts) {
@@ -104,10 +103,10 @@ export class WorkerRegistry implements Leadership {
   }
 
   /** Tells workers to end. Returns how many have not stopped yet. Expected errors: `StorageError`. */
-  async kill(ids: readonly string[], mode: KillMode): Promise<number> {
+  async kill(ids: readonly string[]): Promise<number> {
     const { rowCount } = await this.#database.query({
-      text: `UPDATE flow_store.worker SET kill = $2 WHERE id = ANY ($1::uuid[]) AND state <> 'stopped'`,
-      values: [ids, mode],
+      text: `UPDATE flow_store.worker SET kill = 'release' WHERE id = ANY ($1::uuid[]) AND state <> 'stopped'`,
+      values: [ids],
     });
     return rowCount;
   }
@@ -176,11 +175,6 @@ export class WorkerRegistry implements Leadership {
     return this.isBlind() ? undefined : this.known().find(({ leads, isAlive }) => leads && isAlive);
   }
 
-  /** Call it when this process takes no more work. */
-  setStopping(): void {
-    this.#state = 'stopping';
-  }
-
   /** Marks the row as stopped, and leaves it. */
   async leave(): Promise<void> {
     this.#closing.abort();
@@ -217,18 +211,17 @@ export class WorkerRegistry implements Leadership {
 
   async #beat(): Promise<undefined> {
     const state = this.#state === 'ready' && this.#held.size > 0 ? 'running' : this.#state;
-    const { rows } = await this.#database.query<{ kill: KillMode | null }>({
+    const { rows } = await this.#database.query<Pick<Row, 'kill'>>({
       text: `UPDATE flow_store.worker SET beat = beat + 1, beat_at = now(), state = $2 WHERE id = $1 RETURNING kill`,
       values: [this.id, state],
     });
     const [row] = rows;
     // The row was removed after a long silence.
     if (row === undefined) await this.#insert();
-    const kill = row?.kill ?? this.#killMode;
-    if (kill !== undefined && kill !== this.#killMode) {
-      this.#killMode = kill;
-      this.#parts.logger.info({ how: kill }, 'the operator wants this worker to end');
-      this.#parts.onKill(kill);
+    if ((row?.kill ?? null) !== null && this.#state !== 'stopping') {
+      this.#state = 'stopping';
+      this.#parts.logger.info({}, 'the operator wants this worker to end');
+      this.#parts.onKill();
     }
     await this.look();
   }
@@ -297,10 +290,11 @@ export class WorkerRegistry implements Leadership {
   }
 }
 
-interface Row extends Omit<WorkerState, 'busyWith' | 'leads' | 'kill'> {
+interface Row extends Omit<WorkerState, 'busyWith' | 'leads' | 'isToldToEnd'> {
   readonly held: readonly Held[];
   readonly beat: number;
-  readonly kill: KillMode | null;
+  /** How, as versions before 0.1.0 knew it; `null`: it is to go on. */
+  readonly kill: string | null;
 }
 
 /** `sinceMs`: when its beat was first seen. */
@@ -324,5 +318,5 @@ function heightsOf({ from, to }: Held): readonly HeightRange[] {
 
 function stateOf({ beat: _beat, held, kill, sinceMs: _sinceMs, ...row }: SeenRow): WorkerState {
   const leads = held.some(({ queue }) => queue === LIVE_QUEUE);
-  return { ...row, busyWith: held.flatMap(heightsOf), leads, kill: kill ?? undefined };
+  return { ...row, busyWith: held.flatMap(heightsOf), leads, isToldToEnd: kill !== null };
 }

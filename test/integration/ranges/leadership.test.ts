@@ -31,16 +31,16 @@ describe('of several processes on one database', { timeout: 60_000 }, () => {
 
   const join = async (url: string, clock: Clock = systemClock, roles: readonly string[] = ['live']) => {
     const { SharedQueue } = await loadQueue();
-    const kills: string[] = [];
+    let kills = 0;
     const queue = await SharedQueue.open(
       { url, roles },
       {
         ...{ clock, random: seededRandom(1), logger: new RecordingLogger() },
-        onKill: (wish) => void kills.push(wish),
+        onKill: () => (kills += 1),
       },
     );
     closing.push(() => queue.close());
-    return { queue, leadership: queue, worker: queue.id, kills };
+    return { queue, leadership: queue, worker: queue.id, kills: () => kills };
   };
 
   const client = async (url: string): Promise<pg.Client> => {
@@ -169,15 +169,15 @@ describe('of several processes on one database', { timeout: 60_000 }, () => {
         await expect.poll(isSeen, { timeout: WAIT_MS, interval: 100 }).toBe(true);
         expect(one.queue.liveWorkers()).toBe(2);
         await reader.queue.close();
-        expect(await one.queue.kill([two.worker], 'finish')).toBe(1);
-        await expect.poll(() => two.kills, { timeout: WAIT_MS, interval: 100 }).toEqual(['finish']);
-        expect(one.kills).toEqual([]);
+        expect(await one.queue.kill([two.worker])).toBe(1);
+        await expect.poll(() => two.kills(), { timeout: WAIT_MS, interval: 100 }).toBe(1);
+        expect(one.kills()).toBe(0);
         await two.queue.close();
         expect((await one.queue.workers()).find(({ id }) => id === two.worker)).toMatchObject({
-          ...{ state: 'stopped', isAlive: false, busyWith: [], kill: 'finish' },
+          ...{ state: 'stopped', isAlive: false, busyWith: [], isToldToEnd: true },
         });
         await expect.poll(() => one.queue.liveWorkers(), { timeout: WAIT_MS, interval: 100 }).toBe(1);
-        expect(await one.queue.kill([two.worker], 'release')).toBe(0);
+        expect(await one.queue.kill([two.worker])).toBe(0);
         // A day later it is forgotten.
         await asAdmin(
           url,

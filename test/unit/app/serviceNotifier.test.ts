@@ -25,32 +25,15 @@ function opened(watchdogMs?: number, failure?: Error) {
 describe('the messages to a service manager', () => {
   it('give two signs of life in the time of the watchdog, from the start until they are closed', async () => {
     const { clock, notifier, stop, told } = opened(60_000);
-    expect(told).toEqual(['STATUS=Starting', 'WATCHDOG=1']);
+    expect(told).toEqual(['WATCHDOG=1']);
     await clock.advance(59_999);
-    expect(told).toEqual(['STATUS=Starting', 'WATCHDOG=1', 'WATCHDOG=1']);
+    expect(told).toEqual(['WATCHDOG=1', 'WATCHDOG=1']);
     stop.abort();
     await clock.advance(30_000);
-    expect(told.slice(3)).toEqual(['STOPPING=1', 'STATUS=Stopping', 'WATCHDOG=1']);
+    expect(told.slice(2)).toEqual(['STOPPING=1', 'WATCHDOG=1']);
     await notifier.close();
-    await notifier.close('twice');
-    expect(told.slice(6)).toEqual(['(closed)']);
+    expect(told.slice(4)).toEqual(['(closed)']);
     expect(clock.pendingTimers).toBe(0);
-  });
-
-  it('tell the status when it has changed, every five seconds at most', async () => {
-    const { clock, notifier, told } = opened();
-    let height = 1;
-    notifier.ready(() => `height ${height}`);
-    for (; height < 11; height += 1) await clock.advance(1_000);
-    await clock.advance(60_000);
-    const heights = [1, 5, 10, 11].map((each) => `STATUS=height ${each}`);
-    expect(told).toEqual(['STATUS=Starting', 'READY=1', ...heights]);
-  });
-
-  it('put a status on one line, and shorten one that is too long for a datagram', async () => {
-    const { notifier, told } = opened();
-    await notifier.close(`torn\nREADY=1 ${'x'.repeat(200_000)}`);
-    expect(told[1]).toMatch(/^STATUS=torn\\u000aREADY=1 x{1,1000}…x{1,1000}$/);
   });
 });
 

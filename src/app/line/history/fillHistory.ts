@@ -145,11 +145,5 @@ export function fillHistory(
       // Only its first block matters: plans lie below it.
       if (store.ranges.plans().length > 0 && 'notify' in source) source.notify();
     },
-    /** Takes no more ranges; `run` resolves when the running ones are done. False: none runs. */
-    finish: (): boolean => {
-      if (!('drain' in source)) return false;
-      source.drain();
-      return runner.running().length > 0;
-    },
   };
 }
