@@ -19,7 +19,7 @@ export { redirectGrpcLog } from './transport/channel/connection.js';
 export { surveyNode } from './survey/surveyNode.js';
 export type { CallSurvey, NodeSurvey } from './survey/surveyNode.js';
 export { AccessNetwork } from './pool/AccessNetwork.js';
-export { NodeChooser, STREAM_SILENT_MS } from './selection/NodeChooser.js';
+export { NodeChooser } from './selection/NodeChooser.js';
 export type { Way } from './selection/NodeChooser.js';
 export { Attempts } from './selection/Attempts.js';
 export type { Choice } from './selection/Attempts.js';
