@@ -19,6 +19,7 @@ export { redirectGrpcLog } from './transport/channel/connection.js';
 export { surveyNode } from './survey/surveyNode.js';
 export type { CallSurvey, NodeSurvey } from './survey/surveyNode.js';
 export { AccessNetwork } from './pool/AccessNetwork.js';
+export { highestShared } from './pool/identity/highestShared.js';
 export { NodeChooser } from './selection/NodeChooser.js';
 export type { Way } from './selection/NodeChooser.js';
 export { Attempts } from './selection/Attempts.js';
