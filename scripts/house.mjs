@@ -143,23 +143,23 @@ export function isFile(name) {
 
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
-  'src/access': 5_545,
+  'src/access': 5_542,
   'src/api': 9_823,
-  'src/app': 7_216,
+  'src/app': 7_201,
   'src/cli': 4_292,
   'src/collections': 3_908,
   'src/config': 1_114,
   'src/devnet': 4_935,
-  'src/finality': 2_809,
+  'src/finality': 2_530,
   'src/flow': 2_624,
   'src/jobqueue': 809,
   'src/observability': 1_538,
   'src/proof': 2_199,
   'src/ranges': 2_398,
-  'src/runtime': 1_163,
+  'src/runtime': 1_161,
   'src/storage': 11_860,
   'src/main.ts': 238,
-  test: 71_263,
+  test: 71_080,
 };
 
 const packageHomes = {

@@ -198,8 +198,7 @@ export async function runIndexing(config: DaemonConfig, parts: IndexingParts, on
     lifecycle.supervise(running);
     lifecycle.onClose(name, () => running.catch(() => undefined));
   };
-  // These need only the store.
-  if (prover !== undefined) untilStopped('announced proofs', prover.announce());
+  // This needs only the store.
   untilStopped('account index', buildAccounts(config, parts));
   untilStopped('handshakes', network.run(signal));
   lifecycle.supervise(listener.run(signal));

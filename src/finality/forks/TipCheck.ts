@@ -10,8 +10,8 @@ import type { ChainDependencies } from '../ports.js';
 
 /** How long a witness may take to answer and to receive the block: nodes do not receive it all at once. */
 const PATIENCE_MS = 1_000;
-/** Pause before asking a witness that does not have the block yet again. */
-const NOT_YET_MS = 200;
+/** Pause before asking again where no witness has the block yet. */
+const NOT_YET_MS = 100;
 /** How many other nodes it takes to refute a block whose source does not answer. */
 const WITNESSES_AGAINST = 2;
 /** Pause before asking the nodes again for a block on which they disagree. */
@@ -39,8 +39,8 @@ type Verdict = 'true' | 'false' | 'not_yet' | 'doubtful';
 
 /**
  * Checks whether a streamed block is on the finalized chain while no child confirms it: streamed blocks have no status. The
- * best other node is asked, and another one in the place of a node that answers with an error; if there is no other node,
- * the source is believed. A node that does not answer delays the block by at most `PATIENCE_MS`, once; if nodes disagree,
+ * best other node is asked, and another one in the place of a node that answers with an error or does not have the block
+ * yet; if there is no other node, the source is believed. A node that does not answer delays the block by at most `PATIENCE_MS`, once; if nodes disagree,
  * the block waits for its child. Bounds: one block; one call at a time, and one to each node when they disagree.
  */
 export class TipCheck {
@@ -120,11 +120,15 @@ export class TipCheck {
   async #verdict(check: Check, signal: AbortSignal): Promise<Verdict> {
     const { block } = check.answer;
     if (check.doubts > 0) return this.#vote(check.answer, [], signal);
+    let isAwaited = false;
     for (const witness of this.#witnesses(check.answer)) {
       check.witness = witness.name;
       const said = await this.#ask(witness, block.height, signal);
       const isLate = this.#deps.clock.monotonic() - check.sinceMs >= PATIENCE_MS;
-      if (said === 'not_yet' && !isLate && !this.#late.has(witness.name)) return 'not_yet';
+      if (said === 'not_yet' && !isLate && !this.#late.has(witness.name)) {
+        isAwaited = true;
+        continue;
+      }
       if (said === 'not_yet') this.#late.add(witness.name);
       else this.#late.delete(witness.name);
       if (said === 'nothing' && !isLate) continue;
@@ -135,7 +139,7 @@ export class TipCheck {
       const known = isFinalized ? [{ node: witness, method: BLOCK_CALL, block: said.block } as const] : [];
       return this.#vote(check.answer, known, signal);
     }
-    return 'true';
+    return isAwaited ? 'not_yet' : 'true';
   }
 
   /** What all nodes say of the height. */

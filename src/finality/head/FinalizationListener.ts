@@ -88,9 +88,9 @@ export class FinalizationListener {
     return this.#sealed.advanceAgeMs();
   }
 
-  /** Seconds since each stream, or where there is none the polls, last delivered a new height, by stream name. */
+  /** Seconds since each head last rose, by the name of its stream; without those that are unknown. */
   streamAges(): Map<string, number> {
-    const heads = [this.#finalized, this.#sealed];
-    return new Map(heads.map((head) => [head.name, head.deliveryAgeMs() / 1_000]));
+    const ages = Object.entries({ finalized: this.lastAdvanceAgeMs(), sealed: this.sealedAdvanceAgeMs() });
+    return new Map(ages.flatMap(([name, ageMs]) => (ageMs === undefined ? [] : [[name, ageMs / 1_000]])));
   }
 }

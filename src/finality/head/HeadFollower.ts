@@ -51,8 +51,6 @@ export class HeadFollower {
   #stream: HeadStream | undefined;
   #height: number | undefined;
   #risenAtMs = -Infinity;
-  /** The highest height that streams have delivered, or polls without one, and when that last was a new one. */
-  #delivered: { readonly height: number; readonly atMs: number };
   #answeredAtMs = -Infinity;
 
   constructor(parts: Parts) {
@@ -61,7 +59,6 @@ export class HeadFollower {
     this.#chooser = new NodeChooser({ ...parts, ...ways });
     this.#streamPause = new Pause(parts);
     this.#pollPause = new Pause(parts);
-    this.#delivered = { height: -1, atMs: parts.clock.monotonic() };
   }
 
   get name(): Parts['name'] {
@@ -77,12 +74,13 @@ export class HeadFollower {
     return this.#risen.add(callback);
   }
 
-  /** A block of this height is known to be of this kind. */
-  rise(height: number): void {
-    if (height <= (this.#height ?? -1)) return;
+  /** A block of this height is known to be of this kind. False when that is no news. */
+  rise(height: number): boolean {
+    if (height <= (this.#height ?? -1)) return false;
     this.#height = height;
     this.#risenAtMs = this.#parts.clock.monotonic();
     this.#risen.tell(height);
+    return true;
   }
 
   /** Why this head is unknown; empty while any node reports it. */
@@ -104,11 +102,6 @@ export class HeadFollower {
   /** Milliseconds since any node reported it, risen or not; `undefined` before the first report. */
   answerAgeMs(): number | undefined {
     return this.#ageOf(this.#answeredAtMs);
-  }
-
-  /** Milliseconds since the stream, or where there is none a poll, last delivered a new height. */
-  deliveryAgeMs(): number {
-    return this.#parts.clock.monotonic() - this.#delivered.atMs;
   }
 
   /** Resolves when the signal aborts. No expected errors. */
@@ -175,15 +168,13 @@ export class HeadFollower {
     if (stream.height < 0) this.#chooser.works(stream);
     stream.height = height;
     if (stream.owed !== undefined && height >= stream.owed.height) stream.owed = undefined;
-    if (this.#isNews(height)) this.#chooser.cameBy();
-    this.rise(height);
+    if (this.rise(height)) this.#chooser.cameBy();
   }
 
   async #poll(signal: AbortSignal): Promise<void> {
     for (;;) {
       const height = await this.#askNext(signal);
       if (this.#stream !== undefined) this.#judge(this.#stream, height);
-      else if (height !== undefined) this.#isNews(height);
       if (height !== undefined) this.rise(height);
       await this.#pollPause.sleep(this.#stream === undefined ? POLL_MS : FRESHNESS_POLL_MS, signal);
     }
@@ -224,12 +215,6 @@ export class HeadFollower {
     stream.isStale = true;
     this.#chooser.blame(stream, 'unreachable', 'stale', `${STREAM} at ${node.name}: ${what}`);
     stream.reader.cancel();
-  }
-
-  #isNews(height: number): boolean {
-    if (height <= this.#delivered.height) return false;
-    this.#delivered = { height, atMs: this.#parts.clock.monotonic() };
-    return true;
   }
 
   /** A node reported the head. After a silence, streams are tried again at once. */
