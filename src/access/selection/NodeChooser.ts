@@ -84,7 +84,7 @@ export class NodeChooser {
 
   /** True while this node should be asked by stream. */
   mayStream(node: AccessNode): boolean {
-    if (this.#streams.rests || !node.supports(this.#parts.stream)) return false;
+    if (this.#streams.state === 'set_aside' || !node.supports(this.#parts.stream)) return false;
     return this.#parts.clock.monotonic() >= (this.#callsUntilMs.get(node.name) ?? -Infinity);
   }
 
@@ -169,7 +169,7 @@ export class NodeChooser {
   failed(way: Way, said: string): void {
     this.avoid(way);
     if (!this.isStream(way)) {
-      this.#streams.endRest();
+      this.#streams.endPenalty();
       return;
     }
     this.#lastFailure = { node: way.node.name, said };

@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { AccessNetwork } from '../../../src/access/index.js';
 import { RpcChannel } from '../../../src/access/transport/channel/RpcChannel.js';
+import type { SporkTable } from '../../../src/access/index.js';
 import { seededRandom } from '../../support/seededRandom.js';
 import { OperatorError } from '../../../src/runtime/index.js';
 import { scriptedWorlds, version } from './scriptedNetwork.js';
