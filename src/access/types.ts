@@ -92,8 +92,8 @@ export interface AccessNode {
   readonly latencyMs?: number;
   /**
    * True while this is the call to use. False for five minutes after the node answered UNIMPLEMENTED; for streams of
-   * blocks and heads, one minute after it refused any stream for lack of streams; and while the call rests, because it
-   * failed twice in a row and its equivalent did not. Equivalents: block stream and block by height, head stream and
+   * blocks and heads, one minute after it refused any stream for lack of streams; and while the call is penalized and its
+   * equivalent did not fail since. Equivalents: block stream and block by height, head stream and
    * latest header, full collection and light one, the two execution-data streams.
    */
   supports(method: AccessMethod): boolean;
@@ -142,8 +142,7 @@ export type NodeFault =
   /** The call is answered with errors or nonsense: counts against this call alone. */
   | 'failing'
   /**
-   * No answer arrived in time, or the stream stalled while the head moved: counts against this call alone, as two
-   * failures.
+   * No answer arrived in time, or the stream stalled while the head moved: counts against this call alone, and at once.
    */
   | 'stale';
 
@@ -169,7 +168,7 @@ export interface AccessNodes {
    */
   succeeded(node: AccessNode, method: AccessMethod): void;
   /**
-   * Counts against the call, and a lie against the node as well: it is asked after the others for 10 s. From the third
+   * Counts against the call, and a lie against the node as well: it is asked after the others for 10 s. From the second
    * failure in a row, and at once for the other faults, the call (or the liar) is penalized (`set_aside`), for 10 s
    * doubling to 5 min.
    */

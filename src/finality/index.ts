@@ -1,4 +1,3 @@
-export { followWitnesses } from './head/followWitnesses.js';
 export { FinalizationListener } from './head/FinalizationListener.js';
 export { FinalizedBlocks } from './blocks/FinalizedBlocks.js';
 export type { FinalizedBlocksOptions } from './blocks/FinalizedBlocks.js';

@@ -1,4 +1,4 @@
-import type { AccessNodes, BlockDigest, BlockSource } from '../access/index.js';
+import type { AccessNodes, BlockSource } from '../access/index.js';
 import type { FinalizedBlock, Identifier } from '../flow/index.js';
 import type { BlockJob, Notifiable } from '../jobqueue/index.js';
 import type { Logger } from '../observability/index.js';
@@ -7,11 +7,6 @@ import type { BlockHead } from '../storage/index.js';
 
 export const BLOCK_STREAM = 'SubscribeBlocksFromStartHeight';
 export const BLOCK_CALL = 'GetBlockByHeight';
-
-/** The head as a node reported it. */
-export interface ReportedHead extends BlockDigest {
-  readonly node: string;
-}
 
 /** Finality's part of the record of a linked height. */
 export interface LinkedHeight extends BlockJob<FinalizedBlock> {
@@ -47,8 +42,6 @@ export interface ChainDependencies {
   readonly window: ChainWindow;
   /** The block at the watermark; `undefined` on an empty store, whose first block has no parent to check. */
   readonly latestBlock: () => BlockHead | undefined;
-  /** The last report of a head at this height, from any node, or from any but this one. */
-  readonly reportedHead: (height: number, besides?: string) => ReportedHead | undefined;
   /** Notified whenever a height became available: wakes the consumer. */
   readonly signal: Notifiable;
   readonly clock: Clock;

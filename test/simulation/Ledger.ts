@@ -70,7 +70,6 @@ export class Ledger {
     this.#fail = dependencies.fail;
     const { listener, network, pace, slots, window } = parts;
     this.#count(WATERMARK, window, 'onMoved');
-    this.#count('listeners of heads told', listener, 'onTold');
     this.#count('listeners of rising heads', listener, 'onHead');
     this.#count('listeners of nodes that report again', listener, 'onAnswerAgain');
     this.#count('listeners of nodes that answer', network, 'onAnswering');

@@ -1,3 +1,5 @@
+import { EdgeLog } from '../../observability/index.js';
+import type { Logger } from '../../observability/index.js';
 import { backoffMs } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import type {
@@ -16,7 +18,7 @@ import { NodeTroubles } from './NodeTroubles.js';
 import type { TroubleKind } from './NodeTroubles.js';
 
 /** A stream whose next message is overdue for this long is opened again. */
-export const STREAM_SILENT_MS = 5_000;
+const STREAM_SILENT_MS = 5_000;
 /** Deadline of the small calls that everything waits for, so that another node or call is tried soon. */
 const PATIENCE_MS = 4_000;
 /** The deadline when no node answered in that time: the nodes may be slow. */
@@ -31,6 +33,8 @@ export interface Way {
 }
 
 interface Parts {
+  /** What is read, for the log. */
+  readonly streamName: string;
   readonly stream: StreamMethod;
   /** The unary call with the same information. */
   readonly call: UnaryMethod;
@@ -40,10 +44,7 @@ interface Parts {
   readonly nodes: Pick<AccessNodes, 'report' | 'succeeded'>;
   readonly clock: Clock;
   readonly random: Random;
-  /** Single calls are used from now on; `reason`: how the last stream failed. */
-  readonly onLeft?: (node: string, reason: string) => void;
-  /** A stream works again. */
-  readonly onBack?: (node: string) => void;
+  readonly logger: Logger;
 }
 
 /**
@@ -66,12 +67,14 @@ export class NodeChooser {
   /** Consecutive times that nothing arrived in time. */
   #silences = 0;
   #lastFailure: { readonly node: string; readonly said: string } | undefined;
-  /** True from `onLeft` to `onBack`. */
+  readonly #edge: EdgeLog;
+  /** True from when the log said that single calls are used until it said that a stream works again. */
   #isLeft = false;
 
   constructor(parts: Parts) {
     this.#parts = parts;
     this.#streams = new CallHealth(parts);
+    this.#edge = new EdgeLog(parts);
     this.troubles = new NodeTroubles(parts);
   }
 
@@ -81,7 +84,7 @@ export class NodeChooser {
 
   /** True while this node should be asked by stream. */
   mayStream(node: AccessNode): boolean {
-    if (this.#streams.rests || !node.supports(this.#parts.stream)) return false;
+    if (this.#streams.state === 'set_aside' || !node.supports(this.#parts.stream)) return false;
     return this.#parts.clock.monotonic() >= (this.#callsUntilMs.get(node.name) ?? -Infinity);
   }
 
@@ -166,7 +169,7 @@ export class NodeChooser {
   failed(way: Way, said: string): void {
     this.avoid(way);
     if (!this.isStream(way)) {
-      this.#streams.endRest();
+      this.#streams.endPenalty();
       return;
     }
     this.#lastFailure = { node: way.node.name, said };
@@ -193,12 +196,14 @@ export class NodeChooser {
     this.#lastFailure = undefined;
     if (!this.#isLeft) return;
     this.#isLeft = false;
-    this.#parts.onBack?.(node.name);
+    this.#edge.back({ stream: this.#parts.streamName, node: node.name }, 'a stream works again');
   }
 
   #tellLeft(): void {
     if (this.#isLeft || this.#lastFailure === undefined) return;
     this.#isLeft = true;
-    this.#parts.onLeft?.(this.#lastFailure.node, this.#lastFailure.said);
+    const { node, said: reason } = this.#lastFailure;
+    const fields = { stream: this.#parts.streamName, node, reason };
+    this.#edge.lost(fields, 'streams fail, using single calls instead');
   }
 }

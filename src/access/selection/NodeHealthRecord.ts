@@ -2,18 +2,12 @@ import { doublingMs, RunningAverage } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { AccessMethod, NodeFault, NodeHealth } from '../types.js';
 
-/** The bounds of a penalty: how long a call, or a node, is asked last. */
+/** The bounds of a penalty: how long a call, or a node, is asked last, and an equivalent call is used instead. */
 const PENALTY = { minMs: 10_000, maxMs: 300_000 };
 /** Consecutive failures before a call is penalized rather than just asked later. */
-const FAILURES_BEFORE_PENALTY = 3;
+const FAILURES_BEFORE_PENALTY = 2;
 /** A single failure moves a call behind the others for this long. */
 const FAILING_MS = 10_000;
-/** Consecutive failures after which a call rests while an equivalent one works. */
-const FAILURES_BEFORE_REST = 2;
-/** A silence counts as this many failures: it costs as much time. */
-const FAILURES_PER_SILENCE = 2;
-/** How long a call rests. */
-const REST = { minMs: 10_000, maxMs: 120_000 };
 
 /** Why a call, or a node, is not healthy. */
 export type CallRecord = Readonly<NonNullable<CallHealth['record']>>;
@@ -28,8 +22,6 @@ export class CallHealth {
   #penalties = 0;
   #penaltyUntilMs = -Infinity;
   #penaltyFor: NodeFault | undefined;
-  #rests = 0;
-  #restsUntilMs = -Infinity;
   #failedAtMs = -Infinity;
   #row:
     | {
@@ -66,22 +58,15 @@ export class CallHealth {
     return this.#failedAtMs;
   }
 
-  /** It failed twice in a row: the equivalent call is used for a while. */
-  get rests(): boolean {
-    return this.#clock.monotonic() < this.#restsUntilMs;
-  }
-
   /** The equivalent call fails as well: this one may be used again at once. */
-  endRest(): void {
-    this.#restsUntilMs = -Infinity;
+  endPenalty(): void {
+    this.#penaltyUntilMs = -Infinity;
   }
 
   /** Clears the record. A penalty for a lie still runs its full time: one good answer does not undo a lie. */
   succeeded(): void {
     this.#failures = 0;
     this.#failingUntilMs = -Infinity;
-    this.#rests = 0;
-    this.#restsUntilMs = -Infinity;
     this.#failedAtMs = -Infinity;
     if (this.#penaltyFor === 'lied' && this.#clock.monotonic() < this.#penaltyUntilMs) return;
     this.#row = undefined;
@@ -91,18 +76,14 @@ export class CallHealth {
   }
 
   /**
-   * Counts a fault. Lies and silences are penalized at once, failures the third time in a row, and from then on each
+   * Counts a fault. Lies and silences are penalized at once, failures the second time in a row, and from then on each
    * time until a success. Returns the length of a new penalty, or `undefined`.
    */
   report(fault: NodeFault, said: string): number | undefined {
     const now = this.#clock.monotonic();
     this.#row = { fault, said, count: (this.#row?.count ?? 0) + 1, sinceMs: this.#row?.sinceMs ?? now };
     this.#failedAtMs = now;
-    this.#failures += fault === 'stale' ? FAILURES_PER_SILENCE : 1;
-    if (this.#failures >= FAILURES_BEFORE_REST && now >= this.#restsUntilMs) {
-      this.#restsUntilMs = now + doublingMs(REST, this.#rests);
-      this.#rests += 1;
-    }
+    this.#failures += 1;
     if (fault !== 'lied') this.#failingUntilMs = now + FAILING_MS;
     // A penalized call is made only if nothing better is left: that must not extend the penalty.
     if (now < this.#penaltyUntilMs) return undefined;
@@ -152,10 +133,10 @@ export class NodeHealthRecord {
     return call !== undefined && RANKS[call] > RANKS[whole] ? call : whole;
   }
 
-  /** The call failed twice in a row, and the other one did not fail since. While both fail they alternate. */
+  /** The call is penalized, and the other one did not fail since. While both fail they alternate. */
   isBetterAskedBy(other: AccessMethod, method: AccessMethod): boolean {
     const call = this.#calls.get(method);
-    return call?.rests === true && (this.#calls.get(other)?.failedAtMs ?? -Infinity) < call.failedAtMs;
+    return call?.state === 'set_aside' && (this.#calls.get(other)?.failedAtMs ?? -Infinity) < call.failedAtMs;
   }
 
   /** Average latency of answered calls, fading while nothing is measured; 0 when unknown. */

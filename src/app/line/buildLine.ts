@@ -44,10 +44,7 @@ const PEER_FRESH_MS = 5_000;
 const MIRROR_HOLD_BACK_MS = 10_000;
 
 /** The head of the chain for a line: a FinalizationListener, or the end of a range. */
-export type ChainHead = Pick<
-  FinalizationListener,
-  'finalizedHeight' | 'sealedHeight' | 'reportedHead' | 'onTold' | 'onAnswerAgain'
->;
+export type ChainHead = Pick<FinalizationListener, 'finalizedHeight' | 'sealedHeight' | 'onAnswerAgain'>;
 
 /** What all lines of a daemon share. */
 export interface SharedParts {
@@ -185,7 +182,6 @@ export function buildLine(
       window,
       signal: workSignal,
       latestBlock: () => store.latestBlock(),
-      reportedHead: (height, besides) => listener.reportedHead(height, besides),
       onReplaced: (block, source) => processor.onForked(block, source),
       storedBlock: (height) => soundBlock(store, height),
     },
@@ -214,7 +210,6 @@ export function buildLine(
     window.onMoved(() => workSignal.notify()),
     window.onMoved(() => blocks.notify()),
     listener.onAnswerAgain(() => blocks.wake()),
-    listener.onTold(() => blocks.told()),
     network.onAnswering(() => blocks.wake()),
   ];
   const scope = new AbortController();

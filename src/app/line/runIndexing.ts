@@ -2,12 +2,7 @@ import { AccessNetwork } from '../../access/index.js';
 import type { AccessNetworkDependencies, OpenChannel, OpenNode } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { EndpointSlots, Window } from '../../collections/index.js';
-import {
-  FinalityProver,
-  FinalizationListener,
-  followWitnesses,
-  ProofBackfill,
-} from '../../finality/index.js';
+import { FinalityProver, FinalizationListener, ProofBackfill } from '../../finality/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
 import { BlockHasher, readHeader } from '../../proof/index.js';
 import type { CertificateThread } from '../../proof/index.js';
@@ -203,13 +198,10 @@ export async function runIndexing(config: DaemonConfig, parts: IndexingParts, on
     lifecycle.supervise(running);
     lifecycle.onClose(name, () => running.catch(() => undefined));
   };
-  // These need only the store.
-  if (prover !== undefined) untilStopped('announced proofs', prover.announce());
+  // This needs only the store.
   untilStopped('account index', buildAccounts(config, parts));
   untilStopped('handshakes', network.run(signal));
   lifecycle.supervise(listener.run(signal));
-  const heads = { source: () => listener.source(), onHead: listener.tell.bind(listener) };
-  lifecycle.supervise(followWitnesses({ nodes: network.history, clock: parts.clock, ...heads }, signal));
   const identified = network.whenIdentified(signal);
   const proveFinality = async (by: FinalityProver): Promise<void> => {
     // What the store keeps of who signs needs no node: readers of proven blocks are served though none answers.

@@ -73,7 +73,7 @@ export const PEER: BodyStream = {
   open: (node, height, options) => node.subscribeIndexedBlocks(height, options),
 };
 
-/** The call to use with a node: the fallback while the node does not support the other one, or that is resting. */
+/** The call to use with a node: the fallback while the node does not support the other one, or that is penalized. */
 export function methodOf({ method, fallback }: BodyStream, node: AccessNode): AccessMethod {
   return fallback !== undefined && !node.supports(method) && node.supports(fallback) ? fallback : method;
 }

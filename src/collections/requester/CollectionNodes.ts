@@ -1,6 +1,7 @@
 import { worseOf } from '../../access/index.js';
 import type { AccessNode, Choice, NodeHealth } from '../../access/index.js';
 import type { CollectionRequesterDependencies } from './CollectionRequester.js';
+import { RunningAverage } from '../../runtime/index.js';
 import type { EndpointSlots, SlotUse } from './EndpointSlots.js';
 import type { CollectionWay } from '../ports.js';
 import type { WantedCollection } from '../heights/WantedCollection.js';
@@ -25,20 +26,12 @@ const ATTEMPTS_PER_SLOW_NODE = 8;
 /** A shorter delay is ordinary pacing by a rate limit; a longer one is reported. */
 const HELD_BACK_MS = 100;
 
-/** How many recent blocks a node's arrival times are learned from. */
-const BLOCKS = 100;
-/** Most samples, however many collections those blocks have. */
-const MAX_SAMPLES = 512;
-/** With fewer samples, collections are requested at once. */
-const MIN_SAMPLES = 5;
+/** The weight of one collection in the average of how long a node takes to have them. */
+const ARRIVAL = { weight: 1 / 64 };
 /** A collection that was not there in time is assumed to take twice that time plus this. */
 const GUESS_MS = 50;
-/** The share of collections that should be there when they are first requested. */
-const SHARE = 0.55;
 /** What took longer was an outage, or was requested late: it says nothing about how long the next will take. */
 const USUAL_MAX_MS = 2_000;
-/** Bisection steps: finer than a tenth of a millisecond is pointless. */
-const HALVINGS = 20;
 
 /** Which node to ask, by which call, and for how long; or how long until one may be asked. */
 export type CollectionChoice =
@@ -47,29 +40,20 @@ export type CollectionChoice =
 
 type Parts = Pick<CollectionRequesterDependencies, 'nodes' | 'clock'> & { readonly slots: EndpointSlots };
 
-/** When a node got one collection, after its block was known: it lacked it at `lackedMs`, and had it by `hadMs`. */
-interface Arrival {
-  readonly height: number;
-  readonly lackedMs: number;
-  readonly hadMs: number;
-}
-
 /** One node that was ever asked. */
 interface AskedNode {
   /** The ways that failed since they last worked. */
   readonly doubted: Set<CollectionWay>;
   /** Calls for full collections under way. */
   fullCalls: number;
-  /** A node has a new block before it has its collections: how long it took, oldest first. */
-  readonly arrivals: Arrival[];
-  /** How long after a block is known it is best to ask for its collections; `undefined` until measured again. */
-  usualMs: number | undefined;
+  /** A node has a new block before it has its collections: how long after. */
+  readonly usualMs: RunningAverage;
 }
 
 /**
  * Chooses the node and the call for each collection, and waits until the node is likely to have it. Prefers the full
- * collection; `supports` says when that call is resting. A way that failed is retried with a single call at a time while
- * the other way works. Bounded by the number of nodes, and MAX_SAMPLES for each.
+ * collection; `supports` says when that call is penalized. A way that failed is retried with a single call at a time while
+ * the other way works. Bounded by the number of nodes.
  */
 export class CollectionNodes {
   readonly #timeoutMs: number;
@@ -97,7 +81,7 @@ export class CollectionNodes {
       },
     );
     if (choice.node === undefined) return choice;
-    // A call that is resting because it failed for this collection counts as well.
+    // A call that is not used because it failed for this collection counts as well.
     const ways = nodes.reduce((sum, node) => sum + countWays(node, wanted), 0);
     const timeoutMs = this.#patienceMs(ways - 1 - wanted.silences);
     return { node: choice.node, way: this.#wayTo(choice.node, wanted), timeoutMs };
@@ -158,32 +142,24 @@ export class CollectionNodes {
   }
 
   /** Learns that this node had a collection of a new block when it was asked, and that others did not. */
-  #learn({ failures, heights, newSinceMs, sentAtMs }: WantedCollection, node: AccessNode): void {
-    const [record] = heights;
-    if (newSinceMs === undefined || record === undefined) return;
-    const { height } = record;
-    const lackedMs = failures?.get(node.name)?.lackedMs ?? 0;
-    this.#came(node.name, { height, lackedMs, hadMs: sentAtMs - newSinceMs });
-    for (const [name, other] of failures ?? []) {
-      if (name === node.name || !other.isDenial) continue;
-      this.#came(name, { height, lackedMs: other.lackedMs, hadMs: 2 * other.lackedMs + GUESS_MS });
-    }
+  #learn({ failures, newSinceMs, sentAtMs }: WantedCollection, node: AccessNode): void {
+    if (newSinceMs === undefined) return;
+    this.#came(node.name, failures?.get(node.name)?.lackedMs ?? 0, sentAtMs - newSinceMs);
+    for (const [name, { isDenial, lackedMs }] of failures ?? [])
+      if (name !== node.name && isDenial) this.#came(name, lackedMs, 2 * lackedMs + GUESS_MS);
   }
 
-  #came(name: string, arrival: Arrival): void {
-    if (arrival.hadMs > USUAL_MAX_MS) return;
-    const node = this.#askedNode(name);
-    const { arrivals } = node;
-    node.usualMs = undefined;
-    arrivals.push(arrival);
-    const tooOld = arrival.height - BLOCKS;
-    while (arrivals.length > MAX_SAMPLES || (arrivals[0]?.height ?? Infinity) <= tooOld) arrivals.shift();
+  /**
+   * The node lacked the collection so long after its block was known, and had it by the second time: half-way between, as
+   * nobody knows better. So a node that was asked too late is asked earlier next time.
+   */
+  #came(name: string, lackedMs: number, hadMs: number): void {
+    if (hadMs <= USUAL_MAX_MS) this.#askedNode(name).usualMs.observe((lackedMs + hadMs) / 2);
   }
 
   /** How long after a block is known this node usually has its collections; 0 while unknown. */
   #usualMs(name: string): number {
-    const node = this.#asked.get(name);
-    return node === undefined ? 0 : (node.usualMs ??= usualTimeIn(node.arrivals));
+    return this.#asked.get(name)?.usualMs.value ?? 0;
   }
 
   /** Nodes that support one of the calls; if none does, all of them: they may have been upgraded. */
@@ -219,7 +195,7 @@ export class CollectionNodes {
   #askedNode(name: string): AskedNode {
     let node = this.#asked.get(name);
     if (node === undefined) {
-      node = { doubted: new Set(), fullCalls: 0, arrivals: [], usualMs: undefined };
+      node = { doubted: new Set(), fullCalls: 0, usualMs: new RunningAverage(ARRIVAL) };
       this.#asked.set(name, node);
     }
     return node;
@@ -265,25 +241,4 @@ function delayMs(node: AccessNode, way: CollectionWay): number {
 function countWays(node: AccessNode, { failures }: WantedCollection): number {
   const failed = failures?.get(node.name)?.ways;
   return failed === undefined ? waysOf(node).length : new Set([...waysOf(node), ...failed]).size;
-}
-
-/**
- * The time by which SHARE of the collections had arrived. The exact arrival is unknown, only the two requests around it:
- * every moment between them counts as equally likely. So a node that was asked too late is asked earlier next time.
- */
-function usualTimeIn(arrivals: readonly Arrival[]): number {
-  if (arrivals.length < MIN_SAMPLES) return 0;
-  const shareBy = (atMs: number, { lackedMs, hadMs }: Arrival): number => {
-    if (hadMs <= atMs) return 1;
-    return lackedMs < atMs ? (atMs - lackedMs) / (hadMs - lackedMs) : 0;
-  };
-  let low = 0;
-  let high = Math.max(...arrivals.map(({ hadMs }) => hadMs));
-  for (let halving = 0; halving < HALVINGS; halving += 1) {
-    const middle = (low + high) / 2;
-    const arrived = arrivals.reduce((sum, arrival) => sum + shareBy(middle, arrival), 0);
-    if (arrived < SHARE * arrivals.length) low = middle;
-    else high = middle;
-  }
-  return high;
 }

@@ -107,7 +107,7 @@ interface Answer extends Question {
  * Every call ends in `#over`, whatever becomes of it: that releases the slot, which is shared with other requesters.
  *
  * Bounds: calls by `concurrency` per node and `workersPerHeight` per height; answers that passed their slot on by
- * `concurrency`; remembered ids by the window; one timer for pauses and one for answers; one wait for the window.
+ * `concurrency`; remembered ids and their pauses by the window; one timer for answers; one wait for the window.
  */
 export class CollectionRequester {
   readonly #options: CollectionRequesterOptions;

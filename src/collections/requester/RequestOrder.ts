@@ -29,10 +29,8 @@ type Parts = Pick<CollectionRequesterOptions, 'workersPerHeight' | 'backoffMinMs
 /**
  * What may be requested next, lowest height first: marks on the height records, and where to start looking. It knows how long an
  * id pauses after a failed attempt, and what ends the pause early: signs that an outage is over. An early
- * end allows one attempt; every further failure lengthens the next pause as usual.
- *
- * All waits share one timer of the clock. One that ended early may leave an idle wake-up behind; when the timer fires, it
- * looks at every wait: the window bounds them.
+ * end allows one attempt; every further failure lengthens the next pause as usual. One timer for each wait: the window
+ * bounds them.
  */
 export class RequestOrder {
   readonly #parts: Parts;
@@ -40,11 +38,13 @@ export class RequestOrder {
   /** No height below it may request now, and none above `#highest`. */
   #lowest = 0;
   #highest = -1;
-  /** Ids that pause before their next attempt and heights that are held back: monotonic milliseconds of the end. */
-  readonly #due = new Map<WantedCollection | HeightRecord, number>();
+  /** Ids that pause before their next attempt and heights that are held back, with monotonic milliseconds of the end. */
+  readonly #waits = new Map<
+    WantedCollection | HeightRecord,
+    { readonly timer: Timer; readonly atMs: number }
+  >();
   /** When to look again, whatever waits. */
-  #lookAtMs = Infinity;
-  #timer: { readonly timer: Timer; readonly atMs: number } | undefined;
+  #look: Timer | undefined;
   /** Nodes whose latest result was a failure. Bounded by the number of nodes. */
   readonly #failing = new Set<string>();
   /** The lowest height pauses for collections that their node is expected to fetch. */
@@ -139,7 +139,8 @@ export class RequestOrder {
 
   /** What is waited for is not wanted any more. */
   waitNoMore(key: WantedCollection | HeightRecord): void {
-    if (this.#due.delete(key)) this.#arm(Infinity);
+    this.#waits.get(key)?.timer.cancel();
+    this.#waits.delete(key);
   }
 
   /**
@@ -147,54 +148,29 @@ export class RequestOrder {
    * resolution would be due at once, again and again.
    */
   lookAgainIn(delayMs: number): void {
-    this.#lookAtMs = this.#parts.clock.monotonic() + Math.ceil(delayMs);
-    this.#arm(this.#lookAtMs);
+    const { clock, onDue } = this.#parts;
+    this.#look?.cancel();
+    this.#look = delayMs === Infinity ? undefined : clock.setTimer(Math.ceil(delayMs), onDue);
   }
 
   stop(): void {
-    this.#due.clear();
+    for (const key of this.#waits.keys()) this.waitNoMore(key);
     this.lookAgainIn(Infinity);
   }
 
   #wait(key: WantedCollection | HeightRecord, delayMs: number): void {
-    const atMs = this.#parts.clock.monotonic() + delayMs;
-    this.#due.set(key, atMs);
-    this.#arm(atMs);
-  }
-
-  /** Sees to it that the timer fires at the latest then, and not at all while nothing waits. */
-  #arm(atMs: number): void {
-    const isIdle = this.#due.size === 0 && this.#lookAtMs === Infinity;
-    if (!isIdle && atMs >= (this.#timer?.atMs ?? Infinity)) return;
-    this.#timer?.timer.cancel();
-    this.#timer = undefined;
-    if (isIdle || atMs === Infinity) return;
-    const { clock } = this.#parts;
-    const delayMs = Math.max(0, Math.ceil(atMs - clock.monotonic()));
-    this.#timer = { timer: clock.setTimer(delayMs, () => this.#onTimer()), atMs };
-  }
-
-  #onTimer(): void {
-    this.#timer = undefined;
-    const nowMs = this.#parts.clock.monotonic();
-    const isLooking = this.#lookAtMs <= nowMs;
-    if (isLooking) this.#lookAtMs = Infinity;
-    const due: [key: WantedCollection | HeightRecord, atMs: number][] = [];
-    let nextAtMs = this.#lookAtMs;
-    for (const [key, atMs] of this.#due) {
-      if (atMs <= nowMs) due.push([key, atMs]);
-      else nextAtMs = Math.min(nextAtMs, atMs);
-    }
-    for (const [key] of due) this.#due.delete(key);
-    this.#arm(nextAtMs);
-    for (const [key] of due.sort(([, a], [, b]) => a - b)) {
+    const { clock, onDue } = this.#parts;
+    this.waitNoMore(key);
+    const timer = clock.setTimer(Math.max(0, Math.ceil(delayMs)), () => {
+      this.#waits.delete(key);
       if (!(key instanceof HeightRecord)) this.makeAskable(key);
       else {
         requestsOf(key).held = false;
         this.#refresh(key);
       }
-    }
-    if (isLooking || due.length > 0) this.#parts.onDue();
+      onDue();
+    });
+    this.#waits.set(key, { timer, atMs: clock.monotonic() + delayMs });
   }
 
   sent(wanted: WantedCollection, call: Call): void {
@@ -256,13 +232,13 @@ export class RequestOrder {
   #wakeAwaited(several: readonly WantedCollection[]): boolean {
     const heightOf = ({ heights: [record] }: WantedCollection): number => record?.height ?? 0;
     const awaited = several
-      .filter((wanted) => this.#due.has(wanted) && isAwaited(wanted))
+      .filter((wanted) => this.#waits.has(wanted) && isAwaited(wanted))
       .sort((a, b) => heightOf(a) - heightOf(b) || a.failedAtMs - b.failedAtMs)
       .slice(0, MAX_AWAITED_WOKEN);
     this.#wake(awaited);
     for (const wanted of awaited) {
       const atMs = wanted.failedAtMs + WAKE_AFTER_MS;
-      if ((this.#due.get(wanted) ?? -Infinity) > atMs)
+      if ((this.#waits.get(wanted)?.atMs ?? -Infinity) > atMs)
         this.#wait(wanted, atMs - this.#parts.clock.monotonic());
     }
     return awaited.length > 0;
@@ -297,11 +273,11 @@ export class RequestOrder {
     several: Iterable<WantedCollection>,
     condition: (wanted: WantedCollection) => boolean = () => true,
   ): void {
-    if (this.#due.size === 0) return;
+    if (this.#waits.size === 0) return;
     const failedByMs = this.#parts.clock.monotonic() - WAKE_AFTER_MS;
     for (const wanted of several) {
       if (wanted.attempts === 0 || wanted.failedAtMs > failedByMs) continue;
-      if (!this.#due.has(wanted) || !condition(wanted)) continue;
+      if (!this.#waits.has(wanted) || !condition(wanted)) continue;
       this.waitNoMore(wanted);
       this.makeAskable(wanted);
     }

@@ -3,7 +3,6 @@ import type { AccessNode, ReceivedBlock, UpstreamErrorKind, Way } from '../../ac
 import type { FinalizedBlock } from '../../flow/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
 import type { BlockJob, Jobs, Notifiable } from '../../jobqueue/index.js';
-import { EdgeLog } from '../../observability/index.js';
 import { Pause, runTogether } from '../../runtime/index.js';
 import { askForBlock, serves } from '../forks/askForBlock.js';
 import type { Answer } from '../forks/askForBlock.js';
@@ -31,6 +30,9 @@ export interface FinalizedBlocksOptions {
   readonly backoffMinMs: number;
   readonly backoffMaxMs: number;
 }
+
+/** Of its stream, in metrics and logs. */
+const STREAM_NAME = 'blocks';
 
 /** Within this distance of the head a block is handed out before its child is known. */
 const TIP_HEIGHTS = 2;
@@ -124,16 +126,15 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     const latestBlock = () => dependencies.latestBlock() ?? this.#below?.block;
     this.#linked = new LinkedBlocks(sporkRoots, { window, latestBlock });
     this.#pause = new Pause({ clock });
-    const edge = new EdgeLog({ clock, logger });
     const chooser = new NodeChooser({
+      streamName: STREAM_NAME,
       stream: BLOCK_STREAM,
       call: BLOCK_CALL,
       pauses: { minMs: options.backoffMinMs, maxMs: options.backoffMaxMs },
       clock,
       nodes,
       random,
-      onLeft: (node, reason) => edge.lost({ node, reason }, 'block streams fail, using single calls instead'),
-      onBack: (node) => edge.back({ node }, 'block stream is back'),
+      logger,
     });
     this.#chooser = chooser;
     this.#resolver = new ForkResolver({
@@ -174,11 +175,6 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   notify(): void {
     this.#linked.prune();
     this.#moved.notify();
-  }
-
-  /** A node reported a head, which may confirm the last block. */
-  told(): void {
-    this.#tipCheck.told();
   }
 
   /** A node answers again: ends the current pause. */
@@ -426,7 +422,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   }
 
   #countReopened(way: Way, reason: string): void {
-    if (this.#chooser.isStream(way)) this.#deps.metrics.streamReopens.inc({ stream: 'blocks', reason });
+    if (this.#chooser.isStream(way)) this.#deps.metrics.streamReopens.inc({ stream: STREAM_NAME, reason });
   }
 
   #failed(way: Way, error: UpstreamError, pausedMs: number): number {

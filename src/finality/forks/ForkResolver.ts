@@ -1,4 +1,4 @@
-import { UpstreamError } from '../../access/index.js';
+import { highestShared, UpstreamError } from '../../access/index.js';
 import type { NodeChooser } from '../../access/index.js';
 import type { FinalizedBlock, Identifier } from '../../flow/index.js';
 import { BLOCK_CALL } from '../ports.js';
@@ -11,8 +11,6 @@ import type { LinkedBlocks } from './LinkedBlocks.js';
 const MISMATCH_RETRY_MS = 10_000;
 /** After this many rounds a mismatch is certain even if some nodes do not answer. */
 const CERTAIN_AFTER_ROUNDS = 2;
-/** Most heights checked to find the last stored block that the nodes still confirm. */
-const MAX_CONFIRMATIONS = 48;
 
 /** Why a block is refused; also the label of `invalid_blocks_total`. */
 type RefusalReason = 'orphaned' | 'wrong_height' | 'parent_mismatch' | 'not_vouched';
@@ -258,10 +256,9 @@ export class ForkResolver {
   }
 
   /**
-   * The highest stored height below the watermark whose block the nodes still have; `undefined` when it cannot be found
-   * within the bound. A spork discards the topmost blocks, so the search doubles its steps downward, then halves the last
-   * one. Heights that nobody serves any more (those of the spork before the nodes' own) only move the search upwards: their
-   * last block is confirmed as the parent of the first one that is served.
+   * The highest stored height below the watermark whose block the nodes still have, as far as it is found. Where nobody serves
+   * a height any more (those of the spork before the nodes' own), the last block is confirmed as the parent of the first one
+   * that is served.
    */
   async #highestConfirmed(watermark: number, signal: AbortSignal): Promise<number | undefined> {
     const { firstHeight, nodes, storedBlock } = this.#parts;
@@ -276,26 +273,12 @@ export class ForkResolver {
       }
       return undefined;
     };
-    let refused = watermark;
-    let below: number | undefined;
-    let confirmed: number | undefined;
-    for (let step = 1, asked = 0; asked < MAX_CONFIRMATIONS; asked += 1) {
-      const height =
-        below === undefined ? Math.max(firstHeight, watermark - step) : Math.floor((below + refused) / 2);
-      if (height >= refused || height === below) return confirmed;
+    return highestShared({ firstHeight, differing: watermark }, async (height) => {
       const stored = await storedBlock?.(height);
-      const own = stored && (await anyBlock(height));
-      const child = stored && own === undefined ? await anyBlock(height + 1) : undefined;
-      const given = own?.id ?? child?.parentId;
-      if (stored !== undefined && given !== undefined && given !== stored.id) {
-        refused = height;
-        step *= 2;
-      } else {
-        below = height;
-        if (given !== undefined) confirmed = height;
-      }
-    }
-    return confirmed;
+      if (stored === undefined) return undefined;
+      const given = (await anyBlock(height))?.id ?? (await anyBlock(height + 1))?.parentId;
+      return given === undefined ? undefined : given === stored.id;
+    });
   }
 
   #causeAndFix(target: number): string {

@@ -10,16 +10,14 @@ import type { ChainDependencies } from '../ports.js';
 
 /** How long a witness may take to answer and to receive the block: nodes do not receive it all at once. */
 const PATIENCE_MS = 1_000;
-/** Pause before asking a witness that does not have the block yet again. */
-const NOT_YET_MS = 200;
-/** How long a node that reports its heads may take to report this one before it is asked. */
-const REPORTED_WITHIN_MS = 100;
+/** Pause before asking again where no witness has the block yet. */
+const NOT_YET_MS = 100;
 /** How many other nodes it takes to refute a block whose source does not answer. */
 const WITNESSES_AGAINST = 2;
 /** Pause before asking the nodes again for a block on which they disagree. */
 const AGAIN_MS = 2_000;
 
-type Parts = Pick<ChainDependencies, 'nodes' | 'clock' | 'reportedHead'> & {
+type Parts = Pick<ChainDependencies, 'nodes' | 'clock'> & {
   /** True while no block has followed or replaced it. */
   readonly isLast: (block: FinalizedBlock) => boolean;
   /** The last block is confirmed. */
@@ -33,20 +31,17 @@ interface Check {
   readonly sinceMs: number;
   /** How often the nodes disagreed. */
   doubts: number;
-  /** Nodes that answered with an error. */
-  readonly failed: Set<string>;
+  /** The node that was asked last. */
   witness: string;
 }
 
 type Verdict = 'true' | 'false' | 'not_yet' | 'doubtful';
 
 /**
- * Checks whether a streamed block is on the finalized chain while no child confirms it: streamed blocks have no status. A
- * head that another node reported confirms the block at no cost, as soon as it is reported; a node that does not report its
- * heads, or not in time, is asked, and another one in the place of a node that answers with an error. If there is no other
- * node, the source is believed unless the head that it reports contradicts the block. A node that does not answer delays the
- * block by at most `PATIENCE_MS`, once; if nodes disagree, the block waits for its child. Bounds: one block; one call at a
- * time, and one to each node when they disagree.
+ * Checks whether a streamed block is on the finalized chain while no child confirms it: streamed blocks have no status. The
+ * best other node is asked, and another one in the place of a node that answers with an error or does not have the block
+ * yet; if there is no other node, the source is believed. A node that does not answer delays the block by at most `PATIENCE_MS`, once; if nodes disagree,
+ * the block waits for its child. Bounds: one block; one call at a time, and one to each node when they disagree.
  */
 export class TipCheck {
   readonly #deps: Parts;
@@ -72,22 +67,11 @@ export class TipCheck {
 
   /** This is now the last block. */
   begin(answer: Answer): void {
-    const failed = new Set<string>();
-    const witness = this.#witnessFor({ answer, failed });
+    const [witness] = this.#witnesses(answer);
     if (witness === undefined) return;
-    const sinceMs = this.#deps.clock.monotonic();
-    this.#check = { answer, sinceMs, doubts: 0, failed, witness: witness.name };
+    this.#check = { answer, sinceMs: this.#deps.clock.monotonic(), doubts: 0, witness: witness.name };
     this.#asking.abort();
     this.#begun.notify();
-  }
-
-  /** A node reported a head. */
-  told(): void {
-    const check = this.#current();
-    if (check === undefined || this.#witnessFor(check) !== undefined) return;
-    this.#check = undefined;
-    this.#asking.abort();
-    this.#deps.onTrue();
   }
 
   /** True while the last block must not be handed out before its child is known. */
@@ -116,7 +100,6 @@ export class TipCheck {
     const asking = (this.#asking = childOf(signal));
     const { clock, onFalse, onTrue } = this.#deps;
     try {
-      if (this.#isReported(check)) await sleep(clock, REPORTED_WITHIN_MS, asking.signal);
       const verdict = await this.#verdict(check, asking.signal);
       if (this.#current() !== check) return;
       if (verdict === 'doubtful') check.doubts += 1;
@@ -134,35 +117,33 @@ export class TipCheck {
     }
   }
 
-  /** True at first, if another node that reports its heads has reported the one below. */
-  #isReported({ answer: { block, node }, sinceMs }: Check): boolean {
-    const told = this.#deps.reportedHead(block.height - 1, node.name);
-    const isReporting = told !== undefined && told.node !== node.name && !this.#late.has(told.node);
-    return isReporting && this.#deps.clock.monotonic() - sinceMs < REPORTED_WITHIN_MS;
-  }
-
   async #verdict(check: Check, signal: AbortSignal): Promise<Verdict> {
-    const { block, node } = check.answer;
-    const witness = this.#witnessFor(check);
-    if (witness === undefined) return 'true';
-    check.witness = witness.name;
-    const known: Answer[] = [];
-    if (check.doubts === 0) {
+    const { block } = check.answer;
+    if (check.doubts > 0) return this.#vote(check.answer, [], signal);
+    let isAwaited = false;
+    for (const witness of this.#witnesses(check.answer)) {
+      check.witness = witness.name;
       const said = await this.#ask(witness, block.height, signal);
       const isLate = this.#deps.clock.monotonic() - check.sinceMs >= PATIENCE_MS;
-      if (said === 'not_yet' && !isLate && !this.#late.has(witness.name)) return 'not_yet';
+      if (said === 'not_yet' && !isLate && !this.#late.has(witness.name)) {
+        isAwaited = true;
+        continue;
+      }
       if (said === 'not_yet') this.#late.add(witness.name);
       else this.#late.delete(witness.name);
-      if (said === 'nothing' && !isLate && witness.name !== node.name) {
-        check.failed.add(witness.name);
-        return this.#verdict(check, signal);
-      }
+      if (said === 'nothing' && !isLate) continue;
       if (typeof said === 'string') return 'true';
       const isFinalized = said.status !== 'unknown';
       // It confirms the block, or gives another one that it does not call finalized itself.
       if ((said.block.id === block.id) === isFinalized) return 'true';
-      if (isFinalized) known.push({ node: witness, method: BLOCK_CALL, block: said.block });
+      const known = isFinalized ? [{ node: witness, method: BLOCK_CALL, block: said.block } as const] : [];
+      return this.#vote(check.answer, known, signal);
     }
+    return isAwaited ? 'not_yet' : 'true';
+  }
+
+  /** What all nodes say of the height. */
+  async #vote({ block, node }: Answer, known: readonly Answer[], signal: AbortSignal): Promise<Verdict> {
     const { answers, complete } = await askForBlock(this.#deps.nodes, block.height, signal, { known });
     const ids = new Set(answers.map((answer) => answer.block.id));
     if (ids.size !== 1) return 'doubtful';
@@ -174,22 +155,14 @@ export class TipCheck {
     return isWithdrawn ? 'false' : 'doubtful';
   }
 
-  /** The node to ask; `undefined` when the block is not in doubt, or no other node can answer. */
-  #witnessFor({ answer: { node, block }, failed }: Pick<Check, 'answer' | 'failed'>): AccessNode | undefined {
-    const { nodes, reportedHead } = this.#deps;
-    const able = nodes
+  /** The healthy other nodes that may be asked now, those last that were late. */
+  #witnesses({ node, block }: Answer): readonly AccessNode[] {
+    const others = this.#deps.nodes
       .forHeight(block.height, BLOCK_CALL)
-      .filter((each) => each.supports(BLOCK_CALL) && each.delayMs(BLOCK_CALL) === 0);
-    const others = able.filter(
-      (each) => each.name !== node.name && !failed.has(each.name) && each.healthOf(BLOCK_CALL) === 'healthy',
-    );
-    const other = others.find(({ name }) => !this.#late.has(name)) ?? others[0];
-    const reported = reportedHead(block.height, node.name);
-    if (reported?.id === block.id && reported.node !== node.name) return undefined;
-    const told = reportedHead(block.height);
-    if (other !== undefined || told === undefined || told.id === block.id) return other;
-    // Ask the source itself: its single call has a status.
-    return able.find(({ name }) => name === node.name);
+      .filter((each) => each.name !== node.name && each.supports(BLOCK_CALL))
+      .filter((each) => each.delayMs(BLOCK_CALL) === 0 && each.healthOf(BLOCK_CALL) === 'healthy');
+    const late = others.filter(({ name }) => this.#late.has(name));
+    return [...others.filter((each) => !late.includes(each)), ...late];
   }
 
   async #ask(

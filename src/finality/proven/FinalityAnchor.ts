@@ -14,8 +14,6 @@ const LACKING_MS = 300_000;
 /** The same where one may have it and does not answer. */
 export const AGAIN_MS = 15_000;
 
-const ANCHORED = 'anchored at a block: its id is 32 bytes that you can compare with other sources';
-
 /** Why nothing more can be proven final now. */
 export class NotProvenError extends Error {
   override readonly name = 'NotProvenError';
@@ -99,21 +97,6 @@ export class FinalityAnchor {
   forget(): void {
     this.#anchor = this.#known = undefined;
     this.#compared.clear();
-  }
-
-  /**
-   * Logs the block that finality will rest on, as far as the configuration and the store tell. Expected errors:
-   * `StorageError`; `WireError`.
-   */
-  async announce(range: HeightRange | undefined): Promise<void> {
-    const named = this.#parts.named.find(
-      ({ height, kind }) =>
-        kind === 'checkpoint' || (range !== undefined && height >= range.from && height <= range.to),
-    );
-    const id = range && range.to >= range.from ? await this.#parts.idAt(range.from) : undefined;
-    const first = id && range && { kind: 'first_use' as const, height: range.from, id };
-    const anchor = named ?? first;
-    if (anchor !== undefined) this.#parts.logger.info({ ...anchor }, ANCHORED);
   }
 
   /** True where the last block of the spork is stored by now, which is better than the nodes' word. */
@@ -270,7 +253,10 @@ export class FinalityAnchor {
     this.#anchor = { kind, height, id };
     this.#known = state && { state, height: header.height };
     const { epoch, members } = state?.current.committee ?? {};
-    this.#parts.logger.info({ kind, height, id, epoch, members: members?.length }, ANCHORED);
+    this.#parts.logger.info(
+      { kind, height, id, epoch, members: members?.length },
+      'anchored at a block: its id is 32 bytes that you can compare with other sources',
+    );
   }
 
   /** A peer learns who signs at any time. */

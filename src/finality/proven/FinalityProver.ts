@@ -124,16 +124,6 @@ export class FinalityProver {
     };
   }
 
-  /** Says at the start which block finality will rest on, as far as it is known before any node was asked. */
-  async announce(): Promise<void> {
-    try {
-      await this.#anchor.announce(this.#deps.range());
-    } catch (error) {
-      // The prover itself will say so.
-      if (!(error instanceof StorageError || error instanceof WireError)) throw error;
-    }
-  }
-
   /** The block up to which readers may read where they see only what is proven. */
   finalBlock(): BlockHead | undefined {
     return this.#final;

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { AccessNetwork } from '../../../src/access/index.js';
 import { RpcChannel } from '../../../src/access/transport/channel/RpcChannel.js';
-import type { ReceivedBlock, SporkTable } from '../../../src/access/index.js';
+import type { SporkTable } from '../../../src/access/index.js';
 import { seededRandom } from '../../support/seededRandom.js';
 import { OperatorError } from '../../../src/runtime/index.js';
 import { scriptedWorlds, version } from './scriptedNetwork.js';
@@ -326,21 +326,6 @@ describe('a node that fails some of the questions', () => {
       expect(stateOf(net, 'a:1')).toMatchObject({ state: 'healthy', lowestHeight: 5 });
     },
   );
-
-  it.each<[string, NodeScript]>([
-    ['the call has no answer', { hangs: 'GetBlockByHeight' }],
-    ['it does not give block zero by call', { fails: { GetBlockByHeight: 'internal' } }],
-  ])('has its root found by stream where %s', async (_, script) => {
-    const streams: ReceivedBlock = {
-      block: { id: idOf('1'), parentId: idOf('0'), height: 0, collectionIds: [], encoded: new Uint8Array() },
-      status: 'finalized',
-    };
-    const { net } = network({ 'a:1': { ...script, version: version(0), streams } });
-    await clock.advance(500);
-    expect(stateOf(net, 'a:1')).toMatchObject({ state: 'healthy', lowestHeight: 0 });
-    expect(net.liveRoot()).toBe(0);
-    expect(net.sporkAt(7)).toEqual({ rootHeight: 0, sporkId: 'aa'.repeat(32) });
-  });
 
   it('is named with its refusals while a new store waits for the root that it does not tell', async () => {
     const script: NodeScript = { version: version(0), blockIdAt: () => undefined };

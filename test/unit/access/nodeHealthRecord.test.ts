@@ -38,7 +38,7 @@ describe('NodeHealthRecord', () => {
     expect(healthRecord.health).toBe('set_aside');
   });
 
-  it('sets a failing node aside the third time in a row', async () => {
+  it('sets a failing node aside the second time in a row', async () => {
     expect(healthRecord.report('failing', 'why')).toBeUndefined();
     // A single one passes after a while.
     await clock.advance(9_999);
@@ -48,7 +48,6 @@ describe('NodeHealthRecord', () => {
     healthRecord.report('failing', 'why');
     healthRecord.succeeded();
     expect(healthRecord.health).toBe('healthy');
-    expect(healthRecord.report('failing', 'why')).toBeUndefined();
     expect(healthRecord.report('failing', 'why')).toBeUndefined();
     expect(healthRecord.report('failing', 'why')).toBe(10_000);
     await clock.advance(10_000);
@@ -149,7 +148,7 @@ describe('the record of one call', () => {
     healthRecord.report('failing', 'second', stream);
     expect(healthRecord.callRecords()).toEqual([
       {
-        ...{ method: stream, state: 'failing', fault: 'failing' },
+        ...{ method: stream, state: 'set_aside', fault: 'failing' },
         ...{ count: 2, said: 'second', sinceMs: 0, untilMs: 11_000 },
       },
     ]);

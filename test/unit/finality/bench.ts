@@ -121,12 +121,10 @@ export class Reading {
       readonly empty?: boolean;
       readonly head?: number;
       readonly storedBlock?: ChainDependencies['storedBlock'];
-      readonly reportedHead?: ChainDependencies['reportedHead'];
     },
   ) {
     this.world = world;
     const { window, stopHeight, watermark = 100, empty = false, head = 0, storedBlock, ...others } = options;
-    const { reportedHead = () => undefined } = options;
     this.watermark = watermark;
     this.latest = empty ? undefined : world.chain.block(watermark);
     this.head = head;
@@ -140,7 +138,6 @@ export class Reading {
       {
         ...{ ...world.common(), window: this.heights, signal: this.signal },
         latestBlock: () => this.latest,
-        reportedHead,
         onReplaced: (block, blockSource) => {
           this.replaced.push({ height: block.height, id: block.id });
           this.heights.at(block.height)!.replaceBlock(block, blockSource);

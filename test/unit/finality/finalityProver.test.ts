@@ -521,23 +521,6 @@ describe('FinalityProver', () => {
     });
   });
 
-  it('says at the start what it will rest on, before any node was asked', async () => {
-    const told = async (range: readonly [number, number], blocks: readonly NamedBlock[]) => {
-      const proving = new Proving(range, { named: blocks });
-      await proving.prover.announce();
-      const { records } = proving.logger;
-      return records.map(({ fields }) => fields);
-    };
-    const first = { kind: 'first_use', height: 42, id: headerAt(42).id };
-    expect(await told([42, 52], [])).toEqual([first]);
-    expect(await told([42, 41], [named('spork_table', 52)])).toEqual([]);
-    expect(await told([42, 49], [named('spork_table', 52)])).toEqual([first]);
-    expect(await told([42, 52], [named('spork_table', 52)])).toEqual([named('spork_table', 52)]);
-    expect(await told([42, 41], [named('checkpoint', 50), named('spork_root', 42)])).toEqual([
-      named('checkpoint', 50),
-    ]);
-  });
-
   it('prefers the checkpoint to the root, and that to the last block', async () => {
     const all = [named('checkpoint', 45), named('spork_root', 42), named('spork_table', 52)];
     for (const first of [0, 1, 2]) {

@@ -182,8 +182,7 @@ describe('FinalizedBlocks', () => {
         node.says = (method) => (broken && method === stream ? answers[how] : undefined);
       return { world, fix: () => void (broken = false) };
     }
-    const told = (world: World) =>
-      world.logger.messages().filter((message) => message.includes('block stream'));
+    const told = (world: World) => world.logger.messages().filter((message) => message.includes('stream'));
 
     it.each(['ended', 'internal', 'silent', 'not_found'] as const)(
       'reads by single calls where streams are %s, and by stream again later',
@@ -193,8 +192,8 @@ describe('FinalizedBlocks', () => {
         await reading.moveHead(120);
         const tookMs = await world.clock.advanceUntil(() => reading.blocks.head() === 120);
         expect(tookMs).toBeLessThanOrEqual(12_000);
-        expect(told(world)).toEqual(['block streams fail, using single calls instead']);
-        const warning = world.logger.records.find(({ message }) => message.startsWith('block streams fail'));
+        expect(told(world)).toEqual(['streams fail, using single calls instead']);
+        const warning = world.logger.records.find(({ message }) => message.startsWith('streams fail'));
         expect(warning).toMatchObject({ level: 'warn', fields: { node: 'a' } });
         expect(world.nodes.faults().filter((fault) => fault !== 'a failing' && fault !== 'a stale')).toEqual(
           [],
@@ -203,10 +202,7 @@ describe('FinalizedBlocks', () => {
         await world.clock.advance(60_000);
         await reading.moveHead(125, 30_000);
         expect(reading.available()).toEqual(range(101, 125));
-        expect(told(world)).toEqual([
-          'block streams fail, using single calls instead',
-          'block stream is back',
-        ]);
+        expect(told(world)).toEqual(['streams fail, using single calls instead', 'a stream works again']);
       },
     );
 

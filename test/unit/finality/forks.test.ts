@@ -70,32 +70,6 @@ describe('blocks that do not fit', () => {
       },
     );
 
-    it('takes the true block from the only node, by its call, when the head that it tells is another one', async () => {
-      const world = new World('a');
-      streamLie(world, 'a');
-      const reportedHead = (height: number) => ({ height, id: world.chain.idAt(height), node: 'a' });
-      const reading = new Reading(world, { window: 10, reportedHead });
-      await reading.moveHead(102, 2_000);
-      expect(reading.available()).toEqual([101, 102]);
-      expect(reading.idAt(102)).toBe(world.chain.idAt(102));
-    });
-
-    it('is not misled by a report of another block, by whomever', async () => {
-      const world = new World('a', 'b');
-      const reportedHead = (height: number) => ({
-        height,
-        id: world.chain.fork('x', 1).idAt(height),
-        node: 'b',
-      });
-      const reading = new Reading(world, { window: 10, reportedHead });
-      await reading.moveHead(102);
-      reading.blocks.told();
-      await world.clock.advance(2_000);
-      // Its call says the same as the stream of the other.
-      expect(reading.available()).toEqual([101, 102]);
-      expect(world.node('b').count('GetBlockByHeight', 102)).toBe(1);
-    });
-
     it('blames nobody while one node stands against one that cannot be heard', async () => {
       const { world, reading } = reads({ window: 10 }, 'a', 'foreign', 'dead');
       world.gives('foreign', world.strayed(102));
@@ -133,15 +107,11 @@ describe('blocks that do not fit', () => {
     });
 
     it.each([
-      { names: ['a'], teller: undefined, asked: 0, why: 'nobody else is there' },
-      { names: ['a'], teller: 'a', asked: 0, why: 'nobody else is there, and it told that head' },
-      { names: ['a', 'b'], teller: 'b', asked: 0, why: 'another node told that head' },
-      { names: ['a', 'b'], teller: 'a', asked: 5, why: 'no other node told that head' },
-    ])('asks for $asked of five blocks: $why', async ({ names, teller, asked }) => {
+      { names: ['a'], asked: 0, why: 'nobody else is there' },
+      { names: ['a', 'b'], asked: 5, why: 'another node confirms it' },
+    ])('asks for $asked of five blocks: $why', async ({ names, asked }) => {
       const world = new World(...names);
-      const reportedHead = (height: number) =>
-        teller === undefined ? undefined : { height, id: world.chain.idAt(height), node: teller };
-      const reading = new Reading(world, { window: 10, reportedHead });
+      const reading = new Reading(world, { window: 10 });
       for (const head of range(101, 105)) {
         await reading.moveHead(head);
         expect(reading.available()).toEqual(range(101, head));

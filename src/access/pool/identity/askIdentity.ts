@@ -1,5 +1,4 @@
 import type { Clock } from '../../../runtime/index.js';
-import { isExpectedEnd, StreamReader } from '../../transport/streams/StreamReader.js';
 import { namedRoot } from '../../transport/upstreamErrors.js';
 import type {
   AccessMethod,
@@ -11,6 +10,7 @@ import type {
 } from '../../types.js';
 import { UpstreamError } from '../../UpstreamError.js';
 import type { UpstreamErrorKind } from '../../UpstreamError.js';
+import { highestShared } from './highestShared.js';
 import type { BlockComparison, Expectation, NodeIdentity } from './nodeIdentity.js';
 
 /** Answers that mean "I do not have that": they say nothing about the node's identity. */
@@ -96,21 +96,16 @@ function inTurns({ clock, onAsked }: Inquiry): Ask {
       onAsked(method);
       return outcomeOf(ask());
     });
-    turn = settledSoon(outcome, clock);
+    turn = new Promise((resolve) => {
+      const timer = clock.setTimer(NEXT_ASKED_AFTER_MS, resolve);
+      const settle = (): void => {
+        timer.cancel();
+        resolve();
+      };
+      outcome.then(settle, settle);
+    });
     return outcome;
   };
-}
-
-/** Resolves once the promise is settled, or after NEXT_ASKED_AFTER_MS. */
-function settledSoon(outcome: Promise<unknown>, clock: Clock): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = clock.setTimer(NEXT_ASKED_AFTER_MS, resolve);
-    const settle = (): void => {
-      timer.cancel();
-      resolve();
-    };
-    outcome.then(settle, settle);
-  });
 }
 
 function chainOf(
@@ -182,43 +177,15 @@ async function askRoots(
 /** The node has a block there, whatever it is worth: one of another chain does not fit ours. */
 const HAS_BLOCK: ReadonlySet<UpstreamErrorKind> = new Set(['forged', 'unproven']);
 
-/**
- * Requests block 0; by stream as well if the call names no root, or is slow. Returns the answer, or the refusal, which
- * may name a root.
- */
+/** Requests block 0. Returns the refusal, which may name a root, if it is not there. */
 async function askZero(
   node: AccessNode,
   signal: AbortSignal,
-  { timeoutMs, clock, onAsked }: Inquiry,
+  { timeoutMs, onAsked }: Inquiry,
 ): Promise<'there' | UpstreamError> {
   onAsked('GetBlockByHeight');
-  const call = outcomeOf(node.getBlockByHeight(0, { signal, timeoutMs })).then((answer) =>
-    answer instanceof UpstreamError && !HAS_BLOCK.has(answer.kind) ? answer : 'there',
-  );
-  const early = call.then((answer) =>
-    answer === 'there' || answer.kind === 'below_root' ? answer : undefined,
-  );
-  const isReported = await Promise.race([early, settledSoon(call, clock)]);
-  if (isReported !== undefined) return isReported;
-  const blocks = new StreamReader({
-    open: (ended) => node.subscribeBlocks(0, { signal: ended }),
-    signal,
-    clock,
-    limitMs: timeoutMs,
-  });
-  try {
-    const streamed = blocks.read().then(
-      (read) =>
-        read !== 'silent' && read.done !== true && read.value.block.height === 0 ? 'there' : undefined,
-      (error: unknown) => {
-        if (!isExpectedEnd(error)) throw error;
-        return error instanceof UpstreamError && error.kind === 'below_root' ? error : undefined;
-      },
-    );
-    return (await Promise.race([early, streamed])) ?? (await streamed) ?? (await call);
-  } finally {
-    blocks.cancel();
-  }
+  const answer = await outcomeOf(node.getBlockByHeight(0, { signal, timeoutMs }));
+  return answer instanceof UpstreamError && !HAS_BLOCK.has(answer.kind) ? answer : 'there';
 }
 
 /**
@@ -247,9 +214,7 @@ function isFinalized(received: ReceivedBlock | UpstreamError | undefined): recei
   return received !== undefined && !(received instanceof UpstreamError) && received.status !== 'unknown';
 }
 
-/**
- * The highest block below `differing` that both have, by bisection; `undefined` when there is none, or it cannot be found.
- */
+/** The highest block below `differing` that both have, as far as it is found. A node that fails meanwhile is not asked on. */
 async function sharedHeight(
   node: AccessNode,
   { firstHeight, storedBlock }: Expectation,
@@ -257,16 +222,13 @@ async function sharedHeight(
   options: CallOptions,
 ): Promise<number | undefined> {
   if (firstHeight === undefined) return undefined;
-  let shared = firstHeight - 1;
-  for (let other = differing; other - shared > 1;) {
-    const height = Math.floor((shared + other) / 2);
-    const stored = await storedBlock?.(height);
+  let isSilent = false;
+  return highestShared({ firstHeight, differing }, async (height) => {
+    const stored = isSilent ? undefined : await storedBlock?.(height);
     const received = stored && (await outcomeOf(node.getBlockByHeight(height, options)));
-    if (stored === undefined || !isFinalized(received)) return undefined;
-    if (stored.id === received.block.id) shared = height;
-    else other = height;
-  }
-  return shared < firstHeight ? undefined : shared;
+    isSilent ||= received instanceof UpstreamError;
+    return stored !== undefined && isFinalized(received) ? stored.id === received.block.id : undefined;
+  });
 }
 
 /** The result of a call that may fail. Expected errors: the signal's abort reason. */

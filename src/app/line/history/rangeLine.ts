@@ -128,8 +128,6 @@ function headBeyond({ listener, store }: Pick<HistoryParts, 'listener' | 'store'
   return {
     finalizedHeight: () => Math.max(listener.finalizedHeight() ?? 0, store.latestIndexedHeight()),
     sealedHeight: () => listener.sealedHeight(),
-    reportedHead: (height, besides) => listener.reportedHead(height, besides),
-    onTold: () => () => undefined,
     onAnswerAgain: (callback) => listener.onAnswerAgain(callback),
   };
 }
