@@ -89,17 +89,6 @@ describe('a configured rate', () => {
     expect(clock.pendingTimers).toBe(0);
   });
 
-  it('says how long a further call would wait', async () => {
-    const slow = limiter(2);
-    now(slow);
-    expect(slow.delayMs()).toBe(500);
-    const first = slow.acquire();
-    expect(slow.delayMs()).toBe(1_000);
-    await clock.advance(500);
-    await first;
-    expect(slow.delayMs()).toBe(500);
-  });
-
   it('is never exceeded, whoever calls when', async () => {
     await fc.assert(
       fc.asyncProperty(

@@ -53,22 +53,20 @@ async function three(
   return { net, nodes, scripts, tells };
 }
 
-describe('the id of a new spork', () => {
-  it('is the one that more than half of the nodes tell, and none where no id has so many', async () => {
-    const told = async (...ids: readonly string[]): Promise<string | undefined> => {
-      const scripts = Object.fromEntries(
-        ids.map((id, nth) => [`n${nth}:1`, { version: version(200, 200, id) }] as const),
-      );
-      const { net } = world().network(scripts, {}, STORED);
-      await net.whenAllAsked(stop.signal);
-      return net.sporkAt(200)?.sporkId;
-    };
-    expect(await told(FALSE_ID)).toBe(FALSE_ID);
-    expect(await told(FALSE_ID, TRUE_ID, TRUE_ID)).toBe(TRUE_ID);
-    expect(await told(FALSE_ID, '', '')).toBe(FALSE_ID);
-    expect(await told(FALSE_ID, TRUE_ID)).toBe('');
-    expect(await told(FALSE_ID, TRUE_ID, 'ee'.repeat(32))).toBe('');
-  });
+it('the id of a new spork is the one that more than half of the nodes tell, and none where no id has so many', async () => {
+  const told = async (...ids: readonly string[]): Promise<string | undefined> => {
+    const scripts = Object.fromEntries(
+      ids.map((id, nth) => [`n${nth}:1`, { version: version(200, 200, id) }] as const),
+    );
+    const { net } = world().network(scripts, {}, STORED);
+    await net.whenAllAsked(stop.signal);
+    return net.sporkAt(200)?.sporkId;
+  };
+  expect(await told(FALSE_ID)).toBe(FALSE_ID);
+  expect(await told(FALSE_ID, TRUE_ID, TRUE_ID)).toBe(TRUE_ID);
+  expect(await told(FALSE_ID, '', '')).toBe(FALSE_ID);
+  expect(await told(FALSE_ID, TRUE_ID)).toBe('');
+  expect(await told(FALSE_ID, TRUE_ID, 'ee'.repeat(32))).toBe('');
 });
 
 describe('a spork that the table does not have', () => {
