@@ -20,10 +20,6 @@ beforeEach(() => {
 const names = (nodes: readonly { readonly name: string }[]): string[] => nodes.map(({ name }) => name);
 const stateOf = (of: AccessNetwork, endpoint: string) =>
   of.states().find((state) => state.endpoint === endpoint);
-const refusesBelow5 = (height: number) =>
-  height < 5
-    ? { text: `height ${height} is less than the spork root block height 5`, lowestHeight: 5 }
-    : undefined;
 /** Why the start ends. */
 const refusalOf = (of: AccessNetwork): Promise<unknown> =>
   of.whenIdentified(stop.signal).catch((thrown: unknown) => thrown);
@@ -108,16 +104,6 @@ describe('a peer', () => {
 });
 
 describe('identification', () => {
-  it('offers no node before it has said who it is', async () => {
-    const { net } = network({ 'a:1': { version: version(5) } });
-    expect(net.live()).toEqual([]);
-    expect(net.forHeight(7)).toEqual([]);
-    expect(stateOf(net, 'a:1')?.state).toBe('unknown');
-    await net.whenIdentified(stop.signal);
-    expect(names(net.live())).toEqual(['a:1']);
-    expect(stateOf(net, 'a:1')).toMatchObject({ state: 'healthy', semver: 'v1', lowestHeight: 5 });
-  });
-
   it('waits for nodes that do not answer, trying again with growing pauses', async () => {
     const script: NodeScript = { version: version(5), down: true };
     const { net, nodes } = network({ 'a:1': script });
@@ -308,25 +294,6 @@ describe('a node that fails some of the questions', () => {
     },
   );
 
-  it('holds up a new store for five seconds at most', async () => {
-    const script: NodeScript = { fails: { GetNodeVersionInfo: 'internal', GetBlockByHeight: 'deadline' } };
-    const { net } = await identified({ 'a:1': script });
-    const waiting = net.whenSporkTold(7, stop.signal);
-    await clock.advance(5_500);
-    await waiting;
-  });
-
-  it.each(['GetNetworkParameters', 'GetNodeVersionInfo', 'GetLatestBlockHeader'] as const)(
-    'is known although %s breaks the connection',
-    async (breaks) => {
-      const scripts = {
-        'a:1': { version: version(5), headerChainId: 'flow-localnet', belowRoot: refusesBelow5, breaks },
-      };
-      const { net } = await identified(scripts, { accessNodes: ['a:1'] });
-      expect(stateOf(net, 'a:1')).toMatchObject({ state: 'healthy', lowestHeight: 5 });
-    },
-  );
-
   it('is named with its refusals while a new store waits for the root that it does not tell', async () => {
     const script: NodeScript = { version: version(0), blockIdAt: () => undefined };
     const { net } = await identified({ 'a:1': script });
@@ -377,17 +344,6 @@ describe('a node that fails some of the questions', () => {
       await clock.advance(1_000);
     }
     expect(names(net.forHeight(41))).toEqual(['a:1']);
-  });
-
-  it('is asked again which heights it has for history that none serves', async () => {
-    const script: NodeScript = { version: version(100), blockIdAt: () => idOf('1') };
-    const { net } = await identified({ 'a:1': script });
-    script.version = version(7);
-    await clock.advance(30_000);
-    expect(net.servedRanges()).toMatchObject([{ lowest: 100 }]);
-    net.askAgain();
-    await clock.advance(1_000);
-    expect(net.servedRanges()).toMatchObject([{ lowest: 7 }]);
   });
 
   it('is named with its words, how often and since when, while it does not say who it is', async () => {
@@ -524,15 +480,6 @@ describe('foreign nodes', () => {
     );
   });
 
-  it('come back when they are of our chain after all', async () => {
-    const script: NodeScript = { chainId: 'flow-testnet', version: version(5) };
-    const { net } = await identified({ 'a:1': script, 'b:1': { version: version(5) } });
-    expect(names(net.live())).toEqual(['b:1']);
-    script.chainId = 'flow-localnet';
-    await clock.advance(5 * MINUTE_MS);
-    expect(names(net.live())).toEqual(['a:1', 'b:1']);
-  });
-
   it('are those with another spork id for a root height that we know', async () => {
     const { net } = network(
       { 'a:1': { version: version(100, 100, 'bb'.repeat(32)) } },
@@ -547,27 +494,6 @@ describe('foreign nodes', () => {
     const sporks = [{ rootHeight: 100, sporkId: 'aa'.repeat(32) }];
     const other = () => idOf('b');
     const ours = () => idOf('a');
-
-    it('are foreign within a spork that we know', async () => {
-      const { net } = network(
-        { 'a:1': { version: version(100), blockIdAt: other } },
-        {},
-        { sporks, watermark },
-      );
-      const error = await refusalOf(net);
-      expect(error).toMatchObject({ exit: 'foreign' });
-      expect((error as Error).message).toContain(`has block ${idOf('b')} at height 150`);
-      expect((error as Error).message).toContain(idOf('a'));
-    });
-
-    it('are served when a new spork may have discarded our block', async () => {
-      const { net } = await identified(
-        { 'a:1': { version: version(140, 140, 'bb'.repeat(32)), blockIdAt: other } },
-        {},
-        { sporks, watermark },
-      );
-      expect(names(net.live())).toEqual(['a:1']);
-    });
 
     it('are foreign all the same when another node has our block', async () => {
       const { net } = await identified(

@@ -93,7 +93,9 @@ export class World {
       throw new Error(`left behind: ${this.clock.pendingTimers} timers, ${openStreams} streams`);
   }
 
-  listener(): FinalizationListener {
+  /** One that runs; at the start all nodes stand at these heads, where they are given. */
+  listener(...heads: [] | [finalized: number, sealed: number]): FinalizationListener {
+    if (heads.length > 0) this.advance(...heads);
     const listener = new FinalizationListener(this.common());
     this.run(listener);
     return listener;
