@@ -14,6 +14,7 @@ import { readerOptions } from '../support/readerOptions.js';
 import { readersHere } from '../support/readers.js';
 import { RecordingLogger } from '../support/recordingLogger.js';
 import { statusWith } from '../support/servedChain.js';
+import { shownOf } from '../support/storeDirectory.js';
 
 const FIRST = 100;
 const SCRIPT = '/flow.access.AccessAPI/ExecuteScriptAtLatestBlock';
@@ -47,14 +48,7 @@ async function served(
   });
   const sources: ReaderSources = {
     state: () => ({
-      shown: {
-        meta: store.meta(),
-        latestIndexedHeight: store.latestIndexedHeight(),
-        coverage: store.coverage(),
-        latestBlock: store.latestBlock(),
-        rewinds: store.rewinds(),
-        accounts: store.accounts.coverage(),
-      },
+      shown: shownOf(store),
       ...{ head: 1_000, sealed: store.latestIndexedHeight() },
       ...{ isReady: true, forwardingOff: undefined, nodes: nodes?.() ?? [] },
     }),

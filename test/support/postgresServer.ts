@@ -73,6 +73,12 @@ export async function asAdmin(url: string, sql: string, values: unknown[] = []):
   }
 }
 
+/** How many rows a table of a store has. */
+export async function countIn(url: string, table: string): Promise<number> {
+  const { rows } = await asAdmin(url, `SELECT count(*)::integer AS count FROM ${table}`);
+  return (rows as { count: number }[])[0]!.count;
+}
+
 /** `settings`: of postgresql.conf. */
 export async function ownServer(
   settings: Readonly<Record<string, string>> = {},

@@ -11,6 +11,7 @@ import type {
   BlockEntry,
   Database,
   IndexStore,
+  ShownIndex,
   StoreMeta,
   VerifyOptions,
   VerifyProgress,
@@ -87,6 +88,14 @@ export async function begin<S extends IndexStore>(
   await store.initialise(metaFrom(firstHeight));
   if (blocks.length > 0) await store.commit({ blocks, latestIndexedHeight });
   return store;
+}
+
+/** What replicas of a store are told to show of it. */
+export function shownOf(store: IndexStore): ShownIndex {
+  return {
+    ...{ meta: store.meta(), latestIndexedHeight: store.latestIndexedHeight(), coverage: store.coverage() },
+    ...{ latestBlock: store.latestBlock(), rewinds: store.rewinds(), accounts: store.accounts.coverage() },
+  };
 }
 
 /** A store over a database that outlives it. */

@@ -1,12 +1,9 @@
 import pg from 'pg';
-import { afterEach, describe, expect, it } from 'vitest';
-import { loadQueue } from '../../../src/ranges/index.js';
+import { describe, expect, it } from 'vitest';
 import type { Leadership } from '../../../src/ranges/index.js';
 import { systemClock } from '../../../src/runtime/index.js';
-import { seededRandom } from '../../support/seededRandom.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import { asAdmin } from '../../support/postgresServer.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
 import { usePostgres } from '../../support/storeKinds.js';
 import { together } from '../../support/together.js';
 import { VirtualClock } from '../../support/virtualClock.js';
@@ -17,11 +14,6 @@ const TAKEOVER_MS = 12_000 + 2_000;
 
 describe('of several processes on one database', { timeout: 60_000 }, () => {
   const postgres = usePostgres();
-  const closing: (() => Promise<void>)[] = [];
-  afterEach(async () => {
-    for (const close of closing.splice(0).reverse()) await close();
-  }, 60_000);
-
   const database = async (): Promise<string> => {
     const home = await postgres.home();
     // Makes the tables.
@@ -30,23 +22,15 @@ describe('of several processes on one database', { timeout: 60_000 }, () => {
   };
 
   const join = async (url: string, clock: Clock = systemClock, roles: readonly string[] = ['live']) => {
-    const { SharedQueue } = await loadQueue();
     const kills: string[] = [];
-    const queue = await SharedQueue.open(
-      { url, roles },
-      {
-        ...{ clock, random: seededRandom(1), logger: new RecordingLogger() },
-        onKill: (wish) => void kills.push(wish),
-      },
-    );
-    closing.push(() => queue.close());
+    const queue = await postgres.queue(url, { roles }, { clock, onKill: (wish) => void kills.push(wish) });
     return { queue, leadership: queue, worker: queue.id, kills };
   };
 
   const client = async (url: string): Promise<pg.Client> => {
     const holder = new pg.Client({ connectionString: url });
     await holder.connect();
-    closing.push(() => holder.end());
+    await postgres.later(Promise.resolve({ close: () => holder.end() }));
     return holder;
   };
 

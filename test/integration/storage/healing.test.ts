@@ -3,7 +3,6 @@ import { asAdmin } from '../../support/postgresServer.js';
 import { commitThrough, heal, range } from '../../support/ranges.js';
 import { until } from '../../support/program.js';
 import { plainChain } from '../../support/storeBlocks.js';
-import { begin } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
 
 const FIRST = 10;
@@ -14,12 +13,7 @@ const whole = { from: FIRST, to: LAST };
 describe('a damaged height in a database', () => {
   const postgres = usePostgres();
 
-  const filled = async () => {
-    const { url } = await postgres.home();
-    const store = await begin(postgres.open(url), FIRST);
-    await commitThrough(store, chain, LAST);
-    return { store, url };
-  };
+  const filled = () => postgres.filled(FIRST, chain.slice(0, -1));
 
   it.each([
     ['a body', `UPDATE flow_store.body SET value = set_byte(value, 9, 255) WHERE height = 20`],

@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import type { BlockEntry } from '../../../src/storage/index.js';
-import { asAdmin } from '../../support/postgresServer.js';
+import { asAdmin, countIn } from '../../support/postgresServer.js';
 import { until } from '../../support/program.js';
 import { batchOf, makeBlock, plainChain } from '../../support/storeBlocks.js';
 import { begin, metaFrom } from '../../support/storeDirectory.js';
@@ -75,8 +75,7 @@ describe('a store on PostgreSQL that several processes have', () => {
     await follower.commit({ blocks: [at(12)], latestIndexedHeight: 13 });
     const late = leader.commit({ blocks: [at(12)], latestIndexedHeight: 13 });
     await expect(late).rejects.toMatchObject({ kind: 'locked' });
-    const { rows } = await asAdmin(url, 'SELECT count(*)::integer AS count FROM flow_store.block');
-    expect(rows).toEqual([{ count: 4 }]);
+    expect(await countIn(url, 'flow_store.block')).toBe(4);
     expect(term.aborted).toBe(false);
     // The write that failed is forgotten with the lead: it may lead again.
     await leader.shared.follow();
@@ -143,7 +142,7 @@ describe('a store on PostgreSQL that several processes have', () => {
     let seen: unknown[] | undefined;
     leader.shared.onChanged(() => seen?.push(leader.ranges.plans()));
     const changed = leader.ranges.change({ plans }).then(() => (seen = [leader.ranges.plans()]));
-    await until(async () => (await plansOf(url)) === 2);
+    await until(async () => (await countIn(url, 'flow_store.plan')) === 2);
     await until(() => blocks.isAllElseIdle());
     await blocks.release();
     await changed;
@@ -159,11 +158,6 @@ describe('a store on PostgreSQL that several processes have', () => {
     expect(leader.coverage()).toEqual([{ from: 20, to: 30 }]);
   });
 });
-
-async function plansOf(url: string): Promise<number> {
-  const { rows } = await asAdmin(url, 'SELECT count(*)::integer AS count FROM flow_store.plan');
-  return (rows as { count: number }[])[0]!.count;
-}
 
 /** Keeps everybody else from reading a table. */
 async function lockedTable(url: string, table: string) {

@@ -1,12 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { systemClock } from '../../../src/runtime/index.js';
-import { loadPostgres } from '../../../src/storage/index.js';
 import { asAdmin } from '../../support/postgresServer.js';
 import { evidenceOf } from '../../support/committeeEvidence.js';
-import { commitThrough, heal, range } from '../../support/ranges.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
+import { blocksIn, commitThrough, heal, range } from '../../support/ranges.js';
 import { plainChain } from '../../support/storeBlocks.js';
-import { begin, TEST_CHAIN } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
 
 const FIRST = 10;
@@ -16,17 +12,11 @@ const chain = plainChain(FIRST, LAST - FIRST + 1, 2);
 describe('a store on PostgreSQL that is damaged', () => {
   const postgres = usePostgres();
 
-  const repaired = async (url: string, apply = true) => {
-    const { repairPostgres } = await loadPostgres();
-    const parts = { clock: systemClock, logger: new RecordingLogger() };
-    return repairPostgres({ url, chainId: TEST_CHAIN, apply }, parts);
-  };
+  const { repaired } = postgres;
   const damagesOf = async (url: string) => (await postgres.verified(url)).damages;
   /** From 10 to 19, an open range from 22 to 27 of which all but the last two are there, and from 30 to 49. */
   const filled = async () => {
-    const { url } = await postgres.home();
-    const store = await begin(postgres.open(url), 30);
-    await commitThrough(store, chain, LAST);
+    const { store, url } = await postgres.filled(30, blocksIn(chain, range(30, LAST)));
     await commitThrough(await store.ranges.run({ from: 10, to: 19 }), chain, 19);
     const run = await store.ranges.run({ from: 22, to: 27 });
     await commitThrough(run, chain, 25);
@@ -35,17 +25,14 @@ describe('a store on PostgreSQL that is damaged', () => {
   /** Everything that is missing comes, and then nothing tells that it was ever gone. */
   const expectHealed = async (url: string): Promise<void> => {
     const store = await postgres.open(url);
-    const plans = store.ranges.plans();
-    await store.ranges.change({
-      plans: [...plans, { id: 999, from: FIRST, to: 29, order: 'newest', isPaused: false }],
-    });
+    const plan = { ...{ id: 999, from: FIRST, to: 29 }, order: 'newest', isPaused: false } as const;
+    await store.ranges.change({ plans: [...store.ranges.plans(), plan] });
     await heal(store, chain);
     expect(store.coverage()).toEqual([{ from: FIRST, to: LAST }]);
     expect(await damagesOf(url)).toEqual([]);
     for (const { block } of chain) {
-      expect((await store.collectionsByHeight(block.height))?.map(({ id }) => id)).toEqual(
-        block.collectionIds,
-      );
+      const collections = await store.collectionsByHeight(block.height);
+      expect(collections?.map(({ id }) => id)).toEqual(block.collectionIds);
     }
   };
 
