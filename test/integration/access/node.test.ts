@@ -1,5 +1,3 @@
-import { createServer } from 'node:net';
-import type { AddressInfo, Socket } from 'node:net';
 import { status } from '@grpc/grpc-js';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { parseEndpoint, UpstreamError } from '../../../src/access/index.js';
@@ -15,6 +13,7 @@ import { sleep, systemClock } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import { accessServer, testBlock, testId } from '../../support/accessServer.js';
 import type { AccessHandlers, StreamHandler } from '../../support/accessServer.js';
+import { tcpServer } from '../../support/httpProbe.js';
 import { fail } from '../../support/rawNode.js';
 import type { RawNode } from '../../support/rawNode.js';
 
@@ -267,25 +266,21 @@ describe('unary calls', () => {
   });
 
   it('end at their deadline when the peer takes the connection and says nothing', async () => {
-    const sockets = new Set<Socket>();
+    let connections = 0;
     const second = deferred();
-    const mute = createServer((socket) => {
-      sockets.add(socket.on('error', () => undefined));
-      if (sockets.size === 2) second.resolve();
+    const mute = await tcpServer(() => {
+      connections += 1;
+      if (connections === 2) second.resolve();
     });
-    await new Promise<void>((resolve) => mute.listen(0, '127.0.0.1', resolve));
-    const { port } = mute.address() as AddressInfo;
     let reconnects = 0;
     const node = await connect(
       {},
-      { endpoint: parseEndpoint(`127.0.0.1:${port}`), timeoutMs: 50 },
+      { endpoint: parseEndpoint(`127.0.0.1:${mute}`), timeoutMs: 50 },
       { onReconnect: () => (reconnects += 1) },
     );
     for (let i = 0; i < 4; i++) expect(await kindOf(node.getNetworkParameters())).toBe('deadline');
     expect(reconnects).toBe(1);
     await second.promise;
-    for (const socket of sockets) socket.destroy();
-    await new Promise((resolve) => mute.close(resolve));
   });
 
   it('remember for five minutes that the node does not know a method', async () => {

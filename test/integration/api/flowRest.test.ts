@@ -2,17 +2,14 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { EventReader } from '../../support/eventReader.js';
 import { until } from '../../support/program.js';
 import { ServedChain } from '../../support/servedChain.js';
-import { idOf, smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
+import { chainOf, idOf, transactionIds, transactionWith } from '../../support/smallChain.js';
 
 const FIRST = 100;
 const SEALED = 105;
 const repeated = transactionWith({ gasLimit: 7n });
 /** Heights 100 to 109. Even ones have collections, one of them empty. */
-const chain = smallChain(
-  FIRST,
-  Array.from({ length: 10 }, (_, index) =>
-    index % 2 === 0 ? [[transactionWith({ gasLimit: BigInt(index) }), repeated], [], [repeated]] : [],
-  ),
+const chain = chainOf(FIRST, 10, (index) =>
+  index % 2 === 0 ? [[transactionWith({ gasLimit: BigInt(index) }), repeated], [], [repeated]] : [],
 );
 const blockAt = (height: number) => chain[height - FIRST]!;
 const idAt = (height: number): string => blockAt(height).block.id;
@@ -186,12 +183,12 @@ it.each([
   `/v1/collections/${blockAt(102).collections[0]!.id}`,
   `/v1/transactions/${transactionIds(blockAt(102), 0)[0] ?? ''}`,
   `/v1/transactions?block_id=${idAt(102)}`,
-])('an id may stand behind 0x: %s', async (path) => {
-  const [bare, prefixed] = await Promise.all(
-    [path, path.replace(/[0-9a-f]{64}/, '0x$&')].map((one) => served.get(one)),
-  );
-  expect(bare?.status).toBe(200);
-  expect(prefixed).toMatchObject({ status: 200, body: bare?.body });
+])('an id may stand behind 0x, or in upper case: %s', async (path) => {
+  const bare = await served.get(path);
+  expect(bare.status).toBe(200);
+  const upper = path.replace(/[0-9a-f]{64}/, (id) => id.toUpperCase());
+  for (const other of [path.replace(/[0-9a-f]{64}/, '0x$&'), upper])
+    expect(await served.get(other)).toMatchObject({ status: 200, body: bare.body });
 });
 
 describe('the transactions of a block', () => {

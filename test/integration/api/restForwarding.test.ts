@@ -1,21 +1,20 @@
 import { request as httpRequest } from 'node:http';
 import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
-import { digestOf } from '../../../src/api/index.js';
 import { createReaderMetrics } from '../../../src/observability/index.js';
 import { until } from '../../support/program.js';
 import { RestNode } from '../../support/restNode.js';
-import { ScrapedMetrics } from '../../support/scrapedMetrics.js';
-import { ServedChain } from '../../support/servedChain.js';
+import { forwardedIn, scraped } from '../../support/scrapedMetrics.js';
+import { BEARER, guarded, ServedChain } from '../../support/servedChain.js';
 import { smallChain, transactionWith } from '../../support/smallChain.js';
 
 const chain = smallChain(100, [[[transactionWith({ gasLimit: 1n })]], [], []]);
 const NOBODY = 'ab'.repeat(32);
 
-async function served(base = ''): Promise<{ upstream: RestNode; daemon: ServedChain }> {
+async function served(base = '', parts: Parameters<typeof ServedChain.start>[2] = {}) {
   const upstream = await RestNode.start();
-  const daemon = await ServedChain.start(chain, { sealed: 102 }, { forwardRest: upstream.url + base });
-  return { upstream, daemon };
+  const how = { ...parts, forwardRest: upstream.url + base };
+  return { upstream, daemon: await ServedChain.start(chain, { sealed: 102 }, how) };
 }
 
 describe('a forwarded request', () => {
@@ -39,14 +38,11 @@ describe('a forwarded request', () => {
   });
 
   it('leaves a token of ours behind, and needs it', async () => {
-    const token = 'a-token-of-this-test-0123';
-    const secrets = { tls: undefined, tokens: [digestOf(token)], tokensFor: 'expensive' } as const;
-    const upstream = await RestNode.start();
-    const daemon = await ServedChain.start(chain, { sealed: 102 }, { forwardRest: upstream.url, secrets });
+    const { upstream, daemon } = await served('', { secrets: guarded('expensive') });
     const url = `${daemon.url}/v1/accounts/f8d6e0586b0a20c7`;
     expect((await fetch(url)).status).toBe(401);
     expect(upstream.seen).toEqual([]);
-    expect((await fetch(url, { headers: { authorization: `Bearer ${token}` } })).status).toBe(200);
+    expect((await fetch(url, { headers: { authorization: BEARER } })).status).toBe(200);
     expect(upstream.seen.map(({ headers }) => headers.authorization)).toEqual([undefined]);
   });
 
@@ -187,12 +183,10 @@ describe('a node that answers before it has the whole request', () => {
 
 describe('what is forwarded is counted', () => {
   it('by what is asked and what becomes of it, and while it is under way', async () => {
-    const upstream = await RestNode.start();
     const metrics = createReaderMetrics();
-    const daemon = await ServedChain.start(chain, { sealed: 102 }, { forwardRest: upstream.url, metrics });
-    const scrape = async (): Promise<ScrapedMetrics> => new ScrapedMetrics(await metrics.registry.metrics());
+    const { upstream, daemon } = await served('', { metrics });
     const underWay = async (): Promise<number> =>
-      (await scrape()).value('forwarded_calls_in_flight', { protocol: 'rest', kind: 'call' });
+      (await scraped(metrics)).value('forwarded_calls_in_flight', { protocol: 'rest', kind: 'call' });
     const ask = async (path: string, init?: RequestInit): Promise<number | undefined> => {
       const answer = await fetch(daemon.url + path, init).catch(() => undefined);
       await answer?.text().catch(() => undefined);
@@ -226,11 +220,8 @@ describe('what is forwarded is counted', () => {
     // The index's own: not forwarded, and not counted.
     expect(await ask('/v1/blocks?height=100')).toBe(200);
 
-    const scraped = await scrape();
-    const counted = scraped
-      .series('forwarded_calls_total', { protocol: 'rest' })
-      .map(({ labels, value }) => `${labels['method']} ${labels['outcome']} ${value}`);
-    expect(counted.sort()).toEqual([
+    const { calls, timed } = await forwardedIn(metrics, 'rest');
+    expect(calls).toEqual([
       'GET accounts answered 1',
       'GET accounts failed 1',
       'GET accounts unreachable 1',
@@ -241,11 +232,8 @@ describe('what is forwarded is counted', () => {
       'POST scripts answered 1',
       'POST transactions lost 1',
     ]);
-    const timed = scraped
-      .series('forwarded_call_seconds_count', { protocol: 'rest' })
-      .map(({ labels, value }) => `${labels['method']} ${value}`);
-    expect(timed.sort()).toEqual(['GET accounts 2', 'GET other 2', 'GET transactions 1', 'POST scripts 1']);
-    expect(scraped.sum('forwarded_calls_total', { protocol: 'grpc' })).toBe(0);
+    expect(timed).toEqual(['GET accounts 2', 'GET other 2', 'GET transactions 1', 'POST scripts 1']);
+    expect((await forwardedIn(metrics, 'grpc')).calls).toEqual([]);
   });
 });
 

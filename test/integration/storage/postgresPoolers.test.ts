@@ -1,7 +1,7 @@
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { atEnd } from '../../support/cleanup.js';
 import { countIn } from '../../support/postgresServer.js';
 import { hasPgBouncer, startPgBouncer, startSharingPooler } from '../../support/poolers.js';
-import type { Pooler } from '../../support/poolers.js';
 import { fill } from '../../support/ranges.js';
 import { plainChain } from '../../support/storeBlocks.js';
 import { begin } from '../../support/storeDirectory.js';
@@ -16,14 +16,12 @@ const REFUSAL = refusal(
 
 describe('a database behind a pooler', { timeout: 120_000 }, () => {
   const postgres = usePostgres();
-  const behind = async (begin: (url: string) => Promise<Pooler>) => {
-    const { url } = await postgres.home({ isEmpty: true });
-    const pooler = await begin(url);
-    onTestFinished(async () => {
-      await postgres.now();
-      await pooler.close();
-    });
-    return { direct: url, url: pooler.url };
+  const behind = async (begin: (url: string) => Promise<string>) => {
+    const { url: direct } = await postgres.home({ isEmpty: true });
+    const url = await begin(direct);
+    // Before the pooler goes.
+    atEnd(() => postgres.now());
+    return { direct, url };
   };
 
   const { opening, queue, repaired, surveyed, verified } = postgres;
