@@ -63,7 +63,17 @@ export function useStores() {
     return path;
   };
 
-  return { freshPath, open, filled, closedStore };
+  /** The same, changed behind its back. */
+  const changedStore = async (
+    blocks: readonly BlockEntry[],
+    change: (database: RawDatabase) => Promise<unknown>,
+  ): Promise<string> => {
+    const path = await closedStore(blocks);
+    await withRawDatabase(path, change);
+    return path;
+  };
+
+  return { freshPath, open, filled, closedStore, changedStore };
 }
 
 export function metaFrom(firstHeight: number, overrides: Partial<StoreMeta> = {}): StoreMeta {
@@ -148,6 +158,13 @@ export async function withRawDatabase<T>(
   } finally {
     await database.close();
   }
+}
+
+/** Turns a bit of a byte of a record, whose checksum then does not match any more. */
+export async function flip(database: RawDatabase, key: Buffer, at = 1): Promise<void> {
+  const value = await database.get(key);
+  value[at]! ^= 1;
+  await database.put(key, value);
 }
 
 export function rawEntries(path: string): Promise<[Buffer, Buffer][]> {

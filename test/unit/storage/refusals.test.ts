@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -6,8 +5,8 @@ import { describe, expect, it } from 'vitest';
 import { logBytes, StorageError } from '../../../src/storage/index.js';
 import { storageErrorFrom } from '../../../src/storage/StorageError.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
-import { chainWith, makeChain, seededCollection } from '../../support/storeBlocks.js';
-import { begin, rawEntries, sealed, useStores, withRawDatabase } from '../../support/storeDirectory.js';
+import { batchOf, chainWith, makeChain, seededCollection } from '../../support/storeBlocks.js';
+import { begin, flip, rawEntries, sealed, useStores, withRawDatabase } from '../../support/storeDirectory.js';
 import { fault, refusal } from '../../support/refusal.js';
 
 const chain = makeChain(100, [
@@ -18,31 +17,12 @@ const chain = makeChain(100, [
 ]);
 
 describe('a store is not opened', () => {
-  const { open, freshPath, closedStore } = useStores();
-
-  it('while another process uses it', async () => {
-    const path = await closedStore(chain);
-    const script = `
-      import { Level } from 'level';
-      const database = new Level(process.argv[1]);
-      await database.open();
-      process.stdout.write('open');
-      process.stdin.on('end', () => database.close()).resume();
-    `;
-    const child = spawn(process.execPath, ['--input-type=module', '-e', script, path], {
-      stdio: ['pipe', 'pipe', 'inherit'],
-    });
-    await new Promise((resolve) => child.stdout.once('data', resolve));
-    await expect(open(path)).rejects.toMatchObject({ kind: 'locked', exit: 'storage' });
-    child.stdin.end();
-    await new Promise((resolve) => child.once('exit', resolve));
-    expect((await open(path)).latestIndexedHeight()).toBe(103);
-  });
+  const { open, freshPath, closedStore, changedStore } = useStores();
 
   it('for a newer schema, whatever else its meta record holds', async () => {
-    const path = await closedStore(chain);
+    const key = Buffer.of(1);
     const meta = Buffer.from('{"schemaVersion":99,"chainId":"flow-localnet","sporks":"moved elsewhere"}');
-    await withRawDatabase(path, (database) => database.put(Buffer.of(1), sealed(Buffer.of(1), meta)));
+    const path = await changedStore(chain, (database) => database.put(key, sealed(key, meta)));
     await expect(open(path)).rejects.toMatchObject(
       refusal('configuration', /newer version.*schema 99.*Upgrade/s),
     );
@@ -95,12 +75,7 @@ describe('a store is not opened', () => {
     ['meta', Buffer.of(1), /meta record: its checksum/],
     ['progress', Buffer.of(2), /progress record: its checksum/],
   ])('when a record is damaged or missing: %s', async (_, key, message) => {
-    const path = await closedStore(chain);
-    await withRawDatabase(path, async (database) => {
-      const value = await database.get(key);
-      value[1]! ^= 1;
-      await database.put(key, value);
-    });
+    const path = await changedStore(chain, (database) => flip(database, key));
     await expect(open(path)).rejects.toMatchObject(fault('corrupt', message));
     await withRawDatabase(path, (database) => database.del(key));
     await expect(open(path)).rejects.toBeInstanceOf(StorageError);
@@ -136,18 +111,11 @@ describe('a write that fails', () => {
       }
       let failure: unknown;
       let height = 0;
-      for (; failure === undefined && height < blocks.length; height += 1) {
-        await store
-          .commit({ blocks: [blocks[height]!], latestIndexedHeight: height })
-          .catch((error: unknown) => {
-            failure = error;
-          });
-      }
+      for (; failure === undefined && height < blocks.length; height += 1)
+        await store.commit(batchOf(blocks[height]!)).catch((error: unknown) => (failure = error));
       expect(failure).toMatchObject(fault('disk_full', 'Free some space'));
       expect(store.latestIndexedHeight()).toBe(height - 2);
-      await expect(
-        store.commit({ blocks: [blocks[height - 1]!], latestIndexedHeight: height - 1 }),
-      ).rejects.toBe(failure);
+      await expect(store.commit(batchOf(blocks[height - 1]!))).rejects.toBe(failure);
     },
   );
 
@@ -200,12 +168,11 @@ describe('a write that fails', () => {
 });
 
 describe('a damaged write-ahead log', () => {
-  const { open, closedStore } = useStores();
+  const { open, changedStore } = useStores();
 
   it('in its last batch is cut short by the database, and the store says so', async () => {
-    const path = await closedStore(chain);
     // A log with two batches, the last of which is damaged: it cannot be told from one that a crash cut short.
-    await withRawDatabase(path, async (database) => {
+    const path = await changedStore(chain, async (database) => {
       await database.put(Buffer.from('zz1'), Buffer.alloc(100, 1));
       await database.put(Buffer.from('zz2'), Buffer.alloc(100, 2));
     });

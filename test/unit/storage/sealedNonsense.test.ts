@@ -46,19 +46,16 @@ const u32 = (...values: number[]): Buffer => {
 const pointerKey = (prefix: number, id: Buffer, height: number, ...places: number[]): Buffer =>
   Buffer.concat([Buffer.of(prefix), id, heightBytes(height), u32(...places)]);
 
-const { open, closedStore } = useStores();
+const { open, changedStore } = useStores();
 
 /** A closed store of the chain in which these keys have other payloads, or none (`undefined`). */
-async function storeWith(...changes: readonly (readonly [key: Buffer, payload: Buffer | undefined])[]) {
-  const path = await closedStore(chain);
-  await withRawDatabase(path, async (database) => {
+const storeWith = (...changes: readonly (readonly [key: Buffer, payload: Buffer | undefined])[]) =>
+  changedStore(chain, async (database) => {
     for (const [key, payload] of changes) {
       if (payload === undefined) await database.del(key);
       else await database.put(key, sealed(key, payload));
     }
   });
-  return path;
-}
 
 /** What verify says of a store. */
 async function saidOf(path: string): Promise<string> {
@@ -119,8 +116,7 @@ describe('a block record that makes no sense', () => {
   });
 
   it('is shorter than a checksum', async () => {
-    const path = await storeWith();
-    await withRawDatabase(path, (database) => database.put(blockKey(LAST), Buffer.of(1)));
+    const path = await changedStore(chain, (database) => database.put(blockKey(LAST), Buffer.of(1)));
     await expectTakenBack(path, LAST - 1, 'block record of height 103: its checksum does not match');
   });
 

@@ -14,6 +14,7 @@ import {
   seededCollection,
   transactionIdsOf,
 } from '../../support/storeBlocks.js';
+import { standIn } from '../../support/standIn.js';
 import { digestOf } from '../../support/storeDigest.js';
 import {
   begin,
@@ -41,13 +42,7 @@ async function openOver(path: string, replace: (database: Database) => Partial<D
       clock: systemClock,
       openDatabase: async (...args) => {
         const database = await LevelDatabase.open(...args);
-        const replaced = replace(database);
-        return new Proxy(database, {
-          get: (target, name) => {
-            const own: unknown = Reflect.get(name in replaced ? replaced : target, name);
-            return typeof own === 'function' ? (own.bind(target) as unknown) : own;
-          },
-        });
+        return standIn<Database>(() => database, replace(database));
       },
     },
   );

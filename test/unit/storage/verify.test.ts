@@ -192,16 +192,7 @@ describe('verify of a store with one byte changed', () => {
 });
 
 describe('verify', () => {
-  const { open, freshPath, closedStore } = useStores();
-
-  /** A closed store of the chain, changed behind its back. */
-  const damaged = async (
-    change: (database: Parameters<Parameters<typeof withRawDatabase>[1]>[0]) => Promise<void>,
-  ): Promise<string> => {
-    const path = await closedStore(chain);
-    await withRawDatabase(path, change);
-    return path;
-  };
+  const { open, freshPath, closedStore, changedStore } = useStores();
   const copyOf = async (entry: (typeof chain)[number]): Promise<[Buffer, Buffer][]> => {
     const path = await closedStore([entry]);
     return (await rawEntries(path)).filter(([key]) => key[0]! >= 0x10);
@@ -209,7 +200,7 @@ describe('verify', () => {
 
   it('finds a block that is not the child of the one below', async () => {
     const stranger = makeBlock(8, chain[0]!.block.id, chain[3]!.collections);
-    const path = await damaged(async (database) => {
+    const path = await changedStore(chain, async (database) => {
       for (const [key] of await copyOf(chain[3]!)) await database.del(key);
       for (const [key, value] of await copyOf(stranger)) await database.put(key, value);
     });
@@ -221,7 +212,7 @@ describe('verify', () => {
 
   it('finds entries that no block calls for, sound by themselves as they are', async () => {
     const strangers = await copyOf(makeBlock(7, chain[1]!.block.id, [seededCollection('stranger', 1)]));
-    const path = await damaged(async (database) => {
+    const path = await changedStore(chain, async (database) => {
       for (const [key, value] of strangers) if (key[0]! >= 0x20) await database.put(key, value);
     });
     const { damages, damageCount } = await verifyAt(path);
@@ -234,7 +225,7 @@ describe('verify', () => {
   });
 
   it('finds blocks outside the store, and keys outside the key space', async () => {
-    const path = await damaged(async (database) => {
+    const path = await changedStore(chain, async (database) => {
       for (const [key, value] of await copyOf(makeBlock(4, chain[0]!.block.id, [])))
         await database.put(key, value);
       for (const [key, value] of await copyOf(makeBlock(90_000, chain[0]!.block.id, []))) {
@@ -252,7 +243,7 @@ describe('verify', () => {
   });
 
   it('reports a store whose own records are gone', async () => {
-    const path = await damaged(async (database) => database.clear({ lt: Buffer.of(0x10) }));
+    const path = await changedStore(chain, async (database) => database.clear({ lt: Buffer.of(0x10) }));
     const { damages, heights } = await verifyAt(path);
     expect(damages.map(({ message }) => message)).toEqual([
       'meta record: it is missing',
