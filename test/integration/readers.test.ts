@@ -12,6 +12,7 @@ import { scratchDirectory } from '../support/program.js';
 import { answer, networkOf, RawNode } from '../support/rawNode.js';
 import { readerOptions } from '../support/readerOptions.js';
 import { readersHere } from '../support/readers.js';
+import { refusal } from '../support/refusal.js';
 import { RecordingLogger } from '../support/recordingLogger.js';
 import { statusWith } from '../support/servedChain.js';
 import { shownOf } from '../support/storeDirectory.js';
@@ -106,10 +107,7 @@ describe('a reader thread', () => {
       served((options) =>
         readersHere({ ...options, config: { ...options.config, api: { ...options.config.api, port } } }),
       ),
-    ).rejects.toMatchObject({
-      exit: 'configuration',
-      message: expect.stringContaining('--api-port') as string,
-    });
+    ).rejects.toMatchObject(refusal('configuration', '--api-port'));
   });
 
   it('that is closed before it served says so', async () => {

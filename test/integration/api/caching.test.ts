@@ -43,47 +43,45 @@ function exact(url: string, headers: Record<string, string>) {
   });
 }
 
-describe('how long answers hold true', () => {
-  it.each([
-    ['/v1/blocks?height=100', FOREVER],
-    ['/v1/blocks?height=100,105', FOREVER],
-    ['/v1/blocks?start_height=100&end_height=105&expand=payload', FOREVER],
-    ['/v1/blocks/100/collections', FOREVER],
-    [`/v1/blocks/${idAt(105)}`, FOREVER],
-    [`/v1/blocks/${idAt(109)}/payload`, FOREVER],
-    [`/v1/blocks/${idAt(109)}/collections`, FOREVER],
-    [`/v1/transactions?block_id=${idAt(109)}`, FOREVER],
-    ['/v1/transactions?block_height=105', FOREVER],
-    ['/v1/transactions?block_height=106', 'no-cache'],
-    ['/v1/transactions', 'no-cache'],
-    [`/v1/collections/${large}`, FOREVER],
-    [`/v1/transactions/${transaction}?select=id`, FOREVER],
-    // Its status will change.
-    ['/v1/blocks?height=106', 'no-cache'],
-    ['/v1/blocks?height=100,106', 'no-cache'],
-    [`/v1/blocks/${idAt(106)}`, 'no-cache'],
-    // A finalized block that is not sealed may be discarded by a new spork.
-    ['/v1/blocks/106/collections', 'no-cache'],
-    // Another block at another time.
-    ['/v1/blocks?height=final', 'no-cache'],
-    ['/v1/blocks?height=sealed', 'no-cache'],
-    ['/v1/blocks?start_height=100&end_height=sealed', 'no-cache'],
-    ['/v1/network/parameters', 'no-cache'],
-    ['/v1/node_version_info', 'no-cache'],
-    ['/openapi.json', 'no-cache'],
-    ['/status', 'no-store'],
-    ['/lookup/block/100', 'no-store'],
-    ['/v1/blocks?height=110', 'no-store'],
-    [`/v1/transactions/${idOf('nothing')}`, 'no-store'],
-    ['/v1/blocks?height=abc', 'no-store'],
-    ['/nothing', 'no-store'],
-  ])('%s: %s', async (path, expected) => {
-    for (const method of ['GET', 'HEAD']) {
-      const { headers } = await served.get(path, { method });
-      expect(headers.get('cache-control')).toBe(expected);
-      expect(headers.get('etag') === null).toBe(expected === 'no-store');
-    }
-  });
+it.each([
+  ['/v1/blocks?height=100', FOREVER],
+  ['/v1/blocks?height=100,105', FOREVER],
+  ['/v1/blocks?start_height=100&end_height=105&expand=payload', FOREVER],
+  ['/v1/blocks/100/collections', FOREVER],
+  [`/v1/blocks/${idAt(105)}`, FOREVER],
+  [`/v1/blocks/${idAt(109)}/payload`, FOREVER],
+  [`/v1/blocks/${idAt(109)}/collections`, FOREVER],
+  [`/v1/transactions?block_id=${idAt(109)}`, FOREVER],
+  ['/v1/transactions?block_height=105', FOREVER],
+  ['/v1/transactions?block_height=106', 'no-cache'],
+  ['/v1/transactions', 'no-cache'],
+  [`/v1/collections/${large}`, FOREVER],
+  [`/v1/transactions/${transaction}?select=id`, FOREVER],
+  // Its status will change.
+  ['/v1/blocks?height=106', 'no-cache'],
+  ['/v1/blocks?height=100,106', 'no-cache'],
+  [`/v1/blocks/${idAt(106)}`, 'no-cache'],
+  // A finalized block that is not sealed may be discarded by a new spork.
+  ['/v1/blocks/106/collections', 'no-cache'],
+  // Another block at another time.
+  ['/v1/blocks?height=final', 'no-cache'],
+  ['/v1/blocks?height=sealed', 'no-cache'],
+  ['/v1/blocks?start_height=100&end_height=sealed', 'no-cache'],
+  ['/v1/network/parameters', 'no-cache'],
+  ['/v1/node_version_info', 'no-cache'],
+  ['/openapi.json', 'no-cache'],
+  ['/status', 'no-store'],
+  ['/lookup/block/100', 'no-store'],
+  ['/v1/blocks?height=110', 'no-store'],
+  [`/v1/transactions/${idOf('nothing')}`, 'no-store'],
+  ['/v1/blocks?height=abc', 'no-store'],
+  ['/nothing', 'no-store'],
+])('how long %s holds true: %s', async (path, expected) => {
+  for (const method of ['GET', 'HEAD']) {
+    const { headers } = await served.get(path, { method });
+    expect(headers.get('cache-control')).toBe(expected);
+    expect(headers.get('etag') === null).toBe(expected === 'no-store');
+  }
 });
 
 describe('where a token is needed', () => {

@@ -48,20 +48,18 @@ async function askAndTakeNothing(port: number, text: string): Promise<Socket> {
 const request = (line: string, ...headers: string[]): string =>
   [`${line} HTTP/1.1`, 'Host: x', 'Connection: close', ...headers, '', ''].join('\r\n');
 
-describe('methods', () => {
-  it.each(['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'PROPFIND', 'PURGE'])(
-    '%s is refused with the methods that are allowed, wherever it is sent',
-    async (method) => {
-      const { port } = await startedApi();
-      for (const path of ['/status', '/v1/transactions', '/nowhere', '*']) {
-        const answer = await sendRaw(port, request(`${method} ${path}`));
-        expect(answer).toMatch(/^HTTP\/1\.1 405 /);
-        expect(answer).toMatch(/\r\nallow: GET, HEAD\r\n/i);
-        expect(answer).toContain('"reason":"method_not_allowed"');
-      }
-    },
-  );
-});
+it.each(['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'PROPFIND', 'PURGE'])(
+  '%s is a method that is refused with those that are allowed, wherever it is sent',
+  async (method) => {
+    const { port } = await startedApi();
+    for (const path of ['/status', '/v1/transactions', '/nowhere', '*']) {
+      const answer = await sendRaw(port, request(`${method} ${path}`));
+      expect(answer).toMatch(/^HTTP\/1\.1 405 /);
+      expect(answer).toMatch(/\r\nallow: GET, HEAD\r\n/i);
+      expect(answer).toContain('"reason":"method_not_allowed"');
+    }
+  },
+);
 
 /** A request that leaves its connection open. */
 const keptAlive = (path: string): string => `GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`;

@@ -93,17 +93,15 @@ describe('a list means the same in every form', () => {
   });
 });
 
-describe('select', () => {
-  it('of which nothing is left gives a list without items, and an object without fields', async () => {
-    for (const path of [
-      `/v1/blocks/${idAt(102)}`,
-      '/v1/blocks?height=102,103',
-      '/v1/transactions?block_height=102',
-    ])
-      expect((await served.get(`${path}${path.includes('?') ? '&' : '?'}select=nothing`)).body).toEqual([]);
-    for (const path of ['/v1/blocks/102/collections', `/v1/blocks/${idAt(102)}/payload`])
-      expect((await served.get(`${path}?select=nothing`)).body).toEqual({});
-  });
+it('select of which nothing is left gives a list without items, and an object without fields', async () => {
+  for (const path of [
+    `/v1/blocks/${idAt(102)}`,
+    '/v1/blocks?height=102,103',
+    '/v1/transactions?block_height=102',
+  ])
+    expect((await served.get(`${path}${path.includes('?') ? '&' : '?'}select=nothing`)).body).toEqual([]);
+  for (const path of ['/v1/blocks/102/collections', `/v1/blocks/${idAt(102)}/payload`])
+    expect((await served.get(`${path}?select=nothing`)).body).toEqual({});
 });
 
 describe('/v1/blocks/{id or height}/collections', () => {
@@ -270,16 +268,14 @@ describe('/v1/network/parameters and /v1/node_version_info', () => {
   });
 });
 
-describe('an answer that tells of the range', () => {
-  it('tells of the range that was there before the store was read', async () => {
-    served.store.transaction = async () => {
-      served.range = { ...served.range, latestIndexed: 115 };
-      return undefined;
-    };
-    // 110 to 115 were not looked at: the answer must not say that it is not there.
-    expect((await served.get(`/v1/transactions/${idOf('nothing')}`)).body).toMatchObject({
-      message: 'no such transaction in heights 100..109',
-      latestIndexed: 109,
-    });
+it('an answer tells of the range that was there before the store was read', async () => {
+  served.store.transaction = async () => {
+    served.range = { ...served.range, latestIndexed: 115 };
+    return undefined;
+  };
+  // 110 to 115 were not looked at: the answer must not say that it is not there.
+  expect((await served.get(`/v1/transactions/${idOf('nothing')}`)).body).toMatchObject({
+    message: 'no such transaction in heights 100..109',
+    latestIndexed: 109,
   });
 });

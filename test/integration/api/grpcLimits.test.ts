@@ -295,18 +295,16 @@ describe('a stream', () => {
   });
 });
 
-describe('the end', () => {
-  it('answers what is under way, and takes nothing more', async () => {
-    const { index, server, probe } = await listening({ clock: new VirtualClock() });
-    const { reading, answer } = waitingStore(index.store);
-    const underWay = refusalOf(probe.call('GetTransaction', { id: Buffer.alloc(32, 1) }));
-    await reading;
-    const closing = server.close();
-    expect(await refusalOf(probe.call('Ping'))).toMatchObject({ code: 'UNAVAILABLE' });
-    answer();
-    expect(await underWay).toMatchObject({ code: 'NOT_FOUND' });
-    await closing;
-  });
+it('a server that ends answers what is under way, and takes nothing more', async () => {
+  const { index, server, probe } = await listening({ clock: new VirtualClock() });
+  const { reading, answer } = waitingStore(index.store);
+  const underWay = refusalOf(probe.call('GetTransaction', { id: Buffer.alloc(32, 1) }));
+  await reading;
+  const closing = server.close();
+  expect(await refusalOf(probe.call('Ping'))).toMatchObject({ code: 'UNAVAILABLE' });
+  answer();
+  expect(await underWay).toMatchObject({ code: 'NOT_FOUND' });
+  await closing;
 });
 
 /** Resolves when the other end has answered a ping: it has read all that was sent before. */

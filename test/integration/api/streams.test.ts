@@ -5,7 +5,7 @@ import { EventReader } from '../../support/eventReader.js';
 import { refusalOf } from '../../support/grpcProbe.js';
 import type { Message } from '../../support/grpcProbe.js';
 import type { IndexedChain } from '../../support/indexedChain.js';
-import { eventually } from '../../support/program.js';
+import { until } from '../../support/program.js';
 import { ServedChain } from '../../support/servedChain.js';
 import { servedOverGrpc } from '../../support/servedOverGrpc.js';
 import { branchAbove, chainOf, idOf, transactionWith } from '../../support/smallChain.js';
@@ -228,7 +228,7 @@ describe.each(kinds)('$name', ({ name, says, serve }) => {
     expect(await heightsOf(reader, 9)).toEqual(upwards(114, 9));
     expect(feed.followers).toBe(1);
     reader.leave();
-    await eventually(() => (feed.followers === 0 ? true : undefined));
+    await until(() => feed.followers === 0);
   });
 
   it('can begin at a height that is not there yet', async () => {

@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { createReaderMetrics } from '../../../src/observability/index.js';
 import { atEnd } from '../../support/cleanup.js';
 import { openSocket, sendRaw } from '../../support/httpProbe.js';
-import { eventually } from '../../support/program.js';
+import { until } from '../../support/program.js';
 import { RestNode } from '../../support/restNode.js';
 import { counted } from '../../support/scrapedMetrics.js';
 import { ServedChain } from '../../support/servedChain.js';
@@ -76,21 +76,18 @@ describe('the topic blocks', () => {
   });
 });
 
-describe('the topic block_digests', () => {
-  it('gives id, height and time, and takes what the transport of @onflow/sdk resumes with', async () => {
-    const client = await WsClient.open(served.url);
-    client.subscribe('d', 'block_digests', { ...finalized, start_block_height: 118 });
-    client.subscribe('e', 'block_digests', { ...finalized, start_block_id: '119' });
-    const messages = await client.first(5);
-    const of = (id: string) =>
-      messages.filter(({ topic, subscription_id }) => topic && subscription_id === id);
-    expect(of('d')[0]).toEqual({
-      subscription_id: 'd',
-      topic: 'block_digests',
-      payload: { block_id: idAt(118), height: '118', timestamp: '2026-01-01T00:00:00.12Z', proven: false },
-    });
-    expect([heightsOf(of('d')), heightsOf(of('e'))]).toEqual([[118, 119], [119]]);
+it('the topic block_digests gives id, height and time, and takes what the transport of @onflow/sdk resumes with', async () => {
+  const client = await WsClient.open(served.url);
+  client.subscribe('d', 'block_digests', { ...finalized, start_block_height: 118 });
+  client.subscribe('e', 'block_digests', { ...finalized, start_block_id: '119' });
+  const messages = await client.first(5);
+  const of = (id: string) => messages.filter(({ topic, subscription_id }) => topic && subscription_id === id);
+  expect(of('d')[0]).toEqual({
+    subscription_id: 'd',
+    topic: 'block_digests',
+    payload: { block_id: idAt(118), height: '118', timestamp: '2026-01-01T00:00:00.12Z', proven: false },
   });
+  expect([heightsOf(of('d')), heightsOf(of('e'))]).toEqual([[118, 119], [119]]);
 });
 
 describe('the protocol', () => {
@@ -121,7 +118,7 @@ describe('the protocol', () => {
     });
     expect(served.feed.followers).toBe(1);
     client.socket.close();
-    await eventually(() => (served.feed.followers === 0 ? true : undefined));
+    await until(() => served.feed.followers === 0);
   });
 
   const subscribe = (rest: object) => ({ action: 'subscribe', ...rest });
@@ -289,7 +286,7 @@ describe('bounds', () => {
       await lively.next();
     }
     expect(await idle.closed).toMatchObject({ code: 1000, reason: 'no subscription for 60 s' });
-    await eventually(() => (served.feed.followers === 1 ? true : undefined));
+    await until(() => served.feed.followers === 1);
     expect(lively.socket.readyState).toBe(lively.socket.OPEN);
   });
 
@@ -398,11 +395,11 @@ describe('forwarding', () => {
     // Far more than the buffers of three sockets hold.
     for (let each = 0; each < 64; each += 1) socket!.send(text);
     let before = -1;
-    await eventually(() => {
+    await until(() => {
       const left = socket!.bufferedAmount;
       const isStill = left === before && left > 0;
       before = left;
-      return isStill ? true : undefined;
+      return isStill;
     });
     expect(socket!.bufferedAmount).toBeGreaterThan(16 * 1024 * 1024);
     client.socket.resume();

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { LocalWorkSource } from '../../../src/ranges/index.js';
 import type { RangeJob, ServedHeights, WorkSource } from '../../../src/ranges/index.js';
 import { systemClock } from '../../../src/runtime/index.js';
@@ -136,17 +136,7 @@ async function coverageOf(process: Process): Promise<readonly HeightRange[]> {
 }
 
 /** Waits until the expectations of `check` hold. */
-async function until(check: () => void): Promise<void> {
-  await expect
-    .poll(
-      () => {
-        check();
-        return true;
-      },
-      { timeout: WAIT_MS, interval: 50 },
-    )
-    .toBe(true);
-}
+const until = (check: () => void) => vi.waitFor(check, { timeout: WAIT_MS, interval: 50 });
 
 /** What holds for both. */
 const behaviours: Readonly<Record<string, (newWorld: () => Promise<World>) => Promise<void>>> = {

@@ -106,10 +106,10 @@ describe.each(storeKinds)('proofs that are added to the store on $name', ({ use 
   });
 });
 
-describe('proofs that are added on PostgreSQL', () => {
+describe('on PostgreSQL,', () => {
   const postgres = usePostgres();
 
-  it('come into a database of an earlier version, which verify then counts as proven', async () => {
+  it('proofs come into a database of an earlier version, which verify then counts as proven', async () => {
     const blocks = chain.entries(FIRST, FIRST + 4, { isProven: false });
     const { store: before, url } = await postgres.filled(FIRST, blocks);
     await before.close();
@@ -126,7 +126,7 @@ describe('proofs that are added on PostgreSQL', () => {
     expect(rows).toEqual([{ schema_version: 2, heights: `{[${FIRST},${FIRST + 3})}` }]);
   });
 
-  it('are known to other processes', async () => {
+  it('proofs that are added are known to other processes', async () => {
     const unproven = chain.entries(FIRST + 2, FIRST + 4, { isProven: false });
     const { store, url } = await postgres.filled(FIRST, [...chain.entries(FIRST, FIRST + 1), ...unproven]);
     const other = await postgres.open(url, { isFollower: true });
@@ -134,12 +134,8 @@ describe('proofs that are added on PostgreSQL', () => {
     await store.addProofs(proven(FIRST + 4));
     await left(other).toEqual([range(FIRST + 2, FIRST + 3)]);
   });
-});
 
-describe('the height up to which finality is proven, on PostgreSQL', () => {
-  const postgres = usePostgres();
-
-  it('is told to other processes by the one that leads, and goes back with the store alone', async () => {
+  it('the height up to which finality is proven is told to other processes by the one that leads, and goes back with the store alone', async () => {
     const { store: first, url } = await postgres.filled(FIRST, chain.entries(FIRST, FIRST + 9));
     const second = await postgres.open(url, { isFollower: true });
     let told = 0;

@@ -3,7 +3,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../../src/runtime/index.js';
 import { seededRandom } from '../../support/seededRandom.js';
 import { DatabaseFault, loadPostgres } from '../../../src/storage/index.js';
-import { asAdmin, countIn } from '../../support/postgresServer.js';
+import { asAdmin, countIn, lockHeld } from '../../support/postgresServer.js';
 import { until } from '../../support/program.js';
 import { batchOf, plainChain } from '../../support/storeBlocks.js';
 import { parts, usePostgres } from '../../support/storeKinds.js';
@@ -343,7 +343,8 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
 
         'because somebody has locked what it needs, names who': async () => {
           const { store, url } = await filled(10);
-          const locking = await lockedStore(url);
+          // Nobody else can write the live range.
+          const locking = await lockHeld(url, 'SELECT FROM flow_store.store FOR UPDATE');
           const written = store.commit(batchOf(at(10)));
           await until(() =>
             new RegExp(`waits for a lock that process ${locking.pid} .*holds`).test(store.trouble() ?? ''),
@@ -377,27 +378,4 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
       expect(await pid()).toBe(before);
     });
   });
-
-  /** Keeps everybody from writing the live range. */
-  async function lockedStore(url: string): Promise<{ readonly pid: number; release(): Promise<void> }> {
-    const database = await connected(url);
-    let release = (): void => undefined;
-    const released = new Promise<void>((resolve) => (release = resolve));
-    let begun = (_pid: number): void => undefined;
-    const locked = new Promise<number>((resolve) => (begun = resolve));
-    const holding = database.transaction(async (session) => {
-      await session.query({ text: 'SELECT FROM flow_store.store FOR UPDATE' });
-      const { rows } = await session.query<{ pid: number }>({ text: 'SELECT pg_backend_pid() AS pid' });
-      begun(rows[0]!.pid);
-      await released;
-    });
-    const pid = await locked;
-    return {
-      pid,
-      release: async () => {
-        release();
-        await holding;
-      },
-    };
-  }
 });

@@ -184,11 +184,9 @@ describe('a range', () => {
   });
 });
 
-describe('plans', () => {
-  it('whose ids do not ascend are a bug', async () => {
-    const store = await liveStore();
-    await expect(store.ranges.change({ plans: [plan(1, 2), plan(3, 4)] })).rejects.toThrow('ascend');
-  });
+it('plans whose ids do not ascend are a bug', async () => {
+  const store = await liveStore();
+  await expect(store.ranges.change({ plans: [plan(1, 2), plan(3, 4)] })).rejects.toThrow('ascend');
 });
 
 describe('a rewind', () => {
@@ -240,36 +238,34 @@ describe('a rewind', () => {
   });
 });
 
-describe('verify of ranges', () => {
-  it('tells what it found of each, and names what is missing', async () => {
-    const path = await freshPath();
-    const store = await liveStore(path);
-    await fill(store, chain, { from: 11, to: 20 });
-    const run = await store.ranges.run({ from: 21, to: 30 });
-    await commitThrough(run, chain, 24);
-    await run.commit({ blocks: [chain[26]!], latestIndexedHeight: 24 });
-    await store.close();
-    expect(await verifyAt(path)).toMatchObject({
-      damageCount: 0,
-      range: { from: 11, to: LAST },
-      ranges: [
-        { kind: 'published', from: 11, to: 20, blocks: 10, damaged: [] },
-        { kind: 'open', from: 21, to: 30, blocks: 5, damaged: [] },
-        { kind: 'live', from: LIVE, to: LAST, blocks: LAST - LIVE + 1, damaged: [] },
-      ],
-    });
-    const blockKey = (height: number): Buffer => keyOf(0x10, height);
-    await withRawDatabase(path, async (database) => {
-      const stray = await database.get(blockKey(12));
-      for (const height of [15, 22, 50]) await database.del(blockKey(height));
-      await database.put(blockKey(35), stray);
-    });
-    const damaged = await verifyAt(path);
-    const heights = damaged.ranges.map((each) => each.damaged);
-    expect(heights).toEqual([[range(15)], [range(22)], [range(50)]]);
-    expect(damaged.damages).toContainEqual({
-      ...{ height: 35, kind: 'unexpected' },
-      message: 'entries of height 35: no range of the store has it',
-    });
+it('verify of ranges tells what it found of each, and names what is missing', async () => {
+  const path = await freshPath();
+  const store = await liveStore(path);
+  await fill(store, chain, { from: 11, to: 20 });
+  const run = await store.ranges.run({ from: 21, to: 30 });
+  await commitThrough(run, chain, 24);
+  await run.commit({ blocks: [chain[26]!], latestIndexedHeight: 24 });
+  await store.close();
+  expect(await verifyAt(path)).toMatchObject({
+    damageCount: 0,
+    range: { from: 11, to: LAST },
+    ranges: [
+      { kind: 'published', from: 11, to: 20, blocks: 10, damaged: [] },
+      { kind: 'open', from: 21, to: 30, blocks: 5, damaged: [] },
+      { kind: 'live', from: LIVE, to: LAST, blocks: LAST - LIVE + 1, damaged: [] },
+    ],
+  });
+  const blockKey = (height: number): Buffer => keyOf(0x10, height);
+  await withRawDatabase(path, async (database) => {
+    const stray = await database.get(blockKey(12));
+    for (const height of [15, 22, 50]) await database.del(blockKey(height));
+    await database.put(blockKey(35), stray);
+  });
+  const damaged = await verifyAt(path);
+  const heights = damaged.ranges.map((each) => each.damaged);
+  expect(heights).toEqual([[range(15)], [range(22)], [range(50)]]);
+  expect(damaged.damages).toContainEqual({
+    ...{ height: 35, kind: 'unexpected' },
+    message: 'entries of height 35: no range of the store has it',
   });
 });

@@ -1,3 +1,5 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -16,8 +18,27 @@ const chain = makeChain(100, [
   [seededCollection('c', 1)],
 ]);
 
+const { open, freshPath, closedStore, changedStore } = useStores();
+
 describe('a store is not opened', () => {
-  const { open, freshPath, closedStore, changedStore } = useStores();
+  it('while another process uses it', async () => {
+    const path = await closedStore(chain);
+    const script = `
+      import { Level } from 'level';
+      const database = new Level(process.argv[1]);
+      await database.open();
+      process.stdout.write('open');
+      process.stdin.on('end', () => database.close()).resume();
+    `;
+    const child = spawn(process.execPath, ['--input-type=module', '-e', script, path], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+    });
+    await once(child.stdout, 'data');
+    await expect(open(path)).rejects.toMatchObject(fault('locked', /./));
+    child.stdin.end();
+    await once(child, 'exit');
+    expect((await open(path)).latestIndexedHeight()).toBe(103);
+  });
 
   it('for a newer schema, whatever else its meta record holds', async () => {
     const key = Buffer.of(1);
@@ -82,20 +103,14 @@ describe('a store is not opened', () => {
   });
 });
 
-describe('a directory is made', () => {
-  const { open, freshPath } = useStores();
-
-  it('for its owner alone, with its parents', async () => {
-    const path = join(await freshPath(), 'a', 'b');
-    await open(path);
-    expect((await stat(path)).mode & 0o777).toBe(0o700);
-    expect((await stat(dirname(path))).mode & 0o777).toBe(0o700);
-  });
+it('a directory is made for its owner alone, with its parents', async () => {
+  const path = join(await freshPath(), 'a', 'b');
+  await open(path);
+  expect((await stat(path)).mode & 0o777).toBe(0o700);
+  expect((await stat(dirname(path))).mode & 0o777).toBe(0o700);
 });
 
 describe('a write that fails', () => {
-  const { open, freshPath } = useStores();
-
   it.skipIf(!existsSync('/dev/full'))(
     'for want of space says so, keeps nothing of its batch, and is the last',
     async () => {
@@ -167,23 +182,19 @@ describe('a write that fails', () => {
   });
 });
 
-describe('a damaged write-ahead log', () => {
-  const { open, changedStore } = useStores();
-
-  it('in its last batch is cut short by the database, and the store says so', async () => {
-    // A log with two batches, the last of which is damaged: it cannot be told from one that a crash cut short.
-    const path = await changedStore(chain, async (database) => {
-      await database.put(Buffer.from('zz1'), Buffer.alloc(100, 1));
-      await database.put(Buffer.from('zz2'), Buffer.alloc(100, 2));
-    });
-    const log = (await readdir(path)).find((name) => name.endsWith('.log'))!;
-    const bytes = await readFile(join(path, log));
-    bytes[bytes.length - 1]! ^= 1;
-    await writeFile(join(path, log), bytes);
-    const logger = new RecordingLogger();
-    await open(path, {}, logger);
-    expect(logger.messages()).toContain(
-      'the write-ahead log was damaged: what could not be read has been dropped',
-    );
+it('a damaged write-ahead log in its last batch is cut short by the database, and the store says so', async () => {
+  // A log with two batches, the last of which is damaged: it cannot be told from one that a crash cut short.
+  const path = await changedStore(chain, async (database) => {
+    await database.put(Buffer.from('zz1'), Buffer.alloc(100, 1));
+    await database.put(Buffer.from('zz2'), Buffer.alloc(100, 2));
   });
+  const log = (await readdir(path)).find((name) => name.endsWith('.log'))!;
+  const bytes = await readFile(join(path, log));
+  bytes[bytes.length - 1]! ^= 1;
+  await writeFile(join(path, log), bytes);
+  const logger = new RecordingLogger();
+  await open(path, {}, logger);
+  expect(logger.messages()).toContain(
+    'the write-ahead log was damaged: what could not be read has been dropped',
+  );
 });

@@ -37,9 +37,9 @@ const chain = makeChain(5, [
 
 const heightsIn = ({ damages }: VerifyReport): (number | undefined)[] => damages.map(({ height }) => height);
 
-describe('verify of a sound store', () => {
-  const { open, freshPath, closedStore } = useStores();
+const { filled, freshPath, open, closedStore, changedStore } = useStores();
 
+describe('verify of a sound store', () => {
   it('finds nothing, and says what it looked at', async () => {
     const path = await closedStore(chain);
     const collections = chain.flatMap((entry) => entry.collections);
@@ -124,8 +124,6 @@ describe('verify of a sound store', () => {
 });
 
 describe('verify of a store with one byte changed', () => {
-  const { closedStore } = useStores();
-
   /** The height that a record is of, told from where it stands; undefined for the store's own records. */
   const heightOf = (key: Buffer): number | undefined => {
     if (key[0]! < 0x10) return undefined;
@@ -192,7 +190,6 @@ describe('verify of a store with one byte changed', () => {
 });
 
 describe('verify', () => {
-  const { open, freshPath, closedStore, changedStore } = useStores();
   const copyOf = async (entry: (typeof chain)[number]): Promise<[Buffer, Buffer][]> => {
     const path = await closedStore([entry]);
     return (await rawEntries(path)).filter(([key]) => key[0]! >= 0x10);
@@ -278,8 +275,6 @@ describe('verify of blocks whose bytes are not those of their ids', () => {
   ];
   /** A field that no message of ours has: number 15, value 1. */
   const UNKNOWN_FIELD = Buffer.of(0x78, 0x01);
-  const { filled, freshPath, open } = useStores();
-
   const withCollection = (changed: Partial<typeof c>): BlockEntry => ({
     block: second.block,
     collections: [b, { ...c, ...changed }],
@@ -337,15 +332,13 @@ describe('verify of blocks whose bytes are not those of their ids', () => {
   });
 });
 
-describe('damage without end', () => {
-  it('is counted, while what is described and how many runs are kept apart stay bounded', () => {
-    const damages = new DamageList();
-    for (let height = 0; height < 300_000; height += 2) damages.add('block', height, `height ${height}`);
-    const { damageCount, damagedHeights, damages: described, lostHeights } = damages.report();
-    expect([damageCount, described.length]).toEqual([150_000, 1_000]);
-    expect(damagedHeights.length).toBeLessThan(131_072);
-    expect(lostHeights).toEqual(damagedHeights);
-    expect([damagedHeights[0]?.from, damagedHeights.at(-1)]).toEqual([0, { from: 299_998, to: 299_998 }]);
-    expect(() => damages.addError('block', new RangeError('a bug'))).toThrow('a bug');
-  });
+it('damage without end is counted, while what is described and how many runs are kept apart stay bounded', () => {
+  const damages = new DamageList();
+  for (let height = 0; height < 300_000; height += 2) damages.add('block', height, `height ${height}`);
+  const { damageCount, damagedHeights, damages: described, lostHeights } = damages.report();
+  expect([damageCount, described.length]).toEqual([150_000, 1_000]);
+  expect(damagedHeights.length).toBeLessThan(131_072);
+  expect(lostHeights).toEqual(damagedHeights);
+  expect([damagedHeights[0]?.from, damagedHeights.at(-1)]).toEqual([0, { from: 299_998, to: 299_998 }]);
+  expect(() => damages.addError('block', new RangeError('a bug'))).toThrow('a bug');
 });
