@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { Catalogue } from '../simulation/catalogue.js';
 import type { Scenario, WorldEvent } from '../simulation/plan.js';
 import { faultFree } from '../simulation/scenario.js';
@@ -33,19 +33,17 @@ function outage(base: Scenario, how: 'refusing' | 'silent', middle: number, top:
   };
 }
 
-describe('all nodes gone for seven minutes', () => {
-  it.each(['refusing', 'silent'] as const)(
-    '(%s): the rest is indexed within a minute of their return, to the same bytes',
-    async (how) => {
-      const stretch = new Catalogue().at(0);
-      const reference = await new Simulation().reference(0);
-      const middle = Math.floor((stretch.firstHeight + stretch.stopHeight) / 2);
-      const scenario = outage(faultFree(0, stretch), how, middle, stretch.endHeight);
-      const world = new World({ scenario, print: undefined }, { stretch, workshop: new Workshop() });
-      const { digest, virtualMs } = await world.run(() => reference);
-      expect(virtualMs).toBeGreaterThan(scenario.quietAtMs);
-      expect(virtualMs - scenario.quietAtMs).toBeLessThan(RECOVERY_MS);
-      expect(digest).toBe(reference);
-    },
-  );
-});
+it.each(['refusing', 'silent'] as const)(
+  'all nodes gone for seven minutes (%s): the rest is indexed within a minute of their return, to the same bytes',
+  async (how) => {
+    const stretch = new Catalogue().at(0);
+    const reference = await new Simulation().reference(0);
+    const middle = Math.floor((stretch.firstHeight + stretch.stopHeight) / 2);
+    const scenario = outage(faultFree(0, stretch), how, middle, stretch.endHeight);
+    const world = new World({ scenario, print: undefined }, { stretch, workshop: new Workshop() });
+    const { digest, virtualMs } = await world.run(() => reference);
+    expect(virtualMs).toBeGreaterThan(scenario.quietAtMs);
+    expect(virtualMs - scenario.quietAtMs).toBeLessThan(RECOVERY_MS);
+    expect(digest).toBe(reference);
+  },
+);

@@ -12,8 +12,10 @@ import { scratchDirectory } from '../support/program.js';
 import { answer, networkOf, RawNode } from '../support/rawNode.js';
 import { readerOptions } from '../support/readerOptions.js';
 import { readersHere } from '../support/readers.js';
+import { refusal } from '../support/refusal.js';
 import { RecordingLogger } from '../support/recordingLogger.js';
 import { statusWith } from '../support/servedChain.js';
+import { shownOf } from '../support/storeDirectory.js';
 
 const FIRST = 100;
 const SCRIPT = '/flow.access.AccessAPI/ExecuteScriptAtLatestBlock';
@@ -47,14 +49,7 @@ async function served(
   });
   const sources: ReaderSources = {
     state: () => ({
-      shown: {
-        meta: store.meta(),
-        latestIndexedHeight: store.latestIndexedHeight(),
-        coverage: store.coverage(),
-        latestBlock: store.latestBlock(),
-        rewinds: store.rewinds(),
-        accounts: store.accounts.coverage(),
-      },
+      shown: shownOf(store),
       ...{ head: 1_000, sealed: store.latestIndexedHeight() },
       ...{ isReady: true, forwardingOff: undefined, nodes: nodes?.() ?? [] },
     }),
@@ -112,10 +107,7 @@ describe('a reader thread', () => {
       served((options) =>
         readersHere({ ...options, config: { ...options.config, api: { ...options.config.api, port } } }),
       ),
-    ).rejects.toMatchObject({
-      exit: 'configuration',
-      message: expect.stringContaining('--api-port') as string,
-    });
+    ).rejects.toMatchObject(refusal('configuration', '--api-port'));
   });
 
   it('that is closed before it served says so', async () => {

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
-import { connect } from 'node:net';
-import type { Socket } from 'node:net';
+import { connect, createServer } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { atEnd } from './cleanup.js';
 
 export interface JsonAnswer {
@@ -30,6 +30,21 @@ export function sendRaw(port: number, bytes: string): Promise<string> {
     socket.on('error', reject);
     socket.on('close', () => resolve(Buffer.concat(chunks).toString('utf8')));
   });
+}
+
+/** A local port at which every connection is given to `take`, until the end of the test. What breaks it is nobody's concern. */
+export async function tcpServer(take: (socket: Socket) => void): Promise<number> {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket.on('error', () => undefined));
+    take(socket);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  atEnd(async () => {
+    for (const socket of sockets) socket.destroy();
+    await new Promise((resolve) => server.close(resolve));
+  });
+  return (server.address() as AddressInfo).port;
 }
 
 /** An open connection to a local port, until the end of the test. What breaks it is nobody's concern. */

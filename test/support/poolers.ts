@@ -1,31 +1,30 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { connect, createServer } from 'node:net';
-import type { AddressInfo, Socket } from 'node:net';
-import { tmpdir } from 'node:os';
+import { chmodSync, existsSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import type { Socket } from 'node:net';
 import { join } from 'node:path';
-import { seededRandom } from './seededRandom.js';
+import { atEnd } from './cleanup.js';
+import { tcpServer } from './httpProbe.js';
 import { lastingPort } from './lastingPort.js';
+import { scratchDirectory } from './program.js';
+import { seededRandom } from './seededRandom.js';
 import { messageOf, RequestReader } from './tcpFaults.js';
-
-export interface Pooler {
-  /** Of the database behind it. */
-  readonly url: string;
-  close(): Promise<void>;
-}
 
 const PGBOUNCER = '/usr/sbin/pgbouncer';
 /** PgBouncer is not installed everywhere; where it is not, the pooler below stands in for it. */
 export const hasPgBouncer = existsSync(PGBOUNCER);
 
-/** PgBouncer as its package ships it, but for where it listens and what it stands before, and for these settings. */
+/**
+ * PgBouncer as its package ships it, but for where it listens and what it stands before, and for these settings. The URL of the
+ * database behind it, until the end of the test.
+ */
 export async function startPgBouncer(
   target: string,
   settings: Readonly<Record<string, string>> = {},
-): Promise<Pooler> {
-  const { hostname, port, pathname, username } = new URL(target);
-  const directory = mkdtempSync(join(tmpdir(), 'fci-pgbouncer-'));
+): Promise<string> {
+  const { hostname, port, username } = new URL(target);
+  const directory = scratchDirectory();
   chmodSync(directory, 0o777);
   const at = await lastingPort();
   const all = {
@@ -44,24 +43,24 @@ export async function startPgBouncer(
   );
   const asOther = process.getuid?.() === 0 ? ['-u', 'postgres'] : [];
   const running = spawn(PGBOUNCER, ['-q', ...asOther, file], { stdio: 'ignore' });
-  const url = new URL(target);
-  url.port = String(at);
-  url.pathname = pathname;
+  atEnd(async () => {
+    if (running.exitCode !== null) return;
+    const ended = once(running, 'exit');
+    running.kill('SIGKILL');
+    await ended;
+  });
   while (!(await answers(at))) {
     if (running.exitCode !== null) throw new Error(`PgBouncer has ended with ${running.exitCode}`);
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
-  return {
-    url: url.href,
-    close: async () => {
-      if (running.exitCode === null) {
-        const ended = once(running, 'exit');
-        running.kill('SIGKILL');
-        await ended;
-      }
-      rmSync(directory, { recursive: true, force: true });
-    },
-  };
+  return elsewhere(target, at);
+}
+
+/** The same database at another port of this machine. */
+function elsewhere(target: string, port: number): string {
+  const url = new URL(target);
+  url.port = String(port);
+  return url.href;
 }
 
 /** Which of its idle sessions a pooler gives to who asks next. */
@@ -71,12 +70,12 @@ const SEED = 7;
 
 /**
  * A pooler in transaction mode, as there are many: its clients share sessions, and each has one from the beginning of a
- * transaction to its end.
+ * transaction to its end. The URL of the database behind it, until the end of the test.
  */
 export async function startSharingPooler(
   target: string,
   { sessions, choice }: { readonly sessions: number; readonly choice: Choice },
-): Promise<Pooler> {
+): Promise<string> {
   const { hostname, port, pathname, username } = new URL(target);
   const random = seededRandom(SEED);
   const idle: ServerSession[] = [];
@@ -97,11 +96,8 @@ export async function startSharingPooler(
     () => new ServerSession(connect(Number(port), hostname), free),
   );
   for (const session of all) session.begin(username, pathname.slice(1));
-  const clients = new Set<Socket>();
-  const listener = createServer((client) => {
-    clients.add(client);
-    client.on('error', () => undefined);
-    client.on('close', () => clients.delete(client));
+  atEnd(() => all.forEach((session) => session.end()));
+  const at = await tcpServer((client) => {
     const requests = new RequestReader();
     let held: ServerSession | undefined;
     let line: Promise<unknown> = Promise.resolve();
@@ -119,19 +115,7 @@ export async function startSharingPooler(
       }
     });
   });
-  listener.listen(0, '127.0.0.1');
-  await once(listener, 'listening');
-  const url = new URL(target);
-  url.port = String((listener.address() as AddressInfo).port);
-  return {
-    url: url.href,
-    close: async () => {
-      for (const client of clients) client.destroy();
-      for (const session of all) session.end();
-      listener.close();
-      await once(listener, 'close');
-    },
-  };
+  return elsewhere(target, at);
 }
 
 const WELCOME = Buffer.concat([

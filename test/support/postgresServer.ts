@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { OwnPostgres } from '../../scripts/postgres.mjs';
+import { atEnd } from './cleanup.js';
 import { lastingPort } from './lastingPort.js';
 
 /** A PostgreSQL server for tests; each test makes databases of its own in it. */
@@ -71,6 +72,22 @@ export async function asAdmin(url: string, sql: string, values: unknown[] = []):
   } finally {
     await client.end();
   }
+}
+
+/** How many rows a table of a store has. */
+export async function countIn(url: string, table: string): Promise<number> {
+  const { rows } = await asAdmin(url, `SELECT count(*)::integer AS count FROM ${table}`);
+  return (rows as { count: number }[])[0]!.count;
+}
+
+/** A session that holds a lock, by what it has asked in a transaction, until it is released or the test ends. */
+export async function lockHeld(url: string, statement: string) {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  atEnd(() => client.end());
+  await client.query(`BEGIN; ${statement}`);
+  const { rows } = await client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid');
+  return { client, pid: rows[0]!.pid, release: () => client.query('COMMIT') };
 }
 
 /** `settings`: of postgresql.conf. */

@@ -49,6 +49,7 @@ export class RawNode {
       'grpc.max_receive_message_length': -1,
       'grpc.max_send_message_length': -1,
     });
+    // Of two for one path, the first is taken.
     const register = (path: string, handler: RawHandler, isCounted: boolean): void => {
       const take = (call: RawCall): void => {
         if (isCounted) this.calls.push(path);
@@ -56,6 +57,7 @@ export class RawNode {
       };
       server.register(path, take, asItIs, asItIs, 'bidi');
     };
+    for (const [path, handler] of Object.entries(this.#handlers)) register(path, handler, true);
     const chain = new WireWriter().text(1, this.#chainId).finish();
     register('/flow.access.AccessAPI/GetNetworkParameters', (call) => answer(call, chain), false);
     const info = new WireWriter()
@@ -66,13 +68,19 @@ export class RawNode {
       .finish();
     const version = new WireWriter().element(1, info).finish();
     register('/flow.access.AccessAPI/GetNodeVersionInfo', (call) => answer(call, version), false);
-    for (const [path, handler] of Object.entries(this.#handlers)) register(path, handler, true);
     this.port = await new Promise<number>((resolve, reject) => {
       server.bindAsync(`127.0.0.1:${this.port}`, ServerCredentials.createInsecure(), (error, port) =>
         error === null ? resolve(port) : reject(error),
       );
     });
     this.#server = server;
+  }
+
+  /** Takes no more calls, says so (GOAWAY), and resolves once the last one has ended. */
+  async stopGracefully(): Promise<void> {
+    const server = this.#server;
+    this.#server = undefined;
+    await new Promise<unknown>((resolve) => server?.tryShutdown(resolve));
   }
 
   /** Cuts every connection. */
@@ -130,6 +138,6 @@ export function forwarderTo(network: AccessNetwork): Forwarder {
   return forwarder;
 }
 
-function asItIs(bytes: Buffer): Buffer {
+export function asItIs(bytes: Buffer): Buffer {
   return bytes;
 }

@@ -46,12 +46,35 @@ export class ScrapedMetrics {
   }
 }
 
+interface Metrics {
+  readonly registry: { metrics(): Promise<string> };
+}
+
+/** What a scrape would give now. */
+export async function scraped({ registry }: Metrics): Promise<ScrapedMetrics> {
+  return new ScrapedMetrics(await registry.metrics());
+}
+
 /** As `ScrapedMetrics.sum`, of a registry now; of histograms by `…_sum` or `…_count`. */
 export async function counted(
-  { registry }: { readonly registry: { metrics(): Promise<string> } },
+  metrics: Metrics,
   ...series: Parameters<ScrapedMetrics['sum']>
 ): Promise<number> {
-  return new ScrapedMetrics(await registry.metrics()).sum(...series);
+  return (await scraped(metrics)).sum(...series);
+}
+
+/** What became of the calls that were forwarded, and how many of them were timed: a line for each series, in order. */
+export async function forwardedIn(metrics: Metrics, protocol: 'grpc' | 'rest') {
+  const now = await scraped(metrics);
+  const linesOf = (name: string, ...labels: string[]) =>
+    now
+      .series(name, { protocol })
+      .map((series) => [...labels.map((label) => series.labels[label]), series.value].join(' '))
+      .sort();
+  return {
+    calls: linesOf('forwarded_calls_total', 'method', 'outcome'),
+    timed: linesOf('forwarded_call_seconds_count', 'method'),
+  };
 }
 
 function parseLine(line: string): Sample {

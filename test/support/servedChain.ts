@@ -1,7 +1,7 @@
-import { apiServer, coverageOf, workOfStore } from '../../src/api/index.js';
-import type { ChangeFeed, IndexedRange, StatusDocument } from '../../src/api/index.js';
+import { apiServer, coverageOf, digestOf, metricsServer, workOfStore } from '../../src/api/index.js';
+import type { ApiSecrets, ChangeFeed, IndexedRange, StatusDocument } from '../../src/api/index.js';
 import type { ApiServerDependencies, ApiServerOptions } from '../../src/api/rest/apiServer.js';
-import { createReaderMetrics } from '../../src/observability/index.js';
+import { createMetrics, createReaderMetrics, mergedPage } from '../../src/observability/index.js';
 import type { ReaderMetrics } from '../../src/observability/index.js';
 import { systemClock } from '../../src/runtime/index.js';
 import type { Clock } from '../../src/runtime/index.js';
@@ -90,6 +90,38 @@ export function statusWith(range: IndexedRange): StatusDocument {
   };
 }
 
+const TOKEN = 'a-token-of-this-test-0123';
+/** What is let in where a token is asked for. */
+export const BEARER = `Bearer ${TOKEN}`;
+
+/** The secrets of a server that asks for a token. */
+export const guarded = <For extends ApiSecrets['tokensFor']>(tokensFor: For) => ({
+  ...{ tls: undefined, tokens: [digestOf(TOKEN)], tokensFor },
+});
+
+/** The server of the metrics port. It does not listen yet. `failures`: the bugs that it has told its owner of. */
+export function metricsServerOver({
+  host = '127.0.0.1',
+  port = 0,
+  clock = systemClock,
+  page,
+  ...options
+}: Partial<ApiServerOptions> & { readonly clock?: Clock; readonly page?: string } = {}) {
+  const logger = new RecordingLogger();
+  const failures: unknown[] = [];
+  const metrics = createMetrics({ version: '0.1.0', node: 'v20' });
+  const server = metricsServer(
+    { host, port, ...options },
+    {
+      ...{ clock, logger, metrics, fail: (error) => failures.push(error) },
+      page: async () =>
+        page === undefined ? mergedPage(metrics.registry, []) : { contentType: 'text/plain', text: page },
+      health: { readiness: () => ({ ready: true, reasons: [] }) },
+    },
+  );
+  return { server, logger, failures, metrics };
+}
+
 /** The API server over this index. It does not listen yet. `failures`: the bugs that it has told its owner of. */
 export function apiServerOver(
   reader: ApiServerDependencies['reader'] & Pick<IndexStore, 'blocksAboveWatermark'>,
@@ -164,6 +196,11 @@ export class ServedChain extends IndexedChain {
 
   get url(): string {
     return `http://127.0.0.1:${this.port}`;
+  }
+
+  /** Its secrets are others from now on. */
+  secure(secrets: ApiSecrets): void {
+    this.#server.secure(secrets);
   }
 
   /** Stops the server before the end of the test. */

@@ -74,6 +74,18 @@ export function smallChain(
   });
 }
 
+/** The same of so many blocks, each as `contentsAt` tells for its index. */
+export function chainOf(
+  firstHeight: number,
+  blocks: number,
+  contentsAt: (index: number) => readonly (readonly Transaction[])[],
+): BlockEntry[] {
+  return smallChain(
+    firstHeight,
+    Array.from({ length: blocks }, (_, index) => contentsAt(index)),
+  );
+}
+
 /** The empty blocks of another chain, which leaves that of `smallChain` above a height. */
 export function branchAbove(height: number, count: number, name = 'other'): BlockEntry[] {
   const blocks = Array.from({ length: count }, () => []);

@@ -11,6 +11,7 @@ import type {
   BlockEntry,
   Database,
   IndexStore,
+  ShownIndex,
   StoreMeta,
   VerifyOptions,
   VerifyProgress,
@@ -62,7 +63,17 @@ export function useStores() {
     return path;
   };
 
-  return { freshPath, open, filled, closedStore };
+  /** The same, changed behind its back. */
+  const changedStore = async (
+    blocks: readonly BlockEntry[],
+    change: (database: RawDatabase) => Promise<unknown>,
+  ): Promise<string> => {
+    const path = await closedStore(blocks);
+    await withRawDatabase(path, change);
+    return path;
+  };
+
+  return { freshPath, open, filled, closedStore, changedStore };
 }
 
 export function metaFrom(firstHeight: number, overrides: Partial<StoreMeta> = {}): StoreMeta {
@@ -87,6 +98,14 @@ export async function begin<S extends IndexStore>(
   await store.initialise(metaFrom(firstHeight));
   if (blocks.length > 0) await store.commit({ blocks, latestIndexedHeight });
   return store;
+}
+
+/** What replicas of a store are told to show of it. */
+export function shownOf(store: IndexStore): ShownIndex {
+  return {
+    ...{ meta: store.meta(), latestIndexedHeight: store.latestIndexedHeight(), coverage: store.coverage() },
+    ...{ latestBlock: store.latestBlock(), rewinds: store.rewinds(), accounts: store.accounts.coverage() },
+  };
 }
 
 /** A store over a database that outlives it. */
@@ -139,6 +158,13 @@ export async function withRawDatabase<T>(
   } finally {
     await database.close();
   }
+}
+
+/** Turns a bit of a byte of a record, whose checksum then does not match any more. */
+export async function flip(database: RawDatabase, key: Buffer, at = 1): Promise<void> {
+  const value = await database.get(key);
+  value[at]! ^= 1;
+  await database.put(key, value);
 }
 
 export function rawEntries(path: string): Promise<[Buffer, Buffer][]> {

@@ -1,12 +1,14 @@
 import { afterAll, afterEach, beforeAll, inject, onTestFinished } from 'vitest';
+import { loadQueue } from '../../src/ranges/index.js';
 import { systemClock } from '../../src/runtime/index.js';
 import { loadPostgres } from '../../src/storage/index.js';
-import type { IndexStore, VerifyOptions, VerifyProgress } from '../../src/storage/index.js';
+import type { BlockEntry, IndexStore, VerifyOptions, VerifyProgress } from '../../src/storage/index.js';
 import { startPostgres } from './postgresServer.js';
 import type { PostgresServer } from './postgresServer.js';
 import './sharedPostgres.js';
 import { RecordingLogger } from './recordingLogger.js';
-import { TEST_CHAIN, useStores } from './storeDirectory.js';
+import { seededRandom } from './seededRandom.js';
+import { begin, shownOf, TEST_CHAIN, useStores } from './storeDirectory.js';
 import { TcpFaults } from './tcpFaults.js';
 
 export interface OpenHow {
@@ -78,6 +80,29 @@ export function usePostgres({ isOwn = false }: { readonly isOwn?: boolean } = {}
     if (!isFollower && how.isReadOnly !== true) await store.shared.lead();
     return store;
   };
+  /** One that leads, in a database of its own. What it holds: see `begin`. */
+  const filled = async (...[first, blocks, latest]: Beginning) => {
+    const { url } = await home();
+    return { url, store: await begin(open(url), first, blocks, latest) };
+  };
+  /** The same, behind what breaks as it is told. */
+  const filledBehindFaults = async (...[first, blocks, latest]: Beginning) => {
+    const { url } = await home();
+    const faults = await faultsBefore(url);
+    return { url, faults, store: await begin(open(faults.url), first, blocks, latest) };
+  };
+  /** What reads for others, and shows what a store does now. */
+  const replica = async (url: string, store: IndexStore) => {
+    const { openPostgresReplica } = await loadPostgres();
+    const opened = await closing.later(Promise.resolve(openPostgresReplica(url)));
+    opened.show(shownOf(store));
+    return opened;
+  };
+  /** The job queue of one process. */
+  const queue = async (url: string, { roles = ['live'], ...how }: QueueHow = {}, its: QueueParts = {}) => {
+    const { SharedQueue } = await loadQueue();
+    return closing.later(SharedQueue.open({ url, roles, ...how }, { ...parts(), ...its }));
+  };
   const verified = async (
     url: string,
     options: Partial<VerifyOptions> = {},
@@ -85,6 +110,14 @@ export function usePostgres({ isOwn = false }: { readonly isOwn?: boolean } = {}
   ) => {
     const { verifyPostgres } = await loadPostgres();
     return verifyPostgres({ url, chainId: TEST_CHAIN, ...options }, { ...parts(), ...how });
+  };
+  const repaired = async (url: string, apply = true) => {
+    const { repairPostgres } = await loadPostgres();
+    return repairPostgres({ url, chainId: TEST_CHAIN, apply }, parts());
+  };
+  const surveyed = async (url: string) => {
+    const { surveyDatabase } = await loadPostgres();
+    return surveyDatabase({ url, key: 'store' }, parts());
   };
   /** A database with the tables of a store and of the queue, and nothing in them, unless it is to be empty. */
   const home: NewHome<StoreHome & { readonly url: string }> = async (how) => {
@@ -102,18 +135,20 @@ export function usePostgres({ isOwn = false }: { readonly isOwn?: boolean } = {}
     return faults;
   };
   return {
-    home,
-    opening,
-    open,
-    verified,
-    faultsBefore,
-    server: running,
-    later: closing.later,
-    now: closing.now,
+    ...{ home, opening, open, filled, filledBehindFaults, faultsBefore, replica, queue },
+    ...{ verified, repaired, surveyed, server: running, later: closing.later, now: closing.now },
   };
 }
 
-const parts = () => ({ clock: systemClock, logger: new RecordingLogger() });
+type Beginning = [first: number, blocks?: readonly BlockEntry[], latest?: number];
+type OpenQueue = Parameters<Awaited<ReturnType<typeof loadQueue>>['SharedQueue']['open']>;
+type QueueHow = Partial<Omit<OpenQueue[0], 'url'>>;
+type QueueParts = Partial<OpenQueue[1]>;
+
+/** What everything on a database is made with. */
+export const parts = () => ({
+  ...{ clock: systemClock, logger: new RecordingLogger(), random: seededRandom(1) },
+});
 
 interface Closable {
   close(): Promise<void>;

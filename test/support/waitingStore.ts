@@ -1,8 +1,7 @@
 import { MemoryIndexStore } from './memoryIndexStore.js';
 
-/** A store whose reads of transactions wait until they are let go. */
-export function waitingStore() {
-  const store = new MemoryIndexStore();
+/** A store whose reads of transactions wait until they are let go; from now on, where it is there already. */
+export function waitingStore(store = new MemoryIndexStore()) {
   let asked = (): void => undefined;
   let answer = (): void => undefined;
   const reading = new Promise<void>((resolve) => (asked = resolve));

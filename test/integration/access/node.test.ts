@@ -1,5 +1,3 @@
-import { createServer } from 'node:net';
-import type { AddressInfo, Socket } from 'node:net';
 import { status } from '@grpc/grpc-js';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { parseEndpoint, UpstreamError } from '../../../src/access/index.js';
@@ -8,12 +6,16 @@ import { NodeHealthRecord } from '../../../src/access/selection/NodeHealthRecord
 import type { UpstreamErrorKind } from '../../../src/access/index.js';
 import type { RpcClientOptions } from '../../../src/access/transport/RpcClient.js';
 import type { NodeEvents } from '../../../src/access/transport/ports.js';
+import { StatusError } from '../../../src/devnet/index.js';
 import { toIdentifier } from '../../../src/flow/index.js';
 import { createMetrics } from '../../../src/observability/index.js';
 import { sleep, systemClock } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
-import { AccessServer, StatusError, testBlock, testId } from '../../support/accessServer.js';
+import { accessServer, testBlock, testId } from '../../support/accessServer.js';
 import type { AccessHandlers, StreamHandler } from '../../support/accessServer.js';
+import { tcpServer } from '../../support/httpProbe.js';
+import { fail } from '../../support/rawNode.js';
+import type { RawNode } from '../../support/rawNode.js';
 
 const never = new AbortController().signal;
 
@@ -47,7 +49,7 @@ const sealedBlock = (request: Readonly<Record<string, unknown>>) => ({
 });
 const parameters = () => ({ chain_id: 'c' });
 
-let server: AccessServer;
+let server: RawNode;
 let nodes: GrpcAccessNode[];
 let clock: SkippingClock;
 let metrics: ReturnType<typeof createMetrics>;
@@ -68,7 +70,8 @@ async function connect(
   options: Partial<RpcClientOptions> = {},
   events: NodeEvents = {},
 ): Promise<GrpcAccessNode> {
-  server = await new AccessServer(handlers).start();
+  server = accessServer(handlers);
+  await server.start();
   const node = new GrpcAccessNode(
     {
       endpoint: parseEndpoint(server.endpoint),
@@ -90,8 +93,8 @@ async function connectToSilence() {
   const node = await connect({
     unary: {
       GetNetworkParameters: () => ({ chain_id: 'flow-testnet' }),
-      GetBlockByHeight: (_request, call) => {
-        call.cancelled.addEventListener('abort', () => cancelled.resolve());
+      GetBlockByHeight: (_request, signal) => {
+        signal.addEventListener('abort', () => cancelled.resolve());
         arrived.resolve();
         return new Promise(() => undefined);
       },
@@ -100,20 +103,6 @@ async function connectToSilence() {
   // The connection stands, so that a call reaches the node before its time is up.
   await node.getNetworkParameters();
   return { node, arrived: arrived.promise, cancelled: cancelled.promise };
-}
-
-/** A node that streams one block and then none. `cancelled`: it has been told that nobody reads any more. */
-async function connectToOneBlock() {
-  const cancelled = deferred();
-  const node = await connect({
-    streams: {
-      SubscribeBlocksFromStartHeight: (_request, call) => {
-        call.on('cancelled', () => cancelled.resolve());
-        call.write({ block: testBlock(1) });
-      },
-    },
-  });
-  return { node, cancelled: cancelled.promise };
 }
 
 async function failure(promise: Promise<unknown>): Promise<UpstreamError> {
@@ -140,7 +129,7 @@ function flood(
     const pump = (): void => {
       while (!call.cancelled && written.count < limit) {
         written.count += 1;
-        if (!call.write(message(height++))) {
+        if (!call.send(message(height++))) {
           call.once('drain', pump);
           return;
         }
@@ -197,16 +186,16 @@ describe('unary calls', () => {
     let write = (_height: number): void => undefined;
     const node = await connect({
       unary: {
-        GetBlockByHeight: async (request, call) => {
+        GetBlockByHeight: async (request, signal) => {
           arrived += 1;
-          call.cancelled.addEventListener('abort', () => (cancelled += 1));
+          signal.addEventListener('abort', () => (cancelled += 1));
           await answered;
           return { block: testBlock(Number(request['height'])), block_status: 'BLOCK_FINALIZED' };
         },
       },
       streams: {
         SubscribeBlocksFromStartHeight: (_request, call) => {
-          write = (height) => call.write({ block: testBlock(height) });
+          write = (height) => call.send({ block: testBlock(height) });
           write(1);
         },
       },
@@ -255,7 +244,7 @@ describe('unary calls', () => {
         streams: {
           SubscribeBlocksFromStartHeight: (_request, call) => {
             peers.add(call.getPeer());
-            call.write({ block: testBlock(1) });
+            call.send({ block: testBlock(1) });
           },
         },
       },
@@ -277,25 +266,21 @@ describe('unary calls', () => {
   });
 
   it('end at their deadline when the peer takes the connection and says nothing', async () => {
-    const sockets = new Set<Socket>();
+    let connections = 0;
     const second = deferred();
-    const mute = createServer((socket) => {
-      sockets.add(socket.on('error', () => undefined));
-      if (sockets.size === 2) second.resolve();
+    const mute = await tcpServer(() => {
+      connections += 1;
+      if (connections === 2) second.resolve();
     });
-    await new Promise<void>((resolve) => mute.listen(0, '127.0.0.1', resolve));
-    const { port } = mute.address() as AddressInfo;
     let reconnects = 0;
     const node = await connect(
       {},
-      { endpoint: parseEndpoint(`127.0.0.1:${port}`), timeoutMs: 50 },
+      { endpoint: parseEndpoint(`127.0.0.1:${mute}`), timeoutMs: 50 },
       { onReconnect: () => (reconnects += 1) },
     );
     for (let i = 0; i < 4; i++) expect(await kindOf(node.getNetworkParameters())).toBe('deadline');
     expect(reconnects).toBe(1);
     await second.promise;
-    for (const socket of sockets) socket.destroy();
-    await new Promise((resolve) => mute.close(resolve));
   });
 
   it('remember for five minutes that the node does not know a method', async () => {
@@ -315,7 +300,7 @@ describe('unary calls', () => {
     const node = await connect({
       unary: {
         GetFullCollectionByID: () => {
-          if (isShut) throw new StatusError(status.RESOURCE_EXHAUSTED, 'rate limit reached');
+          if (isShut) throw new StatusError('RESOURCE_EXHAUSTED', 'rate limit reached');
           return { transactions: [] };
         },
       },
@@ -383,8 +368,8 @@ describe('streams', () => {
       unary: { GetNetworkParameters: parameters },
       streams: {
         SubscribeBlocksFromStartHeight: (request, call) => {
-          call.write({ block: testBlock(1) });
-          call.write(
+          call.send({ block: testBlock(1) });
+          call.send(
             request['start_block_height'] === '1'
               ? Buffer.from('0a7fff', 'hex')
               : { block: { ...testBlock(2), signatures: [Buffer.alloc(2 * 1024 * 1024)] } },
@@ -407,16 +392,16 @@ describe('streams', () => {
 describe('a node that shuts down gracefully', () => {
   it('is not held up by our streams, which end in good order and go on once it is back', async () => {
     const open: StreamHandler = (request, call) => {
-      call.write({ block: testBlock(Number(request['start_block_height'])) });
+      call.send({ block: testBlock(Number(request['start_block_height'])) });
     };
     const node = await connect({
       streams: {
         SubscribeBlocksFromStartHeight: open,
         SubscribeBlockDigestsFromLatest: (_request, call) => {
-          call.write({ block_id: testId(1), block_height: '1', block_timestamp: null });
+          call.send({ block_id: testId(1), block_height: '1', block_timestamp: null });
         },
         SubscribeExecutionDataFromStartBlockHeight: (_request, call) => {
-          call.write({ block_height: '1', block_execution_data: { block_id: testId(1) } });
+          call.send({ block_height: '1', block_execution_data: { block_id: testId(1) } });
         },
       },
     });
@@ -447,7 +432,11 @@ describe('a node that shuts down gracefully', () => {
   });
 
   it('does not make an ordinary end of what was a broken connection', async () => {
-    const { node } = await connectToOneBlock();
+    const node = await connect({
+      streams: {
+        SubscribeBlocksFromStartHeight: (_request, call) => void call.send({ block: testBlock(1) }),
+      },
+    });
     const stream = node.subscribeBlocks(1, { signal: never })[Symbol.asyncIterator]();
     await stream.next();
     const end = stream.next();
@@ -465,16 +454,23 @@ describe('execution data', () => {
   const follow: StreamHandler = (request, call) => {
     expect(request['event_encoding_version']).toBe('CCF_V0');
     const start = Number(request['start_block_height']);
-    for (let height = start; height < start + 3; height++) call.write(executionData(height));
+    for (let height = start; height < start + 3; height++) call.send(executionData(height));
     call.end();
   };
 
   it('comes by the deprecated method where the node knows only that one', async () => {
-    const node = await connect({ streams: { SubscribeExecutionData: follow } });
+    let asked = 0;
+    const unknown: StreamHandler = (_request, call) => {
+      asked += 1;
+      fail(call, status.UNIMPLEMENTED, 'unknown method');
+    };
+    const node = await connect({
+      streams: { SubscribeExecutionData: follow, SubscribeExecutionDataFromStartBlockHeight: unknown },
+    });
     const received = () => collect(node.subscribeExecutionData(7, { signal: never }));
     expect(await kindOf(received())).toBe('unimplemented');
     expect(node.supports('SubscribeExecutionDataFromStartBlockHeight')).toBe(false);
     expect((await received()).map(({ height }) => height)).toEqual([7, 8, 9]);
-    expect(server.calls.get('SubscribeExecutionDataFromStartBlockHeight')).toBe(1);
+    expect(asked).toBe(1);
   });
 });

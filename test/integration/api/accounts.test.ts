@@ -1,14 +1,11 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { everyTransactionOf } from '../../support/accountChain.js';
 import { ServedChain } from '../../support/servedChain.js';
-import { smallChain, transactionWith } from '../../support/smallChain.js';
+import { chainOf, transactionWith } from '../../support/smallChain.js';
 import { parseAddress } from '../../../src/flow/index.js';
 
 const FIRST = 100;
-const chain = smallChain(
-  FIRST,
-  Array.from({ length: 30 }, (_, index) => [[transactionWith({ gasLimit: BigInt(index) })]]),
-);
+const chain = chainOf(FIRST, 30, (index) => [[transactionWith({ gasLimit: BigInt(index) })]]);
 const payer = parseAddress('f8d6e0586b0a20c7')!;
 const authorizer = parseAddress('01cf0e2f2f715450')!;
 

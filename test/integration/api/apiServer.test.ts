@@ -2,18 +2,15 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { StorageError } from '../../../src/storage/index.js';
 import { sendRaw } from '../../support/httpProbe.js';
 import { ServedChain } from '../../support/servedChain.js';
-import { idOf, smallChain, transactionWith } from '../../support/smallChain.js';
+import { chainOf, idOf, transactionWith } from '../../support/smallChain.js';
 
 const FIRST = 100;
 const LATEST = 159;
 const HEAD = 170;
 const SEALED = 155;
 const repeated = transactionWith({ gasLimit: 7n });
-const chain = smallChain(
-  FIRST,
-  Array.from({ length: LATEST - FIRST + 1 }, (_, index) =>
-    index % 2 === 0 ? [[transactionWith({ gasLimit: BigInt(index) }), repeated], []] : [],
-  ),
+const chain = chainOf(FIRST, LATEST - FIRST + 1, (index) =>
+  index % 2 === 0 ? [[transactionWith({ gasLimit: BigInt(index) }), repeated], []] : [],
 );
 const [firstBlock] = chain;
 
@@ -113,17 +110,6 @@ describe('the API server', () => {
       ]);
       served.range = { ...served.range, proven: { from: 0, to: -1 } };
       expect((await get('/v1/blocks?height=final&finality=proven')).status).toBe(404);
-    });
-  });
-
-  describe('/v1/blocks/{ids}', () => {
-    it('answers one id and several, upper case too', async () => {
-      const ids = [chain[3]!.block.id, chain[1]!.block.id];
-      expect(heightsOf((await get(`/v1/blocks/${ids[0]!}`)).body)).toEqual([103]);
-      expect(heightsOf((await get(`/v1/blocks/${ids.join(',')}`)).body)).toEqual([103, 101]);
-      expect(heightsOf((await get(`/v1/blocks/${ids[0]!.toUpperCase()}?expand=payload`)).body)).toEqual([
-        103,
-      ]);
     });
   });
 

@@ -2,24 +2,20 @@ import { get as httpGet } from 'node:http';
 import type { IncomingMessage } from 'node:http';
 import { gunzipSync } from 'node:zlib';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { digestOf } from '../../../src/api/index.js';
 import { RestNode } from '../../support/restNode.js';
-import { ServedChain } from '../../support/servedChain.js';
-import { idOf, smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
+import { BEARER, guarded, ServedChain } from '../../support/servedChain.js';
+import { chainOf, idOf, transactionIds, transactionWith } from '../../support/smallChain.js';
 
 const FIRST = 100;
 const SEALED = 105;
 const script = Buffer.from('transaction { execute { log("hello") } } '.repeat(50));
 /** Heights 100 to 109; the first collection of each is large enough to be compressed. */
-const chain = smallChain(
-  FIRST,
-  Array.from({ length: 10 }, (_, index) => [
-    Array.from({ length: 30 }, (__, place) =>
-      transactionWith({ script, gasLimit: BigInt(100 * index + place) }),
-    ),
-    [transactionWith({ gasLimit: BigInt(5000 + index) })],
-  ]),
-);
+const chain = chainOf(FIRST, 10, (index) => [
+  Array.from({ length: 30 }, (__, place) =>
+    transactionWith({ script, gasLimit: BigInt(100 * index + place) }),
+  ),
+  [transactionWith({ gasLimit: BigInt(5000 + index) })],
+]);
 const [block] = chain;
 const idAt = (height: number): string => chain[height - FIRST]!.block.id;
 const large = block!.collections[0]!.id;
@@ -47,59 +43,49 @@ function exact(url: string, headers: Record<string, string>) {
   });
 }
 
-describe('how long answers hold true', () => {
-  it.each([
-    ['/v1/blocks?height=100', FOREVER],
-    ['/v1/blocks?height=100,105', FOREVER],
-    ['/v1/blocks?start_height=100&end_height=105&expand=payload', FOREVER],
-    ['/v1/blocks/100/collections', FOREVER],
-    [`/v1/blocks/${idAt(105)}`, FOREVER],
-    [`/v1/blocks/${idAt(109)}/payload`, FOREVER],
-    [`/v1/blocks/${idAt(109)}/collections`, FOREVER],
-    [`/v1/transactions?block_id=${idAt(109)}`, FOREVER],
-    ['/v1/transactions?block_height=105', FOREVER],
-    ['/v1/transactions?block_height=106', 'no-cache'],
-    ['/v1/transactions', 'no-cache'],
-    [`/v1/collections/${large}`, FOREVER],
-    [`/v1/transactions/${transaction}?select=id`, FOREVER],
-    // Its status will change.
-    ['/v1/blocks?height=106', 'no-cache'],
-    ['/v1/blocks?height=100,106', 'no-cache'],
-    [`/v1/blocks/${idAt(106)}`, 'no-cache'],
-    // A finalized block that is not sealed may be discarded by a new spork.
-    ['/v1/blocks/106/collections', 'no-cache'],
-    // Another block at another time.
-    ['/v1/blocks?height=final', 'no-cache'],
-    ['/v1/blocks?height=sealed', 'no-cache'],
-    ['/v1/blocks?start_height=100&end_height=sealed', 'no-cache'],
-    ['/v1/network/parameters', 'no-cache'],
-    ['/v1/node_version_info', 'no-cache'],
-    ['/openapi.json', 'no-cache'],
-    ['/status', 'no-store'],
-    ['/lookup/block/100', 'no-store'],
-    ['/v1/blocks?height=110', 'no-store'],
-    [`/v1/transactions/${idOf('nothing')}`, 'no-store'],
-    ['/v1/blocks?height=abc', 'no-store'],
-    ['/nothing', 'no-store'],
-  ])('%s: %s', async (path, expected) => {
-    for (const method of ['GET', 'HEAD']) {
-      const { headers } = await served.get(path, { method });
-      expect(headers.get('cache-control')).toBe(expected);
-      expect(headers.get('etag') === null).toBe(expected === 'no-store');
-    }
-  });
+it.each([
+  ['/v1/blocks?height=100', FOREVER],
+  ['/v1/blocks?height=100,105', FOREVER],
+  ['/v1/blocks?start_height=100&end_height=105&expand=payload', FOREVER],
+  ['/v1/blocks/100/collections', FOREVER],
+  [`/v1/blocks/${idAt(105)}`, FOREVER],
+  [`/v1/blocks/${idAt(109)}/payload`, FOREVER],
+  [`/v1/blocks/${idAt(109)}/collections`, FOREVER],
+  [`/v1/transactions?block_id=${idAt(109)}`, FOREVER],
+  ['/v1/transactions?block_height=105', FOREVER],
+  ['/v1/transactions?block_height=106', 'no-cache'],
+  ['/v1/transactions', 'no-cache'],
+  [`/v1/collections/${large}`, FOREVER],
+  [`/v1/transactions/${transaction}?select=id`, FOREVER],
+  // Its status will change.
+  ['/v1/blocks?height=106', 'no-cache'],
+  ['/v1/blocks?height=100,106', 'no-cache'],
+  [`/v1/blocks/${idAt(106)}`, 'no-cache'],
+  // A finalized block that is not sealed may be discarded by a new spork.
+  ['/v1/blocks/106/collections', 'no-cache'],
+  // Another block at another time.
+  ['/v1/blocks?height=final', 'no-cache'],
+  ['/v1/blocks?height=sealed', 'no-cache'],
+  ['/v1/blocks?start_height=100&end_height=sealed', 'no-cache'],
+  ['/v1/network/parameters', 'no-cache'],
+  ['/v1/node_version_info', 'no-cache'],
+  ['/openapi.json', 'no-cache'],
+  ['/status', 'no-store'],
+  ['/lookup/block/100', 'no-store'],
+  ['/v1/blocks?height=110', 'no-store'],
+  [`/v1/transactions/${idOf('nothing')}`, 'no-store'],
+  ['/v1/blocks?height=abc', 'no-store'],
+  ['/nothing', 'no-store'],
+])('how long %s holds true: %s', async (path, expected) => {
+  for (const method of ['GET', 'HEAD']) {
+    const { headers } = await served.get(path, { method });
+    expect(headers.get('cache-control')).toBe(expected);
+    expect(headers.get('etag') === null).toBe(expected === 'no-store');
+  }
 });
 
 describe('where a token is needed', () => {
-  const token = 'a-token-of-this-test-0123';
-  const authorization = `Bearer ${token}`;
-  const guarded = (tokensFor: 'everything' | 'expensive') =>
-    ServedChain.start(
-      chain,
-      { sealed: SEALED, head: 120 },
-      { secrets: { tls: undefined, tokens: [digestOf(token)], tokensFor } },
-    );
-  const mayBeShared = /public|s-maxage/;
+  const authorization = BEARER;
 
   it.each([
     ['everything', `/v1/transactions/${transaction}`, FOREVER_FOR_ONE],
@@ -112,7 +98,8 @@ describe('where a token is needed', () => {
     ['expensive', '/v1/blocks/100/collections', FOREVER_FOR_ONE],
     ['expensive', `/v1/transactions/${transaction}`, FOREVER],
   ] as const)('for %s, no cache may share what %s answers: %s', async (tokensFor, path, expected) => {
-    const served = await guarded(tokensFor);
+    const secrets = guarded(tokensFor);
+    const served = await ServedChain.start(chain, { sealed: SEALED, head: 120 }, { secrets });
     const isOpen = !expected.startsWith('private');
     for (const method of ['GET', 'HEAD']) {
       for (const encoding of ['gzip', 'identity']) {
@@ -139,20 +126,20 @@ describe('where a token is needed', () => {
     ['no-store, public', 'no-store'],
     [undefined, 'private'],
   ])('a node that says %j of what is forwarded is not taken at its word', async (said, expected) => {
-    const upstream = await RestNode.start();
-    upstream.reply = (_request, response) =>
-      response.writeHead(200, said === undefined ? {} : { 'cache-control': said }).end('{}');
-    const secrets = { tls: undefined, tokens: [digestOf(token)], tokensFor: 'expensive' } as const;
-    const served = await ServedChain.start(chain, { sealed: SEALED }, { forwardRest: upstream.url, secrets });
-    const path = '/v1/accounts/f8d6e0586b0a20c7';
-    const { headers } = await served.get(path, { headers: { authorization } });
+    const upstream = await RestNode.start((_request, response) =>
+      response.writeHead(200, said === undefined ? {} : { 'cache-control': said }).end('{}'),
+    );
+    const options = { forwardRest: upstream.url, secrets: guarded('expensive') };
+    const served = await ServedChain.start(chain, { sealed: SEALED }, options);
+    const headersOf = async (path: string) =>
+      (await served.get(path, { headers: { authorization } })).headers;
+    const headers = await headersOf('/v1/accounts/f8d6e0586b0a20c7');
     expect(headers.get('cache-control')).toBe(expected);
     expect(headers.get('vary')).toBe('authorization');
-    const own = await served.get(`/v1/transactions/${idOf('nothing')}`, { headers: { authorization } });
-    expect(own.headers.get('cache-control') ?? '').not.toMatch(mayBeShared);
+    const unknown = `/v1/transactions/${idOf('nothing')}`;
+    expect((await headersOf(unknown)).get('cache-control') ?? '').not.toMatch(/public|s-maxage/);
     upstream.reply = (_request, response) => response.writeHead(404).end('{}');
-    const missed = await served.get(`/v1/transactions/${idOf('nothing')}`, { headers: { authorization } });
-    expect(missed.headers.get('cache-control')).toBe('no-store');
+    expect((await headersOf(unknown)).get('cache-control')).toBe('no-store');
   });
 });
 

@@ -7,7 +7,7 @@ import { refusalOf } from '../../support/grpcProbe.js';
 import { getJson } from '../../support/httpProbe.js';
 import { apiServerOver } from '../../support/servedChain.js';
 import { grpcOver } from '../../support/servedOverGrpc.js';
-import { idOf, smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
+import { chainOf, idOf, transactionIds, transactionWith } from '../../support/smallChain.js';
 
 /** Some thousand requests, one after the other. */
 const TIMEOUT_MS = 300_000;
@@ -15,13 +15,10 @@ const FIRST = 100;
 const shared = transactionWith({ gasLimit: 1n });
 const own = (height: number) => transactionWith({ gasLimit: BigInt(height) });
 /** One transaction stands in every block, one collection in every third. */
-const chain = smallChain(
-  FIRST,
-  Array.from({ length: 9 }, (_, index) => [
-    [own(FIRST + index), shared],
-    ...(index % 3 === 2 ? [[shared]] : []),
-  ]),
-);
+const chain = chainOf(FIRST, 9, (index) => [
+  [own(FIRST + index), shared],
+  ...(index % 3 === 2 ? [[shared]] : []),
+]);
 const top = FIRST + chain.length - 1;
 const entry = (height: number) => chain[height - FIRST]!;
 

@@ -3,16 +3,13 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { EventReader } from '../../support/eventReader.js';
 import { sendRaw } from '../../support/httpProbe.js';
 import { ServedChain } from '../../support/servedChain.js';
-import { idOf, smallChain, transactionWith } from '../../support/smallChain.js';
+import { chainOf, idOf, smallChain, transactionWith } from '../../support/smallChain.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 import type { Clock } from '../../../src/runtime/index.js';
 
 const FIRST = 100;
-const chain = smallChain(
-  FIRST,
-  Array.from({ length: 40 }, (_, index) =>
-    index % 2 === 0 ? [[transactionWith({ gasLimit: 1n }), transactionWith({ gasLimit: 2n })], []] : [],
-  ),
+const chain = chainOf(FIRST, 40, (index) =>
+  index % 2 === 0 ? [[transactionWith({ gasLimit: 1n }), transactionWith({ gasLimit: 2n })], []] : [],
 );
 const serve = (clock?: Clock) =>
   ServedChain.start(chain.slice(0, 20), { sealed: 115, head: 130 }, clock === undefined ? {} : { clock });

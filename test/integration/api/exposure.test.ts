@@ -2,68 +2,30 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
-import { metricsServer } from '../../../src/api/index.js';
 import type { ApiServerOptions } from '../../../src/api/rest/apiServer.js';
 import { createReaderMetrics } from '../../../src/observability/index.js';
-import type { ReaderMetrics } from '../../../src/observability/index.js';
 import { systemClock } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import { atEnd } from '../../support/cleanup.js';
 import { openSocket, sendRaw } from '../../support/httpProbe.js';
-import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
-import { eventually } from '../../support/program.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { apiServerOver } from '../../support/servedChain.js';
-import { ScrapedMetrics } from '../../support/scrapedMetrics.js';
+import { until } from '../../support/program.js';
+import { metricsServerOver, ServedChain } from '../../support/servedChain.js';
+import { scraped } from '../../support/scrapedMetrics.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
-const failures: unknown[] = [];
-const fail = (error: unknown): void => void failures.push(error);
+/** A server of nothing but its own status. */
+const startedApi = (parts: Parameters<typeof ServedChain.start>[2] = {}) =>
+  ServedChain.start([], { sealed: null }, parts);
 
-/** The port of a server that runs until the end of the test. */
-async function portOf(server: ReturnType<typeof metricsServer>): Promise<number> {
+/** The port of a metrics server whose page is as large as wanted, until the end of the test. */
+async function pageServer(page: string, clock: Clock, options: Partial<ApiServerOptions> = {}) {
+  const { server, failures } = metricsServerOver({ ...options, clock, page });
   await server.start();
   atEnd(async () => {
     await server.close();
-    expect(failures.splice(0)).toEqual([]);
+    expect(failures).toEqual([]);
   });
   return server.address().port;
-}
-
-interface Ground {
-  readonly clock?: Clock;
-  readonly metrics?: ReaderMetrics;
-  readonly logger?: RecordingLogger;
-  /** Resolves when `/status` may be answered. */
-  readonly asked?: () => Promise<void>;
-}
-
-async function startedApi(options: Partial<ApiServerOptions> = {}, ground: Ground = {}) {
-  const { asked, logger = new RecordingLogger(), ...parts } = ground;
-  const range = { firstIndexed: 1, latestIndexed: 0, head: null, sealed: null };
-  const status = {
-    range: () => range,
-    status: async () => {
-      await asked?.();
-      return { ...range } as never;
-    },
-  };
-  const reader = new MemoryIndexStore();
-  const { server } = apiServerOver(reader, status.range, { ...options, ...parts, logger, fail, status });
-  return portOf(server);
-}
-
-/** A metrics server whose page is as large as wanted. */
-async function pageServer(page: string, clock: Clock, options: Partial<ApiServerOptions> = {}) {
-  const server = metricsServer(
-    { host: '127.0.0.1', port: 0, ...options },
-    {
-      ...{ clock, fail, logger: new RecordingLogger(), metrics: createReaderMetrics() },
-      page: () => Promise.resolve({ contentType: 'text/plain', text: page }),
-      health: { readiness: () => ({ ready: true, reasons: [] }) },
-    },
-  );
-  return portOf(server);
 }
 
 const closed = (socket: Socket) => once(socket, 'close');
@@ -86,20 +48,18 @@ async function askAndTakeNothing(port: number, text: string): Promise<Socket> {
 const request = (line: string, ...headers: string[]): string =>
   [`${line} HTTP/1.1`, 'Host: x', 'Connection: close', ...headers, '', ''].join('\r\n');
 
-describe('methods', () => {
-  it.each(['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'PROPFIND', 'PURGE'])(
-    '%s is refused with the methods that are allowed, wherever it is sent',
-    async (method) => {
-      const port = await startedApi();
-      for (const path of ['/status', '/v1/transactions', '/nowhere', '*']) {
-        const answer = await sendRaw(port, request(`${method} ${path}`));
-        expect(answer).toMatch(/^HTTP\/1\.1 405 /);
-        expect(answer).toMatch(/\r\nallow: GET, HEAD\r\n/i);
-        expect(answer).toContain('"reason":"method_not_allowed"');
-      }
-    },
-  );
-});
+it.each(['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'PROPFIND', 'PURGE'])(
+  '%s is a method that is refused with those that are allowed, wherever it is sent',
+  async (method) => {
+    const { port } = await startedApi();
+    for (const path of ['/status', '/v1/transactions', '/nowhere', '*']) {
+      const answer = await sendRaw(port, request(`${method} ${path}`));
+      expect(answer).toMatch(/^HTTP\/1\.1 405 /);
+      expect(answer).toMatch(/\r\nallow: GET, HEAD\r\n/i);
+      expect(answer).toContain('"reason":"method_not_allowed"');
+    }
+  },
+);
 
 /** A request that leaves its connection open. */
 const keptAlive = (path: string): string => `GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`;
@@ -110,14 +70,14 @@ describe('a connection between two requests', () => {
     [{}, 75],
     [{ keepAliveMs: 5_000 }, 5],
   ])('is kept as long as its caller is told (%j)', async (options, seconds) => {
-    for (const port of [await startedApi(options), await pageServer('x', systemClock, options)]) {
+    for (const port of [(await startedApi(options)).port, await pageServer('x', systemClock, options)]) {
       const { headers } = await fetch(`http://127.0.0.1:${port}/status`);
       expect(headers.get('keep-alive')).toBe(`timeout=${seconds}`);
     }
   });
 
   it('outlives the time for a connection on which nothing moves', async () => {
-    const port = await startedApi({ connectionTimeoutMs: 300, keepAliveMs: 1_500 });
+    const { port } = await startedApi({ connectionTimeoutMs: 300, keepAliveMs: 1_500 });
     const socket = await openSocket(port);
     await ask(socket, kept);
     const beganAtMs = performance.now();
@@ -127,7 +87,7 @@ describe('a connection between two requests', () => {
 });
 
 it('callers that send slowly are cut off although a byte comes now and then', async () => {
-  const port = await startedApi({ requestTimeoutMs: 300 });
+  const { port } = await startedApi({ requestTimeoutMs: 300 });
   const slow = [
     'GET /sta',
     'GET /status HTTP/1.1\r\nHost: x\r\nX-A: ',
@@ -150,8 +110,7 @@ describe('when all connections that a port may have are taken', () => {
 
   it('the one that has been without a request longest makes room, and no caller waits', async () => {
     const metrics = createReaderMetrics();
-    const logger = new RecordingLogger();
-    const port = await startedApi({ maxConnections: MAX }, { metrics, logger });
+    const { logger, port } = await startedApi({ maxConnections: MAX, metrics });
     const silent = await openSocket(port);
     const half = await openSocket(port);
     half.write('GET /sta');
@@ -168,10 +127,10 @@ describe('when all connections that a port may have are taken', () => {
       await openSocket(port);
       await makesRoom;
     }
-    const scraped = new ScrapedMetrics(await metrics.registry.metrics());
-    expect(scraped.value('connections_cut_total', { port: 'api', reason: 'make_room' })).toBe(MAX);
-    expect(scraped.value('connections_limit', { port: 'api' })).toBe(MAX);
-    expect(scraped.value('connections', { port: 'api' })).toBe(MAX);
+    const now = await scraped(metrics);
+    expect(now.value('connections_cut_total', { port: 'api', reason: 'make_room' })).toBe(MAX);
+    expect(now.value('connections_limit', { port: 'api' })).toBe(MAX);
+    expect(now.value('connections', { port: 'api' })).toBe(MAX);
     const warnings = logger.records.filter(({ level }) => level === 'warn');
     expect(warnings).toMatchObject([{ fields: { server: 'api', maxConnections: MAX } }]);
   });
@@ -181,11 +140,12 @@ describe('when all connections that a port may have are taken', () => {
     let asking = 0;
     let answer = (): void => undefined;
     const answered = new Promise<void>((resolve) => (answer = resolve));
-    const asked = (): Promise<void> => {
+    const { port, store } = await startedApi({ maxConnections: MAX, metrics });
+    store.transaction = async () => {
       asking += 1;
-      return answered;
+      await answered;
+      return undefined;
     };
-    const port = await startedApi({ maxConnections: MAX }, { metrics, asked });
     const streams: Socket[] = [];
     for (let count = 0; count < 0.75 * MAX; count += 1) {
       const stream = await openSocket(port);
@@ -196,22 +156,23 @@ describe('when all connections that a port may have are taken', () => {
     expect(oneMore).toMatch(/^HTTP\/1\.1 503 /);
     expect(oneMore).toContain('at most 6 streams and WebSockets may be open at once');
     // Requests that wait for an answer take the rest.
-    for (const each of [await openSocket(port), await openSocket(port)]) each.write(kept);
-    await eventually(() => Promise.resolve(asking === 2 || undefined));
+    for (const each of [await openSocket(port), await openSocket(port)])
+      each.write(keptAlive(`/v1/transactions/${'ab'.repeat(32)}`));
+    await until(() => asking === 2);
     const turnedAway = await openSocket(port);
     await closed(turnedAway.resume());
-    const scraped = new ScrapedMetrics(await metrics.registry.metrics());
-    expect(scraped.value('connections_cut_total', { port: 'api', reason: 'no_room' })).toBe(1);
+    const cut = { port: 'api', reason: 'no_room' };
+    expect((await scraped(metrics)).value('connections_cut_total', cut)).toBe(1);
     expect(streams.filter(({ destroyed }) => destroyed)).toEqual([]);
     answer();
     // A stream that ends gives its place back.
     const ends = closed(streams[0]!);
     streams[0]!.destroy();
     await ends;
-    await eventually(async () => {
+    await until(async () => {
       const answer = await fetch(`http://127.0.0.1:${port}/events`).catch(() => undefined);
       await answer?.body?.cancel();
-      return answer?.status === 200 || undefined;
+      return answer?.status === 200;
     });
   });
 });
@@ -264,10 +225,7 @@ describe('callers that ask for more than they take', () => {
     // What is small is answered all the same, and what is large as soon as there is room.
     expect(await sendRaw(port, request('GET /livez'))).toMatch(/^HTTP\/1\.1 200 /);
     first.destroy();
-    for (;;) {
-      const answer = await sendRaw(port, request('GET /metrics'));
-      if (answer.startsWith('HTTP/1.1 200 ')) break;
-    }
+    while (!(await sendRaw(port, request('GET /metrics'))).startsWith('HTTP/1.1 200 '));
   });
 });
 
@@ -325,7 +283,7 @@ function statusOfWhole(socket: Socket): Promise<number> {
 describe('a rate per address', () => {
   it('answers 429 and the time to wait to whoever asks faster, and to nobody else', async () => {
     const clock = new VirtualClock();
-    const port = await startedApi({ ratePerSecondPerAddress: 3 }, { clock });
+    const { port } = await startedApi({ ratePerSecondPerAddress: 3, clock });
     const ask = (localAddress = '127.0.0.1') =>
       new Promise<string>((resolve, reject) => {
         let text = '';
@@ -348,7 +306,7 @@ describe('a rate per address', () => {
   });
 
   it('does not keep a browser from loading the status page, whose files lie in memory', async () => {
-    const port = await startedApi({ ratePerSecondPerAddress: 1 }, { clock: new VirtualClock() });
+    const { port } = await startedApi({ ratePerSecondPerAddress: 1, clock: new VirtualClock() });
     const answers = await Promise.all(
       Array.from({ length: 20 }, () => sendRaw(port, request('GET /page/page.js'))),
     );

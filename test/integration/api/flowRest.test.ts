@@ -2,17 +2,14 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { EventReader } from '../../support/eventReader.js';
 import { until } from '../../support/program.js';
 import { ServedChain } from '../../support/servedChain.js';
-import { idOf, smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
+import { chainOf, idOf, transactionIds, transactionWith } from '../../support/smallChain.js';
 
 const FIRST = 100;
 const SEALED = 105;
 const repeated = transactionWith({ gasLimit: 7n });
 /** Heights 100 to 109. Even ones have collections, one of them empty. */
-const chain = smallChain(
-  FIRST,
-  Array.from({ length: 10 }, (_, index) =>
-    index % 2 === 0 ? [[transactionWith({ gasLimit: BigInt(index) }), repeated], [], [repeated]] : [],
-  ),
+const chain = chainOf(FIRST, 10, (index) =>
+  index % 2 === 0 ? [[transactionWith({ gasLimit: BigInt(index) }), repeated], [], [repeated]] : [],
 );
 const blockAt = (height: number) => chain[height - FIRST]!;
 const idAt = (height: number): string => blockAt(height).block.id;
@@ -96,17 +93,15 @@ describe('a list means the same in every form', () => {
   });
 });
 
-describe('select', () => {
-  it('of which nothing is left gives a list without items, and an object without fields', async () => {
-    for (const path of [
-      `/v1/blocks/${idAt(102)}`,
-      '/v1/blocks?height=102,103',
-      '/v1/transactions?block_height=102',
-    ])
-      expect((await served.get(`${path}${path.includes('?') ? '&' : '?'}select=nothing`)).body).toEqual([]);
-    for (const path of ['/v1/blocks/102/collections', `/v1/blocks/${idAt(102)}/payload`])
-      expect((await served.get(`${path}?select=nothing`)).body).toEqual({});
-  });
+it('select of which nothing is left gives a list without items, and an object without fields', async () => {
+  for (const path of [
+    `/v1/blocks/${idAt(102)}`,
+    '/v1/blocks?height=102,103',
+    '/v1/transactions?block_height=102',
+  ])
+    expect((await served.get(`${path}${path.includes('?') ? '&' : '?'}select=nothing`)).body).toEqual([]);
+  for (const path of ['/v1/blocks/102/collections', `/v1/blocks/${idAt(102)}/payload`])
+    expect((await served.get(`${path}?select=nothing`)).body).toEqual({});
 });
 
 describe('/v1/blocks/{id or height}/collections', () => {
@@ -186,12 +181,12 @@ it.each([
   `/v1/collections/${blockAt(102).collections[0]!.id}`,
   `/v1/transactions/${transactionIds(blockAt(102), 0)[0] ?? ''}`,
   `/v1/transactions?block_id=${idAt(102)}`,
-])('an id may stand behind 0x: %s', async (path) => {
-  const [bare, prefixed] = await Promise.all(
-    [path, path.replace(/[0-9a-f]{64}/, '0x$&')].map((one) => served.get(one)),
-  );
-  expect(bare?.status).toBe(200);
-  expect(prefixed).toMatchObject({ status: 200, body: bare?.body });
+])('an id may stand behind 0x, or in upper case: %s', async (path) => {
+  const bare = await served.get(path);
+  expect(bare.status).toBe(200);
+  const upper = path.replace(/[0-9a-f]{64}/, (id) => id.toUpperCase());
+  for (const other of [path.replace(/[0-9a-f]{64}/, '0x$&'), upper])
+    expect(await served.get(other)).toMatchObject({ status: 200, body: bare.body });
 });
 
 describe('the transactions of a block', () => {
@@ -273,16 +268,14 @@ describe('/v1/network/parameters and /v1/node_version_info', () => {
   });
 });
 
-describe('an answer that tells of the range', () => {
-  it('tells of the range that was there before the store was read', async () => {
-    served.store.transaction = async () => {
-      served.range = { ...served.range, latestIndexed: 115 };
-      return undefined;
-    };
-    // 110 to 115 were not looked at: the answer must not say that it is not there.
-    expect((await served.get(`/v1/transactions/${idOf('nothing')}`)).body).toMatchObject({
-      message: 'no such transaction in heights 100..109',
-      latestIndexed: 109,
-    });
+it('an answer tells of the range that was there before the store was read', async () => {
+  served.store.transaction = async () => {
+    served.range = { ...served.range, latestIndexed: 115 };
+    return undefined;
+  };
+  // 110 to 115 were not looked at: the answer must not say that it is not there.
+  expect((await served.get(`/v1/transactions/${idOf('nothing')}`)).body).toMatchObject({
+    message: 'no such transaction in heights 100..109',
+    latestIndexed: 109,
   });
 });

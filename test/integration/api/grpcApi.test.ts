@@ -1,14 +1,11 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { IndexedRange } from '../../../src/api/index.js';
 import { describeProto } from '../../../scripts/describe-proto.mjs';
-import { encodeTransaction } from '../../../src/flow/index.js';
 import type { Identifier } from '../../../src/flow/index.js';
 import { StorageError } from '../../../src/storage/index.js';
 import { refusalOf } from '../../support/grpcProbe.js';
 import type { GrpcProbe } from '../../support/grpcProbe.js';
-import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
-import { grpcOver } from '../../support/servedOverGrpc.js';
-import { idOf, smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
+import { servedOverGrpc } from '../../support/servedOverGrpc.js';
+import { idOf, smallChain, transactionWith } from '../../support/smallChain.js';
 
 const FIRST = 100;
 const LATEST = 119;
@@ -34,37 +31,25 @@ const bytes = (id: Identifier): Buffer => Buffer.from(id, 'hex');
 
 /** What it answers, field by field beside those of a node: test/e2e/grpc.test.ts. */
 describe('GrpcApiServer', () => {
-  let store: MemoryIndexStore;
-  let served: Awaited<ReturnType<typeof grpcOver>>;
-  let range: IndexedRange;
+  let served: Awaited<ReturnType<typeof servedOverGrpc>>;
   let ready: boolean;
   let probe: GrpcProbe;
 
   beforeEach(async () => {
-    store = new MemoryIndexStore();
-    await store.initialise({
-      ...{ schemaVersion: 1, chainId: 'flow-localnet', firstHeight: FIRST, createdBy: 'test' },
-      sporks: [
-        { rootHeight: 7, sporkId: idOf('before') },
-        { rootHeight: 50, sporkId: SPORK },
-      ],
-    });
-    await store.commit({ blocks: chain, latestIndexedHeight: LATEST });
-    range = { firstIndexed: FIRST, latestIndexed: LATEST, head: HEAD, sealed: SEALED };
     ready = true;
     const health = { readiness: () => ({ ready }) };
-    served = await grpcOver(store, () => range, { accessNodes: ['grpc://node:9000'], health });
+    served = await servedOverGrpc(chain, { sealed: SEALED, head: HEAD, health });
     probe = served.probe();
   });
 
   const call = (method: string, request: object = {}) => probe.call(method, request);
   const refused = (method: string, request: object = {}) => refusalOf(probe.call(method, request));
   const nothingIndexed = () =>
-    (range = { firstIndexed: null, latestIndexed: null, head: null, sealed: null });
+    served.index.change({ firstIndexed: null, latestIndexed: null, head: null, sealed: null });
 
   describe('the index as a node', () => {
     it('has no heights while nothing is indexed, and nothing to tell before the first height is known', async () => {
-      range = { ...range, latestIndexed: FIRST - 1 };
+      served.index.change({ latestIndexed: FIRST - 1 });
       expect((await call('GetNodeVersionInfo'))['info']).toMatchObject({
         ...{ node_root_block_height: String(FIRST), compatible_range: null },
       });
@@ -77,7 +62,7 @@ describe('GrpcApiServer', () => {
     });
 
     it('does not tell of a spork whose blocks stand above a gap', async () => {
-      store.meta = () => ({
+      served.index.store.meta = () => ({
         ...{ schemaVersion: 1, chainId: 'flow-localnet', firstHeight: FIRST, createdBy: 'test' },
         sporks: [
           { rootHeight: 50, sporkId: SPORK },
@@ -96,7 +81,7 @@ describe('GrpcApiServer', () => {
     });
 
     it('there is no latest while none is indexed, or none of them is sealed', async () => {
-      range = { ...range, sealed: FIRST - 1 };
+      served.index.change({ sealed: FIRST - 1 });
       expect(await refused('GetLatestBlock', { is_sealed: true })).toEqual({
         code: 'NOT_FOUND',
         details: 'no sealed block is indexed yet (latest 119, head 130)',
@@ -113,7 +98,7 @@ describe('GrpcApiServer', () => {
 
   it('metadata names the newest block of the moment', async () => {
     const next = smallChain(LATEST + 1, [[]]);
-    await store.commit({ blocks: next, latestIndexedHeight: LATEST + 1 });
+    await served.index.store.commit({ blocks: next, latestIndexedHeight: LATEST + 1 });
     const answer = await call('GetFullCollectionByID', { id: bytes(firstBlock.collections[0]!.id) });
     expect(answer['metadata']).toMatchObject({
       latest_finalized_block_id: bytes(next[0]!.block.id),
@@ -237,7 +222,7 @@ describe('GrpcApiServer', () => {
     ] as const)(
       '%s is %s, and told once to the log or to its owner',
       async (error, code, reason, words, logged) => {
-        store.transaction = () => Promise.reject(error);
+        served.index.store.transaction = () => Promise.reject(error);
         for (let time = 0; time < 2; time += 1) {
           expect(await refused('GetTransaction', { id: bytes(idOf('x')) })).toEqual({
             ...{ code, metadata: { reason } },
@@ -267,18 +252,5 @@ describe('GrpcApiServer', () => {
         details: 'there is no service "flow.access.Nothing" here',
       });
     });
-  });
-
-  it('serves what is stored, byte by byte', async () => {
-    // The light form of a block is its record.
-    const { block } = chain[2]!;
-    for (const [method, id, stored] of [
-      ['GetBlockByID', block.id, block.encoded],
-      ['GetTransaction', transactionIds(firstBlock, 0)[0]!, encodeTransaction(one)],
-    ] as const) {
-      const request = Buffer.concat([Buffer.from([0x0a, 32]), bytes(id)]);
-      const answer = await probe.raw(`/flow.access.AccessAPI/${method}`, request);
-      expect(answer.includes(Buffer.from(stored)), method).toBe(true);
-    }
   });
 });

@@ -1,19 +1,16 @@
 import { connect } from 'node:http2';
-import { Client, credentials, Metadata, status } from '@grpc/grpc-js';
+import { Metadata, status } from '@grpc/grpc-js';
 import type { ClientReadableStream, ServiceError } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
-import { digestOf } from '../../../src/api/index.js';
-import type { ApiSecrets } from '../../../src/api/index.js';
 import { WireWriter } from '../../../src/flow/index.js';
 import { createReaderMetrics } from '../../../src/observability/index.js';
 import type { ReaderMetrics } from '../../../src/observability/index.js';
-import { atEnd } from '../../support/cleanup.js';
 import { refusalOf } from '../../support/grpcProbe.js';
-import type { GrpcProbe } from '../../support/grpcProbe.js';
 import { eventually, until } from '../../support/program.js';
-import { answer, fail, forwarderTo, networkOf, RawNode } from '../../support/rawNode.js';
+import { answer, asItIs, fail, forwarderTo, networkOf, RawNode } from '../../support/rawNode.js';
 import type { RawCall, RawHandler } from '../../support/rawNode.js';
-import { ScrapedMetrics } from '../../support/scrapedMetrics.js';
+import { counted, forwardedIn, scraped } from '../../support/scrapedMetrics.js';
+import { BEARER, guarded } from '../../support/servedChain.js';
 import { servedOverGrpc } from '../../support/servedOverGrpc.js';
 import { smallChain, transactionWith } from '../../support/smallChain.js';
 import { VirtualClock } from '../../support/virtualClock.js';
@@ -34,58 +31,44 @@ interface Answered {
 }
 
 /** The server that forwards to some nodes, and a bare client of it. */
-class Forwarded {
-  readonly probe: GrpcProbe;
-
-  private constructor(probe: GrpcProbe) {
-    this.probe = probe;
-  }
-
-  static async to(
-    nodes: RawNode | readonly RawNode[],
-    parts: { readonly metrics?: ReaderMetrics; readonly secrets?: ApiSecrets } = {},
-  ): Promise<Forwarded> {
-    const network = await networkOf([nodes].flat());
-    const { probe } = await servedOverGrpc(chain, { forwarder: forwarderTo(network), ...parts });
-    return new Forwarded(probe());
-  }
-
-  call(
+async function forwardingTo(
+  nodes: RawNode | readonly RawNode[],
+  parts: Parameters<typeof servedOverGrpc>[1] = {},
+) {
+  const network = await networkOf([nodes].flat());
+  const served = await servedOverGrpc(chain, { forwarder: forwarderTo(network), ...parts });
+  const probe = served.probe();
+  const call = (
     path: string,
-    request: Buffer,
+    request: Buffer = Buffer.alloc(0),
     { metadata = new Metadata(), deadline = Date.now() + 60_000, signal = new AbortController().signal } = {},
-  ): Promise<Answered> {
-    return new Promise((resolve, reject) => {
+  ): Promise<Answered> =>
+    new Promise((resolve, reject) => {
       let headers = new Metadata();
       let message: Buffer = Buffer.alloc(0);
-      const call = this.probe.client.makeUnaryRequest(
-        path,
-        asItIs,
-        asItIs,
-        request,
-        metadata,
-        { deadline },
-        (error, given) => {
-          if (error !== null) reject(error);
-          else message = given ?? message;
-        },
-      );
+      const take = (error: ServiceError | null, given = message): void => {
+        if (error !== null) reject(error);
+        else message = given;
+      };
+      const how = [path, asItIs, asItIs, request, metadata, { deadline }] as const;
+      const call = probe.client.makeUnaryRequest(...how, take);
       signal.addEventListener('abort', () => call.cancel());
       call.on('metadata', (sent: Metadata) => (headers = sent));
       call.on('status', ({ code, metadata: trailers }) => {
         if (code === status.OK) resolve({ message, headers, trailers });
       });
     });
-  }
-
-  stream(path: string, request: Buffer, metadata = new Metadata()): ClientReadableStream<Buffer> {
-    const call = this.probe.client.makeServerStreamRequest(path, asItIs, asItIs, request, metadata);
-    call.on('error', () => undefined);
-    return call;
-  }
+  const stream = (path: string, request: Buffer = Buffer.alloc(0), metadata = new Metadata()) =>
+    probe.client
+      .makeServerStreamRequest(path, asItIs, asItIs, request, metadata)
+      .on('error', () => undefined);
+  return { ...served, another: served.probe, probe, call, stream };
 }
 
-const asItIs = (bytes: Buffer): Buffer => bytes;
+/** How many calls are under way, or streams. */
+const inFlight = async (metrics: ReaderMetrics, kind: 'call' | 'stream'): Promise<number> =>
+  (await scraped(metrics)).value('forwarded_calls_in_flight', { protocol: 'grpc', kind });
+
 const error = (call: Promise<unknown>): Promise<ServiceError> =>
   call.then(
     () => {
@@ -112,7 +95,7 @@ describe('a forwarded call', () => {
         answer(call, Buffer.from([7, 0, 255]), trailers);
       },
     });
-    const to = await Forwarded.to(node);
+    const to = await forwardingTo(node);
     const metadata = new Metadata();
     metadata.set('x-from-client', 'yes');
     // No message of any kind: what is passed on is not read.
@@ -128,21 +111,19 @@ describe('a forwarded call', () => {
   });
 
   it('leaves a token of ours behind, and needs it, as a stream does', async () => {
-    const token = 'a-token-of-this-test-0123';
-    const secrets = { tls: undefined, tokens: [digestOf(token)], tokensFor: 'expensive' } as const;
     const seen: (string | Buffer)[][] = [];
     const note: RawHandler = (call, request) => {
       seen.push(call.metadata.get('authorization'));
       answer(call, request);
     };
     const node = await RawNode.start({ [SCRIPT]: note, [EVENTS]: note });
-    const to = await Forwarded.to(node, { secrets });
+    const to = await forwardingTo(node, { secrets: guarded('expensive') });
     expect((await error(to.call(SCRIPT, Buffer.from([1])))).code).toBe(status.UNAUTHENTICATED);
     expect((await endOf(to.stream(EVENTS, Buffer.from([1])))).code).toBe(status.UNAUTHENTICATED);
     expect(node.calls).toEqual([]);
 
     const metadata = new Metadata();
-    metadata.set('authorization', `Bearer ${token}`);
+    metadata.set('authorization', BEARER);
     await to.call(SCRIPT, Buffer.from([1]), { metadata });
     const stream = to.stream(EVENTS, Buffer.from([1]), metadata);
     stream.resume();
@@ -151,16 +132,15 @@ describe('a forwarded call', () => {
     expect(seen).toEqual([[], []]);
   });
 
-  it.each([
-    'GetSystemTransaction',
-    'GetScheduledTransaction',
-    'GetScheduledTransactionResult',
-    'GetExecutionReceiptsByBlockID',
-    'GetExecutionReceiptsByResultID',
-  ])('may be %s', async (method) => {
-    const to = await Forwarded.to(await RawNode.start({ [`${API}/${method}`]: echo }));
-    const { message } = await to.call(`${API}/${method}`, Buffer.from([8, 5]));
-    expect(message).toEqual(Buffer.from([8, 5]));
+  it('may be one of system or scheduled transactions, or for receipts', async () => {
+    const paths = [
+      ...['GetSystemTransaction', 'GetScheduledTransaction', 'GetScheduledTransactionResult'],
+      ...['GetExecutionReceiptsByBlockID', 'GetExecutionReceiptsByResultID'],
+    ].map((method) => `${API}/${method}`);
+    const node = await RawNode.start(Object.fromEntries(paths.map((path) => [path, echo])));
+    const to = await forwardingTo(node);
+    for (const path of paths)
+      expect((await to.call(path, Buffer.from([8, 5]))).message, path).toEqual(Buffer.from([8, 5]));
   });
 
   it('ends with the status, the words and the trailers of the node', async () => {
@@ -171,11 +151,11 @@ describe('a forwarded call', () => {
       // The node's own, which is no reason to ask another one.
       [SEND]: (call) => fail(call, status.UNAVAILABLE, 'no collection node', trailers),
     });
-    const to = await Forwarded.to(node);
-    const first = await error(to.call(SCRIPT, Buffer.alloc(0)));
+    const to = await forwardingTo(node);
+    const first = await error(to.call(SCRIPT));
     expect(first).toMatchObject({ code: status.INVALID_ARGUMENT, details: 'Straße: no such thing' });
     expect(first.metadata.get('x-why')).toEqual(['because']);
-    const second = await error(to.call(SEND, Buffer.alloc(0)));
+    const second = await error(to.call(SEND));
     expect(second).toMatchObject({ code: status.UNAVAILABLE, details: 'no collection node' });
     expect(second.metadata.get('reason')).toEqual([]);
   });
@@ -184,9 +164,9 @@ describe('a forwarded call', () => {
     const open: RawCall[] = [];
     const hang: RawHandler = (call) => open.push(call);
     const node = await RawNode.start({ [SCRIPT]: hang, [EVENTS]: hang });
-    const to = await Forwarded.to(node);
+    const to = await forwardingTo(node);
     const deadline = Date.now() + 1_500;
-    expect(await error(to.call(SCRIPT, Buffer.alloc(0), { deadline }))).toMatchObject({
+    expect(await error(to.call(SCRIPT, undefined, { deadline }))).toMatchObject({
       code: status.DEADLINE_EXCEEDED,
     });
     const [first] = open;
@@ -194,13 +174,13 @@ describe('a forwarded call', () => {
     await until(() => first?.cancelled === true);
 
     const given = new AbortController();
-    const call = error(to.call(SCRIPT, Buffer.alloc(0), { signal: given.signal }));
+    const call = error(to.call(SCRIPT, undefined, { signal: given.signal }));
     await until(() => open.length === 2);
     given.abort();
     expect(await call).toMatchObject({ code: status.CANCELLED });
     await until(() => open[1]?.cancelled === true);
 
-    const stream = to.stream(EVENTS, Buffer.alloc(0));
+    const stream = to.stream(EVENTS);
     await until(() => open.length === 3);
     expect(open[2]?.getDeadline()).toBe(Infinity);
     stream.cancel();
@@ -212,9 +192,9 @@ describe('a forwarded call', () => {
       [SEND]: (call, request) => answer(call, Buffer.from(String(request.length))),
       [SCRIPT]: (call) => answer(call, Buffer.alloc(20 * MIB, 5)),
     });
-    const to = await Forwarded.to(node);
+    const to = await forwardingTo(node);
     expect((await to.call(SEND, Buffer.alloc(3 * MIB))).message.toString()).toBe(String(3 * MIB));
-    const { message } = await to.call(SCRIPT, Buffer.alloc(0));
+    const { message } = await to.call(SCRIPT);
     expect(message.equals(Buffer.alloc(20 * MIB, 5))).toBe(true);
     const exhausted = { code: status.RESOURCE_EXHAUSTED };
     expect(await error(to.call(SEND, Buffer.alloc(4 * MIB + 1)))).toMatchObject(exhausted);
@@ -241,8 +221,8 @@ describe('a forwarded call', () => {
         next();
       },
     });
-    const to = await Forwarded.to(node);
-    const stream = to.stream(EVENTS, Buffer.alloc(0));
+    const to = await forwardingTo(node);
+    const stream = to.stream(EVENTS);
     const end = endOf(stream);
     const numbers: number[] = [];
     for await (const message of stream) {
@@ -262,8 +242,8 @@ describe('a forwarded call', () => {
         call.write(Buffer.from('b'), () => fail(call, status.NOT_FOUND, 'no more'));
       },
     });
-    const to = await Forwarded.to(node);
-    const stream = to.stream(EVENTS, Buffer.alloc(0));
+    const to = await forwardingTo(node);
+    const stream = to.stream(EVENTS);
     const end = endOf(stream);
     const texts: string[] = [];
     stream.on('data', (message: Buffer) => texts.push(message.toString()));
@@ -273,7 +253,7 @@ describe('a forwarded call', () => {
 
   it('brings one message, no more and no less', async () => {
     const node = await RawNode.start({ [SCRIPT]: () => undefined });
-    const to = await Forwarded.to(node);
+    const to = await forwardingTo(node);
     for (const messages of [0, 2]) {
       const call = to.probe.client.makeClientStreamRequest(SCRIPT, asItIs, asItIs, () => undefined);
       call.on('error', () => undefined);
@@ -288,7 +268,7 @@ describe('a forwarded call', () => {
 describe('without a node that answers', () => {
   it('forwarded calls say so, indexed ones go on, and all is well when the node is back', async () => {
     const node = await RawNode.start({ [SCRIPT]: echo, [SEND]: echo, [EVENTS]: (call) => call.end() });
-    const to = await Forwarded.to(node);
+    const to = await forwardingTo(node);
     expect((await to.call(SCRIPT, Buffer.from('x'))).message.toString()).toBe('x');
     node.stop();
     for (const path of [SCRIPT, SEND, EVENTS]) {
@@ -306,7 +286,7 @@ describe('without a node that answers', () => {
 
   it('a foreign one is not asked', async () => {
     const foreign = await RawNode.start({ [SCRIPT]: echo }, 'flow-mainnet');
-    const to = await Forwarded.to(foreign);
+    const to = await forwardingTo(foreign);
     expect(await refusalOf(to.probe.raw(SCRIPT, Buffer.alloc(0)))).toMatchObject({
       metadata: { reason: 'upstream_unreachable' },
     });
@@ -314,38 +294,36 @@ describe('without a node that answers', () => {
   });
 });
 
-describe('with several nodes', () => {
-  it('a call whose connection breaks is asked of the next one, but nothing is sent twice', async () => {
-    let toBreak: RawNode | undefined;
-    const handlers = (mine: () => RawNode): Readonly<Record<string, RawHandler>> => ({
-      [SCRIPT]: (call, request) => (toBreak === mine() ? mine().stop() : echo(call, request)),
-      [SEND]: (call, request) => (toBreak === mine() ? mine().stop() : echo(call, request)),
-    });
-    const nodes: RawNode[] = [];
-    nodes.push(await RawNode.start(handlers(() => nodes[0]!)));
-    nodes.push(await RawNode.start(handlers(() => nodes[1]!)));
-    const to = await Forwarded.to(nodes);
-    for (const path of [SCRIPT, SEND]) {
-      // Whichever is asked first, that one breaks.
-      toBreak = undefined;
-      await to.call(path, Buffer.from('which'));
-      toBreak = nodes.find(({ calls }) => calls.length > 0)!;
-      const other = nodes.find((node) => node !== toBreak)!;
-      if (path === SCRIPT) {
-        expect((await to.call(path, Buffer.from('x'))).message.toString()).toBe('x');
-        expect(other.calls).toEqual([SCRIPT]);
-      } else {
-        const refusal = await refusalOf(to.probe.raw(path, Buffer.from('x')));
-        expect(refusal).toMatchObject({ code: 'UNAVAILABLE', metadata: { reason: 'upstream_unreachable' } });
-        expect(refusal.details).toContain('is unknown');
-        expect(other.calls).toEqual([]);
-        // What was not sent anywhere yet goes to whoever can be connected to.
-        expect((await to.call(path, Buffer.from('y'))).message.toString()).toBe('y');
-      }
-      for (const node of nodes) node.calls.length = 0;
-      await toBreak.start();
-    }
+it('with several nodes a call whose connection breaks is asked of the next one, but nothing is sent twice', async () => {
+  let toBreak: RawNode | undefined;
+  const handlers = (mine: () => RawNode): Readonly<Record<string, RawHandler>> => ({
+    [SCRIPT]: (call, request) => (toBreak === mine() ? mine().stop() : echo(call, request)),
+    [SEND]: (call, request) => (toBreak === mine() ? mine().stop() : echo(call, request)),
   });
+  const nodes: RawNode[] = [];
+  nodes.push(await RawNode.start(handlers(() => nodes[0]!)));
+  nodes.push(await RawNode.start(handlers(() => nodes[1]!)));
+  const to = await forwardingTo(nodes);
+  for (const path of [SCRIPT, SEND]) {
+    // Whichever is asked first, that one breaks.
+    toBreak = undefined;
+    await to.call(path, Buffer.from('which'));
+    toBreak = nodes.find(({ calls }) => calls.length > 0)!;
+    const other = nodes.find((node) => node !== toBreak)!;
+    if (path === SCRIPT) {
+      expect((await to.call(path, Buffer.from('x'))).message.toString()).toBe('x');
+      expect(other.calls).toEqual([SCRIPT]);
+    } else {
+      const refusal = await refusalOf(to.probe.raw(path, Buffer.from('x')));
+      expect(refusal).toMatchObject({ code: 'UNAVAILABLE', metadata: { reason: 'upstream_unreachable' } });
+      expect(refusal.details).toContain('is unknown');
+      expect(other.calls).toEqual([]);
+      // What was not sent anywhere yet goes to whoever can be connected to.
+      expect((await to.call(path, Buffer.from('y'))).message.toString()).toBe('y');
+    }
+    for (const node of nodes) node.calls.length = 0;
+    await toBreak.start();
+  }
 });
 
 describe('what the index does not have', () => {
@@ -367,7 +345,7 @@ describe('what the index does not have', () => {
       [LATEST_BLOCK]: says('latest'),
       [FULL_BLOCKS]: says('full blocks'),
     });
-    const to = await Forwarded.to(node);
+    const to = await forwardingTo(node);
     const full = Buffer.concat([height(LATEST), new WireWriter().number(2, 1).finish()]);
     for (const request of [full, height(LATEST + 1), height(1)]) {
       const { message, headers } = await to.call(BY_HEIGHT, request);
@@ -384,7 +362,7 @@ describe('what the index does not have', () => {
     const own = await to.call(BY_HEIGHT, height(LATEST));
     expect(own.message.length).toBeGreaterThan(32);
     expect(own.headers.get('via')).toEqual([]);
-    expect((await to.call(LATEST_BLOCK, Buffer.alloc(0))).message.toString()).not.toBe('latest');
+    expect((await to.call(LATEST_BLOCK)).message.toString()).not.toBe('latest');
     const short = await refusalOf(to.probe.call('GetTransaction', { id: Buffer.alloc(3) }));
     expect(short.metadata['reason']).toBe('malformed_id');
     expect(node.calls).toHaveLength(4);
@@ -395,7 +373,7 @@ describe('what the index does not have', () => {
       [BY_HEIGHT]: (call) => fail(call, status.NOT_FOUND, 'not found: some words of a node'),
       [BY_ID]: (call) => fail(call, status.INTERNAL, 'failed to find'),
     });
-    const to = await Forwarded.to(node);
+    const to = await forwardingTo(node);
     const expectOwn = async (): Promise<void> => {
       const edges = { 'first-indexed': '100', 'latest-indexed': '102', head: '102' };
       const above = await refusalOf(to.probe.call('GetBlockByHeight', { height: 500 }));
@@ -442,18 +420,14 @@ describe('what is forwarded is counted', () => {
       [`${API}/GetEventsForBlockIDs`]: (call) => open.push(call),
     });
     const metrics = createReaderMetrics();
-    const to = await Forwarded.to(node, { metrics });
-    const scrape = async (): Promise<ScrapedMetrics> => new ScrapedMetrics(await metrics.registry.metrics());
-    const underWay = (kind: 'call' | 'stream', count: number): Promise<true> =>
-      eventually(async () => {
-        const found = (await scrape()).value('forwarded_calls_in_flight', { protocol: 'grpc', kind });
-        return found === count ? true : undefined;
-      });
+    const to = await forwardingTo(node, { metrics });
+    const underWay = (kind: 'call' | 'stream', count: number) =>
+      until(async () => (await inFlight(metrics, kind)) === count);
     await underWay('call', 0);
     await underWay('stream', 0);
 
     for (const text of ['a', 'b']) await to.call(SCRIPT, Buffer.from(text));
-    expect(await error(to.call(SEND, Buffer.alloc(0)))).toMatchObject({ code: status.INVALID_ARGUMENT });
+    expect(await error(to.call(SEND))).toMatchObject({ code: status.INVALID_ARGUMENT });
     await refusalOf(to.probe.call('GetBlockByHeight', { height: 500 }));
     // The index's own: not forwarded, and not counted.
     await to.probe.call('GetBlockByHeight', { height: LATEST });
@@ -462,7 +436,7 @@ describe('what is forwarded is counted', () => {
     empty.on('error', () => undefined).end();
     await refused;
 
-    const stream = to.stream(EVENTS, Buffer.alloc(0));
+    const stream = to.stream(EVENTS);
     await new Promise((resolve) => stream.once('data', resolve));
     await underWay('stream', 1);
     const given = new AbortController();
@@ -483,11 +457,8 @@ describe('what is forwarded is counted', () => {
     await refusalOf(to.probe.raw(SCRIPT, Buffer.alloc(0)));
     await underWay('call', 0);
 
-    const scraped = await scrape();
-    const counted = scraped
-      .series('forwarded_calls_total', { protocol: 'grpc' })
-      .map(({ labels, value }) => `${labels['method']} ${labels['outcome']} ${value}`);
-    expect(counted.sort()).toEqual([
+    const { calls, timed } = await forwardedIn(metrics, 'grpc');
+    expect(calls).toEqual([
       'ExecuteScriptAtLatestBlock answered 2',
       'ExecuteScriptAtLatestBlock refused 1',
       'ExecuteScriptAtLatestBlock unreachable 1',
@@ -497,38 +468,28 @@ describe('what is forwarded is counted', () => {
       'SendTransaction failed 1',
       'SubscribeEvents cancelled 1',
     ]);
-    const timed = scraped
-      .series('forwarded_call_seconds_count', { protocol: 'grpc' })
-      .map(({ labels, value }) => `${labels['method']} ${value}`);
-    expect(timed.sort()).toEqual(['ExecuteScriptAtLatestBlock 2', 'GetBlockByHeight 1', 'SendTransaction 1']);
+    expect(timed).toEqual(['ExecuteScriptAtLatestBlock 2', 'GetBlockByHeight 1', 'SendTransaction 1']);
   });
 });
 
 describe('bounds', () => {
   /** A server that forwards to a node, two clients of it, and how many calls are under way. */
   const crowded = async (handlers: Readonly<Record<string, RawHandler>>) => {
-    const network = await networkOf([await RawNode.start(handlers)]);
     const metrics = createReaderMetrics();
-    const { address, server } = await servedOverGrpc(chain, { forwarder: forwarderTo(network), metrics });
-    const clients = [0, 1].map(
-      () => new Client(address, credentials.createInsecure(), { 'grpc.use_local_subchannel_pool': 1 }),
-    );
-    atEnd(() => clients.forEach((client) => client.close()));
-    const scrape = async (): Promise<ScrapedMetrics> => new ScrapedMetrics(await metrics.registry.metrics());
-    const inFlight = async (kind: 'call' | 'stream'): Promise<number> =>
-      (await scrape()).value('forwarded_calls_in_flight', { protocol: 'grpc', kind });
-    return { clientOf: (index: number) => clients[index % 2]!, inFlight, scrape, server };
+    const to = await forwardingTo(await RawNode.start(handlers), { metrics });
+    const clients = [to.probe, to.another()];
+    return { clientOf: (index: number) => clients[index % 2]!.client, metrics, server: to.server };
   };
 
   it('of calls give back the place of whoever leaves while it waits for its turn', async () => {
-    const { clientOf, inFlight } = await crowded({ [SCRIPT]: echo });
+    const { clientOf, metrics } = await crowded({ [SCRIPT]: echo });
     const begin = (index: number) => {
       // Its request does not come.
       const call = clientOf(index).makeClientStreamRequest(SCRIPT, asItIs, asItIs, () => undefined);
       call.on('error', () => undefined);
       return call;
     };
-    const underWay = (count: number) => until(async () => (await inFlight('call')) === count);
+    const underWay = (count: number) => until(async () => (await inFlight(metrics, 'call')) === count);
     const mute = Array.from({ length: 32 }, (_, index) => begin(index));
     await underWay(32);
     const waiting = Array.from({ length: 68 }, (_, index) => begin(index));
@@ -558,11 +519,9 @@ describe('bounds', () => {
         next();
       },
     });
-    const network = await networkOf([node]);
     const metrics = createReaderMetrics();
-    const { address } = await servedOverGrpc(chain, { forwarder: forwarderTo(network), metrics, clock });
-    const { hostname, port } = new URL(`http://${address}`);
-    const session = connect(`http://${hostname}:${port}`);
+    const { address } = await forwardingTo(node, { metrics, clock });
+    const session = connect(`http://${address}`);
     const isCut = new Promise<void>((resolve) => session.once('close', resolve));
     session.on('error', () => undefined);
     // Of its window of 64 KiB it takes nothing.
@@ -573,17 +532,14 @@ describe('bounds', () => {
       te: 'trailers',
     });
     call.on('error', () => undefined).end(Buffer.alloc(5));
-    const scraped = async (): Promise<ScrapedMetrics> => new ScrapedMetrics(await metrics.registry.metrics());
-    const underWay = async (): Promise<number> =>
-      (await scraped()).value('forwarded_calls_in_flight', { protocol: 'grpc', kind: 'stream' });
     await new Promise((resolve) => call.once('response', resolve));
     await clock.advance(29_000);
-    expect(await underWay()).toBe(1);
+    expect(await inFlight(metrics, 'stream')).toBe(1);
     await until(async () => {
       await clock.advance(500);
-      return (await underWay()) === 0;
+      return (await inFlight(metrics, 'stream')) === 0;
     });
-    expect((await scraped()).sum('forwarded_calls_total', { outcome: 'overdue' })).toBe(1);
+    expect(await counted(metrics, 'forwarded_calls_total', { outcome: 'overdue' })).toBe(1);
     await eventually(() => isOver);
     await clock.advance(21_000);
     await isCut;
@@ -591,7 +547,7 @@ describe('bounds', () => {
 
   it('allow so many streams, and end them when the server closes', async () => {
     const begun: RawHandler = (call) => call.write(Buffer.from('begun'));
-    const { clientOf, inFlight, scrape, server } = await crowded({ [EVENTS]: begun });
+    const { clientOf, metrics, server } = await crowded({ [EVENTS]: begun });
     const open = (index: number) => {
       const stream = clientOf(index).makeServerStreamRequest(EVENTS, asItIs, asItIs, Buffer.alloc(0));
       stream.on('error', () => undefined);
@@ -600,8 +556,8 @@ describe('bounds', () => {
     const streams = Array.from({ length: 100 }, (_, index) => open(index));
     await Promise.all(streams.map((stream) => stream.begun));
     expect(await open(0).end).toMatchObject({ code: status.RESOURCE_EXHAUSTED });
-    expect(await inFlight('stream')).toBe(100);
-    expect((await scrape()).sum('forwarded_calls_total', { outcome: 'busy' })).toBe(1);
+    expect(await inFlight(metrics, 'stream')).toBe(100);
+    expect(await counted(metrics, 'forwarded_calls_total', { outcome: 'busy' })).toBe(1);
     await server.close();
     for (const { end } of streams) expect(await end).toMatchObject({ code: status.UNAVAILABLE });
   });

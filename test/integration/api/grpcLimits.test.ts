@@ -3,45 +3,30 @@ import { connect as connectHttp2 } from 'node:http2';
 import type { ClientHttp2Session, ClientHttp2Stream, IncomingHttpHeaders } from 'node:http2';
 import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
-import type { GrpcApiServerOptions } from '../../../src/api/grpc/GrpcApiServer.js';
 import { createReaderMetrics } from '../../../src/observability/index.js';
-import type { ReaderMetrics } from '../../../src/observability/index.js';
-import type { Clock } from '../../../src/runtime/index.js';
 import { atEnd } from '../../support/cleanup.js';
 import { refusalOf } from '../../support/grpcProbe.js';
 import { openSocket } from '../../support/httpProbe.js';
-import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
-import { grpcOver, servedOverGrpc } from '../../support/servedOverGrpc.js';
-import { smallChain, transactionWith } from '../../support/smallChain.js';
+import { until } from '../../support/program.js';
+import { servedOverGrpc } from '../../support/servedOverGrpc.js';
+import { chainOf, smallChain, transactionWith } from '../../support/smallChain.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 import { waitingStore } from '../../support/waitingStore.js';
-
-const rangeOf = (store: MemoryIndexStore) => ({
-  ...{ firstIndexed: 1, latestIndexed: store.latestIndexedHeight(), head: null, sealed: null },
-});
 
 const MAX_CONNECTIONS = 16;
 const options = { maxConnections: MAX_CONNECTIONS };
 
-interface Ground {
-  readonly metrics?: ReaderMetrics;
-  readonly store?: MemoryIndexStore;
-  readonly clock?: Clock;
-  readonly options?: Partial<GrpcApiServerOptions>;
-}
-
-async function listening({ store = new MemoryIndexStore(), options, ...parts }: Ground = {}) {
-  const served = await grpcOver(store, () => rangeOf(store), { ...parts, ...options });
+async function listening(
+  parts: Parameters<typeof servedOverGrpc>[1] = {},
+  chain: Parameters<typeof servedOverGrpc>[0] = [],
+) {
+  const served = await servedOverGrpc(chain, parts);
   return { ...served, probe: served.probe() };
 }
 
-/** A store with one collection of 100 kB, and its id. */
-async function storeWithLargeCollection() {
-  const [block] = smallChain(1, [[[transactionWith({ script: Buffer.alloc(100_000, 'x') })]]]);
-  const store = await MemoryIndexStore.startingAt(1);
-  await store.commit({ blocks: [block!], latestIndexedHeight: 1 });
-  return { store, id: Buffer.from(block!.collections[0]!.id, 'hex') };
-}
+/** With one collection of 100 kB, and its id. */
+const large = smallChain(1, [[[transactionWith({ script: Buffer.alloc(100_000, 'x') })]]]);
+const id = Buffer.from(large[0]!.collections[0]!.id, 'hex');
 
 /** HTTP/2 without a gRPC client's good manners. */
 async function sessionWith(port: number, settings: object = {}): Promise<ClientHttp2Session> {
@@ -52,26 +37,22 @@ async function sessionWith(port: number, settings: object = {}): Promise<ClientH
   return session;
 }
 
+function begin(session: ClientHttp2Session, method: string): ClientHttp2Stream {
+  const path = { ':method': 'POST', ':path': `/flow.access.AccessAPI/${method}` };
+  const stream = session.request({ ...path, 'content-type': 'application/grpc', te: 'trailers' });
+  return stream.on('error', () => undefined);
+}
+
 function request(session: ClientHttp2Session, method: string, message: Buffer): ClientHttp2Stream {
-  const stream = session.request({
-    ...{ ':method': 'POST', ':path': `/flow.access.AccessAPI/${method}` },
-    ...{ 'content-type': 'application/grpc', te: 'trailers' },
-  });
   const prefix = Buffer.alloc(5);
   prefix.writeUInt32BE(message.length, 1);
-  stream.on('error', () => undefined);
-  stream.end(Buffer.concat([prefix, message]));
-  return stream;
+  return begin(session, method).end(Buffer.concat([prefix, message]));
 }
 
 /** A session with a call whose request does not come to an end. */
 async function callingWithoutEnd(port: number) {
   const session = await sessionWith(port);
-  const stream = session.request({
-    ...{ ':method': 'POST', ':path': '/flow.access.AccessAPI/GetTransaction' },
-    ...{ 'content-type': 'application/grpc', te: 'trailers' },
-  });
-  stream.on('error', () => undefined);
+  const stream = begin(session, 'GetTransaction');
   stream.write(Buffer.from([0, 0]));
   // Whatever the server has heard of the ping's sender, it has heard of the call before.
   await pinged(session);
@@ -116,7 +97,7 @@ describe('bounds', () => {
   describe('when all connections that may be open are taken', () => {
     it('the one that has rested longest makes room for a new one', async () => {
       const metrics = createReaderMetrics();
-      const { port, probe } = await listening({ metrics, options });
+      const { port, probe } = await listening({ metrics, ...options });
       const { session: busy } = await callingWithoutEnd(port);
       const sockets: Socket[] = [];
       for (let count = 1; count < MAX_CONNECTIONS; count += 1) sockets.push(await opened(port));
@@ -134,7 +115,7 @@ describe('bounds', () => {
     it('a new one is turned away while all are at work, and takes the place of one that has fallen silent', async () => {
       const clock = new VirtualClock();
       const metrics = createReaderMetrics();
-      const { port, probe } = await listening({ clock, metrics, options });
+      const { port, probe } = await listening({ clock, metrics, ...options });
       const sessions: ClientHttp2Session[] = [];
       while (sessions.length < MAX_CONNECTIONS) sessions.push((await callingWithoutEnd(port)).session);
       await closed(await opened(port));
@@ -157,7 +138,7 @@ describe('bounds', () => {
       ['with an open stream', [headersFrame('/grpc.reflection.v1.ServerReflection/ServerReflectionInfo')]],
     ])('callers that broke the protocol and left, %s, keep nobody out', async (_, frames) => {
       const clock = new VirtualClock();
-      const { server, port, probe } = await listening({ clock, options });
+      const { server, port, probe } = await listening({ clock, ...options });
       for (let count = 0; count < MAX_CONNECTIONS + 50; count += 1) {
         const socket = await opened(port);
         const told = once(socket, 'data');
@@ -192,8 +173,7 @@ describe('bounds', () => {
 
   it('an answer that is not taken is given up, with its connection', async () => {
     const clock = new VirtualClock();
-    const { store, id } = await storeWithLargeCollection();
-    const { port } = await listening({ store, clock });
+    const { port } = await listening({ clock }, large);
     const deaf = await sessionWith(port, { initialWindowSize: 0 });
     const untaken = request(deaf, 'GetFullCollectionByID', withId(id));
     expect(await headersOf(untaken)).not.toHaveProperty('grpc-status');
@@ -218,8 +198,7 @@ describe('bounds', () => {
   });
 
   it('large answers that nobody takes are bounded, and free again when their callers go', async () => {
-    const { store, id } = await storeWithLargeCollection();
-    const { port, probe } = await listening({ store, options: { maxHeldBytes: 150_000 } });
+    const { port, probe } = await listening({ maxHeldBytes: 150_000 }, large);
     const deaf = await sessionWith(port, { initialWindowSize: 0 });
     const untaken = request(deaf, 'GetFullCollectionByID', withId(id));
     expect(await headersOf(untaken)).not.toHaveProperty('grpc-status');
@@ -232,22 +211,19 @@ describe('bounds', () => {
     await probe.call('GetCollectionByID', { id });
 
     deaf.destroy();
-    const isServed = (): Promise<boolean> =>
+    // The server notices in its own time.
+    await until(() =>
       probe.call('GetFullCollectionByID', { id }).then(
         () => true,
         () => false,
-      );
-    // The server notices in its own time.
-    while (!(await isServed()));
+      ),
+    );
   });
 });
 
 it('a stream whose caller has left before it begins holds nothing', async () => {
   const scripts = [transactionWith({ script: Buffer.alloc(200_000, 'x') })];
-  const blocks = smallChain(1, [[scripts], [scripts]]);
-  const store = await MemoryIndexStore.startingAt(1);
-  await store.commit({ blocks, latestIndexedHeight: 2 });
-  const { feed, probe } = await listening({ store, options: { maxHeldBytes: 250_000 } });
+  const { feed, probe } = await listening({ maxHeldBytes: 250_000 }, smallChain(1, [[scripts], [scripts]]));
   const start = { start_height: 1, end_height: 1 };
   const api = 'flow_collection_indexer.v1.IndexAPI';
   // The first one has the block read, so that the second gets it from the cache.
@@ -273,10 +249,7 @@ it('a stream whose caller has left before it begins holds nothing', async () => 
 });
 
 describe('a stream', () => {
-  const blocks = smallChain(
-    100,
-    Array.from({ length: 20 }, () => []),
-  );
+  const blocks = chainOf(100, 20, () => []);
   /** From height 100 on. */
   const follow = (session: ClientHttp2Session) =>
     request(session, 'SubscribeBlocksFromStartHeight', Buffer.from([0x08, 100, 0x10, 1]));
@@ -284,7 +257,7 @@ describe('a stream', () => {
   it('leaves its caller as many pings as it needs to measure its way', async () => {
     const [large] = smallChain(100, [Array.from({ length: 3_000 }, () => [])]);
     const clock = new VirtualClock();
-    const { index, port, probe } = await servedOverGrpc(blocks, { clock });
+    const { index, port, probe } = await listening({ clock }, blocks);
     const stored = { block: large!.block, transactionCounts: [] };
     index.store.blockByHeight = () => Promise.resolve(stored);
     const session = await sessionWith(port);
@@ -295,7 +268,7 @@ describe('a stream', () => {
     for (let count = 0; count < 13_000; count += 10)
       await Promise.all(Array.from({ length: 10 }, () => pinged(session)));
     await clock.advance(10_000);
-    await probe().call('Ping');
+    await probe.call('Ping');
     await pinged(session);
     expect(session.destroyed).toBe(false);
   });
@@ -317,18 +290,16 @@ describe('a stream', () => {
   });
 });
 
-describe('the end', () => {
-  it('answers what is under way, and takes nothing more', async () => {
-    const { store, reading, answer } = waitingStore();
-    const { server, probe } = await listening({ store, clock: new VirtualClock() });
-    const underWay = refusalOf(probe.call('GetTransaction', { id: Buffer.alloc(32, 1) }));
-    await reading;
-    const closing = server.close();
-    expect(await refusalOf(probe.call('Ping'))).toMatchObject({ code: 'UNAVAILABLE' });
-    answer();
-    expect(await underWay).toMatchObject({ code: 'NOT_FOUND' });
-    await closing;
-  });
+it('a server that ends answers what is under way, and takes nothing more', async () => {
+  const { index, server, probe } = await listening({ clock: new VirtualClock() });
+  const { reading, answer } = waitingStore(index.store);
+  const underWay = refusalOf(probe.call('GetTransaction', { id: Buffer.alloc(32, 1) }));
+  await reading;
+  const closing = server.close();
+  expect(await refusalOf(probe.call('Ping'))).toMatchObject({ code: 'UNAVAILABLE' });
+  answer();
+  expect(await underWay).toMatchObject({ code: 'NOT_FOUND' });
+  await closing;
 });
 
 /** Resolves when the other end has answered a ping: it has read all that was sent before. */

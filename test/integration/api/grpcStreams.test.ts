@@ -4,7 +4,7 @@ import type { Identifier } from '../../../src/flow/index.js';
 import { refusalOf } from '../../support/grpcProbe.js';
 import type { GrpcProbe, Message } from '../../support/grpcProbe.js';
 import { servedOverGrpc } from '../../support/servedOverGrpc.js';
-import { idOf, smallChain, transactionWith } from '../../support/smallChain.js';
+import { chainOf, idOf, smallChain, transactionWith } from '../../support/smallChain.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 import { systemClock } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
@@ -17,13 +17,10 @@ const two = transactionWith({ gasLimit: 2n });
 const large = transactionWith({ script: Buffer.alloc(200_000, 'x') });
 const EVENT_BYTES = 256 * 1024;
 const BIG = 110;
-const chain = smallChain(
-  FIRST,
-  Array.from({ length: 40 }, (_, index) => {
-    if (FIRST + index === BIG) return [[large], [large]];
-    return index % 2 === 0 ? [[one, two], []] : [];
-  }),
-);
+const chain = chainOf(FIRST, 40, (index) => {
+  if (FIRST + index === BIG) return [[large], [large]];
+  return index % 2 === 0 ? [[one, two], []] : [];
+});
 const bytes = (id: Identifier): Buffer => Buffer.from(id, 'hex');
 
 let served: Awaited<ReturnType<typeof servedOverGrpc>>;

@@ -1,31 +1,19 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { digestOf } from '../../../src/api/index.js';
 import type { ApiSecrets } from '../../../src/api/index.js';
-import { atEnd } from '../../support/cleanup.js';
 import { getJson } from '../../support/httpProbe.js';
-import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
-import { apiServerOver } from '../../support/servedChain.js';
+import { BEARER, guarded, ServedChain } from '../../support/servedChain.js';
 
-const TOKEN = 'a-token-of-this-test-0123';
 const ID = '0'.repeat(64);
 
 /** `isReadAgain`: its secrets were others when it began. */
 async function apiOf(tokensFor: ApiSecrets['tokensFor'], isReadAgain = false): Promise<string> {
-  const range = { firstIndexed: 1, latestIndexed: 0, head: null, sealed: null };
-  const secrets = { tls: undefined, tokens: [digestOf(TOKEN)], tokensFor };
-  const others = { ...secrets, tokensFor: tokensFor === 'everything' ? 'expensive' : 'everything' } as const;
-  const { server, failures } = apiServerOver(new MemoryIndexStore(), () => range, {
-    secrets: isReadAgain ? others : secrets,
-  });
-  await server.start();
-  server.secure(secrets);
-  atEnd(async () => {
-    await server.close();
-    expect(failures).toEqual([]);
-  });
-  return `http://127.0.0.1:${server.address().port}`;
+  const others = tokensFor === 'everything' ? 'expensive' : 'everything';
+  const secrets = guarded(isReadAgain ? others : tokensFor);
+  const served = await ServedChain.start([], { sealed: null }, { secrets });
+  served.secure(guarded(tokensFor));
+  return served.url;
 }
 
 /** Of each path that the page names: whether it needs a token, in the column of `tokensFor`. */
@@ -62,7 +50,7 @@ describe.each(['everything', 'expensive'] as const)('with tokens for %s', (token
       expect(isRefused).toEqual([path, told.get(path)]);
       expect([path, get.security !== undefined]).toEqual(isRefused);
       if (path === '/events') continue;
-      const known = await getJson(url + real, { headers: { authorization: `Bearer ${TOKEN}` } });
+      const known = await getJson(url + real, { headers: { authorization: BEARER } });
       expect(known.status, path).not.toBe(401);
     }
   });
@@ -71,8 +59,9 @@ describe.each(['everything', 'expensive'] as const)('with tokens for %s', (token
     const url = `${await apiOf(tokensFor)}/export?from=1`;
     const statusOf = async (authorization: string) =>
       (await getJson(url, { headers: { authorization } })).status;
-    expect(await statusOf(`bearer ${TOKEN}`)).not.toBe(401);
-    for (const wrong of [TOKEN, `Basic ${TOKEN}`, `Bearer ${TOKEN.slice(1)}`, `Bearer ${TOKEN} x`, 'Bearer'])
+    const [, token = ''] = BEARER.split(' ');
+    expect(await statusOf(`bearer ${token}`)).not.toBe(401);
+    for (const wrong of [token, `Basic ${token}`, `Bearer ${token.slice(1)}`, `${BEARER} x`, 'Bearer'])
       expect(await statusOf(wrong), wrong).toBe(401);
   });
 });

@@ -6,7 +6,7 @@ import { HashedChain } from '../../support/hashedChain.js';
 import { violations } from '../../support/schemaCheck.js';
 import type { JsonSchema } from '../../support/schemaCheck.js';
 import { ServedChain } from '../../support/servedChain.js';
-import { idOf, smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
+import { chainOf, idOf, transactionIds, transactionWith } from '../../support/smallChain.js';
 
 type Document = ReturnType<typeof openApiDocument> & {
   readonly components: { readonly schemas: Readonly<Record<string, JsonSchema>> };
@@ -16,11 +16,8 @@ type Operation = Document['paths'][string]['get'];
 const FIRST = 100;
 const LATEST = 159;
 const heads = { sealed: 155, head: 170 };
-const chain = smallChain(
-  FIRST,
-  Array.from({ length: LATEST - FIRST + 1 }, (_, index) =>
-    index % 2 === 0 ? [[transactionWith({ gasLimit: BigInt(index) }), transactionWith()], []] : [],
-  ),
+const chain = chainOf(FIRST, LATEST - FIRST + 1, (index) =>
+  index % 2 === 0 ? [[transactionWith({ gasLimit: BigInt(index) }), transactionWith()], []] : [],
 );
 const [first] = chain;
 const blockId = first!.block.id;

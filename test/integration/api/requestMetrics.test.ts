@@ -6,7 +6,7 @@ import { refusalOf } from '../../support/grpcProbe.js';
 import { eventually, until } from '../../support/program.js';
 import { answer, fail, forwarderTo, networkOf, RawNode } from '../../support/rawNode.js';
 import { RestNode } from '../../support/restNode.js';
-import { ScrapedMetrics } from '../../support/scrapedMetrics.js';
+import { scraped } from '../../support/scrapedMetrics.js';
 import { ServedChain } from '../../support/servedChain.js';
 import { servedOverGrpc } from '../../support/servedOverGrpc.js';
 import { smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
@@ -23,7 +23,7 @@ async function expectCounts(
 ): Promise<void> {
   const total = expected.reduce((sum, line) => sum + Number(line.split(': ')[1]), 0);
   const counted = await eventually(async () => {
-    const series = new ScrapedMetrics(await metrics.registry.metrics()).series(name);
+    const series = (await scraped(metrics)).series(name);
     return series.reduce((sum, { value }) => sum + value, 0) >= total ? series : undefined;
   });
   const lines = counted.map(({ labels, value }) => {
@@ -82,13 +82,12 @@ describe('requests over HTTP', () => {
 
   it('are counted when they are over: streams, which are not timed, and those whose caller leaves', async () => {
     const metrics = createReaderMetrics();
-    const node = await RestNode.start();
-    node.reply = () => undefined;
+    const node = await RestNode.start(() => undefined);
     const daemon = await ServedChain.start(chain, { sealed: 102 }, { metrics, forwardRest: node.url });
     const caller = new AbortController();
     const events = await fetch(`${daemon.url}/events?from=100`, { signal: caller.signal });
     expect(events.status).toBe(200);
-    expect(new ScrapedMetrics(await metrics.registry.metrics()).series('api_requests_total')).toEqual([]);
+    expect((await scraped(metrics)).series('api_requests_total')).toEqual([]);
     caller.abort();
     const socket = connect(daemon.port, '127.0.0.1').on('error', () => undefined);
     socket.write('GET /v1/accounts/1 HTTP/1.1\r\nhost: x\r\n\r\n');
@@ -165,8 +164,6 @@ describe('calls over gRPC', () => {
     await stream.first(1);
     stream.cancel();
     await expectCounts(metrics, 'api_requests_total', [`grpc ${path} CANCELLED: 1`]);
-    expect(new ScrapedMetrics(await metrics.registry.metrics()).series('api_request_seconds_count')).toEqual(
-      [],
-    );
+    expect((await scraped(metrics)).series('api_request_seconds_count')).toEqual([]);
   });
 });

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { EventReader } from '../../support/eventReader.js';
 import { HashedChain } from '../../support/hashedChain.js';
 import { ServedChain } from '../../support/servedChain.js';
-import { smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
+import { chainOf, transactionIds, transactionWith } from '../../support/smallChain.js';
 
 const page = readFileSync(new URL('../../../docs/rest-api.md', import.meta.url), 'utf8');
 const base = 'http://127.0.0.1:7180';
@@ -51,14 +51,11 @@ const examples: Example[] = page
   });
 
 const script = Buffer.from('transaction { execute { log("hello") } } '.repeat(50));
-const chain = smallChain(
-  1000,
-  Array.from({ length: 12 }, (_, index) => [
-    Array.from({ length: 30 }, (__, place) =>
-      transactionWith({ script, gasLimit: BigInt(100 * index + place) }),
-    ),
-  ]),
-);
+const chain = chainOf(1000, 12, (index) => [
+  Array.from({ length: 30 }, (__, place) =>
+    transactionWith({ script, gasLimit: BigInt(100 * index + place) }),
+  ),
+]);
 /** The same heights, of blocks that have proofs. */
 const proven = new HashedChain({ rootHeight: 1000 }).entries(1000, 1011);
 const [first] = chain;

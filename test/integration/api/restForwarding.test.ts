@@ -1,21 +1,20 @@
 import { request as httpRequest } from 'node:http';
 import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
-import { digestOf } from '../../../src/api/index.js';
 import { createReaderMetrics } from '../../../src/observability/index.js';
 import { until } from '../../support/program.js';
 import { RestNode } from '../../support/restNode.js';
-import { ScrapedMetrics } from '../../support/scrapedMetrics.js';
-import { ServedChain } from '../../support/servedChain.js';
+import { forwardedIn, scraped } from '../../support/scrapedMetrics.js';
+import { BEARER, guarded, ServedChain } from '../../support/servedChain.js';
 import { smallChain, transactionWith } from '../../support/smallChain.js';
 
 const chain = smallChain(100, [[[transactionWith({ gasLimit: 1n })]], [], []]);
 const NOBODY = 'ab'.repeat(32);
 
-async function served(base = ''): Promise<{ upstream: RestNode; daemon: ServedChain }> {
+async function served(base = '', parts: Parameters<typeof ServedChain.start>[2] = {}) {
   const upstream = await RestNode.start();
-  const daemon = await ServedChain.start(chain, { sealed: 102 }, { forwardRest: upstream.url + base });
-  return { upstream, daemon };
+  const how = { ...parts, forwardRest: upstream.url + base };
+  return { upstream, daemon: await ServedChain.start(chain, { sealed: 102 }, how) };
 }
 
 describe('a forwarded request', () => {
@@ -39,14 +38,11 @@ describe('a forwarded request', () => {
   });
 
   it('leaves a token of ours behind, and needs it', async () => {
-    const token = 'a-token-of-this-test-0123';
-    const secrets = { tls: undefined, tokens: [digestOf(token)], tokensFor: 'expensive' } as const;
-    const upstream = await RestNode.start();
-    const daemon = await ServedChain.start(chain, { sealed: 102 }, { forwardRest: upstream.url, secrets });
+    const { upstream, daemon } = await served('', { secrets: guarded('expensive') });
     const url = `${daemon.url}/v1/accounts/f8d6e0586b0a20c7`;
     expect((await fetch(url)).status).toBe(401);
     expect(upstream.seen).toEqual([]);
-    expect((await fetch(url, { headers: { authorization: `Bearer ${token}` } })).status).toBe(200);
+    expect((await fetch(url, { headers: { authorization: BEARER } })).status).toBe(200);
     expect(upstream.seen.map(({ headers }) => headers.authorization)).toEqual([undefined]);
   });
 
@@ -151,102 +147,88 @@ describe('a connection to the node that is kept', () => {
     upstream.reply = (request) => request.socket.destroy();
     const answer = await fetch(`${daemon.url}/v1/transactions`, { method: 'POST', body: '{}' });
     expect(answer.status).toBe(503);
-    expect(await answer.json()).toMatchObject({
-      reason: 'upstream_unreachable',
-      message: expect.stringContaining('is unknown') as string,
-    });
+    const message = expect.stringContaining('is unknown') as string;
+    expect(await answer.json()).toMatchObject({ reason: 'upstream_unreachable', message });
     expect(upstream.seen.filter(({ method }) => method === 'POST')).toHaveLength(1);
   });
 });
 
-describe('a node that answers before it has the whole request', () => {
-  it('has its answer passed on, and the connection of the caller ends', async () => {
-    const { upstream, daemon } = await served();
-    upstream.answerUnread((request, response) => {
-      response.writeHead(400, { connection: 'close' }).end('too much');
-      response.once('finish', () => request.socket.destroy());
-    });
-    const { answer, caller } = await new Promise<{
-      answer: { status: number | undefined; connection: string | undefined };
-      caller: ReturnType<typeof httpRequest>;
-    }>((resolve) => {
-      const request = httpRequest(`${daemon.url}/v1/transactions`, { method: 'POST' }, (response) => {
-        response.resume();
-        const { connection } = response.headers;
-        resolve({ answer: { status: response.statusCode, connection }, caller: request });
-      });
-      request.on('error', () => undefined);
-      // More is announced than ever comes.
-      request.setHeader('content-length', 1_000);
-      request.write('the beginning');
-    });
-    expect(answer).toEqual({ status: 400, connection: 'close' });
-    caller.destroy();
+it('a node that answers before it has the whole request has its answer passed on, and the connection of the caller ends', async () => {
+  const { upstream, daemon } = await served();
+  upstream.answerUnread((request, response) => {
+    response.writeHead(400, { connection: 'close' }).end('too much');
+    response.once('finish', () => request.socket.destroy());
   });
+  const { answer, caller } = await new Promise<{
+    answer: { status: number | undefined; connection: string | undefined };
+    caller: ReturnType<typeof httpRequest>;
+  }>((resolve) => {
+    const request = httpRequest(`${daemon.url}/v1/transactions`, { method: 'POST' }, (response) => {
+      response.resume();
+      const { connection } = response.headers;
+      resolve({ answer: { status: response.statusCode, connection }, caller: request });
+    });
+    request.on('error', () => undefined);
+    // More is announced than ever comes.
+    request.setHeader('content-length', 1_000);
+    request.write('the beginning');
+  });
+  expect(answer).toEqual({ status: 400, connection: 'close' });
+  caller.destroy();
 });
 
-describe('what is forwarded is counted', () => {
-  it('by what is asked and what becomes of it, and while it is under way', async () => {
-    const upstream = await RestNode.start();
-    const metrics = createReaderMetrics();
-    const daemon = await ServedChain.start(chain, { sealed: 102 }, { forwardRest: upstream.url, metrics });
-    const scrape = async (): Promise<ScrapedMetrics> => new ScrapedMetrics(await metrics.registry.metrics());
-    const underWay = async (): Promise<number> =>
-      (await scrape()).value('forwarded_calls_in_flight', { protocol: 'rest', kind: 'call' });
-    const ask = async (path: string, init?: RequestInit): Promise<number | undefined> => {
-      const answer = await fetch(daemon.url + path, init).catch(() => undefined);
-      await answer?.text().catch(() => undefined);
-      return answer?.status;
-    };
-    expect(await underWay()).toBe(0);
+it('what is forwarded is counted by what is asked and what becomes of it, and while it is under way', async () => {
+  const metrics = createReaderMetrics();
+  const { upstream, daemon } = await served('', { metrics });
+  const underWay = async (): Promise<number> =>
+    (await scraped(metrics)).value('forwarded_calls_in_flight', { protocol: 'rest', kind: 'call' });
+  const ask = async (path: string, init?: RequestInit): Promise<number | undefined> => {
+    const answer = await fetch(daemon.url + path, init).catch(() => undefined);
+    await answer?.text().catch(() => undefined);
+    return answer?.status;
+  };
+  expect(await underWay()).toBe(0);
 
-    expect(await ask('/v1/accounts/1?expand=keys')).toBe(200);
-    expect(await ask('/v1/scripts?block_height=sealed', { method: 'POST', body: '{}' })).toBe(200);
-    expect(await ask('/v1/nobody-knows-this')).toBe(200);
-    expect(await ask(`/v1/and-neither/${NOBODY}`)).toBe(200);
-    upstream.reply = (_request, response) => response.writeHead(404).end('words of the node');
-    expect(await ask('/v1/accounts/2')).toBe(404);
-    expect(await ask(`/v1/transactions/${NOBODY}`)).toBe(404);
-    upstream.reply = (request) => request.socket.destroy();
-    expect(await ask('/v1/transactions', { method: 'POST', body: '{}' })).toBe(503);
-    upstream.reply = (request, response) => {
-      response.writeHead(200, { 'content-length': 100 });
-      response.write('the beginning', () => request.socket.destroy());
-    };
-    await ask('/v1/events?type=x');
-    upstream.reply = () => undefined;
-    const caller = new AbortController();
-    const waiting = ask('/v1/execution_results/1', { signal: caller.signal });
-    await until(async () => (await underWay()) === 1);
-    caller.abort();
-    await waiting;
-    await until(async () => (await underWay()) === 0);
-    await upstream.stop();
-    expect(await ask('/v1/accounts/3')).toBe(503);
-    // The index's own: not forwarded, and not counted.
-    expect(await ask('/v1/blocks?height=100')).toBe(200);
+  expect(await ask('/v1/accounts/1?expand=keys')).toBe(200);
+  expect(await ask('/v1/scripts?block_height=sealed', { method: 'POST', body: '{}' })).toBe(200);
+  expect(await ask('/v1/nobody-knows-this')).toBe(200);
+  expect(await ask(`/v1/and-neither/${NOBODY}`)).toBe(200);
+  upstream.reply = (_request, response) => response.writeHead(404).end('words of the node');
+  expect(await ask('/v1/accounts/2')).toBe(404);
+  expect(await ask(`/v1/transactions/${NOBODY}`)).toBe(404);
+  upstream.reply = (request) => request.socket.destroy();
+  expect(await ask('/v1/transactions', { method: 'POST', body: '{}' })).toBe(503);
+  upstream.reply = (request, response) => {
+    response.writeHead(200, { 'content-length': 100 });
+    response.write('the beginning', () => request.socket.destroy());
+  };
+  await ask('/v1/events?type=x');
+  upstream.reply = () => undefined;
+  const caller = new AbortController();
+  const waiting = ask('/v1/execution_results/1', { signal: caller.signal });
+  await until(async () => (await underWay()) === 1);
+  caller.abort();
+  await waiting;
+  await until(async () => (await underWay()) === 0);
+  await upstream.stop();
+  expect(await ask('/v1/accounts/3')).toBe(503);
+  // The index's own: not forwarded, and not counted.
+  expect(await ask('/v1/blocks?height=100')).toBe(200);
 
-    const scraped = await scrape();
-    const counted = scraped
-      .series('forwarded_calls_total', { protocol: 'rest' })
-      .map(({ labels, value }) => `${labels['method']} ${labels['outcome']} ${value}`);
-    expect(counted.sort()).toEqual([
-      'GET accounts answered 1',
-      'GET accounts failed 1',
-      'GET accounts unreachable 1',
-      'GET events lost 1',
-      'GET execution_results cancelled 1',
-      'GET other answered 2',
-      'GET transactions missed 1',
-      'POST scripts answered 1',
-      'POST transactions lost 1',
-    ]);
-    const timed = scraped
-      .series('forwarded_call_seconds_count', { protocol: 'rest' })
-      .map(({ labels, value }) => `${labels['method']} ${value}`);
-    expect(timed.sort()).toEqual(['GET accounts 2', 'GET other 2', 'GET transactions 1', 'POST scripts 1']);
-    expect(scraped.sum('forwarded_calls_total', { protocol: 'grpc' })).toBe(0);
-  });
+  const { calls, timed } = await forwardedIn(metrics, 'rest');
+  expect(calls).toEqual([
+    'GET accounts answered 1',
+    'GET accounts failed 1',
+    'GET accounts unreachable 1',
+    'GET events lost 1',
+    'GET execution_results cancelled 1',
+    'GET other answered 2',
+    'GET transactions missed 1',
+    'POST scripts answered 1',
+    'POST transactions lost 1',
+  ]);
+  expect(timed).toEqual(['GET accounts 2', 'GET other 2', 'GET transactions 1', 'POST scripts 1']);
+  expect((await forwardedIn(metrics, 'grpc')).calls).toEqual([]);
 });
 
 describe('what the index does not have', () => {
@@ -295,48 +277,44 @@ describe('what the index does not have', () => {
   });
 });
 
-describe('without a node that answers', () => {
-  it('says so, and goes on when it is back', async () => {
-    const { upstream, daemon } = await served();
-    await upstream.stop();
-    for (const method of ['GET', 'POST']) {
-      const answer = await fetch(`${daemon.url}/v1/scripts`, {
-        method,
-        ...(method === 'POST' ? { body: '{}' } : {}),
-      });
-      expect(answer.status).toBe(503);
-      expect(await answer.json()).toMatchObject({ code: 503, reason: 'upstream_unreachable' });
-      expect(answer.headers.get('retry-after')).not.toBeNull();
-    }
-    expect((await daemon.get('/v1/blocks?height=100')).status).toBe(200);
-    await upstream.listen();
-    expect(await (await fetch(`${daemon.url}/v1/scripts`)).text()).toBe('of the node');
-  });
+it('without a node that answers a daemon says so, and goes on when it is back', async () => {
+  const { upstream, daemon } = await served();
+  await upstream.stop();
+  for (const method of ['GET', 'POST']) {
+    const answer = await fetch(`${daemon.url}/v1/scripts`, {
+      method,
+      ...(method === 'POST' ? { body: '{}' } : {}),
+    });
+    expect(answer.status).toBe(503);
+    expect(await answer.json()).toMatchObject({ code: 503, reason: 'upstream_unreachable' });
+    expect(answer.headers.get('retry-after')).not.toBeNull();
+  }
+  expect((await daemon.get('/v1/blocks?height=100')).status).toBe(200);
+  await upstream.listen();
+  expect(await (await fetch(`${daemon.url}/v1/scripts`)).text()).toBe('of the node');
 });
 
-describe('nothing else is forwarded', () => {
-  it.each([
-    ['GET', '/v1/ws', 400],
-    ['GET', '/v1/subscribe_events', 404],
-    ['GET', '/v2/accounts', 404],
-    ['GET', '/metrics', 404],
-    ['GET', '/v1/%2e%2e/metrics', 404],
-    ['GET', '/v1/accounts/..%2f..%2fmetrics', 404],
-    ['POST', '/status', 405],
-    ['DELETE', '/v1/transactions', 405],
-    ['PUT', '/v1/accounts/1', 405],
-  ])('%s %s', async (method, path, expected) => {
-    const { upstream, daemon } = await served();
-    const status = await new Promise((resolve, reject) => {
-      // As it is: fetch would resolve the dots.
-      const request = httpRequest({ port: daemon.port, host: '127.0.0.1', method, path }, (response) => {
-        response.resume();
-        resolve(response.statusCode);
-      });
-      request.on('error', reject);
-      request.end();
+it.each([
+  ['GET', '/v1/ws', 400],
+  ['GET', '/v1/subscribe_events', 404],
+  ['GET', '/v2/accounts', 404],
+  ['GET', '/metrics', 404],
+  ['GET', '/v1/%2e%2e/metrics', 404],
+  ['GET', '/v1/accounts/..%2f..%2fmetrics', 404],
+  ['POST', '/status', 405],
+  ['DELETE', '/v1/transactions', 405],
+  ['PUT', '/v1/accounts/1', 405],
+])('nothing else is forwarded: %s %s', async (method, path, expected) => {
+  const { upstream, daemon } = await served();
+  const status = await new Promise((resolve, reject) => {
+    // As it is: fetch would resolve the dots.
+    const request = httpRequest({ port: daemon.port, host: '127.0.0.1', method, path }, (response) => {
+      response.resume();
+      resolve(response.statusCode);
     });
-    expect(status).toBe(expected);
-    expect(upstream.seen).toEqual([]);
+    request.on('error', reject);
+    request.end();
   });
+  expect(status).toBe(expected);
+  expect(upstream.seen).toEqual([]);
 });

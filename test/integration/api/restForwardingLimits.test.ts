@@ -1,7 +1,6 @@
-import { createServer, connect } from 'node:net';
-import type { AddressInfo, Socket } from 'node:net';
+import { once } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import { atEnd } from '../../support/cleanup.js';
+import { openSocket, tcpServer } from '../../support/httpProbe.js';
 import { eventually, until } from '../../support/program.js';
 import { RestNode } from '../../support/restNode.js';
 import { ServedChain } from '../../support/servedChain.js';
@@ -13,27 +12,20 @@ const CONNECT_LIMIT_MS = 5_000;
 const SILENCE_LIMIT_MS = 60_000;
 
 /** A server that forwards to a node, whose limits pass when the test says so: the connections are real ones. */
-class Limited {
-  readonly clock: VirtualClock;
-  readonly daemon: ServedChain;
+async function limitedTo(forwardRest: string, options: { readonly connectionTimeoutMs?: number } = {}) {
+  const clock = new VirtualClock();
+  const daemon = await ServedChain.start(chain, { sealed: 102 }, { forwardRest, clock, ...options });
+  return {
+    clock,
+    daemon,
+    ask: (path: string, init?: RequestInit) => new Asked(fetch(daemon.url + path, init)),
+  };
+}
 
-  private constructor(clock: VirtualClock, daemon: ServedChain) {
-    this.clock = clock;
-    this.daemon = daemon;
-  }
-
-  static async to(
-    forwardRest: string,
-    options: { readonly connectionTimeoutMs?: number } = {},
-  ): Promise<Limited> {
-    const clock = new VirtualClock();
-    const daemon = await ServedChain.start(chain, { sealed: 102 }, { forwardRest, clock, ...options });
-    return new Limited(clock, daemon);
-  }
-
-  ask(path: string, init?: RequestInit): Asked {
-    return new Asked(fetch(this.daemon.url + path, init));
-  }
+/** The same, before a node that hears and says nothing. */
+async function limitedToSilence(options?: { readonly connectionTimeoutMs?: number }) {
+  const node = await RestNode.start(() => undefined);
+  return { node, ...(await limitedTo(node.url, options)) };
 }
 
 class Asked {
@@ -54,29 +46,14 @@ class Asked {
   }
 }
 
-/** A server that takes connections, hears, and says nothing. */
-async function muteServer(): Promise<{ readonly port: number; readonly heard: () => number }> {
-  const sockets = new Set<Socket>();
-  let heard = 0;
-  const server = createServer((socket) => {
-    sockets.add(socket);
-    socket.once('data', () => (heard += 1)).on('error', () => undefined);
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  atEnd(async () => {
-    for (const socket of sockets) socket.destroy();
-    await new Promise((resolve) => server.close(resolve));
-  });
-  return { port: (server.address() as AddressInfo).port, heard: () => heard };
-}
-
 describe('the time that a forwarded request may take', () => {
   it('ends where no connection to the node comes about, encryption included', async () => {
-    const mute = await muteServer();
-    const limited = await Limited.to(`https://127.0.0.1:${mute.port}`);
+    let heard = 0;
+    const mute = await tcpServer((socket) => void socket.once('data', () => (heard += 1)));
+    const limited = await limitedTo(`https://127.0.0.1:${mute}`);
     for (const [before, method] of ['GET', 'POST'].entries()) {
       const asked = limited.ask('/v1/scripts', { method, ...(method === 'POST' ? { body: '{}' } : {}) });
-      await until(() => mute.heard() > before);
+      await until(() => heard > before);
       await limited.clock.advance(CONNECT_LIMIT_MS - 1);
       expect(asked.isOver).toBe(false);
       await limited.clock.advance(1);
@@ -85,9 +62,7 @@ describe('the time that a forwarded request may take', () => {
   });
 
   it.each(['GET', 'POST'])('ends where the node has the request (%s) and says nothing', async (method) => {
-    const node = await RestNode.start();
-    node.reply = () => undefined;
-    const limited = await Limited.to(node.url);
+    const { node, ...limited } = await limitedToSilence();
     const asked = limited.ask('/v1/scripts', { method, ...(method === 'POST' ? { body: '{}' } : {}) });
     await until(() => node.seen.length === 1);
     await limited.clock.advance(SILENCE_LIMIT_MS - 1);
@@ -95,18 +70,12 @@ describe('the time that a forwarded request may take', () => {
     expect((await limited.daemon.get('/v1/blocks?height=100')).status).toBe(200);
     expect(asked.isOver).toBe(false);
     await limited.clock.advance(1);
-    const [status, body] = await asked.refusal();
-    expect(status).toBe(504);
-    expect(body).toMatchObject({
-      reason: 'overdue',
-      message: expect.stringContaining('silent for 60 s') as string,
-    });
+    const message = expect.stringContaining('silent for 60 s') as string;
+    expect(await asked.refusal()).toMatchObject([504, { reason: 'overdue', message }]);
   });
 
   it('tells the refusal of the index, where it has one, when the node says nothing', async () => {
-    const node = await RestNode.start();
-    node.reply = () => undefined;
-    const limited = await Limited.to(node.url);
+    const { node, ...limited } = await limitedToSilence();
     const asked = limited.ask('/v1/blocks?height=500');
     await until(() => node.seen.length === 1);
     await limited.clock.advance(SILENCE_LIMIT_MS);
@@ -114,13 +83,12 @@ describe('the time that a forwarded request may take', () => {
   });
 
   it('is as long as the answer comes, and ends when no more of it comes', async () => {
-    const node = await RestNode.start();
     let write = (_text: string): void => undefined;
-    node.reply = (_request, response) => {
+    const node = await RestNode.start((_request, response) => {
       write = (text) => void response.write(text);
       write('0');
-    };
-    const limited = await Limited.to(node.url);
+    });
+    const limited = await limitedTo(node.url);
     const answer = await limited.ask('/v1/events?type=x').answer;
     const reader = answer.body!.getReader();
     const next = async (): Promise<string> => Buffer.from((await reader.read()).value ?? []).toString();
@@ -136,7 +104,7 @@ describe('the time that a forwarded request may take', () => {
 
   it('leaves no timer behind', async () => {
     const node = await RestNode.start();
-    const limited = await Limited.to(node.url);
+    const limited = await limitedTo(node.url);
     const before = limited.clock.pendingTimers;
     for (let left = 3; left > 0; left -= 1) {
       expect(await (await limited.ask('/v1/accounts/1').answer).text()).toBe('of the node');
@@ -147,9 +115,7 @@ describe('the time that a forwarded request may take', () => {
   });
 
   it("is the node's, and not that of a connection on which nothing moves", async () => {
-    const node = await RestNode.start();
-    node.reply = () => undefined;
-    const limited = await Limited.to(node.url, { connectionTimeoutMs: 1_000 });
+    const { node, ...limited } = await limitedToSilence({ connectionTimeoutMs: 1_000 });
     // Where the machine is too slow to get the request there in time, once more.
     const asked = await eventually(async () => {
       const before = node.seen.length;
@@ -158,11 +124,7 @@ describe('the time that a forwarded request may take', () => {
       return attempt.isOver ? undefined : attempt;
     });
     // A connection that is younger and on which nobody waits is cut.
-    await new Promise<void>((resolve) => {
-      const idle = connect(limited.daemon.port, '127.0.0.1');
-      idle.on('error', () => undefined).resume();
-      idle.once('close', () => resolve());
-    });
+    await once((await openSocket(limited.daemon.port)).resume(), 'close');
     expect(asked.isOver).toBe(false);
     await limited.clock.advance(SILENCE_LIMIT_MS);
     expect(await asked.refusal()).toMatchObject([504, { reason: 'overdue' }]);

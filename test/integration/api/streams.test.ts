@@ -5,19 +5,16 @@ import { EventReader } from '../../support/eventReader.js';
 import { refusalOf } from '../../support/grpcProbe.js';
 import type { Message } from '../../support/grpcProbe.js';
 import type { IndexedChain } from '../../support/indexedChain.js';
-import { eventually } from '../../support/program.js';
+import { until } from '../../support/program.js';
 import { ServedChain } from '../../support/servedChain.js';
 import { servedOverGrpc } from '../../support/servedOverGrpc.js';
-import { branchAbove, idOf, smallChain, transactionWith } from '../../support/smallChain.js';
+import { branchAbove, chainOf, idOf, transactionWith } from '../../support/smallChain.js';
 import { WsClient } from '../../support/wsClient.js';
 
 /** What every stream of blocks promises, whatever it comes over. What is a protocol's own is in a file of its own. */
 
 const FIRST = 100;
-const chain = smallChain(
-  FIRST,
-  Array.from({ length: 40 }, (_, index) => (index % 2 === 0 ? [[transactionWith()], []] : [])),
-);
+const chain = chainOf(FIRST, 40, (index) => (index % 2 === 0 ? [[transactionWith()], []] : []));
 const there = chain.slice(0, 20);
 const coming = chain.slice(20);
 const heads = { sealed: 115, head: 130 };
@@ -224,7 +221,7 @@ describe.each(kinds)('$name', ({ name, says, serve }) => {
     expect(await heightsOf(reader, 9)).toEqual(upwards(114, 9));
     expect(feed.followers).toBe(1);
     reader.leave();
-    await eventually(() => (feed.followers === 0 ? true : undefined));
+    await until(() => feed.followers === 0);
   });
 
   it('can begin at a height that is not there yet', async () => {

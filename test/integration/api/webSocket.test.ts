@@ -1,27 +1,24 @@
 import { once } from 'node:events';
-import { connect } from 'node:net';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { createReaderMetrics } from '../../../src/observability/index.js';
 import { atEnd } from '../../support/cleanup.js';
-import { sendRaw } from '../../support/httpProbe.js';
-import { eventually } from '../../support/program.js';
+import { openSocket, sendRaw } from '../../support/httpProbe.js';
+import { until } from '../../support/program.js';
 import { RestNode } from '../../support/restNode.js';
-import { ScrapedMetrics } from '../../support/scrapedMetrics.js';
+import { counted } from '../../support/scrapedMetrics.js';
 import { ServedChain } from '../../support/servedChain.js';
-import { branchAbove, smallChain, transactionWith } from '../../support/smallChain.js';
+import { branchAbove, chainOf, transactionWith } from '../../support/smallChain.js';
 import { streamTopics } from '../../support/streamedTopics.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 import { WsClient } from '../../support/wsClient.js';
 import type { WsMessage } from '../../support/wsClient.js';
 
 const FIRST = 100;
-const chain = smallChain(
-  FIRST,
-  Array.from({ length: 40 }, () => [[transactionWith({ gasLimit: 1n })]]),
-);
+const chain = chainOf(FIRST, 40, () => [[transactionWith({ gasLimit: 1n })]]);
 const there = chain.slice(0, 20);
 const coming = chain.slice(20);
 const heads = { sealed: 115, head: 130 };
+const UPGRADE = 'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n';
 const finalized = { block_status: 'finalized' };
 const idAt = (height: number): string => chain[height - FIRST]!.block.id;
 
@@ -79,21 +76,18 @@ describe('the topic blocks', () => {
   });
 });
 
-describe('the topic block_digests', () => {
-  it('gives id, height and time, and takes what the transport of @onflow/sdk resumes with', async () => {
-    const client = await WsClient.open(served.url);
-    client.subscribe('d', 'block_digests', { ...finalized, start_block_height: 118 });
-    client.subscribe('e', 'block_digests', { ...finalized, start_block_id: '119' });
-    const messages = await client.first(5);
-    const of = (id: string) =>
-      messages.filter(({ topic, subscription_id }) => topic && subscription_id === id);
-    expect(of('d')[0]).toEqual({
-      subscription_id: 'd',
-      topic: 'block_digests',
-      payload: { block_id: idAt(118), height: '118', timestamp: '2026-01-01T00:00:00.12Z', proven: false },
-    });
-    expect([heightsOf(of('d')), heightsOf(of('e'))]).toEqual([[118, 119], [119]]);
+it('the topic block_digests gives id, height and time, and takes what the transport of @onflow/sdk resumes with', async () => {
+  const client = await WsClient.open(served.url);
+  client.subscribe('d', 'block_digests', { ...finalized, start_block_height: 118 });
+  client.subscribe('e', 'block_digests', { ...finalized, start_block_id: '119' });
+  const messages = await client.first(5);
+  const of = (id: string) => messages.filter(({ topic, subscription_id }) => topic && subscription_id === id);
+  expect(of('d')[0]).toEqual({
+    subscription_id: 'd',
+    topic: 'block_digests',
+    payload: { block_id: idAt(118), height: '118', timestamp: '2026-01-01T00:00:00.12Z', proven: false },
   });
+  expect([heightsOf(of('d')), heightsOf(of('e'))]).toEqual([[118, 119], [119]]);
 });
 
 describe('the protocol', () => {
@@ -124,7 +118,7 @@ describe('the protocol', () => {
     });
     expect(served.feed.followers).toBe(1);
     client.socket.close();
-    await eventually(() => (served.feed.followers === 0 ? true : undefined));
+    await until(() => served.feed.followers === 0);
   });
 
   const subscribe = (rest: object) => ({ action: 'subscribe', ...rest });
@@ -193,8 +187,7 @@ describe('the protocol', () => {
     expect(said.match(/HTTP\/1\.1 200 OK/g)).toHaveLength(2);
     expect(said).toContain('"chain_id":"flow-localnet"');
     expect(said).toContain('"height":"101"');
-    const webSocket = 'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n';
-    const elsewhere = await sendRaw(served.port, `GET /nowhere HTTP/1.0\r\n${webSocket}\r\n`);
+    const elsewhere = await sendRaw(served.port, `GET /nowhere HTTP/1.0\r\n${UPGRADE}\r\n`);
     expect(elsewhere).toContain('404 Not Found');
   });
 
@@ -203,8 +196,7 @@ describe('the protocol', () => {
     const note = (warning: Error) => warnings.push(warning);
     process.on('warning', note);
     atEnd(() => void process.off('warning', note));
-    const socket = connect(served.port, '127.0.0.1');
-    atEnd(() => void socket.destroy());
+    const socket = await openSocket(served.port);
     let said = '';
     socket.on('data', (chunk) => (said += String(chunk)));
     // More than a connection may have listeners for one event.
@@ -228,11 +220,10 @@ describe('the protocol', () => {
   ])(
     'behind a request that %s: that one is answered, and the connection closed',
     async (_, headers, status) => {
-      const webSocket = 'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n';
       const said = await sendRaw(
         served.port,
         `GET /v1/blocks?height=101 HTTP/1.1\r\nHost: a\r\n${headers}\r\n` +
-          `GET /v1/ws HTTP/1.1\r\nHost: a\r\n${webSocket}\r\n`,
+          `GET /v1/ws HTTP/1.1\r\nHost: a\r\n${UPGRADE}\r\n`,
       );
       expect(said.match(/HTTP\/1\.1 [^\r]*/g)).toEqual([`HTTP/1.1 ${status}`]);
     },
@@ -295,7 +286,7 @@ describe('bounds', () => {
       await lively.next();
     }
     expect(await idle.closed).toMatchObject({ code: 1000, reason: 'no subscription for 60 s' });
-    await eventually(() => (served.feed.followers === 1 ? true : undefined));
+    await until(() => served.feed.followers === 1);
     expect(lively.socket.readyState).toBe(lively.socket.OPEN);
   });
 
@@ -318,9 +309,8 @@ describe('forwarding', () => {
     const served = await ServedChain.start(there, heads, {
       ...{ forwardRest: node.url + base, metrics, corsOrigins: ['*'] },
     });
-    const scraped = async () => new ScrapedMetrics(await metrics.registry.metrics());
-    const outcome = async (topic: string, how: string) =>
-      (await scraped()).sum('forwarded_calls_total', { method: `WS ${topic}`, outcome: how });
+    const outcome = (topic: string, how: string) =>
+      counted(metrics, 'forwarded_calls_total', { method: `WS ${topic}`, outcome: how });
     return { node, served, outcome, ...streamed };
   }
 
@@ -405,11 +395,11 @@ describe('forwarding', () => {
     // Far more than the buffers of three sockets hold.
     for (let each = 0; each < 64; each += 1) socket!.send(text);
     let before = -1;
-    await eventually(() => {
+    await until(() => {
       const left = socket!.bufferedAmount;
       const isStill = left === before && left > 0;
       before = left;
-      return isStill ? true : undefined;
+      return isStill;
     });
     expect(socket!.bufferedAmount).toBeGreaterThan(16 * 1024 * 1024);
     client.socket.resume();

@@ -80,26 +80,6 @@ describe('calls', () => {
   });
 });
 
-it('plays an indexer where it is told to, and is none otherwise', async () => {
-  const range = { start_height: HEAD, end_height: HEAD + 1 };
-  const { client: none } = await start();
-  expect((await none.drain('SubscribeIndexedBlocks', range)).end.code).toBe('UNIMPLEMENTED');
-  const { client, devnet } = await start({ indexedBlocks: true });
-  const asked = client.take('SubscribeIndexedBlocks', range, 2);
-  devnet.node.head.advance(1);
-  expect(await asked).toMatchObject(
-    [HEAD, HEAD + 1].map((height) => {
-      const { collections, id } = devnet.chain.block(height);
-      const block_id = identifierBytes(id);
-      return { blocks: [{ height: String(height), block_id, collections: { length: collections.length } }] };
-    }),
-  );
-  expect((await client.drain('SubscribeIndexedBlocks', { start_height: 999 })).end).toMatchObject({
-    code: 'NOT_FOUND',
-    details: 'not found: height 999 is below the first indexed height 1000',
-  });
-});
-
 it('what a running node adds is certified, and a spork that has ended is the same for all', async () => {
   const options = { hashedIds: true, seed: 1, rootHeight: 50 };
   const { devnet: growing } = await start({ ...options, startHead: 60, endHeight: 70 });

@@ -1,12 +1,9 @@
-import pg from 'pg';
-import { afterEach, describe, expect, it } from 'vitest';
-import { loadQueue } from '../../../src/ranges/index.js';
+import { describe, expect, it } from 'vitest';
 import type { Leadership } from '../../../src/ranges/index.js';
 import { systemClock } from '../../../src/runtime/index.js';
-import { seededRandom } from '../../support/seededRandom.js';
 import type { Clock } from '../../../src/runtime/index.js';
-import { asAdmin } from '../../support/postgresServer.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
+import { asAdmin, lockHeld } from '../../support/postgresServer.js';
+import { until } from '../../support/program.js';
 import { usePostgres } from '../../support/storeKinds.js';
 import { together } from '../../support/together.js';
 import { VirtualClock } from '../../support/virtualClock.js';
@@ -17,11 +14,6 @@ const TAKEOVER_MS = 12_000 + 2_000;
 
 describe('of several processes on one database', { timeout: 60_000 }, () => {
   const postgres = usePostgres();
-  const closing: (() => Promise<void>)[] = [];
-  afterEach(async () => {
-    for (const close of closing.splice(0).reverse()) await close();
-  }, 60_000);
-
   const database = async (): Promise<string> => {
     const home = await postgres.home();
     // Makes the tables.
@@ -30,33 +22,16 @@ describe('of several processes on one database', { timeout: 60_000 }, () => {
   };
 
   const join = async (url: string, clock: Clock = systemClock, roles: readonly string[] = ['live']) => {
-    const { SharedQueue } = await loadQueue();
     let kills = 0;
-    const queue = await SharedQueue.open(
-      { url, roles },
-      {
-        ...{ clock, random: seededRandom(1), logger: new RecordingLogger() },
-        onKill: () => (kills += 1),
-      },
-    );
-    closing.push(() => queue.close());
+    const queue = await postgres.queue(url, { roles }, { clock, onKill: () => (kills += 1) });
     return { queue, leadership: queue, worker: queue.id, kills: () => kills };
-  };
-
-  const client = async (url: string): Promise<pg.Client> => {
-    const holder = new pg.Client({ connectionString: url });
-    await holder.connect();
-    closing.push(() => holder.end());
-    return holder;
   };
 
   /** A worker that writes its row waits for a lock. */
   const someoneWaits = async (url: string): Promise<void> => {
     const waiting = `SELECT FROM pg_locks JOIN pg_stat_activity USING (pid)
       WHERE relation = 'flow_store.worker'::regclass AND mode = 'RowExclusiveLock' AND wait_event_type = 'Lock'`;
-    await expect
-      .poll(async () => (await asAdmin(url, waiting)).rowCount, { timeout: WAIT_MS, interval: 100 })
-      .toBeGreaterThan(0);
+    await until(async () => (await asAdmin(url, waiting)).rowCount !== 0);
   };
 
   const lead = (leadership: Leadership, waitMs = WAIT_MS) => leadership.lead(AbortSignal.timeout(waitMs));
@@ -69,9 +44,7 @@ describe('of several processes on one database', { timeout: 60_000 }, () => {
         const term = await lead(one.leadership);
         expect(term?.lost.aborted).toBe(false);
         expect(await lead(two.leadership, 3_000)).toBeUndefined();
-        await expect
-          .poll(() => two.leadership.leader()?.id, { timeout: WAIT_MS, interval: 100 })
-          .toBe(one.worker);
+        await until(() => two.leadership.leader()?.id === one.worker);
         const next = lead(two.leadership);
         await Promise.all([term?.release(), term?.release()]);
         const releasedAtMs = performance.now();
@@ -92,11 +65,9 @@ describe('of several processes on one database', { timeout: 60_000 }, () => {
         expect(term?.lost.aborted).toBe(false);
         // It wakes up.
         await still.advance(3_000);
-        await expect.poll(() => term?.lost.aborted, { timeout: WAIT_MS, interval: 50 }).toBe(true);
+        await until(() => term?.lost.aborted === true);
         await term?.release();
-        await expect
-          .poll(() => two.leadership.leader()?.id, { timeout: WAIT_MS, interval: 100 })
-          .toBe(two.worker);
+        await until(() => two.leadership.leader()?.id === two.worker);
       },
 
       'another leads though a living process still says that it does, where the job is free': async () => {
@@ -104,51 +75,46 @@ describe('of several processes on one database', { timeout: 60_000 }, () => {
         const [one, two] = [await join(url), await join(url)];
         const term = await lead(one.leadership);
         const next = lead(two.leadership);
-        await expect.poll(() => two.leadership.leader()?.id, { timeout: WAIT_MS }).toBe(one.worker);
+        await until(() => two.leadership.leader()?.id === one.worker);
         await asAdmin(url, "UPDATE flow_jobs.job SET state = 'created' WHERE name = 'live'");
         expect(await next).toBeDefined();
-        await expect.poll(() => term?.lost.aborted, { timeout: WAIT_MS }).toBe(true);
+        await until(() => term?.lost.aborted === true);
       },
 
       'shows that it lives while it waits to give back what a silent one holds': async () => {
         const url = await database();
         const one = await join(url, new VirtualClock());
         expect(await lead(one.leadership)).toBeDefined();
-        const holder = await client(url);
-        await holder.query('BEGIN; LOCK TABLE flow_jobs.job IN ACCESS EXCLUSIVE MODE');
+        const lock = await lockHeld(url, 'LOCK TABLE flow_jobs.job IN ACCESS EXCLUSIVE MODE');
         const two = await join(url);
         await someoneWaits(url);
         const beat = async (): Promise<number> => {
-          const { rows } = await asAdmin(url, 'SELECT beat FROM flow_store.worker WHERE id = $1', [
-            two.worker,
-          ]);
+          const text = 'SELECT beat FROM flow_store.worker WHERE id = $1';
+          const { rows } = await asAdmin(url, text, [two.worker]);
           return Number((rows[0] as { beat: string }).beat);
         };
         const before = await beat();
         // Three beats: later it would count as silent itself, and the lock is waited for longer than that.
         await expect.poll(beat, { timeout: 10_000, interval: 100 }).toBeGreaterThanOrEqual(before + 3);
-        await holder.query('ROLLBACK');
+        await lock.release();
       },
 
       'takes no job for lost that it is about to take': async () => {
         const url = await database();
         const clock = new VirtualClock();
         const one = await join(url, clock);
-        const holder = await client(url);
-        await holder.query('BEGIN; SELECT FROM flow_store.worker FOR UPDATE');
+        const lock = await lockHeld(url, 'SELECT FROM flow_store.worker FOR UPDATE');
         const leading = lead(one.leadership);
         await someoneWaits(url);
         const heartbeat = async (): Promise<unknown> => {
           await clock.advance(3_000);
-          const { rows } = await asAdmin(
-            url,
-            "SELECT heartbeat_on::text AS at FROM flow_jobs.job WHERE name = 'live'",
-          );
+          const text = "SELECT heartbeat_on::text AS at FROM flow_jobs.job WHERE name = 'live'";
+          const { rows } = await asAdmin(url, text);
           return (rows as { at: string }[])[0]?.at;
         };
         // One that is sent now finds no job that is held.
         for (let count = 0; count < 5; count += 1) await heartbeat();
-        await holder.query('ROLLBACK');
+        await lock.release();
         const term = await leading;
         const first = await heartbeat();
         await expect.poll(heartbeat, { timeout: WAIT_MS, interval: 100 }).not.toBe(first);
@@ -161,32 +127,26 @@ describe('of several processes on one database', { timeout: 60_000 }, () => {
         expect((await one.queue.workers()).map(({ id, isAlive }) => [id, isAlive]).sort()).toEqual(
           [one, two].map(({ worker }) => [worker, true]).sort(),
         );
-        await expect.poll(() => one.queue.liveWorkers(), { timeout: WAIT_MS, interval: 100 }).toBe(2);
+        await until(() => one.queue.liveWorkers() === 2);
         // One that serves readers alone counts for itself only.
         const reader = await join(url, systemClock, ['api']);
-        await expect.poll(() => reader.queue.liveWorkers(), { timeout: WAIT_MS, interval: 100 }).toBe(3);
-        const isSeen = async () => (await one.queue.workers()).some(({ id }) => id === reader.worker);
-        await expect.poll(isSeen, { timeout: WAIT_MS, interval: 100 }).toBe(true);
+        await until(() => reader.queue.liveWorkers() === 3);
+        await until(async () => (await one.queue.workers()).some(({ id }) => id === reader.worker));
         expect(one.queue.liveWorkers()).toBe(2);
         await reader.queue.close();
         expect(await one.queue.kill([two.worker])).toBe(1);
-        await expect.poll(() => two.kills(), { timeout: WAIT_MS, interval: 100 }).toBe(1);
+        await until(() => two.kills() === 1);
         expect(one.kills()).toBe(0);
         await two.queue.close();
         expect((await one.queue.workers()).find(({ id }) => id === two.worker)).toMatchObject({
           ...{ state: 'stopped', isAlive: false, busyWith: [], isToldToEnd: true },
         });
-        await expect.poll(() => one.queue.liveWorkers(), { timeout: WAIT_MS, interval: 100 }).toBe(1);
+        await until(() => one.queue.liveWorkers() === 1);
         expect(await one.queue.kill([two.worker])).toBe(0);
         // A day later it is forgotten.
-        await asAdmin(
-          url,
-          `UPDATE flow_store.worker SET beat_at = now() - interval '25 hours' WHERE id = $1`,
-          [two.worker],
-        );
-        await expect
-          .poll(async () => (await one.queue.workers()).length, { timeout: WAIT_MS, interval: 100 })
-          .toBe(2);
+        const agedBy = `UPDATE flow_store.worker SET beat_at = now() - interval '25 hours' WHERE id = $1`;
+        await asAdmin(url, agedBy, [two.worker]);
+        await until(async () => (await one.queue.workers()).length === 2);
       },
     }));
 });

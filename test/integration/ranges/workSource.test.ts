@@ -1,17 +1,15 @@
-import { afterEach, describe, expect, it } from 'vitest';
-import { loadQueue, LocalWorkSource } from '../../../src/ranges/index.js';
+import { describe, expect, it, vi } from 'vitest';
+import { LocalWorkSource } from '../../../src/ranges/index.js';
 import type { RangeJob, ServedHeights, WorkSource } from '../../../src/ranges/index.js';
 import { systemClock } from '../../../src/runtime/index.js';
-import { seededRandom } from '../../support/seededRandom.js';
 import type { Clock } from '../../../src/runtime/index.js';
-import { loadPostgres, RangeLostError, sharedRangesOf } from '../../../src/storage/index.js';
+import { RangeLostError, sharedRangesOf } from '../../../src/storage/index.js';
 import type { BlockEntry, HeightRange, IndexStore, LevelIndexStore } from '../../../src/storage/index.js';
-import { asAdmin } from '../../support/postgresServer.js';
+import { asAdmin, countIn } from '../../support/postgresServer.js';
 import { range } from '../../support/ranges.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
 import { chainWith, seededCollection } from '../../support/storeBlocks.js';
-import { begin, TEST_CHAIN, useStores } from '../../support/storeDirectory.js';
-import { usePostgres } from '../../support/storeKinds.js';
+import { useStores } from '../../support/storeDirectory.js';
+import { parts, usePostgres } from '../../support/storeKinds.js';
 import { together } from '../../support/together.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
@@ -45,27 +43,19 @@ interface World {
   pausesEnd(): Promise<void>;
 }
 
-const closing: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close();
-}, 60_000);
-
-const beginLive = <S extends IndexStore>(opening: Promise<S>): Promise<S> =>
-  begin(opening, 180, blocksOf(range(180, 189)), 189);
-
 function useLocal(): () => Promise<World> {
-  const { freshPath, open } = useStores();
+  const { closedStore, open } = useStores();
   return async () => {
-    const path = await freshPath();
+    const path = await closedStore(blocksOf(range(180, 189)));
     const clock = new VirtualClock();
     let store: LevelIndexStore | undefined;
     return {
       begin: async ({ served = EVERYTHING } = {}) => {
         await store?.close();
-        const own = (store = await (store === undefined ? beginLive(open(path)) : open(path)));
+        const own = (store = await open(path));
         const source = new LocalWorkSource(
           { maxRangeHeights: 10 },
-          { store: own, chain: served, clock, random: seededRandom(1), logger: new RecordingLogger() },
+          { ...parts(), store: own, chain: served, clock },
         );
         return { source, store: own, close: () => own.close() };
       },
@@ -77,37 +67,35 @@ function useLocal(): () => Promise<World> {
 function usePgBoss(): () => Promise<World & { readonly url: string }> {
   const postgres = usePostgres();
   return async () => {
-    const home = await postgres.home();
-    const { url } = home;
-    await beginLive(home.open());
+    const { url } = await postgres.filled(180, blocksOf(range(180, 189)));
     return {
       url,
       begin: async ({ served = EVERYTHING, clock = systemClock, workVersion = 1, maxPartRanges } = {}) => {
-        const { PostgresIndexStore } = await loadPostgres();
-        const { SharedQueue } = await loadQueue();
-        const logger = new RecordingLogger();
-        const store = await PostgresIndexStore.open(
-          { url, chainId: TEST_CHAIN, isReadOnly: true },
-          { clock: systemClock, logger },
-        );
-        const parts = { clock, random: seededRandom(1), logger };
-        const queue = await SharedQueue.open({ url, workVersion, roles: ['backfill'] }, parts);
+        const store = await postgres.open(url, { isReadOnly: true });
+        const queue = await postgres.queue(url, { workVersion, roles: ['backfill'] }, { clock });
         const book = sharedRangesOf(store)!;
         const source = queue.source({ maxRangeHeights: 10, maxPartRanges }, { book, chain: served });
-        let over: Promise<void> | undefined;
-        const end = async (): Promise<void> => {
-          await queue.close();
-          await store.close();
-        };
-        const close = (): Promise<void> => (over ??= end());
-        closing.push(close);
-        return { source, store, close };
+        return { source, store, close: () => queue.close() };
       },
       pausesEnd: async () => {
         await asAdmin(url, 'UPDATE flow_jobs.job SET start_after = now() WHERE start_after > now()');
       },
     };
   };
+}
+
+/** The same, which has planned these heights, the newest first, and nobody else has yet. */
+async function planned<W extends World>(newWorld: () => Promise<W>, its: HeightRange, how?: Begin) {
+  const world = await newWorld();
+  const process = await world.begin(how);
+  await process.source.plan({ ...its, order: 'newest' });
+  return { process, world };
+}
+
+/** A process that has been given the only range that is planned, from 150 to 159. */
+async function running<W extends World>(newWorld: () => Promise<W>, how?: Begin) {
+  const { process, world } = await planned(newWorld, range(150, 159), how);
+  return { job: await next(process), process, world };
 }
 
 async function next({ source }: Process): Promise<RangeJob> {
@@ -148,17 +136,7 @@ async function coverageOf(process: Process): Promise<readonly HeightRange[]> {
 }
 
 /** Waits until the expectations of `check` hold. */
-async function until(check: () => void): Promise<void> {
-  await expect
-    .poll(
-      () => {
-        check();
-        return true;
-      },
-      { timeout: WAIT_MS, interval: 50 },
-    )
-    .toBe(true);
-}
+const until = (check: () => void) => vi.waitFor(check, { timeout: WAIT_MS, interval: 50 });
 
 /** What holds for both. */
 const behaviours: Readonly<Record<string, (newWorld: () => Promise<World>) => Promise<void>>> = {
@@ -191,8 +169,7 @@ const behaviours: Readonly<Record<string, (newWorld: () => Promise<World>) => Pr
     newWorld,
   ) => {
     const served: ServedHeights = { borders: () => [130, 150], served: () => [range(110, 1_000_000)] };
-    const process = await (await newWorld()).begin({ served });
-    await process.source.plan({ ...range(110, 175), order: 'newest' });
+    const { process } = await planned(newWorld, range(110, 175), { served });
     // Ranges are cut from above on one machine, and from below on many, where two may cut the same heights.
     const sporkOf = ({ range: { from } }: RangeJob): number => (from >= 150 ? 3 : from >= 130 ? 2 : 1);
     const jobs = [await next(process), await next(process), await next(process)];
@@ -215,8 +192,7 @@ const behaviours: Readonly<Record<string, (newWorld: () => Promise<World>) => Pr
   },
 
   'works on plans in their order, and refuses what cannot be planned': async (newWorld) => {
-    const process = await (await newWorld()).begin();
-    await process.source.plan({ ...range(110, 119), order: 'newest' });
+    const { process } = await planned(newWorld, range(110, 119));
     await process.source.plan({ ...range(150, 159), order: 'newest' });
     const refused = (from: number, to: number) => process.source.plan({ from, to, order: 'newest' });
     await expect(refused(150, 155)).rejects.toMatchObject({ exit: 'usage', message: /planned already/ });
@@ -228,9 +204,7 @@ const behaviours: Readonly<Record<string, (newWorld: () => Promise<World>) => Pr
   },
 
   'gives back what runs of a paused plan, which goes on where it stood': async (newWorld) => {
-    const process = await (await newWorld()).begin();
-    await process.source.plan({ ...range(150, 159), order: 'newest' });
-    const job = await next(process);
+    const { job, process } = await running(newWorld);
     await job.store.commit({ blocks: blocksOf(range(150, 153)), latestIndexedHeight: 153 });
     job.signal.addEventListener('abort', () => void job.release());
     await process.source.pause();
@@ -245,8 +219,7 @@ const behaviours: Readonly<Record<string, (newWorld: () => Promise<World>) => Pr
   },
 
   'forgets a cancelled plan, and what is not published of it': async (newWorld) => {
-    const process = await (await newWorld()).begin();
-    await process.source.plan({ ...range(140, 159), order: 'newest' });
+    const { process } = await planned(newWorld, range(140, 159));
     await fillAll(process, 1);
     const job = await next(process);
     await job.store.commit({ blocks: blocksOf(range(140, 143)), latestIndexedHeight: 143 });
@@ -262,9 +235,7 @@ const behaviours: Readonly<Record<string, (newWorld: () => Promise<World>) => Pr
   },
 
   'runs a failed range again, and sets it aside after five times until it is redriven': async (newWorld) => {
-    const world = await newWorld();
-    const process = await world.begin();
-    await process.source.plan({ ...range(150, 159), order: 'newest' });
+    const { process, world } = await planned(newWorld, range(150, 159));
     // Giving it back is no failure.
     for (let count = 0; count < 3; count += 1) await (await next(process)).release();
     for (let count = 1; count <= 5; count += 1) {
@@ -287,9 +258,7 @@ const behaviours: Readonly<Record<string, (newWorld: () => Promise<World>) => Pr
   },
 
   'goes on after a process has ended': async (newWorld) => {
-    const world = await newWorld();
-    const process = await world.begin();
-    await process.source.plan({ ...range(140, 159), order: 'newest' });
+    const { process, world } = await planned(newWorld, range(140, 159));
     const job = await next(process);
     await job.store.commit({ blocks: blocksOf(range(150, 153)), latestIndexedHeight: 153 });
     await job.release();
@@ -338,19 +307,14 @@ const shared: Readonly<
     const wanted = { ...range(110, 169), order: 'newest' as const };
     const planned = await Promise.allSettled([one.source.plan(wanted), two.source.plan(wanted)]);
     expect(planned.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
-    const { rows } = await asAdmin(world.url, `SELECT count(*)::integer AS jobs FROM flow_jobs.job`);
     // Six ranges and the check of their part.
-    expect(rows).toEqual([{ jobs: 7 }]);
+    expect(await countIn(world.url, 'flow_jobs.job')).toBe(7);
   },
 
   'take over what a silent one held, at once and not as a failure; that one can write nothing': async (
     newWorld,
   ) => {
-    const world = await newWorld();
-    const still = new VirtualClock();
-    const one = await world.begin({ clock: still });
-    await one.source.plan({ ...range(150, 159), order: 'newest' });
-    const job = await next(one);
+    const { job, world } = await running(newWorld, { clock: new VirtualClock() });
     await job.store.commit({ blocks: blocksOf(range(150, 153)), latestIndexedHeight: 153 });
     const two = await world.begin();
     const silentAt = Date.now();
@@ -361,16 +325,12 @@ const shared: Readonly<
     expect(job.signal.aborted).toBe(true);
     await job.release();
     await fill(again);
-    const { rows } = await asAdmin(world.url, 'SELECT count(*)::integer AS blocks FROM flow_store.block');
-    expect(rows).toEqual([{ blocks: 20 }]);
+    expect(await countIn(world.url, 'flow_store.block')).toBe(20);
     expect(two.source.status().ranges).toEqual([]);
   },
 
   'refuse the run before, where the process that lost a range takes it again': async (newWorld) => {
-    const world = await newWorld();
-    const one = await world.begin({ clock: new VirtualClock() });
-    await one.source.plan({ ...range(150, 159), order: 'newest' });
-    const job = await next(one);
+    const { job, process: one, world } = await running(newWorld, { clock: new VirtualClock() });
     // Given back by others while this process was cut off from the database: it has not heard of it yet.
     await asAdmin(
       world.url,
@@ -387,22 +347,16 @@ const shared: Readonly<
   },
 
   'publish and complete in one transaction: without the one there is not the other': async (newWorld) => {
-    const world = await newWorld();
-    const one = await world.begin({ clock: new VirtualClock() });
-    await one.source.plan({ ...range(150, 159), order: 'newest' });
-    const job = await next(one);
+    const { job, process: one, world } = await running(newWorld, { clock: new VirtualClock() });
     // The queue has given the range away, and the fence does not know yet.
     await asAdmin(world.url, `UPDATE flow_jobs.job SET retry_count = retry_count + 1 WHERE state = 'active'`);
     await expect(publish(job)).rejects.toThrow(RangeLostError);
     expect(await coverageOf(one)).toEqual([range(180, 189)]);
-    const { rows } = await asAdmin(world.url, 'SELECT count(*)::integer AS blocks FROM flow_store.block');
-    expect(rows).toEqual([{ blocks: 10 }]);
+    expect(await countIn(world.url, 'flow_store.block')).toBe(10);
   },
 
   'find a range whose job was lost when its part is done': async (newWorld) => {
-    const world = await newWorld();
-    const one = await world.begin();
-    await one.source.plan({ ...range(130, 159), order: 'newest' });
+    const { process: one, world } = await planned(newWorld, range(130, 159));
     // As if somebody had meddled: it counts as done, and is not.
     await asAdmin(world.url, `UPDATE flow_jobs.job SET state = 'completed' WHERE data @> '{"from": 140}'`);
     expect(await fillAll(one, 2)).toEqual([150, 130]);
@@ -411,9 +365,7 @@ const shared: Readonly<
   },
 
   'fill a plan of several parts, and find in each of them what was lost': async (newWorld) => {
-    const world = await newWorld();
-    const one = await world.begin({ maxPartRanges: 2 });
-    await one.source.plan({ ...range(110, 169), order: 'newest' });
+    const { process: one, world } = await planned(newWorld, range(110, 169), { maxPartRanges: 2 });
     const { rows } = await asAdmin(
       world.url,
       `SELECT (data ->> 'from')::integer AS from, (data ->> 'to')::integer AS to FROM flow_jobs.job
@@ -432,12 +384,9 @@ const shared: Readonly<
   },
 
   'keep a range that is held for longer than the queue lets anybody, and complete it': async (newWorld) => {
-    const world = await newWorld();
     const late = { ms: 0 };
     const clock: Clock = { ...systemClock, monotonic: () => systemClock.monotonic() + late.ms };
-    const one = await world.begin({ clock });
-    await one.source.plan({ ...range(150, 159), order: 'newest' });
-    const job = await next(one);
+    const { job, process: one, world } = await running(newWorld, { clock });
     await job.store.commit({ blocks: blocksOf(range(150, 154)), latestIndexedHeight: 154 });
     const heldSince = async (): Promise<string> => {
       const { rows } = await asAdmin(
@@ -459,18 +408,14 @@ const shared: Readonly<
   },
 
   'give jobs to a plan that has lost them all': async (newWorld) => {
-    const world = await newWorld();
-    const one = await world.begin();
-    await one.source.plan({ ...range(150, 159), order: 'newest' });
+    const { process: one, world } = await planned(newWorld, range(150, 159));
     await asAdmin(world.url, 'DELETE FROM flow_jobs.job');
     await fillAll(one, 1);
     expect(await coverageOf(one)).toEqual([range(150, 159), range(180, 189)]);
   },
 
   'take only work of their version, and the newer one what nobody else does': async (newWorld) => {
-    const world = await newWorld();
-    const old = await world.begin({ workVersion: 1 });
-    await old.source.plan({ ...range(140, 159), order: 'newest' });
+    const { process: old, world } = await planned(newWorld, range(140, 159), { workVersion: 1 });
     const young = await world.begin({ workVersion: 2 });
     expect(await isIdle(young)).toBe(true);
     await fillAll(old, 1);

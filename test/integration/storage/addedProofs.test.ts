@@ -1,10 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import type { IndexStore } from '../../../src/storage/index.js';
-import { StorageError } from '../../../src/storage/index.js';
 import { asAdmin } from '../../support/postgresServer.js';
+import { batchOf } from '../../support/storeBlocks.js';
 import { HashedChain } from '../../support/hashedChain.js';
 import { commitThrough, fill, range } from '../../support/ranges.js';
 import { begin, TEST_CHAIN } from '../../support/storeDirectory.js';
+import { fault } from '../../support/refusal.js';
 import { storeKinds, usePostgres } from '../../support/storeKinds.js';
 
 const FIRST = 100;
@@ -18,16 +19,8 @@ describe.each(storeKinds)('proofs that are added to the store on $name', ({ use 
 
   /** Of the blocks up to `to`, those up to `reportedTo` are on the nodes' word. */
   async function filled(reportedTo: number, store: Promise<IndexStore>, to = FIRST + 4): Promise<IndexStore> {
-    const opened = await begin(store, FIRST);
-    await opened.commit({
-      blocks: chain.entries(FIRST, reportedTo, { isProven: false }),
-      latestIndexedHeight: reportedTo,
-    });
-    if (reportedTo < to)
-      await opened.commit({
-        blocks: chain.entries(reportedTo + 1, to),
-        latestIndexedHeight: to,
-      });
+    const opened = await begin(store, FIRST, chain.entries(FIRST, reportedTo, { isProven: false }));
+    if (reportedTo < to) await opened.commit(batchOf(...chain.entries(reportedTo + 1, to)));
     return opened;
   }
 
@@ -37,19 +30,16 @@ describe.each(storeKinds)('proofs that are added to the store on $name', ({ use 
   ])('are durable, and counted, in %s', async (_, reportedTo) => {
     const home = await newHome();
     const store = await filled(reportedTo, home.open());
-    const highest = reportedTo;
-    await store.addProofs(proven(highest, highest - 1));
-    await left(store).toEqual([range(FIRST, highest - 2)]);
-    expect((await store.blockByHeight(highest))?.block).toEqual(chain.block(highest));
+    await store.addProofs(proven(reportedTo, reportedTo - 1));
+    await left(store).toEqual([range(FIRST, reportedTo - 2)]);
+    expect((await store.blockByHeight(reportedTo))?.block).toEqual(chain.block(reportedTo));
     expect((await store.blockByHeight(FIRST))?.block).toEqual(chain.block(FIRST, { isProven: false }));
     await store.close();
 
     const again = await home.open();
-    await left(again).toEqual([range(FIRST, highest - 2)]);
-    expect((await again.wholeBlock(highest - 1))?.block).toEqual(chain.block(highest - 1));
-    await again.addProofs(
-      proven(...Array.from({ length: highest - FIRST + 1 }, (_, index) => FIRST + index)),
-    );
+    await left(again).toEqual([range(FIRST, reportedTo - 2)]);
+    expect((await again.wholeBlock(reportedTo - 1))?.block).toEqual(chain.block(reportedTo - 1));
+    await again.addProofs(chain.entries(FIRST, reportedTo).map(({ block }) => block));
     await left(again).toEqual([]);
     await again.close();
     await left(await home.open()).toEqual([]);
@@ -57,11 +47,8 @@ describe.each(storeKinds)('proofs that are added to the store on $name', ({ use 
 
   it('are counted for history that is published later', async () => {
     const store = await filled(FIRST, (await newHome()).open());
-    await fill(
-      store,
-      chain.entries(FIRST - 10, FIRST - 1, { isProven: false }),
-      range(FIRST - 10, FIRST - 1),
-    );
+    const history = range(FIRST - 10, FIRST - 1);
+    await fill(store, chain.entries(history.from, history.to, { isProven: false }), history);
     await left(store).toEqual([range(FIRST - 10, FIRST)]);
     await store.addProofs(proven(FIRST - 1, FIRST));
     await left(store).toEqual([range(FIRST - 10, FIRST - 2)]);
@@ -72,7 +59,7 @@ describe.each(storeKinds)('proofs that are added to the store on $name', ({ use 
     const history = chain.entries(FIRST - 10, FIRST - 6, { isProven: false });
     const run = await store.ranges.run(range(FIRST - 10, FIRST - 1));
     await commitThrough(run, history, FIRST - 6);
-    await store.commit({ blocks: chain.entries(FIRST + 1, FIRST + 2), latestIndexedHeight: FIRST + 2 });
+    await store.commit(batchOf(...chain.entries(FIRST + 1, FIRST + 2)));
     await commitThrough(run, chain.entries(FIRST - 5, FIRST - 1), FIRST - 1);
     await left(store).toEqual([range(FIRST - 10, FIRST - 6), range(FIRST)]);
   });
@@ -81,17 +68,15 @@ describe.each(storeKinds)('proofs that are added to the store on $name', ({ use 
     const store = await filled(FIRST + 3, (await newHome()).open());
     await left(store).toEqual([range(FIRST, FIRST + 3)]);
     await store.rewind(FIRST + 1);
-    await store.commit({ blocks: chain.entries(FIRST + 2, FIRST + 3), latestIndexedHeight: FIRST + 3 });
+    await store.commit(batchOf(...chain.entries(FIRST + 2, FIRST + 3)));
     await left(store).toEqual([range(FIRST, FIRST + 1)]);
   });
 
   it('are found later where too many heights alternate, of which none that is unproven is forgotten', async () => {
-    const store = await begin((await newHome()).open(), FIRST);
-    const last = FIRST + 600;
-    const blocks = Array.from({ length: last - FIRST + 1 }, (_, index) =>
+    const blocks = Array.from({ length: 601 }, (_, index) =>
       chain.entries(FIRST + index, FIRST + index, { isProven: index % 2 === 0 }),
     ).flat();
-    await store.commit({ blocks, latestIndexedHeight: last });
+    const store = await begin((await newHome()).open(), FIRST, blocks);
     await expect.poll(() => store.unproven()).not.toEqual([]);
     const ranges = store.unproven();
     expect(ranges.length).toBeLessThanOrEqual(256);
@@ -114,24 +99,19 @@ describe.each(storeKinds)('proofs that are added to the store on $name', ({ use 
     const store = await filled(FIRST + 4, (await newHome()).open());
     const [honest] = proven(FIRST + 1);
     const contradicted = { ...honest!, collectionIds: [honest!.id] };
-    const error = await store.addProofs([...proven(FIRST), contradicted]).catch((thrown: unknown) => thrown);
-    expect(error).toBeInstanceOf(StorageError);
-    expect(error).toMatchObject({
-      ...{ kind: 'corrupt', height: FIRST + 1 },
-      message: expect.stringContaining(`"rewind --to ${FIRST}"`) as string,
+    await expect(store.addProofs([...proven(FIRST), contradicted])).rejects.toMatchObject({
+      ...{ ...fault('corrupt', `"rewind --to ${FIRST}"`), height: FIRST + 1, name: 'StorageError' },
     });
     await left(store).toEqual([range(FIRST, FIRST + 4)]);
   });
 });
 
-describe('proofs that are added on PostgreSQL', () => {
+describe('on PostgreSQL,', () => {
   const postgres = usePostgres();
 
-  it('come into a database of an earlier version, which verify then counts as proven', async () => {
-    const { url } = await postgres.home();
-    const before = await begin(postgres.open(url), FIRST);
+  it('proofs come into a database of an earlier version, which verify then counts as proven', async () => {
     const blocks = chain.entries(FIRST, FIRST + 4, { isProven: false });
-    await before.commit({ blocks, latestIndexedHeight: FIRST + 4 });
+    const { store: before, url } = await postgres.filled(FIRST, blocks);
     await before.close();
     await asAdmin(url, 'DROP TABLE flow_store.unproven, flow_store.proven, flow_store.evidence');
 
@@ -141,31 +121,22 @@ describe('proofs that are added on PostgreSQL', () => {
     expect(await postgres.verified(url)).toMatchObject({
       ...{ damageCount: 0, heights: 5, proven: 2 },
     });
-    const { rows } = await asAdmin(
-      url,
-      'SELECT schema_version, heights::text FROM flow_store.store, flow_store.unproven',
-    );
+    const kept = 'SELECT schema_version, heights::text FROM flow_store.store, flow_store.unproven';
+    const { rows } = await asAdmin(url, kept);
     expect(rows).toEqual([{ schema_version: 2, heights: `{[${FIRST},${FIRST + 3})}` }]);
   });
 
-  it('are known to other processes', async () => {
-    const { url } = await postgres.home();
-    const store = await begin(postgres.open(url), FIRST, chain.entries(FIRST, FIRST + 1), FIRST + 1);
-    const blocks = chain.entries(FIRST + 2, FIRST + 4, { isProven: false });
-    await store.commit({ blocks, latestIndexedHeight: FIRST + 4 });
+  it('proofs that are added are known to other processes', async () => {
+    const unproven = chain.entries(FIRST + 2, FIRST + 4, { isProven: false });
+    const { store, url } = await postgres.filled(FIRST, [...chain.entries(FIRST, FIRST + 1), ...unproven]);
     const other = await postgres.open(url, { isFollower: true });
     expect(other.unproven()).toEqual([range(FIRST + 2, FIRST + 4)]);
     await store.addProofs(proven(FIRST + 4));
     await left(other).toEqual([range(FIRST + 2, FIRST + 3)]);
   });
-});
 
-describe('the height up to which finality is proven, on PostgreSQL', () => {
-  const postgres = usePostgres();
-
-  it('is told to other processes by the one that leads, and goes back with the store alone', async () => {
-    const { url } = await postgres.home();
-    const first = await begin(postgres.open(url), FIRST, chain.entries(FIRST, FIRST + 9), FIRST + 9);
+  it('the height up to which finality is proven is told to other processes by the one that leads, and goes back with the store alone', async () => {
+    const { store: first, url } = await postgres.filled(FIRST, chain.entries(FIRST, FIRST + 9));
     const second = await postgres.open(url, { isFollower: true });
     let told = 0;
     second.shared.onChanged(() => (told += 1));

@@ -7,6 +7,7 @@ import { fill, range } from '../../support/ranges.js';
 import { makeBlock, makeChain, seededCollection } from '../../support/storeBlocks.js';
 import { metaFrom } from '../../support/storeDirectory.js';
 import { evidenceOf } from '../../support/committeeEvidence.js';
+import { standIn } from '../../support/standIn.js';
 import { storeKinds } from '../../support/storeKinds.js';
 import { refusal } from '../../support/refusal.js';
 
@@ -71,26 +72,17 @@ describe.each(pairs)('from $source.name to $target.name, migration', ({ source: 
     const home = await newTarget();
     return { source, home, target: await home.open() };
   };
-  const copy = (source: IndexStore, target: IndexStore, onWrite: () => void = () => undefined) => {
+  const copy = (source: IndexStore, target: IndexStore, cutOff?: Error) => {
     const controller = new AbortController();
-    return migrateStore({
-      ...{ source, target, signal: controller.signal },
-      onProgress: () => {
-        try {
-          onWrite();
-        } catch (error) {
-          controller.abort(error);
-        }
-      },
-    });
+    const onProgress = () => cutOff && controller.abort(cutOff);
+    return migrateStore({ source, target, signal: controller.signal, onProgress });
   };
 
   it('copies every range and plan, and a second run nothing', async () => {
     const { source, target } = await begin();
     const evidence = [chain.find(({ block }) => block.height === 270)!].map((each) => evidenceOf(each, true));
     for (const each of evidence) await source.keepEvidence(each);
-    const report = await copy(source, target);
-    expect(report).toEqual({ copied: 91, skipped: 0, plans: 2, coverage: COVERED });
+    expect(await copy(source, target)).toEqual({ copied: 91, skipped: 0, plans: 2, coverage: COVERED });
     expect(await contentsOf(target)).toEqual(await contentsOf(source));
     expect(await target.evidence()).toEqual(evidence);
     expect(target.meta()?.createdBy).toBe(source.meta()?.createdBy);
@@ -108,9 +100,7 @@ describe.each(pairs)('from $source.name to $target.name, migration', ({ source: 
     let store = target;
     let runs = 0;
     for (let isDone = false; !isDone; runs += 1) {
-      isDone = await copy(source, store, () => {
-        throw new Error('cut off');
-      }).then(
+      isDone = await copy(source, store, new Error('cut off')).then(
         () => true,
         (error: unknown) => {
           expect(String(error)).toContain('cut off');
@@ -143,9 +133,7 @@ describe.each(pairs)('from $source.name to $target.name, migration', ({ source: 
     await target.initialise(metaFrom(its.from));
     const empty = Array.from({ length: its.to - its.from + 1 }, () => []);
     await target.commit({ blocks: makeChain(its.from, empty), latestIndexedHeight: its.to });
-    await expect(copy(source, target)).rejects.toMatchObject({
-      ...{ exit: 'foreign', message: expect.stringContaining('differ at height 250:') as string },
-    });
+    await expect(copy(source, target)).rejects.toMatchObject(refusal('foreign', 'differ at height 250:'));
     expect(target.coverage()).toEqual([its]);
   });
 
@@ -153,30 +141,25 @@ describe.each(pairs)('from $source.name to $target.name, migration', ({ source: 
     const { source, target } = await begin();
     await target.initialise(metaFrom(150));
     await target.commit({ blocks: blocksOf(range(150, 165)), latestIndexedHeight: 165 });
-    await expect(copy(source, target)).rejects.toMatchObject({
-      ...{ exit: 'usage', message: expect.stringContaining('would leave a hole') as string },
-    });
+    await expect(copy(source, target)).rejects.toMatchObject(refusal('usage', 'would leave a hole'));
     expect(target.coverage()).toEqual([range(150, 165)]);
   });
 
   it('names the height of a block that is not what it should be, and copies what lies before it', async () => {
     const { source, target } = await begin();
     const [wrong] = (await source.collectionsByHeight(253))!;
-    const forged = Object.create(source) as IndexStore;
-    Object.assign(forged, {
-      meta: () => source.meta(),
-      coverage: () => source.coverage(),
-      wholeBlock: async (height: number) => {
+    const forged = standIn<IndexStore>(() => source, {
+      wholeBlock: async (height) => {
         const whole = await source.wholeBlock(height);
-        return height === 286 ? { ...whole!, collections: [wrong] } : whole;
+        return height === 286 ? { ...whole!, collections: [wrong!] } : whole;
       },
     });
-    await expect(copy(forged, target)).rejects.toMatchObject({
-      ...refusal('damage', 'Height 286 of the source is damaged'),
-    });
+    await expect(copy(forged, target)).rejects.toMatchObject(
+      refusal('damage', 'Height 286 of the source is damaged'),
+    );
     expect(target.coverage()).toEqual([range(250, 281)]);
-    const broken = Object.assign(Object.create(forged) as IndexStore, {
-      wholeBlock: (height: number) =>
+    const broken = standIn<IndexStore>(() => source, {
+      wholeBlock: (height) =>
         height === 290
           ? Promise.reject(new StorageError('corrupt', 'long', { height, damage: 'its checksum is wrong' }))
           : source.wholeBlock(height),

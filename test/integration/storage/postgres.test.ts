@@ -1,11 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { loadPostgres } from '../../../src/storage/index.js';
 import { lastingPort } from '../../support/lastingPort.js';
-import { asAdmin } from '../../support/postgresServer.js';
+import { asAdmin, countIn } from '../../support/postgresServer.js';
 import type { PostgresMachine } from '../../support/postgresServer.js';
 import { until } from '../../support/program.js';
 import { batchOf, plainChain, transactionIdsOf } from '../../support/storeBlocks.js';
-import { begin } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
 import { fault, refusal } from '../../support/refusal.js';
 
@@ -15,21 +13,15 @@ const at = (height: number) => chain[height - 10]!;
 describe('the store on PostgreSQL', () => {
   const postgres = usePostgres({ isOwn: true });
 
-  const begun = async (url: string) => {
-    return begin(postgres.open(url), 10, [at(10)]);
-  };
+  const begun = () => postgres.filled(10, [at(10)]);
 
   /** `undefined` where the server is somebody else's. */
   const ours = (): PostgresMachine | undefined => postgres.server().machine;
 
-  const countOf = async (url: string, table: string): Promise<number> => {
-    const { rows } = await asAdmin(url, `SELECT count(*)::integer AS count FROM flow_store.${table}`);
-    return (rows[0] as { count: number }).count;
-  };
+  const countOf = (url: string, table: string) => countIn(url, `flow_store.${table}`);
 
   it('refuses rows that are there already, though the queue and the fence would let them pass', async () => {
-    const { url } = await postgres.home();
-    const store = await begun(url);
+    const { store, url } = await begun();
     await asAdmin(
       url,
       `INSERT INTO flow_store.body SELECT 11, chunk, value FROM flow_store.body WHERE height = 10`,
@@ -43,8 +35,7 @@ describe('the store on PostgreSQL', () => {
     { timeout: 120_000 },
     async () => {
       const machine = ours();
-      const { url } = await postgres.home();
-      const store = await begun(url);
+      const { store, url } = await begun();
       for (let height = 11; height < 41; height += 1) {
         const committed = store.commit(batchOf(at(height)));
         if (height % 6 === 0) await cutOff(url, machine, height % 12 === 0);
@@ -63,9 +54,7 @@ describe('the store on PostgreSQL', () => {
   );
 
   it('finds out that a commit counts whose end it did not see', async () => {
-    const { url } = await postgres.home();
-    const faults = await postgres.faultsBefore(url);
-    const store = await begin(postgres.open(faults.url), 10);
+    const { faults, store, url } = await postgres.filledBehindFaults(10);
     // The answer to COMMIT is lost, and the connection with it.
     faults.cutAfterRequest('COMMIT');
     await store.commit(batchOf(at(10)));
@@ -78,14 +67,8 @@ describe('the store on PostgreSQL', () => {
     'says what is wrong while the database is away, and readers are told at once',
     { timeout: 120_000 },
     async () => {
-      const faults = await postgres.faultsBefore((await postgres.home()).url);
-      const store = await begun(faults.url);
-      await store.commit(batchOf(at(11)));
-      const replica = await postgres.later(loadPostgres().then((pg) => pg.openPostgresReplica(faults.url)));
-      replica.show({
-        ...{ meta: store.meta(), latestIndexedHeight: 11, coverage: store.coverage() },
-        ...{ latestBlock: store.latestBlock(), rewinds: 0, accounts: store.accounts.coverage() },
-      });
+      const { faults, store } = await postgres.filledBehindFaults(10, [at(10), at(11)]);
+      const replica = await postgres.replica(faults.url, store);
       expect((await replica.blockByHeight(10))?.block.id).toBe(at(10).block.id);
       await faults.down();
       await expect(replica.blockByHeight(10)).rejects.toMatchObject({ kind: 'unavailable' });
@@ -102,34 +85,28 @@ describe('the store on PostgreSQL', () => {
   );
 
   it('goes on saying that nothing is written while reads are answered', { timeout: 120_000 }, async () => {
-    const { url } = await postgres.home();
-    const store = await begun(url);
+    const { store, url } = await begun();
     const name = new URL(url).pathname.slice(1);
     const elsewhere = new URL(url);
     elsewhere.pathname = '/postgres';
-    const set = (what: string) => asAdmin(elsewhere.href, `ALTER DATABASE ${name} ${what}`);
+    const set = async (what: string) => {
+      await asAdmin(elsewhere.href, `ALTER DATABASE ${name} ${what}`);
+      const sessions = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${name}'`;
+      await asAdmin(elsewhere.href, sessions);
+    };
     await set('SET default_transaction_read_only = on');
-    await asAdmin(
-      elsewhere.href,
-      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${name}'`,
-    );
     const commit = store.commit(batchOf(at(11)));
     await until(() => store.trouble()?.includes('read-only') === true);
     expect((await store.blockByHeight(10))?.block.id).toBe(at(10).block.id);
     expect(store.trouble()).toContain('It takes no writes now');
     await set('RESET default_transaction_read_only');
-    await asAdmin(
-      elsewhere.href,
-      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${name}'`,
-    );
     await commit;
     await until(() => store.trouble() === undefined);
     await store.close();
   });
 
   it('says what to do when its tables are gone, and goes on once they are back', async () => {
-    const { url } = await postgres.home();
-    const store = await begun(url);
+    const { store, url } = await begun();
     const reader = await postgres.open(url, { isReadOnly: true, create: false });
     await asAdmin(url, 'ALTER SCHEMA flow_store RENAME TO elsewhere');
     await expect(reader.blockByHeight(10)).rejects.toMatchObject(
@@ -146,8 +123,7 @@ describe('the store on PostgreSQL', () => {
   });
 
   it('can be closed while the database is away', async () => {
-    const faults = await postgres.faultsBefore((await postgres.home()).url);
-    const store = await begin(postgres.open(faults.url), 10);
+    const { faults, store } = await postgres.filledBehindFaults(10);
     await faults.down();
     const commit = store.commit(batchOf(at(10)));
     const refused = expect(commit).rejects.toMatchObject({ kind: 'unavailable' });
@@ -195,8 +171,7 @@ describe('the store on PostgreSQL', () => {
     const { verified } = postgres;
 
     const filled = async () => {
-      const { url } = await postgres.home();
-      const store = await begin(postgres.open(url), 30, chain.slice(20, 30), 38);
+      const { store, url } = await postgres.filled(30, chain.slice(20, 30), 38);
       const run = await store.ranges.run({ from: 10, to: 19 });
       await run.commit({ blocks: chain.slice(0, 10), latestIndexedHeight: 19 });
       const open = await store.ranges.run({ from: 22, to: 25 });
@@ -252,8 +227,7 @@ describe('the store on PostgreSQL', () => {
   });
 
   it('takes for damage only what is not there and ought to be, whatever others have removed meanwhile', async () => {
-    const { url } = await postgres.home();
-    const store = await begun(url);
+    const { store, url } = await begun();
     await store.commit(batchOf(at(11), at(12)));
     // It learns nothing of what comes later, as one that has not heard of it yet.
     const reader = await postgres.open(url, { isReadOnly: true, create: false });
@@ -268,8 +242,7 @@ describe('the store on PostgreSQL', () => {
   });
 
   it('is read by commands beside the daemon, and written by none of them', async () => {
-    const { url } = await postgres.home();
-    await begun(url);
+    const { url } = await begun();
     const reader = await postgres.open(url, { isReadOnly: true, create: false });
     expect((await reader.transaction(transactionIdsOf(at(10).collections[0]!)[0]!))?.place.height).toBe(10);
     await expect(reader.commit(batchOf(at(11)))).rejects.toThrow(/does not lead/);

@@ -1,13 +1,14 @@
-import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { connect, createServer } from 'node:net';
-import type { AddressInfo, Socket } from 'node:net';
-import { tmpdir } from 'node:os';
+import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { Transform } from 'node:stream';
 import type { Duplex } from 'node:stream';
 import { TLSSocket } from 'node:tls';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { tcpServer } from '../../support/httpProbe.js';
 import { asAdmin } from '../../support/postgresServer.js';
+import { scratchDirectory } from '../../support/program.js';
 import { usePostgres } from '../../support/storeKinds.js';
 import { fault, refusal } from '../../support/refusal.js';
 
@@ -93,24 +94,20 @@ describe('a database', () => {
     await asAdmin(url, `CREATE ROLE guarded LOGIN PASSWORD 'hush-hush' SUPERUSER`);
     writeFileSync(rules, `host all guarded 127.0.0.1/32 scram-sha-256\n${before}`);
     await asAdmin(url, 'SELECT pg_reload_conf()');
-    const directory = mkdtempSync(join(tmpdir(), 'fci-pass-'));
     onTestFinished(async () => {
       vi.unstubAllEnvs();
-      rmSync(directory, { recursive: true, force: true });
       writeFileSync(rules, before);
       await asAdmin(url, 'SELECT pg_reload_conf()');
     });
     const { host, hostname, port, pathname } = new URL(url);
     const guarded = `postgres://guarded@${host}${pathname}`;
     await vi.waitFor(() => expect(asAdmin(guarded, 'SELECT 1')).rejects.toThrow(/password/), 10_000);
-    const refused: unknown = await opening(guarded).catch((error: unknown) => error);
-    expect(refused).toMatchObject(fault('permission', /PGPASSFILE/));
-    const wrong: unknown = await opening(guarded.replace('guarded@', 'guarded:wrong-one@')).catch(
-      (error: unknown) => error,
-    );
+    await expect(opening(guarded)).rejects.toMatchObject(fault('permission', /PGPASSFILE/));
+    const mistaken = opening(guarded.replace('guarded@', 'guarded:wrong-one@'));
+    const wrong: unknown = await mistaken.catch((error: unknown) => error);
     expect(wrong).toMatchObject({ kind: 'permission' });
     expect(String(wrong)).not.toMatch(/wrong-one|guarded:/);
-    const file = join(directory, 'pgpass');
+    const file = join(scratchDirectory(), 'pgpass');
     writeFileSync(file, `${hostname}:${port}:*:guarded:hush-hush\n`);
     chmodSync(file, 0o600);
     vi.stubEnv('PGPASSFILE', file);
@@ -122,27 +119,15 @@ describe('a database', () => {
 
 /** The URL of a way to the database, along which `relay` connects the two ends. */
 async function relayBefore(url: string, relay: (client: Socket, server: Duplex) => void): Promise<string> {
-  const target = new URL(url);
-  const sockets = new Set<Socket>();
-  const listener = createServer((client) => {
-    const server = connect(Number(target.port || 5432), target.hostname);
-    for (const socket of [client, server]) {
-      sockets.add(socket);
-      socket.on('error', () => undefined);
-      socket.on('close', () => {
-        client.destroy();
-        server.destroy();
-      });
-    }
+  const its = new URL(url);
+  const target = { host: its.hostname, port: Number(its.port || 5432) };
+  const port = await tcpServer((client) => {
+    const server = connect(target).on('error', () => undefined);
+    server.on('close', () => client.destroy());
+    client.on('close', () => server.destroy());
     relay(client, server);
   });
-  await new Promise<void>((resolve) => listener.listen(0, resolve));
-  onTestFinished(async () => {
-    for (const socket of sockets) socket.destroy();
-    await new Promise((resolve) => listener.close(resolve));
-  });
-  const its = new URL(url);
   its.hostname = '127.0.0.1';
-  its.port = String((listener.address() as AddressInfo).port);
+  its.port = String(port);
   return its.href;
 }

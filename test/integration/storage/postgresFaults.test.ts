@@ -1,15 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { loadQueue } from '../../../src/ranges/index.js';
 import { systemClock } from '../../../src/runtime/index.js';
 import { seededRandom } from '../../support/seededRandom.js';
 import { DatabaseFault, loadPostgres } from '../../../src/storage/index.js';
-import { asAdmin } from '../../support/postgresServer.js';
+import { asAdmin, countIn, lockHeld } from '../../support/postgresServer.js';
 import { until } from '../../support/program.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
 import { batchOf, plainChain } from '../../support/storeBlocks.js';
-import { begin } from '../../support/storeDirectory.js';
-import { usePostgres } from '../../support/storeKinds.js';
+import { parts, usePostgres } from '../../support/storeKinds.js';
 import { together } from '../../support/together.js';
 import { messageOf } from '../../support/tcpFaults.js';
 import type { ScriptedAnswer, TcpFaults } from '../../support/tcpFaults.js';
@@ -41,18 +38,17 @@ function anyCodes(count: number, seed: number): string[] {
 
 describe('whatever the database says', { timeout: 120_000 }, () => {
   const postgres = usePostgres();
-  const dependencies = () => ({ clock: systemClock, logger: new RecordingLogger() });
+  const { filled, filledBehindFaults, opening, surveyed } = postgres;
 
-  const { faultsBefore, opening } = postgres;
-
-  const surveyed = async (url: string): Promise<unknown> => {
-    const { surveyDatabase } = await loadPostgres();
-    return surveyDatabase({ url, key: 'store' }, { clock: systemClock });
+  /** A database of an empty store, behind what breaks as it is told. */
+  const faulty = async (how?: { readonly isEmpty: boolean }) => {
+    const { url } = await postgres.home(how);
+    return { url, faults: await postgres.faultsBefore(url) };
   };
 
   const connected = async (url: string) => {
     const { PostgresDatabase, databasePlace } = await loadPostgres();
-    const database = new PostgresDatabase(databasePlace(url), dependencies());
+    const database = new PostgresDatabase(databasePlace(url), parts());
     onTestFinished(() => database.close());
     return database;
   };
@@ -64,8 +60,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
     );
 
   it('is named with its code and its words, and is its own, for any code', async () => {
-    const { url } = await postgres.home();
-    const faults = await faultsBefore(url);
+    const { faults } = await faulty();
     for (const kind of ['startup', 'statements'] as const) {
       for (const code of [...KNOWN, ...anyCodes(8, 1)]) {
         faults.script = (request) =>
@@ -89,8 +84,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
     noise: { bytes: randomBytes(2_000) },
   };
   const isItsOwn = async (answer: ScriptedAnswer) => {
-    const { url } = await postgres.home();
-    const faults = await faultsBefore(url);
+    const { faults } = await faulty();
     for (const kind of ['startup', 'statements'] as const) {
       let asked = 0;
       faults.script = (request) => {
@@ -111,8 +105,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
     ));
 
   it('is waited for at the start, for so long', async () => {
-    const { url } = await postgres.home();
-    const faults = await faultsBefore(url);
+    const { faults } = await faulty();
     for (const code of ['XX000', '28P01']) {
       faults.script = ({ text }) =>
         text.includes('schema_version') ? { code, message: 'not now' } : undefined;
@@ -154,9 +147,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
     it('leads, follows, reads or works with others', () =>
       together({
         'leads: what it writes is written later': async () => {
-          const { url } = await postgres.home();
-          const faults = await faultsBefore(url);
-          const store = await begin(postgres.open(faults.url), 10);
+          const { faults, store, url } = await filledBehindFaults(10);
           let height = 9;
           const next = () => {
             height += 1;
@@ -172,14 +163,12 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
               return Promise.resolve(() => committed);
             },
           );
-          const { rows } = await asAdmin(url, 'SELECT count(*)::integer AS count FROM flow_store.block');
-          expect(rows).toEqual([{ count: height - 9 }]);
+          expect(await countIn(url, 'flow_store.block')).toBe(height - 9);
         },
 
         'follows: it learns later': async () => {
-          const { url } = await postgres.home();
-          const faults = await faultsBefore(url);
-          const leader = await begin(postgres.open(url), 10);
+          const { store: leader, url } = await filled(10);
+          const faults = await postgres.faultsBefore(url);
           const follower = await postgres.open(faults.url, { isFollower: true });
           let height = 9;
           await throughAll(
@@ -195,16 +184,8 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
         },
 
         'reads: callers are told that the database does not give it': async () => {
-          const { url } = await postgres.home();
-          const faults = await faultsBefore(url);
-          const store = await begin(postgres.open(url), 10, [at(10)]);
-          const replica = await postgres.later(
-            loadPostgres().then((pg) => pg.openPostgresReplica(faults.url)),
-          );
-          replica.show({
-            ...{ meta: store.meta(), latestIndexedHeight: 10, coverage: store.coverage() },
-            ...{ latestBlock: store.latestBlock(), accounts: store.accounts.coverage(), rewinds: 0 },
-          });
+          const { faults, store } = await filledBehindFaults(10, [at(10)]);
+          const replica = await postgres.replica(faults.url, store);
           for (const code of [...SOME, ...anyCodes(3, 4)]) {
             faults.script = () => ({ code, message: 'refused' });
             expect(await failing(replica.blockByHeight(10)), code).toBeInstanceOf(DatabaseFault);
@@ -214,16 +195,9 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
         },
 
         'works with others: it takes its place again': async () => {
-          const { url } = await postgres.home();
+          const { faults, url } = await faulty();
           await postgres.open(url);
-          const faults = await faultsBefore(url);
-          const { SharedQueue } = await loadQueue();
-          const queue = await postgres.later(
-            SharedQueue.open(
-              { url: faults.url, roles: ['live'], waitMs: 20_000 },
-              { ...dependencies(), random: seededRandom(1) },
-            ),
-          );
+          const queue = await postgres.queue(faults.url, { waitMs: 20_000 });
           await throughAll(
             faults,
             () => queue.trouble(),
@@ -241,40 +215,34 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
         },
 
         'works with others: it begins once its tables can be made': async () => {
-          const { url } = await postgres.home({ isEmpty: true });
+          const { faults, url } = await faulty({ isEmpty: true });
           await postgres.open(url);
-          const faults = await faultsBefore(url);
-          const { SharedQueue } = await loadQueue();
           let refused = 0;
           faults.script = ({ text }) => {
             if (!/flow_jobs|flow_store\.worker/.test(text) || refused === 6) return undefined;
             refused += 1;
             return { code: ['XX000', '0A000', '42501'][refused % 3]!, message: 'not now' };
           };
-          const parts = { ...dependencies(), random: seededRandom(1) };
-          const options = { url: faults.url, roles: ['live'], waitMs: 60_000 };
-          const queue = await postgres.later(SharedQueue.open(options, parts));
+          const queue = await postgres.queue(faults.url, { waitMs: 60_000 });
           expect(refused).toBe(6);
           expect(queue.trouble()).toBeUndefined();
           faults.script = ({ kind }) =>
             kind === 'statements' ? { code: 'XX000', message: 'not now' } : undefined;
-          const late = SharedQueue.open({ ...options, waitMs: 500 }, parts);
+          const late = postgres.queue(faults.url, { waitMs: 500 });
           await expect(late).rejects.toMatchObject({ exit: 'storage', code: 'XX000' });
         },
       }));
   });
 
   it('is told to a command after some patience', async () => {
-    const { url } = await postgres.home();
-    const faults = await faultsBefore(url);
+    const { faults } = await faulty();
     const store = await opening(faults.url, { patienceMs: 400 });
     faults.script = ({ kind }) => (kind === 'statements' ? { code: '42501', message: 'no' } : undefined);
     await expect(store.shared.lead()).rejects.toMatchObject({ kind: 'permission', code: '42501' });
   });
 
   it('is said where a connection learnt of it while nothing was asked', async () => {
-    const { url } = await postgres.home();
-    await begin(postgres.open(url), 10);
+    const { url } = await filled(10);
     const database = await connected(url);
     const ended = database.transaction(async (session) => {
       const { rows } = await session.query<{ pid: number }>({ text: 'SELECT pg_backend_pid() AS pid' });
@@ -289,8 +257,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
   });
 
   it('leaves no connection behind where this side cannot sign in', async () => {
-    const { url } = await postgres.home();
-    const faults = await faultsBefore(url);
+    const { faults } = await faulty();
     const ask = Buffer.alloc(4);
     ask.writeInt32BE(SASL);
     const bytes = messageOf('R', Buffer.concat([ask, Buffer.from('A-WAY-OF-ITS-OWN\0\0')]));
@@ -311,12 +278,9 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
   describe('and where it says nothing any more', () => {
     /** The connections fall silent while a block is written; new ones are as `how` has it. */
     const silenced = async (how: 'silence' | 'freeze') => {
-      const { url } = await postgres.home();
-      const faults = await faultsBefore(url);
-      const store = await begin(postgres.open(faults.url), 10, [at(10)]);
+      const { faults, store } = await filledBehindFaults(10, [at(10)]);
       faults[how]();
-      const silentAtMs = systemClock.monotonic();
-      return { faults, silentAtMs, store, url };
+      return { faults, silentAtMs: systemClock.monotonic(), store };
     };
     const SILENCE = /the database has not answered for \d+ s on /;
 
@@ -342,9 +306,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
         },
 
         'in the middle of rows, leaves no lock behind': async () => {
-          const { url } = await postgres.home();
-          const faults = await faultsBefore(url);
-          const store = await begin(postgres.open(faults.url), 10, [at(10)]);
+          const { faults, store } = await filledBehindFaults(10, [at(10)]);
           // The first statements arrive, and lock the row of the leader; the rows do not.
           faults.withholdRest('UPDATE flow_store.store');
           const silentAtMs = systemClock.monotonic();
@@ -354,13 +316,9 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
         },
 
         'to the queue, is noticed too': async () => {
-          const { url } = await postgres.home();
+          const { faults, url } = await faulty();
           await postgres.open(url);
-          const faults = await faultsBefore(url);
-          const { SharedQueue } = await loadQueue();
-          const options = { url: faults.url, roles: ['live'] };
-          const parts = { ...dependencies(), random: seededRandom(1) };
-          const queue = await postgres.later(SharedQueue.open(options, parts));
+          const queue = await postgres.queue(faults.url);
           faults.silence();
           const silentAtMs = systemClock.monotonic();
           const term = await queue.lead(AbortSignal.timeout(60_000));
@@ -384,9 +342,9 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
         },
 
         'because somebody has locked what it needs, names who': async () => {
-          const { url } = await postgres.home();
-          const store = await begin(postgres.open(url), 10);
-          const locking = await lockedStore(url);
+          const { store, url } = await filled(10);
+          // Nobody else can write the live range.
+          const locking = await lockHeld(url, 'SELECT FROM flow_store.store FOR UPDATE');
           const written = store.commit(batchOf(at(10)));
           await until(() =>
             new RegExp(`waits for a lock that process ${locking.pid} .*holds`).test(store.trouble() ?? ''),
@@ -420,27 +378,4 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
       expect(await pid()).toBe(before);
     });
   });
-
-  /** Keeps everybody from writing the live range. */
-  async function lockedStore(url: string): Promise<{ readonly pid: number; release(): Promise<void> }> {
-    const database = await connected(url);
-    let release = (): void => undefined;
-    const released = new Promise<void>((resolve) => (release = resolve));
-    let begun = (_pid: number): void => undefined;
-    const locked = new Promise<number>((resolve) => (begun = resolve));
-    const holding = database.transaction(async (session) => {
-      await session.query({ text: 'SELECT FROM flow_store.store FOR UPDATE' });
-      const { rows } = await session.query<{ pid: number }>({ text: 'SELECT pg_backend_pid() AS pid' });
-      begun(rows[0]!.pid);
-      await released;
-    });
-    const pid = await locked;
-    return {
-      pid,
-      release: async () => {
-        release();
-        await holding;
-      },
-    };
-  }
 });

@@ -1,82 +1,64 @@
-import { describe, expect, it, onTestFinished } from 'vitest';
-import { loadQueue } from '../../../src/ranges/index.js';
-import { systemClock } from '../../../src/runtime/index.js';
-import { seededRandom } from '../../support/seededRandom.js';
-import { loadPostgres } from '../../../src/storage/index.js';
-import { asAdmin } from '../../support/postgresServer.js';
+import { describe, expect, it } from 'vitest';
+import { atEnd } from '../../support/cleanup.js';
+import { countIn } from '../../support/postgresServer.js';
 import { hasPgBouncer, startPgBouncer, startSharingPooler } from '../../support/poolers.js';
-import type { Pooler } from '../../support/poolers.js';
 import { fill } from '../../support/ranges.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
 import { plainChain } from '../../support/storeBlocks.js';
-import { begin, TEST_CHAIN } from '../../support/storeDirectory.js';
+import { begin } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
 import { refusal } from '../../support/refusal.js';
 
 const chain = plainChain(10, 30, 2);
-const REFUSAL = {
-  exit: 'configuration',
-  message: expect.stringMatching(
-    /There is a pooler .* Set pool_mode = session .* or name the server itself/,
-  ) as string,
-};
+const REFUSAL = refusal(
+  'configuration',
+  /There is a pooler .* Set pool_mode = session .* or name the server itself/,
+);
 
 describe('a database behind a pooler', { timeout: 120_000 }, () => {
   const postgres = usePostgres();
-  const parts = () => ({ clock: systemClock, logger: new RecordingLogger(), random: seededRandom(1) });
-
-  const behind = async (begin: (url: string) => Promise<Pooler>) => {
-    const { url } = await postgres.home({ isEmpty: true });
-    const pooler = await begin(url);
-    onTestFinished(async () => {
-      await postgres.now();
-      await pooler.close();
-    });
-    return { direct: url, url: pooler.url };
+  const behind = async (begin: (url: string) => Promise<string>) => {
+    const { url: direct } = await postgres.home({ isEmpty: true });
+    const url = await begin(direct);
+    // Before the pooler goes.
+    atEnd(() => postgres.now());
+    return { direct, url };
   };
 
-  const { opening, verified } = postgres;
+  const { opening, queue, repaired, surveyed, verified } = postgres;
 
   /** Every way to a database begins with the same question. */
   const isRefused = async (url: string): Promise<void> => {
-    const { repairPostgres, surveyDatabase } = await loadPostgres();
-    const { SharedQueue } = await loadQueue();
-    await expect(opening(url)).rejects.toMatchObject(REFUSAL);
-    await expect(SharedQueue.open({ url, roles: [] }, parts())).rejects.toMatchObject(REFUSAL);
-    await expect(SharedQueue.open({ url, roles: ['live'], waitMs: 20_000 }, parts())).rejects.toMatchObject(
-      REFUSAL,
-    );
-    await expect(surveyDatabase({ url, key: 'store' }, parts())).rejects.toMatchObject(REFUSAL);
-    await expect(verified(url)).rejects.toMatchObject(REFUSAL);
-    await expect(repairPostgres({ url, chainId: TEST_CHAIN, apply: false }, parts())).rejects.toMatchObject(
-      REFUSAL,
-    );
+    for (const way of [
+      () => opening(url),
+      () => queue(url, { roles: [] }),
+      () => queue(url, { waitMs: 20_000 }),
+      () => surveyed(url),
+      () => verified(url),
+      () => repaired(url, false),
+    ])
+      await expect(way()).rejects.toMatchObject(REFUSAL);
   };
 
   const works = async ({ direct, url }: { readonly direct: string; readonly url: string }): Promise<void> => {
     const store = await begin(postgres.open(url), 30, chain.slice(20, 29), 38);
     await fill(store, chain, { from: 10, to: 19 });
-    const { SharedQueue } = await loadQueue();
-    const queue = await postgres.later(SharedQueue.open({ url, roles: ['live'] }, parts()));
-    const term = await queue.lead(AbortSignal.timeout(20_000));
+    const term = await (await queue(url)).lead(AbortSignal.timeout(20_000));
     expect(term).toBeDefined();
     expect((await store.blockByHeight(15))?.block.id).toBe(chain[5]!.block.id);
-    const { surveyDatabase } = await loadPostgres();
     expect(await verified(url)).toMatchObject({ damageCount: 0 });
-    expect((await surveyDatabase({ url, key: 'store' }, parts())).store?.coverage).toHaveLength(2);
+    expect((await surveyed(url)).store?.coverage).toHaveLength(2);
     await store.close();
     // The next clients get the sessions of the first ones.
     const again = await opening(url);
     expect(again.coverage()).toHaveLength(2);
-    const { rows } = await asAdmin(direct, 'SELECT count(*)::integer AS count FROM flow_store.block');
-    expect(rows).toEqual([{ count: 19 }]);
+    expect(await countIn(direct, 'flow_store.block')).toBe(19);
   };
 
-  it.each([
-    ...[1, 2, 3, 7].flatMap((sessions) =>
+  it.each(
+    [1, 2, 3, 7].flatMap((sessions) =>
       (['last', 'first', 'any'] as const).map((choice) => ({ sessions, choice })),
     ),
-  ])('that shares out $sessions sessions, $choice first, is refused by name', async (how) => {
+  )('that shares out $sessions sessions, $choice first, is refused by name', async (how) => {
     const { url } = await behind((target) => startSharingPooler(target, how));
     await isRefused(url);
   });

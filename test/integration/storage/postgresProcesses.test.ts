@@ -1,7 +1,6 @@
-import pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import type { BlockEntry } from '../../../src/storage/index.js';
-import { asAdmin } from '../../support/postgresServer.js';
+import { asAdmin, countIn, lockHeld } from '../../support/postgresServer.js';
 import { until } from '../../support/program.js';
 import { batchOf, makeBlock, plainChain } from '../../support/storeBlocks.js';
 import { begin, metaFrom } from '../../support/storeDirectory.js';
@@ -75,8 +74,7 @@ describe('a store on PostgreSQL that several processes have', () => {
     await follower.commit({ blocks: [at(12)], latestIndexedHeight: 13 });
     const late = leader.commit({ blocks: [at(12)], latestIndexedHeight: 13 });
     await expect(late).rejects.toMatchObject({ kind: 'locked' });
-    const { rows } = await asAdmin(url, 'SELECT count(*)::integer AS count FROM flow_store.block');
-    expect(rows).toEqual([{ count: 4 }]);
+    expect(await countIn(url, 'flow_store.block')).toBe(4);
     expect(term.aborted).toBe(false);
     // The write that failed is forgotten with the lead: it may lead again.
     await leader.shared.follow();
@@ -135,7 +133,7 @@ describe('a store on PostgreSQL that several processes have', () => {
     const { url, leader } = await two(30);
     const plan = (id: number) =>
       ({ ...{ id, from: 10, to: 10 + id }, order: 'newest', isPaused: false }) as const;
-    await using blocks = await lockedTable(url, 'flow_store.block');
+    const blocks = await lockedTable(url, 'flow_store.block');
     // The look for this plan waits for the lock. What it will bring is older than the change that follows.
     await asAdmin(url, "INSERT INTO flow_store.plan VALUES (1, 10, 11, 'newest', false)");
     await until(() => blocks.isAwaited());
@@ -143,7 +141,7 @@ describe('a store on PostgreSQL that several processes have', () => {
     let seen: unknown[] | undefined;
     leader.shared.onChanged(() => seen?.push(leader.ranges.plans()));
     const changed = leader.ranges.change({ plans }).then(() => (seen = [leader.ranges.plans()]));
-    await until(async () => (await plansOf(url)) === 2);
+    await until(async () => (await countIn(url, 'flow_store.plan')) === 2);
     await until(() => blocks.isAllElseIdle());
     await blocks.release();
     await changed;
@@ -160,23 +158,14 @@ describe('a store on PostgreSQL that several processes have', () => {
   });
 });
 
-async function plansOf(url: string): Promise<number> {
-  const { rows } = await asAdmin(url, 'SELECT count(*)::integer AS count FROM flow_store.plan');
-  return (rows as { count: number }[])[0]!.count;
-}
-
 /** Keeps everybody else from reading a table. */
 async function lockedTable(url: string, table: string) {
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
-  await client.query(`BEGIN; LOCK TABLE ${table}`);
+  const { client, release } = await lockHeld(url, `LOCK TABLE ${table}`);
   return {
+    release,
     isAwaited: async () => {
-      const { rowCount } = await client.query(
-        'SELECT FROM pg_locks WHERE relation = $1::regclass AND NOT granted',
-        [table],
-      );
-      return rowCount !== 0;
+      const waiting = 'SELECT FROM pg_locks WHERE relation = $1::regclass AND NOT granted';
+      return (await client.query(waiting, [table])).rowCount !== 0;
     },
     /** Only those who wait for the table have a query under way. */
     isAllElseIdle: async () => {
@@ -188,7 +177,5 @@ async function lockedTable(url: string, table: string) {
       }
       return true;
     },
-    release: () => client.query('COMMIT'),
-    [Symbol.asyncDispose]: () => client.end(),
   };
 }

@@ -4,7 +4,6 @@ import { describe, expect, it } from 'vitest';
 import { packageRoot } from '../../../src/runtime/index.js';
 import { asAdmin } from '../../support/postgresServer.js';
 import { plainChain } from '../../support/storeBlocks.js';
-import { begin } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
 
 const pageAt = (name: string): string => readFileSync(join(packageRoot, 'docs', name), 'utf8');
@@ -18,13 +17,8 @@ describe('the queries of docs/postgresql.md', () => {
   const postgres = usePostgres();
 
   it('are ten, and answer from what is covered', async () => {
-    const { url } = await postgres.home();
-    await begin(
-      postgres.open(url),
-      10,
-      chain.filter(({ block }) => block.height !== 15),
-      14,
-    );
+    const aroundGap = chain.filter(({ block }) => block.height !== 15);
+    const { url } = await postgres.filled(10, aroundGap, 14);
     expect(queries).toHaveLength(10);
     for (const sql of queries) {
       const { rows } = await asAdmin(url, sql);

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { AbortError } from '../../../src/runtime/index.js';
 import { RangeLostError } from '../../../src/storage/index.js';
-import type { IndexStore, VerifyProgress } from '../../../src/storage/index.js';
-import { asAdmin } from '../../support/postgresServer.js';
-import { plainChain } from '../../support/storeBlocks.js';
-import { begin, metaFrom } from '../../support/storeDirectory.js';
+import type { VerifyProgress } from '../../../src/storage/index.js';
+import { asAdmin, countIn } from '../../support/postgresServer.js';
+import { batchOf, plainChain } from '../../support/storeBlocks.js';
+import { metaFrom } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
 import { range } from '../../support/ranges.js';
 import { refusal } from '../../support/refusal.js';
@@ -15,27 +15,19 @@ const blocks = (from: number, to: number) => chain.slice(from - 10, to - 9);
 describe('ranges of a store on PostgreSQL', () => {
   const postgres = usePostgres();
 
-  /** A store whose live range begins and ends at a height. */
-  const begun = async (url: string, height: number): Promise<IndexStore> => {
-    return begin(postgres.open(url), height, blocks(height, height), height);
-  };
-
-  /** A store behind a connection that can be cut. */
-  const behindFaults = async () => {
-    const { url } = await postgres.home();
-    const faults = await postgres.faultsBefore(url);
-    return { faults, store: await begun(faults.url, 30), url };
-  };
+  /** A store whose live range is of height 30 alone. */
+  const begun = () => postgres.filled(30, blocks(30, 30));
+  const behindFaults = () => postgres.filledBehindFaults(30, blocks(30, 30));
 
   it('find out that a range is published whose end they did not see, or that it goes on', async () => {
     const { faults, store } = await behindFaults();
     const run = await store.ranges.run({ from: 10, to: 19 });
     faults.cutAfterRequest('COMMIT');
-    await run.commit({ blocks: blocks(10, 14), latestIndexedHeight: 14 });
+    await run.commit(batchOf(...blocks(10, 14)));
     expect(run.latestIndexedHeight()).toBe(14);
     expect(store.ranges.open()).toMatchObject([{ from: 10, to: 19, next: 15 }]);
     faults.cutAfterRequest('COMMIT');
-    await run.commit({ blocks: blocks(15, 19), latestIndexedHeight: 19 });
+    await run.commit(batchOf(...blocks(15, 19)));
     expect(faults.cuts).toBe(2);
     expect(store.coverage()).toEqual([range(10, 19), range(30, 30)]);
     expect((await store.blockByHeight(15))?.block.id).toBe(blocks(15, 15)[0]?.block.id);
@@ -45,7 +37,7 @@ describe('ranges of a store on PostgreSQL', () => {
     const { faults, store, url } = await behindFaults();
     const run = await store.ranges.run({ from: 10, to: 19 });
     faults.cutAfterRequest('range_progress');
-    const commit = run.commit({ blocks: blocks(10, 12), latestIndexedHeight: 12 });
+    const commit = run.commit(batchOf(...blocks(10, 12)));
     const refused = expect(commit).rejects.toBeInstanceOf(RangeLostError);
     await asAdmin(url, 'UPDATE flow_store.open_range SET epoch = epoch + 1');
     await refused;
@@ -62,7 +54,7 @@ describe('ranges of a store on PostgreSQL', () => {
       refused += 1;
       return { code: 'XX000', message: 'not now' };
     };
-    const commit = run.commit({ blocks: blocks(10, 12), latestIndexedHeight: 12 });
+    const commit = run.commit(batchOf(...blocks(10, 12)));
     await expect.poll(() => refused).toBeGreaterThan(0);
     await asAdmin(url, `INSERT INTO flow_store.plan VALUES (1, 20, 29, 'newest', true)`);
     await expect.poll(() => store.ranges.plans(), { timeout: 10_000 }).toHaveLength(1);
@@ -73,24 +65,21 @@ describe('ranges of a store on PostgreSQL', () => {
   });
 
   it('that are dropped end their run, which writes nothing more', async () => {
-    const { url } = await postgres.home();
-    const store = await begun(url, 30);
+    const { store, url } = await begun();
     const run = await store.ranges.run({ from: 10, to: 19 });
-    await run.commit({ blocks: blocks(10, 12), latestIndexedHeight: 12 });
+    await run.commit(batchOf(...blocks(10, 12)));
     await store.ranges.change({ dropped: [{ from: 10, to: 19 }] });
-    await expect(run.commit({ blocks: blocks(13, 19), latestIndexedHeight: 19 })).rejects.toMatchObject({
+    await expect(run.commit(batchOf(...blocks(13, 19)))).rejects.toMatchObject({
       kind: 'locked',
     });
     await run.forgetAbove();
     expect(store.ranges.open()).toEqual([]);
-    const { rows } = await asAdmin(url, 'SELECT count(*)::integer AS count FROM flow_store.block');
-    expect(rows).toEqual([{ count: 1 }]);
+    expect(await countIn(url, 'flow_store.block')).toBe(1);
   });
 
   it('are taken back to a sound block by whoever leads next, and by nobody else', async () => {
-    const { url } = await postgres.home();
-    const store = await begun(url, 30);
-    await store.commit({ blocks: blocks(31, 34), latestIndexedHeight: 34 });
+    const { store, url } = await begun();
+    await store.commit(batchOf(...blocks(31, 34)));
     await store.close();
     await asAdmin(url, 'DELETE FROM flow_store.block WHERE height IN (33, 34)');
     const follower = await postgres.open(url, { isFollower: true });
@@ -98,7 +87,7 @@ describe('ranges of a store on PostgreSQL', () => {
     await expect(follower.blockByHeight(34)).rejects.toMatchObject({ kind: 'corrupt', height: 34 });
     const leader = await postgres.open(url);
     expect(leader.latestBlock()?.id).toBe(blocks(32, 32)[0]?.block.id);
-    await leader.commit({ blocks: blocks(33, 33), latestIndexedHeight: 33 });
+    await leader.commit(batchOf(...blocks(33, 33)));
     expect(leader.latestIndexedHeight()).toBe(33);
   });
 
@@ -118,27 +107,22 @@ describe('ranges of a store on PostgreSQL', () => {
     });
 
     it('tells how far it is, and stops when told to', async () => {
-      const { url } = await postgres.home();
-      await begin(postgres.open(url), 10, chain, 139);
+      const { url } = await postgres.filled(10, chain);
       const heights: unknown[] = [];
       const onProgress = (progress: VerifyProgress): void =>
         void heights.push('height' in progress ? progress.height : progress);
       expect(await verified(url, {}, { onProgress })).toMatchObject({ heights: 130, damageCount: 0 });
       expect(heights).toEqual(chain.map(({ block }) => block.height));
       const controller = new AbortController();
-      const stopping = verified(
-        url,
-        {},
-        { signal: controller.signal, onProgress: () => controller.abort(new AbortError('stopping')) },
-      );
-      await expect(stopping).rejects.toThrow('stopping');
+      const { signal } = controller;
+      const stop = (): void => controller.abort(new AbortError('stopping'));
+      await expect(verified(url, {}, { signal, onProgress: stop })).rejects.toThrow('stopping');
     });
 
     it('finds a body that goes on beyond its block, and a missing row of an open range', async () => {
-      const { url } = await postgres.home();
-      const store = await begun(url, 30);
+      const { store, url } = await begun();
       const run = await store.ranges.run({ from: 10, to: 19 });
-      await run.commit({ blocks: blocks(10, 13), latestIndexedHeight: 13 });
+      await run.commit(batchOf(...blocks(10, 13)));
       await asAdmin(
         url,
         `INSERT INTO flow_store.body SELECT 30, 1, value FROM flow_store.body WHERE height = 30;

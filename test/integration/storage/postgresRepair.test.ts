@@ -1,32 +1,24 @@
 import { describe, expect, it } from 'vitest';
-import { systemClock } from '../../../src/runtime/index.js';
-import { loadPostgres } from '../../../src/storage/index.js';
 import { asAdmin } from '../../support/postgresServer.js';
 import { evidenceOf } from '../../support/committeeEvidence.js';
-import { commitThrough, heal, range } from '../../support/ranges.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
+import { blocksIn, commitThrough, heal, range } from '../../support/ranges.js';
+import { until } from '../../support/program.js';
 import { plainChain } from '../../support/storeBlocks.js';
-import { begin, TEST_CHAIN } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
 
 const FIRST = 10;
 const LAST = 49;
 const chain = plainChain(FIRST, LAST - FIRST + 1, 2);
+const whole = range(FIRST, LAST);
 
 describe('a store on PostgreSQL that is damaged', () => {
   const postgres = usePostgres();
 
-  const repaired = async (url: string, apply = true) => {
-    const { repairPostgres } = await loadPostgres();
-    const parts = { clock: systemClock, logger: new RecordingLogger() };
-    return repairPostgres({ url, chainId: TEST_CHAIN, apply }, parts);
-  };
+  const { repaired } = postgres;
   const damagesOf = async (url: string) => (await postgres.verified(url)).damages;
   /** From 10 to 19, an open range from 22 to 27 of which all but the last two are there, and from 30 to 49. */
   const filled = async () => {
-    const { url } = await postgres.home();
-    const store = await begin(postgres.open(url), 30);
-    await commitThrough(store, chain, LAST);
+    const { store, url } = await postgres.filled(30, blocksIn(chain, range(30, LAST)));
     await commitThrough(await store.ranges.run({ from: 10, to: 19 }), chain, 19);
     const run = await store.ranges.run({ from: 22, to: 27 });
     await commitThrough(run, chain, 25);
@@ -35,17 +27,14 @@ describe('a store on PostgreSQL that is damaged', () => {
   /** Everything that is missing comes, and then nothing tells that it was ever gone. */
   const expectHealed = async (url: string): Promise<void> => {
     const store = await postgres.open(url);
-    const plans = store.ranges.plans();
-    await store.ranges.change({
-      plans: [...plans, { id: 999, from: FIRST, to: 29, order: 'newest', isPaused: false }],
-    });
+    const plan = { ...{ id: 999, from: FIRST, to: 29 }, order: 'newest', isPaused: false } as const;
+    await store.ranges.change({ plans: [...store.ranges.plans(), plan] });
     await heal(store, chain);
     expect(store.coverage()).toEqual([{ from: FIRST, to: LAST }]);
     expect(await damagesOf(url)).toEqual([]);
     for (const { block } of chain) {
-      expect((await store.collectionsByHeight(block.height))?.map(({ id }) => id)).toEqual(
-        block.collectionIds,
-      );
+      const collections = await store.collectionsByHeight(block.height);
+      expect(collections?.map(({ id }) => id)).toEqual(block.collectionIds);
     }
   };
 
@@ -142,5 +131,56 @@ describe('a store on PostgreSQL that is damaged', () => {
       holes: [{ from: 10, to: 19 }],
     });
     expect(await damagesOf(url)).toEqual([]);
+  });
+});
+
+describe('a damaged height in a database', () => {
+  const postgres = usePostgres();
+  /** The same, and a block more. */
+  const longer = plainChain(FIRST, LAST - FIRST + 2, 2);
+
+  const filled = () => postgres.filled(FIRST, blocksIn(chain, whole));
+
+  it.each([
+    ['a body', `UPDATE flow_store.body SET value = set_byte(value, 9, 255) WHERE height = 20`],
+    ['a block', `DELETE FROM flow_store.block WHERE height = 20`],
+    ['a place', `UPDATE flow_store.transaction SET body_offset = body_offset + 1 WHERE height = 20`],
+    ['an entry of an account', `DELETE FROM flow_store.account_transaction WHERE height = 20`],
+  ])('is found, becomes a hole, and is filled again: %s', async (_, statement) => {
+    const { store, url } = await filled();
+    const other = await postgres.open(url, { isFollower: true });
+    await asAdmin(url, statement);
+    const { damages } = await other.check(whole);
+    expect(new Set(damages.map(({ height }) => height))).toEqual(new Set([20]));
+
+    // By a process that does not lead, while the leader goes on.
+    expect(await other.heal([{ from: 20, to: 20 }], 6)).toEqual([{ from: 20, to: 20 }]);
+    expect(await other.heal([{ from: 20, to: 20 }])).toEqual([]);
+    await commitThrough(store, longer, LAST + 1);
+    await until(() => store.healing().length > 0);
+    expect(store.ranges.plans()).toMatchObject([{ id: 7, from: 20, to: 20, heals: true }]);
+    expect(store.coverage()).toEqual([range(FIRST, 19), range(21, LAST + 1)]);
+    expect(await store.blockByHeight(20)).toBeUndefined();
+    await heal(store, longer);
+    expect([store.healing(), store.coverage()]).toEqual([[], [{ from: FIRST, to: LAST + 1 }]]);
+    expect(await postgres.verified(url)).toMatchObject({ damages: [], damageCount: 0 });
+  });
+
+  it('is not the watermark, and not what no range has', async () => {
+    const { store } = await filled();
+    expect(await store.heal([{ from: 1, to: FIRST - 1 }])).toEqual([]);
+    expect(await store.heal([{ from: LAST, to: LAST }])).toEqual([]);
+    expect(store.coverage()).toEqual([whole]);
+  });
+
+  it('heals also in a store of an earlier version, which can be read as it is', async () => {
+    const { store, url } = await filled();
+    await store.close();
+    await asAdmin(url, 'ALTER TABLE flow_store.plan DROP COLUMN heals');
+    const reading = await postgres.open(url, { isReadOnly: true, create: false });
+    expect(reading.healing()).toEqual([]);
+    const again = await postgres.open(url);
+    await again.heal([{ from: 30, to: 31 }]);
+    expect(again.healing()).toEqual([{ from: 30, to: 31 }]);
   });
 });

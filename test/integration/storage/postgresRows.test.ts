@@ -1,29 +1,17 @@
 import { describe, expect, it } from 'vitest';
 import { encodeTransaction, sha3 } from '../../../src/flow/index.js';
 import type { Transaction } from '../../../src/flow/index.js';
-import { asAdmin } from '../../support/postgresServer.js';
-import { makeChain, makeCollection } from '../../support/storeBlocks.js';
-import { metaFrom } from '../../support/storeDirectory.js';
+import { asAdmin, countIn } from '../../support/postgresServer.js';
+import { batchOf, makeChain, makeCollection } from '../../support/storeBlocks.js';
+import { transactionWith } from '../../support/smallChain.js';
 import { usePostgres } from '../../support/storeKinds.js';
 
 const MAX_UINT64 = 0xffff_ffff_ffff_ffffn;
 const address = (text: string): Buffer => sha3(Buffer.from(text)).subarray(0, 8);
 const [alice, bob, carol] = [address('alice'), address('bob'), address('carol')] as const;
 
-const usual: Transaction = {
-  script: Buffer.from('transaction {}'),
-  arguments: [],
-  referenceBlockId: sha3(Buffer.from('reference')),
-  gasLimit: 9999n,
-  proposalKey: { address: alice, keyId: 3, sequenceNumber: 7n },
-  payer: alice,
-  authorizers: [alice],
-  payloadSignatures: [],
-  envelopeSignatures: [
-    { address: alice, keyId: 0, signature: Buffer.alloc(64, 7), extensionData: Buffer.alloc(0) },
-  ],
-};
-const with_ = (change: Partial<Transaction>): Uint8Array => encodeTransaction({ ...usual, ...change });
+const with_ = (change: Partial<Transaction>): Uint8Array =>
+  encodeTransaction(transactionWith({ payer: alice, authorizers: [alice], ...change }));
 /** The same in other bytes: the gas limit first. */
 const otherOrder = (): Uint8Array =>
   Buffer.concat([Buffer.from([0x20, 0x8f, 0x4e]), with_({ gasLimit: 0n })]);
@@ -66,17 +54,14 @@ describe('the rows of transactions', () => {
   const postgres = usePostgres();
 
   it('say what the transactions say, however those are encoded, and have each script once', async () => {
-    const { url } = await postgres.home();
-    const store = await postgres.open(url);
     const all = Object.values(transactions);
     const chain = makeChain(10, [
       [makeCollection(all.slice(0, 5)), makeCollection(all.slice(5))],
       [],
       [makeCollection([with_({ payer: bob })])],
     ]);
-    await store.initialise(metaFrom(10));
-    await store.commit({ blocks: chain.slice(0, 1), latestIndexedHeight: 10 });
-    await store.commit({ blocks: chain.slice(1), latestIndexedHeight: 12 });
+    const { store, url } = await postgres.filled(10, chain.slice(0, 1));
+    await store.commit(batchOf(...chain.slice(1)));
     expect(await postgres.verified(url)).toMatchObject({
       damages: [],
       transactions: all.length + 1,
@@ -94,7 +79,6 @@ describe('the rows of transactions', () => {
       payer: alice.toString('hex'),
     });
     expect(rows[6]).toMatchObject({ payer: '0000000000000102' });
-    const scripts = await asAdmin(url, 'SELECT count(*)::integer AS count FROM flow.script');
-    expect(scripts.rows).toEqual([{ count: 3 }]);
+    expect(await countIn(url, 'flow.script')).toBe(3);
   });
 });

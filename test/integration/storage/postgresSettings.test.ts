@@ -1,15 +1,12 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { loadQueue, migrateStore } from '../../../src/ranges/index.js';
-import { systemClock } from '../../../src/runtime/index.js';
-import { seededRandom } from '../../support/seededRandom.js';
+import { migrateStore } from '../../../src/ranges/index.js';
 import { loadPostgres, sharedRangesOf } from '../../../src/storage/index.js';
 import type { IndexStore } from '../../../src/storage/index.js';
 import { asAdmin } from '../../support/postgresServer.js';
 import { fill } from '../../support/ranges.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
 import { chainWith, seededCollection } from '../../support/storeBlocks.js';
 import { begin } from '../../support/storeDirectory.js';
-import { usePostgres } from '../../support/storeKinds.js';
+import { parts, usePostgres } from '../../support/storeKinds.js';
 
 const chain = chainWith(10, 30, (index) => [seededCollection(`of \\ 'é ${index}`, 1 + (index % 3))]);
 
@@ -43,8 +40,6 @@ const HOSTILE: readonly (readonly [name: string, value: string])[] = [
 
 describe('whatever a role has as its defaults', { timeout: 120_000 }, () => {
   const postgres = usePostgres();
-  const parts = () => ({ clock: systemClock, logger: new RecordingLogger(), random: seededRandom(1) });
-
   const defaultsOf = (role: string, settings: typeof HOSTILE): string =>
     settings
       .map(([name, value]) => {
@@ -79,8 +74,7 @@ describe('whatever a role has as its defaults', { timeout: 120_000 }, () => {
   /** Fills a store as a daemon does, with history, plans and jobs. */
   const index = async (its: string): Promise<IndexStore> => {
     const store = await begin(postgres.open(its), 30, chain.slice(20, 29), 38);
-    const { SharedQueue } = await loadQueue();
-    const queue = await postgres.later(SharedQueue.open({ url: its, roles: ['live', 'backfill'] }, parts()));
+    const queue = await postgres.queue(its, { roles: ['live', 'backfill'] });
     const term = await queue.lead(AbortSignal.timeout(20_000));
     expect(term).toBeDefined();
     const served = { borders: () => [], served: () => [{ from: 0, to: 1_000 }] };
@@ -118,10 +112,6 @@ describe('whatever a role has as its defaults', { timeout: 120_000 }, () => {
       ]),
     );
 
-  const isVerified = async (url: string): Promise<void> => {
-    expect(await postgres.verified(url)).toMatchObject({ damageCount: 0 });
-  };
-
   it('none of that holds for a session of ours, alone or beside the others', async () => {
     const { databasePlace, PostgresDatabase } = await loadPostgres();
     const { url, its } = await home([]);
@@ -152,7 +142,7 @@ describe('whatever a role has as its defaults', { timeout: 120_000 }, () => {
     // Longer than any of these settings lets a session rest.
     await new Promise((resolve) => setTimeout(resolve, 1_000));
     expect(await contents(store)).toEqual(read);
-    await isVerified(its);
+    expect(await postgres.verified(its)).toMatchObject({ damageCount: 0 });
     const copy = await home(HOSTILE);
     const target = await postgres.open(copy.its);
     const { signal } = new AbortController();
@@ -163,10 +153,8 @@ describe('whatever a role has as its defaults', { timeout: 120_000 }, () => {
   it('rows that a policy hides are an error, not a hole', async () => {
     const { url, its } = await home([['row_security', 'on']]);
     const store = await index(its);
-    await asAdmin(
-      url,
-      `ALTER TABLE flow_store.block ENABLE ROW LEVEL SECURITY; ALTER TABLE flow_store.block FORCE ROW LEVEL SECURITY`,
-    );
+    for (const how of ['ENABLE', 'FORCE'])
+      await asAdmin(url, `ALTER TABLE flow_store.block ${how} ROW LEVEL SECURITY`);
     const reader = await postgres
       .open(its, { isReadOnly: true, create: false })
       .catch((error: unknown) => error);

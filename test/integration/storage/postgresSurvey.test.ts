@@ -1,10 +1,8 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { systemClock } from '../../../src/runtime/index.js';
 import { loadPostgres } from '../../../src/storage/index.js';
-import type { DatabaseSurvey } from '../../../src/storage/index.js';
 import { asAdmin } from '../../support/postgresServer.js';
 import { plainChain } from '../../support/storeBlocks.js';
-import { begin, metaFrom } from '../../support/storeDirectory.js';
+import { metaFrom } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
 import { range } from '../../support/ranges.js';
 import { fault, refusal } from '../../support/refusal.js';
@@ -14,12 +12,7 @@ const chain = plainChain(10, 25);
 describe('a survey of a database', () => {
   const postgres = usePostgres({ isOwn: true });
 
-  const surveyed = async (url: string): Promise<DatabaseSurvey> => {
-    const { surveyDatabase } = await loadPostgres();
-    return surveyDatabase({ url, key: 'store' }, { clock: systemClock });
-  };
-
-  const { opening } = postgres;
+  const { opening, surveyed } = postgres;
 
   /** A role that may log in and nothing else, and the URL by which it does. */
   const stranger = async (url: string): Promise<{ readonly name: string; readonly its: string }> => {
@@ -74,8 +67,7 @@ describe('a survey of a database', () => {
   });
 
   it('reads nothing but the version of a store that a newer program wrote', async () => {
-    const { url } = await postgres.home();
-    const store = await begin(postgres.open(url), 30);
+    const { store, url } = await postgres.filled(30);
     await store.close();
     await asAdmin(url, 'UPDATE flow_store.store SET schema_version = 99');
     expect((await surveyed(url)).store).toMatchObject({

@@ -16,26 +16,34 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { create } from 'tar';
-import { afterAll, afterEach, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
+import { ChainGenerator } from '../../../src/devnet/index.js';
 import { AbortError, systemClock } from '../../../src/runtime/index.js';
-import type { Clock } from '../../../src/runtime/index.js';
 import { backupStore, loadRestore } from '../../../src/storage/index.js';
 import type { RestoreDependencies, VerifyReport } from '../../../src/storage/index.js';
+import { blocksOf, entryOf } from '../../support/chainReference.js';
+import { atEnd } from '../../support/cleanup.js';
 import { HashedChain } from '../../support/hashedChain.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
+import { fault } from '../../support/refusal.js';
 import { RestNode } from '../../support/restNode.js';
-import { chainWith, seededCollection } from '../../support/storeBlocks.js';
-import { rawEntries, sealed, TEST_CHAIN, useStores, withRawDatabase } from '../../support/storeDirectory.js';
+import { smallFileSystem } from '../../support/smallFileSystem.js';
+import { batchOf, chainWith, seededCollection } from '../../support/storeBlocks.js';
+import {
+  begin,
+  rawEntries,
+  sealed,
+  TEST_CHAIN,
+  useStores,
+  verifyAt,
+  withRawDatabase,
+} from '../../support/storeDirectory.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
 const chain = chainWith(1, 30, (index) => [seededCollection(`r${index}`, 1 + (index % 3), 300)]);
 const logger = new RecordingLogger();
 const [MANIFEST, TABLE] = [/^MANIFEST-/, /\.ldb$/];
 const { freshPath, open, filled } = useStores();
-const closing: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  for (const close of closing.splice(0)) await close();
-});
 
 /** A closed store with a table, and a log of what came after it: made once, and copied. */
 let template: string | undefined;
@@ -48,7 +56,7 @@ async function soundStore(): Promise<string> {
   if (template === undefined) {
     await (await filled(chain.slice(0, 20), path)).close();
     const store = await open(path);
-    await store.commit({ blocks: chain.slice(20), latestIndexedHeight: 30 });
+    await store.commit(batchOf(...chain.slice(20)));
     await store.close();
     template = await mkdtemp(join(tmpdir(), 'fci-sound-'));
     await cp(path, template, { recursive: true });
@@ -70,6 +78,9 @@ const served = (body: Buffer): Promise<string> =>
 const archiveOf = (directory: string, gzip = false): Promise<Buffer> =>
   create({ cwd: directory, gzip }, ['.']).concat();
 
+const backup = (path: string, to: string): ReturnType<typeof backupStore> =>
+  backupStore({ path, to, chainId: TEST_CHAIN }, { logger, clock: systemClock });
+
 interface How extends Partial<RestoreDependencies> {
   readonly path?: string;
   readonly chainId?: string;
@@ -79,10 +90,8 @@ async function restored(from: string, how: How = {}): Promise<VerifyReport & { r
   const { restoreStore } = await loadRestore();
   const { chainId = TEST_CHAIN, path = await freshPath(), ...given } = how;
   const signal = new AbortController().signal;
-  const report = await restoreStore(
-    { from, path, chainId },
-    { clock: systemClock, logger, signal, ...given },
-  );
+  const parts = { clock: systemClock, logger, signal, ...given };
+  const report = await restoreStore({ from, path, chainId }, parts);
   return { ...report, path };
 }
 
@@ -101,20 +110,12 @@ describe('a snapshot of a store becomes a store', () => {
   it('with every record of the first, from a directory, a data directory or an archive of either', async () => {
     const path = await soundStore();
     const data = await freshPath();
-    const copied = await backupStore(
-      { path, to: join(data, 'index'), chainId: TEST_CHAIN },
-      { logger, clock: systemClock },
-    );
+    const copied = await backup(path, join(data, 'index'));
     expect(copied).toMatchObject({ coverage: [{ from: 1, to: 30 }] });
     expect(copied.linkedBytes + copied.copiedBytes).toBeGreaterThan(0);
     const wanted = await rawEntries(path);
-    const sources = [
-      path,
-      data,
-      await served(await archiveOf(path)),
-      await served(await archiveOf(data, true)),
-    ];
-    for (const from of sources) {
+    const archives = [await archiveOf(path), await archiveOf(data, true)];
+    for (const from of [path, data, ...(await Promise.all(archives.map(served)))]) {
       const report = await restored(from);
       expect(report).toMatchObject({ damageCount: 0, latestIndexedHeight: 30, heights: 30 });
       expect(await rawEntries(report.path)).toEqual(wanted);
@@ -336,14 +337,53 @@ describe('an archive is refused, by its cause,', () => {
       response.writeHead(200).write('x');
       setImmediate(() => controller.abort(new AbortError('stopping')));
     });
-    const clock: Clock = new VirtualClock();
-    await expectRefused(url, { message: 'stopping' }, { clock, signal: controller.signal });
+    const how = { clock: new VirtualClock(), signal: controller.signal };
+    await expectRefused(url, { message: 'stopping' }, how);
   });
 });
 
 describe('a backup', () => {
-  const backup = (path: string, to: string): ReturnType<typeof backupStore> =>
-    backupStore({ path, to, chainId: TEST_CHAIN }, { logger, clock: systemClock });
+  const dense = new ChainGenerator({ seed: 5, rootHeight: 0, profile: 'dense' });
+
+  it('holds every block that was durable when it began, while tables are merged away under it', async () => {
+    const COPIES = 5;
+    const blocks = blocksOf(dense, 0, 249).map(entryOf);
+    const path = await freshPath();
+    // So small that tables are written and merged all the time.
+    const tuning = { writeBufferBytes: 64 * 1024, maxFileBytes: 1024 * 1024 };
+    const store = await begin(open(path, { tuning }), 0);
+    const copies: { readonly to: string; readonly durable: number }[] = [];
+    // Each copy begins beside writes, however long it takes.
+    for (let from = 0; from < blocks.length; from += blocks.length / COPIES) {
+      const writing = (async () => {
+        for (const block of blocks.slice(from, from + blocks.length / COPIES))
+          await store.commit(batchOf(block));
+      })();
+      const to = await freshPath();
+      const durable = store.latestIndexedHeight();
+      await backup(path, to);
+      copies.push({ to, durable });
+      await writing;
+    }
+    await store.close();
+    expect(copies.length).toBe(COPIES);
+    for (const { to, durable } of copies) {
+      const report = await verifyAt(to);
+      expect(report).toMatchObject({ damages: [], damageCount: 0 });
+      expect(report.latestIndexedHeight ?? -1).toBeGreaterThanOrEqual(durable);
+    }
+  });
+
+  it('names the disk that is full: that of the copy', async ({ skip }) => {
+    const small = smallFileSystem(1);
+    if (small === undefined) return skip('this user may mount nothing');
+    const path = await freshPath();
+    await (await filled(blocksOf(dense, 0, 179).map(entryOf), path)).close();
+    const to = join(small.path, 'index');
+    await expect(backup(path, to)).rejects.toMatchObject(
+      fault('disk_full', new RegExp(`^Cannot write a copy of the store at ${to}`)),
+    );
+  });
 
   it('takes the place of nothing but an empty directory', async () => {
     const path = await soundStore();
@@ -360,7 +400,7 @@ describe('a backup', () => {
   it('shares its tables with the store on one file system, and has its own on another', async () => {
     const path = await soundStore();
     const memory = await mkdtemp(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'fci-copy-'));
-    closing.push(() => rm(memory, { recursive: true, force: true }));
+    atEnd(() => rm(memory, { recursive: true, force: true }));
     const isOther = (await stat(memory)).dev !== (await stat(path)).dev;
     for (const to of [await freshPath(), join(memory, 'copy')]) {
       const { linkedBytes, tables } = await backup(path, to);

@@ -77,7 +77,7 @@ describe('ProgressMeter', () => {
   });
 
   it('does not flutter between following and catching up', async () => {
-    const { at, clock, meter } = metered({ latest: 0, head: 500 });
+    const { at, meter } = metered({ latest: 0, head: 500 });
     expect(meter.state().mode).toBe('catching_up');
     at.latest = 480;
     expect(meter.state().mode).toBe('catching_up');

@@ -19,30 +19,20 @@ const BUILDING = 'building the account index';
 const COMPLETE = 'the account index is complete';
 
 /** An index that lacks so many heights, each a step that takes so long. */
-class SlowIndex implements AccountIndex {
-  steps = 0;
-  readonly #clock: VirtualClock;
-  readonly #heights: number;
-  readonly #stepMs: number;
-
-  constructor(clock: VirtualClock, heights: number, stepMs: number) {
-    this.#clock = clock;
-    this.#heights = heights;
-    this.#stepMs = stepMs;
-  }
-
-  coverage() {
-    return { from: FIRST + this.#heights - this.steps, to: LAST, missingHeights: this.#heights - this.steps };
-  }
-
-  async extend(): Promise<void> {
-    if (this.#stepMs > 0) await sleep(this.#clock, this.#stepMs);
-    this.steps += 1;
-  }
-
-  page(): never {
-    throw new Error('nobody reads');
-  }
+function slowIndex(clock: VirtualClock, heights: number, stepMs: number) {
+  const index = {
+    steps: 0,
+    coverage: () => {
+      const missingHeights = heights - index.steps;
+      return { from: FIRST + missingHeights, to: LAST, missingHeights };
+    },
+    extend: async (): Promise<void> => {
+      if (stepMs > 0) await sleep(clock, stepMs);
+      index.steps += 1;
+    },
+    page: (): never => expect.unreachable('nobody reads'),
+  };
+  return index;
 }
 
 /** A store whose blocks came while the index was off; now it is on. */
@@ -66,7 +56,7 @@ async function run(clock: VirtualClock, accounts: AccountIndex, signal = NEVER) 
 describe('the building of the account index', () => {
   it('rests four times as long as it works', async () => {
     const clock = new VirtualClock();
-    const index = new SlowIndex(clock, 40, 25);
+    const index = slowIndex(clock, 40, 25);
     const { builder, tookMs } = await run(clock, index);
     expect(index.steps).toBe(40);
     expect(tookMs).toBe(40 * 25 * 5);
@@ -75,12 +65,12 @@ describe('the building of the account index', () => {
 
   it('lets others have a turn also after a step that took no time', async () => {
     const clock = new VirtualClock();
-    expect((await run(clock, new SlowIndex(clock, 300, 0))).tookMs).toBeGreaterThanOrEqual(300);
+    expect((await run(clock, slowIndex(clock, 300, 0))).tookMs).toBeGreaterThanOrEqual(300);
   });
 
   it('writes nothing while there is no room', async () => {
     const clock = new VirtualClock();
-    const index = new SlowIndex(clock, 3, 25);
+    const index = slowIndex(clock, 3, 25);
     let goOn = (): void => undefined;
     const isFull = new Promise<void>((resolve) => (goOn = resolve));
     let asked = 0;
@@ -97,7 +87,7 @@ describe('the building of the account index', () => {
 
   it('says when it begins and ends, and now and then how far it is', async () => {
     const clock = new VirtualClock();
-    const { logger } = await run(clock, new SlowIndex(clock, 70, 100));
+    const { logger } = await run(clock, slowIndex(clock, 70, 100));
     // 35 seconds, with a line in each ten.
     expect(logger.messages()).toEqual([BUILDING, BUILDING, BUILDING, BUILDING, COMPLETE]);
     const lacking = logger.records.map(({ fields }) => fields['missingHeights'] as number);
@@ -152,7 +142,7 @@ describe('the building of the account index', () => {
 
   it('ends in its rest when it is told to', async () => {
     const clock = new VirtualClock();
-    const index = new SlowIndex(clock, 40, 25);
+    const index = slowIndex(clock, 40, 25);
     const controller = new AbortController();
     clock.setTimer(60, () => controller.abort());
     const { builder, logger, running, tookMs } = await run(clock, index, controller.signal);

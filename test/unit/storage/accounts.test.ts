@@ -5,6 +5,7 @@ import type { Address } from '../../../src/flow/index.js';
 import { seededRandom } from '../../support/seededRandom.js';
 import type { AccountTransaction, LevelIndexStore } from '../../../src/storage/index.js';
 import { accountChain, accounts, everyTransactionOf, transactionBy } from '../../support/accountChain.js';
+import { commitThrough } from '../../support/ranges.js';
 import { MemoryDatabase } from '../../support/memoryDatabase.js';
 import { chainWith, makeChain, makeCollection, seededCollection } from '../../support/storeBlocks.js';
 import { begin, keyOf, sealed, storeOver } from '../../support/storeDirectory.js';
@@ -25,14 +26,7 @@ async function begun(isOn: boolean): Promise<{ database: MemoryDatabase; store: 
 
 const blocksUpTo = (from: number, to: number) => chain.slice(from - FIRST, to - FIRST + 1);
 
-async function commitUpTo(store: LevelIndexStore, height: number): Promise<void> {
-  const above = store.blocksAboveWatermark().map((head) => head.height);
-  const blocks = blocksUpTo(store.latestIndexedHeight() + 1, height);
-  await store.commit({
-    blocks: blocks.filter(({ block }) => !above.includes(block.height)),
-    latestIndexedHeight: height,
-  });
-}
+const commitUpTo = (store: LevelIndexStore, height: number) => commitThrough(store, chain, height);
 
 async function build(store: LevelIndexStore): Promise<number> {
   let steps = 0;
@@ -294,26 +288,16 @@ describe('the account index', () => {
 
   it('is the same store whatever happens on the way', { timeout: 120_000 }, async () => {
     const height = fc.integer({ min: FIRST, max: LAST });
+    const some = fc.integer({ min: 0, max: 3 });
+    const isOn = fc.constantFrom(true, true, false, undefined);
     const act = fc.oneof(
-      { weight: 4, arbitrary: fc.record({ do: fc.constant('commit' as const), to: height }) },
-      { weight: 2, arbitrary: fc.record({ do: fc.constant('commitAbove' as const), from: height }) },
-      { weight: 2, arbitrary: fc.record({ do: fc.constant('rewind' as const), to: height }) },
-      {
-        weight: 3,
-        arbitrary: fc.record({
-          do: fc.constant('open' as const),
-          isOn: fc.constantFrom(true, true, false, undefined),
-        }),
-      },
-      {
-        weight: 5,
-        arbitrary: fc.record({ do: fc.constant('extend' as const), steps: fc.integer({ min: 1, max: 3 }) }),
-      },
+      { weight: 4, arbitrary: fc.tuple(fc.constant('commit' as const), height) },
+      { weight: 2, arbitrary: fc.tuple(fc.constant('commitAbove' as const), height) },
+      { weight: 2, arbitrary: fc.tuple(fc.constant('rewind' as const), height) },
+      { weight: 3, arbitrary: fc.tuple(fc.constant('open' as const), isOn) },
+      { weight: 5, arbitrary: fc.tuple(fc.constant('extend' as const), some) },
       // The process ends after so many more writes, in the middle of whatever it does.
-      {
-        weight: 2,
-        arbitrary: fc.record({ do: fc.constant('crash' as const), writes: fc.integer({ min: 0, max: 3 }) }),
-      },
+      { weight: 2, arbitrary: fc.tuple(fc.constant('crash' as const), some) },
     );
     await fc.assert(
       fc.asyncProperty(fc.boolean(), fc.array(act, { maxLength: 14 }), async (isOnAtFirst, acts) => {
@@ -325,23 +309,18 @@ describe('the account index', () => {
           store = await storeOver(database, wanted);
           isOn = store.accounts.coverage() !== undefined;
         };
-        for (const each of acts) {
+        for (const [does, what] of acts) {
           try {
-            if (each.do === 'commit' && each.to > store.latestIndexedHeight())
-              await commitUpTo(store, each.to);
-            if (each.do === 'commitAbove' && each.from > store.latestIndexedHeight() + 1) {
-              const blocks = blocksUpTo(each.from, each.from + 9).filter(
-                ({ block }) => !store.hasHeight(block.height),
-              );
+            if (does === 'commit' && what > store.latestIndexedHeight()) await commitUpTo(store, what);
+            if (does === 'commitAbove' && what > store.latestIndexedHeight() + 1) {
+              const blocks = blocksUpTo(what, what + 9).filter(({ block }) => !store.hasHeight(block.height));
               await store.commit({ blocks, latestIndexedHeight: store.latestIndexedHeight() });
             }
-            if (each.do === 'rewind') await store.rewind(each.to);
-            if (each.do === 'extend') {
-              for (let step = 0; step < each.steps; step += 1) await store.accounts.extend();
-            }
-            if (each.do === 'open') await reopen(each.isOn);
-            if (each.do === 'crash') {
-              database.endsAfter(each.writes, new Crash());
+            if (does === 'rewind') await store.rewind(what);
+            if (does === 'extend') for (let step = 0; step <= what; step += 1) await store.accounts.extend();
+            if (does === 'open') await reopen(what);
+            if (does === 'crash') {
+              database.endsAfter(what, new Crash());
               continue;
             }
           } catch (error) {

@@ -22,7 +22,7 @@ const ENTRIES = { gte: Buffer.of(0x23), lt: Buffer.of(0x24) };
 const heightOf = (key: Buffer): number => 0xffff_ffff - key.readUInt32BE(13);
 
 describe('verify and repair of the account index', () => {
-  const { open, freshPath } = useStores();
+  const { open, freshPath, closedStore } = useStores();
 
   /** Heights up to LAST - 50 without the index, the rest with it; `steps` of the building are done. */
   const halfBuilt = async (steps: number): Promise<string> => {
@@ -72,13 +72,12 @@ describe('verify and repair of the account index', () => {
     const told = damages.map(
       ({ height, kind, message }) => `${kind} ${height}: ${message.replace(/^.*: /, '')}`,
     );
-    expect(told.sort()).toEqual(
-      [
-        `pointer ${heightOf(missing)}: it is missing`,
-        `pointer ${heightOf(changed)}: it is not what it should be`,
-        `unexpected ${heightOf(extra)}: no block requires it`,
-      ].sort(),
-    );
+    const expected = [
+      `pointer ${heightOf(missing)}: it is missing`,
+      `pointer ${heightOf(changed)}: it is not what it should be`,
+      `unexpected ${heightOf(extra)}: no block requires it`,
+    ];
+    expect(told.sort()).toEqual(expected.sort());
     await repairAt(path);
     expect((await verifyAt(path)).damages).toEqual([]);
     const store = await open(path, { accounts: true });
@@ -95,9 +94,7 @@ describe('verify and repair of the account index', () => {
     const payload = Buffer.from([1, 0, 0, 0, 0, 0, 0, 0, 9]);
     await withRawDatabase(path, (database) => database.put(low, sealed(low, payload)));
     expect((await verifyAt(path)).damages).toMatchObject([{ kind: 'unexpected', height: FIRST }]);
-    const bare = await freshPath();
-    const store = await begin(open(bare), FIRST, chain);
-    await store.close();
+    const bare = await closedStore(chain);
     await withRawDatabase(bare, (database) => database.put(low, sealed(low, payload)));
     expect((await verifyAt(bare)).damages).toMatchObject([{ kind: 'unexpected', height: FIRST }]);
   });
@@ -119,16 +116,14 @@ describe('verify and repair of the account index', () => {
   });
 
   it.each([
-    ['damaged', (key: Buffer) => sealed(key, Buffer.from('nonsense'))],
-    ['lost', () => undefined],
+    ['damaged', sealed(COVERAGE, Buffer.from('nonsense'))],
+    ['lost', undefined],
   ])('forget the index when what it covers is %s, and keep every block', async (_word, value) => {
     const path = await halfBuilt(2);
     const plain = await begin(open(await freshPath()), FIRST, chain);
-    await withRawDatabase(path, async (database) => {
-      const stored = value(COVERAGE);
-      if (stored === undefined) await database.del(COVERAGE);
-      else await database.put(COVERAGE, stored);
-    });
+    await withRawDatabase(path, (database) =>
+      value === undefined ? database.del(COVERAGE) : database.put(COVERAGE, value),
+    );
     await expect(open(path)).rejects.toMatchObject({ kind: 'corrupt' });
     expect((await verifyAt(path)).damages[0]).toMatchObject({ kind: 'store_record' });
     await repairAt(path);

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { WorkSignal } from '../../../src/jobqueue/index.js';
 import { BorderError, StorageError } from '../../../src/storage/index.js';
 import type { BlockEntry, RangeStore } from '../../../src/storage/index.js';
+import { evidenceOf } from '../../support/committeeEvidence.js';
 import { MemoryDatabase } from '../../support/memoryDatabase.js';
 import { blocksIn, commitThrough, range } from '../../support/ranges.js';
 import { chainWith, seededCollection } from '../../support/storeBlocks.js';
@@ -49,32 +50,18 @@ async function liveStore(blocks = chain, accounts = false) {
 }
 
 async function wholeDigest(accounts: boolean, to = LAST): Promise<string> {
-  const store = await begin(
-    storeOver(new MemoryDatabase(), accounts),
-    1,
-    blocksIn(chain, { from: 1, to }),
-    to,
-  );
-  return digestOf(store);
+  return digestOf(await begin(storeOver(new MemoryDatabase(), accounts), 1, blocksIn(chain, range(1, to))));
 }
 
 describe('a write that fails', () => {
-  const [head] = chain;
-  const bytes = new Uint8Array(1);
-  const evidence = {
-    height: LIVE,
-    id: head!.block.id,
-    isAnchor: true,
-    protocolState: bytes,
-    epochState: bytes,
-  };
+  const evidence = evidenceOf(chain[LIVE - 1]!, true);
   type Live = Awaited<ReturnType<typeof liveStore>>;
 
   it.each<[string, (live: Live) => Promise<unknown>]>([
     ['blocks of the live range', ({ store }) => commitThrough(store, chain, 55)],
     ['blocks of history', async ({ runOf }) => commitThrough(await runOf(1, 10), chain, 5)],
     ['plans', ({ store }) => store.ranges.change({ plans: [] })],
-    ['what finality rests on', ({ store }) => store.keepEvidence({ ...evidence, events: [] })],
+    ['what finality rests on', ({ store }) => store.keepEvidence(evidence)],
     ['holes of damaged heights', ({ store }) => store.heal([{ from: 42, to: 43 }])],
     ['a rewind', ({ store }) => store.rewind(45)],
   ])('is told to whoever ends the process, once, whatever it wrote: %s', async (_, write) => {
@@ -86,7 +73,7 @@ describe('a write that fails', () => {
     live.database.beforeWrite = () => Promise.reject(failure);
     await expect(write(live)).rejects.toBe(failure);
     live.database.beforeWrite = before;
-    await expect(live.store.keepEvidence({ ...evidence, events: [] })).rejects.toBe(failure);
+    await expect(live.store.keepEvidence(evidence)).rejects.toBe(failure);
     expect(failures).toEqual([failure]);
   });
 });

@@ -64,8 +64,7 @@ function readsOf(store: LevelIndexStore, height: number): Promise<unknown>[] {
 
 /** Whatever is asked for of a damaged height is what it was, is refused with that height, or is not found where a record is gone. */
 async function expectNeverWrong(
-  store: LevelIndexStore,
-  sound: LevelIndexStore,
+  { store, sound }: Readonly<Record<'store' | 'sound', LevelIndexStore>>,
   height: number,
   isGone: boolean,
 ) {
@@ -98,7 +97,7 @@ describe('a store with a damaged record', () => {
       const at = Math.floor(random.next() * (record[1].length + 2));
       await damage(database, record, at);
 
-      await expectNeverWrong(store, sound, height, at >= record[1].length);
+      await expectNeverWrong({ store, sound }, height, at >= record[1].length);
       const { damages } = await store.check(whole);
       expect(new Set(damages.map((each) => each.height))).toEqual(new Set([height]));
       expect(await store.heal(only(height))).toEqual(only(height));
@@ -124,18 +123,15 @@ describe('a store with a damaged record', () => {
     const told: FoundDamage[] = [];
     store.onDamage((each) => told.push(each));
     const body = keyOf(0x11, 9, 0);
-    const value = await database.get(body);
-    if (value === undefined) expect.unreachable();
-    await damage(database, [body, value], 3);
-    const id = chain[9 - FIRST]?.block.collectionIds[0];
-    if (id === undefined) expect.unreachable();
-    await expect(store.collection(id)).rejects.toMatchObject({ kind: 'corrupt', height: 9 });
+    await damage(database, [body, (await database.get(body))!], 3);
+    await expect(store.collection(chain[9 - FIRST]!.block.collectionIds[0]!)).rejects.toMatchObject({
+      kind: 'corrupt',
+      height: 9,
+    });
     await expect(store.collectionsByHeight(9)).rejects.toMatchObject({ kind: 'corrupt', height: 9 });
     const what = 'body of height 9: its checksum does not match';
-    expect(told).toEqual([
-      { height: 9, what },
-      { height: 9, what },
-    ]);
+    const met = { height: 9, what };
+    expect(told).toEqual([met, met]);
   });
 
   it('keeps its watermark, which can leave once the live range has grown', async () => {
@@ -171,12 +167,8 @@ describe('a store with a damaged record', () => {
     await store.ranges.change({ plans: [{ id: 3, from: 1, to: 4, order: 'oldest', isPaused: true }] });
     await store.heal([range(6, 7), range(9, 9), range(11, 22)]);
     expect(store.healing()).toEqual([range(6, 7), range(9, 9), range(11, 22)]);
-    expect(store.ranges.plans().map(({ id, heals = false }) => [id, heals])).toEqual([
-      [3, false],
-      [4, true],
-      [5, true],
-      [6, true],
-    ]);
+    const plans = store.ranges.plans().map(({ id, heals = false }) => `${id} ${heals}`);
+    expect(plans).toEqual(['3 false', '4 true', '5 true', '6 true']);
     for (const range of store.healing().toReversed()) {
       const run = await store.ranges.run(range);
       await commitThrough(run, chain, range.to);

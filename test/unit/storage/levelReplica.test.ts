@@ -1,27 +1,15 @@
 import { describe, expect, it } from 'vitest';
 import { accountRoles, toAddress } from '../../../src/flow/index.js';
 import { openLevelReplica } from '../../../src/storage/index.js';
-import type { LevelIndexStore, ShownIndex } from '../../../src/storage/index.js';
 import { accounts } from '../../support/accountChain.js';
 import { smallChain, transactionWith } from '../../support/smallChain.js';
-import { begin, useStores } from '../../support/storeDirectory.js';
+import { begin, shownOf, useStores } from '../../support/storeDirectory.js';
 
 const chain = smallChain(100, [
   [[transactionWith({ gasLimit: 1n })]],
   [],
   [[transactionWith({ gasLimit: 2n })]],
 ]);
-
-function shownOf(store: LevelIndexStore): ShownIndex {
-  return {
-    meta: store.meta(),
-    latestIndexedHeight: store.latestIndexedHeight(),
-    coverage: store.coverage(),
-    latestBlock: store.latestBlock(),
-    rewinds: store.rewinds(),
-    accounts: store.accounts.coverage(),
-  };
-}
 
 describe('a replica of a store', () => {
   const { freshPath, open } = useStores();

@@ -1,18 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { HashedChain } from '../../support/hashedChain.js';
-import {
-  begin,
-  keyOf,
-  sealed,
-  TEST_CHAIN,
-  useStores,
-  verifyAt,
-  withRawDatabase,
-} from '../../support/storeDirectory.js';
+import { begin, keyOf, sealed, TEST_CHAIN, useStores, verifyAt } from '../../support/storeDirectory.js';
 
 const FIRST = 100;
 const chain = new HashedChain({ rootHeight: FIRST - 50, chainId: TEST_CHAIN });
-const { freshPath, open } = useStores();
+const { freshPath, open, changedStore } = useStores();
 
 /** What every store does with proofs: test/integration/storage/addedProofs.test.ts. */
 describe('a store with proofs', () => {
@@ -31,10 +23,8 @@ describe('a store with proofs', () => {
     ['a bit of the proof is turned', 'turned', /does not hash to its id/],
     ['the proof is gone', 'gone', /its proof is missing/],
   ])('is damaged where %s, whatever the checksum says', async (_, how, message) => {
-    const path = await freshPath();
-    await (await begin(open(path), FIRST, chain.entries(FIRST, FIRST + 3))).close();
     const height = FIRST + 2;
-    await withRawDatabase(path, async (database) => {
+    const path = await changedStore(chain.entries(FIRST, FIRST + 3), async (database) => {
       const key = keyOf(0x10, height);
       const value = Buffer.from(await database.get(key));
       const count = value.readUInt32BE(4) - 0x8000_0000;

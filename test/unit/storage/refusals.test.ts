@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -6,8 +7,8 @@ import { describe, expect, it } from 'vitest';
 import { logBytes, StorageError } from '../../../src/storage/index.js';
 import { storageErrorFrom } from '../../../src/storage/StorageError.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
-import { chainWith, makeChain, seededCollection } from '../../support/storeBlocks.js';
-import { begin, rawEntries, sealed, useStores, withRawDatabase } from '../../support/storeDirectory.js';
+import { batchOf, chainWith, makeChain, seededCollection } from '../../support/storeBlocks.js';
+import { begin, flip, rawEntries, sealed, useStores, withRawDatabase } from '../../support/storeDirectory.js';
 import { fault, refusal } from '../../support/refusal.js';
 
 const chain = makeChain(100, [
@@ -17,9 +18,9 @@ const chain = makeChain(100, [
   [seededCollection('c', 1)],
 ]);
 
-describe('a store is not opened', () => {
-  const { open, freshPath, closedStore } = useStores();
+const { open, freshPath, closedStore, changedStore } = useStores();
 
+describe('a store is not opened', () => {
   it('while another process uses it', async () => {
     const path = await closedStore(chain);
     const script = `
@@ -32,17 +33,17 @@ describe('a store is not opened', () => {
     const child = spawn(process.execPath, ['--input-type=module', '-e', script, path], {
       stdio: ['pipe', 'pipe', 'inherit'],
     });
-    await new Promise((resolve) => child.stdout.once('data', resolve));
-    await expect(open(path)).rejects.toMatchObject({ kind: 'locked', exit: 'storage' });
+    await once(child.stdout, 'data');
+    await expect(open(path)).rejects.toMatchObject(fault('locked', /./));
     child.stdin.end();
-    await new Promise((resolve) => child.once('exit', resolve));
+    await once(child, 'exit');
     expect((await open(path)).latestIndexedHeight()).toBe(103);
   });
 
   it('for a newer schema, whatever else its meta record holds', async () => {
-    const path = await closedStore(chain);
+    const key = Buffer.of(1);
     const meta = Buffer.from('{"schemaVersion":99,"chainId":"flow-localnet","sporks":"moved elsewhere"}');
-    await withRawDatabase(path, (database) => database.put(Buffer.of(1), sealed(Buffer.of(1), meta)));
+    const path = await changedStore(chain, (database) => database.put(key, sealed(key, meta)));
     await expect(open(path)).rejects.toMatchObject(
       refusal('configuration', /newer version.*schema 99.*Upgrade/s),
     );
@@ -95,32 +96,21 @@ describe('a store is not opened', () => {
     ['meta', Buffer.of(1), /meta record: its checksum/],
     ['progress', Buffer.of(2), /progress record: its checksum/],
   ])('when a record is damaged or missing: %s', async (_, key, message) => {
-    const path = await closedStore(chain);
-    await withRawDatabase(path, async (database) => {
-      const value = await database.get(key);
-      value[1]! ^= 1;
-      await database.put(key, value);
-    });
+    const path = await changedStore(chain, (database) => flip(database, key));
     await expect(open(path)).rejects.toMatchObject(fault('corrupt', message));
     await withRawDatabase(path, (database) => database.del(key));
     await expect(open(path)).rejects.toBeInstanceOf(StorageError);
   });
 });
 
-describe('a directory is made', () => {
-  const { open, freshPath } = useStores();
-
-  it('for its owner alone, with its parents', async () => {
-    const path = join(await freshPath(), 'a', 'b');
-    await open(path);
-    expect((await stat(path)).mode & 0o777).toBe(0o700);
-    expect((await stat(dirname(path))).mode & 0o777).toBe(0o700);
-  });
+it('a directory is made for its owner alone, with its parents', async () => {
+  const path = join(await freshPath(), 'a', 'b');
+  await open(path);
+  expect((await stat(path)).mode & 0o777).toBe(0o700);
+  expect((await stat(dirname(path))).mode & 0o777).toBe(0o700);
 });
 
 describe('a write that fails', () => {
-  const { open, freshPath } = useStores();
-
   it.skipIf(!existsSync('/dev/full'))(
     'for want of space says so, keeps nothing of its batch, and is the last',
     async () => {
@@ -136,18 +126,11 @@ describe('a write that fails', () => {
       }
       let failure: unknown;
       let height = 0;
-      for (; failure === undefined && height < blocks.length; height += 1) {
-        await store
-          .commit({ blocks: [blocks[height]!], latestIndexedHeight: height })
-          .catch((error: unknown) => {
-            failure = error;
-          });
-      }
+      for (; failure === undefined && height < blocks.length; height += 1)
+        await store.commit(batchOf(blocks[height]!)).catch((error: unknown) => (failure = error));
       expect(failure).toMatchObject(fault('disk_full', 'Free some space'));
       expect(store.latestIndexedHeight()).toBe(height - 2);
-      await expect(
-        store.commit({ blocks: [blocks[height - 1]!], latestIndexedHeight: height - 1 }),
-      ).rejects.toBe(failure);
+      await expect(store.commit(batchOf(blocks[height - 1]!))).rejects.toBe(failure);
     },
   );
 
@@ -199,24 +182,19 @@ describe('a write that fails', () => {
   });
 });
 
-describe('a damaged write-ahead log', () => {
-  const { open, closedStore } = useStores();
-
-  it('in its last batch is cut short by the database, and the store says so', async () => {
-    const path = await closedStore(chain);
-    // A log with two batches, the last of which is damaged: it cannot be told from one that a crash cut short.
-    await withRawDatabase(path, async (database) => {
-      await database.put(Buffer.from('zz1'), Buffer.alloc(100, 1));
-      await database.put(Buffer.from('zz2'), Buffer.alloc(100, 2));
-    });
-    const log = (await readdir(path)).find((name) => name.endsWith('.log'))!;
-    const bytes = await readFile(join(path, log));
-    bytes[bytes.length - 1]! ^= 1;
-    await writeFile(join(path, log), bytes);
-    const logger = new RecordingLogger();
-    await open(path, {}, logger);
-    expect(logger.messages()).toContain(
-      'the write-ahead log was damaged: what could not be read has been dropped',
-    );
+it('a damaged write-ahead log in its last batch is cut short by the database, and the store says so', async () => {
+  // A log with two batches, the last of which is damaged: it cannot be told from one that a crash cut short.
+  const path = await changedStore(chain, async (database) => {
+    await database.put(Buffer.from('zz1'), Buffer.alloc(100, 1));
+    await database.put(Buffer.from('zz2'), Buffer.alloc(100, 2));
   });
+  const log = (await readdir(path)).find((name) => name.endsWith('.log'))!;
+  const bytes = await readFile(join(path, log));
+  bytes[bytes.length - 1]! ^= 1;
+  await writeFile(join(path, log), bytes);
+  const logger = new RecordingLogger();
+  await open(path, {}, logger);
+  expect(logger.messages()).toContain(
+    'the write-ahead log was damaged: what could not be read has been dropped',
+  );
 });

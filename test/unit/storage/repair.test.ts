@@ -4,9 +4,10 @@ import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { evidenceOf } from '../../support/committeeEvidence.js';
 import { commitThrough, fill, heal, range } from '../../support/ranges.js';
-import { chainWith, seededCollection } from '../../support/storeBlocks.js';
+import { batchOf, chainWith, seededCollection } from '../../support/storeBlocks.js';
 import {
   begin,
+  flip,
   keyOf,
   repairAt,
   sealed,
@@ -25,7 +26,7 @@ const SETTLED = 20;
 const LAST = 60;
 const chain = chainWith(FIRST, LAST, (index) => [seededCollection(`r${index}`, 1 + (index % 4), 1500)]);
 
-const { freshPath, filled, open, closedStore } = useStores();
+const { freshPath, filled, open, closedStore, changedStore } = useStores();
 
 /** What a store must be when its watermark is here: digests of stores that nothing happened to. */
 const digests = new Map<number, string>();
@@ -45,9 +46,7 @@ async function killedStore(): Promise<string> {
   await settled.commit({ blocks: chain.slice(OLDEST, SETTLED), latestIndexedHeight: SETTLED });
   await settled.close();
   const store = await open(path);
-  for (const entry of chain.slice(SETTLED)) {
-    await store.commit({ blocks: [entry], latestIndexedHeight: entry.block.height });
-  }
+  for (const entry of chain.slice(SETTLED)) await store.commit(batchOf(entry));
   const killed = await mkdtemp(join(tmpdir(), 'fci-killed-'));
   // A file that is renamed meanwhile is not part of the database.
   await cp(path, killed, { recursive: true, filter: (source) => !source.endsWith('.new') });
@@ -188,18 +187,34 @@ describe('a damaged file of the database', () => {
 }, 120_000);
 
 describe('repair', () => {
-  it('has nothing to do in a sound store', async () => {
-    const path = await closedStore(chain);
-    expect(await repairAt(path)).toMatchObject({ damageCount: 0, applied: false });
+  type Change = Parameters<typeof changedStore>[1];
+  const breakPointers: Change = async (database) => {
+    const pointers = { gte: Buffer.of(0x20), lt: Buffer.of(0x23) };
+    for (const [index, [key, value]] of (await database.iterator(pointers).all()).entries()) {
+      if (index % 7 === 0) await database.del(key);
+      if (index % 7 === 1) await database.put(key, sealed(key, Buffer.concat([value, value])));
+      if (index % 7 === 2) await database.put(Buffer.concat([key, key]), value);
+    }
+  };
+
+  it.each<[string, Change, object]>([
+    ['has nothing to do in a sound store', () => Promise.resolve(), { damageCount: 0, applied: false }],
+    ['makes anew what leads to sound blocks', breakPointers, { applied: true, holes: [] }],
+    [
+      'plans its first height',
+      (database) => database.del(keyOf(0x10, 1)),
+      { applied: true, holes: [range(1)] },
+    ],
+    ['makes a lost progress record anew', (database) => database.del(Buffer.of(2)), { applied: true }],
+  ])('%s', async (_, change, expected) => {
+    const path = await changedStore(chain, change);
+    expect(await repairAt(path)).toMatchObject({ ...expected, keptThrough: LAST });
     expect(await expectSound(path)).toBe(LAST);
   });
 
   it('keeps what is below and above a damaged record, and a lost one, and plans both', async () => {
-    const path = await closedStore(chain);
-    await withRawDatabase(path, async (database) => {
-      const [key, value] = (await database.iterator({ gte: keyOf(0x11, 40), limit: 1 }).all())[0]!;
-      value[3]! ^= 1;
-      await database.put(key, value);
+    const path = await changedStore(chain, async (database) => {
+      await flip(database, keyOf(0x11, 40, 0), 3);
       await database.del(keyOf(0x10, 50));
     });
     const [below, between, above] = [range(FIRST, 39), range(41, 49), range(51, LAST)];
@@ -226,23 +241,6 @@ describe('repair', () => {
     expect((await verifyAt(path)).damages).toEqual([]);
     const store = await open(path, { accounts: true });
     expect(store.accounts.coverage()).toMatchObject({ missingHeights: 0 });
-  });
-
-  it('makes anew what leads to sound blocks', async () => {
-    const path = await closedStore(chain);
-    await withRawDatabase(path, async (database) => {
-      const pointers = { gte: Buffer.of(0x20), lt: Buffer.of(0x23) };
-      for (const [index, [key, value]] of (await database.iterator(pointers).all()).entries()) {
-        if (index % 7 === 0) await database.del(key);
-        if (index % 7 === 1) await database.put(key, sealed(key, Buffer.concat([value, value])));
-        if (index % 7 === 2) await database.put(Buffer.concat([key, key]), value);
-      }
-    });
-    expect(await repairAt(path)).toMatchObject({
-      ...{ keptThrough: LAST, applied: true, holes: [] },
-    });
-    const store = await open(path);
-    expect(await digestOf(store)).toBe(await digestThrough(LAST));
   });
 
   it.each([
@@ -289,12 +287,8 @@ describe('repair', () => {
     expect(await (await open(path)).evidence()).toEqual([kept]);
   });
 
-  it('makes a lost progress record anew, and gives up without a meta record', async () => {
-    const path = await closedStore(chain);
-    await withRawDatabase(path, (database) => database.del(Buffer.of(2)));
-    await repairAt(path);
-    expect(await expectSound(path)).toBe(LAST);
-    await withRawDatabase(path, (database) => database.del(Buffer.of(1)));
+  it('gives up without a meta record', async () => {
+    const path = await changedStore(chain, (database) => database.del(Buffer.of(1)));
     await expect(repairAt(path)).rejects.toMatchObject(
       fault('corrupt', /cannot be repaired.*meta record.*start again/s),
     );
@@ -317,18 +311,9 @@ describe('repair', () => {
     expect(await readdir(dirname(path))).toEqual(['store']);
   });
 
-  it('plans its first height when that is lost', async () => {
-    const path = await closedStore(chain);
-    await withRawDatabase(path, (database) => database.del(keyOf(0x10, 1)));
-    expect(await repairAt(path)).toMatchObject({
-      ...{ keptThrough: LAST, applied: true, holes: [{ from: 1, to: 1 }] },
-    });
-    expect(await expectSound(path)).toBe(LAST);
-  });
-
   it('keeps nothing but the store itself when every block is lost', async () => {
-    const path = await closedStore(chain);
-    await withRawDatabase(path, (database) => database.clear({ gte: Buffer.of(0x10), lt: Buffer.of(0x11) }));
+    const blocks = { gte: Buffer.of(0x10), lt: Buffer.of(0x11) };
+    const path = await changedStore(chain, (database) => database.clear(blocks));
     expect(await repairAt(path)).toMatchObject({
       ...{ keptThrough: 0, applied: true, kept: [], holes: [] },
     });
@@ -340,13 +325,10 @@ describe('repair', () => {
     await rm(join(path, 'CURRENT'));
     const before = await readdir(path);
     const signal = AbortSignal.abort();
-    await expect(repairAt(path, { signal })).rejects.toMatchObject({
-      name: 'AbortError',
-    });
+    await expect(repairAt(path, { signal })).rejects.toMatchObject({ name: 'AbortError' });
     expect(await readdir(dirname(path))).toEqual(['store']);
-    expect((await readdir(path)).filter((name) => !/^LO[CG]/.test(name))).toEqual(
-      before.filter((name) => !/^LO[CG]/.test(name)),
-    );
+    const own = (names: string[]) => names.filter((name) => !/^LO[CG]/.test(name));
+    expect(own(await readdir(path))).toEqual(own(before));
     await repairAt(path, { signal: new AbortController().signal });
     expect(await expectSound(path)).toBe(LAST);
   });

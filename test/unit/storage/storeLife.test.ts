@@ -14,6 +14,7 @@ import {
   seededCollection,
   transactionIdsOf,
 } from '../../support/storeBlocks.js';
+import { standIn } from '../../support/standIn.js';
 import { digestOf } from '../../support/storeDigest.js';
 import {
   begin,
@@ -41,24 +42,16 @@ async function openOver(path: string, replace: (database: Database) => Partial<D
       clock: systemClock,
       openDatabase: async (...args) => {
         const database = await LevelDatabase.open(...args);
-        const replaced = replace(database);
-        return new Proxy(database, {
-          get: (target, name) => {
-            const own: unknown = Reflect.get(name in replaced ? replaced : target, name);
-            return typeof own === 'function' ? (own.bind(target) as unknown) : own;
-          },
-        });
+        return standIn<Database>(() => database, replace(database));
       },
     },
   );
 }
 
-describe('a store that was never initialised', () => {
-  it('is not initialised with a schema that this program does not write', async () => {
-    const store = await open(await freshPath());
-    await expect(store.initialise(metaFrom(1, { schemaVersion: 2 }))).rejects.toThrow('writes schema 1');
-    expect(store.meta()).toBeUndefined();
-  });
+it('a store is not initialised with a schema that this program does not write', async () => {
+  const store = await open(await freshPath());
+  await expect(store.initialise(metaFrom(1, { schemaVersion: 2 }))).rejects.toThrow('writes schema 1');
+  expect(store.meta()).toBeUndefined();
 });
 
 describe('the record of a spork', () => {
@@ -124,6 +117,14 @@ describe('a write that fails', () => {
 });
 
 describe('batches', () => {
+  const key = Buffer.from('key');
+  const levelDatabase = async () => LevelDatabase.open(await freshPath(), defaultTuning, { create: true });
+  const put = async (database: LevelDatabase, name: Buffer, value = name): Promise<void> => {
+    using batch = database.batch();
+    batch.put(name, value);
+    await batch.write();
+  };
+
   // The database keeps each until then, with all that is in it. `MemoryDatabase.close` looks as well.
   it('are all given back, whatever fails before, in or after a write', async () => {
     const database = new MemoryDatabase();
@@ -171,8 +172,7 @@ describe('batches', () => {
   });
 
   it('of LevelDB are lent once, and take nothing when they are over', async () => {
-    const database = await LevelDatabase.open(await freshPath(), defaultTuning, { create: true });
-    const key = Buffer.from('key');
+    const database = await levelDatabase();
     const batch = database.batch();
     batch.put(key, key);
     await batch.write();
@@ -190,8 +190,7 @@ describe('batches', () => {
 
   // LevelDB's lock is taken on the calling thread, and a write keeps it while it creates a file on a disk that hangs.
   it('of LevelDB are over before any read begins', async () => {
-    const database = await LevelDatabase.open(await freshPath(), defaultTuning, { create: true });
-    const key = Buffer.from('key');
+    const database = await levelDatabase();
     const pageOf = async (pages: AsyncGenerator<unknown[]>) => (await pages.next()).value as unknown[];
     const reads: readonly (() => Promise<unknown>)[] = [
       async () => (await database.get(key)) !== undefined,
@@ -205,9 +204,7 @@ describe('batches', () => {
       using removing = database.batch();
       removing.del(key);
       await removing.write();
-      using batch = database.batch();
-      batch.put(key, key);
-      const written = batch.write();
+      const written = put(database, key);
       // A read that began at once would not find it.
       expect(await read(), read.toString()).toBe(true);
       await written;
@@ -215,11 +212,7 @@ describe('batches', () => {
     // Reads have their turn although writes never end.
     let isOver = false;
     const writing = async (): Promise<void> => {
-      while (!isOver) {
-        using batch = database.batch();
-        batch.put(key, key);
-        await batch.write();
-      }
+      while (!isOver) await put(database, key);
     };
     const writers = [writing(), writing()];
     for (const read of reads) expect(await read()).toBe(true);
@@ -236,12 +229,8 @@ describe('batches', () => {
       async (database) => () => database.lastKey({ gte: Buffer.of(0), lt: Buffer.of(255) }),
     ],
   ])('of LevelDB are over before a read ends that was open when they began: %s', async (_, begin) => {
-    const database = await LevelDatabase.open(await freshPath(), defaultTuning, { create: true });
-    const write = async (key: string): Promise<void> => {
-      using batch = database.batch();
-      batch.put(Buffer.from(key), Buffer.alloc(200_000));
-      await batch.write();
-    };
+    const database = await levelDatabase();
+    const write = (name: string) => put(database, Buffer.from(name), Buffer.alloc(200_000));
     await write('a');
     for (let round = 0; round < 5; round += 1) {
       const order: string[] = [];
@@ -298,12 +287,8 @@ describe('a rewind', () => {
     // The rewind looks at what it forgets, so it passes; the four wait.
     await store.rewind(2);
     for (const go of held) go();
-    expect(await Promise.all([transaction, whole, block, byId])).toEqual([
-      undefined,
-      undefined,
-      undefined,
-      undefined,
-    ]);
+    const read = [transaction, whole, block, byId];
+    expect(await Promise.all(read)).toEqual(read.map(() => undefined));
     await store.close();
   });
 });
@@ -365,38 +350,34 @@ describe('blocks above the watermark', () => {
   );
 });
 
-describe('a batch', () => {
-  it('of many large blocks lets others have their turn, one of a few small ones does not', async () => {
-    let turns = 0;
-    const counting: Clock = {
-      now: () => systemClock.now(),
-      monotonic: () => systemClock.monotonic(),
-      setTimer: (delayMs, callback) => {
-        // Others are the store's own pauses.
-        if (delayMs === 0) turns += 1;
-        return systemClock.setTimer(delayMs, callback);
-      },
-    };
-    const store = await begin(open(await freshPath(), {}, new RecordingLogger(), counting), 1);
-    const large = chainWith(1, 8, (index) => [seededCollection(`large ${index}`, 1, 100 * 1024)]);
-    await store.commit({ blocks: large.slice(0, 1), latestIndexedHeight: 1 });
-    expect(turns).toBe(0);
-    await store.commit({ blocks: large.slice(1), latestIndexedHeight: 8 });
-    expect(turns).toBe(3);
-    for (const { block, collections } of large)
-      expect(await store.collectionsByHeight(block.height)).toMatchObject(
-        collections.map(({ id }) => ({ id })),
-      );
-  });
+it('a batch of many large blocks lets others have their turn, one of a few small ones does not', async () => {
+  let turns = 0;
+  const counting: Clock = {
+    now: () => systemClock.now(),
+    monotonic: () => systemClock.monotonic(),
+    setTimer: (delayMs, callback) => {
+      // Others are the store's own pauses.
+      if (delayMs === 0) turns += 1;
+      return systemClock.setTimer(delayMs, callback);
+    },
+  };
+  const store = await begin(open(await freshPath(), {}, new RecordingLogger(), counting), 1);
+  const large = chainWith(1, 8, (index) => [seededCollection(`large ${index}`, 1, 100 * 1024)]);
+  await store.commit({ blocks: large.slice(0, 1), latestIndexedHeight: 1 });
+  expect(turns).toBe(0);
+  await store.commit({ blocks: large.slice(1), latestIndexedHeight: 8 });
+  expect(turns).toBe(3);
+  for (const { block, collections } of large)
+    expect(await store.collectionsByHeight(block.height)).toMatchObject(
+      collections.map(({ id }) => ({ id })),
+    );
 });
 
-describe('the bodies of a block in LevelDB', () => {
-  it('hands out transactions that pin no larger buffer', async () => {
-    const collection = seededCollection('a', 50, 4 * KIB);
-    const store = await filled(makeChain(1, [[collection]]));
-    const { encoded } = (await store.transaction(transactionIdsOf(collection)[0]!))!;
-    // Node.js 26 makes its pool a little larger than it says.
-    const pool = Buffer.allocUnsafe(1).buffer;
-    expect(encoded.buffer.byteLength).toBeLessThanOrEqual(Math.max(encoded.length, pool.byteLength));
-  });
+it('LevelDB hands out transactions that pin no larger buffer', async () => {
+  const collection = seededCollection('a', 50, 4 * KIB);
+  const store = await filled(makeChain(1, [[collection]]));
+  const { encoded } = (await store.transaction(transactionIdsOf(collection)[0]!))!;
+  // Node.js 26 makes its pool a little larger than it says.
+  const pool = Buffer.allocUnsafe(1).buffer;
+  expect(encoded.buffer.byteLength).toBeLessThanOrEqual(Math.max(encoded.length, pool.byteLength));
 });

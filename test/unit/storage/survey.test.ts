@@ -89,8 +89,9 @@ describe('a survey of a closed store', () => {
   });
 });
 
-describe('a survey of a damaged store', () => {
-  it.each(['CURRENT', 'manifest', 'table'])('is refused, and leaves it as it is: %s', async (kind) => {
+it.each(['CURRENT', 'manifest', 'table'])(
+  'a survey of a damaged store is refused, and leaves it as it is: %s',
+  async (kind) => {
     const path = await reopened(await closedStore(chain));
     if (kind === 'CURRENT') await writeFile(join(path, 'CURRENT'), 'MANIFEST\n');
     if (kind === 'manifest')
@@ -100,5 +101,5 @@ describe('a survey of a damaged store', () => {
     await expect(survey(path)).rejects.toMatchObject({ kind: 'corrupt' });
     expect(await readdir(path)).toEqual(names);
     expect(await readdir(dirname(path))).toEqual(['store']);
-  });
-});
+  },
+);

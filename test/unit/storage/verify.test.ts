@@ -37,9 +37,9 @@ const chain = makeChain(5, [
 
 const heightsIn = ({ damages }: VerifyReport): (number | undefined)[] => damages.map(({ height }) => height);
 
-describe('verify of a sound store', () => {
-  const { open, freshPath, closedStore } = useStores();
+const { filled, freshPath, open, closedStore, changedStore } = useStores();
 
+describe('verify of a sound store', () => {
   it('finds nothing, and says what it looked at', async () => {
     const path = await closedStore(chain);
     const collections = chain.flatMap((entry) => entry.collections);
@@ -124,8 +124,6 @@ describe('verify of a sound store', () => {
 });
 
 describe('verify of a store with one byte changed', () => {
-  const { closedStore } = useStores();
-
   /** The height that a record is of, told from where it stands; undefined for the store's own records. */
   const heightOf = (key: Buffer): number | undefined => {
     if (key[0]! < 0x10) return undefined;
@@ -192,16 +190,6 @@ describe('verify of a store with one byte changed', () => {
 });
 
 describe('verify', () => {
-  const { open, freshPath, closedStore } = useStores();
-
-  /** A closed store of the chain, changed behind its back. */
-  const damaged = async (
-    change: (database: Parameters<Parameters<typeof withRawDatabase>[1]>[0]) => Promise<void>,
-  ): Promise<string> => {
-    const path = await closedStore(chain);
-    await withRawDatabase(path, change);
-    return path;
-  };
   const copyOf = async (entry: (typeof chain)[number]): Promise<[Buffer, Buffer][]> => {
     const path = await closedStore([entry]);
     return (await rawEntries(path)).filter(([key]) => key[0]! >= 0x10);
@@ -209,7 +197,7 @@ describe('verify', () => {
 
   it('finds a block that is not the child of the one below', async () => {
     const stranger = makeBlock(8, chain[0]!.block.id, chain[3]!.collections);
-    const path = await damaged(async (database) => {
+    const path = await changedStore(chain, async (database) => {
       for (const [key] of await copyOf(chain[3]!)) await database.del(key);
       for (const [key, value] of await copyOf(stranger)) await database.put(key, value);
     });
@@ -221,7 +209,7 @@ describe('verify', () => {
 
   it('finds entries that no block calls for, sound by themselves as they are', async () => {
     const strangers = await copyOf(makeBlock(7, chain[1]!.block.id, [seededCollection('stranger', 1)]));
-    const path = await damaged(async (database) => {
+    const path = await changedStore(chain, async (database) => {
       for (const [key, value] of strangers) if (key[0]! >= 0x20) await database.put(key, value);
     });
     const { damages, damageCount } = await verifyAt(path);
@@ -234,7 +222,7 @@ describe('verify', () => {
   });
 
   it('finds blocks outside the store, and keys outside the key space', async () => {
-    const path = await damaged(async (database) => {
+    const path = await changedStore(chain, async (database) => {
       for (const [key, value] of await copyOf(makeBlock(4, chain[0]!.block.id, [])))
         await database.put(key, value);
       for (const [key, value] of await copyOf(makeBlock(90_000, chain[0]!.block.id, []))) {
@@ -252,7 +240,7 @@ describe('verify', () => {
   });
 
   it('reports a store whose own records are gone', async () => {
-    const path = await damaged(async (database) => database.clear({ lt: Buffer.of(0x10) }));
+    const path = await changedStore(chain, async (database) => database.clear({ lt: Buffer.of(0x10) }));
     const { damages, heights } = await verifyAt(path);
     expect(damages.map(({ message }) => message)).toEqual([
       'meta record: it is missing',
@@ -287,8 +275,6 @@ describe('verify of blocks whose bytes are not those of their ids', () => {
   ];
   /** A field that no message of ours has: number 15, value 1. */
   const UNKNOWN_FIELD = Buffer.of(0x78, 0x01);
-  const { filled, freshPath, open } = useStores();
-
   const withCollection = (changed: Partial<typeof c>): BlockEntry => ({
     block: second.block,
     collections: [b, { ...c, ...changed }],
@@ -346,15 +332,13 @@ describe('verify of blocks whose bytes are not those of their ids', () => {
   });
 });
 
-describe('damage without end', () => {
-  it('is counted, while what is described and how many runs are kept apart stay bounded', () => {
-    const damages = new DamageList();
-    for (let height = 0; height < 300_000; height += 2) damages.add('block', height, `height ${height}`);
-    const { damageCount, damagedHeights, damages: described, lostHeights } = damages.report();
-    expect([damageCount, described.length]).toEqual([150_000, 1_000]);
-    expect(damagedHeights.length).toBeLessThan(131_072);
-    expect(lostHeights).toEqual(damagedHeights);
-    expect([damagedHeights[0]?.from, damagedHeights.at(-1)]).toEqual([0, { from: 299_998, to: 299_998 }]);
-    expect(() => damages.addError('block', new RangeError('a bug'))).toThrow('a bug');
-  });
+it('damage without end is counted, while what is described and how many runs are kept apart stay bounded', () => {
+  const damages = new DamageList();
+  for (let height = 0; height < 300_000; height += 2) damages.add('block', height, `height ${height}`);
+  const { damageCount, damagedHeights, damages: described, lostHeights } = damages.report();
+  expect([damageCount, described.length]).toEqual([150_000, 1_000]);
+  expect(damagedHeights.length).toBeLessThan(131_072);
+  expect(lostHeights).toEqual(damagedHeights);
+  expect([damagedHeights[0]?.from, damagedHeights.at(-1)]).toEqual([0, { from: 299_998, to: 299_998 }]);
+  expect(() => damages.addError('block', new RangeError('a bug'))).toThrow('a bug');
 });
