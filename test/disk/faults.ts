@@ -14,7 +14,7 @@ import { smallFileSystem } from '../support/smallFileSystem.js';
 import { storeFlags, storePath } from '../support/storeDump.js';
 import { throughPort } from './failingPort.js';
 import { expectRefusal } from './mending.js';
-import type { Result, Scenario } from './scenario.js';
+import type { Result, Scenarios } from './scenario.js';
 
 /** Durable before the fault. */
 const BEFORE = 20;
@@ -218,93 +218,65 @@ async function whileReadersStay(): Promise<Result> {
 }
 
 /** Faults of the disk below a store whose files are sound. Where a fault cannot be brought about, the port has it. */
-export const faultScenarios: readonly Scenario[] = [
-  { name: 'disk full at work: a full device', run: () => whileItRuns({ says: FULL, fault: fullDevice }) },
-  {
-    name: 'disk full at work: a small file system',
-    run: () => {
-      const small = smallFileSystem(12);
-      if (small === undefined) return throughPort('No space left on device', FULL);
-      const fault: Fault = () => () => small.remount('size=200m');
-      return whileItRuns({ says: FULL, fault, dataDir: () => join(small.path, 'data') });
-    },
+export const faultScenarios: Scenarios = {
+  'disk full at work: a full device': () => whileItRuns({ says: FULL, fault: fullDevice }),
+  'disk full at work: a small file system': () => {
+    const small = smallFileSystem(12);
+    if (small === undefined) return throughPort('No space left on device', FULL);
+    const fault: Fault = () => () => small.remount('size=200m');
+    return whileItRuns({ says: FULL, fault, dataDir: () => join(small.path, 'data') });
   },
-  {
-    name: 'disk nearly full at work: a small file system',
-    run: () => {
-      const small = smallFileSystem(24);
-      if (small === undefined) return throughPort('No space left on device', FULL);
-      return whileItWaits(small);
-    },
+  'disk nearly full at work: a small file system': () => {
+    const small = smallFileSystem(24);
+    if (small === undefined) return throughPort('No space left on device', FULL);
+    return whileItWaits(small);
   },
-  {
-    name: 'disk full at the start',
-    run: () => {
-      const small = smallFileSystem(20);
-      if (small === undefined) return throughPort('No space left on device', FULL);
-      return atStart(FULL, join(small.path, 'data'), () => {
-        const filler = join(small.path, 'filler');
-        try {
-          writeFileSync(filler, Buffer.alloc(20 * 1024 ** 2));
-        } catch {
-          // What fits of it is written.
-        }
-        return () => {
-          rmSync(filler);
-          small.remount('size=200m');
-        };
-      });
-    },
-  },
-  {
-    name: 'read-only at the start',
-    run: () => {
-      const small = smallFileSystem(200);
-      if (small === undefined) return throughPort('Read-only file system', READ_ONLY);
-      const begin = () => {
-        small.remount('ro');
-        return () => small.remount('rw');
+  'disk full at the start': () => {
+    const small = smallFileSystem(20);
+    if (small === undefined) return throughPort('No space left on device', FULL);
+    return atStart(FULL, join(small.path, 'data'), () => {
+      const filler = join(small.path, 'filler');
+      try {
+        writeFileSync(filler, Buffer.alloc(20 * 1024 ** 2));
+      } catch {
+        // What fits of it is written.
+      }
+      return () => {
+        rmSync(filler);
+        small.remount('size=200m');
       };
-      return atStart(READ_ONLY, join(small.path, 'data'), begin);
-    },
+    });
   },
-  {
-    // A file system with files open for writing is not made read-only by a command; by a failing disk it is.
-    name: 'read-only at work',
-    run: () => throughPort('Read-only file system', READ_ONLY),
+  'read-only at the start': () => {
+    const small = smallFileSystem(200);
+    if (small === undefined) return throughPort('Read-only file system', READ_ONLY);
+    const begin = () => {
+      small.remount('ro');
+      return () => small.remount('rw');
+    };
+    return atStart(READ_ONLY, join(small.path, 'data'), begin);
   },
-  {
-    name: 'permission denied at work',
-    run: () => {
-      const wrapper = asAnybody();
-      if (wrapper === undefined) return throughPort('Permission denied', FORBIDDEN);
-      return whileItRuns({ says: FORBIDDEN, fault: (dataDir) => forbid(storePath(dataDir)), wrapper });
-    },
+  // A file system with files open for writing is not made read-only by a command; by a failing disk it is.
+  'read-only at work': () => throughPort('Read-only file system', READ_ONLY),
+  'permission denied at work': () => {
+    const wrapper = asAnybody();
+    if (wrapper === undefined) return throughPort('Permission denied', FORBIDDEN);
+    return whileItRuns({ says: FORBIDDEN, fault: (dataDir) => forbid(storePath(dataDir)), wrapper });
   },
-  {
-    name: 'permission denied at the start',
-    run: () => {
-      const wrapper = asAnybody();
-      if (wrapper === undefined) return throughPort('Permission denied', FORBIDDEN);
-      const dataDir = join(scratchDirectory(), 'data');
-      mkdirSync(dataDir);
-      const begin = () => {
-        const ends = [forbid(storePath(dataDir)), forbid(dataDir)];
-        return () => ends.forEach((end) => end());
-      };
-      return atStart(FORBIDDEN, dataDir, begin, wrapper);
-    },
+  'permission denied at the start': () => {
+    const wrapper = asAnybody();
+    if (wrapper === undefined) return throughPort('Permission denied', FORBIDDEN);
+    const dataDir = join(scratchDirectory(), 'data');
+    mkdirSync(dataDir);
+    const begin = () => {
+      const ends = [forbid(storePath(dataDir)), forbid(dataDir)];
+      return () => ends.forEach((end) => end());
+    };
+    return atStart(FORBIDDEN, dataDir, begin, wrapper);
   },
-  {
-    name: 'the directory moved away at work',
-    run: () => whileItRuns({ says: /no longer at .* Put it back/, fault: movedAway }),
-  },
-  {
-    name: 'a limit of file sizes at work',
-    run: () => whileItRuns({ says: /File too large.* Raise the limit of file sizes/, fault: noLargeFile }),
-  },
-  {
-    name: 'too many open files at work',
-    run: () => whileReadersStay(),
-  },
-];
+  'the directory moved away at work': () =>
+    whileItRuns({ says: /no longer at .* Put it back/, fault: movedAway }),
+  'a limit of file sizes at work': () =>
+    whileItRuns({ says: /File too large.* Raise the limit of file sizes/, fault: noLargeFile }),
+  'too many open files at work': () => whileReadersStay(),
+};
