@@ -2,8 +2,8 @@ import type { DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
 import { demand } from '../support/campaign.js';
 import { atEnd } from '../support/cleanup.js';
 import { lastingPort } from '../support/lastingPort.js';
-import { Program, programPath, runProgram, scratchDirectory } from '../support/program.js';
-import { devnetForTest, listening, startArguments } from '../support/runningDaemon.js';
+import { programPath, runProgram, scratchDirectory } from '../support/program.js';
+import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';
 import type { PrometheusServer } from './PrometheusServer.js';
 
@@ -174,12 +174,8 @@ export class Stage {
   }
 }
 
-async function begin(args: readonly string[], nodeFlags: readonly string[]): Promise<RunningDaemon> {
-  const program = new Program(args, {}, [], ['--enable-source-maps', ...nodeFlags, programPath]);
-  atEnd(async () => {
-    await program.stop('SIGKILL');
-  });
-  return listening(program);
+function begin(args: readonly string[], nodeFlags: readonly string[]): Promise<RunningDaemon> {
+  return startDaemon(args, {}, { script: ['--enable-source-maps', ...nodeFlags, programPath] });
 }
 
 /** Runs a command to its end, which must be a good one. */

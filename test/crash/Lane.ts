@@ -190,7 +190,7 @@ export class Lane {
   #stepped(command: string, settings: DaemonSettings, plan: CrashPlan, rest: readonly string[]): Program {
     const flags = Object.fromEntries(Object.entries(settings).map(([key, value]) => [key, [value]]));
     const args = [command, JSON.stringify(flags), JSON.stringify(plan), ...rest];
-    return this.#started(new Program(args, {}, [], [this.#steppedProgram]));
+    return this.#started(new Program(args, {}, { script: [this.#steppedProgram] }));
   }
 
   #started(program: Program): Program {

@@ -7,6 +7,7 @@ import { expect } from 'vitest';
 import type { DevnetHandle } from '../../src/devnet/index.js';
 import { atEnd } from '../support/cleanup.js';
 import { runProgram, scratchDirectory, startProgram } from '../support/program.js';
+import type { RunAs } from '../support/program.js';
 import { proveStore } from '../support/provenStore.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';
@@ -35,16 +36,15 @@ interface Running {
   readonly says: RegExp;
   readonly fault: Fault;
   readonly dataDir?: () => string;
-  /** See `Program`. */
-  readonly wrapper?: readonly string[];
+  readonly as?: RunAs;
 }
 
 /** A fault that befalls a daemon at work: it stops by itself, and once the fault is over a start is all it takes. */
-async function whileItRuns({ says, fault, dataDir: where, wrapper }: Running): Promise<Result> {
+async function whileItRuns({ says, fault, dataDir: where, as }: Running): Promise<Result> {
   const devnet = await startNode();
   const dataDir = where?.() ?? scratchDirectory();
   const args = startArguments(devnet, dataDir, '--start-height', '0', ...NO_PAUSE);
-  const daemon = await startDaemon(args, {}, wrapper);
+  const daemon = await startDaemon(args, {}, as);
   await daemon.reaches(BEFORE);
   const end = await fault(dataDir, daemon);
   devnet.node.head.set(BEYOND);
@@ -108,12 +108,7 @@ async function whileItWaits(small: NonNullable<ReturnType<typeof smallFileSystem
 }
 
 /** A fault that is there when the daemon, and every command that opens the store, starts. */
-async function atStart(
-  says: RegExp,
-  dataDir: string,
-  begin: () => () => void,
-  wrapper?: readonly string[],
-): Promise<Result> {
+async function atStart(says: RegExp, dataDir: string, begin: () => () => void, as?: RunAs): Promise<Result> {
   const devnet = await startNode();
   const args = startArguments(devnet, dataDir, '--start-height', '0', ...NO_PAUSE);
   expect(await runProgram([...args, '--stop-height', String(BEFORE)])).toMatchObject({ code: 0 });
@@ -125,7 +120,7 @@ async function atStart(
     ['rewind', ...storeFlags(dataDir), '--to', '5', '--yes'],
   ];
   for (const command of commands) {
-    const { code, stderr } = await runProgram(command, undefined, wrapper);
+    const { code, stderr } = await runProgram(command, {}, as);
     expect(code, `${command[0] ?? ''}: ${stderr}`).toBe(74);
     expectRefusal(stderr, says);
   }
@@ -157,11 +152,11 @@ const fullDevice: Fault = (dataDir) => {
 };
 
 /** Makes even root ask for permission, as everybody else must; undefined where that cannot be done. */
-function asAnybody(): readonly string[] | undefined {
-  if (process.getuid?.() !== 0) return [];
+function asAnybody(): RunAs | undefined {
+  if (process.getuid?.() !== 0) return {};
   const wrapper = ['setpriv', '--bounding-set', '-all', '--inh-caps', '-all'];
   const [command = '', ...flags] = wrapper;
-  return spawnSync(command, [...flags, 'true']).status === 0 ? wrapper : undefined;
+  return spawnSync(command, [...flags, 'true']).status === 0 ? { wrapper } : undefined;
 }
 
 function forbid(path: string): () => void {
@@ -171,7 +166,7 @@ function forbid(path: string): () => void {
 
 /** Open files: few more than the daemon needs for itself. */
 const FEW_FILES = 160;
-const fewFiles = ['bash', '-c', `ulimit -n ${FEW_FILES}; exec "$@"`, 'bash'];
+const fewFiles = { wrapper: ['bash', '-c', `ulimit -n ${FEW_FILES}; exec "$@"`, 'bash'] };
 
 /** Somebody moves the store away, though nothing is written to a new file yet. */
 const movedAway: Fault = (dataDir) => {
@@ -206,7 +201,7 @@ async function whileReadersStay(): Promise<Result> {
   const devnet = await startNode();
   const dataDir = scratchDirectory();
   const args = startArguments(devnet, dataDir, '--start-height', '0', ...NO_PAUSE);
-  const daemon = await startDaemon(args, undefined, fewFiles);
+  const daemon = await startDaemon(args, {}, fewFiles);
   await daemon.reaches(BEFORE);
   const end = await manyReaders(dataDir, daemon);
   devnet.node.head.set(BEYOND);
@@ -259,20 +254,20 @@ export const faultScenarios: Scenarios = {
   // A file system with files open for writing is not made read-only by a command; by a failing disk it is.
   'read-only at work': () => throughPort('Read-only file system', READ_ONLY),
   'permission denied at work': () => {
-    const wrapper = asAnybody();
-    if (wrapper === undefined) return throughPort('Permission denied', FORBIDDEN);
-    return whileItRuns({ says: FORBIDDEN, fault: (dataDir) => forbid(storePath(dataDir)), wrapper });
+    const as = asAnybody();
+    if (as === undefined) return throughPort('Permission denied', FORBIDDEN);
+    return whileItRuns({ says: FORBIDDEN, fault: (dataDir) => forbid(storePath(dataDir)), as });
   },
   'permission denied at the start': () => {
-    const wrapper = asAnybody();
-    if (wrapper === undefined) return throughPort('Permission denied', FORBIDDEN);
+    const as = asAnybody();
+    if (as === undefined) return throughPort('Permission denied', FORBIDDEN);
     const dataDir = join(scratchDirectory(), 'data');
     mkdirSync(dataDir);
     const begin = () => {
       const ends = [forbid(storePath(dataDir)), forbid(dataDir)];
       return () => ends.forEach((end) => end());
     };
-    return atStart(FORBIDDEN, dataDir, begin, wrapper);
+    return atStart(FORBIDDEN, dataDir, begin, as);
   },
   'the directory moved away at work': () =>
     whileItRuns({ says: /no longer at .* Put it back/, fault: movedAway }),

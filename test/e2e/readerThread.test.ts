@@ -1,7 +1,6 @@
 import { expect, it } from 'vitest';
-import { atEnd } from '../support/cleanup.js';
 import { inspectReaders } from '../support/inspector.js';
-import { eventually, Program, programPath, scratchDirectory } from '../support/program.js';
+import { eventually, programPath, scratchDirectory, startProgram } from '../support/program.js';
 import { devnetForTest, listening, startArguments } from '../support/runningDaemon.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';
 import { together } from '../support/together.js';
@@ -11,15 +10,9 @@ const HEAD = 300;
 /** A daemon that can be told, through Node's inspector, what its reader thread is to do. */
 async function inspected() {
   const devnet = await devnetForTest({ rootHeight: 0, startHead: HEAD, blockIntervalMs: 50 });
-  const program = new Program(
-    startArguments(devnet, scratchDirectory(), '--start-height', 'root'),
-    {},
-    [],
-    ['--enable-source-maps', '--inspect=127.0.0.1:0', programPath],
-  );
-  atEnd(async () => {
-    await program.stop('SIGKILL');
-  });
+  const args = startArguments(devnet, scratchDirectory(), '--start-height', 'root');
+  const script = ['--enable-source-maps', '--inspect=127.0.0.1:0', programPath];
+  const program = startProgram(args, {}, { script });
   const [, inspectorPort = ''] = await program.sees(/ws:\/\/127\.0\.0\.1:(\d+)\//);
   const daemon = await listening(program);
   await daemon.reaches(HEAD);
