@@ -7,11 +7,11 @@ import type { ReaderHandle } from '../../src/app/threads/startWorker.js';
 import { silentLogger } from '../../src/observability/index.js';
 import type { Metrics } from '../../src/observability/index.js';
 import { EndGate } from '../../src/runtime/index.js';
-import type { Clock, Timer } from '../../src/runtime/index.js';
+import type { Clock } from '../../src/runtime/index.js';
 import { levelReplica } from '../../src/storage/leveldb/reading/levelReader.js';
 import type { Database, IndexReader, ShownIndex } from '../../src/storage/index.js';
 import { readerOptions } from '../support/readerOptions.js';
-import { VirtualTimers } from '../support/virtualTimers.js';
+import { VirtualClock } from '../support/virtualClock.js';
 import type { Dice } from './Dice.js';
 
 /** For a message to be taken, and for its acknowledgement to be on its way. */
@@ -23,39 +23,24 @@ const DIES_SHARE = 1 / 400;
  * Time that follows the world's without being part of it: what happens here takes none of the world's steps, so that a seed
  * is the same sequence with readers as without.
  */
-class FollowingClock implements Clock {
+class FollowingClock extends VirtualClock {
   readonly #world: Clock;
-  readonly #timers = new VirtualTimers();
-  #elapsedMs: number;
 
   constructor(world: Clock) {
+    super(0, world.monotonic());
     this.#world = world;
-    this.#elapsedMs = world.monotonic();
   }
 
-  now(): number {
+  override now(): number {
     return this.#world.now();
-  }
-
-  monotonic(): number {
-    return this.#elapsedMs;
-  }
-
-  setTimer(delayMs: number, callback: () => void): Timer {
-    return this.#timers.add(this.#elapsedMs + delayMs, callback);
   }
 
   /** Does the next thing that fell due; false when nothing has. */
   follow(): boolean {
     const untilMs = this.#world.monotonic();
-    const due = this.#timers.take(untilMs);
-    if (due === undefined) {
-      this.#elapsedMs = untilMs;
-      return false;
-    }
-    this.#elapsedMs = Math.max(this.#elapsedMs, due.dueAtMs);
-    due.callback();
-    return true;
+    const isDue = this.step(untilMs);
+    if (!isDue) this.elapsedMs = untilMs;
+    return isDue;
   }
 }
 

@@ -231,15 +231,15 @@ export class World {
     this.#clock.setTimer(quietAtMs, () => this.#quieten());
     this.#grow();
     this.#start();
-    await this.#clock.settle();
+    await this.#clock.turn();
     await this.#oracle.afterStep();
     while (!this.#isFinished) {
       if (!this.#clock.step()) this.#oracle.fail('nothing will ever happen again');
       this.#steps += 1;
-      await this.#clock.settle();
+      await this.#clock.turn();
       this.#process?.ledger?.afterStep();
       await this.#oracle.afterStep();
-      while (this.#process?.readers?.follow() === true) await this.#clock.settle();
+      while (this.#process?.readers?.follow() === true) await this.#clock.turn();
       await this.#afterStep();
       if (this.#steps > MAX_STEPS) throw new Violation(`no end after ${this.#steps} steps`);
     }
