@@ -72,41 +72,6 @@ async function goesOn(
   return { outcome: 'stopped, went on', exitCode, wentOnFrom };
 }
 
-/** Of 24 MiB, it leaves less than the 8 that are to be free. */
-const FILLER_BYTES = 17 * 1024 ** 2;
-
-/** A disk that is nearly full, in time: the daemon waits, and is served from meanwhile; nothing needs to be restarted. */
-async function whileItWaits(small: NonNullable<ReturnType<typeof smallFileSystem>>): Promise<Result> {
-  const devnet = await startNode();
-  const dataDir = join(small.path, 'data');
-  const flags = ['--start-height', '0', '--disk-min-free-bytes', '8MiB'];
-  const daemon = await startDaemon(startArguments(devnet, dataDir, ...flags));
-  await daemon.reaches(BEFORE);
-  // Somebody else takes most of what is left.
-  const filler = join(small.path, 'filler');
-  writeFileSync(filler, Buffer.alloc(FILLER_BYTES));
-  await daemon.scrapeUntil((metrics) => metrics.value('indexing_paused') === 1);
-  devnet.node.head.set(BEYOND);
-  const paused = await daemon.scrapeUntil((metrics) => metrics.value('in_flight_heights') > 0);
-  expect(paused.value('disk_free_bytes')).toBeLessThan(8 * 1024 ** 2);
-  expect(paused.value('disk_min_free_bytes')).toBe(8 * 1024 ** 2);
-  expect((await daemon.reason('disk_low')).message).toMatch(
-    /^indexing is paused: \d MiB are free on the disk of .*, and 10 MiB are needed/,
-  );
-  // What it has is served.
-  const wentOnFrom = (await daemon.scrape()).value('latest_indexed_height');
-  expect(wentOnFrom, 'nothing is written').toBe(BEFORE);
-  expect((await daemon.api(`/v1/blocks?height=${BEFORE}`)).status).toBe(200);
-  // It goes on by itself.
-  rmSync(filler);
-  small.remount('size=200m');
-  const done = await daemon.reaches(BEYOND);
-  expect(done.value('indexing_paused')).toBe(0);
-  const exitCode = await daemon.program.stop('SIGTERM');
-  await proveStore(dataDir, { firstHeight: 0, latestHeight: BEYOND, chainAt: () => devnet.chain });
-  return { outcome: 'unharmed', exitCode, wentOnFrom };
-}
-
 /** A fault that is there when the daemon, and every command that opens the store, starts. */
 async function atStart(says: RegExp, dataDir: string, begin: () => () => void, as?: RunAs): Promise<Result> {
   const devnet = await startNode();
@@ -220,11 +185,6 @@ export const faultScenarios: Scenarios = {
     if (small === undefined) return throughPort('No space left on device', FULL);
     const fault: Fault = () => () => small.remount('size=200m');
     return whileItRuns({ says: FULL, fault, dataDir: () => join(small.path, 'data') });
-  },
-  'disk nearly full at work: a small file system': () => {
-    const small = smallFileSystem(24);
-    if (small === undefined) return throughPort('No space left on device', FULL);
-    return whileItWaits(small);
   },
   'disk full at the start': () => {
     const small = smallFileSystem(20);

@@ -44,7 +44,11 @@ export class Stage {
   /** By real daemons, whose devnet is gone at the end of the test or scenario around it. */
   static async set(): Promise<Stage> {
     const devnet = await devnetForTest({
-      ...{ seed: 41, profile: 'dense', startHead: OLDEST, paused: true, sealedLag: 0 },
+      seed: 41,
+      profile: 'dense',
+      startHead: OLDEST,
+      paused: true,
+      sealedLag: 0,
     });
     const killed = scratchDirectory();
     // Reading everything makes LevelDB merge the two tables.

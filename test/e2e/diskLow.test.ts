@@ -29,17 +29,11 @@ describe('a disk that is nearly full', () => {
       sealedLag: 0,
     });
     const dataDir = scratchDirectory();
-    const first = startArguments(
-      devnet,
-      dataDir,
-      '--start-height',
-      String(LOW - 5),
-      '--stop-height',
-      String(LOW),
-    );
-    expect(await runDaemonHere(first)).toMatchObject({ code: 0 });
+    const bounds = ['--start-height', String(LOW - 5), '--stop-height', String(LOW)];
+    expect(await runDaemonHere(startArguments(devnet, dataDir, ...bounds))).toMatchObject({ code: 0 });
 
-    const file = configFile(moreThanFree());
+    const needed = moreThanFree();
+    const file = configFile(needed);
     devnet.node.head.set(HEAD);
     const args = startArguments(devnet, dataDir, '--config', file, '--backfill', '0');
     const stopped = await startDaemonHere(args);
@@ -54,6 +48,9 @@ describe('a disk that is nearly full', () => {
         metrics.value('in_flight_heights') > 0 &&
         metrics.value('backfill_held_up_ranges') > 0,
     );
+    expect(paused.value('disk_min_free_bytes')).toBe(needed);
+    expect(paused.value('disk_free_bytes')).toBeLessThan(needed);
+    expect(paused.value('latest_indexed_height'), 'nothing is written').toBe(LOW);
     const reasons = await daemon.reasons();
     const reason = reasons.find(({ code }) => code === 'disk_low');
     expect(reason?.message).toMatch(
@@ -62,8 +59,7 @@ describe('a disk that is nearly full', () => {
     expect(reasons.map(({ code }) => code).filter((code) => code !== 'behind')).toEqual(['disk_low']);
     const status = await daemon.status();
     expect(status.backfill.ranges[0]?.waitingFor?.message).toContain('indexing is paused');
-    const next = paused.value('latest_indexed_height') + 1;
-    const explained = (await daemon.api(`/explain/${next}`)).body as { readonly stage: string };
+    const explained = (await daemon.api(`/explain/${LOW + 1}`)).body as { readonly stage: string };
     expect(explained.stage).toBe('committing');
     expect((await daemon.api(`/v1/blocks?height=${LOW}`)).status).toBe(200);
 
