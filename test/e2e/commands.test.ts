@@ -71,10 +71,8 @@ async function verified<T extends { readonly stderr: string }>(running: Promise<
 }
 
 async function expectSound(dataDir: string): Promise<void> {
-  expect(await verified(runCommand(['verify', ...storeFlags(dataDir)]))).toMatchObject({
-    code: 0,
-    stderr: '',
-  });
+  const outcome = await verified(runCommand(['verify', ...storeFlags(dataDir)]));
+  expect(outcome).toMatchObject({ code: 0, stderr: '' });
 }
 
 /** Runs `start` to its end, without a process. */
@@ -105,9 +103,8 @@ describe('start', () => {
     expect(await runStart(nowhere, dataDir, '--stop-height', '140')).toMatchObject({ code: 0, stderr: '' });
     expect(requests.count()).toBe(0);
 
-    expect(await runStart(devnet, dataDir, '--start-height', '151', '--stop-height', '160')).toMatchObject({
-      code: 0,
-    });
+    const on = ['--start-height', '151', '--stop-height', '160'];
+    expect(await runStart(devnet, dataDir, ...on)).toMatchObject({ code: 0 });
     expect(await storedHeights(dataDir)).toEqual({ first: 130, last: 160, count: 31 });
     await expectSound(dataDir);
   });
@@ -115,9 +112,8 @@ describe('start', () => {
   it('starts at the lowest height of a node that joined late', async () => {
     const devnet = await nodeWith({ nodeRootHeight: 140 });
     const dataDir = scratchDirectory();
-    expect(await runStart(devnet, dataDir, '--start-height', 'root', '--stop-height', '141')).toMatchObject({
-      code: 0,
-    });
+    const bounds = ['--start-height', 'root', '--stop-height', '141'];
+    expect(await runStart(devnet, dataDir, ...bounds)).toMatchObject({ code: 0 });
     expect(await storedHeights(dataDir)).toEqual({ first: 140, last: 141, count: 2 });
   });
 
@@ -295,11 +291,7 @@ it('get gives the same documents from the store and from a running daemon, whose
   ]);
   const unknown = 'ab'.repeat(32);
   for (const kind of ['block', 'collection', 'transaction'])
-    expectRefusal(
-      await get(kind, unknown),
-      66,
-      new RegExp(`no such ${kind} in heights ${FIRST}\\.\\.${LAST}`),
-    );
+    expectRefusal(await get(kind, unknown), 66, new RegExp(`no such ${kind} in heights 120\\.\\.170`));
   expectRefusal(await get('block', String(LAST + 1)), 66, /171 is not yet indexed/);
   expectRefusal(await get('block', String(FIRST - 1)), 66, /119 is below the first indexed height 120/);
   expectRefusal(await get('transaction', `0x${transactionId}0`), 64, /64 hexadecimal digits/);

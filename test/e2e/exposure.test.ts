@@ -93,13 +93,4 @@ describe('credentials in an endpoint', () => {
       expect(printed.stdout).not.toContain(SECRET);
     }
   });
-
-  it('are not shown either where no endpoint belongs', async () => {
-    const [endpoint = ''] = endpoints;
-    for (const args of [[endpoint], ['start', endpoint], ['start', '--network', endpoint]]) {
-      const { code, stdout, stderr } = await runCommand(args);
-      expect(code).toBe(64);
-      expect(stdout + stderr).not.toContain(SECRET);
-    }
-  });
 });

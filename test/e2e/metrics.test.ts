@@ -144,13 +144,10 @@ it('the requester alone, at the head counts what was asked, received and made du
   expect(metrics.series('workers')).toEqual([]);
   expect(seriesOf(metrics, 'collections_received_total')).toEqual({ requester: asked });
   expect(seriesOf(metrics, 'duplicate_collections_total')).toEqual({});
-  expect(seriesOf(metrics, 'heights_completed_total')).toEqual({
-    requester: full.length,
-    none: empty.length,
-  });
-  expect(seriesOf(metrics, 'collection_receive_to_indexed_seconds_count')).toEqual({
-    requester: idsPerBlock,
-  });
+  const completed = { requester: full.length, none: empty.length };
+  expect(seriesOf(metrics, 'heights_completed_total')).toEqual(completed);
+  const indexed = 'collection_receive_to_indexed_seconds_count';
+  expect(seriesOf(metrics, indexed)).toEqual({ requester: idsPerBlock });
   const ofFaults = [
     'invalid_collections',
     'invalid_blocks',
@@ -205,12 +202,7 @@ it('execution data alone counts what came by the stream, and every refusal of it
   const method = 'SubscribeExecutionDataFromStartBlockHeight';
   const several = full.filter((block) => new Set(block.collections.map(({ id }) => id)).size > 1);
   const faults: readonly FaultRule['fault'][] = [
-    'wrong_body',
-    'missing_chunk',
-    'swapped_chunks',
-    'truncated',
-    'other_body',
-    'extra_chunk',
+    ...(['wrong_body', 'missing_chunk', 'swapped_chunks', 'truncated', 'other_body', 'extra_chunk'] as const),
   ];
   for (const [index, fault] of faults.entries()) {
     // The head stops at the height of the fault: nothing behind it can be on its way.
@@ -238,9 +230,7 @@ it('execution data alone counts what came by the stream, and every refusal of it
   expect(seriesOf(metrics, 'heights_completed_total')).toEqual({ edi: full.length, none: empty.length });
   expect(seriesOf(metrics, 'collections_received_total')).toEqual({ edi: collections.length });
   // A block that lists an id twice gets it twice.
-  expect(seriesOf(metrics, 'duplicate_collections_total')).toEqual({
-    edi: collections.length - idsPerBlock,
-  });
+  expect(seriesOf(metrics, 'duplicate_collections_total')).toEqual({ edi: collections.length - idsPerBlock });
   expect(collections.length).toBeGreaterThan(idsPerBlock);
   expect(seriesOf(metrics, 'collection_receive_to_indexed_seconds_count')).toEqual({ edi: idsPerBlock });
   expect(seriesOf(metrics, 'invalid_collections_total')).toEqual({
@@ -402,10 +392,8 @@ it('wrong answers are refused and counted by reason, failures by kind, and the n
   expectValues(metrics, { collections_requested_total: asked + askedOtherwise });
   expect(seriesOf(metrics, 'collections_received_total')).toEqual({ requester: asked - 12 });
   expect(seriesOf(metrics, 'duplicate_collections_total')).toEqual({});
-  expect(seriesOf(metrics, 'heights_completed_total')).toEqual({
-    requester: full.length,
-    none: empty.length,
-  });
+  const completed = { requester: full.length, none: empty.length };
+  expect(seriesOf(metrics, 'heights_completed_total')).toEqual(completed);
   expect(metrics.value('collection_request_to_receive_seconds_count')).toBe(asked - 12);
   // A body that is refused came in good order as far as the call goes; blocks read ahead of the orphan were cancelled.
   await expectCallsCounted(daemon, devnet, {

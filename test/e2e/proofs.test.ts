@@ -11,6 +11,7 @@ import { GrpcProbe } from '../support/grpcProbe.js';
 import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 import type { DaemonHere } from '../support/runningDaemon.js';
 import { storeFlags } from '../support/storeDump.js';
+import { refused } from '../support/refusal.js';
 
 const HEAD = 120;
 const chain = { seed: 31, startHead: HEAD, paused: true, hashedIds: true } as const;
@@ -62,9 +63,8 @@ describe('a daemon on a chain whose blocks can be proven', () => {
       ...{ code: 0, stdout: held.stdout, stderr: expect.stringContaining('Compare the ID') as string },
     });
     const other = `${HEAD}:${node.chain.block(HEAD - 1).id}`;
-    expect(await checked('--checkpoint', other)).toMatchObject({
-      ...{ code: 65, stdout: '', stderr: expect.stringContaining(`all follows from ${anchor}`) as string },
-    });
+    const elsewhere = { stdout: '', ...refused(65, `all follows from ${anchor}`) };
+    expect(await checked('--checkpoint', other)).toMatchObject(elsewhere);
     expect(await checked('--checkpoint', '12')).toMatchObject({ code: 64, stdout: '' });
     expect(await runCommand(['check-proof', join(dataDir, 'none.json')])).toMatchObject({ code: 64 });
     const beyond = await runCommand(['prove', '1', '--to', '900', ...storeFlags(dataDir)]);
@@ -136,9 +136,7 @@ describe('a daemon whose readers see only what is proven final', () => {
     // A closed store knows no proven height: it gives no certificate that its checker would refuse.
     const prove = (height: number) => runCommand(['prove', String(height), ...storeFlags(dataDir)]);
     expect(await prove(PROVEN)).toMatchObject({ code: 0 });
-    expect(await prove(PROVEN + 1)).toMatchObject({
-      ...{ code: 66, stdout: '', stderr: expect.stringContaining('proves nothing: ') as string },
-    });
+    expect(await prove(PROVEN + 1)).toMatchObject({ stdout: '', ...refused(66, 'proves nothing: ') });
 
     // The store keeps who signs: without a node it is proven again from that.
     await node.close();

@@ -5,6 +5,8 @@ import { scratchDirectory } from '../support/program.js';
 import { devnetForTest, runDaemonHere, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 import type { DaemonHere } from '../support/runningDaemon.js';
 import { usePostgres } from '../support/storeKinds.js';
+import { refused } from '../support/refusal.js';
+import { storeFlags } from '../support/storeDump.js';
 
 /** A leader that is lost is followed by another within so long; one that stops hands over in less. */
 const TAKEOVER_MS = 12_000;
@@ -30,8 +32,7 @@ describe('several daemons on one database', { timeout: 120_000 }, () => {
     const first = await startDaemonHere(on(dataDir));
     await first.reaches(40);
     // Not two in one data directory.
-    const twin = await runDaemonHere(on(dataDir));
-    expect([twin.code, twin.stderr]).toEqual([74, expect.stringContaining('in use by another daemon')]);
+    expect(await runDaemonHere(on(dataDir))).toMatchObject(refused(74, 'in use by another daemon'));
     const second = await start();
     await second.reaches(40);
     await second.ready();
@@ -47,12 +48,8 @@ describe('several daemons on one database', { timeout: 120_000 }, () => {
     expect((await first.scrape()).value('leads')).toBe(1);
     expect((await second.scrape()).value('leads')).toBe(0);
     const rewind = () =>
-      runCommand([
-        ...['rewind', '--to', '20', '--yes'],
-        ...['--network', 'devnet', '--data-dir', scratchDirectory(), '--store', url],
-      ]);
-    const refused = await rewind();
-    expect([refused.code, refused.stderr]).toEqual([74, expect.stringContaining('leads')]);
+      runCommand(['rewind', '--to', '20', '--yes', ...storeFlags(scratchDirectory(), url)]);
+    expect(await rewind()).toMatchObject(refused(74, 'leads'));
 
     const stoppedAtMs = performance.now();
     expect(await first.program.stop()).toBe(0);

@@ -4,6 +4,7 @@ import { runCommand } from '../support/commandLine.js';
 import { eventually, scratchDirectory } from '../support/program.js';
 import { devnetForTest, startArguments, startDaemon, startDaemonHere } from '../support/runningDaemon.js';
 import { usePostgres } from '../support/storeKinds.js';
+import { answered } from '../support/refusal.js';
 
 const HISTORY = 2_300;
 /** A range of a worker that died runs again within so long. */
@@ -40,7 +41,7 @@ describe('several workers on one plan', { timeout: 300_000 }, () => {
     // Slowly, so that those that are killed have something in hand.
     devnet.node.setFaults([{ method: '*', fault: 'latency', delayMs: 400 }]);
     const planned = await command('backfill', 'plan', '--from', '0');
-    expect([planned.code, planned.stdout]).toEqual([0, expect.stringMatching(/^Plan 1: heights 0 to 2299/)]);
+    expect(planned).toMatchObject(answered(/^Plan 1: heights 0 to 2299/));
     const killed = await eventually(async () => {
       const busy = (await workers()).filter(({ busyWith }) => busyWith.length === 1);
       return busy.length === 2 ? busy.find(({ pid }) => pid === second.program.child.pid) : undefined;
