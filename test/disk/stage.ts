@@ -6,14 +6,7 @@ import { runCommand } from '../support/commandLine.js';
 import { eventually, scratchDirectory, startProgram } from '../support/program.js';
 import type { Program } from '../support/program.js';
 import { proveStore } from '../support/provenStore.js';
-import {
-  devnetForTest,
-  listening,
-  runDaemonHere,
-  startArguments,
-  startDaemon,
-  startHere,
-} from '../support/runningDaemon.js';
+import { devnetForTest, listening, runDaemonHere, startArguments, startDaemon, startHere } from '../support/runningDaemon.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';
 import { dumpStore, firstDifference, storeFlags, storePath } from '../support/storeDump.js';
 
@@ -44,11 +37,7 @@ export class Stage {
   /** By real daemons, whose devnet is gone at the end of the test or scenario around it. */
   static async set(): Promise<Stage> {
     const devnet = await devnetForTest({
-      seed: 41,
-      profile: 'dense',
-      startHead: OLDEST,
-      paused: true,
-      sealedLag: 0,
+      ...{ seed: 41, profile: 'dense', startHead: OLDEST, paused: true, sealedLag: 0 },
     });
     const killed = scratchDirectory();
     // Reading everything makes LevelDB merge the two tables.

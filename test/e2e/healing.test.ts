@@ -36,11 +36,7 @@ async function healingHeights(daemon: DaemonHere, { chain }: DevnetHandle): Prom
 
 it('damage below a daemon that serves is healed by it: a byte of a table', async () => {
   const devnet = await devnetForTest({
-    seed: 19,
-    profile: 'dense',
-    startHead: LAST,
-    paused: true,
-    sealedLag: 0,
+    ...{ seed: 19, profile: 'dense', startHead: LAST, paused: true, sealedLag: 0 },
   });
   const dataDir = scratchDirectory();
   const flags = startArguments(devnet, dataDir, '--start-height', '0');

@@ -1,28 +1,5 @@
 import fc from 'fast-check';
-import {
-  collectionIdOf,
-  decodeBlock,
-  decodeBlockMessage,
-  decodeBlockResponse,
-  decodeCollectionResponse,
-  decodeExecutionDataResponse,
-  decodeFullCollectionResponse,
-  decodeSubscribeBlocksResponse,
-  decodeTransaction,
-  decodeTransactionResponse,
-  encodeBlock,
-  encodeFullCollection,
-  encodeTransaction,
-  identifierBytes,
-  InvalidCollectionError,
-  splitCollection,
-  transactionId,
-  verifyBlockCollections,
-  verifyCollection,
-  WireError,
-  WireWriter,
-  ZERO_ID,
-} from '../../src/flow/index.js';
+import { collectionIdOf, decodeBlock, decodeBlockMessage, decodeBlockResponse, decodeCollectionResponse, decodeExecutionDataResponse, decodeFullCollectionResponse, decodeSubscribeBlocksResponse, decodeTransaction, decodeTransactionResponse, encodeBlock, encodeFullCollection, encodeTransaction, identifierBytes, InvalidCollectionError, splitCollection, transactionId, verifyBlockCollections, verifyCollection, WireError, WireWriter, ZERO_ID } from '../../src/flow/index.js';
 import type { Identifier } from '../../src/flow/index.js';
 import { block, blockFields, scrambled, transaction, transactionFields } from '../support/flowWire.js';
 import { mutated, noise } from './mutation.js';
@@ -48,11 +25,7 @@ interface Decoder {
 }
 
 /** Protobuf messages as access nodes send them, and as no access node would. */
-export const wireTarget: FuzzTarget = {
-  name: 'wire',
-  share: 780,
-  open: openDecoders,
-};
+export const wireTarget: FuzzTarget = { name: 'wire', share: 780, open: openDecoders };
 
 function openDecoders(): Run {
   const decoders = Object.entries(makeDecoders());

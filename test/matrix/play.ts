@@ -80,11 +80,21 @@ export interface CellResult {
 
 const HELD_UP_MS = 750;
 /** How often a cell is played until its process was not kept waiting. */
-export const PLAYED_MAX = 4;
+const PLAYED_MAX = 4;
 
 /** True for a failure of a cell whose process the machine kept waiting: it is played again. */
-export function isDisturbed({ failures, heldUpMs }: CellResult): boolean {
+function isDisturbed({ failures, heldUpMs }: CellResult): boolean {
   return failures.length > 0 && heldUpMs >= HELD_UP_MS;
+}
+
+/** For a run of many cells: whether a result counts. Else its cell is to be played again. */
+export function countsOf(): (result: CellResult) => boolean {
+  const played = new Map<string, number>();
+  return (result) => {
+    const times = (played.get(result.cell) ?? 0) + 1;
+    played.set(result.cell, times);
+    return times === PLAYED_MAX || !isDisturbed(result);
+  };
 }
 
 /** What is found out about a cell while it is played. */

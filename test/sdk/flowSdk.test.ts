@@ -143,9 +143,7 @@ async function readsWhatTheIndexSaysOfItself({ generator }: OddChain): Promise<v
     ...{ sporkId: generator.sporkId, sporkRootBlockHeight: ROOT, nodeRootBlockHeight: ROOT },
   });
   // The SDK leaves out what all chain ids begin with.
-  expect(await ask(sdk.getNetworkParameters())).toEqual({
-    chainId: generator.chainId.replace(/^flow-/, ''),
-  });
+  expect(await ask(sdk.getNetworkParameters())).toEqual({ chainId: generator.chainId.replace(/^flow-/, '') });
   expect(await sdk.send([sdk.ping()])).toMatchObject({ tag: 'PING' });
 }
 
