@@ -8,13 +8,7 @@ import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
 import { runCommand } from '../support/commandLine.js';
 import { openSocket } from '../support/httpProbe.js';
 import { runProgram, scratchDirectory } from '../support/program.js';
-import {
-  devnetForTest,
-  runDaemonHere,
-  startArguments,
-  startDaemon,
-  startDaemonHere,
-} from '../support/runningDaemon.js';
+import { devnetForTest, runDaemonHere, startArguments, startDaemon, startDaemonHere } from '../support/runningDaemon.js';
 import { dumpStore, storeFlags, storePath } from '../support/storeDump.js';
 
 const ROOT = 100;
@@ -199,46 +193,42 @@ describe('start', () => {
   });
 });
 
-describe('a signal', () => {
-  it('ends a catch-up within 10 s, with calls under way, and leaves a sound store to go on with', async () => {
-    const devnet = await nodeWith({
-      faults: [{ method: 'GetFullCollectionByID', fault: 'stall', fromHeight: 150 }],
-    });
-    const dataDir = scratchDirectory();
-    const args = startArguments(devnet, dataDir, '--start-height', 'root', '--no-edi');
-    const daemon = await startDaemon(args);
-    await daemon.scrapeUntil(
-      (metrics) =>
-        metrics.value('collection_requests_in_flight') > 0 && metrics.value('latest_indexed_height') > 120,
-    );
-    const askedAtMs = performance.now();
-    expect(await daemon.program.stop('SIGTERM')).toBe(0);
-    expect(performance.now() - askedAtMs).toBeLessThan(10_000);
-    expect(daemon.program.stderr).toBe('');
-    await expectSound(dataDir);
-
-    devnet.node.setFaults([]);
-    expect(await runStart(devnet, dataDir, '--stop-height', String(HEAD))).toMatchObject({ code: 0 });
-    expect(await storedHeights(dataDir)).toEqual({ first: ROOT, last: HEAD, count: HEAD - ROOT + 1 });
-    await expectSound(dataDir);
+it('a signal ends a catch-up within 10 s, with calls under way, and leaves a sound store to go on with', async () => {
+  const devnet = await nodeWith({
+    faults: [{ method: 'GetFullCollectionByID', fault: 'stall', fromHeight: 150 }],
   });
+  const dataDir = scratchDirectory();
+  const args = startArguments(devnet, dataDir, '--start-height', 'root', '--no-edi');
+  const daemon = await startDaemon(args);
+  await daemon.scrapeUntil(
+    (metrics) =>
+      metrics.value('collection_requests_in_flight') > 0 && metrics.value('latest_indexed_height') > 120,
+  );
+  const askedAtMs = performance.now();
+  expect(await daemon.program.stop('SIGTERM')).toBe(0);
+  expect(performance.now() - askedAtMs).toBeLessThan(10_000);
+  expect(daemon.program.stderr).toBe('');
+  await expectSound(dataDir);
+
+  devnet.node.setFaults([]);
+  expect(await runStart(devnet, dataDir, '--stop-height', String(HEAD))).toMatchObject({ code: 0 });
+  expect(await storedHeights(dataDir)).toEqual({ first: ROOT, last: HEAD, count: HEAD - ROOT + 1 });
+  await expectSound(dataDir);
 });
 
-describe('the program', () => {
-  it.each([['--version'], ['start', '--help']])(
-    'loads no server and no database for %s %s',
-    async (...args) => {
-      const coverage = scratchDirectory();
-      const words: string[] = args.flatMap((word) => word);
-      expect(await runProgram(words, { NODE_V8_COVERAGE: coverage })).toMatchObject({ code: 0 });
-      const loaded = readdirSync(coverage)
-        .map((name) => readFileSync(join(coverage, name), 'utf8'))
-        .join('');
-      expect(loaded).toContain('dist/main.js');
-      expect(loaded).not.toMatch(/node_modules\/(?:fastify|@grpc|classic-level|pino|prom-client)\//);
-    },
-  );
-});
+it.each([['--version'], ['start', '--help']])(
+  'the program loads no server and no database for %s %s',
+  async (...args) => {
+    const coverage = scratchDirectory();
+    const words: string[] = args.flatMap((word) => word);
+    expect(await runProgram(words, { NODE_V8_COVERAGE: coverage })).toMatchObject({ code: 0 });
+    const loaded = readdirSync(coverage)
+      .map((name) => readFileSync(join(coverage, name), 'utf8'))
+      .join('');
+    expect(loaded).toContain('dist/main.js');
+    expect(loaded).not.toMatch(/node_modules\/(?:fastify|@grpc|classic-level|pino|prom-client)\//);
+  },
+);
 
 it('verify prints what it checked', async () => {
   const dataDir = await filledDirectory();

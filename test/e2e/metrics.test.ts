@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { programVersion } from '../../src/app/index.js';
 import { ChainGenerator, methodNames, profiles } from '../../src/devnet/index.js';
 import type { ChainOptions, DevnetHandle, DevnetOptions, FaultRule } from '../../src/devnet/index.js';
@@ -422,65 +422,63 @@ it('wrong answers are refused and counted by reason, failures by kind, and the n
     .toBe(true);
 });
 
-describe('a height that does not come', () => {
-  const [STUCK, WINDOW] = [40, 20];
+const [STUCK, WINDOW] = [40, 20];
 
-  it('shows in every gauge, while all stands still and while the head moves on', async () => {
-    // Without streams every block is asked for by its height; no two blocks have a collection in common.
-    const method = 'GetFullCollectionByID';
-    const devnet = await devnetForTest({
-      ...{ seed: 8, profile: 'dense', startHead: HEAD, paused: true, streams: false },
-      faults: [{ method, fault: 'stall', fromHeight: STUCK, toHeight: STUCK, times: 1 }],
-    });
-    const startedAtMs = performance.now();
-    const flags = ['--no-edi', '--window', String(WINDOW), '--ready-max-lag', '5'];
-    const daemon = await daemonOn(devnet, '--requester-unresolvable-after-ms', '1000', ...flags);
-    const stuck = await daemon.scrapeUntil(
-      (metrics) => metrics.value('in_flight_heights') === 1 && metrics.value('unresolvable_heights') === 1,
-    );
-    const { requests } = devnet.node;
-    const own = devnet.chain.block(STUCK).collections;
-    const stalled = requests.idsAsked(method).find((asked) => own.some(({ id }) => id === asked));
-    const received = own.filter(({ id }) => id !== stalled);
-    const expected = {
-      ...{ latest_indexed_height: STUCK - 1, head_height: HEAD, lag_heights: HEAD - STUCK + 1 },
-      ...{ in_flight_heights: 1, collections_missing: 1, collection_requests_in_flight: 1 },
-      ...{ unresolvable_heights: 1, window_heights: WINDOW },
-      in_flight_bytes: sum(received.map(({ encoded }) => encoded.byteLength)),
-    };
-    // Everything within the window was made durable above the gap, but for the last height, which waits for its child;
-    // nothing above the window was asked for.
-    const last = STUCK + WINDOW - 2;
-    const within = blocksOf(devnet.chain, 0, last).flatMap((block) => block.collections);
-    expectValues(stuck, { ...expected, collections_requested_total: within.length });
-    expect(stuck.sum('heights_completed_total')).toBe(last);
-    expect(requests.highestHeightAsked()).toBe(STUCK - 1 + WINDOW);
-
-    const age = (await daemon.scrape()).value('oldest_missing_age_seconds');
-    expect(age).toBeGreaterThan(stuck.value('oldest_missing_age_seconds'));
-    expect(age).toBeGreaterThan(1);
-    expect(age).toBeLessThanOrEqual((performance.now() - startedAtMs) / 1_000);
-    const { status: code, body } = await readiness(daemon);
-    expect(code).toBe(503);
-    expect(body.reasons.map((reason) => reason.code).sort()).toEqual(['behind', 'unresolvable']);
-    expect(body.reasons.find((reason) => reason.code === 'unresolvable')).toMatchObject({ height: STUCK });
-    const status = await daemon.status();
-    expect(status).toMatchObject({
-      ...{ latestIndexed: STUCK - 1, oldestMissing: { height: STUCK, missing: 1 }, ready: false },
-      window: { upperBound: STUCK - 1 + WINDOW, inFlight: 1, bytesInFlight: expected.in_flight_bytes },
-      sources: { requester: { state: 'asking', inFlight: 1, missing: 1 } },
-    });
-    expect(status.oldestMissing?.collectionId).toBe(stalled);
-    expect(status.oldestMissing?.reason).toContain(`collections of height ${STUCK}`);
-    for (const height of [STUCK, STUCK + 1])
-      expect((await daemon.api(`/v1/blocks?height=${height}`)).status).toBe(404);
-
-    devnet.node.head.advance(7);
-    const moved = await daemon.scrapeUntil((metrics) => metrics.value('head_height') === HEAD + 7);
-    expectValues(moved, { ...expected, head_height: HEAD + 7, lag_heights: HEAD + 7 - STUCK + 1 });
-    expect(requests.highestHeightAsked()).toBe(STUCK - 1 + WINDOW);
-    expect(await daemon.program.stop()).toBe(0);
+it('a height that does not come shows in every gauge, while all stands still and while the head moves on', async () => {
+  // Without streams every block is asked for by its height; no two blocks have a collection in common.
+  const method = 'GetFullCollectionByID';
+  const devnet = await devnetForTest({
+    ...{ seed: 8, profile: 'dense', startHead: HEAD, paused: true, streams: false },
+    faults: [{ method, fault: 'stall', fromHeight: STUCK, toHeight: STUCK, times: 1 }],
   });
+  const startedAtMs = performance.now();
+  const flags = ['--no-edi', '--window', String(WINDOW), '--ready-max-lag', '5'];
+  const daemon = await daemonOn(devnet, '--requester-unresolvable-after-ms', '1000', ...flags);
+  const stuck = await daemon.scrapeUntil(
+    (metrics) => metrics.value('in_flight_heights') === 1 && metrics.value('unresolvable_heights') === 1,
+  );
+  const { requests } = devnet.node;
+  const own = devnet.chain.block(STUCK).collections;
+  const stalled = requests.idsAsked(method).find((asked) => own.some(({ id }) => id === asked));
+  const received = own.filter(({ id }) => id !== stalled);
+  const expected = {
+    ...{ latest_indexed_height: STUCK - 1, head_height: HEAD, lag_heights: HEAD - STUCK + 1 },
+    ...{ in_flight_heights: 1, collections_missing: 1, collection_requests_in_flight: 1 },
+    ...{ unresolvable_heights: 1, window_heights: WINDOW },
+    in_flight_bytes: sum(received.map(({ encoded }) => encoded.byteLength)),
+  };
+  // Everything within the window was made durable above the gap, but for the last height, which waits for its child;
+  // nothing above the window was asked for.
+  const last = STUCK + WINDOW - 2;
+  const within = blocksOf(devnet.chain, 0, last).flatMap((block) => block.collections);
+  expectValues(stuck, { ...expected, collections_requested_total: within.length });
+  expect(stuck.sum('heights_completed_total')).toBe(last);
+  expect(requests.highestHeightAsked()).toBe(STUCK - 1 + WINDOW);
+
+  const age = (await daemon.scrape()).value('oldest_missing_age_seconds');
+  expect(age).toBeGreaterThan(stuck.value('oldest_missing_age_seconds'));
+  expect(age).toBeGreaterThan(1);
+  expect(age).toBeLessThanOrEqual((performance.now() - startedAtMs) / 1_000);
+  const { status: code, body } = await readiness(daemon);
+  expect(code).toBe(503);
+  expect(body.reasons.map((reason) => reason.code).sort()).toEqual(['behind', 'unresolvable']);
+  expect(body.reasons.find((reason) => reason.code === 'unresolvable')).toMatchObject({ height: STUCK });
+  const status = await daemon.status();
+  expect(status).toMatchObject({
+    ...{ latestIndexed: STUCK - 1, oldestMissing: { height: STUCK, missing: 1 }, ready: false },
+    window: { upperBound: STUCK - 1 + WINDOW, inFlight: 1, bytesInFlight: expected.in_flight_bytes },
+    sources: { requester: { state: 'asking', inFlight: 1, missing: 1 } },
+  });
+  expect(status.oldestMissing?.collectionId).toBe(stalled);
+  expect(status.oldestMissing?.reason).toContain(`collections of height ${STUCK}`);
+  for (const height of [STUCK, STUCK + 1])
+    expect((await daemon.api(`/v1/blocks?height=${height}`)).status).toBe(404);
+
+  devnet.node.head.advance(7);
+  const moved = await daemon.scrapeUntil((metrics) => metrics.value('head_height') === HEAD + 7);
+  expectValues(moved, { ...expected, head_height: HEAD + 7, lag_heights: HEAD + 7 - STUCK + 1 });
+  expect(requests.highestHeightAsked()).toBe(STUCK - 1 + WINDOW);
+  expect(await daemon.program.stop()).toBe(0);
 });
 
 it('tells the cause in the words of the node, and when that is asked again', async () => {
