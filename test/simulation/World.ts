@@ -379,14 +379,12 @@ export class World {
       readFate: () => ({ takesMs: 0 }),
       onStage: () => undefined,
     });
-    return new SimulatedReaders(
-      { dice: new Dice(this.#scenario.seed, `readers ${this.#processes}`) },
-      {
-        ...{ clock, shown, database, metrics: this.#workshop.metrics },
-        durable: () => this.#oracle.watermark,
-        fail: (what) => this.#oracle.fail(what),
-      },
-    );
+    return new SimulatedReaders({
+      dice: new Dice(this.#scenario.seed, `readers ${this.#processes}`),
+      ...{ clock, shown, database, metrics: this.#workshop.metrics },
+      durable: () => this.#oracle.watermark,
+      fail: (what) => this.#oracle.fail(what),
+    });
   }
 
   /** What the product says of nodes in its log is held against what they are. */

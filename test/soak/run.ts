@@ -63,10 +63,8 @@ const watch = new Watch({
   pid: daemon.process.pid ?? 0,
   metricsUrl: `http://127.0.0.1:${daemon.metricsPort}`,
 });
-const reader = new Reader(
-  { apiUrl: `http://127.0.0.1:${daemon.apiPort}` },
-  { chain, random: seededRandom(seed + 1) },
-);
+const apiUrl = `http://127.0.0.1:${daemon.apiPort}`;
+const reader = new Reader({ apiUrl, chain, random: seededRandom(seed + 1) });
 const startedAtMs = performance.now();
 const endsAtMs = startedAtMs + minutes * 60_000;
 const failures: string[] = [];
