@@ -80,21 +80,11 @@ export interface CellResult {
 
 const HELD_UP_MS = 750;
 /** How often a cell is played until its process was not kept waiting. */
-const PLAYED_MAX = 4;
+export const PLAYED_MAX = 4;
 
 /** True for a failure of a cell whose process the machine kept waiting: it is played again. */
-function isDisturbed({ failures, heldUpMs }: CellResult): boolean {
+export function isDisturbed({ failures, heldUpMs }: CellResult): boolean {
   return failures.length > 0 && heldUpMs >= HELD_UP_MS;
-}
-
-/** For a run of many cells: whether a result counts. Else its cell is to be played again. */
-export function countsOf(): (result: CellResult) => boolean {
-  const played = new Map<string, number>();
-  return (result) => {
-    const times = (played.get(result.cell) ?? 0) + 1;
-    played.set(result.cell, times);
-    return times === PLAYED_MAX || !isDisturbed(result);
-  };
 }
 
 /** What is found out about a cell while it is played. */

@@ -10,7 +10,7 @@
 import { conclude, Worker, WORKERS, serveWork, textOf, wholeNumber } from '../support/campaign.js';
 import { everyCell, sampleOf } from './cells.js';
 import type { Cell } from './cells.js';
-import { countsOf, play } from './play.js';
+import { isDisturbed, play, PLAYED_MAX } from './play.js';
 import type { CellResult } from './play.js';
 import { outcomeOf, print } from './report.js';
 import { refuse, scriptOptions } from '../support/scriptOptions.js';
@@ -63,10 +63,12 @@ async function command(): Promise<void> {
   }
   const queue = spread(chosen);
   const results: CellResult[] = [];
-  const counts = countsOf();
+  const played = new Map<string, number>();
   let again = 0;
   const onResult = (result: CellResult, cell: Cell): void => {
-    if (!counts(result)) {
+    const times = (played.get(cell.name) ?? 0) + 1;
+    played.set(cell.name, times);
+    if (isDisturbed(result) && times < PLAYED_MAX) {
       again += 1;
       queue.push(cell);
       return;
