@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { runCommand } from '../support/commandLine.js';
-import { asAdmin } from '../support/postgresServer.js';
 import { scratchDirectory } from '../support/program.js';
 import { devnetForTest, runDaemonHere, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 import type { DaemonHere } from '../support/runningDaemon.js';
 import { usePostgres } from '../support/storeKinds.js';
 import { refused } from '../support/refusal.js';
 import { storeFlags } from '../support/storeDump.js';
+import { rowsOfBlocks } from '../support/postgresServer.js';
 
 /** A leader that is lost is followed by another within so long; one that stops hands over in less. */
 const TAKEOVER_MS = 12_000;
@@ -58,7 +58,7 @@ describe('several daemons on one database', { timeout: 120_000 }, () => {
     expect(performance.now() - stoppedAtMs).toBeLessThan(TAKEOVER_MS / 2 + SLACK_MS);
     expect(await second.program.stop()).toBe(0);
     expect((await rewind()).code).toBe(0);
-    expect(await rowsOf(url)).toEqual({ blocks: 21, heights: 21 });
+    expect(await rowsOfBlocks(url)).toEqual([{ blocks: 21, heights: 21 }]);
   });
 
   it('each does what its roles say, and says so when nobody leads', async () => {
@@ -84,11 +84,3 @@ describe('several daemons on one database', { timeout: 120_000 }, () => {
     expect(await again.program.stop()).toBe(0);
   });
 });
-
-async function rowsOf(url: string): Promise<{ blocks: number; heights: number }> {
-  const { rows } = await asAdmin(
-    url,
-    'SELECT count(*)::integer AS blocks, count(DISTINCT height)::integer AS heights FROM flow_store.block',
-  );
-  return rows[0] as { blocks: number; heights: number };
-}
