@@ -6,7 +6,14 @@ import { runCommand } from '../support/commandLine.js';
 import { eventually, scratchDirectory, startProgram } from '../support/program.js';
 import type { Program } from '../support/program.js';
 import { proveStore } from '../support/provenStore.js';
-import { devnetForTest, listening, runDaemonHere, startArguments, startDaemon, startHere } from '../support/runningDaemon.js';
+import {
+  devnetForTest,
+  listening,
+  runDaemonHere,
+  startArguments,
+  startDaemon,
+  startHere,
+} from '../support/runningDaemon.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';
 import { dumpStore, firstDifference, storeFlags, storePath } from '../support/storeDump.js';
 

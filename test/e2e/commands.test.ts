@@ -8,7 +8,13 @@ import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
 import { runCommand } from '../support/commandLine.js';
 import { openSocket } from '../support/httpProbe.js';
 import { runProgram, scratchDirectory } from '../support/program.js';
-import { devnetForTest, runDaemonHere, startArguments, startDaemon, startDaemonHere } from '../support/runningDaemon.js';
+import {
+  devnetForTest,
+  runDaemonHere,
+  startArguments,
+  startDaemon,
+  startDaemonHere,
+} from '../support/runningDaemon.js';
 import { dumpStore, storeFlags, storePath } from '../support/storeDump.js';
 
 const ROOT = 100;

@@ -1,5 +1,28 @@
 import fc from 'fast-check';
-import { collectionIdOf, decodeBlock, decodeBlockMessage, decodeBlockResponse, decodeCollectionResponse, decodeExecutionDataResponse, decodeFullCollectionResponse, decodeSubscribeBlocksResponse, decodeTransaction, decodeTransactionResponse, encodeBlock, encodeFullCollection, encodeTransaction, identifierBytes, InvalidCollectionError, splitCollection, transactionId, verifyBlockCollections, verifyCollection, WireError, WireWriter, ZERO_ID } from '../../src/flow/index.js';
+import {
+  collectionIdOf,
+  decodeBlock,
+  decodeBlockMessage,
+  decodeBlockResponse,
+  decodeCollectionResponse,
+  decodeExecutionDataResponse,
+  decodeFullCollectionResponse,
+  decodeSubscribeBlocksResponse,
+  decodeTransaction,
+  decodeTransactionResponse,
+  encodeBlock,
+  encodeFullCollection,
+  encodeTransaction,
+  identifierBytes,
+  InvalidCollectionError,
+  splitCollection,
+  transactionId,
+  verifyBlockCollections,
+  verifyCollection,
+  WireError,
+  WireWriter,
+  ZERO_ID,
+} from '../../src/flow/index.js';
 import type { Identifier } from '../../src/flow/index.js';
 import { block, blockFields, scrambled, transaction, transactionFields } from '../support/flowWire.js';
 import { mutated, noise } from './mutation.js';
