@@ -3,6 +3,7 @@ import { closeSync, ftruncateSync, mkdirSync, mkdtempSync, openSync, rmSync, sta
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { atEnd } from '../support/cleanup.js';
+import { demandRoot } from './Stage.js';
 
 const MIB = 1024 ** 2;
 const GIB = 1024 ** 3;
@@ -18,6 +19,7 @@ export class SmallDisk {
   #isFrozen = false;
 
   constructor() {
+    demandRoot();
     const scratch = mkdtempSync(join(tmpdir(), 'fci-disk-'));
     const image = join(scratch, 'image');
     this.#mount = join(scratch, 'mount');

@@ -1,10 +1,13 @@
 import type { DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
+import { demand } from '../support/campaign.js';
 import { atEnd } from '../support/cleanup.js';
 import { lastingPort } from '../support/lastingPort.js';
-import { Program, programPath, runProgram, scratchDirectory } from '../support/program.js';
-import { devnetForTest, listening, startArguments } from '../support/runningDaemon.js';
+import { programPath, runProgram, scratchDirectory } from '../support/program.js';
+import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';
 import type { PrometheusServer } from './PrometheusServer.js';
+
+export type Scenes = Readonly<Record<string, (stage: Stage) => Promise<void>>>;
 
 /** A fault, and what ends it. */
 export interface Provocation {
@@ -14,7 +17,8 @@ export interface Provocation {
   readonly fault: string;
   readonly repaired: string;
   readonly strike: () => unknown;
-  readonly fix: () => unknown;
+  /** Default: it passes by itself. */
+  readonly fix?: () => unknown;
   /** Longer than this it does not take. Default: two minutes. */
   readonly limitMs?: number;
 }
@@ -111,7 +115,7 @@ export class Stage {
   }
 
   /** Has it fire and clear, and takes the time of both. Expected errors: one that says what did not come. */
-  async provoke({ alerts, fault, repaired, fix, strike, limitMs = LIMIT_MS }: Provocation): Promise<void> {
+  async provoke({ alerts, fault, repaired, fix, strike, limitMs }: Provocation): Promise<void> {
     const beside = new Set<string>();
     const look = async (): Promise<ReadonlySet<string>> => {
       const firing = await this.prometheus.firing([...this.#daemons.keys()]);
@@ -123,14 +127,24 @@ export class Stage {
       return alerts.every((name) => !firing.has(name));
     });
     beside.clear();
-    const fired = await this.#take(
-      { alerts, act: strike, what: `fires although ${fault}`, limitMs },
-      async (name) => (await look()).has(name),
-    );
-    const cleared = await this.#take(
-      { alerts, act: fix, what: `clears although ${repaired}`, limitMs },
-      async (name) => !(await look()).has(name),
-    );
+    // The seconds from the beginning of `act` until each of the alerts fires, or does not any more.
+    const take = async (what: string, act: Provocation['fix'], fires: boolean) => {
+      const beganAtMs = performance.now();
+      const seconds = new Map<string, number>();
+      const isOver = async (): Promise<boolean> => {
+        const firing = await look();
+        for (const name of alerts) {
+          if (firing.has(name) === fires && !seconds.has(name))
+            seconds.set(name, (performance.now() - beganAtMs) / 1_000);
+        }
+        return seconds.size === alerts.length;
+      };
+      // Some faults last, as a disk that is slow again and again.
+      await Promise.all([act?.(), this.#until(`${alerts.join(', ')}: one never ${what}`, isOver, limitMs)]);
+      return seconds;
+    };
+    const fired = await take(`fires although ${fault}`, strike, true);
+    const cleared = await take(`clears although ${repaired}`, fix, false);
     for (const alert of alerts) {
       this.outcomes.push({
         ...{ alert, fault, repaired, beside: [...beside].toSorted() },
@@ -138,35 +152,6 @@ export class Stage {
         clearedSeconds: cleared.get(alert) ?? NaN,
       });
     }
-  }
-
-  /** The seconds from the beginning of `act` until each of the alerts has come to it. */
-  async #take(
-    {
-      act,
-      alerts,
-      limitMs,
-      what,
-    }: {
-      readonly act: () => unknown;
-      readonly alerts: readonly string[];
-      readonly limitMs: number;
-      readonly what: string;
-    },
-    isThere: (alert: string) => Promise<boolean>,
-  ): Promise<ReadonlyMap<string, number>> {
-    const beganAtMs = performance.now();
-    const seconds = new Map<string, number>();
-    const look = async (): Promise<boolean> => {
-      for (const name of alerts) {
-        if (!seconds.has(name) && (await isThere(name)))
-          seconds.set(name, (performance.now() - beganAtMs) / 1_000);
-      }
-      return seconds.size === alerts.length;
-    };
-    // Some faults last, as a disk that is slow again and again.
-    await Promise.all([act(), this.#until(`${alerts.join(', ')}: one never ${what}`, look, limitMs)]);
-    return seconds;
   }
 
   async #until(what: string, holds: () => Promise<boolean>, limitMs = LIMIT_MS): Promise<void> {
@@ -189,18 +174,19 @@ export class Stage {
   }
 }
 
-async function begin(args: readonly string[], nodeFlags: readonly string[]): Promise<RunningDaemon> {
-  const program = new Program(args, {}, [], ['--enable-source-maps', ...nodeFlags, programPath]);
-  atEnd(async () => {
-    await program.stop('SIGKILL');
-  });
-  return listening(program);
+function begin(args: readonly string[], nodeFlags: readonly string[]): Promise<RunningDaemon> {
+  return startDaemon(args, {}, { script: ['--enable-source-maps', ...nodeFlags, programPath] });
 }
 
 /** Runs a command to its end, which must be a good one. */
 export async function succeeds(...args: readonly string[]): Promise<void> {
   const { code, stderr } = await runProgram(args);
   if (code !== 0) throw new Error(stderr);
+}
+
+/** For a scene that takes the machine's own: its mounts, or the limits of a process. Expected errors: `Verdict`. */
+export function demandRoot(): void {
+  demand(process.getuid?.() === 0, 'only root can mount and freeze a disk');
 }
 
 export function pause(ms: number): Promise<void> {

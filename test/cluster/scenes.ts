@@ -41,9 +41,8 @@ function slowNode({ world }: Cluster): void {
   world.devnet.node.setFaults([{ method: '*', fault: 'latency', delayMs: 150 }]);
 }
 
-export const scenes: readonly Scene[] = [
-  {
-    name: 'kill',
+const told: Readonly<Record<string, Omit<Scene, 'name'>>> = {
+  kill: {
     what: 'workers are killed (SIGKILL) at random, and started again',
     play: async (cluster, dice) => {
       const { workers } = await cluster.startUsual();
@@ -58,8 +57,7 @@ export const scenes: readonly Scene[] = [
       return '6 kills';
     },
   },
-  {
-    name: 'again',
+  again: {
     what: 'a worker dies, and its ranges run again elsewhere within 12 s',
     play: async (cluster) => {
       await cluster.start('leader', { roles: 'live,api' });
@@ -82,8 +80,7 @@ export const scenes: readonly Scene[] = [
       return `${before.size} ranges run again after ${seconds(tookMs)}`;
     },
   },
-  {
-    name: 'sleep',
+  sleep: {
     what: 'a worker is stopped (SIGSTOP) for longer than its leases, and goes on',
     play: async (cluster) => {
       const { workers } = await cluster.startUsual();
@@ -98,8 +95,7 @@ export const scenes: readonly Scene[] = [
       return undefined;
     },
   },
-  {
-    name: 'database',
+  database: {
     what: 'PostgreSQL is stopped at once (immediate) and started again after 3 s',
     play: async (cluster) => {
       await cluster.startUsual();
@@ -110,8 +106,7 @@ export const scenes: readonly Scene[] = [
       return undefined;
     },
   },
-  {
-    name: 'disk',
+  disk: {
     what: 'the disk of PostgreSQL is full for a while',
     play: async (cluster) => {
       const disk = cluster.world.smallDisk;
@@ -129,8 +124,7 @@ export const scenes: readonly Scene[] = [
       return undefined;
     },
   },
-  {
-    name: 'network',
+  network: {
     what: 'the network between a worker and the database is dead for longer than its leases',
     play: async (cluster) => {
       const { workers } = await cluster.startUsual();
@@ -146,8 +140,7 @@ export const scenes: readonly Scene[] = [
       return undefined;
     },
   },
-  {
-    name: 'lost',
+  lost: {
     what: 'a range is dropped behind everybody’s back while its plan is filled, and found when the plan is verified',
     play: async (cluster) => {
       await cluster.start('leader', { roles: 'live,api' });
@@ -177,8 +170,7 @@ export const scenes: readonly Scene[] = [
       return `heights ${from} to ${from + LOST_HEIGHTS - 1}`;
     },
   },
-  {
-    name: 'leader',
+  leader: {
     what: 'the leader is stopped (SIGSTOP) while the chain grows, replaced within 12 s, and goes on behind',
     play: async (cluster) => {
       const { leader } = await cluster.startUsual();
@@ -208,7 +200,9 @@ export const scenes: readonly Scene[] = [
       return `after ${seconds(tookMs)}`;
     },
   },
-];
+};
+
+export const scenes: readonly Scene[] = Object.entries(told).map(([name, scene]) => ({ name, ...scene }));
 
 function seconds(ms: number): string {
   return `${(ms / 1_000).toFixed(1)} s`;

@@ -26,12 +26,7 @@ const PROCESS_LIMIT_MS = 120_000;
 export type DaemonSettings = Readonly<Record<string, string>>;
 
 /** How often a collection is late, so that heights are completed in another order than theirs. */
-const LATE: FaultRule = {
-  method: 'GetFullCollectionByID',
-  fault: 'latency',
-  delayMs: 15,
-  probability: 0.3,
-};
+const LATE: FaultRule = { method: 'GetFullCollectionByID', fault: 'latency', delayMs: 15, probability: 0.3 };
 
 /** What a kill that came too late, or in time, makes of the time within which the next one comes. */
 const KILL_SOONER = 0.7;
@@ -190,7 +185,7 @@ export class Lane {
   #stepped(command: string, settings: DaemonSettings, plan: CrashPlan, rest: readonly string[]): Program {
     const flags = Object.fromEntries(Object.entries(settings).map(([key, value]) => [key, [value]]));
     const args = [command, JSON.stringify(flags), JSON.stringify(plan), ...rest];
-    return this.#started(new Program(args, {}, [], [this.#steppedProgram]));
+    return this.#started(new Program(args, {}, { script: [this.#steppedProgram] }));
   }
 
   #started(program: Program): Program {

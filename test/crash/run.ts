@@ -11,7 +11,6 @@ import {
   conclude,
   serveWork,
   textOf,
-  Verdict,
   wholeNumber,
   Worker,
   WORKERS,
@@ -58,7 +57,7 @@ else await command();
 /** A lane: plays what it is given until the other side is gone. Without a run that goes well there is nothing to compare with. */
 function serve(): void {
   const opened = Lane.open().catch((error: unknown) => {
-    console.error(error instanceof Verdict ? error.message : error);
+    console.error(textOf(error));
     process.exit(1);
   });
   process.on('disconnect', () => void opened.then((lane) => lane.close()).finally(() => process.exit()));
@@ -68,7 +67,7 @@ function serve(): void {
     try {
       return { crashes: await play(lane, task.name, task.seed) };
     } catch (error) {
-      return { crashes: 1, failure: error instanceof Verdict ? error.message : textOf(error) };
+      return { crashes: 1, failure: textOf(error) };
     }
   });
 }

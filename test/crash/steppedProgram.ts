@@ -23,10 +23,6 @@ if (isRewindCommand) {
   // The log goes there too.
   const stdout = { write: (text: string) => void process.stdout.write(text), columns: 80 };
   const host = { stdout, isLive: false, signal: stop.signal };
-  const ports = {
-    openStore,
-    openChannel: steppedChannel(steps),
-    createLogger: steppedLogger(steps),
-  };
+  const ports = { openStore, openChannel: steppedChannel(steps), createLogger: steppedLogger(steps) };
   process.exitCode = exitCodeOf(await runDaemon(config, host, ports));
 }

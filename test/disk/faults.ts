@@ -7,6 +7,7 @@ import { expect } from 'vitest';
 import type { DevnetHandle } from '../../src/devnet/index.js';
 import { atEnd } from '../support/cleanup.js';
 import { runProgram, scratchDirectory, startProgram } from '../support/program.js';
+import type { RunAs } from '../support/program.js';
 import { proveStore } from '../support/provenStore.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';
@@ -14,7 +15,7 @@ import { smallFileSystem } from '../support/smallFileSystem.js';
 import { storeFlags, storePath } from '../support/storeDump.js';
 import { throughPort } from './failingPort.js';
 import { expectRefusal } from './mending.js';
-import type { Result, Scenario } from './scenario.js';
+import type { Result, Scenarios } from './scenario.js';
 
 /** Durable before the fault. */
 const BEFORE = 20;
@@ -35,16 +36,15 @@ interface Running {
   readonly says: RegExp;
   readonly fault: Fault;
   readonly dataDir?: () => string;
-  /** See `Program`. */
-  readonly wrapper?: readonly string[];
+  readonly as?: RunAs;
 }
 
 /** A fault that befalls a daemon at work: it stops by itself, and once the fault is over a start is all it takes. */
-async function whileItRuns({ says, fault, dataDir: where, wrapper }: Running): Promise<Result> {
+async function whileItRuns({ says, fault, dataDir: where, as }: Running): Promise<Result> {
   const devnet = await startNode();
   const dataDir = where?.() ?? scratchDirectory();
   const args = startArguments(devnet, dataDir, '--start-height', '0', ...NO_PAUSE);
-  const daemon = await startDaemon(args, {}, wrapper);
+  const daemon = await startDaemon(args, {}, as);
   await daemon.reaches(BEFORE);
   const end = await fault(dataDir, daemon);
   devnet.node.head.set(BEYOND);
@@ -72,48 +72,8 @@ async function goesOn(
   return { outcome: 'stopped, went on', exitCode, wentOnFrom };
 }
 
-/** Of 24 MiB, it leaves less than the 8 that are to be free. */
-const FILLER_BYTES = 17 * 1024 ** 2;
-
-/** A disk that is nearly full, in time: the daemon waits, and is served from meanwhile; nothing needs to be restarted. */
-async function whileItWaits(small: NonNullable<ReturnType<typeof smallFileSystem>>): Promise<Result> {
-  const devnet = await startNode();
-  const dataDir = join(small.path, 'data');
-  const flags = ['--start-height', '0', '--disk-min-free-bytes', '8MiB'];
-  const daemon = await startDaemon(startArguments(devnet, dataDir, ...flags));
-  await daemon.reaches(BEFORE);
-  // Somebody else takes most of what is left.
-  const filler = join(small.path, 'filler');
-  writeFileSync(filler, Buffer.alloc(FILLER_BYTES));
-  await daemon.scrapeUntil((metrics) => metrics.value('indexing_paused') === 1);
-  devnet.node.head.set(BEYOND);
-  const paused = await daemon.scrapeUntil((metrics) => metrics.value('in_flight_heights') > 0);
-  expect(paused.value('disk_free_bytes')).toBeLessThan(8 * 1024 ** 2);
-  expect(paused.value('disk_min_free_bytes')).toBe(8 * 1024 ** 2);
-  expect((await daemon.reason('disk_low')).message).toMatch(
-    /^indexing is paused: \d MiB are free on the disk of .*, and 10 MiB are needed/,
-  );
-  // What it has is served.
-  const wentOnFrom = (await daemon.scrape()).value('latest_indexed_height');
-  expect(wentOnFrom, 'nothing is written').toBe(BEFORE);
-  expect((await daemon.api(`/v1/blocks?height=${BEFORE}`)).status).toBe(200);
-  // It goes on by itself.
-  rmSync(filler);
-  small.remount('size=200m');
-  const done = await daemon.reaches(BEYOND);
-  expect(done.value('indexing_paused')).toBe(0);
-  const exitCode = await daemon.program.stop('SIGTERM');
-  await proveStore(dataDir, { firstHeight: 0, latestHeight: BEYOND, chainAt: () => devnet.chain });
-  return { outcome: 'unharmed', exitCode, wentOnFrom };
-}
-
 /** A fault that is there when the daemon, and every command that opens the store, starts. */
-async function atStart(
-  says: RegExp,
-  dataDir: string,
-  begin: () => () => void,
-  wrapper?: readonly string[],
-): Promise<Result> {
+async function atStart(says: RegExp, dataDir: string, begin: () => () => void, as?: RunAs): Promise<Result> {
   const devnet = await startNode();
   const args = startArguments(devnet, dataDir, '--start-height', '0', ...NO_PAUSE);
   expect(await runProgram([...args, '--stop-height', String(BEFORE)])).toMatchObject({ code: 0 });
@@ -125,7 +85,7 @@ async function atStart(
     ['rewind', ...storeFlags(dataDir), '--to', '5', '--yes'],
   ];
   for (const command of commands) {
-    const { code, stderr } = await runProgram(command, undefined, wrapper);
+    const { code, stderr } = await runProgram(command, {}, as);
     expect(code, `${command[0] ?? ''}: ${stderr}`).toBe(74);
     expectRefusal(stderr, says);
   }
@@ -157,11 +117,11 @@ const fullDevice: Fault = (dataDir) => {
 };
 
 /** Makes even root ask for permission, as everybody else must; undefined where that cannot be done. */
-function asAnybody(): readonly string[] | undefined {
-  if (process.getuid?.() !== 0) return [];
+function asAnybody(): RunAs | undefined {
+  if (process.getuid?.() !== 0) return {};
   const wrapper = ['setpriv', '--bounding-set', '-all', '--inh-caps', '-all'];
   const [command = '', ...flags] = wrapper;
-  return spawnSync(command, [...flags, 'true']).status === 0 ? wrapper : undefined;
+  return spawnSync(command, [...flags, 'true']).status === 0 ? { wrapper } : undefined;
 }
 
 function forbid(path: string): () => void {
@@ -171,7 +131,7 @@ function forbid(path: string): () => void {
 
 /** Open files: few more than the daemon needs for itself. */
 const FEW_FILES = 160;
-const fewFiles = ['bash', '-c', `ulimit -n ${FEW_FILES}; exec "$@"`, 'bash'];
+const fewFiles = { wrapper: ['bash', '-c', `ulimit -n ${FEW_FILES}; exec "$@"`, 'bash'] };
 
 /** Somebody moves the store away, though nothing is written to a new file yet. */
 const movedAway: Fault = (dataDir) => {
@@ -206,7 +166,7 @@ async function whileReadersStay(): Promise<Result> {
   const devnet = await startNode();
   const dataDir = scratchDirectory();
   const args = startArguments(devnet, dataDir, '--start-height', '0', ...NO_PAUSE);
-  const daemon = await startDaemon(args, undefined, fewFiles);
+  const daemon = await startDaemon(args, {}, fewFiles);
   await daemon.reaches(BEFORE);
   const end = await manyReaders(dataDir, daemon);
   devnet.node.head.set(BEYOND);
@@ -218,93 +178,60 @@ async function whileReadersStay(): Promise<Result> {
 }
 
 /** Faults of the disk below a store whose files are sound. Where a fault cannot be brought about, the port has it. */
-export const faultScenarios: readonly Scenario[] = [
-  { name: 'disk full at work: a full device', run: () => whileItRuns({ says: FULL, fault: fullDevice }) },
-  {
-    name: 'disk full at work: a small file system',
-    run: () => {
-      const small = smallFileSystem(12);
-      if (small === undefined) return throughPort('No space left on device', FULL);
-      const fault: Fault = () => () => small.remount('size=200m');
-      return whileItRuns({ says: FULL, fault, dataDir: () => join(small.path, 'data') });
-    },
+export const faultScenarios: Scenarios = {
+  'disk full at work: a full device': () => whileItRuns({ says: FULL, fault: fullDevice }),
+  'disk full at work: a small file system': () => {
+    const small = smallFileSystem(12);
+    if (small === undefined) return throughPort('No space left on device', FULL);
+    const fault: Fault = () => () => small.remount('size=200m');
+    return whileItRuns({ says: FULL, fault, dataDir: () => join(small.path, 'data') });
   },
-  {
-    name: 'disk nearly full at work: a small file system',
-    run: () => {
-      const small = smallFileSystem(24);
-      if (small === undefined) return throughPort('No space left on device', FULL);
-      return whileItWaits(small);
-    },
-  },
-  {
-    name: 'disk full at the start',
-    run: () => {
-      const small = smallFileSystem(20);
-      if (small === undefined) return throughPort('No space left on device', FULL);
-      return atStart(FULL, join(small.path, 'data'), () => {
-        const filler = join(small.path, 'filler');
-        try {
-          writeFileSync(filler, Buffer.alloc(20 * 1024 ** 2));
-        } catch {
-          // What fits of it is written.
-        }
-        return () => {
-          rmSync(filler);
-          small.remount('size=200m');
-        };
-      });
-    },
-  },
-  {
-    name: 'read-only at the start',
-    run: () => {
-      const small = smallFileSystem(200);
-      if (small === undefined) return throughPort('Read-only file system', READ_ONLY);
-      const begin = () => {
-        small.remount('ro');
-        return () => small.remount('rw');
+  'disk full at the start': () => {
+    const small = smallFileSystem(20);
+    if (small === undefined) return throughPort('No space left on device', FULL);
+    return atStart(FULL, join(small.path, 'data'), () => {
+      const filler = join(small.path, 'filler');
+      try {
+        writeFileSync(filler, Buffer.alloc(20 * 1024 ** 2));
+      } catch {
+        // What fits of it is written.
+      }
+      return () => {
+        rmSync(filler);
+        small.remount('size=200m');
       };
-      return atStart(READ_ONLY, join(small.path, 'data'), begin);
-    },
+    });
   },
-  {
-    // A file system with files open for writing is not made read-only by a command; by a failing disk it is.
-    name: 'read-only at work',
-    run: () => throughPort('Read-only file system', READ_ONLY),
+  'read-only at the start': () => {
+    const small = smallFileSystem(200);
+    if (small === undefined) return throughPort('Read-only file system', READ_ONLY);
+    const begin = () => {
+      small.remount('ro');
+      return () => small.remount('rw');
+    };
+    return atStart(READ_ONLY, join(small.path, 'data'), begin);
   },
-  {
-    name: 'permission denied at work',
-    run: () => {
-      const wrapper = asAnybody();
-      if (wrapper === undefined) return throughPort('Permission denied', FORBIDDEN);
-      return whileItRuns({ says: FORBIDDEN, fault: (dataDir) => forbid(storePath(dataDir)), wrapper });
-    },
+  // A file system with files open for writing is not made read-only by a command; by a failing disk it is.
+  'read-only at work': () => throughPort('Read-only file system', READ_ONLY),
+  'permission denied at work': () => {
+    const as = asAnybody();
+    if (as === undefined) return throughPort('Permission denied', FORBIDDEN);
+    return whileItRuns({ says: FORBIDDEN, fault: (dataDir) => forbid(storePath(dataDir)), as });
   },
-  {
-    name: 'permission denied at the start',
-    run: () => {
-      const wrapper = asAnybody();
-      if (wrapper === undefined) return throughPort('Permission denied', FORBIDDEN);
-      const dataDir = join(scratchDirectory(), 'data');
-      mkdirSync(dataDir);
-      const begin = () => {
-        const ends = [forbid(storePath(dataDir)), forbid(dataDir)];
-        return () => ends.forEach((end) => end());
-      };
-      return atStart(FORBIDDEN, dataDir, begin, wrapper);
-    },
+  'permission denied at the start': () => {
+    const as = asAnybody();
+    if (as === undefined) return throughPort('Permission denied', FORBIDDEN);
+    const dataDir = join(scratchDirectory(), 'data');
+    mkdirSync(dataDir);
+    const begin = () => {
+      const ends = [forbid(storePath(dataDir)), forbid(dataDir)];
+      return () => ends.forEach((end) => end());
+    };
+    return atStart(FORBIDDEN, dataDir, begin, as);
   },
-  {
-    name: 'the directory moved away at work',
-    run: () => whileItRuns({ says: /no longer at .* Put it back/, fault: movedAway }),
-  },
-  {
-    name: 'a limit of file sizes at work',
-    run: () => whileItRuns({ says: /File too large.* Raise the limit of file sizes/, fault: noLargeFile }),
-  },
-  {
-    name: 'too many open files at work',
-    run: () => whileReadersStay(),
-  },
-];
+  'the directory moved away at work': () =>
+    whileItRuns({ says: /no longer at .* Put it back/, fault: movedAway }),
+  'a limit of file sizes at work': () =>
+    whileItRuns({ says: /File too large.* Raise the limit of file sizes/, fault: noLargeFile }),
+  'too many open files at work': () => whileReadersStay(),
+};

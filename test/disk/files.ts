@@ -5,7 +5,7 @@ import { runProgram } from '../support/program.js';
 import { RunningDaemon } from '../support/runningDaemon.js';
 import { storeFlags, storePath } from '../support/storeDump.js';
 import { fix } from './mending.js';
-import type { Outcome, Result, Scenario } from './scenario.js';
+import type { Outcome, Result, Scenario, Scenarios } from './scenario.js';
 import { KILLED, SETTLED } from './stage.js';
 import type { Stage } from './stage.js';
 
@@ -68,23 +68,19 @@ const TABLE = /^\d+\.(?:ldb|sst)$/;
 
 /** One file changed while no daemon runs. `change` gives its new contents, `undefined` to take it away. */
 function changed(
-  name: string,
   kind: RegExp,
   expected: Expected,
   change: (bytes: Buffer) => Uint8Array | undefined,
 ): Scenario {
-  return {
-    name,
-    run: async (stage) => {
-      const dataDir = stage.killedStore();
-      const file = fileOf(dataDir, kind);
-      const contents = change(readFileSync(file));
-      if (contents === undefined) rmSync(file);
-      else writeFileSync(file, contents);
-      const names =
-        kind === CURRENT ? /CURRENT|No such file/ : /Corruption: |No such file|\.ldb: Invalid argument/;
-      return expectResult(await fix(stage, dataDir, names), expected);
-    },
+  return async (stage) => {
+    const dataDir = stage.killedStore();
+    const file = fileOf(dataDir, kind);
+    const contents = change(readFileSync(file));
+    if (contents === undefined) rmSync(file);
+    else writeFileSync(file, contents);
+    const names =
+      kind === CURRENT ? /CURRENT|No such file/ : /Corruption: |No such file|\.ldb: Invalid argument/;
+    return expectResult(await fix(stage, dataDir, names), expected);
   };
 }
 
@@ -95,62 +91,59 @@ function expectResult(result: Result, { outcome, from, to = from }: Expected): R
   return result;
 }
 
-const current: readonly Scenario[] = [
-  changed('CURRENT missing', CURRENT, nothingLost, () => undefined),
-  changed('CURRENT empty', CURRENT, nothingLost, () => Buffer.alloc(0)),
-  changed('CURRENT garbage', CURRENT, nothingLost, () => Buffer.from('\x8fELF\0\0garbage')),
-  changed('CURRENT byte flipped', CURRENT, nothingLost, (bytes) => flip(bytes, 3)),
-];
+const current: Scenarios = {
+  'CURRENT missing': changed(CURRENT, nothingLost, () => undefined),
+  'CURRENT empty': changed(CURRENT, nothingLost, () => Buffer.alloc(0)),
+  'CURRENT garbage': changed(CURRENT, nothingLost, () => Buffer.from('\x8fELF\0\0garbage')),
+  'CURRENT byte flipped': changed(CURRENT, nothingLost, (bytes) => flip(bytes, 3)),
+};
 
-const manifest: readonly Scenario[] = [
-  changed('MANIFEST missing', MANIFEST, nothingLost, () => undefined),
-  changed('MANIFEST empty', MANIFEST, nothingLost, () => Buffer.alloc(0)),
-  changed('MANIFEST truncated', MANIFEST, nothingLost, (bytes) => bytes.subarray(0, bytes.length / 2)),
-  changed('MANIFEST torn tail', MANIFEST, nothingLost, (bytes) => bytes.subarray(0, -3)),
-  changed('MANIFEST byte flipped, first record', MANIFEST, nothingLost, (bytes) => flip(bytes, 12)),
-  changed('MANIFEST byte flipped, last record', MANIFEST, nothingLost, (bytes) =>
+const manifest: Scenarios = {
+  'MANIFEST missing': changed(MANIFEST, nothingLost, () => undefined),
+  'MANIFEST empty': changed(MANIFEST, nothingLost, () => Buffer.alloc(0)),
+  'MANIFEST truncated': changed(MANIFEST, nothingLost, (bytes) => bytes.subarray(0, bytes.length / 2)),
+  'MANIFEST torn tail': changed(MANIFEST, nothingLost, (bytes) => bytes.subarray(0, -3)),
+  'MANIFEST byte flipped, first record': changed(MANIFEST, nothingLost, (bytes) => flip(bytes, 12)),
+  'MANIFEST byte flipped, last record': changed(MANIFEST, nothingLost, (bytes) =>
     flip(bytes, bytes.length - 2),
   ),
-];
+};
 
-const log: readonly Scenario[] = [
-  changed('log missing', LOG, earlier, () => undefined),
-  changed('log empty', LOG, earlier, () => Buffer.alloc(0)),
-  changed('log truncated', LOG, earlier, (bytes) => bytes.subarray(0, bytes.length / 2)),
-  changed('log torn tail', LOG, earlier, (bytes) => bytes.subarray(0, -5)),
-  changed('log byte flipped, first header', LOG, healed, (bytes) => flip(bytes, 1)),
-  changed('log byte flipped, length in a header', LOG, healed, (bytes) => flip(bytes, 4)),
-  changed('log byte flipped, type in a header', LOG, healed, (bytes) => flip(bytes, 3 * LOG_BLOCK_BYTES + 6)),
-  changed('log byte flipped, payload', LOG, healed, (bytes) => flip(bytes, bytes.length / 2)),
-  changed('log byte flipped, last payload', LOG, earlier, (bytes) => flip(bytes, bytes.length - 9)),
-  changed('log zeroed in the middle', LOG, healed, (bytes) =>
+const log: Scenarios = {
+  'log missing': changed(LOG, earlier, () => undefined),
+  'log empty': changed(LOG, earlier, () => Buffer.alloc(0)),
+  'log truncated': changed(LOG, earlier, (bytes) => bytes.subarray(0, bytes.length / 2)),
+  'log torn tail': changed(LOG, earlier, (bytes) => bytes.subarray(0, -5)),
+  'log byte flipped, first header': changed(LOG, healed, (bytes) => flip(bytes, 1)),
+  'log byte flipped, length in a header': changed(LOG, healed, (bytes) => flip(bytes, 4)),
+  'log byte flipped, type in a header': changed(LOG, healed, (bytes) => flip(bytes, 3 * LOG_BLOCK_BYTES + 6)),
+  'log byte flipped, payload': changed(LOG, healed, (bytes) => flip(bytes, bytes.length / 2)),
+  'log byte flipped, last payload': changed(LOG, earlier, (bytes) => flip(bytes, bytes.length - 9)),
+  'log zeroed in the middle': changed(LOG, healed, (bytes) =>
     bytes.fill(0, 2 * LOG_BLOCK_BYTES, 4 * LOG_BLOCK_BYTES),
   ),
-  changed('log zeroed to its end', LOG, earlier, (bytes) => bytes.fill(0, 2 * LOG_BLOCK_BYTES)),
-];
+  'log zeroed to its end': changed(LOG, earlier, (bytes) => bytes.fill(0, 2 * LOG_BLOCK_BYTES)),
+};
 
-const table: readonly Scenario[] = [
-  changed('table missing', TABLE, tableLost, () => undefined),
-  changed('table truncated', TABLE, tableLost, (bytes) => bytes.subarray(0, bytes.length / 2)),
-  changed('table cut by a byte', TABLE, tableLost, (bytes) => bytes.subarray(0, -1)),
-  changed('table byte flipped, data block', TABLE, healed, (bytes) => flip(bytes, bytes.length / 3)),
-  changed('table byte flipped, block of keys', TABLE, healed, (bytes) => flip(bytes, partsOf(bytes).keys)),
-  changed('table byte flipped, filter', TABLE, unharmed, (bytes) => flip(bytes, partsOf(bytes).filter)),
-  changed('table byte flipped, index', TABLE, tableLost, (bytes) => flip(bytes, partsOf(bytes).index)),
-  changed('table byte flipped, footer', TABLE, tableLost, (bytes) => flip(bytes, bytes.length - 2)),
-  {
-    name: 'first table missing, and the meta record with it',
-    run: async (stage) => {
-      const dataDir = stage.killedStore();
-      const [first = ''] = readdirSync(storePath(dataDir))
-        .filter((name) => TABLE.test(name))
-        .sort();
-      rmSync(join(storePath(dataDir), first));
-      const result = await fix(stage, dataDir, /missing files.*\d+\.ldb/);
-      return expectResult(result, { outcome: 'refused, begun anew', from: -1, to: 0 });
-    },
+const table: Scenarios = {
+  'table missing': changed(TABLE, tableLost, () => undefined),
+  'table truncated': changed(TABLE, tableLost, (bytes) => bytes.subarray(0, bytes.length / 2)),
+  'table cut by a byte': changed(TABLE, tableLost, (bytes) => bytes.subarray(0, -1)),
+  'table byte flipped, data block': changed(TABLE, healed, (bytes) => flip(bytes, bytes.length / 3)),
+  'table byte flipped, block of keys': changed(TABLE, healed, (bytes) => flip(bytes, partsOf(bytes).keys)),
+  'table byte flipped, filter': changed(TABLE, unharmed, (bytes) => flip(bytes, partsOf(bytes).filter)),
+  'table byte flipped, index': changed(TABLE, tableLost, (bytes) => flip(bytes, partsOf(bytes).index)),
+  'table byte flipped, footer': changed(TABLE, tableLost, (bytes) => flip(bytes, bytes.length - 2)),
+  'first table missing, and the meta record with it': async (stage) => {
+    const dataDir = stage.killedStore();
+    const [first = ''] = readdirSync(storePath(dataDir))
+      .filter((name) => TABLE.test(name))
+      .sort();
+    rmSync(join(storePath(dataDir), first));
+    const result = await fix(stage, dataDir, /missing files.*\d+\.ldb/);
+    return expectResult(result, { outcome: 'refused, begun anew', from: -1, to: 0 });
   },
-];
+};
 
 /** A byte that changes below a daemon that serves. */
 async function flippedWhileServed(stage: Stage, scrubBytesPerSecond: number) {
@@ -164,75 +157,61 @@ async function flippedWhileServed(stage: Stage, scrubBytesPerSecond: number) {
   return { dataDir, daemon };
 }
 
-const whileItRuns: readonly Scenario[] = [
-  {
-    // What is damaged is not served, and all the rest is.
-    name: 'table byte flipped while the daemon serves, and read',
-    run: async (stage) => {
-      const { dataDir, daemon } = await flippedWhileServed(stage, 0);
-      const { refused } = await stage.askEverything(daemon);
-      expect(refused).toBeGreaterThan(0);
-      const exitCode = await daemon.program.stop();
-      expect(exitCode).toBe(0);
-      const wentOnFrom = await stage.goesOn(dataDir, { isHealed: true });
-      expect(wentOnFrom).toBe(KILLED);
-      return { outcome: 'healed', exitCode, wentOnFrom, remark: `${refused} answers of 503, none wrong` };
-    },
+const whileItRuns: Scenarios = {
+  // What is damaged is not served, and all the rest is.
+  'table byte flipped while the daemon serves, and read': async (stage) => {
+    const { dataDir, daemon } = await flippedWhileServed(stage, 0);
+    const { refused } = await stage.askEverything(daemon);
+    expect(refused).toBeGreaterThan(0);
+    const exitCode = await daemon.program.stop();
+    expect(exitCode).toBe(0);
+    const wentOnFrom = await stage.goesOn(dataDir, { isHealed: true });
+    expect(wentOnFrom).toBe(KILLED);
+    return { outcome: 'healed', exitCode, wentOnFrom, remark: `${refused} answers of 503, none wrong` };
   },
-  {
-    name: 'table byte flipped while the daemon serves, and comes upon it by itself',
-    run: async (stage) => {
-      // A second or so for all heights.
-      const { dataDir, daemon } = await flippedWhileServed(stage, 50_000);
-      await daemon.scrapeUntil((metrics) => metrics.value('damaged_heights_total') > 0);
-      const exitCode = await daemon.program.stop();
-      expect(exitCode).toBe(0);
-      const wentOnFrom = await stage.goesOn(dataDir, { isHealed: true });
-      expect(wentOnFrom).toBe(KILLED);
-      return { outcome: 'healed', exitCode, wentOnFrom };
-    },
+  'table byte flipped while the daemon serves, and comes upon it by itself': async (stage) => {
+    // A second or so for all heights.
+    const { dataDir, daemon } = await flippedWhileServed(stage, 50_000);
+    await daemon.scrapeUntil((metrics) => metrics.value('damaged_heights_total') > 0);
+    const exitCode = await daemon.program.stop();
+    expect(exitCode).toBe(0);
+    const wentOnFrom = await stage.goesOn(dataDir, { isHealed: true });
+    expect(wentOnFrom).toBe(KILLED);
+    return { outcome: 'healed', exitCode, wentOnFrom };
   },
-];
+};
 
-const others: readonly Scenario[] = [
-  {
-    name: 'LOCK removed',
-    run: async (stage) => {
-      const dataDir = stage.killedStore();
-      rmSync(join(storePath(dataDir), 'LOCK'));
-      return expectResult(await fix(stage, dataDir, /never/), unharmed);
-    },
+const others: Scenarios = {
+  'LOCK removed': async (stage) => {
+    const dataDir = stage.killedStore();
+    rmSync(join(storePath(dataDir), 'LOCK'));
+    return expectResult(await fix(stage, dataDir, /never/), unharmed);
   },
-  changed('LOG of the database garbage', /^LOG$/, unharmed, () => Buffer.from('dropping 100 bytes\0')),
-  changed('LOG of the database removed', /^LOG$/, unharmed, () => undefined),
-  {
-    name: 'nothing: only killed',
-    run: async (stage) => expectResult(await fix(stage, stage.killedStore(), /never/), unharmed),
+  'LOG of the database garbage': changed(/^LOG$/, unharmed, () => Buffer.from('dropping 100 bytes\0')),
+  'LOG of the database removed': changed(/^LOG$/, unharmed, () => undefined),
+  'nothing: only killed': async (stage) =>
+    expectResult(await fix(stage, stage.killedStore(), /never/), unharmed),
+  'repair cut short between its two renamings': async (stage) => {
+    const dataDir = stage.killedStore();
+    truncateSync(fileOf(dataDir, MANIFEST), 0);
+    renameSync(storePath(dataDir), `${storePath(dataDir)}.damaged`);
+    const refused = await stage.startAlone(dataDir);
+    if (refused instanceof RunningDaemon) return expect.unreachable('a new store began in its place');
+    const exitCode = await refused.exited;
+    expect(exitCode).toBe(74);
+    expect(refused.stderr).toMatch(/run "repair --yes" again/);
+    expect(await runProgram(['repair', ...storeFlags(dataDir), '--yes'])).toMatchObject({ code: 0 });
+    const wentOnFrom = await stage.goesOn(dataDir);
+    return expectResult({ outcome: 'refused, repaired', exitCode, wentOnFrom }, nothingLost);
   },
-  {
-    name: 'repair cut short between its two renamings',
-    run: async (stage) => {
-      const dataDir = stage.killedStore();
-      truncateSync(fileOf(dataDir, MANIFEST), 0);
-      renameSync(storePath(dataDir), `${storePath(dataDir)}.damaged`);
-      const refused = await stage.startAlone(dataDir);
-      if (refused instanceof RunningDaemon) return expect.unreachable('a new store began in its place');
-      const exitCode = await refused.exited;
-      expect(exitCode).toBe(74);
-      expect(refused.stderr).toMatch(/run "repair --yes" again/);
-      expect(await runProgram(['repair', ...storeFlags(dataDir), '--yes'])).toMatchObject({ code: 0 });
-      const wentOnFrom = await stage.goesOn(dataDir);
-      return expectResult({ outcome: 'refused, repaired', exitCode, wentOnFrom }, nothingLost);
-    },
-  },
-];
+};
 
 /** A file of the database is lost, cut or changed. */
-export const fileScenarios: readonly Scenario[] = [
+export const fileScenarios: Scenarios = {
   ...current,
   ...manifest,
   ...log,
   ...table,
   ...whileItRuns,
   ...others,
-];
+};

@@ -12,7 +12,8 @@ import { diskScenarios } from './scenarios.js';
 import { Stage } from './stage.js';
 
 const { values } = scriptOptions({ options: { only: { type: 'string' }, report: { type: 'string' } } });
-const chosen = chosenFrom(diskScenarios, values.only, (name, only) => name.includes(only));
+const named = Object.entries(diskScenarios).map(([name, run]) => ({ name, run }));
+const chosen = chosenFrom(named, values.only, (name, only) => name.includes(only));
 const results = new Map<string, Result>();
 await withCleanup(async () => {
   const stage = await Stage.set();

@@ -24,8 +24,7 @@ export interface Result {
   readonly remark?: string;
 }
 
-export interface Scenario {
-  readonly name: string;
-  /** Throws where anything is served wrong, ends without a name, or cannot be repaired as the message says. */
-  readonly run: (stage: Stage) => Promise<Result>;
-}
+/** Throws where anything is served wrong, ends without a name, or cannot be repaired as the message says. */
+export type Scenario = (stage: Stage) => Promise<Result>;
+
+export type Scenarios = Readonly<Record<string, Scenario>>;

@@ -1,6 +1,6 @@
 import { faultScenarios } from './faults.js';
 import { fileScenarios } from './files.js';
-import type { Scenario } from './scenario.js';
+import type { Scenarios } from './scenario.js';
 
 /** Everything that may befall the disk. */
-export const diskScenarios: readonly Scenario[] = [...fileScenarios, ...faultScenarios];
+export const diskScenarios: Scenarios = { ...fileScenarios, ...faultScenarios };

@@ -54,6 +54,7 @@ export class DocsStage {
     return new DocsStage(node, daemon, dataDir, {
       NODE: node.address,
       HEIGHT: String(block.height),
+      ID_OR_HEIGHT: String(block.height),
       BLOCK_ID: block.id,
       COLLECTION_ID: collection.id,
       TRANSACTION_ID: transactionId,

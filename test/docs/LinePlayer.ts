@@ -86,6 +86,7 @@ export class LinePlayer {
       return checked('changes the shell of whoever runs it');
     if (name === 'check-proof')
       return checked('needs the document of a proven block; test/e2e/proofs.test.ts plays it');
+    if (name === 'workers') return checked('needs a database; test/e2e/workers.test.ts plays it');
     if (name === 'start') return this.#start(words);
     if (name === 'devnet') return this.#inProcess(withoutFlags(words, ['--port']), ['--port', '0'], code);
     if (['config', 'completion', 'help', 'version'].includes(name)) {

@@ -2,6 +2,7 @@
 export const shapes: Readonly<Record<string, string>> = {
   NODE: 'node:9000',
   HEIGHT: '120',
+  ID_OR_HEIGHT: '120',
   BLOCK_ID: 'b'.repeat(64),
   COLLECTION_ID: 'c'.repeat(64),
   TRANSACTION_ID: 'd'.repeat(64),

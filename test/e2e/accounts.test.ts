@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { ChainGenerator } from '../../src/devnet/index.js';
 import type { ChainOptions } from '../../src/devnet/index.js';
 import { decodeBlockMessage, verifyCollection } from '../../src/flow/index.js';
@@ -57,59 +57,57 @@ const whenComplete = (daemon: DaemonHere): Promise<unknown> =>
   daemon.statusUntil(({ accountIndex }) => accountIndex.state === 'complete');
 
 /** Killed, switched off and on, and rewound: test/unit/storage/accounts.test.ts and the simulation. */
-describe('the account index of a daemon', () => {
-  it(
-    'answers for every account as a look at the whole chain does, though it was switched on late',
-    { timeout: 240_000 },
-    async () => {
-      expect(addresses.length).toBeGreaterThan(10);
-      const devnet = await devnetForTest({ ...chainOptions, startHead: HEAD, paused: true, sealedLag: 0 });
-      const dataDir = scratchDirectory();
-      const store = ['--network', 'devnet', '--data-dir', dataDir];
-      const start = (...flags: string[]): string[] =>
-        startArguments(devnet, dataDir, '--start-height', String(ROOT), ...flags);
-      expect((await runDaemonHere(start('--stop-height', String(MIDDLE)))).code).toBe(0);
-      const off = await runCommand(['get', 'account', addresses[0]!, ...store]);
-      expect(off).toMatchObject({ code: 66, stderr: expect.stringMatching(/--index-accounts/) as string });
+it(
+  'the account index of a daemon answers for every account as a look at the whole chain does, though it was switched on late',
+  { timeout: 240_000 },
+  async () => {
+    expect(addresses.length).toBeGreaterThan(10);
+    const devnet = await devnetForTest({ ...chainOptions, startHead: HEAD, paused: true, sealedLag: 0 });
+    const dataDir = scratchDirectory();
+    const store = ['--network', 'devnet', '--data-dir', dataDir];
+    const start = (...flags: string[]): string[] =>
+      startArguments(devnet, dataDir, '--start-height', String(ROOT), ...flags);
+    expect((await runDaemonHere(start('--stop-height', String(MIDDLE)))).code).toBe(0);
+    const off = await runCommand(['get', 'account', addresses[0]!, ...store]);
+    expect(off).toMatchObject({ code: 66, stderr: expect.stringMatching(/--index-accounts/) as string });
 
-      const without = await startDaemonHere(start());
-      const unasked = await without.api(`/accounts/${addresses[0]}/transactions`);
-      expect(unasked).toMatchObject({ status: 404, body: { reason: 'index_off' } });
-      await without.program.stop();
-      const daemon = await startDaemonHere(start('--index-accounts'));
-      await daemon.reaches(HEAD);
-      await whenComplete(daemon);
-      expect((await daemon.scrape()).value('account_index_missing_heights')).toBe(0);
+    const without = await startDaemonHere(start());
+    const unasked = await without.api(`/accounts/${addresses[0]}/transactions`);
+    expect(unasked).toMatchObject({ status: 404, body: { reason: 'index_off' } });
+    await without.program.stop();
+    const daemon = await startDaemonHere(start('--index-accounts'));
+    await daemon.reaches(HEAD);
+    await whenComplete(daemon);
+    expect((await daemon.scrape()).value('account_index_missing_heights')).toBe(0);
 
-      for (const [index, address] of addresses.entries()) {
-        const expected = (byAccount.get(address) ?? []).map(documentOf);
-        expect(await listedBy(daemon, address, 'limit=50')).toEqual(expected);
-        // The shorter questions of some are enough.
-        if (index >= 5) continue;
-        expect(await listedBy(daemon, address, 'limit=7')).toEqual(expected);
-        for (const role of ['payer', 'proposer', 'authorizer'] as const) {
-          const inRole = expected.filter(({ roles }) => roles.includes(role));
-          expect(await listedBy(daemon, address, `role=${role}`)).toEqual(inRole);
-        }
+    for (const [index, address] of addresses.entries()) {
+      const expected = (byAccount.get(address) ?? []).map(documentOf);
+      expect(await listedBy(daemon, address, 'limit=50')).toEqual(expected);
+      // The shorter questions of some are enough.
+      if (index >= 5) continue;
+      expect(await listedBy(daemon, address, 'limit=7')).toEqual(expected);
+      for (const role of ['payer', 'proposer', 'authorizer'] as const) {
+        const inRole = expected.filter(({ roles }) => roles.includes(role));
+        expect(await listedBy(daemon, address, `role=${role}`)).toEqual(inRole);
       }
+    }
 
-      const [address] = addresses as [string];
-      const expected = byAccount.get(address) ?? [];
-      const proven = await daemon.api(`/accounts/${address}/transactions?finality=proven`);
-      expect(proven.body).toMatchObject({ transactions: [], covered: { to: -1 } });
+    const [address] = addresses as [string];
+    const expected = byAccount.get(address) ?? [];
+    const proven = await daemon.api(`/accounts/${address}/transactions?finality=proven`);
+    expect(proven.body).toMatchObject({ transactions: [], covered: { to: -1 } });
 
-      const command = ['get', 'account', `0x${address}`, '--role', 'payer', '--limit', '2', ...store];
-      const asked = await runCommand(command);
-      expect(await daemon.program.stop()).toBe(0);
-      const fromStore = await runCommand(command);
-      expect(fromStore).toEqual(asked);
-      expect(JSON.parse(asked.stdout)).toMatchObject({
-        complete: true,
-        transactions: expected
-          .map(documentOf)
-          .filter(({ roles }) => roles.includes('payer'))
-          .slice(0, 2),
-      });
-    },
-  );
-});
+    const command = ['get', 'account', `0x${address}`, '--role', 'payer', '--limit', '2', ...store];
+    const asked = await runCommand(command);
+    expect(await daemon.program.stop()).toBe(0);
+    const fromStore = await runCommand(command);
+    expect(fromStore).toEqual(asked);
+    expect(JSON.parse(asked.stdout)).toMatchObject({
+      complete: true,
+      transactions: expected
+        .map(documentOf)
+        .filter(({ roles }) => roles.includes('payer'))
+        .slice(0, 2),
+    });
+  },
+);

@@ -17,13 +17,11 @@ const SEALED_LAG = 2;
 describe('history', () => {
   it('is filled in while the tip is followed, through kill -9, to the store of a straight run', async () => {
     const devnet = await devnetForTest({
-      ...{
-        seed: 11,
-        profile: 'mainnet',
-        startHead: HISTORY,
-        sealedLag: SEALED_LAG,
-        blockIntervalMs: 500,
-      },
+      seed: 11,
+      profile: 'mainnet',
+      startHead: HISTORY,
+      sealedLag: SEALED_LAG,
+      blockIntervalMs: 500,
     });
     const dataDir = scratchDirectory();
     const start = (...flags: string[]): string[] =>
@@ -62,9 +60,7 @@ describe('history', () => {
   });
 
   it('is planned on a store at rest, paused, resumed, cancelled, and told of', async () => {
-    const devnet = await devnetForTest({
-      ...{ seed: 12, profile: 'mainnet', startHead: 300, paused: true },
-    });
+    const devnet = await devnetForTest({ ...{ seed: 12, profile: 'mainnet', startHead: 300, paused: true } });
     const dataDir = scratchDirectory();
     const backfill = async (...words: string[]) => runCommand(['backfill', ...words, ...storeFlags(dataDir)]);
     const flags = ['--start-height', '250', '--stop-height', '260'];

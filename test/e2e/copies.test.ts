@@ -8,6 +8,7 @@ import { scratchDirectory } from '../support/program.js';
 import { RestNode } from '../support/restNode.js';
 import { devnetForTest, runDaemonHere, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 import { dumpStore, firstDifference, storeFlags, storePath } from '../support/storeDump.js';
+import { refused, answered } from '../support/refusal.js';
 
 const HEIGHTS = 700;
 
@@ -17,22 +18,19 @@ it('copies of a store are made under a running daemon, hold whole blocks, grow o
   const dataDir = scratchDirectory();
   const daemon = await startDaemonHere(startArguments(devnet, dataDir, '--start-height', '0'));
   const backup = async (to: string) => runCommand(['backup', '--to', to, ...storeFlags(dataDir)]);
-  const [first, last] = ['first', "one user's last"].map((name) => join(scratchDirectory(), name)) as [
-    string,
-    string,
-  ];
+  const first = join(scratchDirectory(), 'first');
+  const last = join(scratchDirectory(), "one user's last");
   expect(await backup(first)).toMatchObject({ code: 0, stderr: '' });
   await daemon.reaches(HEIGHTS - 1);
   await daemon.program.stop();
   const told = `Heights 0 to ${HEIGHTS - 1}; \\d+ tables, \\d+ MiB as hard links, \\d+ MiB copied`;
   const done = await backup(last);
-  expect([done.code, done.stdout]).toEqual([0, expect.stringMatching(told)]);
+  expect(done).toMatchObject(answered(new RegExp(told)));
   // As a shell takes it.
   const [, words = ''] = /"flow-collection-indexer (verify .*)" checks every block/.exec(done.stdout) ?? [];
   const typed = execFileSync('sh', ['-c', `printf '%s\\n' ${words}`], { encoding: 'utf8' });
   for (const verify of [['verify', ...storeFlags(first)], typed.trimEnd().split('\n')]) {
-    const verified = await runCommand(verify);
-    expect(verified).toMatchObject({ code: 0, stdout: expect.stringContaining('no damage') as string });
+    expect(await runCommand(verify)).toMatchObject(answered('no damage'));
   }
   // Tables are shared with the store: a copy costs hardly any space.
   const tables = readdirSync(storePath(last)).filter((name) => name.endsWith('.ldb'));
@@ -47,15 +45,9 @@ it('copies of a store are made under a running daemon, hold whole blocks, grow o
 
   const restored = scratchDirectory();
   const restore = () => runCommand(['restore', '--from', last, ...storeFlags(restored)]);
-  expect(await restore()).toMatchObject({
-    code: 0,
-    stdout: expect.stringContaining(`Restored and verified: heights 0 to ${HEIGHTS - 1}`) as string,
-  });
+  expect(await restore()).toMatchObject(answered(`Restored and verified: heights 0 to ${HEIGHTS - 1}`));
   await isTheSame(restored);
-  expect(await restore()).toMatchObject({
-    code: 74,
-    stderr: expect.stringContaining('already, and nothing is ever replaced') as string,
-  });
+  expect(await restore()).toMatchObject(refused(74, 'already, and nothing is ever replaced'));
 
   const archive = await create({ cwd: last, gzip: true }, ['.']).concat();
   const server = await RestNode.start((_request, response) => {

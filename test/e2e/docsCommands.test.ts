@@ -9,7 +9,6 @@ const elsewhere: Readonly<Record<string, string>> = {
   'docs/command-line.md': 'test/integration/commandLineDocs.test.ts',
   'docs/rest-api.md': 'test/integration/api/restDocs.test.ts',
   'docs/grpc.md': 'test/e2e/grpcDocs.test.ts',
-  'docs/runbook.md': 'test/e2e/runbook.test.ts',
   'CHANGELOG.md': 'history',
 };
 

@@ -115,10 +115,8 @@ describe('doctor', () => {
 
     const emulator = await devnetForTest({ chainId: 'flow-emulator', startHead: 5, paused: true });
     const foreign = await examined(startArguments(emulator, scratchDirectory()));
-    expect([foreign.code, foreign.saying('nodes', 'problem')]).toEqual([
-      76,
-      expect.stringContaining('serves flow-emulator, not flow-localnet'),
-    ]);
+    expect(foreign.code).toBe(76);
+    expect(foreign.saying('nodes', 'problem')).toContain('serves flow-emulator, not flow-localnet');
 
     const devnet = await node();
     const secret = (await HostedNode.before(devnet)).name;
@@ -244,10 +242,8 @@ describe('doctor', () => {
     const expired = join(import.meta.dirname, '../data/tls/expired-cert.pem');
     const over = ['--api-tls-certificate-file', expired, '--api-tls-key-file', secrets.keyFile];
     const late = await exposed(...over);
-    expect([late.code, late.said('problem')]).toEqual([
-      78,
-      expect.stringMatching(/expired at 2020-01-02.*put a new one/),
-    ]);
+    expect(late.code).toBe(78);
+    expect(late.said('problem')).toMatch(/expired at 2020-01-02.*put a new one/);
   });
 
   it('warns of a certificate that ends within two weeks', async () => {
@@ -287,9 +283,7 @@ describe('doctor, where a database holds the index', () => {
     const after = await examined(start);
     expect(after.saying('store', 'ok')).toMatch(new RegExp(`heights 0 to ${HEAD}, .* pg-boss schema \\d+`));
     const nowhere = await examined([...start, '--store', 'postgres://127.0.0.1:1/none']);
-    expect([nowhere.code, nowhere.saying('store', 'problem')]).toEqual([
-      74,
-      expect.stringContaining('127.0.0.1:1'),
-    ]);
+    expect(nowhere.code).toBe(74);
+    expect(nowhere.saying('store', 'problem')).toContain('127.0.0.1:1');
   });
 });

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { atEnd } from '../support/cleanup.js';
-import { eventually, Program, scratchDirectory } from '../support/program.js';
+import { eventually, scratchDirectory, startProgram } from '../support/program.js';
+import type { Program } from '../support/program.js';
 import { RestNode } from '../support/restNode.js';
 import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 import type { DaemonHere } from '../support/runningDaemon.js';
@@ -9,7 +9,7 @@ import { streamTopics } from '../support/streamedTopics.js';
 
 const TOP = 1_010;
 const TRANSACTION = 'ef'.repeat(32);
-const programPath = join(import.meta.dirname, '../support/fclProgram.mjs');
+const script = [join(import.meta.dirname, '../support/fclProgram.mjs')];
 
 async function daemonWith(...flags: string[]): Promise<DaemonHere> {
   const devnet = await devnetForTest({ seed: 3, rootHeight: 1_000, startHead: TOP, paused: true });
@@ -21,11 +21,7 @@ async function daemonWith(...flags: string[]): Promise<DaemonHere> {
 
 /** A process of its own: what nobody catches ends it. */
 function fclProgram(daemon: DaemonHere, mode: 'once' | 'watch'): Program {
-  const program = new Program([daemon.apiUrl, mode, TRANSACTION], {}, [], [programPath]);
-  atEnd(async () => {
-    await program.stop('SIGKILL');
-  });
-  return program;
+  return startProgram([daemon.apiUrl, mode, TRANSACTION], {}, { script });
 }
 
 describe('a program with FCL that knows the address of the daemon alone', () => {

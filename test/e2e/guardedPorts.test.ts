@@ -11,7 +11,7 @@ import { WebSocket } from 'ws';
 import { atEnd } from '../support/cleanup.js';
 import { runCommand } from '../support/commandLine.js';
 import { GrpcProbe } from '../support/grpcProbe.js';
-import { eventually, Program, scratchDirectory } from '../support/program.js';
+import { eventually, scratchDirectory, runProgram } from '../support/program.js';
 import { devnetForTest, runDaemonHere, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 import type { DaemonHere } from '../support/runningDaemon.js';
 import {
@@ -246,8 +246,8 @@ describe('an API with a certificate and tokens', () => {
 
     // Flow's SDK cannot send a token, and needs none for this.
     const script = [join(import.meta.dirname, '../support/sdkProgram.mjs'), `https://localhost:${port}`, '7'];
-    const sdk = new Program([], { NODE_EXTRA_CA_CERTS: certificateOf('localhost') }, [], script);
-    expect(await sdk.exited, sdk.stderr).toBe(0);
+    const sdk = await runProgram([], { NODE_EXTRA_CA_CERTS: certificateOf('localhost') }, { script });
+    expect(sdk.code, sdk.stderr).toBe(0);
     const { body } = await askSecurely(port, '/v1/blocks?height=7');
     expect(sdk.stdout.trim()).toBe((JSON.parse(body) as [{ header: { id: string } }])[0].header.id);
   });

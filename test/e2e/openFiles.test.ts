@@ -80,9 +80,7 @@ class Crowd {
 
 /** Nobody listens there. */
 const nowhere = { address: '127.0.0.1:1' };
-const withFiles = (limit: number): readonly string[] => [
-  ...['bash', '-c', `ulimit -n ${limit}; exec "$@"`, 'bash'],
-];
+const withFiles = (limit: number) => ({ wrapper: ['bash', '-c', `ulimit -n ${limit}; exec "$@"`, 'bash'] });
 
 /** Of each kind, more than there are files for all of them. */
 const CROWD = 150;
@@ -160,11 +158,8 @@ describe.runIf(process.platform === 'linux')('the files that the daemon may open
     expect(few.stderr).not.toMatch(/\n\s+at /);
     expect((await runProgram(args, {}, withFiles(Number(fewest) - 1))).code).toBe(78);
     const devnet = await devnetForTest({ startHead: 20, paused: true });
-    const daemon = await startDaemon(
-      startArguments(devnet, scratchDirectory(), '--start-height', '0'),
-      {},
-      withFiles(Number(fewest)),
-    );
+    const enough = startArguments(devnet, scratchDirectory(), '--start-height', '0');
+    const daemon = await startDaemon(enough, {}, withFiles(Number(fewest)));
     await daemon.reaches(20);
   });
 

@@ -6,8 +6,8 @@ import type { StatusDocument } from '../../src/api/index.js';
 import { readDaemonRecord } from '../../src/app/index.js';
 import { unreadPipe, unreadSocket } from '../support/badOutputs.js';
 import type { OtherEnd } from '../support/badOutputs.js';
-import { atEnd } from '../support/cleanup.js';
-import { eventually, Program, programPath, scratchDirectory } from '../support/program.js';
+import { eventually, programPath, scratchDirectory, startProgram } from '../support/program.js';
+import type { Program, RunAs } from '../support/program.js';
 import { lastingPort } from '../support/lastingPort.js';
 import { RestNode } from '../support/restNode.js';
 import { devnetForTest, RunningDaemon, startArguments } from '../support/runningDaemon.js';
@@ -15,6 +15,7 @@ import { together } from '../support/together.js';
 import { ServedChain } from '../support/servedChain.js';
 import { smallChain } from '../support/smallChain.js';
 import { smallFileSystem } from '../support/smallFileSystem.js';
+import { matching } from '../support/refusal.js';
 
 const HEAD = 250;
 /** Blocks after which a fault may strike, and blocks that must come after it. */
@@ -22,22 +23,6 @@ const SOME_BLOCKS = 20;
 const chain = { startHead: HEAD, seed: 3, blockIntervalMs: 100 } as const;
 
 type Given = OtherEnd['given'] | 'pipe';
-
-/** Starts the program with these as its standard output and standard error. */
-function programOn(
-  args: readonly string[],
-  [out, err]: readonly [Given, Given],
-  {
-    environment = {},
-    wrapper = [],
-  }: { readonly environment?: Record<string, string>; readonly wrapper?: string[] } = {},
-): Program {
-  const program = new Program(args, environment, wrapper, [programPath], 'ignore', [out, err]);
-  atEnd(async () => {
-    await program.stop('SIGKILL');
-  });
-  return program;
-}
 
 interface Scene {
   readonly outputs: readonly [Given, Given];
@@ -166,7 +151,7 @@ it.each(Object.keys(scenes))(
     const devnet = await devnetForTest(chain);
     const dataDir = scratchDirectory();
     const args = startArguments(devnet, dataDir, '--start-height', '0', '--log-level', 'debug');
-    const program = programOn(args, outputs, { wrapper });
+    const program = startProgram(args, {}, { outputs, wrapper });
     const { daemon, pid } = await foundIn(dataDir, program);
     await strike?.(program);
     await daemon.reaches(HEAD + SOME_BLOCKS);
@@ -180,10 +165,7 @@ it.each(Object.keys(scenes))(
         const log = await logOf(daemon);
         return log.length > 0 ? log : undefined;
       });
-      expect(trouble).toMatchObject({
-        output: 'standard output',
-        reason: expect.stringMatching(says) as string,
-      });
+      expect(trouble).toMatchObject({ output: 'standard output', reason: matching(says) });
     }
     if (losesAtOnce === true) {
       const lost = await daemon.scrapeUntil((metrics) => metrics.value('log_lines_lost_total') > 0);
@@ -208,15 +190,15 @@ async function expectWhole(daemon: RunningDaemon, read: () => string): Promise<v
 }
 
 describe('outputs that take nothing', () => {
-  const both = (): readonly [Given, Given] => {
+  const both = (): RunAs => {
     const { given } = unreadPipe({ isFull: true });
-    return [given, given];
+    return { outputs: [given, given] };
   };
 
   it('do not hold up what Node.js itself prints', async () => {
     const devnet = await devnetForTest(chain);
     const dataDir = scratchDirectory();
-    const program = programOn(startArguments(devnet, dataDir, '--start-height', '0'), both());
+    const program = startProgram(startArguments(devnet, dataDir, '--start-height', '0'), {}, both());
     const { daemon } = await foundIn(dataDir, program);
     // Node.js says where its debugger listens, or why it does not.
     program.child.kill('SIGUSR1');
@@ -238,14 +220,14 @@ describe('outputs that take nothing', () => {
       Object.fromEntries(
         ends.map(([name, code, args, environment = {}]) => [
           `by ${name}`,
-          async () => expect(await programOn(args(), both(), { environment }).exited).toBe(code),
+          async () => expect(await startProgram(args(), environment, both()).exited).toBe(code),
         ]),
       ),
     ));
 
   it('do not keep the simulated node from its end', async () => {
     const port = await lastingPort();
-    const node = programOn(['devnet', '--port', String(port)], both());
+    const node = startProgram(['devnet', '--port', String(port)], {}, both());
     await eventually(() => isOpen(port));
     expect(await node.stop()).toBe(0);
   });
@@ -270,7 +252,11 @@ describe('a command', () => {
       void fetch(chain.url + (request.url ?? '')).then(async (answer) => response.end(await answer.text()));
     });
     const { given } = unreadPipe({ isFull: true });
-    const program = programOn([...command.split(' '), '--api-port', String(proxy.port)], [given, given]);
+    const program = startProgram(
+      [...command.split(' '), '--api-port', String(proxy.port)],
+      {},
+      { outputs: [given, given] },
+    );
     await eventually(() => proxy.seen.length >= requests);
     expect(await program.stop('SIGINT')).toBe(outcome);
   });
@@ -278,13 +264,13 @@ describe('a command', () => {
   it.each(['version', 'config docs'])(
     'says in a sentence that the disk is full, and ends quietly when its reader has gone: %s',
     async (command) => {
-      const full = programOn(command.split(' '), [openSync('/dev/full', 'w'), 'pipe']);
+      const full = startProgram(command.split(' '), {}, { outputs: [openSync('/dev/full', 'w'), 'pipe'] });
       expect(await full.exited).toBe(74);
       expect(full.stderr).toBe('Cannot write to standard output: the disk is full. Free some space.\n');
 
       const pipe = unreadPipe({ isFull: false });
       pipe.end();
-      const unread = programOn(command.split(' '), [pipe.given, 'pipe']);
+      const unread = startProgram(command.split(' '), {}, { outputs: [pipe.given, 'pipe'] });
       expect(await unread.exited).toBe(0);
       expect(unread.stderr).toBe('');
     },
@@ -294,7 +280,7 @@ describe('a command', () => {
     const pipe = unreadPipe({ isFull: false });
     pipe.end();
     const outputs = [pipe.given, pipe.given] as const;
-    expect(await programOn(['nonsense'], outputs).exited).toBe(64);
-    expect(await programOn(['status', '--api-port', '1'], outputs).exited).toBe(69);
+    expect(await startProgram(['nonsense'], {}, { outputs }).exited).toBe(64);
+    expect(await startProgram(['status', '--api-port', '1'], {}, { outputs }).exited).toBe(69);
   });
 });

@@ -6,6 +6,8 @@ import { eventually, scratchDirectory, until } from '../support/program.js';
 import { asAdmin } from '../support/postgresServer.js';
 import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 import { usePostgres } from '../support/storeKinds.js';
+import { refused, answered } from '../support/refusal.js';
+import { storeFlags } from '../support/storeDump.js';
 
 const HEIGHTS = 60;
 
@@ -16,12 +18,12 @@ describe('a daemon on PostgreSQL', () => {
     const devnet = await devnetForTest({ seed: 7, startHead: HEIGHTS - 1, paused: true, sealedLag: 0 });
     const { url } = await postgres.home({ isEmpty: true });
     const dataDir = scratchDirectory();
-    const store = ['--store', url];
-    return { devnet, url, dataDir, store };
+    const run = (...args: string[]) => runCommand([...args, ...storeFlags(dataDir, url)]);
+    return { devnet, url, dataDir, store: ['--store', url], run };
   };
 
   it('indexes, answers, never tells a password, and is served by every command', async () => {
-    const { devnet, dataDir, store, url } = await begin();
+    const { devnet, dataDir, run, store, url } = await begin();
     const named = new URL(url);
     // This server takes any password.
     named.password = 'hush-hush';
@@ -49,30 +51,22 @@ describe('a daemon on PostgreSQL', () => {
       await metrics.text(),
       await readFile(join(dataDir, 'daemon.json'), 'utf8'),
     ];
-    const asked = ['status', '--data-dir', dataDir, '--network', 'devnet'];
+    const asked = ['status', ...storeFlags(dataDir)];
     const found = await runCommand(asked, environment);
     expect(found.code).toBe(0);
     expect((await runCommand([...asked, '--store', 'postgres://localhost/other'])).code).toBe(69);
     await daemon.program.stop();
     for (const text of [...told, daemon.program.stdout, daemon.program.stderr, found.stdout])
       expect(text).not.toContain('hush');
-    const where = ['--network', 'devnet', '--data-dir', dataDir, ...store];
-    const run = async (...args: string[]) => runCommand([...args, ...where]);
     expect((await run('get', 'transaction', id)).stdout).toContain(id);
     expect((await run('explain', '30')).code).toBe(0);
-    const verified = await run('verify');
-    expect([verified.code, verified.stdout]).toEqual([0, expect.stringContaining('no damage')]);
+    expect(await run('verify')).toMatchObject(answered('no damage'));
     const out = join(dataDir, 'export.ndjson');
-    const exported = await run('export', '--from', '10', '--to', '19', '--output', out);
-    expect(exported.code).toBe(0);
+    expect((await run('export', '--from', '10', '--to', '19', '--output', out)).code).toBe(0);
     expect((await readFile(out, 'utf8')).trim().split('\n').length).toBeGreaterThan(9);
     expect((await run('rewind', '--to', '40', '--yes')).code).toBe(0);
     expect((await run('get', 'block', '41')).code).toBe(66);
-    const refused = await run('forget', 'accounts', '--yes');
-    expect([refused.code, refused.stderr]).toEqual([
-      64,
-      expect.stringContaining('the index is in a database'),
-    ]);
+    expect(await run('forget', 'accounts', '--yes')).toMatchObject(refused(64, 'the index is in a database'));
     const again = await startDaemonHere([...start, ...store]);
     await again.reaches(HEIGHTS - 1);
 
@@ -85,9 +79,7 @@ describe('a daemon on PostgreSQL', () => {
     });
     const copied = await startDaemonHere(startArguments(devnet, copy));
     await copied.reaches(HEIGHTS - 1);
-    expect(await runCommand(migrate)).toMatchObject({
-      ...{ code: 74, stderr: expect.stringContaining('in use') as string },
-    });
+    expect(await runCommand(migrate)).toMatchObject(refused(74, 'in use'));
     await copied.program.stop();
     expect((await runCommand(migrate)).stdout).toContain(
       `Copied 0 heights; ${HEIGHTS} heights were there already`,
@@ -96,12 +88,10 @@ describe('a daemon on PostgreSQL', () => {
   });
 
   it('is repaired: damaged heights become holes, which it fills in again, and nothing above is lost', async () => {
-    const { devnet, dataDir, store, url } = await begin();
+    const { devnet, dataDir, run, store, url } = await begin();
     const start = startArguments(devnet, dataDir, ...store, '--start-height', '0');
     const daemon = await startDaemonHere(start);
     await daemon.reaches(HEIGHTS - 1);
-    const where = ['--network', 'devnet', '--data-dir', dataDir, ...store];
-    const run = async (...args: string[]) => runCommand([...args, ...where]);
     const exported = async (name: string): Promise<string> => {
       const out = join(dataDir, name);
       expect((await run('export', '--from', '0', '--to', String(HEIGHTS - 1), '--output', out)).code).toBe(0);
@@ -109,11 +99,8 @@ describe('a daemon on PostgreSQL', () => {
     };
     const before = await exported('before.ndjson');
     expect((await run('repair')).stdout).toBe('No damage: nothing to repair.\n');
-    const led = await run('repair', '--yes');
-    expect([led.code, led.stderr]).toEqual([
-      74,
-      expect.stringContaining('Stop all processes with the role live first'),
-    ]);
+    const isLed = refused(74, 'Stop all processes with the role live first');
+    expect(await run('repair', '--yes')).toMatchObject(isLed);
     await daemon.program.stop();
     await asAdmin(
       url,
@@ -123,17 +110,12 @@ describe('a daemon on PostgreSQL', () => {
     );
     const [, damaged] = /height (\d+) \(block\)/.exec((await run('verify')).stdout) ?? [];
     expect(Number(damaged)).toBeGreaterThan(9);
-    const told = await run('repair');
-    expect([told.code, told.stdout]).toEqual([
-      65,
-      expect.stringMatching(/^Can be kept: heights 0 to .* and 33 to 59\. Lost below that: 4 heights/),
-    ]);
-    const done = await run('repair', '--yes');
-    expect([done.code, done.stdout]).toEqual([
-      0,
+    const plan = /^Can be kept: heights 0 to .* and 33 to 59\. Lost below that: 4 heights/;
+    expect(await run('repair')).toMatchObject(answered(plan, 65));
+    const done =
       `Repaired. Kept: heights 0 to ${Number(damaged) - 1}, ${Number(damaged) + 1} to 29 and 33 to 59. ` +
-        `Lost below that: 4 heights, ${damaged} and 30 to 32. The daemon goes on at 60, and fills those in again.\n`,
-    ]);
+      `Lost below that: 4 heights, ${damaged} and 30 to 32. The daemon goes on at 60, and fills those in again.\n`;
+    expect(await run('repair', '--yes')).toMatchObject({ code: 0, stdout: done });
     expect((await run('verify')).code).toBe(0);
     expect((await run('get', 'block', '40')).code).toBe(0);
     const again = await startDaemonHere(start);

@@ -2,9 +2,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { pageAt } from '../docs/files.js';
-import { atEnd } from '../support/cleanup.js';
 import { lastingPort } from '../support/lastingPort.js';
-import { eventually, Program, programPath, scratchDirectory } from '../support/program.js';
+import { eventually, programPath, scratchDirectory, startProgram } from '../support/program.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 
 const page = pageAt('docs/profiling.md');
@@ -46,10 +45,7 @@ describe('the tools of Node.js, as docs/profiling.md shows them', () => {
       .flatMap(({ text }) => text.split('\n'))
       .filter((line) => line.startsWith('debug> '))
       .map((line) => line.slice('debug> '.length));
-    const inspector = new Program([`127.0.0.1:${port}`], {}, [], ['inspect'], 'pipe');
-    atEnd(async () => {
-      await inspector.stop('SIGKILL');
-    });
+    const inspector = startProgram([`127.0.0.1:${port}`], {}, { script: ['inspect'], stdin: 'pipe' });
     for (const [index, line] of lines.entries()) {
       await inspector.sees(new RegExp(`(debug>[^]*){${index + 1}}`));
       inspector.type(`${line.replace("'main.cpuprofile'", `'${join(folder, 'main.cpuprofile')}'`)}\n`);
@@ -64,10 +60,7 @@ describe('the tools of Node.js, as docs/profiling.md shows them', () => {
   it('write a profile of each thread when the daemon ends, and a heap snapshot at a signal', async () => {
     const [profiles, snapshots] = [scratchDirectory(), scratchDirectory()];
     const flags = [...options('--cpu-prof', profiles), ...options('--heapsnapshot-signal', snapshots)];
-    const daemon = new Program(await from(), {}, [], [...flags, programPath]);
-    atEnd(async () => {
-      await daemon.stop('SIGKILL');
-    });
+    const daemon = startProgram(await from(), {}, { script: [...flags, programPath] });
     await daemon.sees(/"msg":"reached the head"/);
     daemon.child.kill('SIGUSR2');
     await eventually(() => readdirSync(snapshots).length > 0);

@@ -24,11 +24,7 @@ function startQuickstart(...flags: string[]): Quickstart {
 }
 
 function startGroup(program: string, args: readonly string[]): Quickstart {
-  const child = spawn(program, args, {
-    cwd: root,
-    detached: true,
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
+  const child = spawn(program, args, { cwd: root, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
   const group = child.pid;
   if (group === undefined) throw new Error('the quickstart did not start');
   let output = '';

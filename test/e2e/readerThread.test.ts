@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { expect, it } from 'vitest';
 import { atEnd } from '../support/cleanup.js';
 import { inspectReaders } from '../support/inspector.js';
-import { eventually, Program, programPath, scratchDirectory } from '../support/program.js';
+import { eventually, programPath, scratchDirectory, startProgram } from '../support/program.js';
 import { devnetForTest, listening, startArguments } from '../support/runningDaemon.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';
 import { ReflectedClient } from '../support/reflectedClient.js';
@@ -12,17 +12,11 @@ import { together } from '../support/together.js';
 const HEAD = 300;
 
 /** A daemon that can be told, through Node's inspector, what its reader thread is to do. */
-async function inspected(script = programPath, wrapper: readonly string[] = []) {
+async function inspected(main = programPath, wrapper: readonly string[] = []) {
   const devnet = await devnetForTest({ rootHeight: 0, startHead: HEAD, blockIntervalMs: 50 });
-  const program = new Program(
-    startArguments(devnet, scratchDirectory(), '--start-height', 'root'),
-    {},
-    wrapper,
-    ['--enable-source-maps', '--inspect=127.0.0.1:0', script],
-  );
-  atEnd(async () => {
-    await program.stop('SIGKILL');
-  });
+  const args = startArguments(devnet, scratchDirectory(), '--start-height', 'root');
+  const script = ['--enable-source-maps', '--inspect=127.0.0.1:0', main];
+  const program = startProgram(args, {}, { script, wrapper });
   const [, inspectorPort = ''] = await program.sees(/ws:\/\/127\.0\.0\.1:(\d+)\//);
   const daemon = await listening(program);
   await daemon.reaches(HEAD);

@@ -7,10 +7,7 @@ import { eventually } from '../support/program.js';
 import { daemonOn, devnetForTest } from '../support/runningDaemon.js';
 import { usePostgres } from '../support/storeKinds.js';
 import { TcpFaults } from '../support/tcpFaults.js';
-
-interface Range {
-  readonly latestIndexed: number;
-}
+import { refused } from '../support/refusal.js';
 
 describe('readers that use a replica', { timeout: 120_000 }, () => {
   const postgres = usePostgres({ isOwn: true });
@@ -45,16 +42,13 @@ describe('readers that use a replica', { timeout: 120_000 }, () => {
     await daemon.reaches(45);
     expect((await daemon.api('/v1/blocks?height=40')).status).toBe(200);
     expect((await daemon.api('/v1/blocks?height=41')).status).toBe(404);
-    expect((await daemon.api('/status')).body as Range).toMatchObject({ latestIndexed: 40, lag: 5 });
+    expect((await daemon.api('/status')).body).toMatchObject({ latestIndexed: 40, lag: 5 });
     // What it says of itself counts.
     await asAdmin(
       replica.href,
       'UPDATE flow_store.coverage SET to_height = 39; UPDATE flow_store.store SET commits = commits + 1',
     );
-    await eventually(async () => {
-      const { latestIndexed } = (await daemon.api('/status')).body as Range;
-      return latestIndexed === 39;
-    });
+    await daemon.statusUntil(({ latestIndexed }) => latestIndexed === 39);
     expect((await daemon.api('/v1/blocks?height=40')).status).toBe(404);
     const readable = async () => (await daemon.api('/v1/blocks?height=39')).status;
     await way.down();
@@ -87,25 +81,13 @@ describe('readers that use a replica', { timeout: 120_000 }, () => {
   });
 
   it('need an index to be a replica of', async () => {
-    const refused = await runCommand(['config', 'check', '--api-store', 'postgres://localhost/flow']);
-    expect([refused.code, refused.stderr]).toEqual([
-      78,
-      expect.stringContaining('no such database is given'),
-    ]);
-    const checked = await runCommand([
-      'config',
-      'check',
-      '--store',
-      'postgres://localhost/flow',
-      '--api-store',
-      'postgres://h/d?sslmode=prefer',
-    ]);
-    expect([checked.code, checked.stderr]).toEqual([
-      64,
-      expect.stringContaining('api.store cannot be used: sslmode=prefer'),
-    ]);
-    const sound = await runCommand(['config', 'check', '--store', 'postgres://somebody@localhost/flow']);
-    expect(sound.code).toBe(0);
+    const check = (...flags: string[]) => runCommand(['config', 'check', ...flags]);
+    const alone = await check('--api-store', 'postgres://localhost/flow');
+    expect(alone).toMatchObject(refused(78, 'no such database is given'));
+    const unsure = ['--store', 'postgres://localhost/flow', '--api-store', 'postgres://h/d?sslmode=prefer'];
+    const why = 'api.store cannot be used: sslmode=prefer';
+    expect(await check(...unsure)).toMatchObject(refused(64, why));
+    expect((await check('--store', 'postgres://somebody@localhost/flow')).code).toBe(0);
   });
 });
 

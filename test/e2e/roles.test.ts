@@ -1,10 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { runCommand } from '../support/commandLine.js';
-import { asAdmin } from '../support/postgresServer.js';
 import { scratchDirectory } from '../support/program.js';
 import { devnetForTest, runDaemonHere, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 import type { DaemonHere } from '../support/runningDaemon.js';
 import { usePostgres } from '../support/storeKinds.js';
+import { refused } from '../support/refusal.js';
+import { storeFlags } from '../support/storeDump.js';
+import { rowsOfBlocks } from '../support/postgresServer.js';
 
 /** A leader that is lost is followed by another within so long; one that stops hands over in less. */
 const TAKEOVER_MS = 12_000;
@@ -30,8 +32,7 @@ describe('several daemons on one database', { timeout: 120_000 }, () => {
     const first = await startDaemonHere(on(dataDir));
     await first.reaches(40);
     // Not two in one data directory.
-    const twin = await runDaemonHere(on(dataDir));
-    expect([twin.code, twin.stderr]).toEqual([74, expect.stringContaining('in use by another daemon')]);
+    expect(await runDaemonHere(on(dataDir))).toMatchObject(refused(74, 'in use by another daemon'));
     const second = await start();
     await second.reaches(40);
     await second.ready();
@@ -47,12 +48,8 @@ describe('several daemons on one database', { timeout: 120_000 }, () => {
     expect((await first.scrape()).value('leads')).toBe(1);
     expect((await second.scrape()).value('leads')).toBe(0);
     const rewind = () =>
-      runCommand([
-        ...['rewind', '--to', '20', '--yes'],
-        ...['--network', 'devnet', '--data-dir', scratchDirectory(), '--store', url],
-      ]);
-    const refused = await rewind();
-    expect([refused.code, refused.stderr]).toEqual([74, expect.stringContaining('leads')]);
+      runCommand(['rewind', '--to', '20', '--yes', ...storeFlags(scratchDirectory(), url)]);
+    expect(await rewind()).toMatchObject(refused(74, 'leads'));
 
     const stoppedAtMs = performance.now();
     expect(await first.program.stop()).toBe(0);
@@ -61,7 +58,7 @@ describe('several daemons on one database', { timeout: 120_000 }, () => {
     expect(performance.now() - stoppedAtMs).toBeLessThan(TAKEOVER_MS / 2 + SLACK_MS);
     expect(await second.program.stop()).toBe(0);
     expect((await rewind()).code).toBe(0);
-    expect(await rowsOf(url)).toEqual({ blocks: 21, heights: 21 });
+    expect(await rowsOfBlocks(url)).toEqual([{ blocks: 21, heights: 21 }]);
   });
 
   it('each does what its roles say, and says so when nobody leads', async () => {
@@ -87,11 +84,3 @@ describe('several daemons on one database', { timeout: 120_000 }, () => {
     expect(await again.program.stop()).toBe(0);
   });
 });
-
-async function rowsOf(url: string): Promise<{ blocks: number; heights: number }> {
-  const { rows } = await asAdmin(
-    url,
-    'SELECT count(*)::integer AS blocks, count(DISTINCT height)::integer AS heights FROM flow_store.block',
-  );
-  return rows[0] as { blocks: number; heights: number };
-}

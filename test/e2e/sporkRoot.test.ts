@@ -1,8 +1,8 @@
 import { cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, it } from 'vitest';
-import { atEnd } from '../support/cleanup.js';
-import { Program, programPath, scratchDirectory } from '../support/program.js';
+import { programPath, scratchDirectory, startProgram } from '../support/program.js';
+import type { Program } from '../support/program.js';
 import { devnetForTest, listening, startArguments } from '../support/runningDaemon.js';
 
 const ROOT = 100;
@@ -29,14 +29,8 @@ it('a chain with another root than the spork table names is refused, and the rig
     ...{ hashedIds: true, certificatesEvery: 1 },
   });
   const { id, parentId } = node.chain.block(ROOT);
-  const start = (path: string, dataDir: string): Program => {
-    const args = startArguments(node, dataDir, '--start-height', 'root');
-    const program = new Program(args, {}, [], [path]);
-    atEnd(async () => {
-      await program.stop('SIGKILL');
-    });
-    return program;
-  };
+  const start = (path: string, dataDir: string): Program =>
+    startProgram(startArguments(node, dataDir, '--start-height', 'root'), {}, { script: [path] });
 
   const dataDir = scratchDirectory();
   const sound = await listening(start(programWithRoot(parentId, id), dataDir));

@@ -9,7 +9,7 @@ async function indexed(environment: Readonly<Record<string, string>>, wrapper: r
   const devnet = await devnetForTest({ seed: 7, startHead: 12, sealedLag: 0, paused: true, hashedIds: true });
   const dataDir = join(scratchDirectory(), 'data');
   const args = startArguments(devnet, dataDir, '--start-height', '3', '--stop-height', '8');
-  const ended = await runProgram(args, environment, wrapper);
+  const ended = await runProgram(args, environment, { wrapper });
   const lines = ended.stdout.trimEnd().split('\n');
   const logs = lines.map((line) => JSON.parse(line) as Record<string, unknown>);
   // Which versions of Node.js have a bug is no matter of these surroundings.
@@ -79,8 +79,8 @@ describe('surroundings that cannot do are named', () => {
 
   it.each([['start'], ['config', 'check']])('a current directory that was removed: %s', async (...args) => {
     mkdirSync(gone, { recursive: true });
-    const removed = ['sh', '-c', `cd ${gone}; rm -r ${scratch}; exec "$@"`, 'sh'];
-    const { code, stdout, stderr } = await runProgram(args, {}, removed);
+    const wrapper = ['sh', '-c', `cd ${gone}; rm -r ${scratch}; exec "$@"`, 'sh'];
+    const { code, stdout, stderr } = await runProgram(args, {}, { wrapper });
     expect([code, stdout]).toEqual([74, '']);
     expect(stderr).toMatch(/^The current directory is gone .*Change to one that exists.*\n$/);
   });

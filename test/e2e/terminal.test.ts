@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { atEnd } from '../support/cleanup.js';
-import { eventually, Program, programPath } from '../support/program.js';
+import { eventually, programPath, startProgram } from '../support/program.js';
+import type { Program } from '../support/program.js';
 import { ServedChain } from '../support/servedChain.js';
 import { smallChain } from '../support/smallChain.js';
 
@@ -10,16 +10,12 @@ const INDEXED = 'indexed      100 to 101: 2 heights, complete';
 /** The real process, whose standard input and output pass for a terminal, once it shows its page. */
 async function watching(columns = 80, rows = 24): Promise<Program> {
   const chain = await ServedChain.start(smallChain(100, [[], []]), { sealed: 101 });
-  const program = new Program(
+  const script = ['--import', join(import.meta.dirname, '../support/fakeTty.mjs'), programPath];
+  const program = startProgram(
     ['status', '--watch', '--api-port', String(chain.port)],
     { TTY_COLUMNS: String(columns), TTY_ROWS: String(rows) },
-    [],
-    ['--import', join(import.meta.dirname, '../support/fakeTty.mjs'), programPath],
-    'pipe',
+    { script, stdin: 'pipe' },
   );
-  atEnd(async () => {
-    await program.stop('SIGKILL');
-  });
   await eventually(() => program.stdout.includes(INDEXED));
   expect(modesOf(program)).toEqual({ otherScreen: true, cursor: false, wraps: false });
   return program;

@@ -1,9 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { asAdmin } from '../support/postgresServer.js';
+import { rowsOfBlocks } from '../support/postgresServer.js';
 import { runCommand } from '../support/commandLine.js';
 import { eventually, scratchDirectory } from '../support/program.js';
 import { devnetForTest, startArguments, startDaemon, startDaemonHere } from '../support/runningDaemon.js';
 import { usePostgres } from '../support/storeKinds.js';
+import { answered } from '../support/refusal.js';
+import { storeFlags } from '../support/storeDump.js';
 
 const HISTORY = 2_300;
 /** A range of a worker that died runs again within so long. */
@@ -29,8 +31,7 @@ describe('several workers on one plan', { timeout: 300_000 }, () => {
     const { url } = await postgres.home();
     const flags = ['--store', url, '--start-height', String(HISTORY), '--backfill-parallel-ranges', '1'];
     const args = () => startArguments(devnet, scratchDirectory(), ...flags, '--backfill-window', '16');
-    const command = (...words: string[]) =>
-      runCommand([...words, '--network', 'devnet', '--data-dir', scratchDirectory(), '--store', url]);
+    const command = (...words: string[]) => runCommand([...words, ...storeFlags(scratchDirectory(), url)]);
     const workers = async (): Promise<readonly Listed[]> =>
       JSON.parse((await command('workers', '--json')).stdout) as Listed[];
 
@@ -40,7 +41,7 @@ describe('several workers on one plan', { timeout: 300_000 }, () => {
     // Slowly, so that those that are killed have something in hand.
     devnet.node.setFaults([{ method: '*', fault: 'latency', delayMs: 400 }]);
     const planned = await command('backfill', 'plan', '--from', '0');
-    expect([planned.code, planned.stdout]).toEqual([0, expect.stringMatching(/^Plan 1: heights 0 to 2299/)]);
+    expect(planned).toMatchObject(answered(/^Plan 1: heights 0 to 2299/));
     const killed = await eventually(async () => {
       const busy = (await workers()).filter(({ busyWith }) => busyWith.length === 1);
       return busy.length === 2 ? busy.find(({ pid }) => pid === second.program.child.pid) : undefined;
@@ -66,11 +67,7 @@ describe('several workers on one plan', { timeout: 300_000 }, () => {
     );
     expect(done.coverage).toEqual([{ from: 0, to: HISTORY }]);
     expect(lost).toBeDefined();
-    const { rows } = await asAdmin(
-      url,
-      'SELECT count(*)::integer AS blocks, count(DISTINCT height)::integer AS heights FROM flow_store.block',
-    );
-    expect(rows).toEqual([{ blocks: HISTORY + 1, heights: HISTORY + 1 }]);
+    expect(await rowsOfBlocks(url)).toEqual([{ blocks: HISTORY + 1, heights: HISTORY + 1 }]);
     expect(await command('verify')).toMatchObject({ code: 0 });
 
     const alive = (await workers()).filter(({ isAlive }) => isAlive);

@@ -60,12 +60,7 @@ const INTERNAL = 13;
  * The gRPC port: calls in good HTTP/2 with whatever in them, and conversations that were spoilt on the way, where those do not
  * abort any HTTP/2 server of this Node.js.
  */
-export const grpcTarget: FuzzTarget = {
-  name: 'grpc',
-  share: 12,
-  concurrency: 16,
-  open: openServer,
-};
+export const grpcTarget: FuzzTarget = { name: 'grpc', share: 12, concurrency: 16, open: openServer };
 
 async function openServer(): Promise<Run> {
   const { failures, port } = await grpcOver(await servedStore(), () => range);

@@ -13,12 +13,7 @@ import type { Choices, FuzzTarget, Outcome, Run } from './target.js';
 const allowed = new Set([100, 200, 204, 304, 400, 403, 404, 405, 408, 409, 413, 414, 417, 429, 431, 503]);
 
 /** Our two HTTP servers, over sockets, with whatever bytes. */
-export const httpTarget: FuzzTarget = {
-  name: 'http',
-  share: 60,
-  concurrency: 16,
-  open: openServers,
-};
+export const httpTarget: FuzzTarget = { name: 'http', share: 60, concurrency: 16, open: openServers };
 
 async function openServers(): Promise<Run> {
   const store = await servedStore();

@@ -101,11 +101,7 @@ export const protocolStateTarget: FuzzTarget = {
 };
 
 /** Proof documents, as the checker of docs/proofs.md reads them: nothing follows from one that is not so. */
-export const proofDocumentTarget: FuzzTarget = {
-  name: 'proof-document',
-  share: 20,
-  open: openDocuments,
-};
+export const proofDocumentTarget: FuzzTarget = { name: 'proof-document', share: 20, open: openDocuments };
 
 async function openDocuments(): Promise<Run> {
   const checker = fileURLToPath(new URL('../../docs/examples/check-proof.mjs', import.meta.url));

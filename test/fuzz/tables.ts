@@ -11,11 +11,7 @@ const root = join(import.meta.dirname, '../..');
 const sporks: unknown = JSON.parse(readFileSync(join(root, 'config/sporks.json'), 'utf8'));
 
 /** The other files that an operator may write: the table of sporks, and scripts of faults for the simulated node. */
-export const tableTarget: FuzzTarget = {
-  name: 'table',
-  share: 20,
-  open: () => read,
-};
+export const tableTarget: FuzzTarget = { name: 'table', share: 20, open: () => read };
 
 const rules: readonly Readonly<Record<string, unknown>>[] = [
   { method: 'GetFullCollectionByID', fault: 'latency', delayMs: 100 },

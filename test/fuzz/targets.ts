@@ -19,11 +19,7 @@ const endpoints = list(
 );
 
 /** Addresses of access nodes. */
-const endpointTarget: FuzzTarget = {
-  name: 'endpoint',
-  share: 60,
-  open: () => parse,
-};
+const endpointTarget: FuzzTarget = { name: 'endpoint', share: 60, open: () => parse };
 
 function parse(choices: Choices): Outcome {
   const text = choices.once(4)
@@ -67,11 +63,7 @@ const pieces = [
 const LONGEST = 64 * 1024;
 
 /** The words with which a node refuses a call: they are told apart, kept and logged. */
-const statusTarget: FuzzTarget = {
-  name: 'status',
-  share: 40,
-  open: () => refuse,
-};
+const statusTarget: FuzzTarget = { name: 'status', share: 40, open: () => refuse };
 
 function refuse(choices: Choices): Outcome {
   const code = choices.of(codes) as status;

@@ -48,11 +48,7 @@ interface Decoder {
 }
 
 /** Protobuf messages as access nodes send them, and as no access node would. */
-export const wireTarget: FuzzTarget = {
-  name: 'wire',
-  share: 780,
-  open: openDecoders,
-};
+export const wireTarget: FuzzTarget = { name: 'wire', share: 780, open: openDecoders };
 
 function openDecoders(): Run {
   const decoders = Object.entries(makeDecoders());

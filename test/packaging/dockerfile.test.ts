@@ -5,10 +5,8 @@ import { promisify } from 'node:util';
 import { validate } from 'dockerfile-utils';
 import { expect, it } from 'vitest';
 import { programVersion } from '../../src/app/index.js';
-import { atEnd } from '../support/cleanup.js';
 import { DockerfileRun } from './DockerfileRun.js';
-import { Program } from '../support/program.js';
-import { devnetForTest, listening } from '../support/runningDaemon.js';
+import { devnetForTest, startDaemon } from '../support/runningDaemon.js';
 
 const run = promisify(execFile);
 const root = join(import.meta.dirname, '../..');
@@ -52,16 +50,8 @@ it('builds an image, step by step as it stands there, whose command indexes and 
   const environment = { ...build.image.environment, FCI_DATA_DIR: build.path('/data') };
   expect(build.image.environment['FCI_DATA_DIR']).toBe('/data');
   const [name = '', ...args] = build.entry;
-  const program = new Program(
-    args,
-    { ...environment, ...local, ...ports },
-    [],
-    [build.path(`/usr/local/bin/${name}`)],
-  );
-  atEnd(async () => {
-    await program.stop('SIGKILL');
-  });
-  const daemon = await listening(program);
+  const script = [build.path(`/usr/local/bin/${name}`)];
+  const daemon = await startDaemon(args, { ...environment, ...local, ...ports }, { script });
   await daemon.reaches(20);
 
   const [check = ''] = build.healthCheck;
@@ -69,6 +59,6 @@ it('builds an image, step by step as it stands there, whose command indexes and 
   const healthy = () =>
     run(build.path(`/usr/local/bin/${check}`), { env: { ...process.env, FCI_METRICS_PORT: metricsPort } });
   await healthy();
-  expect(await program.stop()).toBe(0);
+  expect(await daemon.program.stop()).toBe(0);
   await expect(healthy()).rejects.toMatchObject({ code: 1 });
 }, 600_000);

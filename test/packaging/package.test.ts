@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
 import { programVersion } from '../../src/app/index.js';
-import { atEnd } from '../support/cleanup.js';
-import { Program, scratchDirectory } from '../support/program.js';
+import { scratchDirectory, startProgram } from '../support/program.js';
+import type { Program } from '../support/program.js';
 import { listening, startArguments } from '../support/runningDaemon.js';
 
 const run = promisify(execFile);
@@ -43,13 +43,8 @@ it('runs from an empty folder where its tarball was installed, with man pages an
 
   expect((await run(program, ['--version'], inHome)).stdout).toBe(`${programVersion()}\n`);
 
-  const start = (args: readonly string[]): Program => {
-    const started = new Program(args, environment, ['env', '-C', home], [program]);
-    atEnd(async () => {
-      await started.stop('SIGKILL');
-    });
-    return started;
-  };
+  const as = { wrapper: ['env', '-C', home], script: [program] };
+  const start = (args: readonly string[]): Program => startProgram(args, environment, as);
   const devnet = start(['devnet', '--port', '0', '--history', '50', '--block-interval-ms', '0']);
   const [, address = ''] = await devnet.sees(/(grpc:\/\/\S+:\d+)/);
   const dataDir = join(home, 'data');

@@ -54,10 +54,7 @@ for (const proof of chosen) {
   failed ||= outcome.failures > 0;
   const { outcomes, plantedBugs, coverage } = readResults();
   writeResults({
-    outcomes: {
-      ...outcomes,
-      [name]: { ...outcome, seconds, date: new Date().toISOString().slice(0, 10) },
-    },
+    outcomes: { ...outcomes, [name]: { ...outcome, seconds, date: new Date().toISOString().slice(0, 10) } },
     plantedBugs:
       report.bugs?.map(({ name: bug, file, seeds, heldBy }) => ({ name: bug, file, seeds, heldBy })) ??
       plantedBugs,

@@ -2,13 +2,12 @@ import { readFileSync } from 'node:fs';
 import * as sdk from '@onflow/sdk';
 import { describe, expect, it } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
-import { atEnd } from '../support/cleanup.js';
-import { Program } from '../support/program.js';
 import { oddKinds } from '../../src/devnet/index.js';
 import type { GeneratedBlock } from '../../src/devnet/index.js';
 import { decodeBlock, decodeTransaction } from '../../src/flow/index.js';
 import type { TransactionSignature } from '../../src/flow/index.js';
 import { daemonOn, devnetForTest } from '../support/runningDaemon.js';
+import { runProgram } from '../support/program.js';
 
 const ROOT = 100;
 const HEAD = 127;
@@ -144,9 +143,7 @@ async function readsWhatTheIndexSaysOfItself({ generator }: OddChain): Promise<v
     ...{ sporkId: generator.sporkId, sporkRootBlockHeight: ROOT, nodeRootBlockHeight: ROOT },
   });
   // The SDK leaves out what all chain ids begin with.
-  expect(await ask(sdk.getNetworkParameters())).toEqual({
-    chainId: generator.chainId.replace(/^flow-/, ''),
-  });
+  expect(await ask(sdk.getNetworkParameters())).toEqual({ chainId: generator.chainId.replace(/^flow-/, '') });
   expect(await sdk.send([sdk.ping()])).toMatchObject({ tag: 'PING' });
 }
 
@@ -201,11 +198,8 @@ describe('a program that reads with @onflow/sdk and its HTTP transport', () => {
     expect(example).toContain("'http://127.0.0.1:7180'");
     const chain = await indexedOddChain();
     const code = example.replaceAll('http://127.0.0.1:7180', chain.daemon.apiUrl);
-    const program = new Program([], {}, [], ['--input-type=module', '--eval', code]);
-    atEnd(async () => {
-      await program.stop('SIGKILL');
-    });
-    expect(await program.exited).toBe(0);
+    const program = await runProgram([], {}, { script: ['--input-type=module', '--eval', code] });
+    expect(program.code).toBe(0);
     const { height, collections } = chain.sealed;
     const expected = collections.flatMap((collection) =>
       idsIn(collection).map(

@@ -48,6 +48,18 @@ export interface Watched {
   history: () => ReturnType<Backfill['running']>;
 }
 
+export interface OracleParts {
+  readonly config: DaemonConfig;
+  readonly stretch: Stretch;
+  /** Nodes may name collections that nobody gave. */
+  readonly mayMeetForgeries: boolean;
+  /** The block of this height may be stored on the word of the nodes. */
+  readonly mayLackProof: (height: number) => boolean;
+  readonly disk: SimulatedDisk;
+  readonly clock: SimulatedClock;
+  readonly trace: Trace;
+}
+
 const COLLECTION_METHODS: ReadonlySet<string> = new Set(['GetFullCollectionByID', 'GetCollectionByID']);
 
 /**
@@ -55,13 +67,7 @@ const COLLECTION_METHODS: ReadonlySet<string> = new Set(['GetFullCollectionByID'
  * leave, the batches that become durable, the parts after each step, and the store at the end.
  */
 export class Oracle implements CallObserver {
-  readonly #config: DaemonConfig;
-  readonly #stretch: Stretch;
-  readonly #disk: SimulatedDisk;
-  readonly #clock: SimulatedClock;
-  readonly #trace: Trace;
-  readonly #mayMeetForgeries: boolean;
-  readonly #mayLackProof: (height: number) => boolean;
+  readonly #parts: OracleParts;
   /** Covered heights whose blocks have no proof. */
   readonly #unproven = new Set<number>();
   /** How often each node was penalized for a block that does not fit its id. */
@@ -97,24 +103,8 @@ export class Oracle implements CallObserver {
   /** Lines that began, over all processes. */
   lines = 0;
 
-  constructor(
-    options: {
-      readonly config: DaemonConfig;
-      readonly stretch: Stretch;
-      /** Nodes may name collections that nobody gave. */
-      readonly mayMeetForgeries: boolean;
-      /** The block of this height may be stored on the word of the nodes. */
-      readonly mayLackProof: (height: number) => boolean;
-    },
-    dependencies: { readonly disk: SimulatedDisk; readonly clock: SimulatedClock; readonly trace: Trace },
-  ) {
-    this.#config = options.config;
-    this.#stretch = options.stretch;
-    this.#mayMeetForgeries = options.mayMeetForgeries;
-    this.#mayLackProof = options.mayLackProof;
-    this.#disk = dependencies.disk;
-    this.#clock = dependencies.clock;
-    this.#trace = dependencies.trace;
+  constructor(parts: OracleParts) {
+    this.#parts = parts;
   }
 
   /** The highest height that is complete and durable; undefined before the store begins. */
@@ -129,7 +119,9 @@ export class Oracle implements CallObserver {
 
   /** Some blocks have no proof, though all could have one: the nodes that hid it do so no more, in the end. */
   get lacksProofs(): boolean {
-    return this.#stretch.isProvable && this.#config.proof.mode !== 'off' && this.#unproven.size > 0;
+    return (
+      this.#parts.stretch.isProvable && this.#parts.config.proof.mode !== 'off' && this.#unproven.size > 0
+    );
   }
 
   get callsInFlight(): number {
@@ -139,7 +131,7 @@ export class Oracle implements CallObserver {
   fail(what: string): void {
     if (this.#violation !== undefined) return;
     this.#violation = new Violation(what);
-    this.#trace.add(`VIOLATION ${what}`);
+    this.#parts.trace.add(`VIOLATION ${what}`);
   }
 
   /** Throws the first violation, if there was one. */
@@ -195,19 +187,19 @@ export class Oracle implements CallObserver {
     const run = processor.run.bind(processor);
     processor.run = (job, done) => {
       const { height } = job;
-      const { firstHeight, stopHeight } = this.#stretch;
+      const { firstHeight, stopHeight } = this.#parts.stretch;
       if (height < firstHeight || height > stopHeight)
         this.fail(`height ${height} is handed out, outside ${firstHeight} to ${stopHeight}`);
-      if (height > watched.store.latestIndexedHeight() + this.#config.window)
+      if (height > watched.store.latestIndexedHeight() + this.#parts.config.window)
         this.fail(`height ${height} is handed out above the window`);
-      this.#trace.add(`job ${height}`);
+      this.#parts.trace.add(`job ${height}`);
       this.#handedOut.add(height);
       running += 1;
-      if (running > this.#config.maxProcessing) this.fail(`${running} jobs run at once`);
+      if (running > this.#parts.config.maxProcessing) this.fail(`${running} jobs run at once`);
       run(job, () => {
         // What a process does in the turn in which it dies, nobody sees.
         if (this.#watched !== watched) return;
-        this.#trace.add(`done ${height}`);
+        this.#parts.trace.add(`done ${height}`);
         if (watched.line !== line) this.fail(`height ${height} is done in a line that ended`);
         if (this.#done.has(height)) this.fail(`height ${height} is done twice`);
         this.#done.add(height);
@@ -226,7 +218,7 @@ export class Oracle implements CallObserver {
     this.calls.set(key, (this.calls.get(key) ?? 0) + 1);
     const id = request.id?.toString('hex');
     const asked = request.height ?? request.start_block_height ?? request.start_height;
-    this.#trace.add(`call ${number} ${endpoint} ${method} ${id?.slice(0, 8) ?? asked ?? ''}`);
+    this.#parts.trace.add(`call ${number} ${endpoint} ${method} ${id?.slice(0, 8) ?? asked ?? ''}`);
     this.#inFlight += 1;
     const isCollection = id !== undefined && COLLECTION_METHODS.has(method);
     if (isCollection) this.#collectionAsked(number, endpoint, method, id as Identifier);
@@ -238,12 +230,12 @@ export class Oracle implements CallObserver {
       const tellsSpork = method === 'GetNodeVersionInfo' || (method === 'GetBlockByHeight' && asked === '0');
       if (tellsSpork && outcome !== 'OK') this.#isSporkRefused = true;
       if (method === 'GetFullCollectionByID') this.#fallsBack = outcome === 'UNIMPLEMENTED' ? id : undefined;
-      this.#trace.add(`end ${number} ${outcome}`);
+      this.#parts.trace.add(`end ${number} ${outcome}`);
     };
   }
 
   onRead(endpoint: string, method: DevnetMethod, request: DevnetRequest, reads: number): void {
-    this.#trace.add(`read ${endpoint} ${method} ${reads}`);
+    this.#parts.trace.add(`read ${endpoint} ${method} ${reads}`);
     const from = request.start_block_height ?? request.start_height;
     if (from === undefined || reads === 1) return;
     // The root block's execution data may be left out: then the stream begins one higher than asked.
@@ -262,7 +254,7 @@ export class Oracle implements CallObserver {
   /** Of history: not durable for all that is known, and within the window of its range. */
   #isInOpenRange(height: number): boolean {
     const open = this.#watched?.store.ranges.open() ?? [];
-    const { window: k } = this.#config.backfill;
+    const { window: k } = this.#parts.config.backfill;
     return open.some(({ from, to, next }) => height >= from && height <= Math.min(to, next - 1 + k));
   }
 
@@ -276,7 +268,7 @@ export class Oracle implements CallObserver {
   }
 
   #endsSpork(height: number): boolean {
-    const ended = this.#stretch.sporks.slice(0, -1);
+    const ended = this.#parts.stretch.sporks.slice(0, -1);
     return ended.some(({ lastHeight }) => lastHeight <= height && height <= lastHeight + MAX_DISCARDED);
   }
 
@@ -292,9 +284,9 @@ export class Oracle implements CallObserver {
       this.fail(
         `${method} asks for height ${height}, above the window of its range, which is at ${range.next}`,
       );
-    const highest = watched.store.latestIndexedHeight() + this.#config.window;
+    const highest = watched.store.latestIndexedHeight() + this.#parts.config.window;
     if (height > highest) this.fail(`${method} asks for height ${height}, above the window's end ${highest}`);
-    if (height > this.#stretch.stopHeight)
+    if (height > this.#parts.stretch.stopHeight)
       this.fail(`${method} asks for height ${height}, above the stop height`);
   }
 
@@ -305,12 +297,12 @@ export class Oracle implements CallObserver {
     if (isAlone && [...this.#asked.values()].some((each) => each.id === id))
       this.fail(`collection ${id.slice(0, 8)} is asked for twice at once`);
     this.#asked.set(number, { id, endpoint });
-    const { concurrency } = this.#config.requester;
+    const { concurrency } = this.#parts.config.requester;
     const atOnce = [...this.#asked.values()].filter((each) => each.endpoint === endpoint).length;
     if (atOnce > concurrency) this.fail(`${atOnce} collections are asked of ${endpoint} at once`);
-    const places = this.#stretch.placesOf.get(id);
+    const places = this.#parts.stretch.placesOf.get(id);
     if (places === undefined) {
-      if (!this.#mayMeetForgeries) this.fail(`collection ${id.slice(0, 8)} is none of the chain`);
+      if (!this.#parts.mayMeetForgeries) this.fail(`collection ${id.slice(0, 8)} is none of the chain`);
       return;
     }
     // The light collection is asked for within the attempt in which the full one turned out to be unknown.
@@ -319,7 +311,9 @@ export class Oracle implements CallObserver {
     const watermark = store.latestIndexedHeight();
     const isWanted = places.some(
       (height) =>
-        (height > watermark && height <= watermark + this.#config.window && !this.#isKnownDurable(height)) ||
+        (height > watermark &&
+          height <= watermark + this.#parts.config.window &&
+          !this.#isKnownDurable(height)) ||
         this.#isWantedOfHistory(height),
     );
     if (!isWanted)
@@ -330,7 +324,7 @@ export class Oracle implements CallObserver {
 
   /** With the budget used up, nothing is asked for but what the lowest height that is not durable lacks. */
   #checkBudget(line: IndexingLine | undefined, heights: readonly number[], what: string): void {
-    if (line === undefined || line.window.bytesInHand <= this.#config.maxInFlightBytes) return;
+    if (line === undefined || line.window.bytesInHand <= this.#parts.config.maxInFlightBytes) return;
     const lowest = this.#holdingUp(line);
     if (lowest === undefined || !heights.some((height) => height <= lowest))
       this.fail(`${what} of ${heights.join(', ')} is asked for while the byte budget is used up`);
@@ -368,7 +362,7 @@ export class Oracle implements CallObserver {
 
   /** The invariants of the live range, for one of history. */
   #lookAtRange({ range: { from, to }, store }: RangeJob, { mcq, blocks }: IndexingLine): void {
-    const { window: k } = this.#config.backfill;
+    const { window: k } = this.#parts.config.backfill;
     if (mcq.size > k) this.fail(`${mcq.size} heights of range ${from} wait, its window is ${k}`);
     if (blocks.size() > k) this.fail(`${blocks.size()} blocks of range ${from} are held, its window is ${k}`);
     const watermark = store.latestIndexedHeight();
@@ -385,7 +379,7 @@ export class Oracle implements CallObserver {
       this.fail(`watermark ${watermark} is told, ${this.#watermark} is durable`);
     for (const { job, line: one } of history()) this.#lookAtRange(job, one.indexing);
     if (line === undefined) return;
-    const { window: k } = this.#config;
+    const { window: k } = this.#parts.config;
     if (line.mcq.size > k) this.fail(`${line.mcq.size} heights wait, the window is ${k}`);
     if (line.blocks.size() > k) this.fail(`${line.blocks.size()} blocks are held, the window is ${k}`);
     const { bytesInHand: inFlightBytes } = line.window;
@@ -411,7 +405,7 @@ export class Oracle implements CallObserver {
 
   /** Ascending. */
   *#heightsInHand({ mcq }: IndexingLine, watermark: number): Generator<HeightRecord> {
-    const { window: k } = this.#config;
+    const { window: k } = this.#parts.config;
     let left = mcq.size;
     // A batch moves the watermark a moment before the heights in it are let go.
     for (let height = watermark - k; height <= watermark + k && left > 0; height += 1) {
@@ -426,11 +420,11 @@ export class Oracle implements CallObserver {
   async #lookAtDisk(): Promise<void> {
     const reader = await this.openReader();
     if (reader.meta() === undefined) {
-      if (this.#disk.size > 0 || this.#watermark !== undefined)
+      if (this.#parts.disk.size > 0 || this.#watermark !== undefined)
         this.fail('the store has lost its meta record');
       return;
     }
-    const { blockAt } = this.#stretch;
+    const { blockAt } = this.#parts.stretch;
     const watermark = reader.latestIndexedHeight();
     const coverage = reader.coverage();
     const isCovered = (height: number): boolean =>
@@ -462,7 +456,8 @@ export class Oracle implements CallObserver {
       const stored = await reader.blockByHeight(height);
       if (stored?.block.proof !== undefined) this.#checkProof(stored.block, []);
     }
-    this.#isComplete = watermark === this.#stretch.stopHeight && firstHeight === this.#stretch.firstHeight;
+    this.#isComplete =
+      watermark === this.#parts.stretch.stopHeight && firstHeight === this.#parts.stretch.firstHeight;
     this.#checkSporks(reader, watermark);
     for (const height of this.#inherited) {
       if (height <= watermark && !this.#handedOut.has(height))
@@ -472,10 +467,11 @@ export class Oracle implements CallObserver {
     }
     const above = reader.blocksAboveWatermark().map(({ height }) => height);
     const highest = Math.max(watermark, ...above);
-    if (highest > watermark + this.#config.window) this.fail(`height ${highest} is durable above the window`);
+    if (highest > watermark + this.#parts.config.window)
+      this.fail(`height ${highest} is durable above the window`);
     if (above.includes(watermark + 1) && !this.#inherited.has(watermark + 1))
       this.fail(`the watermark ${watermark} does not pass over ${watermark + 1}`);
-    this.#trace.add(`durable to ${watermark} above ${above.join()}`);
+    this.#parts.trace.add(`durable to ${watermark} above ${above.join()}`);
     this.#watermark = watermark;
     this.#above = new Set(above);
   }
@@ -486,16 +482,16 @@ export class Oracle implements CallObserver {
     if (isProven) this.#unproven.delete(height);
     else {
       this.#unproven.add(height);
-      if (!this.#mayLackProof(height)) this.fail(`block ${height} is stored without a proof`);
+      if (!this.#parts.mayLackProof(height)) this.fail(`block ${height} is stored without a proof`);
       if (!unproven.some(({ from, to }) => from <= height && height <= to))
         this.fail(`block ${height} has no proof, and counts as proven`);
       return;
     }
-    if (this.#config.proof.mode === 'off' || !this.#stretch.isProvable)
+    if (this.#parts.config.proof.mode === 'off' || !this.#parts.stretch.isProvable)
       this.fail(`block ${height} is stored with a proof that nobody gave`);
-    if (checkStoredProof(encoded, proof, this.#config.chainId)?.id !== id)
+    if (checkStoredProof(encoded, proof, this.#parts.config.chainId)?.id !== id)
       this.fail(`the proof of block ${height} does not hold`);
-    if (!this.#stretch.blockAt(height).encoded.every((byte, at) => byte === encoded[at]))
+    if (!this.#parts.stretch.blockAt(height).encoded.every((byte, at) => byte === encoded[at]))
       this.fail(`block ${height} is proven, and not the one of the chain`);
   }
 
@@ -504,13 +500,13 @@ export class Oracle implements CallObserver {
    * earlier one in it. What a node did not tell may come later: an id, or the spork in which the store begins.
    */
   #checkSporks(reader: LevelIndexStore, watermark: number): void {
-    if (this.#stretch.sporks.length === 1) return;
+    if (this.#parts.stretch.sporks.length === 1) return;
     const sporks = reader.meta()?.sporks ?? [];
-    if (this.#config.backfill.plan !== undefined) {
+    if (this.#parts.config.backfill.plan !== undefined) {
       this.#checkSporksOfHistory(sporks, reader.coverage());
       return;
     }
-    const expected = sporkRecordsOf(this.#stretch, watermark);
+    const expected = sporkRecordsOf(this.#parts.stretch, watermark);
     const has = (rootHeight: number): boolean => sporks.some((spork) => spork.rootHeight === rootHeight);
     const isUntold = ({ rootHeight }: SporkRecord, at: number): boolean =>
       at === 0 && this.#isSporkRefused && !has(rootHeight);
@@ -519,7 +515,7 @@ export class Oracle implements CallObserver {
       .map((spork, at) => {
         const recorded = sporks.find(({ rootHeight }) => rootHeight === spork.rootHeight);
         // The table tells no ids; and of the first spork no node is asked before the store begins.
-        const mayLackId = this.#isSporkRefused || (at === 0 && this.#stretch.served === 'table');
+        const mayLackId = this.#isSporkRefused || (at === 0 && this.#parts.stretch.served === 'table');
         return mayLackId && recorded?.sporkId === '' ? { ...spork, sporkId: '' } : spork;
       });
     if (JSON.stringify(sporks) !== JSON.stringify(known))
@@ -533,7 +529,7 @@ export class Oracle implements CallObserver {
   #checkSporksOfHistory(sporks: StoreMeta['sporks'], coverage: readonly HeightRange[]): void {
     const told = (what: string): void =>
       this.fail(`${what} in the sporks recorded: ${JSON.stringify(sporks)}`);
-    const { served, sporks: real } = this.#stretch;
+    const { served, sporks: real } = this.#parts.stretch;
     for (const { from, to } of this.#watched?.store.ranges.open() ?? []) {
       if (served === 'table' && real.some(({ lastHeight }) => from <= lastHeight && lastHeight < to))
         this.fail(`the range ${from} to ${to} is of two sporks`);
@@ -561,20 +557,20 @@ export class Oracle implements CallObserver {
    */
   async openReader(): Promise<LevelIndexStore> {
     try {
-      return await this.#open(this.#disk, () => {
+      return await this.#open(this.#parts.disk, () => {
         throw new NotToBeWritten();
       });
     } catch (error) {
       if (!(error instanceof NotToBeWritten)) throw error;
-      return this.#open(this.#disk.copy(), () => ({ writtenMs: 0, syncedMs: 0, toldMs: 0 }));
+      return this.#open(this.#parts.disk.copy(), () => ({ writtenMs: 0, syncedMs: 0, toldMs: 0 }));
     }
   }
 
   #open(disk: SimulatedDisk, writeFate: () => WriteFate): Promise<LevelIndexStore> {
     // Looking takes no time of the world.
     const clock: Clock = {
-      now: () => this.#clock.now(),
-      monotonic: () => this.#clock.monotonic(),
+      now: () => this.#parts.clock.now(),
+      monotonic: () => this.#parts.clock.monotonic(),
       setTimer: (_, callback) => {
         queueMicrotask(callback);
         return { cancel: () => undefined };
@@ -585,7 +581,7 @@ export class Oracle implements CallObserver {
     });
     return LevelIndexStore.over(
       database,
-      { path: DISK_PATH, chainId: this.#config.chainId },
+      { path: DISK_PATH, chainId: this.#parts.config.chainId },
       { clock, logger: silentLogger },
     );
   }
@@ -594,7 +590,7 @@ export class Oracle implements CallObserver {
 
   /** The stop height is reached and the process has ended in order. */
   async finished(reference: string | undefined): Promise<string> {
-    const { firstHeight, stopHeight } = this.#stretch;
+    const { firstHeight, stopHeight } = this.#parts.stretch;
     const reader = await this.openReader();
     if (reader.meta()?.firstHeight !== firstHeight) this.fail('the store begins elsewhere');
     if (reader.latestIndexedHeight() !== stopHeight)
@@ -603,7 +599,7 @@ export class Oracle implements CallObserver {
     const digest = await this.#digestOf(reader);
     // A start does not wait for ever for the spork it is of: a store may begin without it where nodes failed to tell.
     const [first] = reader.meta()?.sporks ?? [];
-    const hasNoTable = this.#stretch.sporks.length === 1 || this.#stretch.served === 'named';
+    const hasNoTable = this.#parts.stretch.sporks.length === 1 || this.#parts.stretch.served === 'named';
     const isNameless = first === undefined || (first.sporkId === '' && hasNoTable);
     const isUntold = this.#isSporkRefused && isNameless;
     if (reference !== undefined && digest !== reference && !isUntold)
@@ -614,11 +610,11 @@ export class Oracle implements CallObserver {
 
   /** Of a stretch of several sporks without the first record, which says how they became known; they are checked apart. */
   async #digestOf(reader: LevelIndexStore): Promise<string> {
-    if (this.#stretch.sporks.length === 1) return digestOf(withoutEvidence(reader));
+    if (this.#parts.stretch.sporks.length === 1) return digestOf(withoutEvidence(reader));
     const { schemaVersion } = reader.meta() ?? {};
     const hash = createHash('sha256').update(`schema ${schemaVersion}`);
     for await (const [key, value] of reader.entries()) {
-      const isMeta = key.length === 1 && Buffer.from(value).includes(this.#config.chainId);
+      const isMeta = key.length === 1 && Buffer.from(value).includes(this.#parts.config.chainId);
       if (isMeta) continue;
       hash.update(`${key.length} ${value.length} `).update(key).update(value);
     }
@@ -656,17 +652,17 @@ export class Oracle implements CallObserver {
     // A call that is cancelled while it waits for its turn at the limiter is counted, and never leaves.
     if (counted < seen) this.fail(`${counted} collection calls are counted, ${seen} left`);
     if (this.#processes > 1 || this.lines > 1) return;
-    const { firstHeight, stopHeight } = this.#stretch;
+    const { firstHeight, stopHeight } = this.#parts.stretch;
     const heights = (await heightsCompleted.get()).values.reduce((sum, { value }) => sum + value, 0);
     const expected = stopHeight - firstHeight + 1;
     // A range of history that failed may begin anew.
-    if (heights !== expected && (this.#config.backfill.plan === undefined || heights < expected))
+    if (heights !== expected && (this.#parts.config.backfill.plan === undefined || heights < expected))
       this.fail(`${heights} heights are counted as completed`);
   }
 
   /** Every collection and transaction is found by its id, at its lowest place; and those of the system chunk are not. */
   async #lookUpEverything(reader: LevelIndexStore): Promise<void> {
-    const { blockAt, firstHeight, placesOf, stopHeight } = this.#stretch;
+    const { blockAt, firstHeight, placesOf, stopHeight } = this.#parts.stretch;
     for (const [id, places] of placesOf) {
       const expected = places.filter((height) => height <= stopHeight);
       const found = await reader.collection(id);

@@ -1,5 +1,5 @@
 import type { Clock, Timer } from '../../src/runtime/index.js';
-import { VirtualTimers } from '../support/virtualTimers.js';
+import { VirtualClock } from '../support/virtualClock.js';
 
 /** The wall clock at the beginning of every run. */
 const EPOCH_MS = 1_600_000_000_000;
@@ -8,37 +8,20 @@ const EPOCH_MS = 1_600_000_000_000;
  * The time of a simulated world: it moves from timer to timer, and what a timer sets in motion settles before the next
  * one fires. Equal due times fire in the order in which they were set, so that one seed is one sequence.
  */
-export class SimulatedClock implements Clock {
-  readonly #timers = new VirtualTimers();
-  #elapsedMs = 0;
+export class SimulatedClock extends VirtualClock {
   /** By how much the wall clock has been set forward or back. */
   wallJumpMs = 0;
 
-  now(): number {
-    return EPOCH_MS + this.#elapsedMs + this.wallJumpMs;
+  constructor() {
+    super(EPOCH_MS);
   }
 
-  monotonic(): number {
-    return this.#elapsedMs;
+  override now(): number {
+    return super.now() + this.wallJumpMs;
   }
 
-  setTimer(delayMs: number, callback: () => void): Timer {
-    const delay = Number.isFinite(delayMs) ? Math.max(0, delayMs) : Number.MAX_SAFE_INTEGER;
-    return this.#timers.add(this.#elapsedMs + delay, callback);
-  }
-
-  /** Fires the next timer. False when there is none. */
-  step(): boolean {
-    const timer = this.#timers.take();
-    if (timer === undefined) return false;
-    this.#elapsedMs = Math.max(this.#elapsedMs, timer.dueAtMs);
-    timer.callback();
-    return true;
-  }
-
-  /** Lets everything happen that needs no time. */
-  settle(): Promise<void> {
-    return new Promise((resolve) => setImmediate(resolve));
+  override setTimer(delayMs: number, callback: () => void): Timer {
+    return super.setTimer(Number.isFinite(delayMs) ? delayMs : Number.MAX_SAFE_INTEGER, callback);
   }
 }
 

@@ -7,11 +7,11 @@ import type { ReaderHandle } from '../../src/app/threads/startWorker.js';
 import { silentLogger } from '../../src/observability/index.js';
 import type { Metrics } from '../../src/observability/index.js';
 import { EndGate } from '../../src/runtime/index.js';
-import type { Clock, Timer } from '../../src/runtime/index.js';
+import type { Clock } from '../../src/runtime/index.js';
 import { levelReplica } from '../../src/storage/leveldb/reading/levelReader.js';
 import type { Database, IndexReader, ShownIndex } from '../../src/storage/index.js';
 import { readerOptions } from '../support/readerOptions.js';
-import { VirtualTimers } from '../support/virtualTimers.js';
+import { VirtualClock } from '../support/virtualClock.js';
 import type { Dice } from './Dice.js';
 
 /** For a message to be taken, and for its acknowledgement to be on its way. */
@@ -23,74 +23,53 @@ const DIES_SHARE = 1 / 400;
  * Time that follows the world's without being part of it: what happens here takes none of the world's steps, so that a seed
  * is the same sequence with readers as without.
  */
-class FollowingClock implements Clock {
+class FollowingClock extends VirtualClock {
   readonly #world: Clock;
-  readonly #timers = new VirtualTimers();
-  #elapsedMs: number;
 
   constructor(world: Clock) {
+    super(0, world.monotonic());
     this.#world = world;
-    this.#elapsedMs = world.monotonic();
   }
 
-  now(): number {
+  override now(): number {
     return this.#world.now();
-  }
-
-  monotonic(): number {
-    return this.#elapsedMs;
-  }
-
-  setTimer(delayMs: number, callback: () => void): Timer {
-    return this.#timers.add(this.#elapsedMs + delayMs, callback);
   }
 
   /** Does the next thing that fell due; false when nothing has. */
   follow(): boolean {
     const untilMs = this.#world.monotonic();
-    const due = this.#timers.take(untilMs);
-    if (due === undefined) {
-      this.#elapsedMs = untilMs;
-      return false;
-    }
-    this.#elapsedMs = Math.max(this.#elapsedMs, due.dueAtMs);
-    due.callback();
-    return true;
+    const isDue = this.step(untilMs);
+    if (!isDue) this.elapsedMs = untilMs;
+    return isDue;
   }
+}
+
+export interface SimulatedReadersParts {
+  readonly dice: Dice;
+  readonly clock: Clock;
+  /** The disk as the reader thread has it. */
+  readonly database: Database;
+  readonly metrics: Metrics;
+  /** What they may see. */
+  readonly shown: () => ShownIndex;
+  /** The watermark that is on the disk. */
+  readonly durable: () => number | undefined;
+  readonly fail: (what: string) => void;
 }
 
 /** The other thread of one process: readers over the disk of the world, that come late, hang and die. */
 export class SimulatedReaders {
+  readonly #parts: SimulatedReadersParts;
   readonly #clock: FollowingClock;
-  readonly #dice: Dice;
-  readonly #database: Database;
-  readonly #durable: () => number | undefined;
-  readonly #fail: (what: string) => void;
   readonly #thread: ReaderThread;
   #highest = -1;
   #isOver = false;
 
-  constructor(
-    options: { readonly dice: Dice },
-    dependencies: {
-      readonly clock: Clock;
-      /** The disk as the reader thread has it. */
-      readonly database: Database;
-      readonly metrics: Metrics;
-      /** What they may see. */
-      readonly shown: () => ShownIndex;
-      /** The watermark that is on the disk. */
-      readonly durable: () => number | undefined;
-      readonly fail: (what: string) => void;
-    },
-  ) {
-    this.#dice = options.dice;
-    this.#clock = new FollowingClock(dependencies.clock);
-    this.#database = dependencies.database;
-    this.#durable = dependencies.durable;
-    this.#fail = dependencies.fail;
+  constructor(parts: SimulatedReadersParts) {
+    this.#parts = parts;
+    this.#clock = new FollowingClock(parts.clock);
     this.#thread = keepReaderThread(readerOptions({ grpcPort: 'off' }), {
-      ...{ clock: this.#clock, logger: silentLogger, metrics: dependencies.metrics },
+      ...{ clock: this.#clock, logger: silentLogger, metrics: parts.metrics },
       start: (given) => this.#begin(given),
     });
     const never = (): never => {
@@ -98,7 +77,7 @@ export class SimulatedReaders {
     };
     void this.#thread.serve({
       state: () => ({
-        ...{ shown: dependencies.shown(), head: null, sealed: null },
+        ...{ shown: parts.shown(), head: null, sealed: null },
         ...{ isReady: true, forwardingOff: undefined, nodes: [] },
       }),
       ...{ status: never, momentAt: never, naming: never, damaged: never, admission: { admit: never } },
@@ -121,8 +100,9 @@ export class SimulatedReaders {
 
   #begin(options: ReaderData): ReaderHandle {
     EndGate.loaded(options.gate);
-    const replica = levelReplica(this.#database);
+    const replica = levelReplica(this.#parts.database);
     const [events, fromOwner] = [new EventEmitter(), new EventEmitter()];
+    const { dice } = this.#parts;
     let hangs = false;
     let hasEnded = false;
     let listens = false;
@@ -133,15 +113,15 @@ export class SimulatedReaders {
       events.emit('exit');
     };
     const later = (action: () => void): void => {
-      this.#clock.setTimer(this.#dice.random.next() * SLOWEST_MS, () => {
+      this.#clock.setTimer(dice.random.next() * SLOWEST_MS, () => {
         if (!hangs && !hasEnded && !this.#isOver) action();
       });
     };
     const served: Pick<ReaderCalls, 'show'> = {
       show: ({ shown }) => {
         // Not before it serves: that would end the daemon.
-        if (listens && this.#dice.chance(HANGS_SHARE)) hangs = true;
-        else if (listens && this.#dice.chance(DIES_SHARE)) finish(new Error('planted'));
+        if (listens && dice.chance(HANGS_SHARE)) hangs = true;
+        else if (listens && dice.chance(DIES_SHARE)) finish(new Error('planted'));
         if (hangs || hasEnded) return undefined;
         replica.show(shown);
         this.#check(replica, shown);
@@ -170,25 +150,26 @@ export class SimulatedReaders {
   /** What is shown is on the disk, whole, and never less than before; nothing above it is. */
   #check(replica: IndexReader, { meta, latestIndexedHeight: latest, latestBlock }: ShownIndex): void {
     if (meta === undefined) return;
-    if (latest > (this.#durable() ?? -1)) this.#fail(`readers are shown ${latest}, which is not durable`);
-    if (latest < this.#highest) this.#fail(`readers are shown ${latest} after ${this.#highest}`);
+    const { dice, durable, fail } = this.#parts;
+    if (latest > (durable() ?? -1)) fail(`readers are shown ${latest}, which is not durable`);
+    if (latest < this.#highest) fail(`readers are shown ${latest} after ${this.#highest}`);
     this.#highest = Math.max(this.#highest, latest);
-    const some = this.#dice.whole(meta.firstHeight, Math.max(meta.firstHeight, latest));
+    const some = dice.whole(meta.firstHeight, Math.max(meta.firstHeight, latest));
     const read = async (): Promise<void> => {
       const [newest, other, above] = await Promise.all(
         [latest, some, latest + 1].map((height) => replica.blockByHeight(height)),
       );
       const collections = await replica.collectionsByHeight(some);
       if (this.#isOver) return;
-      if (above !== undefined) this.#fail(`readers see height ${latest + 1}, which they are not shown`);
+      if (above !== undefined) fail(`readers see height ${latest + 1}, which they are not shown`);
       if (latest < meta.firstHeight) return;
-      if (newest?.block.id !== latestBlock?.id) this.#fail(`readers see another block at height ${latest}`);
+      if (newest?.block.id !== latestBlock?.id) fail(`readers see another block at height ${latest}`);
       if (other === undefined || collections?.length !== other.block.collectionIds.length) {
-        this.#fail(`readers do not see all of height ${some}`);
+        fail(`readers do not see all of height ${some}`);
       }
     };
     read().catch((error: unknown) => {
-      if (!this.#isOver) this.#fail(`a read failed: ${String(error)}`);
+      if (!this.#isOver) fail(`a read failed: ${String(error)}`);
     });
   }
 }

@@ -13,6 +13,7 @@ import { CertificateThread } from '../../src/proof/index.js';
 import { messageOf, OperatorError } from '../../src/runtime/index.js';
 import type { Clock } from '../../src/runtime/index.js';
 import { LevelIndexStore, StorageError, type ShownIndex } from '../../src/storage/index.js';
+import { textOf } from '../support/campaign.js';
 import { certificatesHere } from '../support/certificates.js';
 import type { Verdicts } from '../support/certificates.js';
 import type { Stretch, StretchSpork } from './catalogue.js';
@@ -160,15 +161,12 @@ export class World {
     this.#stretch = dependencies.stretch;
     this.#workshop = dependencies.workshop;
     this.#trace = new Trace({ print: options.print }, { clock: this.#clock });
-    this.#oracle = new Oracle(
-      {
-        config: scenario.config,
-        stretch: this.#stretch,
-        mayLackProof: (height) => mayLackProof(scenario, this.#stretch, height),
-        mayMeetForgeries: scenario.endpoints.some(({ faults }) => faults.some(isForgery)),
-      },
-      { disk: this.#disk, clock: this.#clock, trace: this.#trace },
-    );
+    this.#oracle = new Oracle({
+      ...{ config: scenario.config, stretch: this.#stretch },
+      mayLackProof: (height) => mayLackProof(scenario, this.#stretch, height),
+      mayMeetForgeries: scenario.endpoints.some(({ faults }) => faults.some(isForgery)),
+      ...{ disk: this.#disk, clock: this.#clock, trace: this.#trace },
+    });
     this.#diskDice = new Dice(seed, 'disk');
     this.#worldDice = new Dice(seed, 'world');
     this.#paceDice = new Dice(scenario.seed, 'event loop');
@@ -231,15 +229,15 @@ export class World {
     this.#clock.setTimer(quietAtMs, () => this.#quieten());
     this.#grow();
     this.#start();
-    await this.#clock.settle();
+    await this.#clock.turn();
     await this.#oracle.afterStep();
     while (!this.#isFinished) {
       if (!this.#clock.step()) this.#oracle.fail('nothing will ever happen again');
       this.#steps += 1;
-      await this.#clock.settle();
+      await this.#clock.turn();
       this.#process?.ledger?.afterStep();
       await this.#oracle.afterStep();
-      while (this.#process?.readers?.follow() === true) await this.#clock.settle();
+      while (this.#process?.readers?.follow() === true) await this.#clock.turn();
       await this.#afterStep();
       if (this.#steps > MAX_STEPS) throw new Violation(`no end after ${this.#steps} steps`);
     }
@@ -285,23 +283,17 @@ export class World {
       onStage: (stage) => this.#onWriteStage(process, stage),
     });
     const process: SimulatedProcess = {
+      ...{ clock, lifecycle, database, endsByMs: Infinity },
       ...{
-        clock,
-        lifecycle,
-        database,
         backfill: undefined,
         prover: undefined,
-        shown: () => {
-          throw new Error('nothing is shown yet');
-        },
         ledger: undefined,
         readers: undefined,
-        isDead: false,
-        isAbandoned: false,
-        provesOnly: false,
-        hasDiskFailed: false,
         outcome: undefined,
-        endsByMs: Infinity,
+      },
+      ...{ isDead: false, isAbandoned: false, provesOnly: false, hasDiskFailed: false },
+      shown: () => {
+        throw new Error('nothing is shown yet');
       },
     };
     this.#process = process;
@@ -387,14 +379,12 @@ export class World {
       readFate: () => ({ takesMs: 0 }),
       onStage: () => undefined,
     });
-    return new SimulatedReaders(
-      { dice: new Dice(this.#scenario.seed, `readers ${this.#processes}`) },
-      {
-        ...{ clock, shown, database, metrics: this.#workshop.metrics },
-        durable: () => this.#oracle.watermark,
-        fail: (what) => this.#oracle.fail(what),
-      },
-    );
+    return new SimulatedReaders({
+      dice: new Dice(this.#scenario.seed, `readers ${this.#processes}`),
+      ...{ clock, shown, database, metrics: this.#workshop.metrics },
+      durable: () => this.#oracle.watermark,
+      fail: (what) => this.#oracle.fail(what),
+    });
   }
 
   /** What the product says of nodes in its log is held against what they are. */
@@ -781,10 +771,6 @@ async function openStore(
     await database.close();
     throw error;
   }
-}
-
-function textOf(error: unknown): string {
-  return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
 
 const IDENTITY_LIES: Readonly<Record<'chain' | 'spork', FaultRule>> = {

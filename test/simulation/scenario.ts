@@ -1,3 +1,4 @@
+import { loadConfig } from '../../src/config/index.js';
 import type { DaemonConfig } from '../../src/config/index.js';
 import { GROWING_STRETCHES, PLAIN_STRETCHES, SPORK_STRETCHES } from './catalogue.js';
 import type { Stretch } from './catalogue.js';
@@ -95,8 +96,15 @@ const SOUND_BACKEND: BackendPlan = {
   maxStreams: 1000,
 };
 
+/** What a daemon on the simulated network is to do where nobody says otherwise. */
+const { config: usual } = loadConfig(
+  { file: undefined, environment: {}, flags: new Map([['network', ['devnet']]]) },
+  { isTerminal: false },
+);
+
+/** What a seed's course depends on stands here, whatever the defaults come to be. */
 function configOf(
-  stretch: Stretch,
+  { firstHeight: startHeight, stopHeight }: Stretch,
   endpoints: readonly string[],
   changes: Partial<Omit<DaemonConfig, 'requester' | 'edi' | 'access'>> & {
     readonly edi?: Partial<DaemonConfig['edi']>;
@@ -104,60 +112,21 @@ function configOf(
     readonly requester?: Partial<DaemonConfig['requester']>;
   } = {},
 ): DaemonConfig {
+  const backoff = { backoffMinMs: 250, backoffMaxMs: 10_000, unresolvableAfterMs: 600_000 };
   return {
-    network: 'devnet',
-    chainId: 'flow-localnet',
-    accessNodes: endpoints,
-    dataDir: '/simulated',
-    startHeight: stretch.firstHeight,
-    stopHeight: stretch.stopHeight,
-    window: 16,
-    maxProcessing: 16,
-    workersPerHeight: 8,
-    maxInFlightBytes: 128 * MIB,
+    ...usual,
+    ...{ accessNodes: endpoints, dataDir: '/simulated', startHeight, stopHeight },
+    ...{ window: 16, maxProcessing: 16, workersPerHeight: 8, maxInFlightBytes: 128 * MIB },
     proof: { mode: 'auto', finality: 'reported', checkpoint: undefined },
-    ediOnly: false,
-    peers: [],
     ...changes,
     edi: { enabled: true, nodes: endpoints, ...changes.edi },
-    access: {
-      ...{ metadataFile: undefined, metadataWithoutTls: false, sporkRoot: undefined },
-      ...{ ratePerSecond: 0, maxMessageBytes: MAX_MESSAGE_BYTES },
-      ...changes.access,
-    },
-    requester: {
-      concurrency: 32,
-      timeoutMs: 10_000,
-      backoffMinMs: 250,
-      backoffMaxMs: 10_000,
-      unresolvableAfterMs: 600_000,
-      ...changes.requester,
-    },
+    access: { ...usual.access, ratePerSecond: 0, maxMessageBytes: MAX_MESSAGE_BYTES, ...changes.access },
+    requester: { concurrency: 32, timeoutMs: 10_000, ...backoff, ...changes.requester },
     backfill: { plan: undefined, parallelRanges: 4, window: 16 },
-    index: { accounts: false },
-    store: undefined,
-    fromSnapshot: undefined,
-    roles: ['live', 'backfill', 'api'],
     scrub: { bytesPerSecond: 0 },
     disk: { minFreeBytes: 0 },
-    api: {
-      host: '127.0.0.1',
-      port: 0,
-      grpcPort: 'off',
-      store: undefined,
-      forward: false,
-      forwardRest: undefined,
-      corsOrigins: [],
-      maxConnections: 512,
-      keepAliveMs: 75_000,
-      ratePerSecondPerAddress: 0,
-      tls: { certificateFile: undefined, keyFile: undefined, clientCaFile: undefined },
-      tokensFile: undefined,
-      tokensFor: 'everything',
-    },
-    metrics: { host: '127.0.0.1', port: 0 },
-    ready: { maxLag: 100, maxHeadAgeSeconds: 0 },
-    log: { level: 'info', format: 'json' },
+    api: { ...usual.api, port: 0, grpcPort: 'off', corsOrigins: [] },
+    metrics: { ...usual.metrics, port: 0 },
   };
 }
 

@@ -16,25 +16,19 @@ export class Reader {
   reads = 0;
   faultCount = 0;
   readonly faults: ReadFault[] = [];
-  readonly #apiUrl: string;
-  readonly #chain: ChainGenerator;
-  readonly #random: Random;
+  readonly #parts: { readonly apiUrl: string; readonly chain: ChainGenerator; readonly random: Random };
 
-  constructor(
-    options: { readonly apiUrl: string },
-    dependencies: { readonly chain: ChainGenerator; readonly random: Random },
-  ) {
-    this.#apiUrl = options.apiUrl;
-    this.#chain = dependencies.chain;
-    this.#random = dependencies.random;
+  constructor(parts: { readonly apiUrl: string; readonly chain: ChainGenerator; readonly random: Random }) {
+    this.#parts = parts;
   }
 
   /** One block of the indexed ones, one of its collections, and one of its transactions. */
   async readAmong(firstHeight: number, latestHeight: number): Promise<void> {
-    const height = firstHeight + Math.floor(this.#random.next() * (latestHeight - firstHeight + 1));
-    const { id, collections } = this.#chain.block(height);
+    const { chain, random } = this.#parts;
+    const height = firstHeight + Math.floor(random.next() * (latestHeight - firstHeight + 1));
+    const { id, collections } = chain.block(height);
     await this.#expect(`/v1/blocks?height=${height}`, id);
-    const collection = collections[Math.floor(this.#random.next() * collections.length)];
+    const collection = collections[Math.floor(random.next() * collections.length)];
     if (collection === undefined) return;
     await this.#expect(`/v1/collections/${collection.id}?expand=transactions`, collection.id);
     const transactionId = collection.transactionIds.toString('hex', 0, 32);
@@ -44,7 +38,7 @@ export class Reader {
   async #expect(path: string, id: string): Promise<void> {
     this.reads += 1;
     try {
-      const response = await fetch(this.#apiUrl + path, { signal: AbortSignal.timeout(TIMEOUT_MS) });
+      const response = await fetch(this.#parts.apiUrl + path, { signal: AbortSignal.timeout(TIMEOUT_MS) });
       const text = await response.text();
       if (response.status !== 200)
         this.#fault(path, `answered with ${response.status}: ${text.slice(0, 200)}`);

@@ -10,9 +10,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ChainGenerator } from '../../src/devnet/index.js';
-import { silentLogger } from '../../src/observability/index.js';
 import { seededRandom } from '../support/seededRandom.js';
-import { verifyStore } from '../../src/storage/index.js';
 import { startDaemon } from '../bench/lib/daemon.js';
 import { freshDirectory } from '../bench/lib/processes.js';
 import { formatTable } from '../bench/lib/report.js';
@@ -21,11 +19,11 @@ import { Reader } from './Reader.js';
 import { SoakNodes } from './SoakNodes.js';
 import { Watch } from './Watch.js';
 import { forecast } from './weather.js';
-import { conclude, wholeNumber } from '../support/campaign.js';
+import { conclude, textOf, wholeNumber } from '../support/campaign.js';
 import { scriptOptions } from '../support/scriptOptions.js';
+import { proveStore } from '../support/provenStore.js';
 
 const NODES = 3;
-const CHAIN_ID = 'flow-localnet';
 const PROFILE = 'mainnet';
 const FIRST_HEIGHT = 1;
 const HISTORY_HEIGHTS = 20_000;
@@ -65,10 +63,8 @@ const watch = new Watch({
   pid: daemon.process.pid ?? 0,
   metricsUrl: `http://127.0.0.1:${daemon.metricsPort}`,
 });
-const reader = new Reader(
-  { apiUrl: `http://127.0.0.1:${daemon.apiPort}` },
-  { chain, random: seededRandom(seed + 1) },
-);
+const apiUrl = `http://127.0.0.1:${daemon.apiPort}`;
+const reader = new Reader({ apiUrl, chain, random: seededRandom(seed + 1) });
 const startedAtMs = performance.now();
 const endsAtMs = startedAtMs + minutes * 60_000;
 const failures: string[] = [];
@@ -196,19 +192,11 @@ process.exit();
 
 /** Every height of the store is the chain's, and nothing in it is damaged. Answers how many there are. */
 async function prove(): Promise<number> {
-  const path = storePath(dataDir);
-  const report = await verifyStore({ path, chainId: CHAIN_ID }, { logger: silentLogger });
-  if (report.damages.length > 0) failures.push(`the store is damaged: ${JSON.stringify(report.damages[0])}`);
-  return withStore(path, async (store) => {
-    const latest = store.latestIndexedHeight();
-    for (let height = FIRST_HEIGHT; height <= latest; height += 1) {
-      const { id, collections } = chain.block(height);
-      const stored = await store.blockByHeight(height);
-      const ids = collections.map((collection) => collection.id).join();
-      if (stored?.block.id === id && stored.block.collectionIds.join() === ids) continue;
-      failures.push(`height ${height} is not the chain's`);
-      break;
-    }
-    return latest - FIRST_HEIGHT + 1;
-  });
+  const latestHeight = await withStore(storePath(dataDir), (store) =>
+    Promise.resolve(store.latestIndexedHeight()),
+  );
+  await proveStore(dataDir, { firstHeight: FIRST_HEIGHT, latestHeight, chainAt: () => chain }).catch(
+    (error: unknown) => failures.push(textOf(error)),
+  );
+  return latestHeight - FIRST_HEIGHT + 1;
 }

@@ -72,6 +72,7 @@ export async function playEach<T extends { readonly name: string }>(
 
 /** Where an error of ours comes from is its message; where any other does is its stack. */
 export function textOf(error: unknown): string {
+  if (error instanceof Verdict) return error.message;
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
 

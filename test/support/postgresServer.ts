@@ -90,6 +90,12 @@ export async function lockHeld(url: string, statement: string) {
   return { client, pid: rows[0]!.pid, release: () => client.query('COMMIT') };
 }
 
+/** How many blocks a store in a database has, and of how many heights: as many, or a height was stored twice. */
+export async function rowsOfBlocks(url: string): Promise<unknown[]> {
+  const counts = 'count(*)::integer AS blocks, count(DISTINCT height)::integer AS heights';
+  return (await asAdmin(url, `SELECT ${counts} FROM flow_store.block`)).rows as unknown[];
+}
+
 /** `settings`: of postgresql.conf. */
 export async function ownServer(
   settings: Readonly<Record<string, string>> = {},

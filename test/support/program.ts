@@ -56,24 +56,28 @@ export class Printed {
   }
 }
 
+/** How a process is run, where it is not as usual. */
+export interface RunAs {
+  /** A command that is given the program's own command line, and runs it. */
+  readonly wrapper?: readonly string[];
+  /** Another program of this repository, with what Node.js needs to run it. */
+  readonly script?: readonly string[];
+  /** Whether anything may be typed. */
+  readonly stdin?: 'ignore' | 'pipe';
+  /** Other places for standard output and standard error. */
+  readonly outputs?: readonly ['pipe' | number | Socket, 'pipe' | number | Socket];
+}
+
 /** A process of the program, with all that it printed. */
 export class Program extends Printed {
   readonly child: ChildProcess;
   /** The exit code, or the signal that ended it. */
   readonly exited: Promise<number | string>;
 
-  /**
-   * `wrapper`: a command that is given the program's own command line, and runs it. `script`: another program of this
-   * repository, with what Node.js needs to run it. `stdin`: whether anything may be typed. `outputs`: other places for
-   * standard output and standard error.
-   */
   constructor(
     args: readonly string[],
     environment: Readonly<Record<string, string>> = {},
-    wrapper: readonly string[] = [],
-    script: readonly string[] = [programPath],
-    stdin: 'ignore' | 'pipe' = 'ignore',
-    outputs: readonly ['pipe' | number | Socket, 'pipe' | number | Socket] = ['pipe', 'pipe'],
+    { wrapper = [], script = [programPath], stdin = 'ignore', outputs = ['pipe', 'pipe'] }: RunAs = {},
   ) {
     super();
     const inherited = Object.fromEntries(
@@ -106,13 +110,13 @@ export class Program extends Printed {
   }
 }
 
-/** Starts the program; it is killed at the end of the test whatever happens. */
+/** Starts the program, or what stands in its place; it is killed at the end of the test whatever happens. */
 export function startProgram(
   args: readonly string[],
   environment?: Readonly<Record<string, string>>,
-  wrapper?: readonly string[],
+  as?: RunAs,
 ): Program {
-  const program = new Program(args, environment, wrapper);
+  const program = new Program(args, environment, as);
   atEnd(async () => {
     await program.stop('SIGKILL');
   });
@@ -123,9 +127,9 @@ export function startProgram(
 export async function runProgram(
   args: readonly string[],
   environment?: Readonly<Record<string, string>>,
-  wrapper?: readonly string[],
+  as?: RunAs,
 ): Promise<{ readonly code: number | string; readonly stdout: string; readonly stderr: string }> {
-  const program = startProgram(args, environment, wrapper);
+  const program = startProgram(args, environment, as);
   const code = await program.exited;
   return { code, stdout: program.stdout, stderr: program.stderr };
 }

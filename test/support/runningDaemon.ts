@@ -7,7 +7,7 @@ import { HousedProgram } from './HousedProgram.js';
 import { getJson } from './httpProbe.js';
 import type { JsonAnswer } from './httpProbe.js';
 import { eventually, scratchDirectory, startProgram } from './program.js';
-import type { Printed, Program } from './program.js';
+import type { Printed, Program, RunAs } from './program.js';
 import { ScrapedMetrics } from './scrapedMetrics.js';
 
 /** A simulated access node in this process; it is gone at the end of the test, which fails if the node has a bug. */
@@ -123,9 +123,9 @@ export class RunningDaemon<P extends Printed = Program> {
 export async function startDaemon(
   args: readonly string[],
   environment?: Readonly<Record<string, string>>,
-  wrapper?: readonly string[],
+  as?: RunAs,
 ): Promise<RunningDaemon> {
-  return listening(startProgram(args, environment, wrapper));
+  return listening(startProgram(args, environment, as));
 }
 
 /** A daemon in the process of the test. */

@@ -8,9 +8,9 @@ export function storePath(dataDir: string): string {
   return join(dataDir, 'index');
 }
 
-/** The flags by which a command finds the store of a daemon on the simulated network. */
-export function storeFlags(dataDir: string): string[] {
-  return ['--network', 'devnet', '--data-dir', dataDir];
+/** The flags by which a command finds the store of a daemon on the simulated network, which may be in a database. */
+export function storeFlags(dataDir: string, url?: string): string[] {
+  return ['--network', 'devnet', '--data-dir', dataDir, ...(url === undefined ? [] : ['--store', url])];
 }
 
 /** Prefix of what says who signs: it is there where a node gave it, and not part of the chain. */

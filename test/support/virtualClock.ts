@@ -9,22 +9,23 @@ import { VirtualTimers } from './virtualTimers.js';
 export class VirtualClock implements Clock {
   readonly #epochMs: number;
   readonly #timers = new VirtualTimers();
-  #elapsedMs = 0;
+  protected elapsedMs: number;
 
-  constructor(epochMs = Date.UTC(2026, 0, 1)) {
+  constructor(epochMs = Date.UTC(2026, 0, 1), elapsedMs = 0) {
     this.#epochMs = epochMs;
+    this.elapsedMs = elapsedMs;
   }
 
   now(): number {
-    return this.#epochMs + this.#elapsedMs;
+    return this.#epochMs + this.elapsedMs;
   }
 
   monotonic(): number {
-    return this.#elapsedMs;
+    return this.elapsedMs;
   }
 
   setTimer(delayMs: number, callback: () => void): Timer {
-    return this.#timers.add(this.#elapsedMs + Math.max(0, delayMs), callback);
+    return this.#timers.add(this.elapsedMs + Math.max(0, delayMs), callback);
   }
 
   /** Timers that are set and neither fired nor cancelled: 0 after a clean stop. */
@@ -44,29 +45,29 @@ export class VirtualClock implements Clock {
 
   /** Moves time on by `ms`, firing what falls due on the way. */
   async advance(ms: number): Promise<void> {
-    const targetMs = this.#elapsedMs + ms;
+    const targetMs = this.elapsedMs + ms;
     await this.turn();
-    while (this.#fire(targetMs)) await this.turn();
-    this.#elapsedMs = targetMs;
+    while (this.step(targetMs)) await this.turn();
+    this.elapsedMs = targetMs;
   }
 
   /** Moves from timer to timer until `condition` holds; throws when it does not within `limitMs`. Returns the time it took. */
   async advanceUntil(condition: () => boolean, limitMs = 3_600_000): Promise<number> {
-    const startMs = this.#elapsedMs;
+    const startMs = this.elapsedMs;
     await this.turn();
     while (!condition()) {
-      if (!this.#fire(startMs + limitMs))
+      if (!this.step(startMs + limitMs))
         throw new Error(`the condition did not come to hold within ${limitMs} ms`);
       await this.turn();
     }
-    return this.#elapsedMs - startMs;
+    return this.elapsedMs - startMs;
   }
 
-  /** Fires the next timer that is due by then, if there is one. */
-  #fire(untilMs: number): boolean {
+  /** Fires the next timer that is due by then. False when there is none. */
+  step(untilMs = Infinity): boolean {
     const timer = this.#timers.take(untilMs);
     if (timer === undefined) return false;
-    this.#elapsedMs = Math.max(this.#elapsedMs, timer.dueAtMs);
+    this.elapsedMs = Math.max(this.elapsedMs, timer.dueAtMs);
     timer.callback();
     return true;
   }

@@ -5,8 +5,8 @@ import { lastingPort } from '../../support/lastingPort.js';
 import { scratchDirectory } from '../../support/program.js';
 import { devnetForTest } from '../../support/runningDaemon.js';
 import { storeFlags } from '../../support/storeDump.js';
-import type { Scene } from '../scene.js';
 import { chain, succeeds } from '../Stage.js';
+import type { Scenes } from '../Stage.js';
 
 /** Far enough above what the nodes fall back to. */
 const FAR = 3_000;
@@ -29,99 +29,84 @@ export function growing(devnet: DevnetHandle, everyMs: number, blocks = 1): () =
   return () => clearInterval(timer);
 }
 
-export const chainScenes: readonly Scene[] = [
-  {
-    name: 'head stands still',
-    play: async (stage) => {
-      const { devnet } = await stage.startUsual({}, ['--ready-max-head-age-seconds', '5']);
-      const stop = growing(devnet, 250);
-      await stage.provoke({
-        alerts: ['FlowIndexerHeadStale', 'FlowIndexerHeadOld'],
-        fault: 'the chain stands still, with `--ready-max-head-age-seconds 5`',
-        strike: stop,
-        repaired: 'it goes on',
-        fix: () => {
-          growing(devnet, 250);
-        },
-      });
-    },
+export const chainScenes: Scenes = {
+  'head stands still': async (stage) => {
+    const { devnet } = await stage.startUsual({}, ['--ready-max-head-age-seconds', '5']);
+    const stop = growing(devnet, 250);
+    await stage.provoke({
+      alerts: ['FlowIndexerHeadStale', 'FlowIndexerHeadOld'],
+      fault: 'the chain stands still, with `--ready-max-head-age-seconds 5`',
+      strike: stop,
+      repaired: 'it goes on',
+      fix: () => {
+        growing(devnet, 250);
+      },
+    });
   },
-  {
-    name: 'head falls back',
-    play: async (stage) => {
-      const port = await lastingPort();
-      const options = { ...chain, profile: 'empty', port } as const;
-      let devnet = await devnetForTest({ ...options, startHead: FAR });
-      const instance = await stage.start(devnet, scratchDirectory(), ['--start-height', '0']);
-      await stage.daemon(instance).reaches(FAR);
-      await stage.provoke({
-        alerts: ['FlowIndexerHeadBehind'],
-        fault: 'the node comes back with a head 2,900 heights lower, as one that is being restored',
-        strike: async () => {
-          await devnet.close();
-          devnet = await devnetForTest({ ...options, startHead: FAR - 2_900 });
-        },
-        repaired: 'its head is where it was',
-        fix: () => devnet.node.head.set(FAR + 1),
-      });
-    },
-  },
-  {
-    name: 'start is ahead',
-    play: async (stage) => {
-      const devnet = await devnetForTest(chain);
-      await stage.provoke({
-        alerts: ['FlowIndexerStartHeightAhead'],
-        fault: 'a daemon is started with `--start-height 500`, and the head is 60',
-        strike: () => stage.start(devnet, scratchDirectory(), ['--start-height', '500']),
-        repaired: 'the chain gets there',
-        fix: () => devnet.node.head.set(510),
-      });
-    },
-  },
-  {
-    name: 'chain is replaced',
-    play: async (stage) => {
-      const port = await lastingPort();
-      let devnet = await devnetForTest({ ...chain, port });
-      const instance = await stage.start(devnet, scratchDirectory(), ['--start-height', '0']);
-      await stage.daemon(instance).ready();
-      const replace = async (seed: number): Promise<void> => {
+  'head falls back': async (stage) => {
+    const port = await lastingPort();
+    const options = { ...chain, profile: 'empty', port } as const;
+    let devnet = await devnetForTest({ ...options, startHead: FAR });
+    const instance = await stage.start(devnet, scratchDirectory(), ['--start-height', '0']);
+    await stage.daemon(instance).reaches(FAR);
+    await stage.provoke({
+      alerts: ['FlowIndexerHeadBehind'],
+      fault: 'the node comes back with a head 2,900 heights lower, as one that is being restored',
+      strike: async () => {
         await devnet.close();
-        devnet = await devnetForTest({ ...chain, seed, port, startHead: 70 });
-      };
-      await stage.provoke({
-        alerts: ['FlowIndexerChainReplaced'],
-        fault: 'the network begins anew: at the address of the node is one of another chain',
-        strike: () => replace(99),
-        repaired: 'the old one is there again',
-        fix: () => replace(chain.seed),
-      });
-    },
+        devnet = await devnetForTest({ ...options, startHead: FAR - 2_900 });
+      },
+      repaired: 'its head is where it was',
+      fix: () => devnet.node.head.set(FAR + 1),
+    });
   },
-  {
-    name: 'a spork begins',
-    play: async (stage) => {
-      const { after, before } = sporks();
-      const port = await lastingPort();
-      const node = await devnetForTest(before);
-      const dataDir = scratchDirectory();
-      const flags = ['--start-height', '0', '--access-node', `127.0.0.1:${port}`];
-      const instance = await stage.start(node, dataDir, flags);
-      await stage.daemon(instance).reaches(LAST + DISCARDED);
-      await stage.provoke({
-        // First nobody can say whether there is such a spork, and then that there is.
-        alerts: ['FlowIndexerNotVouched', 'FlowIndexerParentMismatch'],
-        fault: `a spork that the table lacks begins at height ${LAST + 1}, and discards ${DISCARDED} indexed blocks`,
-        strike: () => devnetForTest({ ...after, port }),
-        repaired: `\`rewind --to ${LAST} --yes\`, and a start with \`--access-spork-root ${LAST + 1}\``,
-        fix: async () => {
-          await stage.daemon(instance).program.stop();
-          await succeeds('rewind', '--to', String(LAST), '--yes', ...storeFlags(dataDir));
-          await stage.restart(instance, '--access-spork-root', String(LAST + 1));
-          await stage.daemon(instance).ready();
-        },
-      });
-    },
+  'start is ahead': async (stage) => {
+    const devnet = await devnetForTest(chain);
+    await stage.provoke({
+      alerts: ['FlowIndexerStartHeightAhead'],
+      fault: 'a daemon is started with `--start-height 500`, and the head is 60',
+      strike: () => stage.start(devnet, scratchDirectory(), ['--start-height', '500']),
+      repaired: 'the chain gets there',
+      fix: () => devnet.node.head.set(510),
+    });
   },
-];
+  'chain is replaced': async (stage) => {
+    const port = await lastingPort();
+    let devnet = await devnetForTest({ ...chain, port });
+    const instance = await stage.start(devnet, scratchDirectory(), ['--start-height', '0']);
+    await stage.daemon(instance).ready();
+    const replace = async (seed: number): Promise<void> => {
+      await devnet.close();
+      devnet = await devnetForTest({ ...chain, seed, port, startHead: 70 });
+    };
+    await stage.provoke({
+      alerts: ['FlowIndexerChainReplaced'],
+      fault: 'the network begins anew: at the address of the node is one of another chain',
+      strike: () => replace(99),
+      repaired: 'the old one is there again',
+      fix: () => replace(chain.seed),
+    });
+  },
+  'a spork begins': async (stage) => {
+    const { after, before } = sporks();
+    const port = await lastingPort();
+    const node = await devnetForTest(before);
+    const dataDir = scratchDirectory();
+    const flags = ['--start-height', '0', '--access-node', `127.0.0.1:${port}`];
+    const instance = await stage.start(node, dataDir, flags);
+    await stage.daemon(instance).reaches(LAST + DISCARDED);
+    await stage.provoke({
+      // First nobody can say whether there is such a spork, and then that there is.
+      alerts: ['FlowIndexerNotVouched', 'FlowIndexerParentMismatch'],
+      fault: `a spork that the table lacks begins at height ${LAST + 1}, and discards ${DISCARDED} indexed blocks`,
+      strike: () => devnetForTest({ ...after, port }),
+      repaired: `\`rewind --to ${LAST} --yes\`, and a start with \`--access-spork-root ${LAST + 1}\``,
+      fix: async () => {
+        await stage.daemon(instance).program.stop();
+        await succeeds('rewind', '--to', String(LAST), '--yes', ...storeFlags(dataDir));
+        await stage.restart(instance, '--access-spork-root', String(LAST + 1));
+        await stage.daemon(instance).ready();
+      },
+    });
+  },
+};

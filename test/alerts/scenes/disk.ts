@@ -1,10 +1,9 @@
 import { join } from 'node:path';
 import { scratchDirectory } from '../../support/program.js';
 import { devnetForTest, startArguments } from '../../support/runningDaemon.js';
-import type { Scene } from '../scene.js';
 import { SmallDisk } from '../SmallDisk.js';
 import { chain, pause, succeeds } from '../Stage.js';
-import type { Stage } from '../Stage.js';
+import type { Scenes, Stage } from '../Stage.js';
 
 const MIB = 1024 ** 2;
 /** A commit that takes so long is slow, and does not hang. */
@@ -22,104 +21,87 @@ async function onDisk(stage: Stage): Promise<{ readonly disk: SmallDisk; readonl
   return { disk, instance };
 }
 
-export const diskScenes: readonly Scene[] = [
-  {
-    name: 'disk hangs',
-    needs: 'root',
-    play: async (stage) => {
-      const { disk, instance } = await onDisk(stage);
-      await stage.provoke({
-        alerts: ['FlowIndexerStoreStalled'],
-        fault: 'the disk hangs (`fsfreeze`)',
-        strike: () => disk.freeze(),
-        repaired: 'it goes on',
-        fix: () => disk.thaw(),
-      });
-      await stage.provoke({
-        alerts: ['FlowIndexerStopping'],
-        fault: 'the daemon is told to stop (SIGTERM) while the disk hangs',
-        strike: async () => {
+export const diskScenes: Scenes = {
+  'disk hangs': async (stage) => {
+    const { disk, instance } = await onDisk(stage);
+    await stage.provoke({
+      alerts: ['FlowIndexerStoreStalled'],
+      fault: 'the disk hangs (`fsfreeze`)',
+      strike: () => disk.freeze(),
+      repaired: 'it goes on',
+      fix: () => disk.thaw(),
+    });
+    await stage.provoke({
+      alerts: ['FlowIndexerStopping'],
+      fault: 'the daemon is told to stop (SIGTERM) while the disk hangs',
+      strike: async () => {
+        disk.freeze();
+        await pause(500);
+        stage.daemon(instance).program.child.kill('SIGTERM');
+      },
+      repaired: 'the disk goes on: the process ends',
+      fix: async () => {
+        disk.thaw();
+        await stage.daemon(instance).program.exited;
+      },
+    });
+  },
+  'disk is slow': async (stage) => {
+    const { disk } = await onDisk(stage);
+    await stage.provoke({
+      alerts: ['FlowIndexerCommitsSlow'],
+      fault: `the disk hangs for ${SLOW_MS / 1_000} s, again and again (\`fsfreeze\`)`,
+      strike: async () => {
+        for (let time = 0; time < SLOW_TIMES; time += 1) {
           disk.freeze();
-          await pause(500);
-          stage.daemon(instance).program.child.kill('SIGTERM');
-        },
-        repaired: 'the disk goes on: the process ends',
-        fix: async () => {
+          await pause(SLOW_MS);
           disk.thaw();
-          await stage.daemon(instance).program.exited;
-        },
-      });
-    },
+          await pause(100);
+        }
+      },
+      repaired: 'it is quick',
+    });
   },
-  {
-    name: 'disk is slow',
-    needs: 'root',
-    play: async (stage) => {
-      const { disk } = await onDisk(stage);
-      await stage.provoke({
-        alerts: ['FlowIndexerCommitsSlow'],
-        fault: `the disk hangs for ${SLOW_MS / 1_000} s, again and again (\`fsfreeze\`)`,
-        strike: async () => {
-          for (let time = 0; time < SLOW_TIMES; time += 1) {
-            disk.freeze();
-            await pause(SLOW_MS);
-            disk.thaw();
-            await pause(100);
+  'disk fills': async (stage) => {
+    const { disk } = await onDisk(stage);
+    let isFilling = true;
+    await stage.provoke({
+      alerts: ['FlowIndexerDiskFilling'],
+      fault: 'something writes 20 MiB a second to the disk of the store, of which 4 GiB were free',
+      strike: () => {
+        void (async () => {
+          while (isFilling) {
+            disk.fill(20 * MIB);
+            await pause(1_000);
           }
-        },
-        repaired: 'it is quick',
-        fix: () => undefined,
-      });
-    },
+        })();
+      },
+      repaired: 'it ends, and is deleted',
+      fix: () => {
+        isFilling = false;
+        disk.empty();
+      },
+    });
+    await stage.provoke({
+      alerts: ['FlowIndexerDiskLow'],
+      fault: '300 MiB of 4 GiB are left on the disk of the store',
+      strike: () => disk.fillUpTo(300 * MIB),
+      repaired: 'there is room again',
+      fix: () => disk.empty(),
+    });
   },
-  {
-    name: 'disk fills',
-    needs: 'root',
-    play: async (stage) => {
-      const { disk } = await onDisk(stage);
-      let isFilling = true;
-      await stage.provoke({
-        alerts: ['FlowIndexerDiskFilling'],
-        fault: 'something writes 20 MiB a second to the disk of the store, of which 4 GiB were free',
-        strike: () => {
-          void (async () => {
-            while (isFilling) {
-              disk.fill(20 * MIB);
-              await pause(1_000);
-            }
-          })();
-        },
-        repaired: 'it ends, and is deleted',
-        fix: () => {
-          isFilling = false;
-          disk.empty();
-        },
-      });
-      await stage.provoke({
-        alerts: ['FlowIndexerDiskLow'],
-        fault: '300 MiB of 4 GiB are left on the disk of the store',
-        strike: () => disk.fillUpTo(300 * MIB),
-        repaired: 'there is room again',
-        fix: () => disk.empty(),
-      });
-    },
+  'scrub is overdue': async (stage) => {
+    const devnet = await devnetForTest({ ...chain, startHead: MANY });
+    const dataDir = scratchDirectory();
+    const all = ['--start-height', '0', '--stop-height', String(MANY)];
+    await succeeds(...startArguments(devnet, dataDir, ...all));
+    await stage.provoke({
+      alerts: ['FlowIndexerScrubOverdue'],
+      fault: 'verifying all heights takes longer than the pace says, which this machine cannot keep',
+      strike: async () => {
+        await stage.start(devnet, dataDir, ['--scrub-bytes-per-second', '1000000000']);
+      },
+      repaired: 'it comes to its end',
+    });
   },
-  {
-    name: 'scrub is overdue',
-    play: async (stage) => {
-      const devnet = await devnetForTest({ ...chain, startHead: MANY });
-      const dataDir = scratchDirectory();
-      const all = ['--start-height', '0', '--stop-height', String(MANY)];
-      await succeeds(...startArguments(devnet, dataDir, ...all));
-      await stage.provoke({
-        alerts: ['FlowIndexerScrubOverdue'],
-        fault: 'verifying all heights takes longer than the pace says, which this machine cannot keep',
-        strike: async () => {
-          await stage.start(devnet, dataDir, ['--scrub-bytes-per-second', '1000000000']);
-        },
-        repaired: 'it comes to its end',
-        fix: () => undefined,
-      });
-    },
-  },
-];
+};

@@ -1,32 +1,29 @@
 import { GrpcProbe } from '../../support/grpcProbe.js';
 import { atEnd } from '../../support/cleanup.js';
-import type { Scene } from '../scene.js';
 import { pause } from '../Stage.js';
+import type { Scenes } from '../Stage.js';
 
 const ROUNDS = 12;
 
-export const readerScenes: readonly Scene[] = [
-  {
-    // Provokes nothing: it is for the panels that only callers fill.
-    name: 'readers',
-    play: async (stage) => {
-      const { instance } = await stage.startUsual({ blockIntervalMs: 200, paused: false }, ['--api-forward']);
-      const daemon = stage.daemon(instance);
-      const follower = new AbortController();
-      atEnd(() => follower.abort());
-      const events = await fetch(`${daemon.apiUrl}/events`, { signal: follower.signal });
-      void events.body?.pipeTo(new WritableStream(), { signal: follower.signal }).catch(() => undefined);
-      const probe = new GrpcProbe(daemon.grpcAddress);
-      atEnd(() => probe.close());
-      for (let round = 0; round < ROUNDS; round += 1) {
-        for (const path of ['/status', '/v1/blocks?height=final', '/v1/blocks/abc', '/nowhere']) {
-          await fetch(daemon.apiUrl + path);
-        }
-        await probe.call('GetLatestBlock');
-        // Not of an index: forwarded, and refused by the simulated node.
-        await probe.call('GetAccount', { address: Buffer.alloc(8) }).catch(() => undefined);
-        await pause(1_000);
+export const readerScenes: Scenes = {
+  // Provokes nothing: it is for the panels that only callers fill.
+  readers: async (stage) => {
+    const { instance } = await stage.startUsual({ blockIntervalMs: 200, paused: false }, ['--api-forward']);
+    const daemon = stage.daemon(instance);
+    const follower = new AbortController();
+    atEnd(() => follower.abort());
+    const events = await fetch(`${daemon.apiUrl}/events`, { signal: follower.signal });
+    void events.body?.pipeTo(new WritableStream(), { signal: follower.signal }).catch(() => undefined);
+    const probe = new GrpcProbe(daemon.grpcAddress);
+    atEnd(() => probe.close());
+    for (let round = 0; round < ROUNDS; round += 1) {
+      for (const path of ['/status', '/v1/blocks?height=final', '/v1/blocks/abc', '/nowhere']) {
+        await fetch(daemon.apiUrl + path);
       }
-    },
+      await probe.call('GetLatestBlock');
+      // Not of an index: forwarded, and refused by the simulated node.
+      await probe.call('GetAccount', { address: Buffer.alloc(8) }).catch(() => undefined);
+      await pause(1_000);
+    }
   },
-];
+};

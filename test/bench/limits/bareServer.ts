@@ -39,10 +39,7 @@ const answersOf =
   (answers: ReadonlyMap<string, Buffer>): handleUnaryCall<Buffer, Buffer> =>
   ({ request }, callback) =>
     callback(null, answers.get(request.toString('latin1', ID_OFFSET)) ?? Buffer.alloc(0));
-const methods = {
-  GetTransaction: answersOf(transactions),
-  GetFullCollectionByID: answersOf(collections),
-};
+const methods = { GetTransaction: answersOf(transactions), GetFullCollectionByID: answersOf(collections) };
 const definition: ServiceDefinition = Object.fromEntries(
   Object.keys(methods).map((name) => [
     name,
