@@ -144,8 +144,8 @@ export function isFile(name) {
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
   'src/access': 5_545,
-  'src/api': 9_823,
-  'src/app': 7_216,
+  'src/api': 9_568,
+  'src/app': 7_215,
   'src/cli': 4_292,
   'src/collections': 3_908,
   'src/config': 1_114,
@@ -159,7 +159,7 @@ export const maxLines = {
   'src/runtime': 1_163,
   'src/storage': 11_860,
   'src/main.ts': 238,
-  test: 71_263,
+  test: 71_143,
 };
 
 const packageHomes = {
