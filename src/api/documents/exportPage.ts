@@ -3,7 +3,7 @@ import { verifiedBlock } from '../../storage/index.js';
 import type { BlockEntry, IndexReader, WholeBlock } from '../../storage/index.js';
 import * as T from '../Schema.js';
 import { heightOutside, invalidArgument as invalid } from '../view/ApiError.js';
-import { list, parseHeight } from '../view/queryParameters.js';
+import { heightIn } from '../view/queryParameters.js';
 import type { Query } from '../view/queryParameters.js';
 import { base64, rfc3339, transactionBody, transactionBodySchema } from '../json.js';
 import { rangeWith } from '../view/indexedRange.js';
@@ -109,21 +109,12 @@ async function pageOf(
 
 /** Parses the query of `/export`. Expected errors: ApiError (400, and 404 for a `from` that is not indexed). */
 export function exportRange(query: Query, range: IndexedRange): ExportRange {
-  const from = heightOf(query, 'from');
-  const to = heightOf(query, 'to') ?? Number.MAX_SAFE_INTEGER;
+  const from = heightIn(query, 'from');
+  const to = heightIn(query, 'to') ?? Number.MAX_SAFE_INTEGER;
   if (from === undefined) throw invalid('from is required: the height to begin at');
   if (from > to) throw invalid(`from ${from} is above to ${to}`);
   if (rangeWith(from, range) === undefined) throw heightOutside(from, range);
   return { from, to };
-}
-
-function heightOf(query: Query, name: 'from' | 'to'): number | undefined {
-  const given = list(query[name]);
-  const [text] = given;
-  if (text === undefined) return undefined;
-  const height = parseHeight(text);
-  if (height === undefined || given.length > 1) throw invalid(`${name} takes one decimal height`);
-  return height;
 }
 
 /** The lines of a block: its own, then those of its transactions. */

@@ -32,7 +32,7 @@ interface Sending {
 }
 
 /** A follower and its position. */
-interface Follower extends Required<Pick<Following, 'kind' | 'until' | 'waits'>> {
+interface Follower extends Pick<Following, 'kind' | 'until'> {
   /** The last height that is wanted. */
   readonly to: number;
   /** Reads the next event, from `next` on. */
@@ -98,12 +98,9 @@ export class ChangeFeed {
   }
 
   /** The starting point of a stream. Expected errors: those of `cursorAt`; ApiError (stopping). */
-  async cursorAt(
-    point: StartPoint,
-    { waits = false, until = 'indexed' }: Partial<Pick<Following, 'waits' | 'until'>> = {},
-  ): Promise<Cursor> {
+  async cursorAt(point: StartPoint, until: Following['until'] = 'indexed'): Promise<Cursor> {
     if (this.#closed) throw stopping();
-    return cursorAt(point, new IndexView(this.#dependencies.reader, this.#rangeOf(until)), { waits });
+    return cursorAt(point, new IndexView(this.#dependencies.reader, this.#rangeOf(until)));
   }
 
   /**
@@ -155,14 +152,13 @@ export class ChangeFeed {
     if (this.#closed) throw stopping();
     if (this.#followers.size >= MAX_FOLLOWERS)
       throw busy(`at most ${MAX_FOLLOWERS} callers may follow the index at once`);
-    const { from, kind, until, to = Infinity, waits = false } = following;
+    const { from, kind, until, to = Infinity } = following;
     const follower: Follower = {
       next: from.next,
       last: from.last,
       kind,
       until,
       to,
-      waits,
       read,
       end,
       state: 'waiting',
@@ -203,17 +199,11 @@ export class ChangeFeed {
     this.#running ??= this.#run();
   }
 
-  #hasNext({ isDoubted, next, until, waits }: Follower): boolean {
+  #hasNext({ isDoubted, next, until }: Follower): boolean {
     if (isDoubted) return true;
     const { latestIndexed, sealed } = this.#rangeOf(until);
     const indexed = latestIndexed ?? -1;
-    const isReached = next <= (until === 'sealed' ? Math.min(indexed, sealed ?? -1) : indexed);
-    return isReached && (!waits || !this.#isMissing({ next, until }));
-  }
-
-  /** In a hole of the coverage. */
-  #isMissing({ next, until }: Pick<Follower, 'next' | 'until'>): boolean {
-    return rangeWith(next, this.#rangeOf(until)) === undefined;
+    return next <= (until === 'sealed' ? Math.min(indexed, sealed ?? -1) : indexed);
   }
 
   #rangeOf(until: Following['until']): IndexedRange {
@@ -249,8 +239,9 @@ export class ChangeFeed {
 
   /** False: the store was rewound meanwhile, and nothing was sent. */
   async #sendNext(follower: Follower): Promise<boolean> {
+    const range = this.#rangeOf(follower.until);
     // Otherwise the height above the hole would look like the next one.
-    if (this.#isMissing(follower)) throw holeAt(follower.next, this.#rangeOf(follower.until));
+    if (rangeWith(follower.next, range) === undefined) throw holeAt(follower.next, range);
     const { blocks, send } = await follower.read(follower);
     await this.#assertContinued(follower, blocks);
     if (follower.isDoubted) return false;

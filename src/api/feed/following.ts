@@ -53,8 +53,6 @@ export interface Following {
   readonly to?: number | undefined;
   /** `sealed`: a height is sent only once it is known to be sealed. `proven`: once it is proven final. */
   readonly until: 'indexed' | 'sealed' | 'proven';
-  /** What to do at a height that is missing below the live range: wait until it is filled in, or end there. Default: end. */
-  readonly waits?: boolean;
 }
 
 /** The receiving end of a follower's stream. */
@@ -88,29 +86,24 @@ export type StartPoint =
  * The starting point of a stream. A height may be requested before it is indexed, up to the one after the head: a
  * returning follower asks for the height after its last one, which may not be there yet.
  *
- * Expected errors: ApiError (not_yet_indexed, below_first_indexed, hole, unknown_id), `StorageError`. With `waits`, a height
- * below the live range may be missing: the stream waits for it.
+ * Expected errors: ApiError (not_yet_indexed, below_first_indexed, hole, unknown_id), `StorageError`.
  */
-export async function cursorAt(point: StartPoint, view: IndexView, { waits = false } = {}): Promise<Cursor> {
+export async function cursorAt(point: StartPoint, view: IndexView): Promise<Cursor> {
   const { firstIndexed: first, latestIndexed: latest, head } = view.range;
   if (first === null || latest === null) throw nothingIndexed(view.range);
   if (point === 'next') return plain(latest + 1);
   if (point === 'sealed') return plain(view.head('sealed'));
   if ('blockId' in point) return plain((await view.block(point.blockId)).block.height);
-  if ('lastSeen' in point) return after(point.lastSeen, view, { latest, waits });
+  if ('lastSeen' in point) return after(point.lastSeen, view, latest);
   const { height } = point;
   if (height > Math.max(latest, head ?? 0) + 1) throw heightOutside(height, view.range);
-  if (height <= latest && !waits && rangeWith(height, view.range) === undefined)
+  if (height <= latest && rangeWith(height, view.range) === undefined)
     throw heightOutside(height, view.range);
   return plain(height);
 }
 
 /** After the last block that a follower has, if it is the indexed one; otherwise with a rewind. */
-async function after(
-  { height, blockId }: SeenBlock,
-  view: IndexView,
-  { latest, waits }: { readonly latest: number; readonly waits: boolean },
-): Promise<Cursor> {
+async function after({ height, blockId }: SeenBlock, view: IndexView, latest: number): Promise<Cursor> {
   const next = height + 1;
   if (height > latest) {
     // Still there, but not proven yet: whether it is the same block shows when the one above can be read.
@@ -118,9 +111,8 @@ async function after(
     return rewound(latest, view);
   }
   if (rangeWith(height, view.range) === undefined) {
-    const isMissing = next <= latest && rangeWith(next, view.range) === undefined;
     // A missing height would be skipped silently.
-    if (isMissing && !waits) throw heightOutside(next, view.range);
+    if (next <= latest && rangeWith(next, view.range) === undefined) throw heightOutside(next, view.range);
     return plain(next);
   }
   if (blockId === undefined) return plain(next);

@@ -8,7 +8,7 @@ import type { HttpRequest, StreamingResponse } from '../http/types.js';
 import { rfc3339 } from '../json.js';
 import * as T from '../Schema.js';
 import { ApiError, invalidArgument } from '../view/ApiError.js';
-import { list, parseHeight, wantsProven, word } from '../view/queryParameters.js';
+import { heightIn, parseHeight, wantsProven } from '../view/queryParameters.js';
 
 /** Interval of the comments that keep proxies from closing a quiet stream. */
 const KEEP_ALIVE_MS = 15_000;
@@ -38,12 +38,11 @@ export async function eventStream(
   request: HttpRequest,
   { feed, clock }: { readonly feed: ChangeFeed; readonly clock: Clock },
 ): Promise<StreamingResponse> {
-  const waits = word(request.query, 'wait', ['false', 'true']) === 'true';
   const until = wantsProven(request.query) ? 'proven' : 'indexed';
-  const from = await feed.cursorAt(startOf(request), { waits, until });
+  const from = await feed.cursorAt(startOf(request), until);
   const stream: StreamingResponse['stream'] = (to, explain) => {
     const leave = feed.follow(
-      { kind: 'events', from, until, waits },
+      { kind: 'events', from, until },
       {
         send: (event, taken) =>
           to.write(eventText('height', heightDocument(event)), (error) => {
@@ -75,12 +74,8 @@ export async function eventStream(
 function startOf({ query, headers }: HttpRequest): StartPoint {
   const last = headers['last-event-id'];
   if (typeof last === 'string' && last !== '') return { lastSeen: seenOf(last) };
-  const from = list(query['from']);
-  const [text] = from;
-  if (text === undefined) return 'next';
-  const height = parseHeight(text);
-  if (height !== undefined && from.length === 1) return { height };
-  throw invalidArgument(`invalid from: expected one decimal height, got ${quoted(from.join())}`);
+  const height = heightIn(query, 'from');
+  return height === undefined ? 'next' : { height };
 }
 
 /** Expected errors: ApiError (invalid_argument). */

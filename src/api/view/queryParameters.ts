@@ -115,6 +115,16 @@ export function parseHeight(text: string): number | undefined {
   return Number.isSafeInteger(height) ? height : undefined;
 }
 
+/** The height that a parameter names; `undefined` if absent. Expected errors: ApiError (400). */
+export function heightIn(query: Query, name: string): number | undefined {
+  const given = list(query[name]);
+  const [text] = given;
+  if (text === undefined) return undefined;
+  const height = parseHeight(text);
+  if (height !== undefined && given.length === 1) return height;
+  throw invalid(`invalid ${name}: expected one decimal height, got ${quoted(given.join())}`);
+}
+
 /**
  * The heights that the query of `/v1/blocks` names, and whether it says so by a word. Expected errors: ApiError (400), and
  * those of `heightOf`.

@@ -162,7 +162,7 @@ describe('SubscribeIndexedBlocks', () => {
     stream.cancel();
   });
 
-  it('ends at a hole with the reason, or waits there', async () => {
+  it('ends at a hole with the reason', async () => {
     const client = await serve();
     const coverage = [
       { from: FIRST, to: 104 },
@@ -175,13 +175,6 @@ describe('SubscribeIndexedBlocks', () => {
       metadata: { reason: 'hole' },
     });
     expect(heightsOf(reader.messages)).toEqual([102, 103, 104]);
-    const request = { start_height: 102, end_height: 112, wait: true };
-    const patient = client.follow(METHOD, request);
-    await patient.first(1);
-    expect(heightsOf(patient.messages)).toEqual([102, 103, 104]);
-    served.index.change({ firstIndexed: FIRST, coverage: [{ from: FIRST, to: LATEST }] });
-    await patient.finished();
-    expect(heightsOf(patient.messages)).toEqual(upwards(102, 11));
   });
 });
 

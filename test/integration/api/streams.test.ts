@@ -254,7 +254,7 @@ describe.each(kinds)('$name', ({ name, says, serve }) => {
     const { store } = index;
     for (const name of ['blockByHeight', 'wholeBlock'] as const) {
       const read = store[name].bind(store) as (height: number) => Promise<never>;
-      store[name] = (height) =>
+      store[name] = (height): Promise<never> =>
         height === 118 ? Promise.reject(new StorageError('corrupt', 'block 118 is damaged')) : read(height);
     }
     const other = await follow({ from: 119 });

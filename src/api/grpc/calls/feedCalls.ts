@@ -19,7 +19,6 @@ import type { StreamCall } from './calls.js';
 /** Fields of the requests of `IndexAPI`. */
 const START_HEIGHT = 1;
 const END_HEIGHT = 2;
-const WAIT = 3;
 
 /** What a stream of the change feed sends. */
 interface FeedStream extends Pick<Following, 'kind' | 'until'> {
@@ -33,7 +32,7 @@ interface FeedStream extends Pick<Following, 'kind' | 'until'> {
 function feedStream(feed: ChangeFeed, parse: (request: RequestFields) => FeedStream): StreamCall {
   return async (request, sink) => {
     const { check, kind, until, start, encode } = parse(request);
-    const from = await streamStart(feed, start, { until });
+    const from = await streamStart(feed, start, until);
     await check?.(from);
     return feed.follow(
       { kind, from, until },
@@ -49,12 +48,8 @@ function feedStream(feed: ChangeFeed, parse: (request: RequestFields) => FeedStr
  * Where a stream begins. As on access nodes, a start below every indexed height is an invalid argument: it will never
  * exist, whereas what is not found may be requested again. Expected errors: those of `ChangeFeed.cursorAt`.
  */
-async function streamStart(
-  feed: ChangeFeed,
-  point: StartPoint,
-  following: Pick<Following, 'until' | 'waits'>,
-): Promise<Cursor> {
-  return feed.cursorAt(point, following).catch((error: unknown) => {
+async function streamStart(feed: ChangeFeed, point: StartPoint, until: Following['until']): Promise<Cursor> {
+  return feed.cursorAt(point, until).catch((error: unknown) => {
     if (!(error instanceof ApiError) || error.reason !== 'below_first_indexed') throw error;
     throw new ApiError(400, error.reason, error.message, error);
   });
@@ -155,11 +150,10 @@ function bodyStream(feed: ChangeFeed): StreamCall {
     const to = request.has(END_HEIGHT) ? heightOf(request.number(END_HEIGHT)) : undefined;
     if (to !== undefined && to < start)
       throw invalidArgument(`end_height (${to}) is below start_height (${start})`);
-    const waits = request.flag(WAIT);
     const until = finalityOf(request);
-    const from = await streamStart(feed, { height: start }, { until, waits });
+    const from = await streamStart(feed, { height: start }, until);
     return feed.followBodies(
-      { kind: 'indexed_blocks', from, to, until, waits },
+      { kind: 'indexed_blocks', from, to, until },
       {
         send: (blocks, taken) => sink.write(encodedBodies(blocks), taken),
         end: (reason) => (reason === undefined ? sink.finish() : sink.refuse(reason)),
