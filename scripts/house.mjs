@@ -144,7 +144,7 @@ export function isFile(name) {
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
   'src/access': 5_544,
-  'src/api': 9_821,
+  'src/api': 9_809,
   'src/app': 7_034,
   'src/cli': 4_286,
   'src/collections': 3_908,
