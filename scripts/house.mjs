@@ -143,14 +143,14 @@ export function isFile(name) {
 
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
-  'src/access': 5_542,
+  'src/access': 5_513,
   'src/api': 9_823,
   'src/app': 7_201,
   'src/cli': 4_292,
-  'src/collections': 3_908,
+  'src/collections': 3_839,
   'src/config': 1_114,
   'src/devnet': 4_935,
-  'src/finality': 2_530,
+  'src/finality': 2_524,
   'src/flow': 2_624,
   'src/jobqueue': 809,
   'src/observability': 1_538,
