@@ -530,10 +530,10 @@ const bugs: Readonly<
       heldBy: 'unit/access/limiter.test.ts: do not make a live call wait that comes while they wait',
     },
   },
-  'finality/head/FinalizationListener.ts': {
+  'finality/head/HeadFollower.ts': {
     'the head goes down with the node that says so': {
-      of: 'if (height <= before) return false;',
-      instead: 'if (height === before) return false;',
+      of: 'if (height <= (this.#height ?? -1)) return false;',
+      instead: 'if (height === this.#height) return false;',
     },
   },
   'storage/leveldb/ranges/LevelRangeBook.ts': {
