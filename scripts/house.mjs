@@ -150,7 +150,7 @@ export const maxLines = {
   'src/collections': 3_908,
   'src/config': 1_107,
   'src/devnet': 4_935,
-  'src/finality': 2_530,
+  'src/finality': 2_524,
   'src/flow': 2_624,
   'src/jobqueue': 809,
   'src/observability': 1_538,

@@ -475,10 +475,10 @@ const bugs: Readonly<
       'access/limiter.test.ts: do not make a live call wait that comes while they wait',
     ],
   },
-  'finality/head/FinalizationListener.ts': {
+  'finality/head/HeadFollower.ts': {
     'the head goes down with the node that says so': [
-      'if (height <= before) return false;',
-      'if (height === before) return false;',
+      'if (height <= (this.#height ?? -1)) return false;',
+      'if (height === this.#height) return false;',
     ],
   },
   'storage/leveldb/ranges/LevelRangeBook.ts': {

@@ -46,24 +46,14 @@ const CCF = 1;
 const NO_FIELDS = Buffer.alloc(0);
 
 /** A node as the pool holds it. */
-export interface PooledNode extends AccessNode, Candidate {
-  /** The same node for history: every call and stream is made at that rank. */
-  readonly history: AccessNode;
-  /** Where calls may be forwarded to. Absent if the node is not reached by gRPC. */
-  readonly endpoint?: Endpoint;
-  /** Admits forwarded calls; see `ForwardingAdmission`. Absent likewise. */
-  admit?(call: AdmittedCall, signal: AbortSignal): Promise<Admission | 'busy'>;
-  /** The methods whose calls are limited now. Absent if the node is not reached by gRPC. */
-  limits?(): ReturnType<RpcClient['limits']>;
-  /** Further calls fail; calls under way end by their signals. */
-  close(): void;
-}
+export type PooledNode = Pick<GrpcAccessNode, keyof GrpcAccessNode>;
 
 /** One access node over one channel: its calls as the rooms above make them, all at one rank. */
-export class GrpcAccessNode implements PooledNode {
+export class GrpcAccessNode implements AccessNode, Candidate {
   readonly endpoint: Endpoint;
   readonly name: string;
   readonly healthRecord: NodeHealthRecord;
+  /** The same node for history: every call and stream is made at that rank. */
   readonly history: AccessNode;
   readonly #client: RpcClient;
   readonly #proveBlock: BlockDecoder | undefined;
@@ -111,6 +101,7 @@ export class GrpcAccessNode implements PooledNode {
     return this.#client.heldBack;
   }
 
+  /** Admits forwarded calls; see `ForwardingAdmission`. */
   admit(call: AdmittedCall, signal: AbortSignal): Promise<Admission | 'busy'> {
     return this.#client.admit(call, signal);
   }
@@ -119,6 +110,7 @@ export class GrpcAccessNode implements PooledNode {
     return this.#client.limits();
   }
 
+  /** Further calls fail; calls under way end by their signals. */
   close(): void {
     this.#client.close();
   }
@@ -210,13 +202,12 @@ export class GrpcAccessNode implements PooledNode {
   async *subscribeIndexedBlocks(
     startHeight: number,
     options: StreamOptions,
-  ): AsyncGenerator<BlockExecutionData, undefined> {
+  ): AsyncIterable<BlockExecutionData> {
     const request = numbers(startHeight);
     const decode = decodeIndexedBlocksResponse;
     // A message has several blocks. The next one is read after the last block of the current one.
     for await (const blocks of this.#follow({ method: 'SubscribeIndexedBlocks', request, decode }, options))
       yield* blocks;
-    return undefined;
   }
 
   #ask<T>(method: UnaryMethod, request: Buffer, decode: Decode<T>, options?: CallOptions): Promise<T> {

@@ -88,7 +88,7 @@ export class NodePool implements AccessNodes {
   readonly forwardingAdmission: ForwardingAdmission = {
     admit: async (name, call, signal) => {
       const member = this.#following().find(({ node }) => node.name === name);
-      return (await member?.node.admit?.(call, signal)) ?? 'gone';
+      return (await member?.node.admit(call, signal)) ?? 'gone';
     },
   };
   /** The same nodes for history: what it asks waits behind all others, and uses what those leave of rates and streams. */
@@ -183,7 +183,7 @@ export class NodePool implements AccessNodes {
 
   /** Where calls may be forwarded to, in the order of asking. */
   forwardingNodes(): readonly Endpoint[] {
-    return this.live().flatMap(({ endpoint }) => endpoint ?? []);
+    return this.live().map(({ endpoint }) => endpoint);
   }
 
   succeeded(node: AccessNode, method: AccessMethod): void {

@@ -139,6 +139,6 @@ export function nodeState(member: PoolMember) {
     record: node.healthRecord.record,
     calls: node.healthRecord.callRecords(),
     /** Its calls that are limited now, by us or by rate limits that it answered. */
-    limits: node.limits?.() ?? [],
+    limits: node.limits(),
   };
 }

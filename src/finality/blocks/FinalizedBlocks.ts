@@ -53,9 +53,7 @@ const BLOCKS_BEFORE_CONFIRMED = 3;
 
 /** Delay before NotFound at the tip is retried. */
 const NOT_FOUND_RETRY_MS = 200;
-/** How often NotFound at the tip is retried quickly: some nodes learn of a block a moment after the others. */
-const MAX_QUICK_RETRIES = 25;
-/** The longest time for these retries, because refusals may be slow. */
+/** For how long it is retried that quickly: some nodes learn of a block a moment after the others. */
 const QUICK_RETRIES_MS = 5_000;
 
 /** A stream that fails after we did not read it for this long is our fault: the node rightly closed it. */
@@ -106,9 +104,8 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   readonly #moved = new WorkSignal();
   /** The first height of a node's stream, if above its lowest block: blocks below are requested one by one. */
   readonly #streamFrom = new Map<string, number>();
-  #quickRetries = 0;
-  /** When the first of these retries was made. */
-  #quickSinceMs = -Infinity;
+  /** When the first NotFound came since the last block. */
+  #notFoundSinceMs: number | undefined;
   /** Consecutive checks in which no node served the next height. */
   #unservedLooks = 0;
 
@@ -258,7 +255,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   #append({ node, method, block }: Answer): void {
     this.#chooser.cameBy();
     this.#chooser.troubles.clear();
-    this.#quickRetries = 0;
+    this.#notFoundSinceMs = undefined;
     const blockSource = { name: node.name, method };
     const isInHand = this.#linked.append(block, blockSource);
     if (method === BLOCK_STREAM && this.#isTip(block.height)) this.#tipCheck.begin({ node, method, block });
@@ -455,14 +452,11 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     return this.#chooser.pauseMs();
   }
 
-  /** True for the first few refusals since a block arrived. */
+  /** True for the first refusals since a block arrived. */
   #retriesQuickly(): boolean {
     const nowMs = this.#deps.clock.monotonic();
-    if (this.#quickRetries === 0) this.#quickSinceMs = nowMs;
-    if (this.#quickRetries >= MAX_QUICK_RETRIES || nowMs - this.#quickSinceMs >= QUICK_RETRIES_MS)
-      return false;
-    this.#quickRetries += 1;
-    return true;
+    this.#notFoundSinceMs ??= nowMs;
+    return nowMs - this.#notFoundSinceMs < QUICK_RETRIES_MS;
   }
 }
 

@@ -166,7 +166,7 @@ export function createMetrics(build: { readonly version: string; readonly node: 
     read: (from) => [...(from?.not_ready() ?? ['starting'])].map((code) => [code, 1]),
   });
   scrapedBy('stream', 'stream_age_seconds', {
-    help: 'Seconds since each stream last delivered.',
+    help: 'Seconds since each stream last delivered; of a head, since it last rose.',
     read: (from) => from?.stream_age_seconds(),
   });
   new Gauge({

@@ -1,4 +1,4 @@
-import { UpstreamError } from '../../../src/access/index.js';
+import { parseEndpoint, UpstreamError } from '../../../src/access/index.js';
 import type {
   AccessMethod,
   NodeVersionInfo,
@@ -48,7 +48,11 @@ export class ScriptedNode extends NodeInMemory implements PooledNode {
   readonly script: NodeScript;
   readonly healthRecord: NodeHealthRecord;
   readonly history = this;
+  readonly endpoint = parseEndpoint(this.name);
+  override readonly latencyMs = 0;
   readonly inFlight = 0;
+  readonly admit = () => Promise.resolve('busy' as const);
+  readonly limits = () => [];
   readonly heldBack = false;
   closed = false;
   asked = 0;

@@ -110,8 +110,7 @@ describe('blocks that do not fit', () => {
       { names: ['a'], asked: 0, why: 'nobody else is there' },
       { names: ['a', 'b'], asked: 5, why: 'another node confirms it' },
     ])('asks for $asked of five blocks: $why', async ({ names, asked }) => {
-      const world = new World(...names);
-      const reading = new Reading(world, { window: 10 });
+      const { world, reading } = reads({ window: 10 }, ...names);
       for (const head of range(101, 105)) {
         await reading.moveHead(head);
         expect(reading.available()).toEqual(range(101, head));
