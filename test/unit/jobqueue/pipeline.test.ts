@@ -22,14 +22,12 @@ const block = (height: number): Block => ({ height, word: `w${height}` });
 
 const codec = { entryToJob: blockToJob<Block>, jobToEntry: jobToBlock<Block> };
 
-describe('blockToJob and jobToBlock', () => {
-  it('are each other’s inverse', () => {
-    const original = block(7);
-    const job = blockToJob(original);
-    expect(job.id).toBe('7');
-    expect(jobToBlock(job)).toBe(original);
-    expect(blockToJob(jobToBlock(job))).toEqual(job);
-  });
+it('blockToJob and jobToBlock are each other’s inverse', () => {
+  const original = block(7);
+  const job = blockToJob(original);
+  expect(job.id).toBe('7');
+  expect(jobToBlock(job)).toBe(original);
+  expect(blockToJob(jobToBlock(job))).toEqual(job);
 });
 
 describe('PersistedJobs', () => {
@@ -195,10 +193,8 @@ describe('runPipeline', () => {
   });
 });
 
-describe('the example of the guide', () => {
-  it('runs', async () => {
-    const { words, letters } = await runTwoQueuePipeline(['flow', 'of', 'blocks']);
-    expect(words).toEqual([4, 2, 6]);
-    expect(letters).toBe(12);
-  });
+it('the example of the guide runs', async () => {
+  const { words, letters } = await runTwoQueuePipeline(['flow', 'of', 'blocks']);
+  expect(words).toEqual([4, 2, 6]);
+  expect(letters).toBe(12);
 });

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { JobConsumer, MemoryProgress } from '../../../src/jobqueue/index.js';
 import { range, settle } from './bench.js';
 
@@ -130,16 +130,14 @@ async function live(run: Run, stored: MemoryProgress, lastLife: boolean): Promis
   expect(stored.processedIndex() ?? 0).toBe(model.prefix());
 }
 
-describe('JobConsumer against a model', () => {
-  it('runs each job once per life, keeps its bounds, and progress is the contiguous prefix', async () => {
-    await fc.assert(
-      fc.asyncProperty(runs, fc.integer({ min: 0, max: 3 }), async (run, restarts) => {
-        const stored = new MemoryProgress();
-        for (let life = 0; life < restarts; life += 1) await live(run, stored, false);
-        await live(run, stored, true);
-        expect(stored.processedIndex() ?? 0).toBe(run.jobs);
-      }),
-      { numRuns: 100 },
-    );
-  });
+it('JobConsumer against a model runs each job once per life, keeps its bounds, and progress is the contiguous prefix', async () => {
+  await fc.assert(
+    fc.asyncProperty(runs, fc.integer({ min: 0, max: 3 }), async (run, restarts) => {
+      const stored = new MemoryProgress();
+      for (let life = 0; life < restarts; life += 1) await live(run, stored, false);
+      await live(run, stored, true);
+      expect(stored.processedIndex() ?? 0).toBe(run.jobs);
+    }),
+    { numRuns: 100 },
+  );
 });
