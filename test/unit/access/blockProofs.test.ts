@@ -195,11 +195,9 @@ describe('a block that nothing proves', () => {
   });
 });
 
-describe('with proof.mode off', () => {
-  it('blocks are asked for in light form, and taken as they come', async () => {
-    const { ask, network } = await proving({ 'a:1': { lie: { fault: 'wrong_body' } } }, 'off');
-    expect(await ask('a:1')).toMatchObject({ height: 50 });
-    expect(await ask('a:1')).not.toHaveProperty('proof');
-    expect(network.proofStatus()).toBeUndefined();
-  });
+it('with proof.mode off blocks are asked for in light form, and taken as they come', async () => {
+  const { ask, network } = await proving({ 'a:1': { lie: { fault: 'wrong_body' } } }, 'off');
+  expect(await ask('a:1')).toMatchObject({ height: 50 });
+  expect(await ask('a:1')).not.toHaveProperty('proof');
+  expect(network.proofStatus()).toBeUndefined();
 });

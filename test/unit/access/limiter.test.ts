@@ -72,41 +72,6 @@ describe('a rate that several processes share', () => {
 });
 
 describe('a configured rate', () => {
-  it('is no limit when it is 0', () => {
-    const unlimited = limiter(0);
-    for (let call = 0; call < 10_000; call++) now(unlimited);
-    expect(unlimited.delayMs()).toBe(0);
-    expect(unlimited.ratePerSecond).toBeUndefined();
-  });
-
-  it('lets a short burst through, then paces', async () => {
-    const paced = limiter(100);
-    const leftAtMs: number[] = [];
-    const calls = Array.from({ length: 60 }, async () => {
-      await paced.acquire();
-      leftAtMs.push(clock.monotonic());
-    });
-    await clock.settle();
-    expect(leftAtMs).toHaveLength(10);
-    expect(paced.delayMs()).toBeGreaterThan(0);
-    await clock.advance(500);
-    await Promise.all(calls);
-    expect(leftAtMs).toHaveLength(60);
-    expect(leftAtMs.at(-1)).toBe(500);
-    expect(clock.pendingTimers).toBe(0);
-  });
-
-  it('says how long a further call would wait', async () => {
-    const slow = limiter(2);
-    now(slow);
-    expect(slow.delayMs()).toBe(500);
-    const first = slow.acquire();
-    expect(slow.delayMs()).toBe(1_000);
-    await clock.advance(500);
-    await first;
-    expect(slow.delayMs()).toBe(500);
-  });
-
   it('is never exceeded, whoever calls when', async () => {
     await fc.assert(
       fc.asyncProperty(
@@ -155,15 +120,6 @@ describe('a configured rate', () => {
     expect(clock.pendingTimers).toBe(0);
     await expect(slow.acquire(abort.signal)).rejects.toThrow('gave up');
   });
-
-  it('is full when as many wait as may', () => {
-    const slow = limiter(1, 2);
-    now(slow);
-    void slow.acquire();
-    expect(slow.isFull()).toBe(false);
-    void slow.acquire();
-    expect(slow.isFull()).toBe(true);
-  });
 });
 
 describe('an answered rate limit', () => {
@@ -182,19 +138,6 @@ describe('an answered rate limit', () => {
     await clock.advance(1_000);
     node.rateLimited(now(node));
     expect(node.delayMs()).toBe(250);
-  });
-
-  it('is one of everything from the fourth in a row on, until a success', async () => {
-    const node = limiter(0);
-    const told: boolean[] = [];
-    for (let round = 0; round < 5; round++) {
-      node.rateLimited(now(node));
-      told.push(node.refusesEverything);
-      await clock.advance(node.delayMs());
-    }
-    expect(told).toEqual([false, false, false, true, true]);
-    node.succeeded(now(node));
-    expect(node.refusesEverything).toBe(false);
   });
 
   it('counts once for all calls that were under way together', () => {
@@ -401,22 +344,6 @@ describe('calls for history', () => {
     await clock.advance(1);
     expect([live.left(), history.left()]).toEqual([true, false]);
     await clock.advance(100);
-    expect(history.left()).toBe(true);
-    expect(clock.pendingTimers).toBe(0);
-  });
-
-  it('wait no longer than those before them, whoever gives up', async () => {
-    const paced = limiter(20);
-    now(paced);
-    now(paced);
-    const given = new AbortController();
-    const live = Promise.resolve(paced.acquire(given.signal));
-    const history = leaving(paced.acquire(undefined, 'history'));
-    given.abort();
-    await expect(live).rejects.toThrow();
-    await clock.advance(99);
-    expect(history.left()).toBe(false);
-    await clock.advance(1);
     expect(history.left()).toBe(true);
     expect(clock.pendingTimers).toBe(0);
   });

@@ -308,14 +308,6 @@ describe('a node that fails some of the questions', () => {
     },
   );
 
-  it('holds up a new store for five seconds at most', async () => {
-    const script: NodeScript = { fails: { GetNodeVersionInfo: 'internal', GetBlockByHeight: 'deadline' } };
-    const { net } = await identified({ 'a:1': script });
-    const waiting = net.whenSporkTold(7, stop.signal);
-    await clock.advance(5_500);
-    await waiting;
-  });
-
   it.each(['GetNetworkParameters', 'GetNodeVersionInfo', 'GetLatestBlockHeader'] as const)(
     'is known although %s breaks the connection',
     async (breaks) => {
@@ -392,17 +384,6 @@ describe('a node that fails some of the questions', () => {
       await clock.advance(1_000);
     }
     expect(names(net.forHeight(41))).toEqual(['a:1']);
-  });
-
-  it('is asked again which heights it has for history that none serves', async () => {
-    const script: NodeScript = { version: version(100), blockIdAt: () => idOf('1') };
-    const { net } = await identified({ 'a:1': script });
-    script.version = version(7);
-    await clock.advance(30_000);
-    expect(net.servedRanges()).toMatchObject([{ lowest: 100 }]);
-    net.askAgain();
-    await clock.advance(1_000);
-    expect(net.servedRanges()).toMatchObject([{ lowest: 7 }]);
   });
 
   it('is named with its words, how often and since when, while it does not say who it is', async () => {
@@ -539,15 +520,6 @@ describe('foreign nodes', () => {
     );
   });
 
-  it('come back when they are of our chain after all', async () => {
-    const script: NodeScript = { chainId: 'flow-testnet', version: version(5) };
-    const { net } = await identified({ 'a:1': script, 'b:1': { version: version(5) } });
-    expect(names(net.live())).toEqual(['b:1']);
-    script.chainId = 'flow-localnet';
-    await clock.advance(5 * MINUTE_MS);
-    expect(names(net.live())).toEqual(['a:1', 'b:1']);
-  });
-
   it('are those with another spork id for a root height that we know', async () => {
     const { net } = network(
       { 'a:1': { version: version(100, 100, 'bb'.repeat(32)) } },
@@ -573,15 +545,6 @@ describe('foreign nodes', () => {
       expect(error).toMatchObject({ exit: 'foreign' });
       expect((error as Error).message).toContain(`has block ${idOf('b')} at height 150`);
       expect((error as Error).message).toContain(idOf('a'));
-    });
-
-    it('are served when a new spork may have discarded our block', async () => {
-      const { net } = await identified(
-        { 'a:1': { version: version(140, 140, 'bb'.repeat(32)), blockIdAt: other } },
-        {},
-        { sporks, watermark },
-      );
-      expect(names(net.live())).toEqual(['a:1']);
     });
 
     it('are foreign all the same when another node has our block', async () => {

@@ -25,14 +25,6 @@ const names = (candidates: readonly { readonly name: string }[]): string[] =>
   candidates.map(({ name }) => name);
 
 describe('NodeHealthRecord', () => {
-  it('is unknown until identified, and foreign whatever else it is', () => {
-    expect(new NodeHealthRecord({ clock }).health).toBe('unknown');
-    expect(healthRecord.health).toBe('healthy');
-    healthRecord.report('lied', 'why');
-    healthRecord.identity = 'foreign';
-    expect(healthRecord.health).toBe('foreign');
-  });
-
   it.each(['lied', 'stale'] as const)('sets a node aside at once that %s', (fault) => {
     expect(healthRecord.report(fault, 'why')).toBe(10_000);
     expect(healthRecord.health).toBe('set_aside');
@@ -132,16 +124,6 @@ describe('the order of asking', () => {
 
 describe('the record of one call', () => {
   const stream = 'SubscribeBlocksFromStartHeight';
-  const call = 'GetBlockByHeight';
-
-  it('is held against that call alone, unless it was a lie', () => {
-    healthRecord.report('stale', 'silent', stream);
-    expect(healthRecord.healthOf(stream)).toBe('set_aside');
-    expect(healthRecord.healthOf(call)).toBe('healthy');
-    expect(healthRecord.health).toBe('healthy');
-    healthRecord.report('lied', 'another block', stream);
-    expect(healthRecord.healthOf(call)).toBe('set_aside');
-  });
 
   it('says what the call failed of, how often and since when', async () => {
     healthRecord.report('failing', 'first', stream);
@@ -155,26 +137,5 @@ describe('the record of one call', () => {
     ]);
     healthRecord.succeeded(stream);
     expect(healthRecord.callRecords()).toEqual([]);
-  });
-
-  it('sends to the other way after two failures in a row, or one silence, and tries again later', async () => {
-    healthRecord.report('failing', 'no', stream);
-    expect(healthRecord.isBetterAskedBy(call, stream)).toBe(false);
-    healthRecord.report('failing', 'no', stream);
-    expect(healthRecord.isBetterAskedBy(call, stream)).toBe(true);
-    await clock.advance(10_000);
-    expect(healthRecord.isBetterAskedBy(call, stream)).toBe(false);
-    healthRecord.report('stale', 'silent', stream);
-    expect(healthRecord.isBetterAskedBy(call, stream)).toBe(true);
-  });
-
-  it('gives each way its turn while both fail', async () => {
-    healthRecord.report('stale', 'silent', stream);
-    await clock.advance(100);
-    healthRecord.report('failing', 'no', call);
-    expect(healthRecord.isBetterAskedBy(call, stream)).toBe(false);
-    await clock.advance(100);
-    healthRecord.report('failing', 'no', stream);
-    expect(healthRecord.isBetterAskedBy(call, stream)).toBe(true);
   });
 });

@@ -91,13 +91,6 @@ describe('a spork table', () => {
     expect(table.map(({ rootParentIsBelow }) => rootParentIsBelow)).toEqual([true, false]);
   });
 
-  it('may have gaps', () => {
-    const table = parseSporkTable({ net: [spork(5, 10), spork(20, null)] }, 'net', 'table.json');
-    expect(sporkOf(table, 9)?.name).toBe('spork5');
-    expect(sporkOf(table, 10)).toBeUndefined();
-    expect(sporkOf(table, 20)?.name).toBe('spork20');
-  });
-
   it('that is not there is a configuration error', async () => {
     await expect(readSporkTable('/no/such/table.json', 'net')).rejects.toMatchObject({
       exit: 'configuration',
