@@ -11,7 +11,7 @@ import type { WantedCollection } from './WantedCollection.js';
  */
 export type HeightStatus = 'linked' | 'collecting' | 'complete' | 'committing' | 'durable';
 
-export const NEXT_STATUSES: Readonly<Record<HeightStatus, readonly HeightStatus[]>> = {
+const NEXT_STATUSES: Readonly<Record<HeightStatus, readonly HeightStatus[]>> = {
   // An earlier process may have made it durable; a block may come with its collections, or have none.
   linked: ['collecting', 'complete', 'durable'],
   collecting: ['complete'],

@@ -347,20 +347,6 @@ describe('BlockCollectionIndexer', () => {
     expect(await put(1)).toBe(false);
   });
 
-  it('records a spork with the id that its nodes tell, and the parent that the spork table knows', async () => {
-    const root = { ...block(2, []), parentId: id('discarded') };
-    const { store, indexer, put } = indexing({
-      rootParentAt: (height) => (height === 2 ? id('discarded') : undefined),
-      sporkFor: (height) =>
-        height >= 2 ? { rootHeight: 2, sporkId: 'bb' } : { rootHeight: 9, sporkId: 'cc' },
-    });
-    store.auto = true;
-    await put(1);
-    await indexer.onReceivedCollectionsForBlock(root, []);
-    await put(3);
-    expect(store.meta().sporks).toEqual([{ rootHeight: 2, sporkId: 'bb', rootParentId: id('discarded') }]);
-  });
-
   it('gives a failure of the store to everybody who waits, and to everybody who comes later', async () => {
     const { store, indexer, put } = indexing();
     const failure = new Error('disk full');

@@ -82,19 +82,6 @@ describe('Window', () => {
     expect(window.lowestCollecting()?.height).toBe(2);
   });
 
-  it('tells every subscriber of a move, in the order in which they came, until they leave', () => {
-    const { window } = bounded();
-    const told: string[] = [];
-    const leave = window.onMoved(() => {
-      told.push('first');
-      leave();
-    });
-    window.onMoved(() => told.push('second'));
-    window.moved();
-    window.moved();
-    expect(told).toEqual(['first', 'second', 'second']);
-  });
-
   it('admits up to the limit, and the lowest height in hand beyond it while it lacks something', () => {
     const { window, mcq, take } = holding(100);
     take(5);

@@ -93,7 +93,9 @@ export class World {
       throw new Error(`left behind: ${this.clock.pendingTimers} timers, ${openStreams} streams`);
   }
 
-  listener(): FinalizationListener {
+  /** One that runs; at the start all nodes stand at these heads, where they are given. */
+  listener(finalized?: number, sealed?: number): FinalizationListener {
+    if (finalized !== undefined) this.advance(finalized, sealed);
     const listener = new FinalizationListener(this.common());
     this.run(listener);
     return listener;

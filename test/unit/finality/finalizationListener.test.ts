@@ -22,8 +22,7 @@ describe('FinalizationListener', () => {
 
   it('tells each rise of the sealed head, when it has risen', async () => {
     const world = new World('a');
-    world.advance(100, 90);
-    const listener = world.listener();
+    const listener = world.listener(100, 90);
     const told: (number | undefined)[] = [];
     const end = listener.onSealed(() => told.push(listener.sealedHeight()));
     await world.clock.settle();
@@ -40,8 +39,7 @@ describe('FinalizationListener', () => {
   it('gives the first head as soon as there is one, and stops waiting when told', async () => {
     const world = new World('a');
     world.node('a').down = true;
-    world.advance(7, 7);
-    const listener = world.listener();
+    const listener = world.listener(7, 7);
     const stop = new AbortController();
     const given = expect(listener.firstHead(stop.signal)).rejects.toThrow();
     const first = listener.firstHead(world.stop.signal);
@@ -56,8 +54,7 @@ describe('FinalizationListener', () => {
 
   it('opens a silent stream again within 10 s while the polled head moves', async () => {
     const world = new World('a', 'b');
-    world.advance(100, 100);
-    const listener = world.listener();
+    const listener = world.listener(100, 100);
     await world.clock.settle();
     world.node('a').silent = true;
     let height = 100;
@@ -76,8 +73,7 @@ describe('FinalizationListener', () => {
 
   it('opens a stream again that delivers, but slower than the chain moves', async () => {
     const world = new World('a', 'b');
-    world.advance(100, 100);
-    const listener = world.listener();
+    const listener = world.listener(100, 100);
     await world.clock.settle();
     // The stream of a gets one block in two seconds, its unary calls and b know five in two seconds.
     const slow = world.node('a');
@@ -100,8 +96,7 @@ describe('FinalizationListener', () => {
 
   it('takes a chain that stands still for what it is', async () => {
     const world = new World('a');
-    world.advance(100, 95);
-    const listener = world.listener();
+    const listener = world.listener(100, 95);
     await world.clock.advance(3_600_000);
     expect(world.streamReopens.counts).toEqual({});
     expect(world.nodes.faults()).toEqual([]);
@@ -120,8 +115,7 @@ describe('FinalizationListener', () => {
   it('goes elsewhere when a node has no stream to spare, and reports nobody', async () => {
     const world = new World('full', 'b');
     world.node('full').refusesStreams = 'rate_limited';
-    world.advance(100, 100);
-    world.listener();
+    world.listener(100, 100);
     await world.clock.advance(400);
     expect(world.node('b').openStreams).toBe(2);
     expect(world.nodes.faults()).toEqual([]);
@@ -130,8 +124,7 @@ describe('FinalizationListener', () => {
   it('leaves a polled node that stands still while the others move', async () => {
     const world = new World('stuck', 'b');
     for (const node of world.nodes.all) node.unknown.add('SubscribeBlockDigestsFromLatest');
-    world.advance(100, 100);
-    const listener = world.listener();
+    const listener = world.listener(100, 100);
     await world.clock.advance(2_000);
     // The node answers, but its answer is no news.
     expect(listener.streamAges().get('finalized')).toBe(2);
@@ -166,8 +159,7 @@ describe('FinalizationListener', () => {
     it('knows the head by polls where streams are silent from the start, and tells it once', async () => {
       const world = new World('a');
       world.node('a').silent = true;
-      world.advance(100, 90);
-      const listener = world.listener();
+      const listener = world.listener(100, 90);
       await world.clock.advance(3_000);
       expect(listener.finalizedHeight()).toBe(100);
       await world.clock.advance(60_000);
@@ -187,8 +179,7 @@ describe('FinalizationListener', () => {
         yield* [];
         await Promise.resolve();
       };
-      world.advance(100, 90);
-      world.listener();
+      world.listener(100, 90);
       await world.clock.advance(20_000);
       expect(world.nodes.faults()).toContain('a failing');
       // Two of each head, and polls for ten seconds then.
@@ -198,8 +189,7 @@ describe('FinalizationListener', () => {
     it('names what stands between us and each head, until a node tells it', async () => {
       const world = new World('a', 'b');
       for (const node of world.nodes.all) node.down = true;
-      world.advance(100, 90);
-      const listener = world.listener();
+      const listener = world.listener(100, 90);
       await world.clock.advance(8_000);
       for (const troubles of [listener.headTroubles(), listener.sealedTroubles()]) {
         expect(new Set(troubles.map(({ node }) => node))).toEqual(new Set(['a', 'b']));
@@ -217,8 +207,7 @@ describe('FinalizationListener', () => {
 
     it('knows how old the word on each head is, the one apart from the other', async () => {
       const world = new World('a');
-      world.advance(100, 90);
-      const listener = world.listener();
+      const listener = world.listener(100, 90);
       expect(listener.sealedAdvanceAgeMs()).toBeUndefined();
       await world.clock.advance(10_000);
       expect(listener.sealedAdvanceAgeMs()).toBe(10_000);
@@ -236,8 +225,7 @@ describe('FinalizationListener', () => {
 
   it('lets an unknown error reach its owner', async () => {
     const world = new World('a');
-    world.advance(100, 100);
-    const listener = world.listener();
+    const listener = world.listener(100, 100);
     listener.onHead(() => {
       throw new TypeError('a bug');
     });

@@ -33,14 +33,6 @@ describe('FinalizedBlocks', () => {
     expect(reading.available()).toEqual(range(101, 104));
   });
 
-  it('does not take the heights below the stop height for the tip', async () => {
-    const { world, reading } = reads({ window: 5, stopHeight: 104 }, 'a');
-    world.node('a').odd.set(104, 'hang');
-    await reading.moveHead(200);
-    expect(reading.linked()).toEqual(range(101, 103));
-    expect(reading.available()).toEqual(range(101, 102));
-  });
-
   it('reads nothing above the head', async () => {
     const { world, reading } = reads({ window: 5 }, 'a');
     world.advance(1_000);
@@ -156,18 +148,6 @@ describe('FinalizedBlocks', () => {
       expect(world.nodes.faults()).toEqual([]);
       expect(world.streamReopens.counts).toEqual({ 'blocks deadline': 1 });
     });
-
-    it('does not wait for a historic node to end its stream', async () => {
-      const { world, reading } = reads({ window: 20 }, 'historic', 'live');
-      world.nodes.serving = (node, height) => (node.name === 'historic') === height < 105;
-      world.node('live').advance(110);
-      world.node('historic').advance(104);
-      reading.head = 110;
-      reading.blocks.notify();
-      await world.clock.settle();
-      expect(reading.available()).toEqual(range(101, 110));
-      expect(world.streamReopens.counts).toEqual({});
-    });
   });
 
   describe('where one way fails', () => {
@@ -259,15 +239,6 @@ describe('FinalizedBlocks', () => {
 
   describe('what holds up the next block', () => {
     const stream = 'SubscribeBlocksFromStartHeight';
-
-    it('is nothing while blocks come, and none is due', async () => {
-      const { world, reading } = reads({ window: 5 }, 'a');
-      expect(reading.blocks.heldUpBy()).toBeUndefined();
-      await reading.moveHead(103);
-      expect(reading.blocks.heldUpBy()).toBeUndefined();
-      await world.clock.advance(60_000);
-      expect(reading.blocks.heldUpBy()).toBeUndefined();
-    });
 
     it('is each node with its words, how often and since when', async () => {
       const { world, reading } = reads({ window: 5 }, 'a', 'b');

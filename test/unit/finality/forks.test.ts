@@ -148,14 +148,6 @@ describe('blocks that do not fit', () => {
       }
       expect(calls(world)).toBe(asked);
     });
-
-    it('asks for none of the blocks below', async () => {
-      const { world, reading } = reads({ window: 100 }, 'a', 'b');
-      await reading.moveHead(200);
-      await world.clock.settle();
-      expect(reading.available()).toEqual(range(101, 200));
-      expect(calls(world)).toBeLessThanOrEqual(3);
-    });
   });
 
   it('replaces a block that was handed out when the nodes agree on another', async () => {
