@@ -1,29 +1,22 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { scratchDirectory } from '../../support/program.js';
+import { RestNode } from '../../support/restNode.js';
 import { runInProcess } from '../../support/terminal.js';
 
 /** Something that answers like a daemon of this instance. Resolves with its port. */
 async function answerer(instance: string): Promise<number> {
-  const server = createServer((request, response) => {
+  const { port } = await RestNode.start((request, response) => {
     const body = request.url === '/status' ? { instance } : { kind: 'block', from: instance };
     response.end(JSON.stringify(body));
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(async () => {
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
-  });
-  return (server.address() as AddressInfo).port;
+  return port;
 }
 
 /** A data directory with the record of a daemon, and no store. */
 function dataDirectory(instance: string, port: number): string {
-  const directory = mkdtempSync(join(tmpdir(), 'fci-record-'));
-  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = scratchDirectory();
   const address = { host: '127.0.0.1', port };
   writeFileSync(
     join(directory, 'daemon.json'),

@@ -68,52 +68,46 @@ describe('verify', () => {
   });
 });
 
-describe('rewind', () => {
-  it('says what it would forget, and forgets nothing without --yes', async () => {
-    const dataDir = await directoryWith(FIRST, 40, [43]);
-    expect(await run(dataDir, 'rewind', '--to', '10')).toMatchObject({
-      exit: 'usage',
-      message: 'This forgets everything above height 10: 31 heights, 11 to 43. Add --yes to do it.',
-    });
-    expect((await run(dataDir, 'get', 'block', '40')).exit).toBe('done');
-    expect(await run(dataDir, 'rewind', '--to', '10', '--yes')).toMatchObject({ exit: 'done' });
-    expect(await run(dataDir, 'rewind', '--to', '10')).toMatchObject({
-      message: 'This forgets everything above height 10: there is nothing. Add --yes to do it.',
-    });
+it('rewind says what it would forget, and forgets nothing without --yes', async () => {
+  const dataDir = await directoryWith(FIRST, 40, [43]);
+  expect(await run(dataDir, 'rewind', '--to', '10')).toMatchObject({
+    exit: 'usage',
+    message: 'This forgets everything above height 10: 31 heights, 11 to 43. Add --yes to do it.',
+  });
+  expect((await run(dataDir, 'get', 'block', '40')).exit).toBe('done');
+  expect(await run(dataDir, 'rewind', '--to', '10', '--yes')).toMatchObject({ exit: 'done' });
+  expect(await run(dataDir, 'rewind', '--to', '10')).toMatchObject({
+    message: 'This forgets everything above height 10: there is nothing. Add --yes to do it.',
   });
 });
 
-describe('a store that begins at height 0 and has nothing yet', () => {
-  it('never shows -1', async () => {
-    const dataDir = await directoryWith(0, -1);
-    for (const args of [
-      ['get', 'block', '0'],
-      ['explain', '0'],
-      ['explain', '0', '--json'],
-      ['export'],
-      ['verify'],
-      ['rewind', '--to', '3'],
-    ]) {
-      const { out, err, message } = await run(dataDir, ...args);
-      expect(out + err + message).not.toMatch(/-1\b/);
-    }
-    const document = JSON.parse((await run(dataDir, 'explain', '0', '--json')).out) as object;
-    expect(document).toMatchObject({ firstIndexed: 0, latestIndexed: null });
-  });
+it('a store that begins at height 0 and has nothing yet never shows -1', async () => {
+  const dataDir = await directoryWith(0, -1);
+  for (const args of [
+    ['get', 'block', '0'],
+    ['explain', '0'],
+    ['explain', '0', '--json'],
+    ['export'],
+    ['verify'],
+    ['rewind', '--to', '3'],
+  ]) {
+    const { out, err, message } = await run(dataDir, ...args);
+    expect(out + err + message).not.toMatch(/-1\b/);
+  }
+  const document = JSON.parse((await run(dataDir, 'explain', '0', '--json')).out) as object;
+  expect(document).toMatchObject({ firstIndexed: 0, latestIndexed: null });
 });
 
-describe('a key that can be none', () => {
-  it.each([
-    ['get', 'block', 'deadbeef'],
-    ['get', 'collection', '12'],
-    ['get', 'transaction', 'xyz'],
-    ['get', 'account', 'nobody'],
-    ['explain', 'x'],
-  ])('is wrong use without a store as with one: %s %s %s', async (...args) => {
-    const words: string[] = args.flatMap((word) => word);
-    expect((await run(scratchDirectory(), ...words)).exit).toBe('usage');
-    expect((await run(await directoryWith(FIRST, 8), ...words)).exit).toBe('usage');
-  });
+it.each([
+  ['get', 'block', 'deadbeef'],
+  ['get', 'collection', '12'],
+  ['get', 'transaction', 'xyz'],
+  ['get', 'account', 'nobody'],
+  ['explain', 'x'],
+])('a key that can be none is wrong use without a store as with one: %s %s %s', async (...args) => {
+  const words: string[] = args.flatMap((word) => word);
+  expect((await run(scratchDirectory(), ...words)).exit).toBe('usage');
+  expect((await run(await directoryWith(FIRST, 8), ...words)).exit).toBe('usage');
 });
 
 describe('a store that another command reads', () => {
