@@ -397,32 +397,30 @@ describe('a rewind by another process', () => {
   });
 });
 
-describe('the end of the feed', () => {
-  it('waits for the read under way, whose failure is no bug', async () => {
-    const world = await World.with(3);
-    let fail = (_: Error): void => undefined;
-    let reading = (): void => undefined;
-    const read = new Promise<void>((resolve) => (reading = resolve));
-    world.store.blockByHeight = () =>
-      new Promise((_, reject) => {
-        fail = reject;
-        reading();
-      });
-    const reader = await world.follow({ height: 100 });
-    await world.clock.settle();
-    await read;
-    let isClosed = false;
-    const closing = world.feed.close().then(() => (isClosed = true));
-    await world.clock.settle();
-    expect(isClosed).toBe(false);
-    fail(new Error('the database is closed'));
-    await closing;
-    expect(reader.ended).toMatchObject({ reason: 'stopping' });
-    // Nobody is let in any more.
-    expect(await refusal(world.feed.cursorAt('next'))).toMatchObject({ reason: 'stopping' });
-    expect(world.clock.pendingTimers).toBe(0);
-    await world.feed.close();
-  });
+it('the end of the feed waits for the read under way, whose failure is no bug', async () => {
+  const world = await World.with(3);
+  let fail = (_: Error): void => undefined;
+  let reading = (): void => undefined;
+  const read = new Promise<void>((resolve) => (reading = resolve));
+  world.store.blockByHeight = () =>
+    new Promise((_, reject) => {
+      fail = reject;
+      reading();
+    });
+  const reader = await world.follow({ height: 100 });
+  await world.clock.settle();
+  await read;
+  let isClosed = false;
+  const closing = world.feed.close().then(() => (isClosed = true));
+  await world.clock.settle();
+  expect(isClosed).toBe(false);
+  fail(new Error('the database is closed'));
+  await closing;
+  expect(reader.ended).toMatchObject({ reason: 'stopping' });
+  // Nobody is let in any more.
+  expect(await refusal(world.feed.cursorAt('next'))).toMatchObject({ reason: 'stopping' });
+  expect(world.clock.pendingTimers).toBe(0);
+  await world.feed.close();
 });
 
 describe('whatever commits, rewinds, slow readers and disconnects do', () => {

@@ -89,16 +89,14 @@ describe('the socket for commands', () => {
   );
 });
 
-describe('what commands find a daemon by', () => {
-  it('comes back where somebody removed it, and goes with the daemon', async () => {
-    const dataDir = scratchDirectory();
-    const clock = new VirtualClock();
-    const described = { pid: process.pid, instance: 'a', metrics: { host: '127.0.0.1', port: 1 } };
-    const record = keepDaemonRecord(dataDir, () => described, { clock, logger: new RecordingLogger() });
-    rmSync(join(dataDir, 'daemon.json'));
-    await clock.advance(10_000);
-    expect(await eventually(() => readDaemonRecord(dataDir))).toEqual(described);
-    record.close();
-    expect([readdirSync(dataDir), clock.pendingTimers]).toEqual([[], 0]);
-  });
+it('what commands find a daemon by comes back where somebody removed it, and goes with the daemon', async () => {
+  const dataDir = scratchDirectory();
+  const clock = new VirtualClock();
+  const described = { pid: process.pid, instance: 'a', metrics: { host: '127.0.0.1', port: 1 } };
+  const record = keepDaemonRecord(dataDir, () => described, { clock, logger: new RecordingLogger() });
+  rmSync(join(dataDir, 'daemon.json'));
+  await clock.advance(10_000);
+  expect(await eventually(() => readDaemonRecord(dataDir))).toEqual(described);
+  record.close();
+  expect([readdirSync(dataDir), clock.pendingTimers]).toEqual([[], 0]);
 });

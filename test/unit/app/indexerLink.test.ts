@@ -64,15 +64,13 @@ describe('a call that is to be forwarded', () => {
   });
 });
 
-describe('a question', () => {
-  it('is refused where too many wait, and given up after its time', async () => {
-    const { answer, clock, link } = linked();
-    const waiting = Array.from({ length: MAX_QUESTIONS }, () => link.status().catch(String));
-    await expect(link.status()).rejects.toMatchObject({ reason: 'busy' });
-    await clock.advance(QUESTION_LIMIT_MS);
-    expect(new Set(await Promise.all(waiting)).size).toBe(1);
-    const answered = link.naming('id' as never);
-    answer(MAX_QUESTIONS + 2, { kind: 'block', height: 7 });
-    expect(await answered).toEqual({ kind: 'block', height: 7 });
-  });
+it('a question is refused where too many wait, and given up after its time', async () => {
+  const { answer, clock, link } = linked();
+  const waiting = Array.from({ length: MAX_QUESTIONS }, () => link.status().catch(String));
+  await expect(link.status()).rejects.toMatchObject({ reason: 'busy' });
+  await clock.advance(QUESTION_LIMIT_MS);
+  expect(new Set(await Promise.all(waiting)).size).toBe(1);
+  const answered = link.naming('id' as never);
+  answer(MAX_QUESTIONS + 2, { kind: 'block', height: 7 });
+  expect(await answered).toEqual({ kind: 'block', height: 7 });
 });

@@ -107,23 +107,21 @@ describe('what can be read', () => {
   });
 });
 
-describe('what is called proven', () => {
-  it('begins above a hole, the last unproven block, and a root whose parent is not the block below', async () => {
-    const store = await ProvenStore.filled();
-    store.known = [
-      { from: 52, to: 53 },
-      { from: 102, to: 104 },
-      { from: 115, to: 119 },
-    ];
-    expect(read(store, 110).proven).toEqual({ from: 105, to: 110 });
-    expect(read(store, 60).proven).toEqual({ from: 54, to: 60 });
-    store.spork = { rootHeight: 107, sporkId: 'ab', rootParentId: idOf('another') };
-    expect(read(store, 110).proven).toEqual({ from: 107, to: 110 });
-    expect(read(store, 106).proven).toEqual({ from: 105, to: 106 });
-    store.known = [{ from: 109, to: 119 }];
-    const { from, to } = read(store, 110).proven ?? { from: 0, to: 0 };
-    expect(from).toBeGreaterThan(to);
-  });
+it('what is called proven begins above a hole, the last unproven block, and a root whose parent is not the block below', async () => {
+  const store = await ProvenStore.filled();
+  store.known = [
+    { from: 52, to: 53 },
+    { from: 102, to: 104 },
+    { from: 115, to: 119 },
+  ];
+  expect(read(store, 110).proven).toEqual({ from: 105, to: 110 });
+  expect(read(store, 60).proven).toEqual({ from: 54, to: 60 });
+  store.spork = { rootHeight: 107, sporkId: 'ab', rootParentId: idOf('another') };
+  expect(read(store, 110).proven).toEqual({ from: 107, to: 110 });
+  expect(read(store, 106).proven).toEqual({ from: 105, to: 106 });
+  store.known = [{ from: 109, to: 119 }];
+  const { from, to } = read(store, 110).proven ?? { from: 0, to: 0 };
+  expect(from).toBeGreaterThan(to);
 });
 
 describe('the sealed head', () => {

@@ -153,36 +153,34 @@ describe('the state of the index', () => {
   });
 });
 
-describe('log records of the thread', () => {
-  it('are bounded while the indexing thread is busy; the rest is counted there, and told', async () => {
-    const posted: Got[] = [];
-    let receive = (_message: unknown): void => undefined;
-    const { last, logger, metrics, sources } = await serving();
-    const served = serveReaders(
-      { ...readerOptions({}, scratchDirectory()), gate: EndGate.forThread().memory },
-      {
-        port: {
-          postMessage: (message) => posted.push(message as Got),
-          on: (_event, listener) => (receive = listener),
-        },
-        clock: systemClock,
-        // There is no store to open.
-        fail: () => undefined,
-        onLogger: (ofThread) => {
-          for (let record = 0; record < MAX_RECORDS_UNDER_WAY + 5; record += 1)
-            ofThread.info({ record }, 'said');
-        },
+it('log records of the thread are bounded while the indexing thread is busy; the rest is counted there, and told', async () => {
+  const posted: Got[] = [];
+  let receive = (_message: unknown): void => undefined;
+  const { last, logger, metrics, sources } = await serving();
+  const served = serveReaders(
+    { ...readerOptions({}, scratchDirectory()), gate: EndGate.forThread().memory },
+    {
+      port: {
+        postMessage: (message) => posted.push(message as Got),
+        on: (_event, listener) => (receive = listener),
       },
-    );
-    receive({ call: 'show', args: [sources.state()] });
-    await served;
-    expect(posted.filter(({ call }) => call === 'log')).toHaveLength(MAX_RECORDS_UNDER_WAY);
-    for (const message of posted) if (message.call === 'logLost') last().emit('message', message);
-    expect((await metrics.logLinesLost.get()).values).toMatchObject([{ value: 5 }]);
-    expect(logger.records).toMatchObject([
-      { level: 'warn', fields: { records: 5 }, message: 'log records of the reader thread were dropped' },
-    ]);
-  });
+      clock: systemClock,
+      // There is no store to open.
+      fail: () => undefined,
+      onLogger: (ofThread) => {
+        for (let record = 0; record < MAX_RECORDS_UNDER_WAY + 5; record += 1)
+          ofThread.info({ record }, 'said');
+      },
+    },
+  );
+  receive({ call: 'show', args: [sources.state()] });
+  await served;
+  expect(posted.filter(({ call }) => call === 'log')).toHaveLength(MAX_RECORDS_UNDER_WAY);
+  for (const message of posted) if (message.call === 'logLost') last().emit('message', message);
+  expect((await metrics.logLinesLost.get()).values).toMatchObject([{ value: 5 }]);
+  expect(logger.records).toMatchObject([
+    { level: 'warn', fields: { records: 5 }, message: 'log records of the reader thread were dropped' },
+  ]);
 });
 
 describe('a thread that does not answer', () => {
@@ -356,14 +354,12 @@ describe('what the thread asks', () => {
   });
 });
 
-describe('the first thread', () => {
-  it('that breaks is a bug', async () => {
-    const { last, sources, thread } = owner();
-    const bug = new Error('broken');
-    const served = thread.serve(sources);
-    last().ends(bug);
-    await expect(served).rejects.toBe(bug);
-  });
+it('the first thread that breaks is a bug', async () => {
+  const { last, sources, thread } = owner();
+  const bug = new Error('broken');
+  const served = thread.serve(sources);
+  last().ends(bug);
+  await expect(served).rejects.toBe(bug);
 });
 
 describe('closing', () => {

@@ -25,6 +25,12 @@ function meterOf(at: Progress, clock: VirtualClock) {
   return measureProgress({ clock, source });
 }
 
+/** A meter in virtual time, and what it looks at. */
+function metered<At extends Progress>(at: At) {
+  const clock = new VirtualClock();
+  return { at, clock, meter: meterOf(at, clock) };
+}
+
 describe('ProgressMeter', () => {
   it('waits until watermark and head are known', () => {
     const at = { latest: undefined as number | undefined, head: undefined as number | undefined };
@@ -37,9 +43,7 @@ describe('ProgressMeter', () => {
   });
 
   it('measures rate, lag and the time left, the movement of the head included', async () => {
-    const clock = new VirtualClock();
-    const at = { latest: 1000, head: 11_000 };
-    const meter = meterOf(at, clock);
+    const { at, clock, meter } = metered({ latest: 1000, head: 11_000 });
     meter.state();
     for (let second = 0; second < 10; second += 1) {
       await clock.advance(1000);
@@ -55,9 +59,7 @@ describe('ProgressMeter', () => {
   });
 
   it('knows no end while the gap does not close', async () => {
-    const clock = new VirtualClock();
-    const at = { latest: 1000, head: 11_000 };
-    const meter = meterOf(at, clock);
+    const { at, clock, meter } = metered({ latest: 1000, head: 11_000 });
     meter.state();
     await clock.advance(5000);
     at.head += 100;
@@ -65,9 +67,7 @@ describe('ProgressMeter', () => {
   });
 
   it('forgets what lies before the window', async () => {
-    const clock = new VirtualClock();
-    const at = { latest: 0, head: 1_000_000 };
-    const meter = meterOf(at, clock);
+    const { at, clock, meter } = metered({ latest: 0, head: 1_000_000 });
     for (let second = 0; second <= 600; second += 1) {
       at.latest += second < 300 ? 1000 : 10;
       meter.state();
@@ -77,9 +77,7 @@ describe('ProgressMeter', () => {
   });
 
   it('does not flutter between following and catching up', async () => {
-    const clock = new VirtualClock();
-    const at = { latest: 0, head: 500 };
-    const meter = meterOf(at, clock);
+    const { at, meter } = metered({ latest: 0, head: 500 });
     expect(meter.state().mode).toBe('catching_up');
     at.latest = 480;
     expect(meter.state().mode).toBe('catching_up');

@@ -327,27 +327,25 @@ describe('a stored proof', () => {
   });
 });
 
-describe('a block with one bit turned', () => {
-  // Other blocks, and proofs that are stored, are changed at random by the targets of test/fuzz/proofs.ts.
-  it('is not proven, or the same, where the bit is one that no id binds, and none of what is stored', () => {
-    const prover = new BlockProver({ chainId: 'flow-localnet' });
-    const block = recorded.find(({ height }) => height === 1318)?.full ?? Buffer.alloc(0);
-    const whole = prover.prove(block);
-    let same = 0;
-    for (let bit = 0; bit < 8 * block.length; bit++) {
-      const turned = Buffer.from(block);
-      turned.writeUInt8(turned.readUInt8(bit >> 3) ^ (1 << (bit & 7)), bit >> 3);
-      try {
-        const proving = prover.prove(turned);
-        if (proving.kind !== 'proven') continue;
-        if (!isDeepStrictEqual(proving, whole)) expect(proving).toEqual(whole);
-        same += 1;
-      } catch (error) {
-        if (!(error instanceof WireError)) throw error;
-      }
+// Other blocks, and proofs that are stored, are changed at random by the targets of test/fuzz/proofs.ts.
+it('a block with one bit turned is not proven, or the same, where the bit is one that no id binds, and none of what is stored', () => {
+  const prover = new BlockProver({ chainId: 'flow-localnet' });
+  const block = recorded.find(({ height }) => height === 1318)?.full ?? Buffer.alloc(0);
+  const whole = prover.prove(block);
+  let same = 0;
+  for (let bit = 0; bit < 8 * block.length; bit++) {
+    const turned = Buffer.from(block);
+    turned.writeUInt8(turned.readUInt8(bit >> 3) ^ (1 << (bit & 7)), bit >> 3);
+    try {
+      const proving = prover.prove(turned);
+      if (proving.kind !== 'proven') continue;
+      if (!isDeepStrictEqual(proving, whole)) expect(proving).toEqual(whole);
+      same += 1;
+    } catch (error) {
+      if (!(error instanceof WireError)) throw error;
     }
-    expect(same).toBeGreaterThan(0);
-  });
+  }
+  expect(same).toBeGreaterThan(0);
 });
 
 describe('a block of an index, with its proof', () => {

@@ -147,33 +147,29 @@ describe('plans of several sporks', () => {
   });
 });
 
-describe('a plan that is cancelled', () => {
-  it('leaves another one its ranges', async () => {
-    const { next, source, store } = setUp();
-    await source.plan({ ...ALL, from: 90 });
-    await source.plan({ ...ALL, from: 20, to: 29 });
-    const [first, second] = [await next(), await next()];
-    first.signal.addEventListener('abort', () => void first.release());
-    await source.cancel(1);
-    expect(second.signal.aborted).toBe(false);
-    expect(store.open().map(({ from }) => from)).toEqual([20]);
-    expect(store.plans().map(({ id }) => id)).toEqual([2]);
-  });
+it('a plan that is cancelled leaves another one its ranges', async () => {
+  const { next, source, store } = setUp();
+  await source.plan({ ...ALL, from: 90 });
+  await source.plan({ ...ALL, from: 20, to: 29 });
+  const [first, second] = [await next(), await next()];
+  first.signal.addEventListener('abort', () => void first.release());
+  await source.cancel(1);
+  expect(second.signal.aborted).toBe(false);
+  expect(store.open().map(({ from }) => from)).toEqual([20]);
+  expect(store.plans().map(({ id }) => id)).toEqual([2]);
 });
 
-describe('a plan that heals', () => {
-  it('goes before all others, and can be neither paused nor cancelled', async () => {
-    const { next, nextNow, source, store } = setUp();
-    await source.plan(ALL);
-    const damaged = { id: 2, from: 40, to: 40, order: 'newest', isPaused: false, heals: true } as const;
-    await store.change({ plans: [...store.plans(), damaged] });
-    expect((await next()).range).toEqual({ from: 40, to: 40 });
-    await expect(source.pause(2)).rejects.toThrow('Plan 2 fetches damaged heights again');
-    await expect(source.cancel(2)).rejects.toThrow('Plan 2 fetches damaged heights again');
-    await source.cancel();
-    expect(store.plans()).toEqual([damaged]);
-    expect(await nextNow()).toBeUndefined();
-  });
+it('a plan that heals goes before all others, and can be neither paused nor cancelled', async () => {
+  const { next, nextNow, source, store } = setUp();
+  await source.plan(ALL);
+  const damaged = { id: 2, from: 40, to: 40, order: 'newest', isPaused: false, heals: true } as const;
+  await store.change({ plans: [...store.plans(), damaged] });
+  expect((await next()).range).toEqual({ from: 40, to: 40 });
+  await expect(source.pause(2)).rejects.toThrow('Plan 2 fetches damaged heights again');
+  await expect(source.cancel(2)).rejects.toThrow('Plan 2 fetches damaged heights again');
+  await source.cancel();
+  expect(store.plans()).toEqual([damaged]);
+  expect(await nextNow()).toBeUndefined();
 });
 
 describe('a store that holds nothing yet', () => {
@@ -217,19 +213,17 @@ describe('a store that holds nothing yet', () => {
   });
 });
 
-describe('a range that fails', () => {
-  it('goes on behind what is durable unless it is to start over, and is warned of once it is disputed', async () => {
-    const { clock, logger, next, source, store } = setUp();
-    await source.plan({ ...ALL, from: 90 });
-    for (let failures = 1; failures <= FAILURES_BEFORE_DISPUTE; failures += 1) {
-      const job = await next();
-      store.fill(job.range, 1);
-      await job.fail('it does not link', { startOver: failures === 2 });
-      await clock.advance(150_000);
-    }
-    expect(store.open()[0]!.next).toBe(93);
-    expect(logger.records.filter(({ level }) => level === 'warn')).toHaveLength(1);
-  });
+it('a range that fails goes on behind what is durable unless it is to start over, and is warned of once it is disputed', async () => {
+  const { clock, logger, next, source, store } = setUp();
+  await source.plan({ ...ALL, from: 90 });
+  for (let failures = 1; failures <= FAILURES_BEFORE_DISPUTE; failures += 1) {
+    const job = await next();
+    store.fill(job.range, 1);
+    await job.fail('it does not link', { startOver: failures === 2 });
+    await clock.advance(150_000);
+  }
+  expect(store.open()[0]!.next).toBe(93);
+  expect(logger.records.filter(({ level }) => level === 'warn')).toHaveLength(1);
 });
 
 describe('whatever happens', () => {

@@ -17,29 +17,27 @@ function heightsOf(all: readonly HeightRange[]): Set<number> {
   return heights;
 }
 
-describe('sets of heights', () => {
-  it('are what sets of numbers are, ascending, and never two that touch', () => {
-    fc.assert(
-      fc.property(ranges, ranges, (a, b) => {
-        const inB = heightsOf(b);
-        const expected = {
-          joined: new Set([...heightsOf(a), ...inB]),
-          lacking: new Set([...heightsOf(a)].filter((height) => !inB.has(height))),
-          common: new Set([...heightsOf(a)].filter((height) => inB.has(height))),
-        };
-        const got = { joined: joined([...a, ...b]), lacking: lacking(a, b), common: common(a, b) };
-        for (const [name, result] of Object.entries(got)) {
-          expect([...heightsOf(result)]).toEqual(
-            [...expected[name as keyof typeof expected]].sort((x, y) => x - y),
-          );
-          expect(countHeights(result)).toBe(expected[name as keyof typeof expected].size);
-          result.forEach(({ from }, at) => {
-            if (at > 0) expect(from).toBeGreaterThan(result[at - 1]!.to + 1);
-          });
-        }
-      }),
-    );
-  });
+it('sets of heights are what sets of numbers are, ascending, and never two that touch', () => {
+  fc.assert(
+    fc.property(ranges, ranges, (a, b) => {
+      const inB = heightsOf(b);
+      const expected = {
+        joined: new Set([...heightsOf(a), ...inB]),
+        lacking: new Set([...heightsOf(a)].filter((height) => !inB.has(height))),
+        common: new Set([...heightsOf(a)].filter((height) => inB.has(height))),
+      };
+      const got = { joined: joined([...a, ...b]), lacking: lacking(a, b), common: common(a, b) };
+      for (const [name, result] of Object.entries(got)) {
+        expect([...heightsOf(result)]).toEqual(
+          [...expected[name as keyof typeof expected]].sort((x, y) => x - y),
+        );
+        expect(countHeights(result)).toBe(expected[name as keyof typeof expected].size);
+        result.forEach(({ from }, at) => {
+          if (at > 0) expect(from).toBeGreaterThan(result[at - 1]!.to + 1);
+        });
+      }
+    }),
+  );
 });
 
 describe('cutting a plan into ranges', () => {

@@ -84,16 +84,14 @@ it('work is waited for until an abort, however often, and leaves no listener beh
   await expect(endless).rejects.toThrow('over');
 });
 
-describe('a child of signals', () => {
-  it('aborts with the first of them, for its reason, and leaves the others', () => {
-    const [first, second] = [new AbortController(), new AbortController()];
-    const child = childOf(first.signal, second.signal);
-    expect(listeners(first.signal, second.signal)).toBe(2);
-    second.abort(new AbortError('the second'));
-    expect(child.signal.reason).toMatchObject({ message: 'the second' });
-    first.abort(new AbortError('the first'));
-    expect(child.signal.reason).toMatchObject({ message: 'the second' });
-    expect(listeners(first.signal, second.signal)).toBe(0);
-    expect(childOf(new AbortController().signal, second.signal).signal.aborted).toBe(true);
-  });
+it('a child of signals aborts with the first of them, for its reason, and leaves the others', () => {
+  const [first, second] = [new AbortController(), new AbortController()];
+  const child = childOf(first.signal, second.signal);
+  expect(listeners(first.signal, second.signal)).toBe(2);
+  second.abort(new AbortError('the second'));
+  expect(child.signal.reason).toMatchObject({ message: 'the second' });
+  first.abort(new AbortError('the first'));
+  expect(child.signal.reason).toMatchObject({ message: 'the second' });
+  expect(listeners(first.signal, second.signal)).toBe(0);
+  expect(childOf(new AbortController().signal, second.signal).signal.aborted).toBe(true);
 });
