@@ -72,23 +72,6 @@ describe('a rate that several processes share', () => {
 });
 
 describe('a configured rate', () => {
-  it('lets a short burst through, then paces', async () => {
-    const paced = limiter(100);
-    const leftAtMs: number[] = [];
-    const calls = Array.from({ length: 60 }, async () => {
-      await paced.acquire();
-      leftAtMs.push(clock.monotonic());
-    });
-    await clock.settle();
-    expect(leftAtMs).toHaveLength(10);
-    expect(paced.delayMs()).toBeGreaterThan(0);
-    await clock.advance(500);
-    await Promise.all(calls);
-    expect(leftAtMs).toHaveLength(60);
-    expect(leftAtMs.at(-1)).toBe(500);
-    expect(clock.pendingTimers).toBe(0);
-  });
-
   it('is never exceeded, whoever calls when', async () => {
     await fc.assert(
       fc.asyncProperty(

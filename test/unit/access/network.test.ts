@@ -20,6 +20,10 @@ beforeEach(() => {
 const names = (nodes: readonly { readonly name: string }[]): string[] => nodes.map(({ name }) => name);
 const stateOf = (of: AccessNetwork, endpoint: string) =>
   of.states().find((state) => state.endpoint === endpoint);
+const refusesBelow5 = (height: number) =>
+  height < 5
+    ? { text: `height ${height} is less than the spork root block height 5`, lowestHeight: 5 }
+    : undefined;
 /** Why the start ends. */
 const refusalOf = (of: AccessNetwork): Promise<unknown> =>
   of.whenIdentified(stop.signal).catch((thrown: unknown) => thrown);
@@ -104,6 +108,16 @@ describe('a peer', () => {
 });
 
 describe('identification', () => {
+  it('offers no node before it has said who it is', async () => {
+    const { net } = network({ 'a:1': { version: version(5) } });
+    expect(net.live()).toEqual([]);
+    expect(net.forHeight(7)).toEqual([]);
+    expect(stateOf(net, 'a:1')?.state).toBe('unknown');
+    await net.whenIdentified(stop.signal);
+    expect(names(net.live())).toEqual(['a:1']);
+    expect(stateOf(net, 'a:1')).toMatchObject({ state: 'healthy', semver: 'v1', lowestHeight: 5 });
+  });
+
   it('waits for nodes that do not answer, trying again with growing pauses', async () => {
     const script: NodeScript = { version: version(5), down: true };
     const { net, nodes } = network({ 'a:1': script });
@@ -291,6 +305,17 @@ describe('a node that fails some of the questions', () => {
       await clock.advance(12_500);
       expect(net.sporkAt(7)).toEqual({ rootHeight: 5, sporkId: 'aa'.repeat(32) });
       expect(net.identityTroubles()).toEqual([]);
+    },
+  );
+
+  it.each(['GetNetworkParameters', 'GetNodeVersionInfo', 'GetLatestBlockHeader'] as const)(
+    'is known although %s breaks the connection',
+    async (breaks) => {
+      const scripts = {
+        'a:1': { version: version(5), headerChainId: 'flow-localnet', belowRoot: refusesBelow5, breaks },
+      };
+      const { net } = await identified(scripts, { accessNodes: ['a:1'] });
+      expect(stateOf(net, 'a:1')).toMatchObject({ state: 'healthy', lowestHeight: 5 });
     },
   );
 
@@ -494,6 +519,18 @@ describe('foreign nodes', () => {
     const sporks = [{ rootHeight: 100, sporkId: 'aa'.repeat(32) }];
     const other = () => idOf('b');
     const ours = () => idOf('a');
+
+    it('are foreign within a spork that we know', async () => {
+      const { net } = network(
+        { 'a:1': { version: version(100), blockIdAt: other } },
+        {},
+        { sporks, watermark },
+      );
+      const error = await refusalOf(net);
+      expect(error).toMatchObject({ exit: 'foreign' });
+      expect((error as Error).message).toContain(`has block ${idOf('b')} at height 150`);
+      expect((error as Error).message).toContain(idOf('a'));
+    });
 
     it('are foreign all the same when another node has our block', async () => {
       const { net } = await identified(

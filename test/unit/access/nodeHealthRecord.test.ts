@@ -123,7 +123,6 @@ describe('the order of asking', () => {
 
 describe('the record of one call', () => {
   const stream = 'SubscribeBlocksFromStartHeight';
-  const call = 'GetBlockByHeight';
 
   it('says what the call failed of, how often and since when', async () => {
     healthRecord.report('failing', 'first', stream);
@@ -137,26 +136,5 @@ describe('the record of one call', () => {
     ]);
     healthRecord.succeeded(stream);
     expect(healthRecord.callRecords()).toEqual([]);
-  });
-
-  it('sends to the other way after two failures in a row, or one silence, and tries again later', async () => {
-    healthRecord.report('failing', 'no', stream);
-    expect(healthRecord.isBetterAskedBy(call, stream)).toBe(false);
-    healthRecord.report('failing', 'no', stream);
-    expect(healthRecord.isBetterAskedBy(call, stream)).toBe(true);
-    await clock.advance(10_000);
-    expect(healthRecord.isBetterAskedBy(call, stream)).toBe(false);
-    healthRecord.report('stale', 'silent', stream);
-    expect(healthRecord.isBetterAskedBy(call, stream)).toBe(true);
-  });
-
-  it('gives each way its turn while both fail', async () => {
-    healthRecord.report('stale', 'silent', stream);
-    await clock.advance(100);
-    healthRecord.report('failing', 'no', call);
-    expect(healthRecord.isBetterAskedBy(call, stream)).toBe(false);
-    await clock.advance(100);
-    healthRecord.report('failing', 'no', stream);
-    expect(healthRecord.isBetterAskedBy(call, stream)).toBe(true);
   });
 });

@@ -29,6 +29,8 @@ export interface NodeScript {
   down?: boolean;
   /** Calls that fail, each in its own way. */
   fails?: Partial<Record<AccessMethod, UpstreamErrorKind>>;
+  /** This call breaks the connection: it fails, and so does whatever is under way. */
+  breaks?: AccessMethod;
   /** This call has no answer. */
   hangs?: AccessMethod;
   /** The first answer comes only then. */
@@ -57,6 +59,7 @@ export class ScriptedNode extends NodeInMemory implements PooledNode {
   closed = false;
   asked = 0;
   readonly #events: NodeEvents;
+  #connection = {};
 
   constructor(
     name: string,
@@ -140,8 +143,10 @@ export class ScriptedNode extends NodeInMemory implements PooledNode {
 
   /** Expected errors: `UpstreamError`, where the script says so. */
   async #answered(method: AccessMethod): Promise<void> {
+    const connection = this.#connection;
+    if (this.script.breaks === method) this.#connection = {};
     await (this.script.hangs === method ? new Promise<void>(() => undefined) : Promise.resolve());
-    if (this.script.down === true) throw this.error('unavailable', method);
+    if (this.script.down === true || connection !== this.#connection) throw this.error('unavailable', method);
     const kind = this.script.fails?.[method];
     if (kind !== undefined) throw this.error(kind, method);
   }

@@ -2,7 +2,7 @@ import { mkdirSync, renameSync, rmSync, statfsSync, writeFileSync } from 'node:f
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { watchDisk } from '../../../src/app/health/watches/watchDisk.js';
-import { AbortError, sleep, systemClock } from '../../../src/runtime/index.js';
+import { AbortError, systemClock } from '../../../src/runtime/index.js';
 import { untilEnd } from '../../support/cleanup.js';
 import { eventually, scratchDirectory } from '../../support/program.js';
 import { VirtualClock } from '../../support/virtualClock.js';
@@ -113,33 +113,6 @@ describe('watchDisk', () => {
       else expect(watch.pause()?.message).toMatch(says);
     }
     expect(watch.storeBytes(), 'unknown until it is weighed').toBeUndefined();
-  });
-
-  it('tells the weight of a store that grows from the beginning, and rests long after it weighed long', async () => {
-    const clock = new VirtualClock();
-    let weighed = 0;
-    const watch = watchDisk(
-      { path: scratchDirectory(), minFreeBytes: 0 },
-      {
-        ...{ clock, look: () => Promise.resolve({ disk: undefined, place: undefined }) },
-        weigh: async (_path, signal) => {
-          weighed += 1;
-          if (weighed > 2) await sleep(clock, 10_000, signal);
-          return weighed * 1_000;
-        },
-      },
-    );
-    untilEnd(watch.run);
-    await clock.advance(0);
-    expect(watch.storeBytes()).toBe(1_000);
-    await clock.advance(5_000);
-    expect(watch.storeBytes()).toBe(2_000);
-    await clock.advance(15_000);
-    expect(watch.storeBytes()).toBe(3_000);
-    await clock.advance(199_000);
-    expect(weighed).toBe(3);
-    await clock.advance(1_000);
-    expect(weighed).toBe(4);
   });
 
   it('goes on where there is nothing to look at, and where a store comes later', async () => {

@@ -211,6 +211,14 @@ describe('refusing', () => {
     expect(logger.records.filter((record) => record.level === 'warn')).toHaveLength(2);
   });
 
+  it('passes an error that nobody expects to the owner', async () => {
+    requester().request(1, [one.id]);
+    const bug = new TypeError('a bug');
+    a.pending[0]!.fail(bug);
+    await clock.settle();
+    expect(fatal).toEqual([bug]);
+  });
+
   it('passes an error of the window to the owner, and none once it has stopped', async () => {
     const bug = new TypeError('a bug in the window');
     let fail: () => void = () => undefined;

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { failing, FakeNode, HeightsRequester, honestOf, makeCollection } from './sourceHarness.js';
+import { failing, FAILURES, FakeNode, HeightsRequester, honestOf, makeCollection } from './sourceHarness.js';
 import { methodsOf, RecordedNodes, sources } from './sourceHarness.js';
 import type { FakeCall, MadeCollection } from './sourceHarness.js';
 
@@ -44,19 +44,7 @@ const honest = honestOf(made);
 
 type Fault = (call: FakeCall) => void;
 const FAULTS: readonly (readonly [string, Fault])[] = [
-  ...(
-    [
-      'not_yet',
-      'not_found',
-      'invalid_argument',
-      'failed_precondition',
-      'unavailable',
-      'malformed',
-      'too_large',
-      'internal',
-      'unimplemented',
-    ] as const
-  ).map((kind) => [kind, failing(kind)] as const),
+  ...([...FAILURES, 'unimplemented'] as const).map((kind) => [kind, failing(kind)] as const),
   ['silence', () => undefined],
   ['another collection', (call) => call.answer(call.method === FULL ? two.transactions : two.transactionIds)],
 ];

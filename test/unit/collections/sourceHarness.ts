@@ -461,3 +461,9 @@ export function honestOf(collections: readonly MadeCollection[]): (call: FakeCal
 export function failing(kind: Parameters<FakeCall['fail']>[0]): (call: FakeCall) => void {
   return (call) => call.fail(kind);
 }
+
+/** In which any call may fail, again and again. */
+export const FAILURES = [
+  ...(['not_yet', 'not_found', 'invalid_argument', 'failed_precondition'] as const),
+  ...(['unavailable', 'malformed', 'too_large', 'internal'] as const),
+];

@@ -94,8 +94,8 @@ export class World {
   }
 
   /** One that runs; at the start all nodes stand at these heads, where they are given. */
-  listener(...heads: [] | [finalized: number, sealed?: number]): FinalizationListener {
-    if (heads.length > 0) this.advance(...(heads as [number, number?]));
+  listener(finalized?: number, sealed?: number): FinalizationListener {
+    if (finalized !== undefined) this.advance(finalized, sealed);
     const listener = new FinalizationListener(this.common());
     this.run(listener);
     return listener;

@@ -168,6 +168,19 @@ describe('JobConsumer', () => {
       expect(consumer.size()).toBe(3);
     });
 
+    it('forgets a job that is done after progress has passed it', async () => {
+      const { state, consumer } = owned();
+      await consumer.start();
+      state.progress = 102;
+      consumer.check();
+      await settle();
+      expect(state.called).toEqual([101, 102, 103]);
+      for (const index of [101, 102]) state.dones.get(index)?.();
+      await settle();
+      expect(state.called).toEqual([101, 102, 103, 104, 105]);
+      expect(consumer.size()).toBe(3);
+    });
+
     it('ends when it goes down', async () => {
       const { state, consumer } = owned();
       await consumer.start();

@@ -22,6 +22,14 @@ const block = (height: number): Block => ({ height, word: `w${height}` });
 
 const codec = { entryToJob: blockToJob<Block>, jobToEntry: jobToBlock<Block> };
 
+it('blockToJob and jobToBlock are each other’s inverse', () => {
+  const original = block(7);
+  const job = blockToJob(original);
+  expect(job.id).toBe('7');
+  expect(jobToBlock(job)).toBe(original);
+  expect(blockToJob(jobToBlock(job))).toEqual(job);
+});
+
 describe('PersistedJobs', () => {
   it('gives entries consecutive indexes and reads them back as jobs', async () => {
     const jobs = new PersistedJobs({}, { store: new MemoryEntries<Block>(), codec });

@@ -112,16 +112,6 @@ describe('the runner of ranges', () => {
     expect(warnings).toEqual([]);
   });
 
-  it('gives back what is wanted back, once its line is closed', async () => {
-    const { controllers, running, said, stop } = setUp(1);
-    await settle();
-    controllers.get(0)!.abort();
-    await settle();
-    expect(said).toEqual(['0 released']);
-    stop.abort();
-    await running;
-  });
-
   it.each([
     ['beside a range, which runs again', 7, ''],
     ['in a range, which begins anew', 0, ', over'],
