@@ -36,12 +36,6 @@ function deferred(): { readonly promise: Promise<void>; readonly resolve: () => 
   return { promise, resolve };
 }
 
-async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
-  const collected: T[] = [];
-  for await (const item of items) collected.push(item);
-  return collected;
-}
-
 /** The block that was asked for. */
 const sealedBlock = (request: Readonly<Record<string, unknown>>) => ({
   block: testBlock(Number(request['height'])),
@@ -105,17 +99,10 @@ async function connectToSilence() {
   return { node, arrived: arrived.promise, cancelled: cancelled.promise };
 }
 
-async function failure(promise: Promise<unknown>): Promise<UpstreamError> {
-  const error: unknown = await promise.then(
-    () => undefined,
-    (reason: unknown) => reason,
-  );
-  expect(error).toBeInstanceOf(UpstreamError);
-  return error as UpstreamError;
-}
-
 async function kindOf(promise: Promise<unknown>): Promise<UpstreamErrorKind> {
-  return (await failure(promise)).kind;
+  const error: unknown = await promise.catch((reason: unknown) => reason);
+  expect(error).toBeInstanceOf(UpstreamError);
+  return (error as UpstreamError).kind;
 }
 
 /** Writes blocks as fast as the stream takes them, counting each that it accepted. */
@@ -314,11 +301,8 @@ describe('unary calls', () => {
     for (let refusals = 0; refusals < 3; refusals += 1) expect(await ask()).toBe('rate_limited');
     expect(node.healthOf(method)).toBe('healthy');
     // That call waits for a while, and no other.
-    expect([node.delayMs(method) > 0, node.delayMs('GetBlockByHeight'), node.heldBack]).toEqual([
-      true,
-      0,
-      true,
-    ]);
+    expect([node.delayMs(method) > 0, node.heldBack]).toEqual([true, true]);
+    expect(node.delayMs('GetBlockByHeight')).toBe(0);
     for (let refusals = 0; refusals < 2; refusals += 1) expect(await ask()).toBe('rate_limited');
     // There is another call for the same.
     expect([node.healthOf(method), node.supports(method)]).toEqual(['failing', false]);
@@ -467,10 +451,14 @@ describe('execution data', () => {
     const node = await connect({
       streams: { SubscribeExecutionData: follow, SubscribeExecutionDataFromStartBlockHeight: unknown },
     });
-    const received = () => collect(node.subscribeExecutionData(7, { signal: never }));
+    const received = async () => {
+      const heights: number[] = [];
+      for await (const { height } of node.subscribeExecutionData(7, { signal: never })) heights.push(height);
+      return heights;
+    };
     expect(await kindOf(received())).toBe('unimplemented');
     expect(node.supports('SubscribeExecutionDataFromStartBlockHeight')).toBe(false);
-    expect((await received()).map(({ height }) => height)).toEqual([7, 8, 9]);
+    expect(await received()).toEqual([7, 8, 9]);
     expect(asked).toBe(1);
   });
 });
