@@ -14,11 +14,11 @@ export const LAST = FIRST + blocks.length - 1;
 
 export type Line = Readonly<Record<string, unknown>>;
 
-export const linesOf = (text: string): Line[] =>
-  text
-    .trimEnd()
-    .split('\n')
-    .map((line) => JSON.parse(line) as Line);
+/** Each ends with a line feed. */
+export function linesOf(text: string): Line[] {
+  const lines = text.split('\n').slice(0, -1);
+  return lines.map((line) => JSON.parse(line) as Line);
+}
 
 /** Exports of a store of these blocks, for the tests of the file that calls this. */
 export function useOddExports() {
