@@ -1,31 +1,25 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { CertificateThread } from '../../src/proof/index.js';
 import { certificateIn } from '../../src/proof/certificates/provenFinal.js';
-import type { CertificatePort } from '../../src/proof/index.js';
-import { certificatesHere } from '../support/certificates.js';
 import { recordedBlocks, recordedSnapshot } from '../support/proofData.js';
 import { certificatesStarter } from '../../src/app/threads/startWorker.js';
 
 const blocks = recordedBlocks();
 
-describe.each<[string, () => CertificatePort]>([
-  ['built', certificatesStarter()],
-  ['on this thread', certificatesHere],
-])('the thread that verifies certificates, %s', (_name, start) => {
-  it('reads who signs, and verifies what they signed', async () => {
-    const thread = new CertificateThread(start);
-    const [first, last] = [blocks[0]!, blocks.find(({ height }) => height === 52)!];
-    const snapshot = Buffer.from(JSON.stringify(recordedSnapshot()));
-    const reading = await thread.readState(snapshot, first.protocolStateId);
-    if (!reading.ok) throw new Error(reading.reason);
-    const { committee } = reading.state.current;
-    const verdict = await thread.verify(certificateIn(last), committee);
-    expect(verdict).toEqual({ valid: true, signers: 2, weight: 200, threshold: 134 });
-    const moved = { ...certificateIn(last), view: last.view };
-    expect(await thread.verify(moved, committee)).toMatchObject({ valid: false });
-    for (const junk of ['', '{"SealingSegment":', '[]']) {
-      expect(await thread.readState(Buffer.from(junk), first.protocolStateId)).toMatchObject({ ok: false });
-    }
-    thread.close();
-  });
+/** On the thread of the test: every daemon of test/e2e that proves something. */
+it('the thread that verifies certificates, as built, reads who signs, and verifies what they signed', async () => {
+  const thread = new CertificateThread(certificatesStarter());
+  const [first, last] = [blocks[0]!, blocks.find(({ height }) => height === 52)!];
+  const snapshot = Buffer.from(JSON.stringify(recordedSnapshot()));
+  const reading = await thread.readState(snapshot, first.protocolStateId);
+  if (!reading.ok) throw new Error(reading.reason);
+  const { committee } = reading.state.current;
+  const verdict = await thread.verify(certificateIn(last), committee);
+  expect(verdict).toEqual({ valid: true, signers: 2, weight: 200, threshold: 134 });
+  const moved = { ...certificateIn(last), view: last.view };
+  expect(await thread.verify(moved, committee)).toMatchObject({ valid: false });
+  for (const junk of ['', '{"SealingSegment":', '[]']) {
+    expect(await thread.readState(Buffer.from(junk), first.protocolStateId)).toMatchObject({ ok: false });
+  }
+  thread.close();
 });

@@ -1,13 +1,14 @@
 import { createHash } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import type { BlockEntry } from '../../src/storage/index.js';
 import { duckdb } from '../support/duckdb.js';
 import { writeStore } from '../support/chainReference.js';
-import { ODD_PAYER, oddTransactions } from '../support/oddTransactions.js';
+import { blocks, FIRST, LAST, linesOf, useOddExports } from '../support/oddExports.js';
+import type { Line } from '../support/oddExports.js';
+import { ODD_PAYER } from '../support/oddTransactions.js';
 import { scratchDirectory } from '../support/program.js';
 import { refusal } from '../support/refusal.js';
 import { RestNode } from '../support/restNode.js';
@@ -15,13 +16,8 @@ import { ServedChain } from '../support/servedChain.js';
 import { storeFlags } from '../support/storeDump.js';
 import { runInProcess } from '../support/terminal.js';
 
-const FIRST = 95;
-const blocks = oddTransactions(FIRST);
-const LAST = FIRST + blocks.length - 1;
-const dataDir = mkdtempSync(join(tmpdir(), 'fci-formats-'));
-afterAll(() => rmSync(dataDir, { recursive: true }));
+const odd = useOddExports();
 
-type Line = Readonly<Record<string, unknown>>;
 interface TransactionBody extends Readonly<Record<string, unknown>> {
   readonly script: string;
   readonly arguments: readonly string[];
@@ -36,17 +32,11 @@ let reference: readonly Line[];
 let referenceText: string;
 
 beforeAll(async () => {
-  await writeStore(dataDir, blocks);
-  const { out } = await runInProcess(['export', ...storeFlags(dataDir), '--quiet']);
+  const { out } = await odd.run('--quiet');
   const end = out.lastIndexOf('\n', out.length - 2) + 1;
   referenceText = out.slice(0, end);
   reference = linesOf(referenceText);
 }, 60_000);
-
-function linesOf(text: string): Line[] {
-  const lines = text.split('\n').slice(0, -1);
-  return lines.map((line) => JSON.parse(line) as Line);
-}
 
 interface Files {
   readonly directory: string;
@@ -68,15 +58,11 @@ function manifestIn(directory: string): Files['manifest'] {
 }
 
 async function exported(...flags: string[]): Promise<Files> {
-  const directory = join(scratchDirectory(), 'files');
-  const ran = await runInProcess(['export', ...storeFlags(dataDir), '--output', directory, ...flags]);
-  expect(ran).toMatchObject({ exit: 'done', message: '' });
+  const directory = await odd.exported(...flags);
   return { directory, manifest: manifestIn(directory) };
 }
 
-async function refused(...flags: string[]): Promise<string> {
-  return (await runInProcess(['export', ...storeFlags(dataDir), ...flags])).message;
-}
+const refused = async (...flags: string[]): Promise<string> => (await odd.run(...flags)).message;
 
 /** The digits of a second behind the point. */
 const nanosOf = (rfc3339: unknown): bigint =>
@@ -235,13 +221,13 @@ describe('a directory', () => {
     const flags = ['--format', 'parquet', '--partition', '7'];
     const whole = await exported(...flags);
     const { directory } = await exported(...flags, '--to', String(FIRST + 9));
-    const on = ['export', ...storeFlags(dataDir), '--output', directory, ...flags, '--resume'];
-    expect((await runInProcess(on)).exit).toBe('done');
+    const goOn = () => odd.run('--output', directory, ...flags, '--resume');
+    expect((await goOn()).exit).toBe('done');
     expect(manifestIn(directory)).toEqual(whole.manifest);
     for (const table of ['blocks', 'collections', 'transactions']) {
       expect(readdirSync(join(directory, table))).toEqual(readdirSync(join(whole.directory, table)));
     }
-    expect((await runInProcess(on)).err).toContain('is complete: heights');
+    expect((await goOn()).err).toContain('is complete: heights');
   });
 
   it('is refused where it is not what it was, or something else', async () => {

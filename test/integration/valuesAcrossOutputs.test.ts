@@ -1,28 +1,20 @@
 import { createHash } from 'node:crypto';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { decodeBlock, decodeTransaction, NO_TIME, transactionAt } from '../../src/flow/index.js';
 import type { Timestamp } from '../../src/flow/index.js';
 import { pageAt } from '../docs/files.js';
 import { duckdb } from '../support/duckdb.js';
-import { writeStore } from '../support/chainReference.js';
-import { oddTimes, oddTransactions } from '../support/oddTransactions.js';
+import { blocks, FIRST, LAST, linesOf, useOddExports } from '../support/oddExports.js';
+import type { Line as Row } from '../support/oddExports.js';
+import { oddTimes } from '../support/oddTransactions.js';
 import { asAdmin } from '../support/postgresServer.js';
-import { scratchDirectory } from '../support/program.js';
 import { ServedChain } from '../support/servedChain.js';
-import { begin } from '../support/storeDirectory.js';
-import { storeFlags } from '../support/storeDump.js';
 import { usePostgres } from '../support/storeKinds.js';
 import { runInProcess } from '../support/terminal.js';
 
-const FIRST = 95;
-const blocks = oddTransactions(FIRST);
-const LAST = FIRST + blocks.length - 1;
-const dataDir = mkdtempSync(join(tmpdir(), 'fci-values-'));
-afterAll(() => rmSync(dataDir, { recursive: true }));
-beforeAll(() => writeStore(dataDir, blocks));
+const { run, exported } = useOddExports();
 
 /** Everything that outputs say of a transaction and of its block, in one form: bytes as hex, numbers as digits. */
 interface Value {
@@ -44,7 +36,6 @@ interface Value {
   readonly payload_signatures: readonly string[];
   readonly envelope_signatures: readonly string[];
 }
-type Row = Readonly<Record<string, unknown>>;
 
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 const fromBase64 = (text: unknown): string => hex(Buffer.from(String(text), 'base64'));
@@ -148,19 +139,6 @@ function fromTable(
   };
 }
 
-async function exported(...flags: string[]): Promise<string> {
-  const directory = join(scratchDirectory(), 'files');
-  const ran = await runInProcess(['export', ...storeFlags(dataDir), '--output', directory, ...flags]);
-  expect(ran).toMatchObject({ exit: 'done', message: '' });
-  return directory;
-}
-
-const readLines = (text: string): Row[] =>
-  text
-    .trimEnd()
-    .split('\n')
-    .map((line) => JSON.parse(line) as Row);
-
 describe('the same blocks', () => {
   const postgres = usePostgres();
 
@@ -198,8 +176,8 @@ describe('the same blocks', () => {
   });
 
   it('are the same in lines of export, from either store', async () => {
-    const { out } = await runInProcess(['export', ...storeFlags(dataDir), '--quiet']);
-    const found = readLines(out)
+    const { out } = await run('--quiet');
+    const found = linesOf(out)
       .filter(({ kind }) => kind === 'transaction')
       .map((line) => ({
         ...{
@@ -210,9 +188,7 @@ describe('the same blocks', () => {
         ...fromRest(line['transaction'] as Row),
       }));
     expect(found.map(only)).toEqual(expected);
-    const { url } = await postgres.home();
-    const store = await begin(postgres.open(url), FIRST);
-    await store.commit({ blocks, latestIndexedHeight: LAST });
+    const { url } = await postgres.filled(FIRST, blocks);
     const fromDatabase = await runInProcess(['export', '--network', 'devnet', '--store', url, '--quiet']);
     expect(fromDatabase.out === out).toBe(true);
   });
@@ -221,7 +197,7 @@ describe('the same blocks', () => {
     const flat = await exported(
       ...['--columns', 'transactions.*,blocks.height,blocks.timestamp,blocks.timestamp_nanos'],
     );
-    const lines = readLines(
+    const lines = linesOf(
       readFileSync(join(flat, 'lines', `lines-${padded(FIRST)}-${padded(LAST)}.ndjson`), 'utf8'),
     );
     const nanos = new Map(
@@ -275,9 +251,7 @@ describe('the same blocks', () => {
   });
 
   it('are the same in SQL, but for what its tables do not hold', async () => {
-    const { url } = await postgres.home();
-    const store = await begin(postgres.open(url), FIRST);
-    await store.commit({ blocks, latestIndexedHeight: LAST });
+    const { store, url } = await postgres.filled(FIRST, blocks);
     const { rows } = await asAdmin(
       url,
       `SELECT t.height, collection_index, transaction_index, encode(t.id, 'hex') AS id, encode(b.id, 'hex') AS block_id,

@@ -144,6 +144,15 @@ export function keyOf(prefix: number, height: number, ...rest: readonly number[]
   return key;
 }
 
+/** The height that a record belongs to, told from its key; `undefined` for the records of the whole store. */
+export function heightOf(key: Buffer): number | undefined {
+  const prefix = key[0] ?? 0;
+  if (prefix < 0x10) return undefined;
+  // An account's newest entry comes first.
+  if (prefix === 0x23) return 0xffff_ffff - key.readUInt32BE(13);
+  return Number(key.readBigUInt64BE(prefix < 0x20 ? 1 : 33));
+}
+
 type RawDatabase = Level<Buffer, Buffer>;
 
 /** Opens the database of a closed store behind its back. */

@@ -1,7 +1,7 @@
-import { connect } from 'node:net';
+import { once } from 'node:events';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { EventReader } from '../../support/eventReader.js';
-import { sendRaw } from '../../support/httpProbe.js';
+import { openSocket, sendRaw } from '../../support/httpProbe.js';
 import { ServedChain } from '../../support/servedChain.js';
 import { chainOf, idOf, smallChain, transactionWith } from '../../support/smallChain.js';
 import { VirtualClock } from '../../support/virtualClock.js';
@@ -149,11 +149,9 @@ describe('/events', () => {
     const stored = await served.store.blockByHeight(FIRST);
     served.store.blockByHeight = () => Promise.resolve(stored);
     served.range = { ...served.range, latestIndexed: 1_000_000 };
-    const socket = connect(served.port, '127.0.0.1');
-    socket.on('error', () => undefined);
-    socket.pause();
+    const socket = (await openSocket(served.port)).pause();
     socket.write('GET /events?from=100 HTTP/1.1\r\nHost: x\r\n\r\n');
-    const closed = new Promise<void>((resolve) => socket.once('close', resolve));
+    const closed = once(socket, 'close');
     while (served.feed.followers === 0) await clock.turn();
     // The kernel takes some; when it takes no more, the next look but a few finds an event that lies untaken.
     while (served.feed.followers > 0) await clock.advance(1_000);

@@ -58,23 +58,17 @@ const place = whole.collections.length - 1;
 const inCollection = transactionIds(whole, place);
 const transaction = inCollection.at(-1)!;
 
-let served: ServedChain | undefined;
-
 describe('proofs for other programs', () => {
-  const ask = async (path: string) => {
-    served ??= await ServedChain.start(entries, { sealed: null });
-    return served.get(`/proof/${path}`);
-  };
+  let served: ServedChain;
+  beforeEach(async () => {
+    served = await ServedChain.start(entries, { sealed: null });
+  });
+  const ask = (path: string) => served.get(`/proof/${path}`);
   const proofOf = async (path: string): Promise<string> => {
     const { status, body } = await ask(path);
     expect(status).toBe(200);
     return JSON.stringify(body);
   };
-
-  // A server ends with its test.
-  beforeEach(() => {
-    served = undefined;
-  });
 
   it('prove a transaction, its collection and its block from the id of a block above', async () => {
     const text = await proofOf(`transaction/${transaction}?to=${height + 5}`);

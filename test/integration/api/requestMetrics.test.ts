@@ -1,8 +1,8 @@
-import { connect } from 'node:net';
 import { status } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
 import { createReaderMetrics } from '../../../src/observability/index.js';
 import { refusalOf } from '../../support/grpcProbe.js';
+import { openSocket } from '../../support/httpProbe.js';
 import { eventually, until } from '../../support/program.js';
 import { answer, fail, forwarderTo, networkOf, RawNode } from '../../support/rawNode.js';
 import { RestNode } from '../../support/restNode.js';
@@ -89,7 +89,7 @@ describe('requests over HTTP', () => {
     expect(events.status).toBe(200);
     expect((await scraped(metrics)).series('api_requests_total')).toEqual([]);
     caller.abort();
-    const socket = connect(daemon.port, '127.0.0.1').on('error', () => undefined);
+    const socket = await openSocket(daemon.port);
     socket.write('GET /v1/accounts/1 HTTP/1.1\r\nhost: x\r\n\r\n');
     await until(() => node.seen.length > 0);
     socket.destroy();

@@ -5,7 +5,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { OperatorError } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import { GrpcProbe } from '../../support/grpcProbe.js';
-import { getJson } from '../../support/httpProbe.js';
+import { getJson, openSocket } from '../../support/httpProbe.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { refusal } from '../../support/refusal.js';
 import { apiServerOver, metricsServerOver } from '../../support/servedChain.js';
@@ -92,8 +92,7 @@ type Headers = Readonly<Record<string, unknown>>;
 /** Asks for a transaction; `leave` hangs up, and `cut` resolves when the server does. `answered`: with this status. */
 async function asking(name: 'api' | 'grpc', port: number) {
   if (name === 'api') {
-    const socket = connect(port, '127.0.0.1');
-    socket.on('error', () => undefined);
+    const socket = await openSocket(port);
     socket.write(`GET /v1/transactions/${idOf('a')} HTTP/1.1\r\nHost: x\r\n\r\n`);
     const answered = once(socket, 'data').then(([data]) => String(data).split(' ')[1]);
     return { answered, leave: () => socket.destroy(), cut: once(socket, 'close') };

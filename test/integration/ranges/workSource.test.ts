@@ -209,7 +209,8 @@ const behaviours: Readonly<Record<string, (newWorld: () => Promise<World>) => Pr
     job.signal.addEventListener('abort', () => void job.release());
     await process.source.pause();
     expect(job.signal.aborted).toBe(true);
-    expect(process.source.status().ranges).toMatchObject([{ next: 154, phase: 'waiting', failures: 0 }]);
+    const waiting = { next: 154, phase: 'waiting', failures: 0 };
+    await until(() => expect(process.source.status().ranges).toMatchObject([waiting]));
     expect(await isIdle(process)).toBe(true);
     await process.source.resume(1);
     const again = await next(process);

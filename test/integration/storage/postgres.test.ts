@@ -10,7 +10,7 @@ import { fault, refusal } from '../../support/refusal.js';
 const chain = plainChain(10, 40, 2);
 const at = (height: number) => chain[height - 10]!;
 
-describe('the store on PostgreSQL', () => {
+describe('the store on PostgreSQL', { timeout: 120_000 }, () => {
   const postgres = usePostgres({ isOwn: true });
 
   const begun = () => postgres.filled(10, [at(10)]);
@@ -30,28 +30,24 @@ describe('the store on PostgreSQL', () => {
     expect(await countOf(url, 'block')).toBe(1);
   });
 
-  it(
-    'goes on by itself when the server was killed, whatever it was doing',
-    { timeout: 120_000 },
-    async () => {
-      const machine = ours();
-      const { store, url } = await begun();
-      for (let height = 11; height < 41; height += 1) {
-        const committed = store.commit(batchOf(at(height)));
-        if (height % 6 === 0) await cutOff(url, machine, height % 12 === 0);
-        await committed;
-      }
-      expect(store.latestIndexedHeight()).toBe(40);
-      for (const table of ['block', 'collection']) expect(await countOf(url, table)).toBe(31);
-      expect(await countOf(url, 'transaction')).toBe(62);
-      await store.close();
-      const again = await postgres.open(url);
-      expect(again.coverage()).toEqual([{ from: 10, to: 40 }]);
-      for (let height = 10; height < 41; height += 1) {
-        expect((await again.blockByHeight(height))?.block.id).toBe(at(height).block.id);
-      }
-    },
-  );
+  it('goes on by itself when the server was killed, whatever it was doing', async () => {
+    const machine = ours();
+    const { store, url } = await begun();
+    for (let height = 11; height < 41; height += 1) {
+      const committed = store.commit(batchOf(at(height)));
+      if (height % 6 === 0) await cutOff(url, machine, height % 12 === 0);
+      await committed;
+    }
+    expect(store.latestIndexedHeight()).toBe(40);
+    for (const table of ['block', 'collection']) expect(await countOf(url, table)).toBe(31);
+    expect(await countOf(url, 'transaction')).toBe(62);
+    await store.close();
+    const again = await postgres.open(url);
+    expect(again.coverage()).toEqual([{ from: 10, to: 40 }]);
+    for (let height = 10; height < 41; height += 1) {
+      expect((await again.blockByHeight(height))?.block.id).toBe(at(height).block.id);
+    }
+  });
 
   it('finds out that a commit counts whose end it did not see', async () => {
     const { faults, store, url } = await postgres.filledBehindFaults(10);
@@ -63,28 +59,24 @@ describe('the store on PostgreSQL', () => {
     expect(await countOf(url, 'block')).toBe(2);
   });
 
-  it(
-    'says what is wrong while the database is away, and readers are told at once',
-    { timeout: 120_000 },
-    async () => {
-      const { faults, store } = await postgres.filledBehindFaults(10, [at(10), at(11)]);
-      const replica = await postgres.replica(faults.url, store);
-      expect((await replica.blockByHeight(10))?.block.id).toBe(at(10).block.id);
-      await faults.down();
-      await expect(replica.blockByHeight(10)).rejects.toMatchObject({ kind: 'unavailable' });
-      const waiting = store.commit(batchOf(at(12)));
-      const reading = store.blockByHeight(11);
-      await until(() => store.trouble() !== undefined);
-      expect(store.trouble()).toMatch(/127\.0\.0\.1:\d+\/fci_test_\w+ \(/);
-      await faults.up();
-      await waiting;
-      expect((await reading)?.block.id).toBe(at(11).block.id);
-      await until(() => store.trouble() === undefined);
-      expect((await replica.blockByHeight(10))?.block.id).toBe(at(10).block.id);
-    },
-  );
+  it('says what is wrong while the database is away, and readers are told at once', async () => {
+    const { faults, store } = await postgres.filledBehindFaults(10, [at(10), at(11)]);
+    const replica = await postgres.replica(faults.url, store);
+    expect((await replica.blockByHeight(10))?.block.id).toBe(at(10).block.id);
+    await faults.down();
+    await expect(replica.blockByHeight(10)).rejects.toMatchObject({ kind: 'unavailable' });
+    const waiting = store.commit(batchOf(at(12)));
+    const reading = store.blockByHeight(11);
+    await until(() => store.trouble() !== undefined);
+    expect(store.trouble()).toMatch(/127\.0\.0\.1:\d+\/fci_test_\w+ \(/);
+    await faults.up();
+    await waiting;
+    expect((await reading)?.block.id).toBe(at(11).block.id);
+    await until(() => store.trouble() === undefined);
+    expect((await replica.blockByHeight(10))?.block.id).toBe(at(10).block.id);
+  });
 
-  it('goes on saying that nothing is written while reads are answered', { timeout: 120_000 }, async () => {
+  it('goes on saying that nothing is written while reads are answered', async () => {
     const { store, url } = await begun();
     const name = new URL(url).pathname.slice(1);
     const elsewhere = new URL(url);

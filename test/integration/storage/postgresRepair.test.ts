@@ -10,10 +10,9 @@ const FIRST = 10;
 const LAST = 49;
 const chain = plainChain(FIRST, LAST - FIRST + 1, 2);
 const whole = range(FIRST, LAST);
+const postgres = usePostgres();
 
 describe('a store on PostgreSQL that is damaged', () => {
-  const postgres = usePostgres();
-
   const { repaired } = postgres;
   const damagesOf = async (url: string) => (await postgres.verified(url)).damages;
   /** From 10 to 19, an open range from 22 to 27 of which all but the last two are there, and from 30 to 49. */
@@ -135,7 +134,6 @@ describe('a store on PostgreSQL that is damaged', () => {
 });
 
 describe('a damaged height in a database', () => {
-  const postgres = usePostgres();
   /** The same, and a block more. */
   const longer = plainChain(FIRST, LAST - FIRST + 2, 2);
 

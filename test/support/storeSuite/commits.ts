@@ -114,22 +114,15 @@ export function commitSuite({ name, use }: StoreKind): void {
         await store.commit({ blocks: [other], latestIndexedHeight: 101, spork });
         expect(store.meta()?.sporks).toEqual([{ rootHeight: 100, sporkId: 'aa' }, spork]);
         await store.close();
-        const again = await home.open();
-        expect(again.meta()).toEqual({
-          ...metaFrom(100),
-          schemaVersion: again.meta()?.schemaVersion,
-          sporks: again.meta()?.sporks,
-        });
-        expect(again.meta()?.sporks).toEqual([{ rootHeight: 100, sporkId: 'aa' }, spork]);
+        const meta = (await home.open()).meta();
+        const sporks = [{ rootHeight: 100, sporkId: 'aa' }, spork];
+        expect(meta).toEqual({ ...metaFrom(100), schemaVersion: meta?.schemaVersion, sporks });
       });
 
       it('records sporks in ascending order, whichever root is durable first', async () => {
         const home = await newHome();
         const store = await begun(home);
-        const [earlier, later] = [102, 104].map((rootHeight) => ({
-          rootHeight,
-          sporkId: `of ${rootHeight}`,
-        }));
+        const [earlier, later] = [102, 104].map((root) => ({ rootHeight: root, sporkId: `of ${root}` }));
         await store.commit({ blocks: [at(104), at(100)], latestIndexedHeight: 100, spork: later! });
         await store.commit({ blocks: [at(101), at(102)], latestIndexedHeight: 102, spork: earlier! });
         await store.close();
@@ -193,13 +186,8 @@ export function commitSuite({ name, use }: StoreKind): void {
 
     describe('a rewind', () => {
       const shared = seededCollection('shared', 2);
-      const chain = makeChain(10, [
-        [shared],
-        [],
-        [seededCollection('b', 2)],
-        [shared],
-        [seededCollection('c', 1)],
-      ]);
+      const [b, c] = [seededCollection('b', 2), seededCollection('c', 1)];
+      const chain = makeChain(10, [[shared], [], [b], [shared], [c]]);
 
       it('forgets who signs above, and keeps the rest', async () => {
         const home = await newHome();
@@ -236,16 +224,11 @@ export function commitSuite({ name, use }: StoreKind): void {
         const spork = { rootHeight: 14, sporkId: 'bb' };
         await store.commit({ blocks: [chain[4]!], latestIndexedHeight: 11, spork });
         await store.rewind(11);
-        expect([store.blocksAboveWatermark(), store.meta()?.sporks]).toEqual([
-          [],
-          [{ rootHeight: 10, sporkId: 'aa' }],
-        ]);
+        expect(store.blocksAboveWatermark()).toEqual([]);
+        expect(store.meta()?.sporks).toEqual([{ rootHeight: 10, sporkId: 'aa' }]);
         await store.rewind(9);
-        expect([store.latestIndexedHeight(), store.coverage(), store.latestBlock()]).toEqual([
-          9,
-          [],
-          undefined,
-        ]);
+        const left = [store.latestIndexedHeight(), store.coverage(), store.latestBlock()];
+        expect(left).toEqual([9, [], undefined]);
         await store.commit({ blocks: chain, latestIndexedHeight: 14 });
         expect(store.coverage()).toEqual([{ from: 10, to: 14 }]);
       });
@@ -285,15 +268,10 @@ export function commitSuite({ name, use }: StoreKind): void {
         const visible = blocks.filter(({ block }) => block.height <= shown);
         expect(store.accounts.coverage()).toEqual({ from: first, to: shown, missingHeights: 0 });
         for (const address of accounts) {
-          for (const roles of [
-            accountRoles.payer,
-            accountRoles.authorizer,
-            accountRoles.payer + accountRoles.proposer,
-            7,
-          ]) {
-            const expected = everyTransactionOf(address, visible).filter(
-              (each) => (each.roles & roles) !== 0,
-            );
+          const { authorizer, payer, proposer } = accountRoles;
+          for (const roles of [payer, authorizer, payer + proposer, 7]) {
+            const all = everyTransactionOf(address, visible);
+            const expected = all.filter((each) => (each.roles & roles) !== 0);
             expect(await pages(store, address, roles, 3)).toEqual(expected);
           }
         }

@@ -23,7 +23,7 @@ const plan = (id: number, from: number, to: number): BackfillPlan => ({
 
 /** What holds of ranges in the store of every kind. */
 export function rangeSuite({ name, use }: StoreKind): void {
-  describe(`ranges in the store on ${name}`, () => {
+  describe(`ranges in the store on ${name}`, { timeout: 120_000 }, () => {
     const newHome = use();
 
     /** A store whose live range is 180 to 189. */
@@ -79,22 +79,18 @@ export function rangeSuite({ name, use }: StoreKind): void {
     it('are seen when they are whole, and not before', async () => {
       const store = await begun();
       const run = await store.ranges.run(range(120, 129));
-      expect([run.meta()?.firstHeight, run.latestIndexedHeight(), run.latestBlock()]).toEqual([
-        120,
-        119,
-        undefined,
-      ]);
+      const begin = [run.meta()?.firstHeight, run.latestIndexedHeight(), run.latestBlock()];
+      expect(begin).toEqual([120, 119, undefined]);
       await run.commit({ blocks: [at(120), at(121), at(123)], latestIndexedHeight: 121 });
       expect(run.latestBlock()?.id).toBe(at(121).block.id);
       expect(run.blocksAboveWatermark().map(({ height }) => height)).toEqual([123]);
-      expect([120, 122, 123].map((height) => run.hasHeight(height))).toEqual([true, false, true]);
+      expect([120, 122, 123].filter((height) => run.hasHeight(height))).toEqual([120, 123]);
       expect((await run.blockByHeight(121))?.block.id).toBe(at(121).block.id);
       expect(await store.blockByHeight(121)).toBeUndefined();
       expect(await store.blockById(at(121).block.id)).toBeUndefined();
       expect(await store.collectionPlaces(shared.id, 9)).toEqual([{ height: 183, collectionIndex: 0 }]);
-      expect(store.ranges.open()).toEqual([
-        { from: 120, to: 129, next: 122, failures: 0, reason: undefined },
-      ]);
+      const open = { from: 120, to: 129, next: 122, failures: 0, reason: undefined };
+      expect(store.ranges.open()).toEqual([open]);
       const rest = blocksOf(range(120, 129)).filter(({ block }) => ![120, 121, 123].includes(block.height));
       await run.commit({ blocks: rest, latestIndexedHeight: 129 });
       expect(store.ranges.open()).toEqual([]);
@@ -187,12 +183,7 @@ export function rangeSuite({ name, use }: StoreKind): void {
       for (const _again of [1, 2]) {
         await run.forgetAbove();
         expect([run.latestBlock()?.id, waiting()]).toEqual([at(121).block.id, []]);
-        expect([119, 121, 122, 124].map((height) => run.hasHeight(height))).toEqual([
-          false,
-          true,
-          false,
-          false,
-        ]);
+        expect([119, 121, 122, 124].filter((height) => run.hasHeight(height))).toEqual([121]);
       }
       await run.commit({ blocks: blocksOf(range(122, 129)), latestIndexedHeight: 129 });
       expect(store.coverage()).toEqual([range(120, 129), range(180, 189)]);
@@ -277,46 +268,42 @@ export function rangeSuite({ name, use }: StoreKind): void {
       await expect(store.ranges.run(range(120, 129))).rejects.toThrow('live');
     });
 
-    it(
-      'cover what was filled, in whatever order and with however many restarts',
-      { timeout: 120_000 },
-      async () => {
-        const random = seededRandom(11);
-        const home = await newHome();
-        let store = await begun(home);
-        const waiting = Array.from({ length: 16 }, (_, index) => range(100 + 5 * index, 104 + 5 * index));
-        const filled = new Set<number>();
-        while (waiting.length > 0) {
-          const [its] = waiting.splice(Math.floor(random.next() * waiting.length), 1);
-          if (its === undefined) break;
-          const run = await store.ranges.run(its);
-          const half = its.from + 2;
-          await run.commit({ blocks: blocksOf(range(its.from, half)), latestIndexedHeight: half });
-          if (random.next() < 0.2) {
-            await store.close();
-            store = await home.open();
-            waiting.push(its);
-            const open = store.ranges.open().find(({ from }) => from === its.from);
-            expect(open?.next).toBe(half + 1);
-            await store.ranges.change({ dropped: [its] });
-            continue;
-          }
-          await run.commit({ blocks: blocksOf(range(half + 1, its.to)), latestIndexedHeight: its.to });
-          for (let height = its.from; height <= its.to; height += 1) filled.add(height);
-          const covered = (height: number): boolean =>
-            store.coverage().some(({ from, to }) => height >= from && height <= to);
-          for (let height = 100; height < 180; height += 1) expect(covered(height)).toBe(filled.has(height));
+    it('cover what was filled, in whatever order and with however many restarts', async () => {
+      const random = seededRandom(11);
+      const home = await newHome();
+      let store = await begun(home);
+      const waiting = Array.from({ length: 16 }, (_, index) => range(100 + 5 * index, 104 + 5 * index));
+      const filled = new Set<number>();
+      while (waiting.length > 0) {
+        const [its] = waiting.splice(Math.floor(random.next() * waiting.length), 1);
+        if (its === undefined) break;
+        const run = await store.ranges.run(its);
+        const half = its.from + 2;
+        await run.commit({ blocks: blocksOf(range(its.from, half)), latestIndexedHeight: half });
+        if (random.next() < 0.2) {
+          await store.close();
+          store = await home.open();
+          waiting.push(its);
+          const open = store.ranges.open().find(({ from }) => from === its.from);
+          expect(open?.next).toBe(half + 1);
+          await store.ranges.change({ dropped: [its] });
+          continue;
         }
-        expect(store.coverage()).toEqual([range(100, 189)]);
-        await store.close();
-        store = await home.open();
-        expect([store.coverage(), store.meta()?.firstHeight]).toEqual([[range(100, 189)], 100]);
-        expect(await store.collectionPlaces(shared.id, 99)).toHaveLength(9);
-        await store.commit(batchOf(at(190)));
-        for (const { block } of blocksOf(range(100, 190))) {
-          expect((await store.blockById(block.id))?.block.height).toBe(block.height);
-        }
-      },
-    );
+        await run.commit({ blocks: blocksOf(range(half + 1, its.to)), latestIndexedHeight: its.to });
+        for (let height = its.from; height <= its.to; height += 1) filled.add(height);
+        const covered = (height: number): boolean =>
+          store.coverage().some(({ from, to }) => height >= from && height <= to);
+        for (let height = 100; height < 180; height += 1) expect(covered(height)).toBe(filled.has(height));
+      }
+      expect(store.coverage()).toEqual([range(100, 189)]);
+      await store.close();
+      store = await home.open();
+      expect([store.coverage(), store.meta()?.firstHeight]).toEqual([[range(100, 189)], 100]);
+      expect(await store.collectionPlaces(shared.id, 99)).toHaveLength(9);
+      await store.commit(batchOf(at(190)));
+      for (const { block } of blocksOf(range(100, 190))) {
+        expect((await store.blockById(block.id))?.block.height).toBe(block.height);
+      }
+    });
   });
 }

@@ -5,6 +5,7 @@ import { seededRandom } from '../../support/seededRandom.js';
 import { accountChain } from '../../support/accountChain.js';
 import {
   begin,
+  heightOf,
   repairAt,
   sealed,
   useStores,
@@ -18,8 +19,6 @@ const chain = accountChain(seededRandom(3), FIRST, 200);
 const LAST = FIRST + chain.length - 1;
 const COVERAGE = Buffer.of(0x04);
 const ENTRIES = { gte: Buffer.of(0x23), lt: Buffer.of(0x24) };
-
-const heightOf = (key: Buffer): number => 0xffff_ffff - key.readUInt32BE(13);
 
 describe('verify and repair of the account index', () => {
   const { open, freshPath, closedStore } = useStores();
@@ -40,7 +39,7 @@ describe('verify and repair of the account index', () => {
   const entryAt = (path: string, from: number, to: number): Promise<[Buffer, Buffer]> =>
     withRawDatabase(path, async (database) => {
       const entries = await database.iterator(ENTRIES).all();
-      return entries.find(([key]) => heightOf(key) >= from && heightOf(key) <= to)!;
+      return entries.find(([key]) => heightOf(key)! >= from && heightOf(key)! <= to)!;
     });
 
   it.each([0, 1, 2])('find nothing wrong after %i steps of building', async (steps) => {

@@ -10,7 +10,7 @@ import { commitThrough, heal, range } from '../../support/ranges.js';
 import { eventually } from '../../support/program.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { chainWith, seededCollection, transactionIdsOf } from '../../support/storeBlocks.js';
-import { begin, keyOf, storeOver, useStores } from '../../support/storeDirectory.js';
+import { begin, heightOf, keyOf, storeOver, useStores } from '../../support/storeDirectory.js';
 import { digestOf } from '../../support/storeDigest.js';
 
 const FIRST = 5;
@@ -26,23 +26,6 @@ async function filled() {
   const store = await begin(storeOver(database, true), FIRST);
   await commitThrough(store, stored, LAST);
   return { database, store };
-}
-
-/** The height that a record belongs to; `undefined` for the records of the whole store. */
-function heightOf([key]: Entry): number | undefined {
-  switch (key[0]) {
-    case 0x10:
-    case 0x11:
-      return Number(key.readBigUInt64BE(1));
-    case 0x20:
-    case 0x21:
-    case 0x22:
-      return Number(key.readBigUInt64BE(33));
-    case 0x23:
-      return Number(~key.readBigUInt64BE(9) & 0xffff_ffff_ffff_ffffn);
-    default:
-      return undefined;
-  }
 }
 
 /** Changes one byte of the value, or takes the record away. */
@@ -89,9 +72,9 @@ describe('a store with a damaged record', () => {
       const { database, store } = await filled();
       const records: Entry[] = [];
       for await (const page of database.pages({})) records.push(...page);
-      const mortal = records.filter((record) => (heightOf(record) ?? LAST) < LAST);
+      const mortal = records.filter(([key]) => (heightOf(key) ?? LAST) < LAST);
       const record = mortal[Math.floor(random.next() * mortal.length)];
-      const height = record && heightOf(record);
+      const height = record && heightOf(record[0]);
       if (record === undefined || height === undefined) expect.unreachable();
       kinds.add(record[0][0] ?? 0);
       const at = Math.floor(random.next() * (record[1].length + 2));

@@ -10,6 +10,7 @@ import {
 } from '../../support/storeBlocks.js';
 import {
   begin,
+  heightOf,
   metaFrom,
   rawEntries,
   sealed,
@@ -101,11 +102,7 @@ describe('rewind', () => {
   it('of a store with any one byte changed above the target leaves a sound store', async () => {
     const path = await closedStore(chain);
     const entries = await withRawDatabase(path, (database) => database.iterator().all());
-    // Records of heights 12 and up: the height follows the prefix, or the id in a pointer.
-    const above = entries.filter(([key]) => {
-      if (key[0]! < 0x10) return false;
-      return Number(key.readBigUInt64BE(key[0]! < 0x20 ? 1 : 33)) >= 12;
-    });
+    const above = entries.filter(([key]) => (heightOf(key) ?? 0) >= 12);
     const reference = await digestOf(await filled(chain.slice(0, 2)));
     await fc.assert(
       fc.asyncProperty(
@@ -139,15 +136,8 @@ describe('rewind', () => {
 
 /** True when a key is still one of a height above, so that only a rewind that looks for it can find it. */
 function isAbove(key: Buffer, height: number): boolean {
-  const offset = new Map([
-    [9, 1],
-    [13, 1],
-    [41, 33],
-    [45, 33],
-    [49, 33],
-  ]).get(key.length);
-  if (offset === undefined) return false;
-  const prefix = { 9: 0x10, 13: 0x11, 41: 0x20, 45: 0x21, 49: 0x22 }[key.length as 9];
-  const stored = key.readBigUInt64BE(offset);
-  return key[0] === prefix && stored > BigInt(height) && stored < 2n ** 53n;
+  const prefixes: Readonly<Record<number, number>> = { 9: 0x10, 13: 0x11, 41: 0x20, 45: 0x21, 49: 0x22 };
+  if (key[0] !== prefixes[key.length]) return false;
+  const stored = heightOf(key) ?? 0;
+  return stored > height && stored < 2 ** 53;
 }

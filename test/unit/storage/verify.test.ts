@@ -13,6 +13,7 @@ import {
 } from '../../support/storeBlocks.js';
 import {
   begin,
+  heightOf,
   keyOf,
   rawEntries,
   repairAt,
@@ -124,12 +125,6 @@ describe('verify of a sound store', () => {
 });
 
 describe('verify of a store with one byte changed', () => {
-  /** The height that a record is of, told from where it stands; undefined for the store's own records. */
-  const heightOf = (key: Buffer): number | undefined => {
-    if (key[0]! < 0x10) return undefined;
-    return Number(key.readBigUInt64BE(key[0]! < 0x20 ? 1 : 33));
-  };
-
   it('names the height of every record, whichever byte of its key or value it is, and whether all or only that height is checked', async () => {
     const path = await closedStore(chain);
     const entries = await rawEntries(path);
