@@ -212,7 +212,7 @@ export interface paths {
       path?: never;
       cookie?: never;
     };
-    /** The change feed as server-sent events: one event named height for each height, ascending and without a gap, as soon as it can be read. The id of an event is its height and block; sent back as Last-Event-ID it resumes the stream, after an event named rewind where the client has other blocks than the index. An event named end says why a stream ends: with the reason hole at a height that is missing below the live range, rewound where the last event is no longer indexed. */
+    /** The change feed as server-sent events: one event named height for each height, ascending and without a gap, as soon as it can be read. The id of an event is its height and block; sent back as Last-Event-ID it resumes the stream, after an event named rewind where the client has other blocks than the index. An event named end says why a stream ends: with the reason rewound where the last event is no longer indexed. */
     get: operations['followIndex'];
     put?: never;
     post?: never;
@@ -752,6 +752,8 @@ export interface components {
           state: 'waiting' | 'running' | 'failed' | 'disputed';
           /** @description The lowest height that is missing. */
           next: number;
+          rate: number;
+          eta: number | null;
           /** @description Runs that failed in a row. */
           failures: number;
           /** @description Why the last run failed. */
@@ -2442,6 +2444,8 @@ export interface operations {
       query?: {
         /** @description The first height; it need not be indexed yet. Without it, the next one that is indexed. */
         from?: string;
+        /** @description true: at a height that is missing below the live range, wait until it is filled in. Otherwise the stream ends there, with the reason hole. */
+        wait?: 'true' | 'false';
         /** @description proven: only blocks that certificates of the consensus nodes prove final; heads and ranges end there, and a stream waits for them. */
         finality?: 'reported' | 'proven';
       };
@@ -2454,7 +2458,7 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description The change feed as server-sent events: one event named height for each height, ascending and without a gap, as soon as it can be read. The id of an event is its height and block; sent back as Last-Event-ID it resumes the stream, after an event named rewind where the client has other blocks than the index. An event named end says why a stream ends: with the reason hole at a height that is missing below the live range, rewound where the last event is no longer indexed. */
+      /** @description The change feed as server-sent events: one event named height for each height, ascending and without a gap, as soon as it can be read. The id of an event is its height and block; sent back as Last-Event-ID it resumes the stream, after an event named rewind where the client has other blocks than the index. An event named end says why a stream ends: with the reason rewound where the last event is no longer indexed. */
       200: {
         headers: {
           [name: string]: unknown;

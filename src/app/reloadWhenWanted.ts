@@ -17,7 +17,7 @@ export interface Reloading {
 }
 
 /** Parts whose settings may change while they run. */
-type Reloadable = Pick<DaemonParts, 'diskWatch' | 'readers'> & {
+type Reloadable = Pick<DaemonParts, 'descriptors' | 'diskWatch' | 'readers'> & {
   readonly health: { readonly diagnosis: Pick<Diagnosis, 'setLimits'> };
 };
 
@@ -57,6 +57,7 @@ export function reloadWhenWanted(
     const { api, disk, log, ready } = next.config;
     const { corsOrigins, ratePerSecondPerAddress } = api;
     into.readers?.change({ logLevel: log.level, corsOrigins, ratePerSecondPerAddress });
+    into.descriptors.reload(next.config);
     into.diskWatch?.setMinFreeBytes(disk.minFreeBytes);
     into.health.diagnosis.setLimits(ready);
     effective = { ...before, ...Object.fromEntries(now.map((key) => [key, next.effective[key]])) };

@@ -223,13 +223,14 @@ function startReaderThread(
     secrets: secretFiles.secrets(),
     nodeMetadata: forwards ? secretFiles.nodeMetadata() : new Map<string, NodeMetadata>(),
   });
-  const { forwarded: forwardSockets, perPort: maxConnections } = descriptors.shares;
-  const settings = { corsOrigins, ratePerSecondPerAddress, logLevel: log.level, ...secrets() };
+  const { forwarded: forwardSockets, perPort: maxConnections } = descriptors.shares();
+  const settings = { corsOrigins, ratePerSecondPerAddress, maxConnections, logLevel: log.level };
   const readers = keepReaderThread(
-    { config, forwardSockets, maxConnections, settings },
+    { config, forwardSockets, settings: { ...settings, ...secrets() } },
     { ...parts, start: ports.startReader ?? readerStarter() },
   );
   secretFiles.onChange(() => readers.change(secrets()));
+  descriptors.onChange(() => readers.change({ maxConnections: descriptors.shares().perPort }));
   lifecycle.onClose('reader thread', () => readers.close());
   return readers;
 }

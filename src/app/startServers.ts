@@ -49,7 +49,7 @@ export async function startServers(config: DaemonConfig, parts: ServedParts) {
 async function startMetricsServer(config: DaemonConfig, parts: ServedParts): Promise<HttpServer> {
   const { descriptors, health, lifecycle, metrics, readers } = parts;
   const server = metricsServer(
-    { ...config.metrics, maxConnections: descriptors.shares.metrics },
+    { ...config.metrics, maxConnections: descriptors.shares().metrics },
     {
       ...parts,
       health: health.monitor,
@@ -58,6 +58,7 @@ async function startMetricsServer(config: DaemonConfig, parts: ServedParts): Pro
     },
   );
   await server.start();
+  descriptors.onChange(() => server.setLimits({ maxConnections: descriptors.shares().metrics }));
   lifecycle.onClose('metrics server', () => server.close());
   return server;
 }

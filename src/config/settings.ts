@@ -218,7 +218,8 @@ export const daemonSettings = {
     isReloadable: true,
   }),
   'api.maxConnections': setting(integer(1, 65_535, 'connections'), 512, {
-    doc: 'Connections at once to each port of the read API, HTTP and gRPC; fewer where the limit of open files leaves fewer (docs/operations.md, Files that may be open). When all are taken, a new one takes the place of the one that has been without a request longest.',
+    doc: 'Connections at once to each port of the read API, HTTP and gRPC; fewer where the limit of open files leaves fewer (docs/operations.md, Files that may be open). When all are taken, a new one takes the place of the one that has been without a request longest. When it is lowered, connections with a request stay.',
+    isReloadable: true,
   }),
   'api.keepAliveMs': setting(milliseconds(1_000, 3_600_000), 75_000, {
     doc: 'How long an HTTP connection of a caller may stay open between two requests, in milliseconds. Keep it above the idle time of a balancer in front, which may otherwise send a request just as the daemon hangs up (docs/operations.md, Behind a proxy or balancer).',

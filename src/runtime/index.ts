@@ -20,7 +20,14 @@ export type { ExitReason } from './errors/OperatorError.js';
 export { inShell, named, parseJson, quoted, sentence, shortened } from './text/text.js';
 export { systemRandom } from './random.js';
 export type { Random } from './random.js';
-export { outOfDescriptors, packageRoot, programVersion, userAgent } from './process.js';
+export {
+  descriptorLimit,
+  openDescriptors,
+  outOfDescriptors,
+  packageRoot,
+  programVersion,
+  userAgent,
+} from './process.js';
 export { readNamedFile } from './readNamedFile.js';
 export { Output } from './output/Output.js';
 export { openSink } from './output/openSink.js';

@@ -63,6 +63,7 @@ function status(): Partial<StatusDocument> {
         const from = plan.from + index * 1_000;
         return {
           ...{ from, to: from + 999, state, next: from + 70 * (index % states.length), waitingFor: null },
+          ...(state === 'running' ? { rate: 88.4, eta: 11 } : { rate: 0, eta: null }),
           ...(state === 'failed' ? { failures: 3, reason: why } : { failures: 0, reason: null }),
         };
       }),

@@ -6,6 +6,8 @@ import type { AccountTransaction, BlockEntry } from '../../src/storage/index.js'
 import { runCommand } from '../support/commandLine.js';
 import { roleNamesIn, transactionsByAccount } from '../support/accountChain.js';
 import { blocksOf } from '../support/chainReference.js';
+import { atEnd } from '../support/cleanup.js';
+import { GrpcProbe, refusalOf } from '../support/grpcProbe.js';
 import { scratchDirectory } from '../support/program.js';
 import { devnetForTest, runDaemonHere, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 import type { DaemonHere } from '../support/runningDaemon.js';
@@ -72,8 +74,15 @@ it(
     expect(off).toMatchObject({ code: 66, stderr: expect.stringMatching(/--index-accounts/) as string });
 
     const without = await startDaemonHere(start());
-    const unasked = await without.api(`/accounts/${addresses[0]}/transactions`);
-    expect(unasked).toMatchObject({ status: 404, body: { reason: 'index_off' } });
+    const unasked = new GrpcProbe(without.grpcAddress);
+    atEnd(() => unasked.close());
+    const service = 'flow_collection_indexer.v1.IndexAPI';
+    const call = unasked.call('GetAccountTransactions', { address: Buffer.alloc(8, 1) }, service);
+    expect(await refusalOf(call)).toMatchObject({
+      code: 'FAILED_PRECONDITION',
+      details: expect.stringMatching(/--index-accounts/) as string,
+      metadata: { reason: 'index_off' },
+    });
     await without.program.stop();
     const daemon = await startDaemonHere(start('--index-accounts'));
     await daemon.reaches(HEAD);
@@ -93,9 +102,26 @@ it(
     }
 
     const [address] = addresses as [string];
+    const grpc = new GrpcProbe(daemon.grpcAddress);
+    atEnd(() => grpc.close());
     const expected = byAccount.get(address) ?? [];
-    const proven = await daemon.api(`/accounts/${address}/transactions?finality=proven`);
-    expect(proven.body).toMatchObject({ transactions: [], covered: { to: -1 } });
+    const request = { address: Buffer.from(address, 'hex'), limit: 3 };
+    const answer = await grpc.call('GetAccountTransactions', request, service);
+    expect(answer).toMatchObject({
+      transactions: expected.slice(0, 3).map(({ id, place, roles }) => ({
+        transaction_id: Buffer.from(id, 'hex'),
+        height: String(place.height),
+        roles: roleNamesIn(roles).map((name) => `ACCOUNT_ROLE_${name.toUpperCase()}`),
+      })),
+      ...{ covered_from: String(ROOT), covered_to: String(HEAD), complete: true },
+    });
+    const proven = await grpc.call('GetAccountTransactions', { ...request, finality: 1 }, service);
+    expect(proven).toMatchObject({ transactions: [], covered_to: '0' });
+    const malformed = grpc.call('GetAccountTransactions', { address: Buffer.alloc(3) }, service);
+    expect(await refusalOf(malformed)).toMatchObject({
+      code: 'INVALID_ARGUMENT',
+      metadata: { reason: 'malformed_address' },
+    });
 
     const command = ['get', 'account', `0x${address}`, '--role', 'payer', '--limit', '2', ...store];
     const asked = await runCommand(command);

@@ -37,7 +37,7 @@ class Crowd {
   /** Resolves when each is connected, or was turned away. */
   async join(count: number, to: NetConnectOpts, manner: Manner): Promise<void> {
     const arrivals = Array.from({ length: count }, () =>
-      manner === 'grpcStream' ? this.#reflect(to) : this.#connect(to, REQUESTS[manner]),
+      manner === 'grpcStream' ? this.#watchHealth(to) : this.#connect(to, REQUESTS[manner]),
     );
     await Promise.all(arrivals);
   }
@@ -60,20 +60,20 @@ class Crowd {
   }
 
   /** An open stream on a connection of its own. */
-  #reflect(to: NetConnectOpts): Promise<void> {
+  #watchHealth(to: NetConnectOpts): Promise<void> {
     const session = connectHttp2('http://localhost', { createConnection: () => connect(to) });
     this.#ends.push(() => session.destroy());
     session.on('error', () => undefined);
     return new Promise((resolve) => {
       session.once('close', () => resolve());
       const stream = session.request({
-        ...{ ':method': 'POST', ':path': '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo' },
+        ...{ ':method': 'POST', ':path': '/grpc.health.v1.Health/Watch' },
         ...{ 'content-type': 'application/grpc', te: 'trailers' },
       });
       stream.on('error', () => undefined);
       stream.once('response', () => resolve());
       stream.once('close', () => resolve());
-      stream.resume().write(Buffer.alloc(5));
+      stream.resume().end(Buffer.alloc(5));
     });
   }
 }

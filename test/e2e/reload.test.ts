@@ -1,4 +1,7 @@
+import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { DevnetHandle } from '../../src/devnet/index.js';
@@ -44,6 +47,19 @@ async function statuses(daemon: DaemonHere, count: number): Promise<readonly num
   return (await Promise.all(answers)).map(({ status }) => status);
 }
 
+const GET = 'GET /v1/blocks?height=5 HTTP/1.1\r\nhost: x\r\n\r\n';
+/** How HTTP/2 begins: with an empty frame of settings. */
+const PREFACE = 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\u0004\0\0\0\0\0';
+
+/** A connection that was answered; `undefined` when it was closed instead. */
+function served(port: number, hello: string): Promise<Socket | undefined> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1', () => socket.write(hello));
+    socket.on('error', () => undefined);
+    socket.once('data', () => resolve(socket)).once('close', () => resolve(undefined));
+  });
+}
+
 async function allowedOrigin(daemon: DaemonHere): Promise<string | null> {
   const response = await fetch(`${daemon.apiUrl}/v1/blocks?height=5`, {
     headers: { origin: 'https://a.example' },
@@ -81,6 +97,39 @@ describe('SIGHUP', () => {
     await eventually(async () => ((await statuses(daemon, 20)).includes(429) ? undefined : true));
     expect(await allowedOrigin(daemon)).toBe('https://a.example');
     expect(await daemon.program.stop('SIGTERM')).toBe(0);
+  });
+
+  it('changes how many connections each port takes', async () => {
+    const { daemon, reload, write } = await world({ api: { maxConnections: 2 } });
+    const httpPort = Number(new URL(daemon.apiUrl).port);
+    const grpcPort = Number(daemon.grpcAddress.split(':')[1]);
+    const change = async (from: number, to: number): Promise<void> => {
+      write({ api: { maxConnections: to } });
+      const line = (await reload(RELOADED)).find(({ msg }) => msg === RELOADED);
+      expect(line?.['changed']).toEqual([`api.maxConnections: ${from} → ${to}`]);
+    };
+    // When all places are taken, the connection that rests longest makes room.
+    for (const [port, words] of [
+      [httpPort, GET],
+      [grpcPort, PREFACE],
+    ] as const) {
+      const open = [await served(port, words), await served(port, words)] as Socket[];
+      const left = once(open[0]!, 'close');
+      open.push((await served(port, words))!);
+      await left;
+      expect(open.map(({ destroyed }) => destroyed)).toEqual([true, false, false]);
+      for (const socket of open) socket.destroy();
+    }
+    await change(2, 3);
+    const open = [];
+    for (let count = 0; count < 3; count += 1) open.push(await eventually(() => served(httpPort, GET)));
+    expect(open.map(({ destroyed }) => destroyed)).toEqual([false, false, false]);
+    // Those that rest are cut down to the new limit.
+    const left = Promise.all(open.slice(0, 2).map((socket) => once(socket, 'close')));
+    await change(3, 1);
+    await left;
+    expect(open.map(({ destroyed }) => destroyed)).toEqual([true, true, false]);
+    for (const socket of open) socket.destroy();
   });
 
   it('names what needs a restart or is decided by a flag, changes the rest, and nothing by a file that cannot be used, and says why', async () => {

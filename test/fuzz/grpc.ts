@@ -21,6 +21,7 @@ const methods = [
 ];
 const paths = [
   ...methods.map((method) => `${ACCESS}/${method}`),
+  '/flow_collection_indexer.v1.IndexAPI/SubscribeIndexedHeights',
   '/flow_collection_indexer.v1.IndexAPI/SubscribeIndexedBlocks',
   '/flow.executiondata.ExecutionDataAPI/SubscribeExecutionData',
   '/grpc.health.v1.Health/Check',
@@ -29,7 +30,7 @@ const paths = [
   ...['/', '', '/a/b', '/__proto__/constructor', 'toString', `/${'x'.repeat(100)}`],
 ];
 /** Calls that may have no end of their own. */
-const ENDLESS = /Subscribe|Reflection|SendAndSubscribe/;
+const ENDLESS = /Watch|Subscribe|Reflection|SendAndSubscribe/;
 
 /** Requests that mean something, to begin with. */
 const messages: readonly Uint8Array[] = [

@@ -39,7 +39,8 @@ interface Method {
 
 /** The service that a method is of, but for those of the health service. */
 function serviceOf(method: string): string {
-  if (/Indexed|Provable|CommitteeEvidence/.test(method)) return 'flow_collection_indexer.v1.IndexAPI';
+  if (/Indexed|Provable|CommitteeEvidence|AccountTransactions/.test(method))
+    return 'flow_collection_indexer.v1.IndexAPI';
   return `flow.${method.includes('ExecutionData') ? 'executiondata.ExecutionDataAPI' : 'access.AccessAPI'}`;
 }
 
@@ -106,6 +107,10 @@ export class GrpcProbe {
 
   health(service = ''): Promise<Message> {
     return this.call('Check', { service }, 'grpc.health.v1.Health');
+  }
+
+  watchHealth(service = ''): ClientReadableStream<Message> {
+    return this.stream('Watch', { service }, 'grpc.health.v1.Health');
   }
 
   /** A stream of answers, without a deadline. */

@@ -13,7 +13,6 @@ export function readerOptions(api: Partial<Config['api']> = {}, dataDir = '/data
         ...{ store: undefined, ...api },
       },
     },
-    maxConnections: 512,
-    settings: { logLevel: 'info', corsOrigins: [], ratePerSecondPerAddress: 0 },
+    settings: { logLevel: 'info', corsOrigins: [], maxConnections: 512, ratePerSecondPerAddress: 0 },
   };
 }

@@ -4,7 +4,6 @@ import { quoted } from '../../runtime/index.js';
 import type { AccountPage, AccountTransaction, IndexReader, TransactionPlace } from '../../storage/index.js';
 import * as T from '../Schema.js';
 import { ApiError, invalidArgument as invalid, nothingIndexed } from '../view/ApiError.js';
-import { parseHeight } from '../view/queryParameters.js';
 import { provenOnly } from '../view/indexedRange.js';
 import type { IndexedRange } from '../view/indexedRange.js';
 
@@ -48,8 +47,8 @@ export interface AccountRequest {
 type PageRequest = Parameters<IndexReader['accounts']['page']>[0];
 
 /**
- * A page of an account's transactions, of a running daemon or a closed store. `until`: only those of blocks that are proven
- * final. Expected errors: ApiError (400 for malformed input, 404 while nothing is indexed or without the index), StorageError.
+ * A page of an account's transactions, of a running daemon or a closed store. Expected errors: ApiError (400
+ * for malformed input, 404 while nothing is indexed or without the index), StorageError.
  */
 export async function accountDocument(
   reader: Pick<IndexReader, 'accounts'>,
@@ -65,7 +64,7 @@ export async function accountDocument(
     covered: { from: coverage.from, to: coverage.to },
     complete: isComplete,
     transactions: transactions.map(transactionDocument),
-    next_cursor: next === undefined ? null : cursorOf(next),
+    next_cursor: next === undefined ? null : encodeCursor(next).toString('base64url'),
   };
 }
 
@@ -81,26 +80,27 @@ export function parseAccountRequest({ address: given, role, limit, cursor }: Acc
     throw invalid(
       `invalid role: expected ${accountRoleNames.join(', ')}, or none for all, got ${quoted(role)}`,
     );
-  const items = limit === '' ? DEFAULT_PAGE_ITEMS : /^\d{1,9}$/.test(limit) ? Number(limit) : 0;
-  if (items < 1)
+  if (limit !== '' && !/^\d{1,9}$/.test(limit))
     throw invalid(`invalid limit: expected a number from 1 to ${MAX_PAGE_ITEMS}, got ${quoted(limit)}`);
-  if (items > MAX_PAGE_ITEMS) {
-    const message = `at most ${MAX_PAGE_ITEMS} transactions can be requested at a time, got ${items}`;
-    throw new ApiError(400, 'too_many', message);
-  }
+  // Decoding skips characters outside base64, so the bytes must encode back to what was given.
+  const bytes = Buffer.from(cursor, 'base64url');
   return {
     address,
     roles: name === undefined ? ANY_ROLE : accountRoles[name],
-    limit: items,
-    before: cursor === '' ? undefined : placeOf(cursor),
+    limit: limit === '' ? DEFAULT_PAGE_ITEMS : checkLimit(Number(limit)),
+    before: decodeCursor(bytes.toString('base64url') === cursor ? bytes : Buffer.alloc(1)),
   };
 }
 
-async function accountPage(
+/**
+ * `until`: only transactions of blocks that are proven final. Expected errors: ApiError (404 while nothing is indexed or
+ * without the index), StorageError.
+ */
+export async function accountPage(
   { accounts }: Pick<IndexReader, 'accounts'>,
   request: PageRequest,
   range: IndexedRange,
-  until: 'proven' | undefined,
+  until?: 'proven',
 ): Promise<AccountPage & { readonly isComplete: boolean }> {
   if (accounts.coverage() === undefined) {
     const message =
@@ -125,25 +125,43 @@ async function accountPage(
   };
 }
 
-/** The sum of all roles. */
-const ANY_ROLE = accountRoleNames.reduce((sum, name) => sum + accountRoles[name], 0);
+/** The names of the roles in a sum. */
+export function roleNamesOf(roles: number): readonly AccountRole[] {
+  return accountRoleNames.filter((name) => (roles & accountRoles[name]) !== 0);
+}
+
+/** All roles. */
+export const ANY_ROLE = accountRoleNames.reduce((sum, name) => sum + accountRoles[name], 0);
+
+const CURSOR_BYTES = 16;
 
 /** The place at which a page ended: still valid after more is indexed. */
-function cursorOf({ height, collectionIndex, transactionIndex }: TransactionPlace): string {
-  return [height, collectionIndex, transactionIndex].join('-');
+export function encodeCursor({ height, collectionIndex, transactionIndex }: TransactionPlace): Buffer {
+  const cursor = Buffer.alloc(CURSOR_BYTES);
+  cursor.writeBigUInt64BE(BigInt(height), 0);
+  cursor.writeUInt32BE(collectionIndex, 8);
+  cursor.writeUInt32BE(transactionIndex, 12);
+  return cursor;
+}
+
+/** `undefined` for an empty cursor. Expected errors: ApiError (400). */
+export function decodeCursor(cursor: Buffer): TransactionPlace | undefined {
+  if (cursor.length === 0) return undefined;
+  if (cursor.length === CURSOR_BYTES) {
+    const height = Number(cursor.readBigUInt64BE(0));
+    if (Number.isSafeInteger(height)) {
+      return { height, collectionIndex: cursor.readUInt32BE(8), transactionIndex: cursor.readUInt32BE(12) };
+    }
+  }
+  throw invalid('invalid cursor: pass next_cursor of the previous page, or nothing for the newest');
 }
 
 /** Expected errors: ApiError (400). */
-function placeOf(cursor: string): TransactionPlace {
-  const [, height = '', collection, transaction] = /^(\d+)-(\d{1,9})-(\d{1,9})$/.exec(cursor) ?? [];
-  const parsed = parseHeight(height);
-  if (parsed !== undefined)
-    return {
-      height: parsed,
-      collectionIndex: Number(collection),
-      transactionIndex: Number(transaction),
-    };
-  throw invalid('invalid cursor: pass next_cursor of the previous page, or nothing for the newest');
+export function checkLimit(limit: number): number {
+  if (limit >= 1 && limit <= MAX_PAGE_ITEMS) return limit;
+  if (limit < 1) throw invalid(`invalid limit: expected a number from 1 to ${MAX_PAGE_ITEMS}, got ${limit}`);
+  const message = `at most ${MAX_PAGE_ITEMS} transactions can be requested at a time, got ${limit}`;
+  throw new ApiError(400, 'too_many', message);
 }
 
 function transactionDocument({
@@ -160,6 +178,6 @@ function transactionDocument({
     collection_id: collectionId,
     collection_index: place.collectionIndex,
     transaction_index: place.transactionIndex,
-    roles: accountRoleNames.filter((name) => (roles & accountRoles[name]) !== 0),
+    roles: roleNamesOf(roles),
   };
 }

@@ -8,7 +8,15 @@ import { isProven, provenOnly, rangeWith } from '../view/indexedRange.js';
 import type { IndexedRange } from '../view/indexedRange.js';
 import type { StatusSource } from '../view/statusDocument.js';
 import { cursorAt, followerKinds } from './following.js';
-import type { Cursor, FeedSink, Following, GivenBlock, ProvenBlock, StartPoint } from './following.js';
+import type {
+  Cursor,
+  FeedSink,
+  Following,
+  GivenBlock,
+  ProvenBlock,
+  RewindEvent,
+  StartPoint,
+} from './following.js';
 import { recentBodies, recentHeights } from './recentHeights.js';
 
 /** Maximum followers, of all kinds. For each, at most one untaken event is held. */
@@ -32,13 +40,14 @@ interface Sending {
 }
 
 /** A follower and its position. */
-interface Follower extends Pick<Following, 'kind' | 'until'> {
+interface Follower extends Required<Pick<Following, 'kind' | 'until' | 'waits'>> {
   /** The last height that is wanted. */
   readonly to: number;
   /** Reads the next event, from `next` on. */
   readonly read: (follower: Follower) => Promise<Sending>;
   readonly end: FeedSink['end'];
   next: number;
+  rewind: RewindEvent | undefined;
   last: GivenBlock | undefined;
   /** The store was rewound: `last` is to be compared with what is indexed now. */
   isDoubted: boolean;
@@ -98,9 +107,12 @@ export class ChangeFeed {
   }
 
   /** The starting point of a stream. Expected errors: those of `cursorAt`; ApiError (stopping). */
-  async cursorAt(point: StartPoint, until: Following['until'] = 'indexed'): Promise<Cursor> {
+  async cursorAt(
+    point: StartPoint,
+    { waits = false, until = 'indexed' }: Partial<Pick<Following, 'waits' | 'until'>> = {},
+  ): Promise<Cursor> {
     if (this.#closed) throw stopping();
-    return cursorAt(point, new IndexView(this.#dependencies.reader, this.#rangeOf(until)));
+    return cursorAt(point, new IndexView(this.#dependencies.reader, this.#rangeOf(until)), { waits });
   }
 
   /**
@@ -109,13 +121,17 @@ export class ChangeFeed {
    */
   follow(following: Following, sink: FeedSink): () => void {
     const { until } = following;
-    const read = async ({ next }: Follower): Promise<Sending> => {
+    const read = async ({ next, rewind }: Follower): Promise<Sending> => {
+      if (rewind !== undefined) return { blocks: [], send: (taken) => sink.send(rewind, taken) };
       const stored = await this.#blocks.get(next);
       this.#readAhead(next, until);
       const range = this.#dependencies.status.range();
       const isSealed = next <= (range.sealed ?? -1);
-      const event = { stored, isSealed, isProven: isProven(next, range) };
-      return { blocks: [stored.block], send: (taken) => sink.send(event, taken) };
+      const event = { kind: 'height', stored, isSealed, isProven: isProven(next, range) } as const;
+      return {
+        blocks: [stored.block],
+        send: (taken) => sink.send(event, taken),
+      };
     };
     return this.#add(following, read, (reason) => sink.end(reason));
   }
@@ -131,7 +147,8 @@ export class ChangeFeed {
   }
 
   /**
-   * Like `follow`, for blocks with their bodies: each event has one or more consecutive heights.
+   * Like `follow`, for blocks with their bodies: each event has one or more consecutive heights. Such a stream never rewinds, so
+   * its `from` must not either.
    */
   followBodies(following: Following, sink: FeedSink<readonly ProvenBlock[]>): () => void {
     const read = async ({ next, to, until }: Follower): Promise<Sending> => {
@@ -152,13 +169,13 @@ export class ChangeFeed {
     if (this.#closed) throw stopping();
     if (this.#followers.size >= MAX_FOLLOWERS)
       throw busy(`at most ${MAX_FOLLOWERS} callers may follow the index at once`);
-    const { from, kind, until, to = Infinity } = following;
+    const { from, kind, until, to = Infinity, waits = false } = following;
     const follower: Follower = {
-      next: from.next,
-      last: from.last,
+      ...from,
       kind,
       until,
       to,
+      waits,
       read,
       end,
       state: 'waiting',
@@ -199,11 +216,17 @@ export class ChangeFeed {
     this.#running ??= this.#run();
   }
 
-  #hasNext({ isDoubted, next, until }: Follower): boolean {
-    if (isDoubted) return true;
+  #hasNext({ isDoubted, rewind, next, until, waits }: Follower): boolean {
+    if (isDoubted || rewind !== undefined) return true;
     const { latestIndexed, sealed } = this.#rangeOf(until);
     const indexed = latestIndexed ?? -1;
-    return next <= (until === 'sealed' ? Math.min(indexed, sealed ?? -1) : indexed);
+    const isReached = next <= (until === 'sealed' ? Math.min(indexed, sealed ?? -1) : indexed);
+    return isReached && (!waits || !this.#isMissing({ next, until }));
+  }
+
+  /** In a hole of the coverage. */
+  #isMissing({ next, until }: Pick<Follower, 'next' | 'until'>): boolean {
+    return rangeWith(next, this.#rangeOf(until)) === undefined;
   }
 
   #rangeOf(until: Following['until']): IndexedRange {
@@ -239,14 +262,15 @@ export class ChangeFeed {
 
   /** False: the store was rewound meanwhile, and nothing was sent. */
   async #sendNext(follower: Follower): Promise<boolean> {
-    const range = this.#rangeOf(follower.until);
     // Otherwise the height above the hole would look like the next one.
-    if (rangeWith(follower.next, range) === undefined) throw holeAt(follower.next, range);
+    if (follower.rewind === undefined && this.#isMissing(follower))
+      throw holeAt(follower.next, this.#rangeOf(follower.until));
     const { blocks, send } = await follower.read(follower);
     await this.#assertContinued(follower, blocks);
     if (follower.isDoubted) return false;
     // It may have left in the meantime.
     if (!this.#followers.has(follower)) return true;
+    follower.rewind = undefined;
     follower.next += blocks.length;
     const newest = blocks.at(-1);
     if (newest !== undefined) follower.last = { height: newest.height, id: newest.id };

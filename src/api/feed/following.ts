@@ -6,12 +6,14 @@ import type { IndexView } from '../view/IndexView.js';
 
 /** The interface by which a follower reads the feed: the `kind` of the feed's metrics. */
 export const followerKinds = [
-  ...(['blocks', 'headers', 'digests', 'indexed_blocks', 'events', 'ws_blocks', 'ws_digests'] as const),
+  ...(['blocks', 'headers', 'digests', 'indexed_heights', 'indexed_blocks', 'events'] as const),
+  ...(['ws_blocks', 'ws_digests'] as const),
 ] as const;
 type FollowerKind = (typeof followerKinds)[number];
 
 /** A height became readable. */
 export interface HeightEvent {
+  readonly kind: 'height';
   readonly stored: StoredBlock;
   /** Known to be sealed when this was read. */
   readonly isSealed: boolean;
@@ -22,12 +24,15 @@ export interface HeightEvent {
 /** A block with its bodies, and whether it was known to be proven final when it was read. */
 export type ProvenBlock = WholeBlock & Pick<HeightEvent, 'isProven'>;
 
-/** A follower's blocks above `height` differ from the indexed ones. */
-export interface Rewind {
+/** The follower's blocks above `height` differ from the indexed ones. */
+export interface RewindEvent {
+  readonly kind: 'rewind';
   readonly height: number;
   /** The block indexed at `height`; `undefined` where none is known. */
   readonly blockId: Identifier | undefined;
 }
+
+export type FeedEvent = HeightEvent | RewindEvent;
 
 /** A block as a follower has it. */
 export interface GivenBlock {
@@ -39,8 +44,8 @@ export interface GivenBlock {
 export interface Cursor {
   /** The next height to send. */
   readonly next: number;
-  /** What the follower is to be told before that. */
-  readonly rewind: Rewind | undefined;
+  /** Sent before the next height. */
+  readonly rewind: RewindEvent | undefined;
   /** The block below `next`, where the follower is known to have it. */
   readonly last: GivenBlock | undefined;
 }
@@ -53,10 +58,12 @@ export interface Following {
   readonly to?: number | undefined;
   /** `sealed`: a height is sent only once it is known to be sealed. `proven`: once it is proven final. */
   readonly until: 'indexed' | 'sealed' | 'proven';
+  /** What to do at a height that is missing below the live range: wait until it is filled in, or end there. Default: end. */
+  readonly waits?: boolean;
 }
 
 /** The receiving end of a follower's stream. */
-export interface FeedSink<E = HeightEvent> {
+export interface FeedSink<E = FeedEvent> {
   /** Sends an event. `taken` must be called once the transport has passed it on; no further event comes before that. */
   send(event: E, taken: () => void): void;
   /**
@@ -64,6 +71,12 @@ export interface FeedSink<E = HeightEvent> {
    * read, or anything else, which is a bug. May be called after the caller has left.
    */
   end(reason?: unknown): void;
+}
+
+/** An event of a stream that follows no earlier one, and so never rewinds. */
+export function heightEventOf(event: FeedEvent): HeightEvent {
+  if (event.kind === 'height') return event;
+  throw new Error('a rewind for a stream that continues no earlier one');
 }
 
 /** The last block that a follower has; without an id only the height is compared. */
@@ -86,24 +99,29 @@ export type StartPoint =
  * The starting point of a stream. A height may be requested before it is indexed, up to the one after the head: a
  * returning follower asks for the height after its last one, which may not be there yet.
  *
- * Expected errors: ApiError (not_yet_indexed, below_first_indexed, hole, unknown_id), `StorageError`.
+ * Expected errors: ApiError (not_yet_indexed, below_first_indexed, hole, unknown_id), `StorageError`. With `waits`, a height
+ * below the live range may be missing: the stream waits for it.
  */
-export async function cursorAt(point: StartPoint, view: IndexView): Promise<Cursor> {
+export async function cursorAt(point: StartPoint, view: IndexView, { waits = false } = {}): Promise<Cursor> {
   const { firstIndexed: first, latestIndexed: latest, head } = view.range;
   if (first === null || latest === null) throw nothingIndexed(view.range);
   if (point === 'next') return plain(latest + 1);
   if (point === 'sealed') return plain(view.head('sealed'));
   if ('blockId' in point) return plain((await view.block(point.blockId)).block.height);
-  if ('lastSeen' in point) return after(point.lastSeen, view, latest);
+  if ('lastSeen' in point) return after(point.lastSeen, view, { latest, waits });
   const { height } = point;
   if (height > Math.max(latest, head ?? 0) + 1) throw heightOutside(height, view.range);
-  if (height <= latest && rangeWith(height, view.range) === undefined)
+  if (height <= latest && !waits && rangeWith(height, view.range) === undefined)
     throw heightOutside(height, view.range);
   return plain(height);
 }
 
 /** After the last block that a follower has, if it is the indexed one; otherwise with a rewind. */
-async function after({ height, blockId }: SeenBlock, view: IndexView, latest: number): Promise<Cursor> {
+async function after(
+  { height, blockId }: SeenBlock,
+  view: IndexView,
+  { latest, waits }: { readonly latest: number; readonly waits: boolean },
+): Promise<Cursor> {
   const next = height + 1;
   if (height > latest) {
     // Still there, but not proven yet: whether it is the same block shows when the one above can be read.
@@ -111,8 +129,9 @@ async function after({ height, blockId }: SeenBlock, view: IndexView, latest: nu
     return rewound(latest, view);
   }
   if (rangeWith(height, view.range) === undefined) {
+    const isMissing = next <= latest && rangeWith(next, view.range) === undefined;
     // A missing height would be skipped silently.
-    if (next <= latest && rangeWith(next, view.range) === undefined) throw heightOutside(next, view.range);
+    if (isMissing && !waits) throw heightOutside(next, view.range);
     return plain(next);
   }
   if (blockId === undefined) return plain(next);
@@ -125,7 +144,7 @@ async function after({ height, blockId }: SeenBlock, view: IndexView, latest: nu
 async function rewound(height: number, view: IndexView): Promise<Cursor> {
   const blockId = await blockIdAt(height, view);
   const last = blockId && { height, id: blockId };
-  return { next: height + 1, rewind: { height, blockId }, last };
+  return { next: height + 1, rewind: { kind: 'rewind', height, blockId }, last };
 }
 
 /** The block below the first one of a range is known as its parent. */

@@ -21,9 +21,10 @@ import type { GrpcForwarding } from './grpcForwarding.js';
 import { admission, MAX_REQUEST_BYTES } from './admission.js';
 import { GrpcConnections } from './GrpcConnections.js';
 import { register } from './handlers.js';
+import { healthService } from './health.js';
 import { refusalOf } from './refusals.js';
 import type { CallRefusal } from './refusals.js';
-import { servedCalls } from './servedCalls.js';
+import { INDEX_SERVICES, servedCalls } from './servedCalls.js';
 
 /** Concurrent calls per connection; further ones wait with the caller. */
 const MAX_STREAMS_PER_CONNECTION = 100;
@@ -62,6 +63,7 @@ export class GrpcApiServer extends ListeningServer {
   readonly #clock: Clock;
   readonly #fail: (error: unknown) => void;
   readonly #grpc: Server;
+  readonly health: ReturnType<typeof healthService>;
   /** For calls that the index cannot serve; absent: they are refused. */
   readonly forwarding: GrpcForwarding | undefined;
 
@@ -73,6 +75,7 @@ export class GrpcApiServer extends ListeningServer {
     this.#fail = fail;
     const server = tcpListener(secrets?.tls);
     this.accepted = new GrpcConnections({ server, name: 'grpc', maxConnections }, dependencies);
+    this.health = healthService(INDEX_SERVICES, dependencies.health);
     const { hold } = this;
     const explain = (error: unknown): CallRefusal => this.refusalFor(error);
     const expectEnd = (peer: string): (() => void) => this.accepted.expectEnd(peer);
@@ -94,6 +97,16 @@ export class GrpcApiServer extends ListeningServer {
       if (!socket.destroyed) injector.injectConnection(socket);
     });
     register(this.#grpc, calls, this);
+  }
+
+  /** Call it when the daemon's readiness may have changed. */
+  notify(): void {
+    this.health.notify();
+  }
+
+  override close(): Promise<void> {
+    this.health.close();
+    return super.close();
   }
 
   override async listen(at: Pick<ServerOptions, 'host' | 'port'>): Promise<void> {

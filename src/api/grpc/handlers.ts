@@ -42,6 +42,11 @@ function streamHandler(begin: StreamCall, server: GrpcApiServer): handleServerSt
     let holding: Held | undefined;
     call.once('cancelled', () => holding?.release());
     const sink = {
+      send: (message: Buffer) => {
+        if (call.writableNeedDrain) return false;
+        call.write(message);
+        return true;
+      },
       write: (message: Buffer, onTaken: () => void) => {
         // Nobody would be told that it was taken.
         if (call.cancelled) return;

@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { WireWriter } from '../../flow/index.js';
-import { packageRoot, quoted } from '../../runtime/index.js';
+import { packageRoot } from '../../runtime/index.js';
 import { ApiError } from '../view/ApiError.js';
 import { accessCalls } from './calls/accessCalls.js';
 import type { ServedCall, ServedCalls, StreamCall, UnaryCall } from './calls/calls.js';
@@ -19,15 +18,11 @@ const FLOW_SERVICES = [
 ] as const;
 /** Our own service. */
 const INDEX_API = 'flow_collection_indexer.v1.IndexAPI';
-/** The standard service for health. */
-const HEALTH = 'grpc.health.v1.Health';
-/** Those whose health it tells: the server as a whole, and the services over the index. */
-const HEALTHY_SERVICES = ['', ACCESS_API, INDEX_API];
-const SERVING = 1;
-const NOT_SERVING = 2;
+/** The services over the index: Flow's, and our own. */
+export const INDEX_SERVICES = [ACCESS_API, INDEX_API];
 
-/** The method with one response that may be as large as a block. */
-const BULK = 'GetTransactionsByBlockID';
+/** Methods with one response that may be as large as a block, or take as much to make. */
+const BULK: ReadonlySet<string> = new Set(['GetTransactionsByBlockID', 'GetAccountTransactions']);
 
 /** Why a method of AccessAPI is not served. The first match counts. */
 const reasons: readonly (readonly [method: RegExp, why: string])[] = [
@@ -58,7 +53,7 @@ export function servedCalls(
     ...entries(INDEX_API, calls.index, unary),
     ...entries(ACCESS_API, streams.access, stream),
     ...entries(INDEX_API, streams.index, stream),
-    [`/${HEALTH}/Check`, { kind: 'unary', respond: healthCheck(dependencies.health), cost: 'open' }],
+    ...server.health.calls,
     ...reflection((error) => server.refusalFor(error)),
   ]);
 }
@@ -72,21 +67,11 @@ function entries<T>(
 }
 
 function unary(respond: UnaryCall, method: string): ServedCall {
-  return { kind: 'unary', respond, cost: method === BULK ? 'expensive' : 'cheap' };
+  return { kind: 'unary', respond, cost: BULK.has(method) ? 'expensive' : 'cheap' };
 }
 
 function stream(begin: StreamCall): ServedCall {
   return { kind: 'stream', begin, cost: 'expensive' };
-}
-
-/** SERVING exactly while the daemon is ready. */
-function healthCheck(daemon: GrpcApiServerDependencies['health']): UnaryCall {
-  return (request) => {
-    const service = request.text(1);
-    if (!HEALTHY_SERVICES.includes(service))
-      throw new ApiError(404, 'unknown_id', `there is no service ${quoted(service)} here`);
-    return new WireWriter().number(1, daemon.readiness().ready ? SERVING : NOT_SERVING).finish();
-  };
 }
 
 /** Each of Flow's calls: forwarded, or refused with the reason and whom to ask instead. */

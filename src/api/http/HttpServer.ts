@@ -17,7 +17,6 @@ import { beginStream, responseWriter } from './responses.js';
 import { closeCodes, costOf, JSON_TYPE } from './types.js';
 import type { HttpRoute, WebSocketRoute } from './types.js';
 import { takeUpgrades } from './upgrades.js';
-import type { Upgrades } from './upgrades.js';
 
 /** Concurrent requests, including those that wait. */
 const MAX_REQUESTS = 1_024;
@@ -77,7 +76,6 @@ export class HttpServer extends ListeningServer {
   override readonly accepted: HttpConnections;
   readonly #served: HttpRoutes;
   readonly #app: FastifyInstance;
-  readonly #upgrades: Upgrades | undefined;
   readonly #write = responseWriter(this.hold);
   readonly #bulk = places(MAX_BULK_RESPONSES);
   #corsOrigins: readonly string[];
@@ -95,28 +93,32 @@ export class HttpServer extends ListeningServer {
     const app = this.#fastify(options);
     this.#app = app;
     this.accepted = new HttpConnections({ server: app.server, name, maxConnections }, dependencies);
-    this.#upgrades = webSocket && takeUpgrades(app, webSocket);
+    // Also for the route that the plugin adds.
     app.setErrorHandler((error, request, reply) => {
       const isForwarded =
         isElsewhere(error) && this.#isForwardable(request) && this.guard.mayForward(request.raw);
       return isForwarded ? this.#forward(request, reply, error) : this.#refuse(error, reply);
     });
-    const methods = forwarding === undefined ? 'GET, HEAD' : 'GET, HEAD, POST';
-    app.addHook('onRequest', async (request, reply) => {
-      // First, so that the headers are on every refusal too.
-      if (allowOrigins(request, reply, this.#corsOrigins, methods))
-        return reply.code(204).header('content-length', '0').send();
-      this.#count(request, reply);
-      const isForwarded = request.is404 && this.#isForwardable(request);
-      this.#admit(request, reply, isForwarded);
-      // Before the body is read.
-      return isForwarded ? this.#forward(request, reply) : undefined;
+    // Plugins load before what is added after them: their headers are on every refusal too.
+    if (options.corsOrigins !== undefined) {
+      const methods = forwarding === undefined ? ['GET', 'HEAD'] : ['GET', 'HEAD', 'POST'];
+      allowOrigins(app, () => this.#corsOrigins, methods);
+    }
+    if (webSocket !== undefined) takeUpgrades(app, webSocket);
+    app.after(() => {
+      app.addHook('onRequest', async (request, reply) => {
+        this.#count(request, reply);
+        const isForwarded = request.is404 && this.#isForwardable(request);
+        this.#admit(request, reply, isForwarded);
+        // Before the body is read.
+        return isForwarded ? this.#forward(request, reply) : undefined;
+      });
+      app.setNotFoundHandler((request) => {
+        throw unknownPath(request.url.split('?', 1)[0] ?? '');
+      });
+      if (webSocket !== undefined) this.#addWebSocket(webSocket);
+      for (const route of routes) this.#addRoute(route);
     });
-    app.setNotFoundHandler((request) => {
-      throw unknownPath(request.url.split('?', 1)[0] ?? '');
-    });
-    if (webSocket !== undefined) this.#addWebSocket(webSocket);
-    for (const route of routes) this.#addRoute(route);
   }
 
   override setLimits(limits: Partial<ServerLimits & Pick<HttpServerOptions, 'corsOrigins'>>): void {
@@ -134,7 +136,8 @@ export class HttpServer extends ListeningServer {
   }
 
   override cut(): void {
-    this.#upgrades?.cut();
+    if (this.#served.webSocket === undefined) return;
+    for (const client of this.#app.websocketServer.clients) client.terminate();
   }
 
   override explain(error: unknown): ApiError {
@@ -184,27 +187,22 @@ export class HttpServer extends ListeningServer {
       throw refusal;
     }
     // A WebSocket is refused once it is open.
-    if (this.#isUpgrade(request)) return;
+    if (request.ws) return;
     const { served } = request.routeOptions.config;
     const tooSoon = served?.kind === 'file' ? undefined : this.limiter.refusal(request.socket.remoteAddress);
     if (tooSoon !== undefined) throw tooSoon;
     const cost = isForwarded ? 'expensive' : served === undefined ? 'cheap' : costOf(served);
-    const unauthorized = this.guard.check(request.raw, cost, () => takeCredentials(request, false));
+    const unauthorized = this.guard.check(request.raw, cost, () => takeCredentials(request));
     if (unauthorized === undefined) return;
     if (isForwarded) reply.header('connection', 'close');
     throw unauthorized;
   }
 
   /** Browsers send a POST, and open a WebSocket, without a preflight. */
-  #originRefused(request: FastifyRequest): ApiError | undefined {
-    const isSentByPages = request.method === 'POST' || this.#isUpgrade(request);
-    if (!isSentByPages || isAllowedOrigin(request.headers.origin, this.#corsOrigins)) return undefined;
+  #originRefused({ headers, method, ws }: FastifyRequest): ApiError | undefined {
+    if ((method !== 'POST' && !ws) || isAllowedOrigin(headers.origin, this.#corsOrigins)) return undefined;
     const message = 'pages of this origin are not allowed here (api.corsOrigins)';
     return new ApiError(403, 'origin_refused', message);
-  }
-
-  #isUpgrade({ raw }: FastifyRequest): boolean {
-    return this.#upgrades?.has(raw) === true;
   }
 
   #isForwardable({ method, url }: FastifyRequest): boolean {
@@ -275,13 +273,13 @@ export class HttpServer extends ListeningServer {
     let open = 0;
     const refusalFor = (request: FastifyRequest): ApiError | undefined => {
       // First of all, so that our tokens are never forwarded.
-      const unauthorized = this.guard.check(request.raw, 'expensive', () => takeCredentials(request, true));
+      const unauthorized = this.guard.check(request.raw, 'expensive', () => takeCredentials(request));
       if (this.isClosing) return stopping();
       if (open >= maxConnections) return busy(`at most ${maxConnections} connections at once`);
       const { socket } = request;
       return this.accepted.hold(socket) ?? this.limiter.refusal(socket.remoteAddress) ?? unauthorized;
     };
-    const converse = (socket: WebSocket, request: FastifyRequest): void => {
+    const wsHandler = (socket: WebSocket, request: FastifyRequest): void => {
       const address = request.socket.remoteAddress;
       try {
         const refusal = refusalFor(request);
@@ -300,11 +298,15 @@ export class HttpServer extends ListeningServer {
         socket.terminate();
       }
     };
-    this.#app.get(path, async (request, reply) => {
-      const message = `${path} speaks WebSocket: open it with a client that does (ws://…)`;
-      if (!this.#isUpgrade(request)) throw new ApiError(400, 'bad_request', message);
-      reply.hijack();
-      this.#upgrades?.accept(request.raw, (socket) => converse(socket, request));
+    this.#app.route({
+      method: 'GET',
+      url: path,
+      onRequest: (request, _reply, done) => {
+        const message = `${path} speaks WebSocket: open it with a client that does (ws://…)`;
+        done(request.ws ? undefined : new ApiError(400, 'bad_request', message));
+      },
+      handler: () => undefined,
+      wsHandler,
     });
   }
 
@@ -338,9 +340,9 @@ function refuseSchema(): never {
 }
 
 /** Pages cannot give a WebSocket a header: they name the token as the protocol after `bearer`. */
-function takeCredentials({ headers, raw }: FastifyRequest, isUpgrade: boolean): Credentials {
+function takeCredentials({ headers, raw, ws }: FastifyRequest): Credentials {
   const [scheme, token] = (headers['sec-websocket-protocol'] ?? '').split(',').map((name) => name.trim());
-  const isProtocol = isUpgrade && scheme === 'bearer' && token !== undefined;
+  const isProtocol = ws && scheme === 'bearer' && token !== undefined;
   const authorization = headers.authorization ?? (isProtocol ? `Bearer ${token}` : undefined);
   delete raw.headers.authorization;
   return { authorization, isKnownClient: raw.socket instanceof TLSSocket && raw.socket.authorized };

@@ -1,35 +1,23 @@
-import { ServerResponse } from 'node:http';
-import type { IncomingMessage, Server } from 'node:http';
-import type { Socket } from 'node:net';
+import { Server } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
 import { Server as TlsServer } from 'node:tls';
+import websocket from '@fastify/websocket';
 import type { FastifyInstance } from 'fastify';
-import { WebSocketServer } from 'ws';
-import type { WebSocket } from 'ws';
 import { closeCodes } from './types.js';
 import type { WebSocketRoute } from './types.js';
 
 /** Headers that request another protocol, also as they are named in Connection. */
 const UPGRADE_HEADERS: ReadonlySet<string> = new Set(['upgrade', 'http2-settings']);
 
-export type Upgrades = ReturnType<typeof takeUpgrades>;
-
 /**
- * Takes WebSocket upgrades at one path: they are routed like any request, and their handler accepts them. Any other upgrade request,
- * such as that of Java's HTTP client for HTTP/2, is served as a plain request: once there is a listener for upgrades, Node.js serves
- * them nowhere else.
+ * Takes WebSocket upgrades at one path. Any other upgrade request, such as that of Java's HTTP client for HTTP/2, is
+ * served as a plain request: once there is a listener for upgrades, Node.js serves them nowhere else.
  */
-export function takeUpgrades(
-  app: FastifyInstance,
-  { maxMessageBytes, path }: Pick<WebSocketRoute, 'maxMessageBytes' | 'path'>,
-) {
-  const webSockets = new WebSocketServer({
-    noServer: true,
-    maxPayload: maxMessageBytes,
-    perMessageDeflate: false,
-  });
-  /** What came behind the head of each upgrade. */
-  const upgrades = new WeakMap<IncomingMessage, Buffer>();
-  const latest = new WeakMap<Socket, ServerResponse>();
+export function takeUpgrades(app: FastifyInstance, route: WebSocketRoute): void {
+  // Never listens: the plugin sees only the upgrades passed on to it.
+  const upgrades = new Server();
+  const latest = new WeakMap<Duplex, ServerResponse>();
   const note = (request: IncomingMessage, response: ServerResponse): void => {
     latest.set(request.socket, response);
   };
@@ -39,7 +27,7 @@ export function takeUpgrades(
     note(request, response);
     response.writeHead(417).end();
   });
-  app.server.on('upgrade', (request: IncomingMessage, socket: Socket, head: Buffer) => {
+  app.server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     const before = latest.get(socket);
     if (before?.closed === false) {
       // Node.js no longer manages the connection, so end it here.
@@ -47,45 +35,24 @@ export function takeUpgrades(
       return;
     }
     const isWebSocket = request.headers.upgrade?.toLowerCase() === 'websocket';
-    if (!isWebSocket || pathOf(request.url ?? '') !== path) {
-      serveWithoutUpgrade(app.server, request, socket, head);
-      return;
-    }
-    // Node.js has no listener on it any more.
-    socket.on('error', () => socket.destroy());
-    upgrades.set(request, head);
-    const response = new ServerResponse(request);
-    response.assignSocket(socket);
-    // It was refused.
-    response.once('finish', () => socket.destroy());
-    app.routing(request, response);
+    if (isWebSocket && pathOf(request.url ?? '') === route.path)
+      upgrades.emit('upgrade', request, socket, head);
+    else serveWithoutUpgrade(app.server, request, socket, head);
   });
-  app.addHook('preClose', (done) => {
-    for (const client of webSockets.clients) client.close(closeCodes.goingAway, 'the daemon is stopping');
-    done();
-  });
-  return {
-    has: (request: IncomingMessage): boolean => upgrades.has(request),
-    accept: (request: IncomingMessage, onOpen: (webSocket: WebSocket) => void): void =>
-      webSockets.handleUpgrade(
-        request,
-        request.socket,
-        upgrades.get(request) ?? Buffer.alloc(0),
-        (webSocket) => {
-          // The library then closes the connection with a code that says why.
-          webSocket.on('error', () => undefined);
-          onOpen(webSocket);
-        },
-      ),
-    /** Ends all WebSockets at once. */
-    cut: (): void => {
-      for (const client of webSockets.clients) client.terminate();
+  app.register(websocket, {
+    options: { server: upgrades, maxPayload: route.maxMessageBytes, perMessageDeflate: false },
+    // The library has closed the connection with a code that says why.
+    errorHandler: () => undefined,
+    preClose: (done) => {
+      for (const client of app.websocketServer.clients)
+        client.close(closeCodes.goingAway, 'the daemon is stopping');
+      done();
     },
-  };
+  });
 }
 
 /** Hands the connection to the server again, with the request minus its upgrade. */
-function serveWithoutUpgrade(server: Server, request: IncomingMessage, socket: Socket, head: Buffer): void {
+function serveWithoutUpgrade(server: Server, request: IncomingMessage, socket: Duplex, head: Buffer): void {
   const { method = 'GET', url = '/', httpVersion, rawHeaders } = request;
   const lines = [`${method} ${url} HTTP/${httpVersion}`];
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {

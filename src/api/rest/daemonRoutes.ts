@@ -94,11 +94,16 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       path: '/events',
       operation: 'followIndex',
       summary:
-        'The change feed as server-sent events: one event named height for each height, ascending and without a gap, as soon as it can be read. The id of an event is its height and block; sent back as Last-Event-ID it resumes the stream, after an event named rewind where the client has other blocks than the index. An event named end says why a stream ends: with the reason hole at a height that is missing below the live range, rewound where the last event is no longer indexed.',
+        'The change feed as server-sent events: one event named height for each height, ascending and without a gap, as soon as it can be read. The id of an event is its height and block; sent back as Last-Event-ID it resumes the stream, after an event named rewind where the client has other blocks than the index. An event named end says why a stream ends: with the reason rewound where the last event is no longer indexed.',
       parameters: [
         inQuery(
           'from',
           'The first height; it need not be indexed yet. Without it, the next one that is indexed.',
+        ),
+        inQuery(
+          'wait',
+          'true: at a height that is missing below the live range, wait until it is filled in. Otherwise the stream ends there, with the reason hole.',
+          T.words('true', 'false'),
         ),
         finality,
         {

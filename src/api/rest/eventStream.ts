@@ -3,12 +3,12 @@ import type { Clock } from '../../runtime/index.js';
 import { every, quoted } from '../../runtime/index.js';
 import { countCollections, countedCollections } from '../documents/lookupDocument.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
-import type { HeightEvent, Rewind, StartPoint } from '../feed/following.js';
+import type { FeedEvent, HeightEvent, StartPoint } from '../feed/following.js';
 import type { HttpRequest, StreamingResponse } from '../http/types.js';
 import { rfc3339 } from '../json.js';
 import * as T from '../Schema.js';
 import { ApiError, invalidArgument } from '../view/ApiError.js';
-import { heightIn, parseHeight, wantsProven } from '../view/queryParameters.js';
+import { heightIn, parseHeight, wantsProven, word } from '../view/queryParameters.js';
 
 /** Interval of the comments that keep proxies from closing a quiet stream. */
 const KEEP_ALIVE_MS = 15_000;
@@ -38,14 +38,15 @@ export async function eventStream(
   request: HttpRequest,
   { feed, clock }: { readonly feed: ChangeFeed; readonly clock: Clock },
 ): Promise<StreamingResponse> {
+  const waits = word(request.query, 'wait', ['false', 'true']) === 'true';
   const until = wantsProven(request.query) ? 'proven' : 'indexed';
-  const from = await feed.cursorAt(startOf(request), until);
+  const from = await feed.cursorAt(startOf(request), { waits, until });
   const stream: StreamingResponse['stream'] = (to, explain) => {
     const leave = feed.follow(
-      { kind: 'events', from, until },
+      { kind: 'events', from, until, waits },
       {
         send: (event, taken) =>
-          to.write(eventText('height', heightDocument(event)), (error) => {
+          to.write(eventText(event), (error) => {
             if (error === null || error === undefined) taken();
           }),
         end: (reason) => {
@@ -65,7 +66,7 @@ export async function eventStream(
   };
   return {
     contentType: 'text/event-stream; charset=UTF-8',
-    preamble: `retry: ${RETRY_MS}\n\n${from.rewind === undefined ? '' : eventText('rewind', rewindDocument(from.rewind))}`,
+    preamble: `retry: ${RETRY_MS}\n\n`,
     stream,
   };
 }
@@ -90,17 +91,14 @@ function seenOf(eventId: string): { height: number; blockId: ReturnType<typeof p
 }
 
 /** One event. Its id, height and block, is where the stream can be resumed. */
-function eventText(
-  name: 'height' | 'rewind',
-  document: T.Described<typeof heightSchema> | T.Described<typeof rewindSchema>,
-): string {
+function eventText(event: FeedEvent): string {
+  const document =
+    event.kind === 'height'
+      ? heightDocument(event)
+      : { height: event.height, block_id: event.blockId ?? null };
   const { height, block_id: blockId } = document;
   const id = blockId === null ? String(height) : `${height}-${blockId}`;
-  return `id: ${id}\nevent: ${name}\ndata: ${JSON.stringify(document)}\n\n`;
-}
-
-function rewindDocument({ height, blockId }: Rewind): T.Described<typeof rewindSchema> {
-  return { height, block_id: blockId ?? null };
+  return `id: ${id}\nevent: ${event.kind}\ndata: ${JSON.stringify(document)}\n\n`;
 }
 
 function heightDocument({ stored, isSealed, isProven }: HeightEvent): T.Described<typeof heightSchema> {

@@ -52,13 +52,12 @@ export abstract class Connections<C extends Connection = Connection> {
   abstract readonly lookEveryMs: number;
   readonly clock: Clock;
   readonly server: Server;
-  /** The most that may be open. */
-  readonly limit: number;
   readonly #options: ConnectionsOptions;
   readonly #dependencies: ConnectionsDependencies;
   readonly #byPeer = new Map<string, C>();
   /** Without a request, longest first. */
   readonly #resting = new Set<C>();
+  #maxConnections: number;
   /** When a connection was last cut for lack of room, while the port counts as full. */
   #fullAtMs: number | undefined;
   #timer: Timer | undefined;
@@ -68,7 +67,7 @@ export abstract class Connections<C extends Connection = Connection> {
     this.server = options.server;
     this.#options = options;
     this.#dependencies = dependencies;
-    this.limit = options.maxConnections ?? MAX_CONNECTIONS;
+    this.#maxConnections = options.maxConnections ?? MAX_CONNECTIONS;
     options.server.on('connection', (tcp: Socket) => this.#opened(tcp));
     options.server.on('secureConnection', (socket: Socket) => {
       const connection = this.of(socket);
@@ -80,6 +79,18 @@ export abstract class Connections<C extends Connection = Connection> {
   /** Open now. */
   get size(): number {
     return this.#byPeer.size;
+  }
+
+  get limit(): number {
+    return this.#maxConnections;
+  }
+
+  /** Connections beyond the limit are cut as far as they have no request. */
+  setLimit(maxConnections: number): void {
+    this.#maxConnections = maxConnections;
+    const tooMany = Math.max(0, this.size - maxConnections);
+    for (const connection of [...this.#resting].slice(0, tooMany)) this.cut(connection, 'make_room');
+    this.#measure();
   }
 
   /** Starts the regular check. */
@@ -145,7 +156,7 @@ export abstract class Connections<C extends Connection = Connection> {
     this.#byPeer.set(peer, connection);
     this.#resting.add(connection);
     tcp.once('close', () => this.#forget(connection));
-    if (this.size > this.limit) this.#makeRoomFor(connection);
+    if (this.size > this.#maxConnections) this.#makeRoomFor(connection);
     this.#measure();
   }
 
@@ -156,7 +167,7 @@ export abstract class Connections<C extends Connection = Connection> {
     else this.cut(given, 'make_room');
     if (this.#fullAtMs === undefined) {
       const advice = 'more need a higher api.maxConnections, or limit of open files: "start" says which';
-      const fields = { server: this.#options.name, maxConnections: this.limit, advice };
+      const fields = { server: this.#options.name, maxConnections: this.#maxConnections, advice };
       this.#dependencies.logger.warn(fields, 'all connections are taken: idle ones make room for new ones');
     }
     this.#fullAtMs = this.clock.monotonic();
@@ -173,7 +184,7 @@ export abstract class Connections<C extends Connection = Connection> {
     const { metrics } = this.#dependencies;
     const labels = { port: this.#options.name };
     metrics.connections.set(labels, this.size);
-    metrics.connectionsLimit.set(labels, this.limit);
+    metrics.connectionsLimit.set(labels, this.#maxConnections);
   }
 }
 

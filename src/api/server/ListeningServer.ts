@@ -21,11 +21,11 @@ const CLOSE_GRACE_MS = 2_000;
 export interface ServerLimits {
   /** Requests per second per address; 0, the default, = unlimited. */
   readonly ratePerSecondPerAddress: number;
+  /** Default: 512. Further ones are closed. */
+  readonly maxConnections: number;
 }
 
 export interface ServerOptions extends Partial<ServerLimits> {
-  /** Default: 512. Further ones are closed. */
-  readonly maxConnections?: number;
   readonly host: string;
   /** 0 = any free port. */
   readonly port: number;
@@ -124,8 +124,9 @@ export abstract class ListeningServer {
     return { host: this.#options.host, port: address.port };
   }
 
-  /** Changes limits while it runs. */
-  setLimits({ ratePerSecondPerAddress }: Partial<ServerLimits>): void {
+  /** Changes limits while it runs. Connections beyond theirs stay if they have a request. */
+  setLimits({ maxConnections, ratePerSecondPerAddress }: Partial<ServerLimits>): void {
+    if (maxConnections !== undefined) this.accepted.setLimit(maxConnections);
     if (ratePerSecondPerAddress !== undefined) this.limiter.setRate(ratePerSecondPerAddress);
   }
 

@@ -114,6 +114,8 @@ const backfill = T.object({
       ...heightRange,
       state: T.words('waiting', 'running', 'failed', 'disputed'),
       next: T.count.note('The lowest height that is missing.'),
+      rate: T.amount,
+      eta: T.amount.orNull,
       failures: T.count.note('Runs that failed in a row.'),
       reason: T.text.orNull.note('Why the last run failed.'),
       waitingFor: T.object({ height: T.count, message: T.text, ageSeconds: T.amount }).orNull.note(

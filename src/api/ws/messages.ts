@@ -1,7 +1,8 @@
 import { quoted } from '../../runtime/index.js';
 import { invalidArgument as invalid } from '../view/ApiError.js';
 import { decodeBlock } from '../../flow/index.js';
-import type { Following, HeightEvent, StartPoint } from '../feed/following.js';
+import { heightEventOf } from '../feed/following.js';
+import type { FeedEvent, Following, StartPoint } from '../feed/following.js';
 import { parseBlockKey, parseHeight } from '../view/queryParameters.js';
 import { restBlock, rfc3339 } from '../json.js';
 
@@ -94,7 +95,7 @@ function isObject(value: unknown): value is Fields {
 export interface BlockTopic {
   readonly kind: Following['kind'];
   /** What a subscriber receives for a height. */
-  readonly payload: (event: HeightEvent, until: Following['until']) => unknown;
+  readonly payload: (event: FeedEvent, until: Following['until']) => unknown;
 }
 
 export const blockTopics: ReadonlyMap<string, BlockTopic> = new Map<string, BlockTopic>([
@@ -149,12 +150,14 @@ function textOf(args: Arguments, name: string): string | undefined {
   throw invalid(`'${name}' must be a string`);
 }
 
-function blockPayload({ stored, isProven }: HeightEvent, until: Following['until']): unknown {
+function blockPayload(event: FeedEvent, until: Following['until']): unknown {
+  const { stored, isProven } = heightEventOf(event);
   const { encoded, height } = stored.block;
   return restBlock(encoded, until === 'sealed' ? height : undefined, { payload: true, proven: isProven });
 }
 
-function digestPayload({ stored, isProven }: HeightEvent): unknown {
+function digestPayload(event: FeedEvent): unknown {
+  const { stored, isProven } = heightEventOf(event);
   const { id, height, encoded } = stored.block;
   const { timestamp } = decodeBlock(encoded);
   return { block_id: id, height: String(height), timestamp: rfc3339(timestamp), proven: isProven };

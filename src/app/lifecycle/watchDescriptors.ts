@@ -1,8 +1,13 @@
-import { readFileSync } from 'node:fs';
-import { readdir } from 'node:fs/promises';
 import type { DaemonConfig } from '../../config/index.js';
 import type { Logger } from '../../observability/index.js';
-import { OperatorError, outOfDescriptors, sleep } from '../../runtime/index.js';
+import {
+  descriptorLimit,
+  Listeners,
+  openDescriptors,
+  OperatorError,
+  outOfDescriptors,
+  sleep,
+} from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 
 const LOOK_EVERY_MS = 1_000;
@@ -48,20 +53,55 @@ export type Descriptors = ReturnType<typeof watchDescriptors>;
 
 /**
  * The file descriptors of this process. What the daemon needs for itself is set aside before its ports get the rest, so that no
- * number of callers can take them from the store. Limit and use are read again every second: somebody may lower the one, and the
- * system may run out of the others. Expected errors: OperatorError (`configuration`) when they do not suffice.
+ * number of callers can take them from the store. The limit is read again every second, as are those in use: somebody may lower
+ * the one, and the system may run out of the others. Expected errors: OperatorError (`configuration`) when they do not suffice.
  */
 export function watchDescriptors(
-  config: DaemonConfig,
+  started: DaemonConfig,
   { clock, logger }: { readonly clock: Clock; readonly logger: Logger },
 ) {
-  const limit = descriptorLimit();
-  const shares = sharesOf(config, limit);
-  const plenty = plentyFor(config);
-  const howToRaise = `ulimit -n ${plenty}, or LimitNOFILE=${plenty} of the systemd unit`;
+  const changed = new Listeners();
+  let config = started;
+  let limit = descriptorLimit();
   let trouble: string | undefined;
   /** Why the store waits for one. */
   let storeWaits: string | undefined;
+
+  const shares = () => sharesOf(config, limit);
+  const howToRaise = (): string => {
+    const plenty = plentyFor(config);
+    return `ulimit -n ${plenty}, or LimitNOFILE=${plenty} of the systemd unit`;
+  };
+  /** One line if the ports get less than was asked for. */
+  const tell = (): void => {
+    const { isEnough, perPort } = shares();
+    if (isEnough) return;
+    const advice = `raise the limit to ${plentyFor(config)}: ${howToRaise()}`;
+    logger.warn(
+      { files: limit, connectionsPerPort: perPort, advice },
+      'each port takes fewer connections than api.maxConnections: too few files may be open',
+    );
+  };
+  const look = async (): Promise<void> => {
+    const now = descriptorLimit();
+    if (now !== limit) {
+      logger.warn({ files: now, before: limit }, 'another number of files may be open now');
+      limit = now;
+      tell();
+      changed.tell();
+    }
+    const ofProcess = (count: number | string): string =>
+      `${count} files that this process may have open are open`;
+    try {
+      const open = (await openDescriptors()) ?? 0;
+      trouble = limit - open >= LOW ? undefined : ofProcess(`${open} of ${limit}`);
+    } catch (error) {
+      trouble =
+        outOfDescriptors(error) === 'system'
+          ? 'the system has as many files open as it allows (fs.file-max)'
+          : ofProcess(`all ${limit}`);
+    }
+  };
 
   const fewest =
     ownDescriptors(config) +
@@ -70,32 +110,9 @@ export function watchDescriptors(
     throw new OperatorError(
       'configuration',
       `Only ${limit} files may be open at once, but with this configuration the daemon needs ${fewest}, and ` +
-        `${plenty} for api.maxConnections. Raise the limit (${howToRaise}).`,
+        `${plentyFor(config)} for api.maxConnections. Raise the limit (${howToRaise()}).`,
     );
-  if (!shares.isEnough)
-    logger.warn(
-      {
-        files: limit,
-        connectionsPerPort: shares.perPort,
-        advice: `raise the limit to ${plenty}: ${howToRaise}`,
-      },
-      'each port takes fewer connections than api.maxConnections: too few files may be open',
-    );
-  const look = async (): Promise<void> => {
-    const now = descriptorLimit();
-    const ofProcess = (count: number | string): string =>
-      `${count} files that this process may have open are open`;
-    try {
-      // One of them is the look itself.
-      const open = (await readdir(process.platform === 'linux' ? '/proc/self/fd' : '/dev/fd')).length - 1;
-      trouble = now - open >= LOW ? undefined : ofProcess(`${open} of ${now}`);
-    } catch (error) {
-      const whose = outOfDescriptors(error);
-      const ofSystem = 'the system has as many files open as it allows (fs.file-max)';
-      // Else the system does not say how many there are.
-      trouble = whose && (whose === 'system' ? ofSystem : ofProcess(`all ${now}`));
-    }
-  };
+  tell();
   return {
     shares,
     /** The store cannot open a file, for a reason in words; `undefined`: it can again. */
@@ -103,8 +120,15 @@ export function watchDescriptors(
     /** Why something cannot be opened now, and what to do; `undefined` while it can. */
     trouble: (): string | undefined => {
       const why = trouble ?? storeWaits;
-      return why && `${why}: raise the limit (${howToRaise}), or end what uses them up`;
+      return why && `${why}: raise the limit (${howToRaise()}), or end what uses them up`;
     },
+    /** `api.maxConnections` has changed. */
+    reload: ({ api: { maxConnections } }: DaemonConfig): void => {
+      config = { ...config, api: { ...config.api, maxConnections } };
+      changed.tell();
+    },
+    /** Calls back when the shares may have changed. */
+    onChange: (listener: () => void): void => void changed.add(listener),
     /** Expected errors: the signal's abort reason. */
     run: async (signal: AbortSignal): Promise<void> => {
       for (;;) {
@@ -113,27 +137,6 @@ export function watchDescriptors(
       }
     },
   };
-}
-
-/** The entry of `/proc/self/limits`: the soft limit. */
-const OPEN_FILES = /^Max open files\s+(\d+|unlimited)/m;
-
-/**
- * How many file descriptors this process may have: the soft limit, which Node.js raised to the hard one when it started.
- * `Infinity`: any number, or the system does not say.
- */
-function descriptorLimit(): number {
-  try {
-    const [, soft] = OPEN_FILES.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
-    if (soft !== undefined) return soft === 'unlimited' ? Infinity : Number(soft);
-  } catch {
-    // Another system than Linux, or nothing can be opened any more: ask Node.js, which takes longer.
-  }
-  const { userLimits } = process.report.getReport() as {
-    readonly userLimits?: { readonly open_files?: { readonly soft?: number | string } };
-  };
-  const soft = userLimits?.open_files?.soft;
-  return typeof soft === 'number' ? soft : Infinity;
 }
 
 /** How many of `limit` file descriptors each part of the daemon may use: first the daemon itself, then its ports. */

@@ -46,7 +46,7 @@ export async function openStoreToIndex(
       ...options,
       path: storePathOf(dataDir),
       isShared: true,
-      tuning: { maxOpenFiles: descriptors.shares.maxOpenFiles },
+      tuning: { maxOpenFiles: descriptors.shares().maxOpenFiles },
       descriptors: {
         waits: descriptors.storeWaits,
         alone: (action) => (readers === undefined ? action() : readers.without(action)),

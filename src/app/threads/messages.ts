@@ -17,8 +17,6 @@ export interface ReaderOptions {
       'host' | 'port' | 'grpcPort' | 'forward' | 'forwardRest' | 'store'
     >;
   };
-  /** The most connections of callers to each port. */
-  readonly maxConnections: number;
   /** The most connections to the node of `api.forwardRest`. */
   readonly forwardSockets?: number;
   readonly settings: ReaderSettings;
@@ -35,6 +33,8 @@ export interface ReaderSettings {
   readonly logLevel: LogLevel;
   readonly corsOrigins: readonly string[];
   readonly ratePerSecondPerAddress: number;
+  /** Of each port. */
+  readonly maxConnections: number;
   /** Absent: nothing guards the ports. */
   readonly secrets?: ApiSecrets;
   /** What forwarded calls to each node carry, by `host:port`. Default: nothing. */

@@ -33,7 +33,7 @@ export function serveReaders(
   },
 ): Promise<void> {
   const { clock, fail } = thread;
-  const { config, forwardSockets, maxConnections } = options;
+  const { config, forwardSockets } = options;
   const { access, accessNodes, chainId, dataDir } = config;
   const gate = EndGate.loaded(options.gate);
   const link = linkIndexer({ clock, indexer: () => indexer });
@@ -51,6 +51,7 @@ export function serveReaders(
       link.show(state);
       servers?.replica.show(state.shown);
       servers?.feed.notify();
+      servers?.grpc?.notify();
       opening ??= open();
     },
     makeWay: link.makeWay,
@@ -86,7 +87,7 @@ export function serveReaders(
     const restName = forwardRest === undefined ? '' : restNode(forwardRest).name;
     const feed = new ChangeFeed({ reader: replica, status: link, clock, metrics });
     const api = apiServer(
-      { ...config.api, ...settings, maxConnections, forwardSockets, chainId, version },
+      { ...config.api, ...settings, forwardSockets, chainId, version },
       {
         ...common,
         feed,
@@ -107,7 +108,7 @@ export function serveReaders(
       grpcPort === 'off'
         ? undefined
         : new GrpcApiServer(
-            { ...settings, maxConnections, host, port: grpcPort, accessNodes, chainId, version },
+            { ...settings, host, port: grpcPort, accessNodes, chainId, version },
             { ...common, feed, forwarder, store: replica, status: link, health: link },
           );
     const close = async (): Promise<void> => {

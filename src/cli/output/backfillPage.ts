@@ -41,11 +41,14 @@ function percentOf({ from, to, next }: BackfillRangeStatus): string {
 }
 
 export function rangeLine(range: BackfillRangeStatus): string {
-  const { state, failures, reason, waitingFor } = range;
+  const { state, rate, eta, failures, reason, waitingFor } = range;
   const head = `range ${span(range)}: ${state}, ${percentOf(range)}`;
-  if (waitingFor !== null)
+  if (state === 'running') {
+    const pace = `${formatRate(rate)}, ETA ${eta === null ? 'unknown' : formatDuration(eta)}`;
+    if (waitingFor === null) return `${head}, ${pace}`;
     return `${head}: ${waitingFor.message} (for ${formatDuration(waitingFor.ageSeconds)})`;
-  if (state === 'running' || failures === 0) return head;
+  }
+  if (failures === 0) return head;
   const again = state === 'disputed' ? '; "backfill redrive" runs it again' : '';
   return `${head}, failed ${failures} times: ${reason ?? 'reason unknown'}${again}`;
 }

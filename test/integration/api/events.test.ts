@@ -60,16 +60,6 @@ describe('/events', () => {
     });
   });
 
-  it('that waits for proofs takes nothing for taken back that is not proven yet', async () => {
-    served.change({ proven: { from: FIRST, to: 116 } });
-    const behind = (lastSeen: string) =>
-      EventReader.open(`${served.url}/events?finality=proven`, { 'last-event-id': lastSeen });
-    const [ahead, astray] = [await behind(idAt(118)), await behind(`118-${idOf('a lie')}`)];
-    served.change({ proven: { from: FIRST, to: 119 } });
-    expect(await ahead.first(1)).toMatchObject([{ id: idAt(119) }]);
-    expect(await astray.first(1)).toMatchObject([{ event: 'end', data: { reason: 'rewound' } }]);
-  });
-
   it('tells how far to go back also where only a height above the watermark is known', async () => {
     const reader = await EventReader.open(`${served.url}/events`, { 'last-event-id': '125' });
     expect(await reader.first(1)).toEqual([

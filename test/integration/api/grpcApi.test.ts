@@ -237,8 +237,8 @@ describe('GrpcApiServer', () => {
   });
 
   describe('grpc.health.v1.Health', () => {
-    it('says of the server and of its services what /readyz says', async () => {
-      for (const service of ['', 'flow.access.AccessAPI', 'flow_collection_indexer.v1.IndexAPI']) {
+    it('says of the server and of AccessAPI what /readyz says', async () => {
+      for (const service of ['', 'flow.access.AccessAPI']) {
         ready = true;
         expect(await probe.health(service)).toEqual({ status: 'SERVING' });
         ready = false;
@@ -251,6 +251,45 @@ describe('GrpcApiServer', () => {
         code: 'NOT_FOUND',
         details: 'there is no service "flow.access.Nothing" here',
       });
+    });
+
+    it('tells those who watch of every change, and of the end', async () => {
+      const watch = probe.watchHealth('flow.access.AccessAPI');
+      const heard: unknown[] = [];
+      for await (const { status } of watch as AsyncIterable<{ status: unknown }>) {
+        heard.push(status);
+        if (heard.length === 3) break;
+        ready = !ready;
+        served.server.notify();
+      }
+      expect(heard).toEqual(['SERVING', 'NOT_SERVING', 'SERVING']);
+      watch.on('error', () => undefined).cancel();
+
+      const last = probe.watchHealth();
+      const ending: unknown[] = [];
+      const ended = new Promise<{ code: number; metadata: { get(key: string): unknown[] } }>((resolve) => {
+        last.on('status', resolve);
+      });
+      last.on('error', () => undefined);
+      const closing = new Promise<void>((resolve) => {
+        last.on('data', ({ status }) => {
+          ending.push(status);
+          if (ending.length === 1) void served.server.close().then(resolve);
+        });
+      });
+      const { code, metadata: trailers } = await ended;
+      await closing;
+      expect(ending).toEqual(['SERVING', 'NOT_SERVING']);
+      expect([code, trailers.get('reason')]).toEqual([14, ['stopping']]);
+    });
+
+    it('tells those who watch a service that is not there so', async () => {
+      const watch = probe.watchHealth('flow.access.Nothing');
+      for await (const { status } of watch as AsyncIterable<{ status: unknown }>) {
+        expect(status).toBe('SERVICE_UNKNOWN');
+        break;
+      }
+      watch.on('error', () => undefined).cancel();
     });
   });
 });

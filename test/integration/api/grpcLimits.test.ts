@@ -78,6 +78,11 @@ function headersFrame(path: string): Buffer {
   return frame(1, 0x4, 1, Buffer.concat(literals));
 }
 
+/** Its request: an empty message, and the end of what the caller sends. */
+function dataFrame(): Buffer {
+  return frame(0, 0x1, 1, Buffer.alloc(5));
+}
+
 const headersOf = (stream: ClientHttp2Stream): Promise<IncomingHttpHeaders> =>
   new Promise((resolve) => stream.once('response', resolve));
 
@@ -135,7 +140,7 @@ describe('bounds', () => {
     // Node.js stops to read where a rule of HTTP/2 was broken, and so never learns that the caller has hung up.
     it.each([
       ['without a call', []],
-      ['with an open stream', [headersFrame('/grpc.reflection.v1.ServerReflection/ServerReflectionInfo')]],
+      ['with an open stream', [headersFrame('/grpc.health.v1.Health/Watch'), dataFrame()]],
     ])('callers that broke the protocol and left, %s, keep nobody out', async (_, frames) => {
       const clock = new VirtualClock();
       const { server, port, probe } = await listening({ clock, ...options });

@@ -11,6 +11,7 @@ import type { Clock } from '../../../src/runtime/index.js';
 
 const FIRST = 100;
 const LATEST = 119;
+const INDEX_API = 'flow_collection_indexer.v1.IndexAPI';
 const one = transactionWith({ gasLimit: 1n });
 const two = transactionWith({ gasLimit: 2n });
 /** Two of these are more than one message takes. */
@@ -22,6 +23,8 @@ const chain = chainOf(FIRST, 40, (index) => {
   return index % 2 === 0 ? [[one, two], []] : [];
 });
 const bytes = (id: Identifier): Buffer => Buffer.from(id, 'hex');
+const blockOf = (height: number) => chain[height - FIRST]!.block;
+const seen = (height: number, id: Identifier) => ({ last_seen: { height, block_id: bytes(id) } });
 
 let served: Awaited<ReturnType<typeof servedOverGrpc>>;
 
@@ -75,7 +78,14 @@ describe('SubscribeBlocks and SubscribeBlockDigests', () => {
       'invalid_argument',
     ],
     ['SubscribeIndexedBlocks', { start_height: '9007199254740993' }, 'INVALID_ARGUMENT', 'invalid_argument'],
-    ['SubscribeIndexedBlocks', { start_height: 110, finality: 7 }, 'INVALID_ARGUMENT', 'invalid_argument'],
+    ['SubscribeIndexedHeights', seen(98, idOf('old')), 'INVALID_ARGUMENT', 'below_first_indexed'],
+    [
+      'SubscribeIndexedHeights',
+      { last_seen: { height: 110, block_id: Buffer.alloc(5) } },
+      'INVALID_ARGUMENT',
+      'malformed_id',
+    ],
+    ['SubscribeIndexedHeights', { finality: 7 }, 'INVALID_ARGUMENT', 'invalid_argument'],
   ] as const)('%s of %j is refused', async (method, request, code, reason) => {
     const client = await serve();
     const status = /Indexed/.test(method) ? {} : { block_status: 'BLOCK_FINALIZED' };
@@ -100,6 +110,67 @@ describe('SubscribeBlocks and SubscribeBlockDigests', () => {
     expect([lowest.length, lowest[0], lowest.at(-1)]).toEqual([16, '1-1', '31-31']);
     const middle = await refused(40);
     expect([middle.length, middle[0], middle.at(-1)]).toEqual([16, '25-25', '55-55']);
+  });
+});
+
+describe('SubscribeIndexedHeights', () => {
+  it('tells of every height what is indexed of it', async () => {
+    const client = await serve();
+    const reader = client.follow('SubscribeIndexedHeights', { start_height: 114 });
+    const messages = await reader.first(3);
+    const { block, collections } = chain[14]!;
+    expect(messages[0]).toEqual({
+      event: 'indexed',
+      indexed: {
+        height: '114',
+        block_id: bytes(block.id),
+        parent_id: bytes(block.parentId),
+        timestamp: expect.objectContaining({ nanos: 120_000_000 }) as object,
+        collections: [
+          { collection_id: bytes(collections[0]!.id), transaction_count: 2 },
+          { collection_id: bytes(collections[1]!.id), transaction_count: 0 },
+        ],
+        is_sealed: true,
+        is_proven: false,
+      },
+    });
+    expect(messages[2]!['indexed']).toMatchObject({ is_sealed: false });
+    reader.cancel();
+  });
+
+  it('that waits for proofs takes nothing for taken back that is not proven yet', async () => {
+    const client = await serve();
+    const proven = (to: number) => served.index.change({ proven: { from: FIRST, to } });
+    proven(116);
+    const behind = (id: Identifier) =>
+      client.follow('SubscribeIndexedHeights', { finality: 'FINALITY_PROVEN', ...seen(118, id) }, INDEX_API);
+    const [ahead, astray] = [behind(blockOf(118).id), behind(idOf('a lie'))];
+    while (served.feed.followers < 2) await client.call('Ping');
+    proven(LATEST);
+    expect(heightsOf(await ahead.first(1))).toEqual([119]);
+    expect(await refusalOf(astray.ended())).toMatchObject({ metadata: { reason: 'rewound' } });
+  });
+
+  it('begins with what is indexed next when it is told nothing', async () => {
+    const client = await serve();
+    const reader = client.follow('SubscribeIndexedHeights', {});
+    // It has begun once a call that was sent behind it is answered, and then some.
+    while (served.feed.followers === 0) await client.call('Ping');
+    await commit(2);
+    expect(heightsOf(await reader.first(2))).toEqual([120, 121]);
+    reader.cancel();
+  });
+
+  it('names the block to go back to', async () => {
+    const client = await serve();
+    expect(await client.take('SubscribeIndexedHeights', seen(117, idOf('a lie')), 1)).toEqual([
+      { event: 'rewind', rewind: { height: '116', block_id: bytes(blockOf(116).id) } },
+    ]);
+  });
+
+  it('is named by the health service', async () => {
+    const client = await serve();
+    expect(await client.health(INDEX_API)).toEqual({ status: 'SERVING' });
   });
 });
 
@@ -162,7 +233,7 @@ describe('SubscribeIndexedBlocks', () => {
     stream.cancel();
   });
 
-  it('ends at a hole with the reason', async () => {
+  it('ends at a hole with the reason, or waits there', async () => {
     const client = await serve();
     const coverage = [
       { from: FIRST, to: 104 },
@@ -175,6 +246,13 @@ describe('SubscribeIndexedBlocks', () => {
       metadata: { reason: 'hole' },
     });
     expect(heightsOf(reader.messages)).toEqual([102, 103, 104]);
+    const request = { start_height: 102, end_height: 112, wait: true };
+    const patient = client.follow(METHOD, request);
+    await patient.first(1);
+    expect(heightsOf(patient.messages)).toEqual([102, 103, 104]);
+    served.index.change({ firstIndexed: FIRST, coverage: [{ from: FIRST, to: LATEST }] });
+    await patient.finished();
+    expect(heightsOf(patient.messages)).toEqual(upwards(102, 11));
   });
 });
 

@@ -158,7 +158,7 @@ describe('calls over gRPC', () => {
   it('are counted as cancelled where the caller leaves first, and streams are not timed', async () => {
     const metrics = createReaderMetrics();
     const probe = (await servedOverGrpc(chain, { metrics })).probe();
-    const path = '/flow_collection_indexer.v1.IndexAPI/SubscribeIndexedBlocks';
+    const path = '/flow_collection_indexer.v1.IndexAPI/SubscribeIndexedHeights';
     const [service = '', method = ''] = path.slice(1).split('/');
     const stream = probe.follow(method, { start_height: 100 }, service);
     await stream.first(1);

@@ -126,13 +126,18 @@ const followTopic = (topic: string) =>
 interface Told {
   readonly block?: { readonly height: string };
   readonly block_height?: string;
+  readonly rewind?: { readonly height: string };
+  readonly indexed?: { readonly height: string; readonly is_proven: boolean };
   readonly blocks?: readonly { readonly height: string; readonly is_proven: boolean }[];
 }
 
-function seenIn({ block, block_height, blocks = [] }: Told): readonly Seen[] {
+function seenIn({ block, block_height, blocks, indexed, rewind }: Told): readonly Seen[] {
+  if (rewind !== undefined) return [{ height: -Number(rewind.height) }];
   if (block !== undefined || block_height !== undefined)
     return [{ height: Number(block?.height ?? block_height) }];
-  return blocks.map(({ height, is_proven: isProven }) => ({ height: Number(height), isProven }));
+  return [indexed ?? [], blocks ?? []].flat().map(({ height, is_proven: isProven }) => ({
+    ...{ height: Number(height), isProven },
+  }));
 }
 
 const overGrpc = (method: string, requestOf: (start: Start) => object, can: Kind['can'] = []): Kind => ({
@@ -171,8 +176,9 @@ const fromBlock = ({ from, finality }: Start) => ({
   start_block_height: from,
   block_status: finality === 'sealed' ? 'BLOCK_SEALED' : 'BLOCK_FINALIZED',
 });
-const fromHeight = ({ from, finality }: Start) => ({
-  start_height: from,
+const fromHeight = ({ from, behind, finality }: Start) => ({
+  ...(from !== undefined && { start_height: from }),
+  ...(behind && { last_seen: { height: behind.height, block_id: Buffer.from(behind.id, 'hex') } }),
   ...(finality === 'proven' && { finality: 'FINALITY_PROVEN' }),
 });
 /** Of WebSocket, only what a client can mend has a word of its own. */
@@ -199,6 +205,7 @@ const kinds: readonly Kind[] = [
   })),
   overGrpc('SubscribeBlocksFromStartHeight', fromBlock, ['sealed']),
   overGrpc('SubscribeBlockDigestsFromStartHeight', fromBlock, ['sealed']),
+  overGrpc('SubscribeIndexedHeights', fromHeight, ['behind', 'proven']),
   overGrpc('SubscribeIndexedBlocks', fromHeight, ['proven']),
 ];
 

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { ApiError, ChangeFeed } from '../../../src/api/index.js';
 import { MAX_FOLLOWERS, SEND_LIMIT_MS } from '../../../src/api/feed/ChangeFeed.js';
 import type { IndexedRange } from '../../../src/api/index.js';
-import type { HeightEvent, StartPoint } from '../../../src/api/feed/following.js';
+import type { FeedEvent, StartPoint } from '../../../src/api/feed/following.js';
 import type { Identifier } from '../../../src/flow/index.js';
 import { createReaderMetrics } from '../../../src/observability/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
@@ -24,10 +24,8 @@ const chain = smallChain(
 
 /** A reader of the feed that takes what it is sent when the test says so, or at once. */
 class Reader {
-  readonly events: HeightEvent[] = [];
+  readonly events: FeedEvent[] = [];
   ended: unknown;
-  /** The first height that it wants. */
-  begins = 0;
   #taken: (() => void) | undefined;
   leave = (): void => undefined;
   readonly #world: World;
@@ -38,10 +36,11 @@ class Reader {
     this.#atOnce = atOnce;
   }
 
-  send(event: HeightEvent, taken: () => void): void {
+  send(event: FeedEvent, taken: () => void): void {
     expect(this.ended).toBeUndefined();
     expect(this.#taken, 'an event while the one before is not taken').toBeUndefined();
-    expect(event.stored.block.height).toBeLessThanOrEqual(this.#world.range.latestIndexed!);
+    if (event.kind === 'height')
+      expect(event.stored.block.height).toBeLessThanOrEqual(this.#world.range.latestIndexed!);
     this.events.push(event);
     if (this.#atOnce) taken();
     else this.#taken = taken;
@@ -61,7 +60,7 @@ class Reader {
   }
 
   get heights(): number[] {
-    return this.events.map(({ stored }) => stored.block.height);
+    return this.events.map((event) => (event.kind === 'height' ? event.stored.block.height : -event.height));
   }
 }
 
@@ -130,7 +129,6 @@ class World {
   ): Promise<Reader> {
     const reader = new Reader(this, atOnce);
     const from = await this.feed.cursorAt(point);
-    reader.begins = from.next;
     reader.leave = this.feed.follow({ kind: 'blocks', from, until }, reader);
     expect(reader.events).toEqual([]);
     return reader;
@@ -160,7 +158,7 @@ describe('where a stream begins', () => {
   const behind = (height: number) => ({ ...at(height + 1), last: { height, id: idOf(`block ${height}`) } });
   const rewound = (height: number, blockId: Identifier | undefined) => ({
     next: height + 1,
-    rewind: { height, blockId },
+    rewind: { kind: 'rewind', height, blockId },
     last: blockId && { height, id: blockId },
   });
   const refused = (reason: string) => ({ reason });
@@ -300,7 +298,8 @@ describe('a follower', () => {
 });
 
 describe('a rewind by another process', () => {
-  const idsOf = (reader: Reader): string[] => reader.events.map(({ stored }) => stored.block.id);
+  const idsOf = (reader: Reader): string[] =>
+    reader.events.flatMap((event) => (event.kind === 'height' ? [event.stored.block.id] : []));
   const branchIds = (from: number, to: number) =>
     heights(from, to).map((each) => idOf(`other block ${each}`));
   const isRewound = { code: 409, reason: 'rewound' };
@@ -363,8 +362,8 @@ describe('a rewind by another process', () => {
     const following = { from: { next: 108, rewind: undefined, last: undefined }, until: 'indexed' } as const;
     const follow = (): void => {
       const sink = {
-        send: (sent: HeightEvent | readonly WholeBlock[], taken: () => void) => {
-          const blocks = 'stored' in sent ? [sent.stored] : sent;
+        send: (sent: FeedEvent | readonly WholeBlock[], taken: () => void) => {
+          const blocks = 'kind' in sent ? (sent.kind === 'height' ? [sent.stored] : []) : sent;
           got.push(...blocks.map(({ block }) => block.id));
           taken();
         },
@@ -463,10 +462,10 @@ describe('whatever commits, rewinds, slow readers and disconnects do', () => {
           const empty = Array.from({ length: count }, () => []);
           await store.commit(batchOf(from, smallChain(from + 1, empty, undefined, idAt)));
         };
-        const all: { reader: Reader; sealed: boolean }[] = [];
-        const join = async (point: StartPoint, atOnce: boolean, sealed: boolean) => {
+        const all: { reader: Reader; from: number; sealed: boolean }[] = [];
+        const join = async (point: StartPoint, from: number, atOnce: boolean, sealed: boolean) => {
           const reader = await world.follow(point, { atOnce, until: sealed ? 'sealed' : 'indexed' });
-          all.push({ reader, sealed });
+          all.push({ reader, from, sealed });
         };
         for (const now of steps) {
           const one = 'who' in now ? all[now.who % Math.max(1, all.length)] : undefined;
@@ -477,7 +476,7 @@ describe('whatever commits, rewinds, slow readers and disconnects do', () => {
           } else if (now.do === 'seal') world.sealed = Math.max(world.sealed ?? 0, world.latest - now.behind);
           else if (now.do === 'follow') {
             const from = Math.max(FIRST, heard.range.latestIndexed! + 1 - now.back);
-            await join({ height: from }, now.atOnce, now.sealed);
+            await join({ height: from }, from, now.atOnce, now.sealed);
           } else if (now.do === 'take') one?.reader.take();
           else if (now.do === 'wait') await world.clock.advance(now.ms);
           else if (now.do === 'turn') await world.clock.turn();
@@ -487,11 +486,11 @@ describe('whatever commits, rewinds, slow readers and disconnects do', () => {
             one.reader.leave();
             all.splice(all.indexOf(one), 1);
             const last = one.reader.events.at(-1);
-            if (now.do === 'leave' || last === undefined) continue;
+            if (now.do === 'leave' || last?.kind !== 'height') continue;
             const { height, id } = last.stored.block;
             // A block of heights that nobody has heard of is refused meanwhile.
-            await join({ lastSeen: { height, blockId: id } }, true, one.sealed).catch((error: unknown) =>
-              expect(error).toBeInstanceOf(ApiError),
+            await join({ lastSeen: { height, blockId: id } }, height + 1, true, one.sealed).catch(
+              (error: unknown) => expect(error).toBeInstanceOf(ApiError),
             );
           }
           for (const { reader, sealed } of all)
@@ -505,8 +504,10 @@ describe('whatever commits, rewinds, slow readers and disconnects do', () => {
           quiet = !all.map(({ reader }) => reader.take()).includes(true);
         }
         const going = all.filter(({ reader }) => reader.ended === undefined);
-        for (const { begins: begun, ended, events } of all.map(({ reader }) => reader)) {
-          const blocks = events.map(({ stored }) => stored.block);
+        for (const { reader, from } of all) {
+          const { ended, events } = reader;
+          const blocks = events.flatMap((event) => (event.kind === 'height' ? [event.stored.block] : []));
+          const begun = events[0]?.kind === 'rewind' ? events[0].height + 1 : from;
           expect(blocks.map(({ height }) => height)).toEqual(heights(begun, begun + blocks.length - 1));
           for (const [at, block] of blocks.entries())
             if (at > 0) expect(block.parentId).toBe(blocks[at - 1]!.id);

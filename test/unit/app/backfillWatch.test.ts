@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { watchBackfill } from '../../../src/app/health/watches/watchBackfill.js';
+import { measureProgress } from '../../../src/observability/index.js';
 import type { HeightRange } from '../../../src/storage/index.js';
 import { untilEnd } from '../../support/cleanup.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
@@ -42,7 +43,8 @@ class World {
       indexer: { commitStartedAtMs: () => undefined },
       explainer: { explain: () => ({ stage: 'queued' }), heldUpBy: () => undefined },
     };
-    const line = { indexing, stillMs: () => clock.monotonic() - grewAtMs };
+    const meter = measureProgress({ clock, source: { latestIndexedHeight, headHeight: () => range.to } });
+    const line = { indexing, meter, stillMs: () => clock.monotonic() - grewAtMs };
     this.running = [
       ...this.running,
       { job: { range, store: { latestIndexedHeight } }, line } as unknown as Running,
@@ -78,7 +80,7 @@ function twoRanges() {
 }
 
 describe('watchBackfill', () => {
-  it('tells rate and time left, and logs them every ten seconds', async () => {
+  it('tells rate and time left, of each range and of all, and logs them every ten seconds', async () => {
     const { lower, upper, world } = twoRanges();
     for (let second = 1; second <= 12; second += 1) {
       lower(10);
@@ -90,6 +92,7 @@ describe('watchBackfill', () => {
     expect(missingHeights).toBe(1_520);
     expect(rate).toBeCloseTo(40, -1);
     expect(eta).toBeCloseTo(38, -1);
+    expect(ranges.map((range) => Math.round(range.rate / 10))).toEqual([1, 3]);
     expect(ranges.map(({ waitingFor }) => waitingFor)).toEqual([null, null]);
     const told = world.logger.records.filter(({ message }) => message === 'filling in history');
     expect(told.map(({ level, fields }) => [level, fields['ranges']])).toEqual([['info', 2]]);

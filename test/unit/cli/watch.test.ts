@@ -44,7 +44,7 @@ describe('status --watch', () => {
 
   it('tells in each line how far history and its ranges are', async () => {
     const range = (from: number, state: 'running' | 'failed') => ({
-      ...{ from, to: from + 999, state, next: from + 250 },
+      ...{ from, to: from + 999, state, next: from + 250, rate: 25, eta: 30 },
       ...{ failures: 0, reason: null, waitingFor: null },
     });
     const ranges = [range(0, 'failed'), ...[1, 2, 3, 4, 5].map((index) => range(1_000 * index, 'running'))];

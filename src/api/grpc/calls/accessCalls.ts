@@ -1,17 +1,30 @@
-import { identifierBytes, identifyTransactions, WireWriter } from '../../../flow/index.js';
-import type { FinalizedBlock, Identifier, RequestFields } from '../../../flow/index.js';
+import {
+  accountRoles,
+  ADDRESS_BYTES,
+  identifierBytes,
+  identifyTransactions,
+  toAddress,
+  WireWriter,
+} from '../../../flow/index.js';
+import type { Address, FinalizedBlock, Identifier, RequestFields } from '../../../flow/index.js';
 import { BlockHasher } from '../../../proof/index.js';
-import { ApiError } from '../../view/ApiError.js';
+import type { AccountTransaction } from '../../../storage/index.js';
+import * as accounts from '../../documents/accountTransactions.js';
+import { ApiError, invalidArgument } from '../../view/ApiError.js';
+import type { IndexedRange } from '../../view/indexedRange.js';
 import { IndexView, nodeVersion } from '../../view/IndexView.js';
 import type { ReadableIndex } from '../../view/IndexView.js';
 import type { StatusSource } from '../../view/statusDocument.js';
-import { headerMessage, heightOf, idOf, provableBlock, refuseFullBlock } from './calls.js';
+import { finalityOf, headerMessage, heightOf, idOf, provableBlock, refuseFullBlock } from './calls.js';
 import type { UnaryCall } from './calls.js';
 
 const NOTHING = Buffer.alloc(0);
 
 /** Field number of `full_block_response` in all three block requests. */
 const FULL_BLOCK_RESPONSE = 2;
+
+/** Field number of `finality` in the request for an account's transactions. */
+const ACCOUNT_FINALITY = 5;
 
 const FINALIZED = 1;
 const SEALED = 2;
@@ -86,6 +99,7 @@ export function accessCalls(
     GetCommitteeEvidence: viewed((request, { view }) =>
       evidenceResponse(heightOf(request.number(1)), view, store),
     ),
+    GetAccountTransactions: (request: RequestFields) => accountResponse(request, store, status.range()),
   };
   return { access, index };
 }
@@ -157,4 +171,62 @@ function transactionsResponse(
 ): Buffer {
   const transactions = collections.map(({ encoded }) => encoded);
   return Buffer.concat([...transactions, new WireWriter().element(2, metadata).finish()]);
+}
+
+/** The account route of REST as a call. Expected errors: ApiError; StorageError. */
+async function accountResponse(
+  request: RequestFields,
+  store: Pick<ReadableIndex, 'accounts'>,
+  range: IndexedRange,
+): Promise<Buffer> {
+  const limit = request.number(3);
+  const page = {
+    address: addressOf(request.bytes(1)),
+    roles: rolesOf(request.number(2)),
+    limit: limit === 0n ? accounts.DEFAULT_PAGE_ITEMS : accounts.checkLimit(Number(limit)),
+    before: accounts.decodeCursor(request.bytes(4)),
+  };
+  const until = finalityOf(request, ACCOUNT_FINALITY) === 'proven' ? 'proven' : undefined;
+  const found = await accounts.accountPage(store, page, range, until);
+  const { transactions, next, coverage, isComplete } = found;
+  return (
+    new WireWriter()
+      .elements(1, transactions.map(accountTransaction))
+      .bytes(2, next === undefined ? NOTHING : accounts.encodeCursor(next))
+      // No height is below 0: an empty chain that begins at height 0 covers the empty range from 1 on.
+      .number(3, coverage.to < 0 ? 1 : coverage.from)
+      .number(4, Math.max(0, coverage.to))
+      .number(5, isComplete ? 1 : 0)
+      .finish()
+  );
+}
+
+function accountTransaction({ id, place, blockId, collectionId, roles }: AccountTransaction): Buffer {
+  const numbers = accounts.roleNamesOf(roles).map((name) => accounts.accountRoleNames.indexOf(name) + 1);
+  return new WireWriter()
+    .bytes(1, identifierBytes(id))
+    .number(2, place.height)
+    .bytes(3, identifierBytes(blockId))
+    .bytes(4, identifierBytes(collectionId))
+    .number(5, place.collectionIndex)
+    .number(6, place.transactionIndex)
+    .bytes(7, Buffer.from(numbers))
+    .finish();
+}
+
+/** Expected errors: ApiError (malformed_address). */
+function addressOf(bytes: Uint8Array): Address {
+  if (bytes.length === ADDRESS_BYTES) return toAddress(bytes);
+  const message = `invalid address: expected ${ADDRESS_BYTES} raw bytes, got ${bytes.length}`;
+  throw new ApiError(400, 'malformed_address', message);
+}
+
+/** Expected errors: ApiError (invalid_argument). */
+function rolesOf(number: bigint): number {
+  if (number === 0n) return accounts.ANY_ROLE;
+  const name = accounts.accountRoleNames[Number(number) - 1];
+  if (name !== undefined) return accountRoles[name];
+  throw invalidArgument(
+    `invalid role: expected a number from 0 to ${accounts.accountRoleNames.length}, got ${number}`,
+  );
 }

@@ -22,6 +22,8 @@ export type UnaryCall = (request: RequestFields) => Buffer | Promise<Buffer>;
 
 /** An open response stream. */
 export interface StreamSink {
+  /** False when the message was dropped because earlier ones are not taken yet. */
+  send(message: Buffer): boolean;
   /** Sends a message, and calls back once the caller has granted the credit for it. */
   write(message: Buffer, onTaken: () => void): void;
   /** Ends the stream: everything was sent. */
@@ -128,8 +130,8 @@ export function refuseFullBlock(isRequested: boolean): void {
 }
 
 /** `Finality` of a request of `IndexAPI`, the same field in each stream. Expected errors: ApiError (invalid_argument). */
-export function finalityOf(request: RequestFields): (typeof finalities)[number] {
-  const until = finalities[Number(request.number(FINALITY))];
+export function finalityOf(request: RequestFields, field = FINALITY): (typeof finalities)[number] {
+  const until = finalities[Number(request.number(field))];
   if (until !== undefined) return until;
   throw invalidArgument('finality must be FINALITY_REPORTED or FINALITY_PROVEN');
 }

@@ -3,9 +3,19 @@ import type { FinalizedBlock, RequestFields } from '../../../flow/index.js';
 import { BlockHasher } from '../../../proof/index.js';
 import type { IndexReader } from '../../../storage/index.js';
 import type { ChangeFeed } from '../../feed/ChangeFeed.js';
-import type { Cursor, Following, HeightEvent, ProvenBlock, StartPoint } from '../../feed/following.js';
+import { heightEventOf } from '../../feed/following.js';
+import type {
+  Cursor,
+  FeedEvent,
+  Following,
+  HeightEvent,
+  ProvenBlock,
+  RewindEvent,
+  StartPoint,
+} from '../../feed/following.js';
 import { ApiError, invalidArgument } from '../../view/ApiError.js';
 import {
+  fieldsOf,
   finalityOf,
   headerMessage,
   heightOf,
@@ -19,11 +29,13 @@ import type { StreamCall } from './calls.js';
 /** Fields of the requests of `IndexAPI`. */
 const START_HEIGHT = 1;
 const END_HEIGHT = 2;
+const LAST_SEEN = 2;
+const WAIT = 3;
 
 /** What a stream of the change feed sends. */
-interface FeedStream extends Pick<Following, 'kind' | 'until'> {
+interface FeedStream extends Pick<Following, 'kind' | 'until' | 'waits'> {
   readonly start: StartPoint;
-  readonly encode: (event: HeightEvent) => Buffer;
+  readonly encode: (event: FeedEvent) => Buffer;
   /** Refuses a stream that could not send what is there to begin with. Expected errors: ApiError. */
   readonly check?: ((from: Cursor) => Promise<void>) | undefined;
 }
@@ -31,11 +43,11 @@ interface FeedStream extends Pick<Following, 'kind' | 'until'> {
 /** A call that follows the change feed, one message per event. */
 function feedStream(feed: ChangeFeed, parse: (request: RequestFields) => FeedStream): StreamCall {
   return async (request, sink) => {
-    const { check, kind, until, start, encode } = parse(request);
-    const from = await streamStart(feed, start, until);
+    const { check, kind, until, waits = false, start, encode } = parse(request);
+    const from = await streamStart(feed, start, { until, waits });
     await check?.(from);
     return feed.follow(
-      { kind, from, until },
+      { kind, from, until, waits },
       {
         send: (event, taken) => sink.write(encode(event), taken),
         end: (reason) => sink.refuse(reason),
@@ -48,8 +60,12 @@ function feedStream(feed: ChangeFeed, parse: (request: RequestFields) => FeedStr
  * Where a stream begins. As on access nodes, a start below every indexed height is an invalid argument: it will never
  * exist, whereas what is not found may be requested again. Expected errors: those of `ChangeFeed.cursorAt`.
  */
-async function streamStart(feed: ChangeFeed, point: StartPoint, until: Following['until']): Promise<Cursor> {
-  return feed.cursorAt(point, until).catch((error: unknown) => {
+async function streamStart(
+  feed: ChangeFeed,
+  point: StartPoint,
+  following: Pick<Following, 'until' | 'waits'>,
+): Promise<Cursor> {
+  return feed.cursorAt(point, following).catch((error: unknown) => {
     if (!(error instanceof ApiError) || error.reason !== 'below_first_indexed') throw error;
     throw new ApiError(400, error.reason, error.message, error);
   });
@@ -90,7 +106,8 @@ export function feedCalls(
     BlockHeaders: {
       kind: 'headers',
       /** `SubscribeBlockHeadersResponse`. */
-      encode: ({ stored }: HeightEvent) => new WireWriter().element(1, header(stored.block)).finish(),
+      encode: (event: FeedEvent) =>
+        new WireWriter().element(1, header(heightEventOf(event).stored.block)).finish(),
       // A node may be asked instead only before anything was sent.
       check: async ({ next }: Cursor) => {
         const stored = await reader.blockByHeight(Math.min(next, reader.latestIndexedHeight()));
@@ -110,12 +127,20 @@ export function feedCalls(
     ),
   );
   const index = {
+    SubscribeIndexedHeights: feedStream(feed, (request) => ({
+      kind: 'indexed_heights',
+      until: finalityOf(request),
+      start: startOf(request),
+      waits: request.flag(WAIT),
+      encode: encoded,
+    })),
     SubscribeIndexedBlocks: bodyStream(feed),
     SubscribeProvableBlocks: feedStream(feed, (request) => ({
       kind: 'blocks',
       until: 'indexed',
       start: { height: heightOf(request.number(START_HEIGHT)) },
-      encode: ({ stored }) => new WireWriter().element(1, provableBlock(stored.block)).finish(),
+      encode: (event) =>
+        new WireWriter().element(1, provableBlock(heightEventOf(event).stored.block)).finish(),
     })),
   };
   return { access, index };
@@ -131,16 +156,62 @@ function headOf(status: bigint): Following['until'] {
 }
 
 /** `SubscribeBlocksResponse`. */
-function blockMessage({ stored }: HeightEvent): Buffer {
-  return new WireWriter().element(1, stored.block.encoded).finish();
+function blockMessage(event: FeedEvent): Buffer {
+  return new WireWriter().element(1, heightEventOf(event).stored.block.encoded).finish();
 }
 
 /** `SubscribeBlockDigestsResponse`. */
-function digestMessage({ stored: { block } }: HeightEvent): Buffer {
+function digestMessage(event: FeedEvent): Buffer {
+  const { block } = heightEventOf(event).stored;
   const { timestamp } = decodeBlock(block.encoded);
   const digest = new WireWriter().bytes(1, identifierBytes(block.id)).number(2, block.height);
   if (timestamp !== undefined) digest.element(3, timestampMessage(timestamp));
   return digest.finish();
+}
+
+/** Expected errors: ApiError (malformed_id, invalid_argument, bad_request). */
+function startOf(request: RequestFields): StartPoint {
+  if (request.has(LAST_SEEN)) {
+    const seen = fieldsOf(request.bytes(LAST_SEEN));
+    const id = seen.bytes(2);
+    const blockId = id.length === 0 ? undefined : idOf('block', id);
+    return { lastSeen: { height: heightOf(seen.number(1)), blockId } };
+  }
+  return request.has(START_HEIGHT) ? { height: heightOf(request.number(START_HEIGHT)) } : 'next';
+}
+
+/** `SubscribeIndexedHeightsResponse`. */
+function encoded(event: FeedEvent): Buffer {
+  const response = new WireWriter();
+  return (
+    event.kind === 'height' ? response.element(1, indexedHeight(event)) : response.element(2, rewind(event))
+  ).finish();
+}
+
+function indexedHeight({ stored, isSealed, isProven }: HeightEvent): Buffer {
+  const { block, transactionCounts } = stored;
+  const { timestamp } = decodeBlock(block.encoded);
+  const message = new WireWriter()
+    .number(1, block.height)
+    .bytes(2, identifierBytes(block.id))
+    .bytes(3, identifierBytes(block.parentId));
+  if (timestamp !== undefined) message.element(4, timestampMessage(timestamp));
+  block.collectionIds.forEach((id, index) => {
+    const collection = new WireWriter()
+      .bytes(1, identifierBytes(id))
+      .number(2, transactionCounts[index] ?? 0);
+    message.element(5, collection.finish());
+  });
+  return message
+    .number(6, isSealed ? 1 : 0)
+    .number(7, isProven ? 1 : 0)
+    .finish();
+}
+
+function rewind({ height, blockId }: RewindEvent): Buffer {
+  const message = new WireWriter().number(1, height);
+  if (blockId !== undefined) message.bytes(2, identifierBytes(blockId));
+  return message.finish();
 }
 
 /** Blocks with their bodies, as stored and not decoded. The next ones wait until the caller has taken these. */
@@ -150,10 +221,11 @@ function bodyStream(feed: ChangeFeed): StreamCall {
     const to = request.has(END_HEIGHT) ? heightOf(request.number(END_HEIGHT)) : undefined;
     if (to !== undefined && to < start)
       throw invalidArgument(`end_height (${to}) is below start_height (${start})`);
+    const waits = request.flag(WAIT);
     const until = finalityOf(request);
-    const from = await streamStart(feed, { height: start }, until);
+    const from = await streamStart(feed, { height: start }, { until, waits });
     return feed.followBodies(
-      { kind: 'indexed_blocks', from, to, until },
+      { kind: 'indexed_blocks', from, to, until, waits },
       {
         send: (blocks, taken) => sink.write(encodedBodies(blocks), taken),
         end: (reason) => (reason === undefined ? sink.finish() : sink.refuse(reason)),

@@ -15,8 +15,6 @@ const LOG_EVERY_MS = 10_000;
 const HELD_UP_AFTER_MS = 5_000;
 
 type Running = RunningRange<HistoryLine>;
-/** What a range waits for; `null`: it grows, or no process fills it now. */
-type WaitingFor = (range: RangeState) => BackfillRangeStatus['waitingFor'];
 
 /** Watches history: its progress, its rate, and what holds it up. */
 export function watchBackfill(
@@ -56,9 +54,11 @@ export function watchBackfill(
       .flatMap((range) => heldUp(range) ?? [])
       .filter(({ isYielding }) => !isYielding);
 
-  const waitingFor: WaitingFor = ({ from }) => {
-    const known = backfill.running().find(({ job }) => job.range.from === from);
-    return (known && heldUp(known)?.waitingFor) ?? null;
+  const rangeStatus = (range: RangeState): BackfillRangeStatus => {
+    const known = backfill.running().find(({ job }) => job.range.from === range.from);
+    if (known === undefined) return rangeAtRest(range);
+    const { ratePerSecond: rate, etaSeconds: eta = null } = known.line.meter.state();
+    return { ...rangeAtRest(range), rate, eta, waitingFor: heldUp(known)?.waitingFor ?? null };
   };
 
   /** One warning for all ranges: they often have the same cause. */
@@ -94,6 +94,7 @@ export function watchBackfill(
     /** Looks at the ranges. Expected errors: the signal's abort reason. */
     run: async (signal: AbortSignal): Promise<void> => {
       for (;;) {
+        for (const { line } of backfill.running()) line.meter.state();
         const progress = total.state();
         tellTrouble();
         tellProgress(progress);
@@ -102,12 +103,12 @@ export function watchBackfill(
     },
     status: (): BackfillStatus => {
       const { ratePerSecond: rate, etaSeconds: eta = null } = total.state();
-      const document = documentOf(backfill.state(), waitingFor);
+      const document = documentOf(backfill.state(), rangeStatus);
       // Nothing is left: that has no rate.
       return { ...document, rate, eta: document.eta ?? eta, heldBack: pace.heldBack() ?? null };
     },
     /** The plan to fill a height in, if there is one. */
-    plannedAt: (height: number) => plannedAt(height, backfill.state(), waitingFor),
+    plannedAt: (height: number) => plannedAt(height, backfill.state(), rangeStatus),
     /** How many ranges are in each phase, and of those that run, how many are held up. */
     counts: () => {
       const phases = new Map<RangePhase, number>();
@@ -118,7 +119,10 @@ export function watchBackfill(
 }
 
 /** The plans of a work source as a document; without rates where nothing runs. */
-export function documentOf(state: BackfillState, waitingFor: WaitingFor = () => null): BackfillStatus {
+export function documentOf(
+  state: BackfillState,
+  ofRange: (range: RangeState) => BackfillRangeStatus = rangeAtRest,
+): BackfillStatus {
   return {
     missingHeights: state.missingHeights,
     rate: 0,
@@ -133,7 +137,7 @@ export function documentOf(state: BackfillState, waitingFor: WaitingFor = () => 
       untakenVersion,
       state: isPaused ? 'paused' : 'active',
     })),
-    ranges: state.ranges.map((range) => rangeStatus(range, waitingFor)),
+    ranges: state.ranges.map(ofRange),
     unserved: state.unserved,
   };
 }
@@ -142,7 +146,7 @@ export function documentOf(state: BackfillState, waitingFor: WaitingFor = () => 
 export function plannedAt(
   height: number,
   state: BackfillState,
-  waitingFor: WaitingFor = () => null,
+  ofRange: (range: RangeState) => BackfillRangeStatus = rangeAtRest,
 ): PlannedHeight | undefined {
   const includes = ({ from, to }: { readonly from: number; readonly to: number }): boolean =>
     from <= height && height <= to;
@@ -150,15 +154,12 @@ export function plannedAt(
   const plan = plans.find(({ isPaused }) => !isPaused) ?? plans[0];
   const range = state.ranges.find(includes);
   return (
-    plan && {
-      plan: plan.id,
-      isPaused: plan.isPaused,
-      range: range === undefined ? null : rangeStatus(range, waitingFor),
-    }
+    plan && { plan: plan.id, isPaused: plan.isPaused, range: range === undefined ? null : ofRange(range) }
   );
 }
 
-function rangeStatus(range: RangeState, waitingFor: WaitingFor): BackfillRangeStatus {
-  const { from, to, next, phase, failures, reason = null } = range;
-  return { from, to, state: phase, next, failures, reason, waitingFor: waitingFor(range) };
+/** A range that no process fills now. */
+function rangeAtRest({ from, to, next, phase, failures, reason }: RangeState): BackfillRangeStatus {
+  const none = { rate: 0, eta: null, waitingFor: null };
+  return { from, to, state: phase, next, failures, reason: reason ?? null, ...none };
 }

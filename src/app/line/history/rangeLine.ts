@@ -1,6 +1,7 @@
 import { Window } from '../../../collections/index.js';
 import type { DaemonConfig } from '../../../config/index.js';
 import type { RootParent } from '../../../finality/index.js';
+import { measureProgress } from '../../../observability/index.js';
 import type { Logger } from '../../../observability/index.js';
 import type { RangeJob, RangeLine, RangeOutcome } from '../../../ranges/index.js';
 import type { Clock } from '../../../runtime/index.js';
@@ -22,6 +23,7 @@ const MIN_IN_FLIGHT_BYTES = 1024 ** 2;
 /** A range of history that is being filled. */
 export interface HistoryLine extends RangeLine {
   readonly indexing: IndexingLine;
+  readonly meter: ReturnType<typeof measureProgress>;
   /** Milliseconds since it grew last, or began. */
   readonly stillMs: () => number;
 }
@@ -80,6 +82,7 @@ export async function startRangeLine(
     },
   );
   const latestIndexedHeight = (): number => store.latestIndexedHeight();
+  const meter = measureProgress({ clock, source: { latestIndexedHeight, headHeight: () => range.to } });
   let latest = latestIndexedHeight();
   let grewAtMs = clock.monotonic();
   window.onMoved(() => {
@@ -120,7 +123,7 @@ export async function startRangeLine(
     if (isOutdated) await store.forgetAbove();
   };
   const stillMs = (): number => clock.monotonic() - grewAtMs;
-  return { indexing, outcome, stillMs, close: () => (closing ??= end()) };
+  return { indexing, meter, outcome, stillMs, close: () => (closing ??= end()) };
 }
 
 /** The chain is past the range, whatever head is reported. */
