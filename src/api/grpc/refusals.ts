@@ -23,6 +23,7 @@ const codes: Readonly<Record<number, status>> = {
 };
 const codesOfReasons: Partial<Readonly<Record<ApiErrorReason, status>>> = {
   not_served: status.UNIMPLEMENTED,
+  index_off: status.FAILED_PRECONDITION,
   busy: status.RESOURCE_EXHAUSTED,
   storage: status.UNAVAILABLE,
 };
