@@ -532,13 +532,13 @@ const bugs: Readonly<
   },
   'api/feed/recentHeights.ts': {
     'a read that a rewind overtakes is cached': [
-      '    if (now === rewinds) return;',
-      '    if (now >= rewinds) return;',
+      '      if (now !== rewinds) {',
+      '      if (now < rewinds) {',
       'api/changeFeed.test.ts: lets no read of %s that it overtakes into the cache',
     ],
     'not given back: the oldest heights of a cache': [
-      '      if (keptSize <= max) return;',
-      '      if (keptSize >= 0) return;',
+      '        if (size <= max) return;',
+      '        if (size >= 0) return;',
       'api/changeFeed.test.ts: leaves the newest heights that it read in memory, and no more',
     ],
   },
