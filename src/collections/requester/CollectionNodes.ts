@@ -26,8 +26,8 @@ const ATTEMPTS_PER_SLOW_NODE = 8;
 /** A shorter delay is ordinary pacing by a rate limit; a longer one is reported. */
 const HELD_BACK_MS = 100;
 
-/** The weight of one collection in the average of how long a node takes to have them. */
-const ARRIVAL = { weight: 1 / 64 };
+/** The weight of one collection in the average of how long a node takes to have them. From 0, so that no first one decides alone. */
+const ARRIVAL = { weight: 1 / 64, initial: 0 };
 /** A collection that was not there in time is assumed to take twice that time plus this. */
 const GUESS_MS = 50;
 /** What took longer was an outage, or was requested late: it says nothing about how long the next will take. */

@@ -507,8 +507,9 @@ describe('bounds', () => {
     expect(said).toEqual(message);
   });
 
-  it('end the stream of whoever takes nothing, and cut the connection', async () => {
-    const clock = new VirtualClock();
+  it('end the stream of whoever takes nothing, give back what it held, and cut the connection', async () => {
+    // Of today: deadlines of calls are moments.
+    const clock = new VirtualClock(Date.now());
     let isOver = false;
     const node = await RawNode.start({
       [EVENTS]: (call) => {
@@ -518,9 +519,11 @@ describe('bounds', () => {
         };
         next();
       },
+      [SCRIPT]: (call) => answer(call, Buffer.alloc(MIB)),
     });
     const metrics = createReaderMetrics();
-    const { address } = await forwardingTo(node, { metrics, clock });
+    const to = await forwardingTo(node, { metrics, clock, maxHeldBytes: 1.5 * MIB });
+    const { address } = to;
     const session = connect(`http://${address}`);
     const isCut = new Promise<void>((resolve) => session.once('close', resolve));
     session.on('error', () => undefined);
@@ -535,6 +538,7 @@ describe('bounds', () => {
     await new Promise((resolve) => call.once('response', resolve));
     await clock.advance(29_000);
     expect(await inFlight(metrics, 'stream')).toBe(1);
+    expect((await error(to.call(SCRIPT))).code).toBe(status.RESOURCE_EXHAUSTED);
     await until(async () => {
       await clock.advance(500);
       return (await inFlight(metrics, 'stream')) === 0;
@@ -543,6 +547,8 @@ describe('bounds', () => {
     await eventually(() => isOver);
     await clock.advance(21_000);
     await isCut;
+    // Until then its bytes were there.
+    expect((await to.call(SCRIPT)).message).toHaveLength(MIB);
   });
 
   it('allow so many streams, and end them when the server closes', async () => {
