@@ -2,6 +2,7 @@ import { execFile, execFileSync } from 'node:child_process';
 import { mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { exitCodeOf } from '../../src/app/index.js';
+import { inShell } from '../../src/runtime/index.js';
 import { programPath, scratchDirectory } from '../support/program.js';
 import { startHere } from '../support/runningDaemon.js';
 import { runInProcess } from '../support/terminal.js';
@@ -196,7 +197,7 @@ export class LinePlayer {
     // What follows the index has an end here.
     const end = text.includes('--follow') ? ` --to ${this.#values['HEIGHT']}` : '';
     const script = [
-      `${PROGRAM}() { '${process.execPath}' '${programPath}' "$@" --network devnet --data-dir '${this.#stage.dataDir}'${end}; }`,
+      `${PROGRAM}() { ${inShell(process.execPath)} ${inShell(programPath)} "$@" --network devnet --data-dir '${this.#stage.dataDir}'${end}; }`,
       `set -e -o pipefail; ${fill(text, this.#values)}`,
     ].join('\n');
     return new Promise((resolve) => {

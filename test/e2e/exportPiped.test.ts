@@ -10,6 +10,7 @@ import { pageAt } from '../docs/files.js';
 import { shellLines } from '../docs/shell.js';
 import { runCommand } from '../support/commandLine.js';
 import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
+import { inShell } from '../../src/runtime/index.js';
 import { eventually, programPath, scratchDirectory } from '../support/program.js';
 import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 import { storeFlags } from '../support/storeDump.js';
@@ -25,7 +26,7 @@ const hasPython = spawnSync('python3', ['--version']).status === 0;
 function lineOf(dataDir: string, database: string): string {
   const lines = shellLines(pageAt('docs/export.md')).map(({ text }) => text);
   const line = lines.find((text) => text.includes('| python3'))!.replaceAll('DATABASE', database);
-  const program = `'${process.execPath}' '${programPath}' "$@" ${storeFlags(dataDir).join(' ')}`;
+  const program = `${inShell(process.execPath)} ${inShell(programPath)} "$@" ${storeFlags(dataDir).join(' ')}`;
   return `flow-collection-indexer() { ${program}; }; ${line}`;
 }
 

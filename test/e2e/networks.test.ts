@@ -180,7 +180,7 @@ describe('from the start', () => {
     const line = await lineOf(
       { address: (port) => `node.test:${port}` },
       {
-        NODE_OPTIONS: `--import=${join(import.meta.dirname, '../support/stubbedNames.mjs')}`,
+        NODE_OPTIONS: `--import=${new URL('../support/stubbedNames.mjs', import.meta.url).href}`,
         STUBBED_NAMES: hosts,
       },
     );

@@ -96,7 +96,7 @@ const scenes: Readonly<Record<string, () => Scene | Promise<Scene> | undefined>>
   }),
   'a terminal that stands still': () => {
     // Its other end is read by a program that is stopped.
-    const wrapper = ['sh', '-c', 'exec script -qec "$*" /dev/null', 'sh'];
+    const wrapper = ['bash', '-c', 'exec script -qec "${*@Q}" /dev/null', 'bash'];
     return {
       ...{ outputs: ['pipe', 'pipe'], wrapper, says: NOBODY_READS },
       strike: ({ child }) => child.kill('SIGSTOP'),
@@ -109,9 +109,9 @@ const scenes: Readonly<Record<string, () => Scene | Promise<Scene> | undefined>>
   'a terminal that is gone': () => {
     // Without being the session's, so that no SIGHUP comes.
     const code = join(scratchDirectory(), 'code');
-    const command = `exec script -qec "setsid -w sh -c '$*; echo \\$? > ${code}'" /dev/null`;
+    const command = `line="\${*@Q}; echo \\$? > ${code}"; exec script -qec "setsid -w sh -c \${line@Q}" /dev/null`;
     return {
-      ...{ outputs: ['pipe', 'pipe'], wrapper: ['sh', '-c', command, 'sh'] },
+      ...{ outputs: ['pipe', 'pipe'], wrapper: ['bash', '-c', command, 'bash'] },
       strike: ({ child }) => child.kill('SIGKILL'),
       ...{ says: /^its terminal is gone/, losesAtOnce: true },
       exitCode: () => eventually(() => (existsSync(code) ? Number(readFileSync(code, 'utf8')) : undefined)),
