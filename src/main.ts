@@ -57,20 +57,15 @@ for (const signal of Object.keys(signalCodes) as StopSignal[]) {
 // Log rotation and supervisors send it to be understood as "open the log anew", and it would end the process. Node.js may
 // be told to take it (docs/profiling.md).
 if (process.listenerCount('SIGUSR2') === 0) {
-  process.on('SIGUSR2', () =>
-    stderr.write(`SIGUSR2 does nothing here: SIGHUP reloads a daemon's configuration.\n`),
-  );
+  process.on('SIGUSR2', () => stderr.write('SIGUSR2 does nothing here: SIGHUP reloads a configuration.\n'));
 }
 
 const stdout = new Output('standard output', {
   sink: openSink(1),
-  columns: () => screen.columns || undefined,
+  columns: () => screen.columns,
   onRefused,
 });
-const stderr = new Output('standard error', {
-  sink: openSink(2),
-  columns: () => errScreen.columns || undefined,
-});
+const stderr = new Output('standard error', { sink: openSink(2), columns: () => errScreen.columns });
 // A command waits for whoever reads its result, but not for whoever reads its remarks.
 stderr.neverWait();
 const { stdout: screen, stderr: errScreen } = process;
@@ -92,7 +87,7 @@ const terminal: Terminal = {
   isTerminal: screen.isTTY,
   isLive: screen.isTTY && isLive,
   // Of a terminal without a size, as containers and remote commands may have: that of old.
-  columns: () => screen.columns || 80,
+  columns: () => stdout.columns ?? 80,
   rows: () => screen.rows || 24,
   errTerminal: errScreen.isTTY && isLive ? stderr : undefined,
   onKey,

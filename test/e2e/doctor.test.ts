@@ -109,6 +109,7 @@ describe('doctor', () => {
   it('names nodes that do not answer, are of another chain, or speak another protocol', async () => {
     const dead = await examined(startArguments({ address: '127.0.0.1:1' }, scratchDirectory()));
     expect(dead.code).toBe(69);
+    expect(dead.saying('disk', 'ok')).toMatch(/are free on the disk of .*No node says how many heights/);
     expect(dead.saying('nodes', 'problem')).toMatch(
       /^Node 127\.0\.0\.1:1 does not answer: .*ECONNREFUSED.*; check that it runs/,
     );

@@ -40,22 +40,26 @@ export async function checkDisk(
   const { bavail, bsize, type } = await statfs(await nearest(resolve(dataDir)));
   const freeBytes = bavail * bsize;
   const unfit = UNFIT[type >>> 0];
+  const unfitting =
+    unfit !== undefined &&
+    warning(`${dataDir} is in ${unfit}; choose a --data-dir on a local disk, or mount a volume there.`);
+  const free = `${formatSize(freeBytes)} are free on the disk of ${dataDir}`;
+  if (heightsToCome === undefined)
+    return those(unfitting, ok(`${free}. No node says how many heights are to come.`));
   const heights = countHeights(stored.coverage);
   const isMeasured = heights >= HEIGHTS_TO_MEASURE && stored.bytes !== undefined && stored.bytes > 0;
   const perBlock = isMeasured ? stored.bytes / heights : USUAL_BLOCK_BYTES;
   const measured = isMeasured
     ? `measured over ${formatCount(heights)} heights`
     : 'assuming 5 collections of 10 transactions, because too little is indexed to measure';
-  const neededBytes = (heightsToCome ?? 0) * perBlock;
+  const neededBytes = heightsToCome * perBlock;
   const days = Math.floor((freeBytes - neededBytes) / (perBlock * BLOCKS_PER_DAY));
-  const toCome = heightsToCome === undefined ? 'an unknown number of heights' : counted(heightsToCome);
   const facts =
-    `${formatSize(freeBytes)} are free on the disk of ${dataDir}, and ${toCome} to come need about ${formatSize(neededBytes)} at ` +
+    `${free}, and ${counted(heightsToCome)} to come need about ${formatSize(neededBytes)} at ` +
     `${formatSize(perBlock)} a block (${measured})`;
   const lasts = `${facts}; then it lasts for about ${formatCount(Math.max(0, days))} days at a block a second`;
   return those(
-    unfit !== undefined &&
-      warning(`${dataDir} is in ${unfit}; choose a --data-dir on a local disk, or mount a volume there.`),
+    unfitting,
     neededBytes > freeBytes
       ? warning(`${facts}; use a larger disk, or begin at a later --start-height.`)
       : days < DAYS_TO_LAST

@@ -56,7 +56,7 @@ function refusal(message: string, parser: Parser): OperatorError {
 
 function rootParser(terminal: Terminal): Parser {
   const version = programVersion();
-  const width = (): number => (terminal.isTerminal ? terminal.columns() : 0) || DEFAULT_COLUMNS;
+  const width = terminal.columns;
   const root = new Parser(PROGRAM)
     .description(
       `${PROGRAM} ${version}: a verified, complete, queryable local index of every Flow collection and transaction.\n\n` +
@@ -77,8 +77,6 @@ function rootParser(terminal: Terminal): Parser {
     });
   return root.exitOverride((error) => refuse(error, root));
 }
-
-const DEFAULT_COLUMNS = 80;
 
 function commandParser(root: Parser, command: Command): Parser {
   const { name, summary, details } = command;

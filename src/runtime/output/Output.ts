@@ -83,9 +83,9 @@ export class Output {
     this.#listener = listener;
   }
 
-  /** Width of a terminal. */
+  /** Width of a terminal that tells it. */
   get columns(): number | undefined {
-    return this.#dependencies.columns?.();
+    return this.#dependencies.columns?.() || undefined;
   }
 
   /** `neverWait` was called. */
