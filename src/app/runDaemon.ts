@@ -22,7 +22,7 @@ import { tellPlan } from './firstContact.js';
 import { openSecretFiles } from './guard/openSecretFiles.js';
 import type { DaemonParts } from './health/diagnose.js';
 import { startHealth, watchStorage } from './health/startHealth.js';
-import { storePathOf } from './lifecycle/daemonRecord.js';
+import { removeDaemonRecord, storePathOf } from './lifecycle/daemonRecord.js';
 import { readShippedSporks } from './lifecycle/knownBlocks.js';
 import { openLifecycle } from './lifecycle/openLifecycle.js';
 import { openServiceNotifier } from './lifecycle/openServiceNotifier.js';
@@ -194,6 +194,8 @@ async function indexAndServe(config: DaemonConfig, own: Begun): Promise<void> {
   const upstream = openUpstream(config, { ...own, ...outside, store });
   if (isFinished(config, upstream)) {
     logger.info({ latestIndexedHeight: store.latestIndexedHeight() }, 'stop height is indexed already');
+    // The store is locked; a database may serve others from this directory.
+    if (config.store === undefined) removeDaemonRecord(dataDir);
     // A service that ends without having been ready counts as failed.
     notifier?.ready();
     return;

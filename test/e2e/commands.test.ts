@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { programVersion } from '../../src/app/index.js';
@@ -100,7 +100,11 @@ describe('start', () => {
 
     requests.reset();
     expect(await runStart(devnet, dataDir, ...bounds)).toMatchObject({ code: 0, stderr: '' });
+    // As a daemon that was killed leaves it.
+    const record = join(dataDir, 'daemon.json');
+    writeFileSync(record, '{}');
     expect(await runStart(nowhere, dataDir, '--stop-height', '140')).toMatchObject({ code: 0, stderr: '' });
+    expect(existsSync(record)).toBe(false);
     expect(requests.count()).toBe(0);
 
     const on = ['--start-height', '151', '--stop-height', '160'];

@@ -108,6 +108,11 @@ export function whenRemoved(path: string, clock: Clock, action: () => void): Tim
   };
 }
 
+/** Removes the record that a daemon left when it was killed. Call it only while no other can run on this directory. */
+export function removeDaemonRecord(dataDir: string): void {
+  removeIfPossible(join(dataDir, RECORD_FILE));
+}
+
 /** Removes what does no harm where it stays: on a disk that is read-only by now, it does. */
 export function removeIfPossible(path: string): void {
   try {
