@@ -32,8 +32,11 @@ export function startArguments(
   ];
 }
 
-/** To compress what is asked for again and again takes longer than to make it. */
-const plainly = { headers: { 'accept-encoding': 'identity' } };
+/**
+ * To compress what is asked for again and again takes longer than to make it. And a connection that is kept may be closed by a
+ * full daemon at the moment at which it is asked over again: clients ask once more then, but `fetch` does not.
+ */
+const plainly = { headers: { 'accept-encoding': 'identity', connection: 'close' } };
 
 /** A daemon that listens, and what it says of itself. */
 export class RunningDaemon<P extends Printed = Program> {
