@@ -178,12 +178,12 @@ async function indexAndServe(config: DaemonConfig, own: Begun): Promise<void> {
       { node: process.version, advice: 'run Node.js 24, or allow only trusted callers at the gRPC port' },
       'callers of the gRPC port can end the process: this version of Node.js has a bug',
     );
-  const replica = readers && (await openReplicaToRead(config, own));
+  const replica = readers && (await openReplicaToRead(config, { ...own, signal }));
   if (replica !== undefined) {
     lifecycle.onClose('replica', () => replica.close());
     replica.shared?.onChanged(() => readers?.notify());
   }
-  const queue = await openQueueToWork(config, { ...own, onKill: lifecycle.stop });
+  const queue = await openQueueToWork(config, { ...own, onKill: lifecycle.stop, signal });
   if (queue !== undefined) lifecycle.onClose('queue', () => queue.close());
   const watched = watchStorage(config, { ...own, store });
   const certificates = new CertificateThread(ports.startCertificates ?? certificatesStarter());

@@ -54,7 +54,7 @@ export type {
   PostgresRangeBook as SharedRangeBook,
   RangeFacts,
 } from './postgres/ranges/PostgresRangeBook.js';
-export type { PostgresDatabase } from './postgres/connection/PostgresDatabase.js';
+export type { Beginning, PostgresDatabase } from './postgres/connection/PostgresDatabase.js';
 export type { Session } from './postgres/connection/Session.js';
 
 /** `undefined` for a store that only one process fills. */

@@ -22,11 +22,12 @@ const LOOK_MS = 200;
  */
 export async function openQueueToWork(
   { roles, store: url }: DaemonConfig,
-  dependencies: Parameters<typeof SharedQueue.open>[1],
+  dependencies: Parameters<typeof SharedQueue.open>[1] & { readonly signal: AbortSignal },
 ): Promise<SharedQueue | undefined> {
   if (url === undefined) return undefined;
+  const { signal } = dependencies;
   const queues = await loadQueue();
-  return queues.SharedQueue.open({ url, roles, waitMs: DATABASE_WAIT_MS }, dependencies);
+  return queues.SharedQueue.open({ url, roles, waitMs: DATABASE_WAIT_MS, signal }, dependencies);
 }
 
 /**
@@ -34,14 +35,14 @@ export async function openQueueToWork(
  */
 export async function openReplicaToRead(
   { api, chainId, index }: DaemonConfig,
-  dependencies: { readonly clock: Clock; readonly logger: Logger },
+  dependencies: { readonly clock: Clock; readonly logger: Logger; readonly signal: AbortSignal },
 ): Promise<IndexStore | undefined> {
   const { store: url } = api;
   if (url === undefined) return undefined;
   const { PostgresIndexStore } = await loadPostgres();
-  const { clock } = dependencies;
+  const { clock, signal } = dependencies;
   const untilMs = clock.monotonic() + DATABASE_WAIT_MS;
-  const options = { url, chainId, accounts: index.accounts, create: false, waitMs: DATABASE_WAIT_MS };
+  const options = { url, chainId, accounts: index.accounts, create: false, waitMs: DATABASE_WAIT_MS, signal };
   for (;;) {
     try {
       return await PostgresIndexStore.open(options, dependencies);
@@ -49,7 +50,7 @@ export async function openReplicaToRead(
       if (!(error instanceof StorageError && error.kind === 'missing')) throw error;
       if (clock.monotonic() >= untilMs) throw error;
     }
-    await sleep(clock, LOOK_MS);
+    await sleep(clock, LOOK_MS, signal);
   }
 }
 

@@ -57,7 +57,8 @@ export async function openStoreToIndex(
     await refuseUsedDirectory(dataDir);
     await makeDirectory(dataDir);
     const { PostgresIndexStore } = await loadPostgres();
-    store = await PostgresIndexStore.open({ ...options, url, waitMs: DATABASE_WAIT_MS }, { clock, logger });
+    const first = { waitMs: DATABASE_WAIT_MS, signal: lifecycle.signal };
+    store = await PostgresIndexStore.open({ ...options, ...first, url }, { clock, logger });
   }
   // The reader thread reads the store, so it ends first.
   lifecycle.onClose('store', async () => {

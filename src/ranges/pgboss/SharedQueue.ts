@@ -1,3 +1,4 @@
+import type { Beginning } from '../../storage/index.js';
 import { Boss } from './Boss.js';
 import { BossWorkSource } from './BossWorkSource.js';
 import { planQueues } from './PlanQueues.js';
@@ -20,30 +21,28 @@ export class SharedQueue extends WorkerRegistry {
 
   /**
    * Open the store first: its tables must exist. `roles`: none for a command, which takes no work; `workVersion`: default
-   * `WORK_VERSION`; `waitMs`: how long to wait at the beginning for a database that refuses or does not answer, default: not
-   * at all; `patienceMs`: the same later, default: for as long as it takes. Expected errors: `StorageError`; OperatorError
-   * `configuration`.
+   * `WORK_VERSION`; `patienceMs`: how long to wait later for a database that refuses or does not answer, default: for as long
+   * as it takes. Expected errors: `StorageError`; OperatorError `configuration`; the reason of `signal`.
    */
   static async open(
-    options: {
+    options: Beginning & {
       readonly url: string;
       readonly roles: readonly string[];
       readonly workVersion?: number;
-      readonly waitMs?: number;
       readonly patienceMs?: number;
     },
     dependencies: Pick<QueueParts, 'clock' | 'random' | 'logger'> & Partial<Pick<QueueParts, 'onKill'>>,
   ): Promise<SharedQueue> {
-    const { patienceMs, roles, url, waitMs = 0, workVersion = WORK_VERSION } = options;
+    const { patienceMs, roles, url, workVersion = WORK_VERSION } = options;
     const { onKill = () => undefined, ...common } = dependencies;
     const boss = await Boss.prepare({ url, patienceMs, supervise: roles.length > 0 }, common);
     try {
       const queue = new SharedQueue({ ...common, boss, roles, workVersion, onKill });
-      await boss.database.persist(async () => {
+      await boss.database.begin(async () => {
         await boss.start();
         await boss.makeQueue(LIVE_QUEUE, 'exclusive');
         if (queue.isWorker) await queue.join();
-      }, common.clock.monotonic() + waitMs);
+      }, options);
       if (queue.isWorker) queue.start();
       return queue;
     } catch (error) {

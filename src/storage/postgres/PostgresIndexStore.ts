@@ -15,7 +15,7 @@ import { SCHEMA_VERSION } from '../records/schema.js';
 import { StorageError } from '../StorageError.js';
 import { databasePlace } from './connection/databasePlace.js';
 import { PostgresDatabase } from './connection/PostgresDatabase.js';
-import type { PostgresDatabaseDependencies } from './connection/PostgresDatabase.js';
+import type { Beginning, PostgresDatabaseDependencies } from './connection/PostgresDatabase.js';
 import type { Session, WriteSession } from './connection/Session.js';
 import { PostgresRangeBook } from './ranges/PostgresRangeBook.js';
 import { readAccountPage, postgresSource } from './reading/postgresReader.js';
@@ -33,7 +33,7 @@ import { Fence } from './writing/Fence.js';
 /** How often to look for changes of other processes, each time with one small query. */
 const LOOK_EVERY_MS = 300;
 
-export interface PostgresIndexStoreOptions {
+export interface PostgresIndexStoreOptions extends Beginning {
   readonly url: string;
   /** A store of another chain is refused. */
   readonly chainId: string;
@@ -46,9 +46,7 @@ export interface PostgresIndexStoreOptions {
   readonly create?: boolean;
   /** Default true. False: the account index, which is always kept, is not shown. */
   readonly accounts?: boolean;
-  /** How long to wait at the beginning for a database that refuses or does not answer. Default: not at all. */
-  readonly waitMs?: number;
-  /** The same later. Default: for as long as it takes. */
+  /** How long to wait later for a database that refuses or does not answer. Default: for as long as it takes. */
   readonly patienceMs?: number;
 }
 
@@ -136,23 +134,24 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
    * range before it leads (`shared`).
    *
    * Expected errors: `StorageError` (unavailable, …); `OperatorError`: `foreign` for a store of another chain,
-   * `configuration` for a newer schema, a server that is too old, a pooler without sessions and an unusable URL.
+   * `configuration` for a newer schema, a server that is too old, a pooler without sessions and an unusable URL; the reason of
+   * `signal`.
    */
   static async open(
     options: PostgresIndexStoreOptions,
     dependencies: PostgresDatabaseDependencies,
   ): Promise<PostgresIndexStore> {
-    const { chainId, create = true, isReadOnly = false, patienceMs, waitMs = 0 } = options;
+    const { chainId, create = true, isReadOnly = false, patienceMs } = options;
     const { clock, logger } = dependencies;
     const startedAtMs = clock.monotonic();
     const database = new PostgresDatabase(databasePlace(options.url), dependencies, { patienceMs });
+    const loaded = await database.begin(async () => {
+      await prepareDatabase(database, { chainId, create, isReadOnly });
+      const unproven = isReadOnly ? null : (await readMark(database)).unproven;
+      const facts = await database.snapshot((session) => loadStore(session));
+      return { ...facts, unproven };
+    }, options);
     try {
-      const loaded = await database.persist(async () => {
-        await prepareDatabase(database, { chainId, create, isReadOnly });
-        const unproven = isReadOnly ? null : (await readMark(database)).unproven;
-        const facts = await database.snapshot((session) => loadStore(session));
-        return { ...facts, unproven };
-      }, startedAtMs + waitMs);
       const store = new PostgresIndexStore(options, database, loaded, dependencies);
       const facts = {
         store: database.place,

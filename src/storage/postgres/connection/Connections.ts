@@ -31,6 +31,8 @@ export class Connections {
   #pool: Pool;
   /** Those that are open and set up. */
   readonly #links = new Map<PoolClient, Link>();
+  /** All that may hold a socket, also those that are not connected yet, of which the pool tells nothing. */
+  readonly #clients = new Set<QuietClient>();
   /** Ends the wait of those who want a connection: a pool that ends forgets them. */
   readonly #waiting = new Set<(error: Error) => void>();
 
@@ -75,7 +77,7 @@ export class Connections {
     const late = new Promise<void>((resolve) => (timer = setTimeout(resolve, END_TIMEOUT_MS)));
     await Promise.race([this.#endPool(this.#pool).catch(() => undefined), late]);
     clearTimeout(timer);
-    for (const client of this.#links.keys()) void client.end();
+    for (const { connection } of this.#clients) connection.stream.destroy();
   }
 
   async #connect(): Promise<PoolClient> {
@@ -113,9 +115,17 @@ export class Connections {
   }
 
   #newPool(): Pool {
+    const clients = this.#clients;
+    class Client extends QuietClient {
+      constructor(config?: ClientConfig) {
+        super(config);
+        clients.add(this);
+        this.once('end', () => clients.delete(this));
+      }
+    }
     const pool = new pg.Pool({
       ...this.#options.config,
-      Client: QuietClient,
+      Client,
       max: MAX_CONNECTIONS,
       connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
       allowExitOnIdle: true,

@@ -28,6 +28,14 @@ export interface PostgresDatabaseDependencies {
   readonly logger: Logger;
 }
 
+/** How a database is used first. */
+export interface Beginning {
+  /** How long to wait for a database that refuses or does not answer. Default: not at all. */
+  readonly waitMs?: number | undefined;
+  /** Aborted: nobody waits for it any longer. */
+  readonly signal?: AbortSignal | undefined;
+}
+
 /** The connections to a database. `persist` and `watch` wait for as long as the database refuses, or does not answer. */
 export class PostgresDatabase implements Session {
   readonly place: string;
@@ -136,7 +144,8 @@ export class PostgresDatabase implements Session {
           this.#recovered(caller);
           return result;
         } catch (error) {
-          if (!(error instanceof DatabaseFault) || this.#clock.monotonic() + delayMs > lastMs) throw error;
+          const isLast = this.#closing.signal.aborted || this.#clock.monotonic() + delayMs > lastMs;
+          if (!(error instanceof DatabaseFault) || isLast) throw error;
           this.#notice(error, caller);
           await sleep(this.#clock, delayMs, this.#closing.signal).catch(() => {
             throw error;
@@ -146,6 +155,25 @@ export class PostgresDatabase implements Session {
       }
     } finally {
       this.#waiting.delete(caller);
+    }
+  }
+
+  /**
+   * The first use: repeats it as `persist` does, for `waitMs`, default: not at all. Closes the database where it fails, and at
+   * once when `signal` aborts. Expected errors: those of `persist`; the reason of `signal`.
+   */
+  async begin<T>(action: () => Promise<T>, { waitMs = 0, signal }: Beginning): Promise<T> {
+    const end = (): void => void this.close();
+    signal?.addEventListener('abort', end, { once: true });
+    try {
+      signal?.throwIfAborted();
+      return await this.persist(action, this.#clock.monotonic() + waitMs);
+    } catch (error) {
+      await this.close();
+      signal?.throwIfAborted();
+      throw error;
+    } finally {
+      signal?.removeEventListener('abort', end);
     }
   }
 
