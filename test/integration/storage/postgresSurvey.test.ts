@@ -143,6 +143,9 @@ describe('a survey of a database', () => {
     const shown = (url: string): string => databasePlace(url).shown;
     expect(shown('postgres://me:secret@[::1]/flow')).toBe('postgres://::1:5432/flow');
     expect(shown('postgresql:///flow')).toBe('postgres://localhost:5432/flow');
+    expect(shown('postgres://%2Frun%2Fpostgresql:5433/flow')).toBe(
+      'postgres://localhost (/run/postgresql):5433/flow',
+    );
     expect(shown('postgres:///flow?host=/run/postgresql')).toBe(
       'postgres://localhost (/run/postgresql):5432/flow',
     );

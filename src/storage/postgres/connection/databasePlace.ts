@@ -38,7 +38,6 @@ export function databasePlace(
   if (unknown !== undefined) {
     throw refusal(`parameter ${quoted(unknown)} is not known: use ${[...KNOWN].join(', ')}`);
   }
-  const host = parameters['host'] ?? (bare(url.hostname) || 'localhost');
   const port = url.port === '' ? DEFAULT_PORT : Number(url.port);
   const decoded = (part: string): string => {
     try {
@@ -47,6 +46,8 @@ export function databasePlace(
       throw refusal('it has a % that encodes no character: write %25 for the sign itself');
     }
   };
+  // PostgreSQL's own tools take the directory of a socket in either form.
+  const host = parameters['host'] ?? (bare(decoded(url.hostname)) || 'localhost');
   const database = decoded(url.pathname.slice(1));
   if (database === '') throw refusal('it names no database: postgres://HOST/DATABASE');
   const [named, given] = [url.username, url.password].map(decoded);
