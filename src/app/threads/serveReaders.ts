@@ -94,14 +94,14 @@ export function serveReaders(
         reader: replica,
         status: link,
         work: link,
-        forwardingOff: () => link.forwardingOff(),
+        forwardingOff: () => link.state().forwardingOff,
         restMetadata: () => metadataFor(restName),
       },
     );
     const forwarder = forward
       ? new Forwarder(
           { maxMessageBytes: access.maxMessageBytes, userAgent: userAgent() },
-          { clock, metrics, metadataFor, nodes: () => link.forwardingNodes(), admission: link },
+          { clock, metrics, metadataFor, nodes: () => link.state().nodes, admission: link },
         )
       : undefined;
     const grpc =
