@@ -52,6 +52,12 @@ export function openLifecycle({ clock, logger }: { readonly clock: Clock; readon
   const onClose = (name: string, close: () => void | Promise<void>): void =>
     void closers.push({ name, close });
 
+  /** Supervises what reads or writes the store: that closes when it has ended. */
+  const untilStopped = (name: string, running: Promise<void>): void => {
+    supervise(running);
+    onClose(name, () => running.catch(() => undefined));
+  };
+
   /** Resolves when the daemon is to stop. */
   const stopped = (): Promise<void> => whenAborted(signal);
 
@@ -98,5 +104,5 @@ export function openLifecycle({ clock, logger }: { readonly clock: Clock; readon
     }
   };
 
-  return { signal, stop, fail, supervise, onClose, stopped, waitFor, close };
+  return { signal, stop, fail, supervise, onClose, untilStopped, stopped, waitFor, close };
 }
