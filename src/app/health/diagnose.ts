@@ -1,4 +1,5 @@
 import type { NodeTrouble } from '../../access/index.js';
+import type { StatusDocument } from '../../api/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { consistent, formatDuration } from '../../observability/index.js';
 import type { Finding, LiveTerminal, ReadinessCode } from '../../observability/index.js';
@@ -131,11 +132,13 @@ export function diagnose(
     return height > (window.target() ?? -1) ? undefined : heldUpAt(height);
   };
 
-  /** What the lowest missing height waits for, and since when; `undefined` when there is none. */
-  const waitingFor = (): (HeldUp & { readonly sinceMs: number }) | undefined => {
+  /** What the lowest missing height waits for, as `/status` has it; `undefined` when there is none. */
+  const waitingFor = (): StatusDocument['waitingFor'] | undefined => {
     noteProgress();
     const heldUp = phase() === 'running' ? lowestHeldUp() : undefined;
-    return heldUp && { ...heldUp, sinceMs: progressAtMs };
+    if (heldUp === undefined) return undefined;
+    const { height, message } = heldUp;
+    return { height, message, ageSeconds: ageOf(progressAtMs) / 1000 };
   };
 
   /**

@@ -75,7 +75,6 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
     const { awaitsProof: _awaitsProof, proven: _proven, healing = [], ...shown } = range();
     const { ratePerSecond, etaSeconds } = meter.state();
     const { ready, reasons } = monitor.readiness();
-    const waitingFor = waitingNow();
     const { coverage, state: accountState } = parts.accountBuilder.progress();
     return {
       network: config.network,
@@ -107,7 +106,7 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
         peer: streamStatus(config.peers.length > 0, line?.peer),
       },
       endpoints: endpoints(),
-      waitingFor,
+      waitingFor: diagnosis.waitingFor() ?? null,
       oldestMissing: oldestMissing(),
       cluster: cluster(),
       accountIndex: {
@@ -156,13 +155,6 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
       latestCertificate: proven?.latestCertificate ?? null,
       reason: mode === 'off' ? 'proof.mode is off: the nodes are believed' : whyNot,
     };
-  };
-
-  const waitingNow = (): StatusDocument['waitingFor'] => {
-    const waiting = diagnosis.waitingFor();
-    if (waiting === undefined) return null;
-    const { height, message, sinceMs } = waiting;
-    return { height, message, ageSeconds: ageOf(sinceMs) };
   };
 
   /** What the line waits for at the lowest height that lacks collections. */
