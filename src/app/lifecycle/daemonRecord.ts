@@ -13,6 +13,14 @@ export interface Address {
   readonly port: number;
 }
 
+/** How the commands of this machine reach a guarded API. */
+export interface OwnAccess {
+  /** SHA-256 of the certificate, in the form of `X509Certificate`. Absent: the port speaks plain text. */
+  readonly certificate?: string | undefined;
+  /** Valid for this run. Absent: none is needed. */
+  readonly token?: string | undefined;
+}
+
 /**
  * How other commands find a running daemon: a small file in its data directory. One left by a crash is harmless: nothing answers at
  * its address.
@@ -24,14 +32,9 @@ export interface DaemonRecord {
   /** The database that holds its index, without credentials. Absent: the data directory does. */
   readonly store?: string | undefined;
   /** Where the read API listens for HTTP, and what commands on this machine need for it. Absent if it is not served. */
-  readonly api?: Address & {
-    /** SHA-256 of its certificate. Absent: it speaks plain text. */
-    readonly certificate?: string;
-    /** Absent: none is needed. */
-    readonly token?: string;
-  };
+  readonly api?: Address & OwnAccess;
   /** Absent if gRPC is off. */
-  readonly grpc?: Address;
+  readonly grpc?: Address | undefined;
   readonly metrics: Address;
   /** Path of the socket for commands that change something. */
   readonly control?: string;

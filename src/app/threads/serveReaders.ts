@@ -131,14 +131,11 @@ export function serveReaders(
   /** Resolves when the servers listen, or cannot: then all is over. */
   const open = async (): Promise<void> => {
     try {
-      const given = settings;
       servers = await openServers();
       const { api, grpc } = servers;
-      if (settings !== given) change();
-      indexer.tell('listens', {
-        api: api.address(),
-        ...(grpc === undefined ? {} : { grpc: grpc.address() }),
-      });
+      // To what they are by now.
+      change();
+      indexer.tell('listens', { api: api.address(), grpc: grpc?.address() });
     } catch (error) {
       if (error instanceof OperatorError) indexer.tell('refused', error.exit, error.message);
       else fail(error);
