@@ -154,7 +154,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
       finding('descriptors_low', outOfDescriptors),
       ...[starting(), upstream(), startHeldUp(), replacedChain(), headBehind()],
       ...(phase() === 'running' ? running() : []),
-      finding('reader_down', parts.readers?.down()?.message),
+      finding('reader_down', parts.readers?.down()),
       diskLow(),
       finding('database_unreachable', databaseTrouble()),
       leaderLost(),
@@ -322,7 +322,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
 
   const diskLow = (): Finding | undefined => {
     const paused = parts.diskWatch?.pause();
-    if (paused !== undefined) return finding('disk_low', paused.message, store.latestIndexedHeight() + 1);
+    if (paused !== undefined) return finding('disk_low', paused, store.latestIndexedHeight() + 1);
     const { freeBytes = Infinity, sizeBytes = 0 } = parts.diskWatch?.disk() ?? {};
     if (freeBytes >= Math.min(DISK_ENOUGH_BYTES, sizeBytes * DISK_ENOUGH_SHARE)) return undefined;
     const freeMib = Math.floor(freeBytes / 1024 ** 2);

@@ -344,16 +344,13 @@ export function keepReaderThread(
       }
     },
     /** Why readers are not served; `undefined` while they are, and before the first start. */
-    down: (): { readonly message: string } | undefined => {
+    down: (): string | undefined => {
       if (serving !== undefined || isClosing || sources === undefined) return undefined;
-      if (!run?.isServing)
-        return { message: `the reader thread has ended (${messageOf(cause)}); a new one is starting` };
+      if (!run?.isServing) return `the reader thread has ended (${messageOf(cause)}); a new one is starting`;
       if (run.silentMs < DOWN_AFTER_MS) return undefined;
       const seconds = Math.floor(run.silentMs / 1_000);
       const limit = HUNG_AFTER_MS / 1_000;
-      return {
-        message: `the reader thread has not answered for ${seconds} s; after ${limit} s it is replaced`,
-      };
+      return `the reader thread has not answered for ${seconds} s; after ${limit} s it is replaced`;
     },
     /** The totals of all threads so far. Asks the current one, once for all who ask at a time, with a short deadline. */
     metrics: async (): Promise<readonly MetricsSnapshot[]> => {

@@ -53,9 +53,9 @@ interface Wrong {
     readonly leads?: boolean;
     readonly leader?: ReturnType<Leadership['leader']>;
   };
-  readonly readerDown: { readonly message: string };
+  readonly readerDown: string;
   readonly disk: { readonly freeBytes: number; readonly sizeBytes: number };
-  readonly paused: { readonly message: string };
+  readonly paused: string;
   readonly outOfDescriptors: string;
   /** The index is in one. */
   readonly database: { readonly trouble: string | undefined };
@@ -543,7 +543,6 @@ describe('findings', () => {
   });
 
   it('never contradict each other, whatever is the matter', () => {
-    const told = { message: 'so' };
     const kinds: readonly NodeTrouble['kind'][] = [
       'unreachable',
       'denied',
@@ -578,9 +577,9 @@ describe('findings', () => {
         chainTrouble: fc.constantFrom(undefined, misfit, missingEnd),
         undecidedSpork: maybe(undecidedSpork),
         unresolvable: maybe([lacking]),
-        ...{ shared: maybe({}), readerDown: maybe(told) },
+        ...{ shared: maybe({}), readerDown: maybe('so') },
         database: fc.constantFrom(undefined, { trouble: undefined }, { trouble: 'it is gone' }),
-        paused: maybe(told),
+        paused: maybe('so'),
         disk: maybe({ freeBytes: 1, sizeBytes: 1_000_000_000 }),
       }),
     });
@@ -680,7 +679,7 @@ describe('what has a code of its own', () => {
     const { after, codes, state } = healthyDaemon();
     const message =
       'indexing is paused: 10 MiB are free on the disk of /data, and 640 MiB are needed to resume';
-    state.wrong = { paused: { message } };
+    state.wrong = { paused: message };
     state.head = 1_050;
     state.facts = { stage: 'committing' };
     expect(await after(0)).toMatchObject([{ code: 'disk_low', height: 1_001, message }]);
@@ -694,7 +693,7 @@ describe('what has a code of its own', () => {
   it('lacks its readers: indexing goes on, and so does whatever else is wrong', async () => {
     for (const phase of ['running', 'starting'] as const) {
       const { codes, state } = healthyDaemon({ phase });
-      state.wrong = { readerDown: { message: 'the thread has ended' } };
+      state.wrong = { readerDown: 'the thread has ended' };
       expect(await codes()).toEqual([...(phase === 'starting' ? ['starting'] : []), 'reader_down']);
     }
   });
