@@ -1,6 +1,6 @@
 export { backoffMs, doublingMs } from './time/backoff.js';
 export { Pause } from './time/Pause.js';
-export { every, sleep, systemClock } from './time/clock.js';
+export { every, sleep, systemClock, within } from './time/clock.js';
 export {
   childOf,
   orAborted,
