@@ -1,10 +1,9 @@
 export { runDaemon } from './runDaemon.js';
 export { daemonRuns, mayReadRecord, readDaemonRecord } from './lifecycle/daemonRecord.js';
-export type { DaemonRecord } from './lifecycle/daemonRecord.js';
+export type { DaemonRecord, OwnAccess } from './lifecycle/daemonRecord.js';
 export { readFingerprint } from './guard/certificate.js';
-export { daemonRequest } from './guard/daemonRequest.js';
-export type { PlainResponse } from './guard/daemonRequest.js';
-export type { OwnAccess } from './guard/openSecretFiles.js';
+export { daemonRequest } from './lifecycle/daemonRequest.js';
+export type { PlainResponse } from './lifecycle/daemonRequest.js';
 export { readFirstToken } from './guard/tokens.js';
 export { placeOfStore } from './line/startHeight.js';
 export { STOP_TIMEOUT_MS } from './lifecycle/openLifecycle.js';
@@ -17,7 +16,6 @@ export { checkDatabaseUrls, killWorkersOf, workersOf } from './stores/databases.
 export { exitCodeOf, exitCodes, programVersion } from '../runtime/index.js';
 export type { Verdict } from './doctor/verdicts.js';
 export type { Port } from './threads/calls.js';
-export { finalBlock } from './threads/readableIndex.js';
 
 /** A store that no daemon has open: loaded, with LevelDB, where no daemon answers. */
 export const loadStores = () => import('./stores/index.js');

@@ -11,7 +11,6 @@ import {
   exitCodeOf,
   messageOf,
   OperatorError,
-  orAborted,
   programVersion,
   systemClock,
   systemRandom,
@@ -202,14 +201,14 @@ async function indexAndServe(config: DaemonConfig, own: Begun): Promise<void> {
   }
   const opened = { descriptors, queue, readers, replica, secretFiles };
   const parts: DaemonParts = { ...own, ...upstream, ...watched, ...opened };
-  await orAborted(parts.healing.checkNewest(newestBytes, signal), signal);
+  await parts.healing.checkNewest(newestBytes, signal);
   const health = startHealth(config, parts);
   onBuilt?.({ ...parts, health });
   const addresses = await startServers(config, { ...parts, health });
   if (signal.aborted) return;
   notifier?.ready();
   tellPlan(config, { ...parts, addresses, print });
-  lifecycle.supervise(parts.healing.scrub(config.scrub.bytesPerSecond, signal));
+  lifecycle.untilStopped('scrubbing', parts.healing.scrub(config.scrub.bytesPerSecond, signal));
   await runIndexing(config, parts, health.diagnosis.runs);
 }
 

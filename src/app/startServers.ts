@@ -20,28 +20,25 @@ export async function startServers(config: DaemonConfig, parts: ServedParts) {
   const metricsServer = await startMetricsServer(config, parts);
   const control = await openControlSocket(config.dataDir, {
     obey: (command) => obeyBackfill(command, backfill.source, backfill.plan),
-    fail: lifecycle.fail,
     ...parts,
   });
-  lifecycle.onClose('control socket', () => control.close());
   const addresses: Partial<ReaderAddresses> = (await serveReaders(config, parts)) ?? {};
   health.monitor.start();
   lifecycle.onClose('health monitor', () => health.monitor.close());
   const all = { ...addresses, metrics: metricsServer.address() };
-  const record = keepDaemonRecord(
+  const writeRecord = keepDaemonRecord(
     config.dataDir,
     () => ({
       pid: process.pid,
       instance: health.instance,
       ...all,
       ...(addresses.api && { api: { ...addresses.api, ...secretFiles.ownAccess() } }),
-      control: control.path,
+      control,
       store: config.store && maskedEndpoint(config.store),
     }),
     parts,
   );
-  secretFiles.onChange(record.write);
-  lifecycle.onClose('daemon record', record.close);
+  secretFiles.onChange(writeRecord);
   logger.info(all, 'listening');
   return all;
 }

@@ -1,6 +1,6 @@
 export { backoffMs, doublingMs } from './time/backoff.js';
 export { Pause } from './time/Pause.js';
-export { every, sleep, systemClock } from './time/clock.js';
+export { every, sleep, systemClock, within } from './time/clock.js';
 export {
   childOf,
   orAborted,
@@ -20,14 +20,7 @@ export type { ExitReason } from './errors/OperatorError.js';
 export { inShell, named, parseJson, quoted, sentence, shortened } from './text/text.js';
 export { systemRandom } from './random.js';
 export type { Random } from './random.js';
-export {
-  descriptorLimit,
-  openDescriptors,
-  outOfDescriptors,
-  packageRoot,
-  programVersion,
-  userAgent,
-} from './process.js';
+export { outOfDescriptors, packageRoot, programVersion, userAgent } from './process.js';
 export { readNamedFile } from './readNamedFile.js';
 export { Output } from './output/Output.js';
 export { openSink } from './output/openSink.js';

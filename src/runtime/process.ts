@@ -1,5 +1,4 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
 // Here, because nothing of the program runs before this, and what it is made of does not load in an older Node.js.
@@ -29,38 +28,6 @@ export function programVersion(): string {
 /** The user agent that nodes see. */
 export function userAgent(): string {
   return `flow-collection-indexer/${programVersion()}`;
-}
-
-/** The entry of `/proc/self/limits`: the soft limit. */
-const OPEN_FILES = /^Max open files\s+(\d+|unlimited)/m;
-
-/**
- * How many file descriptors this process may have: the soft limit, which Node.js raised to the hard one when it started.
- * `Infinity`: any number, or the system does not say.
- */
-export function descriptorLimit(): number {
-  try {
-    const [, soft] = OPEN_FILES.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
-    if (soft !== undefined) return soft === 'unlimited' ? Infinity : Number(soft);
-  } catch {
-    // Another system than Linux, or nothing can be opened any more: ask Node.js, which takes longer.
-  }
-  const { userLimits } = process.report.getReport() as {
-    readonly userLimits?: { readonly open_files?: { readonly soft?: number | string } };
-  };
-  const soft = userLimits?.open_files?.soft;
-  return typeof soft === 'number' ? soft : Infinity;
-}
-
-/** How many are in use; `undefined` if the system does not say. Expected errors: those that `outOfDescriptors` knows. */
-export async function openDescriptors(): Promise<number | undefined> {
-  try {
-    // One of them is the look itself.
-    return (await readdir(process.platform === 'linux' ? '/proc/self/fd' : '/dev/fd')).length - 1;
-  } catch (error) {
-    if (outOfDescriptors(error) !== undefined) throw error;
-    return undefined;
-  }
 }
 
 /** Who has no file descriptor left, if that is what an error says. */

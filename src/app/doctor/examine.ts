@@ -3,7 +3,7 @@ import type { Endpoint, NodeSurvey } from '../../access/index.js';
 import { readHeightsToFill } from '../../config/index.js';
 import type { DaemonConfig, HeightsToFill, LoadedConfig } from '../../config/index.js';
 import { countHeights } from '../../ranges/index.js';
-import { childOf, OperatorError, sleep } from '../../runtime/index.js';
+import { OperatorError, within } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { joined, without } from '../../storage/index.js';
 import { credentialsFor, knownNodes, readNodeMetadata } from '../guard/nodeMetadata.js';
@@ -38,7 +38,7 @@ export async function examine(
   const { clock, onVerdict } = parts;
   const verdicts: Verdict[] = [];
   const check = async (name: CheckName, look: Look): Promise<void> => {
-    for (const finding of await within(name, look, clock)) {
+    for (const finding of await foundBy(name, look, clock)) {
       const verdict = { check: name, ...finding };
       verdicts.push(verdict);
       onVerdict(verdict);
@@ -96,19 +96,15 @@ type Asks = Pick<Parameters<typeof surveyNode>[0], 'asksExecutionData' | 'peer'>
 type Look = () => Promise<readonly Finding[]> | readonly Finding[];
 
 /** What a check finds; a failure is a problem, and so is a check that hangs. */
-async function within(name: CheckName, look: Look, clock: Clock): Promise<readonly Finding[]> {
-  const limit = childOf();
-  const late = sleep(clock, CHECK_LIMIT_MS, limit.signal).then(() => {
+async function foundBy(name: CheckName, look: Look, clock: Clock): Promise<readonly Finding[]> {
+  try {
+    const found = await within(clock, CHECK_LIMIT_MS, Promise.resolve(look()));
+    if (found !== 'late') return found;
     const message = `This check has not ended within ${CHECK_LIMIT_MS / 1000} s: something about ${name} hangs; see the system log.`;
     return [problem('storage', message)];
-  });
-  try {
-    return await Promise.race([look(), late]);
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
     return [problem(error.exit, error.message)];
-  } finally {
-    limit.abort();
   }
 }
 

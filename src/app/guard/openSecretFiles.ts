@@ -24,14 +24,6 @@ const NOTHING_SERVED = {
   tokensFile: undefined,
 } as const;
 
-/** How the commands of this machine reach a guarded API. */
-export interface OwnAccess {
-  /** SHA-256 of the certificate, in the form of `X509Certificate`. Absent: the port speaks plain text. */
-  readonly certificate?: string;
-  /** Valid for this run. Absent: none is needed. */
-  readonly token?: string;
-}
-
 export type SecretFiles = Awaited<ReturnType<typeof openSecretFiles>>;
 
 /**
@@ -115,13 +107,7 @@ export async function openSecretFiles(
     },
     credentialsFor: (endpoint: Endpoint, isPeer: boolean): CallCredentials =>
       credentialsFor(endpoint, isPeer, metadataFile, nodeMetadata),
-    ownAccess: (): OwnAccess => {
-      const fingerprint = leaf()?.fingerprint256;
-      return {
-        ...(fingerprint === undefined ? {} : { certificate: fingerprint }),
-        ...(ownToken === undefined ? {} : { token: ownToken }),
-      };
-    },
+    ownAccess: () => ({ certificate: leaf()?.fingerprint256, token: ownToken }),
     onChange: (listener: () => void): void => void changed.add(listener),
     /** Expected errors: the signal's abort reason. */
     run: async (signal: AbortSignal): Promise<void> => {

@@ -1,4 +1,5 @@
 import type { NodeTrouble } from '../../access/index.js';
+import type { StatusDocument } from '../../api/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { consistent, formatDuration } from '../../observability/index.js';
 import type { Finding, LiveTerminal, ReadinessCode } from '../../observability/index.js';
@@ -14,7 +15,6 @@ import { finalBlock } from '../threads/readableIndex.js';
 import { codeOf, describeTroubles, lineHeldUp, timeOf, withTroubles } from './heldUp.js';
 import type { HeldUp } from './heldUp.js';
 import type { DiskWatch } from './watches/watchDisk.js';
-import type { LeaderWatch } from './watches/watchLeader.js';
 
 /** After this time a missing height counts as held up, and a known cause is reported. */
 const HELD_UP_AFTER_MS = 5_000;
@@ -35,6 +35,8 @@ const START_TAKES_MS = 5_000;
 const HEAD_RISES_WITHIN_MS = 5_000;
 /** Once the head is known, a start continues sooner than this without the answers of some nodes. */
 const START_HELD_UP_AFTER_MS = 8_500;
+/** Within this time another process takes over from a leader that is gone. */
+const LEADER_LOST_AFTER_MS = 12_000;
 /** Ids named at most in one message: a block may lack a thousand. */
 const UNRESOLVABLE_IDS_NAMED = 3;
 
@@ -73,11 +75,8 @@ export type Diagnosis = ReturnType<typeof diagnose>;
  * holds up the lowest missing height is named within ten seconds, with node, message, count and start. A head that does not move
  * while nodes answer is a quiet chain, not an alarm, unless `ready.maxHeadAgeSeconds` says so.
  */
-export function diagnose(
-  config: DaemonConfig,
-  parts: DaemonParts & { readonly leaderWatch: Pick<LeaderWatch, 'lost'> },
-) {
-  const { clock, descriptors, lifecycle, listener, network, prover, store, window } = parts;
+export function diagnose(config: DaemonConfig, parts: DaemonParts) {
+  const { clock, descriptors, leadership, lifecycle, listener, network, prover, store, window } = parts;
   const startedAtMs = clock.monotonic();
   let limits = config.ready;
   let line: IndexingLine | undefined;
@@ -89,6 +88,8 @@ export function diagnose(
   let indexedAtMs = startedAtMs;
   /** Since when the nodes' head is far below what is indexed. */
   let headBehindSinceMs: number | undefined;
+  /** When a leader was last seen, or there was a known reason to see none. */
+  let leaderSeenAtMs = startedAtMs;
 
   const ageOf = (sinceMs: number): number => clock.monotonic() - sinceMs;
   /** What came while the process stood still is yet to be seen: only since then has it been waited for. */
@@ -131,11 +132,13 @@ export function diagnose(
     return height > (window.target() ?? -1) ? undefined : heldUpAt(height);
   };
 
-  /** What the lowest missing height waits for, and since when; `undefined` when there is none. */
-  const waitingFor = (): (HeldUp & { readonly sinceMs: number }) | undefined => {
+  /** What the lowest missing height waits for, as `/status` has it; `undefined` when there is none. */
+  const waitingFor = (): StatusDocument['waitingFor'] | undefined => {
     noteProgress();
     const heldUp = phase() === 'running' ? lowestHeldUp() : undefined;
-    return heldUp && { ...heldUp, sinceMs: progressAtMs };
+    if (heldUp === undefined) return undefined;
+    const { height, message } = heldUp;
+    return { height, message, ageSeconds: ageOf(progressAtMs) / 1000 };
   };
 
   /**
@@ -151,10 +154,10 @@ export function diagnose(
       finding('descriptors_low', outOfDescriptors),
       ...[starting(), upstream(), startHeldUp(), replacedChain(), headBehind()],
       ...(phase() === 'running' ? running() : []),
-      finding('reader_down', parts.readers?.down()?.message),
+      finding('reader_down', parts.readers?.down()),
       diskLow(),
       finding('database_unreachable', databaseTrouble()),
-      finding('leader_lost', parts.leaderWatch.lost()?.message),
+      leaderLost(),
     ];
     // What follows from a lack of descriptors is not a cause of its own.
     const isCause = ({ message }: Finding): boolean =>
@@ -293,9 +296,33 @@ export function diagnose(
     return finding(because === 'store' ? 'store_stalled' : ofNodes, silent, height);
   };
 
+  /** The process that leads, of those that share the store, as far as this one knows. */
+  const leader = (): NonNullable<StatusDocument['cluster']>['leader'] => {
+    const known = leadership.leader();
+    return known === undefined
+      ? null
+      : { worker: known.id, host: known.host, ageSeconds: known.beatAgeMs / 1_000 };
+  };
+
+  const leaderLost = (): Finding | undefined => {
+    const nowMs = clock.monotonic();
+    const seen = leader();
+    // While the database is away, no leader can be seen: that is reported on its own.
+    const isKnown = store.shared?.isLeading() !== false || store.trouble?.() !== undefined;
+    if (isKnown) leaderSeenAtMs = nowMs;
+    else if (seen !== null) leaderSeenAtMs = Math.max(leaderSeenAtMs, nowMs - seen.ageSeconds * 1_000);
+    const forMs = nowMs - leaderSeenAtMs;
+    if (forMs <= LEADER_LOST_AFTER_MS) return undefined;
+    const who =
+      seen === null
+        ? `no process has led for ${wholeSeconds(forMs)} s`
+        : `the process that leads, ${seen.worker} on ${seen.host}, has not been heard of for ${wholeSeconds(forMs)} s`;
+    return finding('leader_lost', `${who}: new blocks are not indexed; start a process with the role live`);
+  };
+
   const diskLow = (): Finding | undefined => {
     const paused = parts.diskWatch?.pause();
-    if (paused !== undefined) return finding('disk_low', paused.message, store.latestIndexedHeight() + 1);
+    if (paused !== undefined) return finding('disk_low', paused, store.latestIndexedHeight() + 1);
     const { freeBytes = Infinity, sizeBytes = 0 } = parts.diskWatch?.disk() ?? {};
     if (freeBytes >= Math.min(DISK_ENOUGH_BYTES, sizeBytes * DISK_ENOUGH_SHARE)) return undefined;
     const freeMib = Math.floor(freeBytes / 1024 ** 2);
@@ -370,9 +397,11 @@ export function diagnose(
     return finding('head_behind', message, head);
   };
 
-  const told = { isHeadConfirmed, noteProgress, heldUpAt, waitingFor, findings };
+  const told = { isHeadConfirmed, noteProgress, heldUpAt, waitingFor, leader, findings };
   return {
     ...told,
+    leaderAgeSeconds: (): number | undefined =>
+      store.shared && (store.shared.isLeading() ? 0 : leader()?.ageSeconds),
     /** Takes effect at the next check. */
     setLimits: (next: DaemonConfig['ready']): void => void (limits = next),
     /** From now on reports are about this line; `undefined`: another process indexes the live range, or none does. */

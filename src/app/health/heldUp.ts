@@ -23,7 +23,7 @@ export interface HeldUp {
 /** What is asked of the daemon around the line. */
 export interface Surroundings extends Pick<IndexingParts, 'clock' | 'listener' | 'network' | 'store'> {
   readonly descriptors: Pick<Descriptors, 'trouble'>;
-  readonly diskWatch: { pause(): { readonly message: string } | undefined } | undefined;
+  readonly diskWatch: { pause(): string | undefined } | undefined;
 }
 
 /**
@@ -68,7 +68,7 @@ function heldUpByStore(
     return { message, code: 'store_stalled' };
   }
   const paused = diskWatch?.pause();
-  if (paused !== undefined) return { message: `${complete}, and ${paused.message}`, code: 'disk_low' };
+  if (paused !== undefined) return { message: `${complete}, and ${paused}`, code: 'disk_low' };
   return { message: `writing height ${height}`, code: undefined };
 }
 

@@ -11,7 +11,6 @@ import { finalBlock, rangeOf, readableIndex } from '../threads/readableIndex.js'
 import { diagnose } from './diagnose.js';
 import type { DaemonParts } from './diagnose.js';
 import { watchBackfill } from './watches/watchBackfill.js';
-import { watchLeader } from './watches/watchLeader.js';
 
 type StreamStatus = StatusDocument['sources']['edi'];
 
@@ -31,8 +30,7 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
   /** Distinguishes this process from one that listens at its address later. */
   const instance = randomUUID();
   const backfillWatch = watchBackfill(config, parts);
-  const leaderWatch = watchLeader(parts);
-  const diagnosis = diagnose(config, { ...parts, leaderWatch });
+  const diagnosis = diagnose(config, parts);
   const monitor = monitorHealth({ ...parts, findings: diagnosis.findings });
   const lastHour = rememberHour(parts);
   const meter = measureProgress({
@@ -75,7 +73,6 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
     const { awaitsProof: _awaitsProof, proven: _proven, healing = [], ...shown } = range();
     const { ratePerSecond, etaSeconds } = meter.state();
     const { ready, reasons } = monitor.readiness();
-    const waitingFor = waitingNow();
     const { coverage, state: accountState } = parts.accountBuilder.progress();
     return {
       network: config.network,
@@ -107,7 +104,7 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
         peer: streamStatus(config.peers.length > 0, line?.peer),
       },
       endpoints: endpoints(),
-      waitingFor,
+      waitingFor: diagnosis.waitingFor() ?? null,
       oldestMissing: oldestMissing(),
       cluster: cluster(),
       accountIndex: {
@@ -135,7 +132,7 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
       : {
           roles: config.roles,
           leads: store.shared.isLeading(),
-          leader: leaderWatch.leader(),
+          leader: diagnosis.leader(),
           alive: countWorkers(parts.backfill.state().workers ?? []).get('live') ?? 0,
         };
 
@@ -156,13 +153,6 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
       latestCertificate: proven?.latestCertificate ?? null,
       reason: mode === 'off' ? 'proof.mode is off: the nodes are believed' : whyNot,
     };
-  };
-
-  const waitingNow = (): StatusDocument['waitingFor'] => {
-    const waiting = diagnosis.waitingFor();
-    if (waiting === undefined) return null;
-    const { height, message, sinceMs } = waiting;
-    return { height, message, ageSeconds: ageOf(sinceMs) };
   };
 
   /** What the line waits for at the lowest height that lacks collections. */
@@ -243,7 +233,7 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
     };
   };
 
-  const watches = { backfillWatch, leaderWatch, diagnosis, monitor, lastHour, meter };
+  const watches = { backfillWatch, diagnosis, monitor, lastHour, meter };
   return { ...watches, config, parts, instance, range, lag, provenHeight, unprovenHeights, status };
 }
 

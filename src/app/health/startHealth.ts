@@ -62,7 +62,7 @@ export function startHealth(config: DaemonConfig, parts: DaemonParts): DaemonSta
 
 /** The metrics that are read at each scrape: nothing here can be stale. */
 function gaugesOf(status: DaemonStatus): ScrapedValues {
-  const { backfillWatch, config, diagnosis, leaderWatch, monitor, parts } = status;
+  const { backfillWatch, config, diagnosis, monitor, parts } = status;
   const { accountBuilder, backfill, diskWatch, listener, store, window } = parts;
   const { line } = diagnosis;
   const { unresolvableAfterMs } = config.requester;
@@ -108,7 +108,7 @@ function gaugesOf(status: DaemonStatus): ScrapedValues {
     },
     indexed_age_seconds: () => diagnosis.indexedAgeMs() / 1000,
     leads: () => store.shared && Number(store.shared.isLeading()),
-    leader_age_seconds: leaderWatch.leaderAgeSeconds,
+    leader_age_seconds: diagnosis.leaderAgeSeconds,
     workers: () => {
       const { workers } = backfill.state();
       return workers && countWorkers(workers);

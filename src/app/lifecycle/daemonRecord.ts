@@ -2,14 +2,23 @@ import { accessSync, constants, readFileSync, renameSync, rmSync, writeFileSync 
 import { lstat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from '../../observability/index.js';
-import { messageOf } from '../../runtime/index.js';
-import type { Clock, Timer } from '../../runtime/index.js';
+import { messageOf, sleep } from '../../runtime/index.js';
+import type { Clock } from '../../runtime/index.js';
 import { hasCode } from '../../storage/index.js';
+import type { Lifecycle } from './openLifecycle.js';
 
 /** Where a server listens. */
 export interface Address {
   readonly host: string;
   readonly port: number;
+}
+
+/** How the commands of this machine reach a guarded API. */
+export interface OwnAccess {
+  /** SHA-256 of the certificate, in the form of `X509Certificate`. Absent: the port speaks plain text. */
+  readonly certificate?: string | undefined;
+  /** Valid for this run. Absent: none is needed. */
+  readonly token?: string | undefined;
 }
 
 /**
@@ -23,14 +32,9 @@ export interface DaemonRecord {
   /** The database that holds its index, without credentials. Absent: the data directory does. */
   readonly store?: string | undefined;
   /** Where the read API listens for HTTP, and what commands on this machine need for it. Absent if it is not served. */
-  readonly api?: Address & {
-    /** SHA-256 of its certificate. Absent: it speaks plain text. */
-    readonly certificate?: string;
-    /** Absent: none is needed. */
-    readonly token?: string;
-  };
+  readonly api?: Address & OwnAccess;
   /** Absent if gRPC is off. */
-  readonly grpc?: Address;
+  readonly grpc?: Address | undefined;
   readonly metrics: Address;
   /** Path of the socket for commands that change something. */
   readonly control?: string;
@@ -48,14 +52,15 @@ export function storePathOf(dataDir: string): string {
 
 /**
  * Keeps the record in the data directory for as long as the daemon runs, readable by its owner only. Where it cannot be written
- * (a full disk, no descriptor left), the daemon goes on, says so once, and tries again as after somebody removed it. Call `write`
- * when something has changed.
+ * (a full disk, no descriptor left), the daemon goes on, says so once, and tries again as after somebody removed it. Call what it
+ * returns when something has changed.
  */
 export function keepDaemonRecord(
   dataDir: string,
   describe: () => DaemonRecord,
-  { clock, logger }: { readonly clock: Clock; readonly logger: Logger },
-): { readonly write: () => void; readonly close: () => void } {
+  parts: { readonly clock: Clock; readonly lifecycle: Lifecycle; readonly logger: Logger },
+): () => void {
+  const { lifecycle, logger } = parts;
   const path = join(dataDir, RECORD_FILE);
   let isNamed = false;
   const write = (): void => {
@@ -75,37 +80,26 @@ export function keepDaemonRecord(
     }
   };
   write();
-  const looking = whenRemoved(path, clock, write);
-  return {
-    write,
-    close: () => {
-      looking.cancel();
-      removeIfPossible(path);
-    },
-  };
+  lifecycle.supervise(whenRemoved(path, parts, write));
+  lifecycle.onClose('daemon record', () => removeIfPossible(path));
+  return write;
 }
 
 /**
- * Calls `action`, which may not throw, after a file was removed: what cleans temporary directories takes it after some days. Waits for
- * no answer and asks one question at a time, as a disk that hangs must hold nothing up.
+ * Calls `action` whenever a file was removed, until the daemon stops: what cleans temporary directories takes it after some days.
+ * Asks one question at a time, as a disk that hangs must hold nothing up. Expected errors: the life cycle's abort reason.
  */
-export function whenRemoved(path: string, clock: Clock, action: () => void): Timer {
-  let timer: Timer;
-  let isOver = false;
-  const look = async (): Promise<void> => {
+export async function whenRemoved(
+  path: string,
+  { clock, lifecycle: { signal } }: { readonly clock: Clock; readonly lifecycle: Lifecycle },
+  action: () => void,
+): Promise<void> {
+  for (;;) {
+    await sleep(clock, LOOK_EVERY_MS, signal);
     const found: unknown = await lstat(path).catch((error: unknown) => error);
-    if (isOver) return;
+    signal.throwIfAborted();
     if (hasCode(found, 'ENOENT')) action();
-    wait();
-  };
-  const wait = (): void => void (timer = clock.setTimer(LOOK_EVERY_MS, () => void look()));
-  wait();
-  return {
-    cancel: () => {
-      isOver = true;
-      timer.cancel();
-    },
-  };
+  }
 }
 
 /** Removes the record that a daemon left when it was killed. Call it only while no other can run on this directory. */

@@ -8,6 +8,7 @@ import type { Logger } from '../../observability/index.js';
 import { messageOf, OperatorError } from '../../runtime/index.js';
 import type { Clock, ExitReason } from '../../runtime/index.js';
 import { removeIfPossible, whenRemoved } from './daemonRecord.js';
+import type { Lifecycle } from './openLifecycle.js';
 import { MAX_CONTROL_CONNECTIONS } from './watchDescriptors.js';
 
 const SOCKET_FILE = 'control.sock';
@@ -24,23 +25,22 @@ export type ControlAnswer =
 /**
  * Takes commands that change something, through a socket in the data directory, which belongs to its owner like the store
  * itself. No web page, other machine or other user can reach it, whatever addresses the servers listen on. One line of JSON
- * in, one out.
+ * in, one out. Returns its path.
  *
  * Listens in the data directory, else in a directory of its own below that for temporary files: the path may be too long for a
  * socket, and some file systems have none. Expected errors: OperatorError `storage`.
  */
 export async function openControlSocket(
   dataDir: string,
-  dependencies: {
-    /** Runs a command. Expected errors: OperatorError, which is returned to the caller. */
+  parts: {
+    /** Runs a command. Expected errors: OperatorError, which is returned to the caller. Every other error ends the daemon. */
     readonly obey: (command: unknown) => Promise<unknown>;
-    /** Called with every other error: the owner stops the process. */
-    readonly fail: (error: unknown) => void;
+    readonly lifecycle: Lifecycle;
     readonly logger: Logger;
     readonly clock: Clock;
   },
-): Promise<{ readonly path: string; readonly close: () => Promise<void> }> {
-  const { clock, fail, logger, obey } = dependencies;
+): Promise<string> {
+  const { lifecycle, logger, obey } = parts;
   const sockets = new Set<Socket>();
   const answerTo = async (line: string): Promise<ControlAnswer> => {
     try {
@@ -68,7 +68,7 @@ export async function openControlSocket(
         (answer) => socket.end(`${JSON.stringify(answer)}\n`),
         (error: unknown) => {
           socket.destroy();
-          fail(error);
+          lifecycle.fail(error);
         },
       );
     });
@@ -97,7 +97,7 @@ export async function openControlSocket(
   };
   const path = await listenIn(resolve(dataDir)).catch(listenElsewhere);
   server.on('error', (error) => logger.warn({ path, why: messageOf(error) }, 'cannot listen for commands'));
-  const looking = whenRemoved(path, clock, () => {
+  const listenAgain = (): void => {
     server.close();
     try {
       if (ownFolder !== undefined) mkdirSync(ownFolder, { mode: 0o700, recursive: true });
@@ -105,15 +105,15 @@ export async function openControlSocket(
       // Then the server says why it cannot listen.
     }
     server.listen({ path });
-  });
-  const close = async (): Promise<void> => {
-    looking.cancel();
+  };
+  lifecycle.supervise(whenRemoved(path, parts, listenAgain));
+  lifecycle.onClose('control socket', async () => {
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
     for (const socket of sockets) socket.destroy();
     await closed;
     removeIfPossible(ownFolder ?? path);
-  };
-  return { path, close };
+  });
+  return path;
 }
 
 function parsed(line: string): unknown {

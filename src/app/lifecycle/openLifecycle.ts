@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events';
-import { AbortError, messageOf, wasAborted, whenAborted } from '../../runtime/index.js';
-import type { Clock, Timer } from '../../runtime/index.js';
+import { AbortError, messageOf, wasAborted, whenAborted, within } from '../../runtime/index.js';
+import type { Clock } from '../../runtime/index.js';
 import type { Logger } from '../../observability/index.js';
 
 /**
@@ -24,7 +24,7 @@ export function openLifecycle({ clock, logger }: { readonly clock: Clock; readon
   const closers: { readonly name: string; readonly close: () => void | Promise<void> }[] = [];
   let failure: { readonly error: unknown } | undefined;
   /** Monotonic milliseconds by which everything must be closed; set when the daemon is told to stop. */
-  let closedByMs = Infinity;
+  let closedByMs = 0;
   // Every part of the daemon listens, and so do the service manager's messages.
   setMaxListeners(MAX_STOP_LISTENERS, signal);
 
@@ -52,6 +52,12 @@ export function openLifecycle({ clock, logger }: { readonly clock: Clock; readon
   const onClose = (name: string, close: () => void | Promise<void>): void =>
     void closers.push({ name, close });
 
+  /** Supervises what reads or writes the store: that closes when it has ended. */
+  const untilStopped = (name: string, running: Promise<void>): void => {
+    supervise(running);
+    onClose(name, () => running.catch(() => undefined));
+  };
+
   /** Resolves when the daemon is to stop. */
   const stopped = (): Promise<void> => whenAborted(signal);
 
@@ -63,7 +69,7 @@ export function openLifecycle({ clock, logger }: { readonly clock: Clock; readon
     supervise(work);
     const ended = work.catch(() => undefined);
     await Promise.race([ended, stopped()]);
-    await withinLimit(name, ended);
+    if (signal.aborted) await withinLimit(name, ended);
   };
 
   /**
@@ -85,18 +91,10 @@ export function openLifecycle({ clock, logger }: { readonly clock: Clock; readon
   };
 
   const withinLimit = async (name: string, work: Promise<void>): Promise<void> => {
-    let timer: Timer | undefined;
-    const late = new Promise<'late'>((resolve) => {
-      if (closedByMs === Infinity) return;
-      timer = clock.setTimer(Math.max(0, closedByMs - clock.monotonic()), () => resolve('late'));
-    });
-    try {
-      if ((await Promise.race([work, late])) === 'late')
-        logger.warn({ part: name, limitMs: STOP_TIMEOUT_MS }, 'part did not close in time');
-    } finally {
-      timer?.cancel();
-    }
+    const leftMs = Math.max(0, closedByMs - clock.monotonic());
+    if ((await within(clock, leftMs, work)) === 'late')
+      logger.warn({ part: name, limitMs: STOP_TIMEOUT_MS }, 'part did not close in time');
   };
 
-  return { signal, stop, fail, supervise, onClose, stopped, waitFor, close };
+  return { signal, stop, fail, supervise, onClose, untilStopped, stopped, waitFor, close };
 }

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { Socket } from 'node:net';
 import type { Logger } from '../../observability/index.js';
-import { childOf, every, messageOf, sleep } from '../../runtime/index.js';
+import { every, messageOf, within } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 
 /** Signs of life per watchdog period: one may be lost. */
@@ -105,9 +105,7 @@ function startNotifyHelper(failed: (error: Error) => void, clock: Clock) {
     /** Resolves when everything is passed on, after a second at most. */
     close: async (): Promise<void> => {
       stdin.end();
-      const limit = childOf();
-      await Promise.race([ended, sleep(clock, LAST_MESSAGES_MS, limit.signal)]);
-      limit.abort();
+      await within(clock, LAST_MESSAGES_MS, ended);
     },
   };
 }

@@ -1,13 +1,8 @@
+import { readFileSync } from 'node:fs';
+import { readdir } from 'node:fs/promises';
 import type { DaemonConfig } from '../../config/index.js';
 import type { Logger } from '../../observability/index.js';
-import {
-  descriptorLimit,
-  Listeners,
-  openDescriptors,
-  OperatorError,
-  outOfDescriptors,
-  sleep,
-} from '../../runtime/index.js';
+import { Listeners, OperatorError, outOfDescriptors, sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 
 const LOOK_EVERY_MS = 1_000;
@@ -48,6 +43,11 @@ const MOST_TABLES = 1_038;
 const TABLES_SHARE = 1 / 8;
 /** With fewer descriptors, all are for other things. */
 const TABLES_FROM = 1_024;
+
+/** The entry of `/proc/self/limits`: the soft limit. */
+const OPEN_FILES = /^Max open files\s+(\d+|unlimited)/m;
+/** The descriptors of this process that are in use. */
+const OPEN_NOW = process.platform === 'linux' ? '/proc/self/fd' : '/dev/fd';
 
 export type Descriptors = ReturnType<typeof watchDescriptors>;
 
@@ -93,13 +93,14 @@ export function watchDescriptors(
     const ofProcess = (count: number | string): string =>
       `${count} files that this process may have open are open`;
     try {
-      const open = (await openDescriptors()) ?? 0;
+      // One of them is the look itself.
+      const open = (await readdir(OPEN_NOW)).length - 1;
       trouble = limit - open >= LOW ? undefined : ofProcess(`${open} of ${limit}`);
     } catch (error) {
-      trouble =
-        outOfDescriptors(error) === 'system'
-          ? 'the system has as many files open as it allows (fs.file-max)'
-          : ofProcess(`all ${limit}`);
+      // Any other error: the system does not say.
+      const who = outOfDescriptors(error);
+      const ofSystem = 'the system has as many files open as it allows (fs.file-max)';
+      trouble = who === 'system' ? ofSystem : who && ofProcess(`all ${limit}`);
     }
   };
 
@@ -137,6 +138,24 @@ export function watchDescriptors(
       }
     },
   };
+}
+
+/**
+ * How many file descriptors this process may have: the soft limit, which Node.js raised to the hard one when it started.
+ * `Infinity`: any number, or the system does not say.
+ */
+function descriptorLimit(): number {
+  try {
+    const [, soft] = OPEN_FILES.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
+    if (soft !== undefined) return soft === 'unlimited' ? Infinity : Number(soft);
+  } catch {
+    // Another system than Linux, or nothing can be opened any more: ask Node.js, which takes longer.
+  }
+  const { userLimits } = process.report.getReport() as {
+    readonly userLimits?: { readonly open_files?: { readonly soft?: number | string } };
+  };
+  const soft = userLimits?.open_files?.soft;
+  return typeof soft === 'number' ? soft : Infinity;
 }
 
 /** How many of `limit` file descriptors each part of the daemon may use: first the daemon itself, then its ports. */

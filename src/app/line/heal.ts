@@ -1,3 +1,4 @@
+import { WorkSignal } from '../../jobqueue/index.js';
 import type { SharedQueue } from '../../ranges/index.js';
 import { Pause, sleep } from '../../runtime/index.js';
 import { joined } from '../../storage/index.js';
@@ -23,27 +24,21 @@ export type Healing = ReturnType<typeof heal>;
  * verifying the store over and over.
  */
 export function heal(
-  parts: Pick<IndexingParts, 'clock' | 'lifecycle' | 'logger' | 'metrics' | 'store' | 'window'> & {
+  parts: Pick<IndexingParts, 'clock' | 'logger' | 'metrics' | 'store' | 'window'> & {
     readonly queue?: Pick<SharedQueue, 'lastPlan'> | undefined;
   },
 ) {
-  const { clock, lifecycle, logger, metrics, queue, store, window } = parts;
+  const { clock, logger, metrics, queue, store, window } = parts;
   /** What is wrong with each height that is not a hole yet. */
   const waiting = new Map<number, string>();
-  let isAtWork = false;
+  /** Some of them may leave. */
+  const wanted = new WorkSignal();
   let leaving: readonly HeightRange[] = [];
   /** Damage at an unknown height: a pass is to begin at once. */
   let isAnywhere = false;
   const mustLook = (): boolean => isAnywhere;
   const pause = new Pause(parts);
-  /** What reads or writes the store at this moment. */
-  const running = new Set<Promise<unknown>>();
 
-  const tracked = (work: Promise<void>): Promise<void> => {
-    const tracking = work.finally(() => running.delete(tracking));
-    running.add(tracking);
-    return tracking;
-  };
   const wait = ({ height, what }: FoundDamage): void => {
     if (height === undefined || waiting.has(height) || waiting.size >= MAX_WAITING) return;
     waiting.set(height, what);
@@ -52,32 +47,25 @@ export function heal(
   const mayLeave = (height: number): boolean => height < store.latestIndexedHeight();
 
   const makeHoles = async (tellMs: number): Promise<void> => {
-    isAtWork = true;
-    try {
-      for (;;) {
-        const damaged = [...waiting].filter(([height]) => mayLeave(height));
-        if (damaged.length === 0) break;
-        const wanted = joined(damaged.map(([height]) => ({ from: height, to: height })));
-        leaving = wanted;
-        window.moved();
-        if (tellMs > 0) await sleep(clock, tellMs);
-        const holes = await store.heal(wanted, await queue?.lastPlan());
-        for (const [height, what] of damaged) {
-          waiting.delete(height);
-          if (!holes.some(({ from, to }) => height >= from && height <= to)) continue;
-          metrics.damagedHeights.inc();
-          logger.warn({ height, damage: what }, 'a stored height is damaged: it is fetched again');
-        }
+    for (;;) {
+      const damaged = [...waiting].filter(([height]) => mayLeave(height));
+      if (damaged.length === 0) break;
+      leaving = joined(damaged.map(([height]) => ({ from: height, to: height })));
+      window.moved();
+      if (tellMs > 0) await sleep(clock, tellMs);
+      const holes = await store.heal(leaving, await queue?.lastPlan());
+      for (const [height, what] of damaged) {
+        waiting.delete(height);
+        if (!holes.some(({ from, to }) => height >= from && height <= to)) continue;
+        metrics.damagedHeights.inc();
+        logger.warn({ height, damage: what }, 'a stored height is damaged: it is fetched again');
       }
-    } finally {
-      isAtWork = false;
-      leaving = [];
     }
+    leaving = [];
     window.moved();
   };
   const work = (): void => {
-    if (isAtWork || ![...waiting.keys()].some(mayLeave)) return;
-    lifecycle.supervise(tracked(makeHoles(TELL_MS)));
+    if ([...waiting.keys()].some(mayLeave)) wanted.notify();
   };
 
   /** Verifies all covered heights, newest first, a few at a time. */
@@ -133,32 +121,35 @@ export function heal(
   store.onDamage(found);
   // What was the watermark may be a hole now.
   window.onMoved(work);
-  // The store closes next.
-  lifecycle.onClose('healing', async () => {
-    await Promise.allSettled(running);
-  });
-  const checkNewest = async (bytes: number, signal: AbortSignal): Promise<void> => {
-    let seen = 0;
-    for await (const { cost, damages } of verify(signal)) {
-      for (const damage of damages) wait(damage);
-      seen += cost;
-      if (seen >= bytes) break;
-    }
-    if (waiting.size > 0) await makeHoles(0);
-  };
   return {
     found,
     /** Damaged heights that are about to become holes. */
     leaving: (): readonly HeightRange[] => leaving,
     /**
      * Verifies the newest heights, of so many bytes, before anybody reads them: the process may have ended while they were
-     * written. Resolves when the damaged ones are holes. Expected errors: `StorageError`; the signal's abort reason.
+     * written. Resolves when the damaged ones are holes. Call it before `run`. Expected errors: `StorageError`; the signal's abort
+     * reason.
      */
-    checkNewest: (bytes: number, signal: AbortSignal) => tracked(checkNewest(bytes, signal)),
+    checkNewest: async (bytes: number, signal: AbortSignal): Promise<void> => {
+      let seen = 0;
+      for await (const { cost, damages } of verify(signal)) {
+        for (const damage of damages) wait(damage);
+        seen += cost;
+        if (seen >= bytes) break;
+      }
+      if (waiting.size > 0) await makeHoles(0);
+    },
+    /** Makes holes of what is found. Expected errors: `StorageError`; the signal's abort reason, never while a hole is made. */
+    run: async (signal: AbortSignal): Promise<void> => {
+      for (;;) {
+        await wanted.wait(signal);
+        await makeHoles(TELL_MS);
+      }
+    },
     /**
      * Verifies all covered heights, newest first, over and over, at this pace; 0: only when damage was met at an unknown height. Rejects
      * with the signal's abort reason; expected errors: `StorageError`.
      */
-    scrub: (bytesPerSecond: number, signal: AbortSignal) => tracked(scrub(bytesPerSecond, signal)),
+    scrub,
   };
 }

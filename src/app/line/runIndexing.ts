@@ -189,16 +189,13 @@ function openProver(
  * OperatorError; the life cycle's abort reason.
  */
 export async function runIndexing(config: DaemonConfig, parts: IndexingParts, onLine: OnLine): Promise<void> {
-  const { backfill, window, lifecycle, listener, network, pace, proofBackfill, prover, store } = parts;
-  const { signal } = lifecycle;
+  const { backfill, healing, lifecycle, listener, network, pace, proofBackfill, prover, store, window } =
+    parts;
+  const { signal, untilStopped } = lifecycle;
   window.onMoved(backfill.notify);
   window.onMoved(() => stopWhenFinished(config, parts));
-  // They read or write the store, which closes when they have ended.
-  const untilStopped = (name: string, running: Promise<void>): void => {
-    lifecycle.supervise(running);
-    lifecycle.onClose(name, () => running.catch(() => undefined));
-  };
-  // This needs only the store.
+  // These need only the store.
+  untilStopped('healing', healing.run(signal));
   untilStopped('account index', buildAccounts(config, parts));
   untilStopped('handshakes', network.run(signal));
   lifecycle.supervise(listener.run(signal));

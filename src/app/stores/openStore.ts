@@ -171,16 +171,13 @@ export async function toRead<T>(config: DaemonConfig, use: () => Promise<T>): Pr
   }
 }
 
-function isReadable({ dataDir }: DaemonConfig): Promise<boolean> {
+async function isReadable({ dataDir }: DaemonConfig): Promise<boolean> {
   const path = storePathOf(dataDir);
-  const looks = [
+  const looks = await Promise.allSettled([
     access(path, constants.R_OK | constants.X_OK),
     access(join(path, 'CURRENT'), constants.R_OK),
-  ];
-  return Promise.all(looks).then(
-    () => true,
-    () => false,
-  );
+  ]);
+  return looks.every(({ status }) => status === 'fulfilled');
 }
 
 /** Tries again while another command has the store. Does not wait for a daemon, which keeps its lock. */

@@ -68,10 +68,8 @@ class Run {
   silentMs = 0;
   /** Monotonic; `undefined` until its servers listen. */
   listensSinceMs: number | undefined;
-  /** Why it cannot serve, for the operator. */
-  refusal: string | undefined;
-  /** With what it ends. */
-  uncaught: unknown;
+  /** Why it ends: what it did not catch, or for the operator why it cannot serve or is terminated. */
+  cause: unknown;
   /** It hangs, and is terminated. */
   isGivenUp = false;
   stopping: Timer | undefined;
@@ -83,7 +81,7 @@ class Run {
   ) {
     this.handle = start({ ...options, gate: this.gate.memory });
     this.thread = callsOver<ReaderCalls>(this.handle, serve(this));
-    this.handle.on('error', (error) => (this.uncaught = error));
+    this.handle.on('error', (error) => (this.cause = error));
     this.ended = new Promise((resolve) => {
       this.handle.on('exit', () => {
         this.stopping?.cancel();
@@ -222,7 +220,7 @@ export function keepReaderThread(
       void report(from);
     },
     refused: (exit, message) => {
-      from.refusal = message;
+      from.cause = message;
       serving?.reject(new OperatorError(exit, message));
     },
     log: (level, fields, message) => logger[level](fields, message),
@@ -252,7 +250,7 @@ export function keepReaderThread(
     if (run.silentMs === 0 && nowMs - (run.listensSinceMs ?? nowMs) >= STABLE_AFTER_MS) failures = 0;
     const limitMs = run.isServing ? HUNG_AFTER_MS : START_LIMIT_MS;
     if (run.silentMs < limitMs || isClosing) return;
-    cause = new Error(`no answer for ${limitMs / 1_000} s`);
+    run.cause = `no answer for ${limitMs / 1_000} s`;
     run.isGivenUp = true;
     void run.terminate(clock);
   };
@@ -272,22 +270,22 @@ export function keepReaderThread(
     await stopped.ended;
   };
 
-  const ended = ({ isGivenUp, refusal, uncaught }: Run): void => {
+  const ended = (last: Run): void => {
     run = undefined;
     // The next one counts from zero.
     reported.ended();
     reports.wake();
     if (isClosing) serving?.reject(new AbortError('stopping'));
     if (isClosing || isHeldBack) return;
-    if (!isGivenUp) cause = refusal ?? uncaught ?? 'it ended by itself';
+    cause = last.cause ?? 'it ended by itself';
     // A thread that cannot start at all is the caller's problem.
     serving?.reject(asError(cause));
     if (serving !== undefined || sources === undefined) return;
-    const reason = isGivenUp ? 'hung' : 'died';
+    const reason = last.isGivenUp ? 'hung' : 'died';
     metrics.readersReplaced.inc({ reason });
     const restartInMs = failures === 0 ? 0 : doublingMs(RESTART_PAUSE, failures - 1);
     failures += 1;
-    const error = uncaught === undefined ? {} : { error: uncaught };
+    const error = cause instanceof Error ? { error: cause } : {};
     const fields = { reason, detail: messageOf(cause), restartInMs, ...error };
     logger.error(fields, 'the reader thread has ended');
     restart = clock.setTimer(restartInMs, begin);
@@ -335,7 +333,7 @@ export function keepReaderThread(
       restart?.cancel();
       isHeldBack = true;
       await stop();
-      cause = new Error('the store is opened again');
+      cause = 'the store is opened again';
       try {
         await action();
       } finally {
@@ -344,16 +342,14 @@ export function keepReaderThread(
       }
     },
     /** Why readers are not served; `undefined` while they are, and before the first start. */
-    down: (): { readonly message: string } | undefined => {
+    down: (): string | undefined => {
       if (serving !== undefined || isClosing || sources === undefined) return undefined;
       if (!run?.isServing)
-        return { message: `the reader thread has ended (${messageOf(cause)}); a new one is starting` };
+        return `the reader thread has ended (${messageOf(run?.cause ?? cause)}); a new one is starting`;
       if (run.silentMs < DOWN_AFTER_MS) return undefined;
       const seconds = Math.floor(run.silentMs / 1_000);
       const limit = HUNG_AFTER_MS / 1_000;
-      return {
-        message: `the reader thread has not answered for ${seconds} s; after ${limit} s it is replaced`,
-      };
+      return `the reader thread has not answered for ${seconds} s; after ${limit} s it is replaced`;
     },
     /** The totals of all threads so far. Asks the current one, once for all who ask at a time, with a short deadline. */
     metrics: async (): Promise<readonly MetricsSnapshot[]> => {

@@ -1,5 +1,5 @@
 import { ok as assert } from 'node:assert/strict';
-import type { Admission, AdmittedCall, Endpoint, NotAdmitted } from '../../access/index.js';
+import type { Admission, AdmittedCall, NotAdmitted } from '../../access/index.js';
 import { ApiError, indexerSilent } from '../../api/index.js';
 import type { IndexedRange } from '../../api/index.js';
 import type { Identifier } from '../../flow/index.js';
@@ -59,8 +59,6 @@ export function linkIndexer(parts: { readonly clock: Clock; readonly indexer: ()
     makeWay: (id: number): void => calls.get(id)?.abort(),
     range: (): IndexedRange => rangeOf(state()),
     readiness: (): { readonly ready: boolean } => ({ ready: state().isReady }),
-    forwardingOff: (): string | undefined => state().forwardingOff,
-    forwardingNodes: (): readonly Endpoint[] => state().nodes,
     status: () => asked((signal) => indexer().ask(signal, 'status')),
     momentAt: (height: number) => asked((signal) => indexer().ask(signal, 'momentAt', height)),
     naming: (id: Identifier) => asked((signal) => indexer().ask(signal, 'naming', id)),

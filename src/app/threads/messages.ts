@@ -44,7 +44,7 @@ export interface ReaderSettings {
 export interface ReaderAddresses {
   readonly api: Address;
   /** Absent when gRPC is off. */
-  readonly grpc?: Address;
+  readonly grpc?: Address | undefined;
 }
 
 /** The index at one moment, as readers see it. */

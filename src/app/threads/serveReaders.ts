@@ -94,14 +94,14 @@ export function serveReaders(
         reader: replica,
         status: link,
         work: link,
-        forwardingOff: () => link.forwardingOff(),
+        forwardingOff: () => link.state().forwardingOff,
         restMetadata: () => metadataFor(restName),
       },
     );
     const forwarder = forward
       ? new Forwarder(
           { maxMessageBytes: access.maxMessageBytes, userAgent: userAgent() },
-          { clock, metrics, metadataFor, nodes: () => link.forwardingNodes(), admission: link },
+          { clock, metrics, metadataFor, nodes: () => link.state().nodes, admission: link },
         )
       : undefined;
     const grpc =
@@ -131,14 +131,11 @@ export function serveReaders(
   /** Resolves when the servers listen, or cannot: then all is over. */
   const open = async (): Promise<void> => {
     try {
-      const given = settings;
       servers = await openServers();
       const { api, grpc } = servers;
-      if (settings !== given) change();
-      indexer.tell('listens', {
-        api: api.address(),
-        ...(grpc === undefined ? {} : { grpc: grpc.address() }),
-      });
+      // To what they are by now.
+      change();
+      indexer.tell('listens', { api: api.address(), grpc: grpc?.address() });
     } catch (error) {
       if (error instanceof OperatorError) indexer.tell('refused', error.exit, error.message);
       else fail(error);

@@ -50,9 +50,9 @@ export function certificatesStarter(): () => CertificatePort {
 function starterOf(name: string, heapMib: number) {
   const path = join(packageRoot, 'dist', `${name}.js`);
   const begunWith = digestOf(path);
-  return (workerData?: unknown): Worker | EndedThread => {
+  return (workerData?: unknown): Worker | ReturnType<typeof endedThread> => {
     if (digestOf(path) !== begunWith)
-      return new EndedThread(`${path} was replaced or removed while this process runs: restart it`);
+      return endedThread(`${path} was replaced or removed while this process runs: restart it`);
     ensureDirectory();
     return new Worker(path, { name, workerData, resourceLimits: { maxOldGenerationSizeMb: heapMib } });
   };
@@ -77,20 +77,12 @@ function digestOf(path: string): string | undefined {
 }
 
 /** A thread that could not be started, to whoever waits for its end. */
-class EndedThread extends EventEmitter {
-  constructor(why: string) {
-    super();
-    setImmediate(() => {
-      this.emit('error', new OperatorError('configuration', why));
-      this.emit('exit');
-    });
-  }
-
-  postMessage(): void {
-    // Nobody reads it.
-  }
-
-  terminate(): void {
-    // It has ended.
-  }
+function endedThread(why: string) {
+  const nothing = { postMessage: () => undefined, terminate: () => undefined };
+  const thread = Object.assign(new EventEmitter(), nothing);
+  setImmediate(() => {
+    thread.emit('error', new OperatorError('configuration', why));
+    thread.emit('exit');
+  });
+  return thread;
 }

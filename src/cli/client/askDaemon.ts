@@ -117,8 +117,8 @@ function daemonAddress(loaded: LoadedConfig) {
   if (origins['api.host'] === 'default' && origins['api.port'] === 'default') return undefined;
   const { tls, tokensFile } = config.api;
   const access = (): OwnAccess => ({
-    ...(tls.certificateFile === undefined ? {} : { certificate: readFingerprint(tls.certificateFile) }),
-    ...(tokensFile === undefined ? {} : { token: readFirstToken(tokensFile) }),
+    certificate: tls.certificateFile && readFingerprint(tls.certificateFile),
+    token: tokensFile && readFirstToken(tokensFile),
   });
   return { url: urlOf(config.api, tls.certificateFile), instance: undefined, access };
 }

@@ -152,7 +152,11 @@ export class Output {
   #pump(): void {
     if (this.#isPumping) return;
     this.#isPumping = true;
-    while (this.#waiting.length > 0 && !this.#isWriting && !this.#isBlocked) this.#writeChunk();
+    while (!this.#isWriting && !this.#isBlocked) {
+      if (this.#waiting.length > 0) this.#writeChunk();
+      else if (this.#loss !== undefined) this.#say(this.#loss);
+      else break;
+    }
     this.#isPumping = false;
   }
 
@@ -192,14 +196,7 @@ export class Output {
       this.#waiting[0] = { ...head, bytes: head.bytes.subarray(left), isBegun: true };
     this.#stillSinceMs = undefined;
     this.#pauseMs = ROOM_PAUSE.minMs;
-    this.#goOn();
-  }
-
-  #goOn(): void {
-    this.#isBlocked = false;
-    if (this.#waiting.length > 0) this.#pump();
-    else if (this.#loss !== undefined) this.#say(this.#loss);
-    else this.#stillSinceMs = undefined;
+    this.#pump();
   }
 
   #say(loss: Loss): void {
@@ -243,7 +240,11 @@ export class Output {
 
   #later(pauseMs: number): void {
     this.#isBlocked = true;
-    if (!this.#isClosed) this.#retry = this.#clock.setTimer(pauseMs, () => this.#goOn());
+    if (this.#isClosed) return;
+    this.#retry = this.#clock.setTimer(pauseMs, () => {
+      this.#isBlocked = false;
+      this.#pump();
+    });
   }
 
   /** Nothing was refused; nothing comes back either. */

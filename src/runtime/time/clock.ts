@@ -1,4 +1,4 @@
-import { unlessAborted } from '../cancellation/abort.js';
+import { childOf, unlessAborted } from '../cancellation/abort.js';
 
 /** A pending timer. `cancel()` does nothing once it has fired. */
 export interface Timer {
@@ -56,6 +56,17 @@ export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
     const timer = clock.setTimer(delayMs, resolve);
     return () => timer.cancel();
   });
+}
+
+/** Waits for work, but no longer than this. Expected errors: those of the work. */
+export async function within<T>(clock: Clock, limitMs: number, work: Promise<T>): Promise<T | 'late'> {
+  const limit = childOf();
+  const late = sleep(clock, limitMs, limit.signal).then(() => 'late' as const);
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    limit.abort();
+  }
 }
 
 /** Runs the action after each `intervalMs` until cancelled, which the action may do itself. */

@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { readDaemonRecord } from '../../../src/app/index.js';
 import { keepDaemonRecord } from '../../../src/app/lifecycle/daemonRecord.js';
 import { openControlSocket } from '../../../src/app/lifecycle/openControlSocket.js';
+import { openLifecycle } from '../../../src/app/lifecycle/openLifecycle.js';
 import { OperatorError } from '../../../src/runtime/index.js';
 import { atEnd } from '../../support/cleanup.js';
 import { eventually, scratchDirectory } from '../../support/program.js';
@@ -13,20 +14,18 @@ import { VirtualClock } from '../../support/virtualClock.js';
 
 async function open(dataDir: string) {
   const obeyed: unknown[] = [];
-  const clock = new VirtualClock();
-  const control = await openControlSocket(dataDir, {
+  const [clock, logger] = [new VirtualClock(), new RecordingLogger()];
+  const lifecycle = openLifecycle({ clock, logger });
+  const path = await openControlSocket(dataDir, {
+    ...{ clock, lifecycle, logger },
     obey: async (command) => {
       obeyed.push(command);
       if (obeyed.length > 1) throw new OperatorError('usage', 'Not twice.');
       return { plan: 1 };
     },
-    fail: (error) => {
-      throw error;
-    },
-    logger: new RecordingLogger(),
-    clock,
   });
-  atEnd(() => control.close());
+  const control = { path, close: () => lifecycle.close() };
+  atEnd(control.close);
   return { control, obeyed, clock };
 }
 
@@ -91,12 +90,13 @@ describe('the socket for commands', () => {
 
 it('what commands find a daemon by comes back where somebody removed it, and goes with the daemon', async () => {
   const dataDir = scratchDirectory();
-  const clock = new VirtualClock();
+  const [clock, logger] = [new VirtualClock(), new RecordingLogger()];
+  const lifecycle = openLifecycle({ clock, logger });
   const described = { pid: process.pid, instance: 'a', metrics: { host: '127.0.0.1', port: 1 } };
-  const record = keepDaemonRecord(dataDir, () => described, { clock, logger: new RecordingLogger() });
+  keepDaemonRecord(dataDir, () => described, { clock, lifecycle, logger });
   rmSync(join(dataDir, 'daemon.json'));
   await clock.advance(10_000);
   expect(await eventually(() => readDaemonRecord(dataDir))).toEqual(described);
-  record.close();
+  await lifecycle.close();
   expect([readdirSync(dataDir), clock.pendingTimers]).toEqual([[], 0]);
 });

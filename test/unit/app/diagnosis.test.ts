@@ -4,6 +4,7 @@ import type { AccessNetwork, NodeTrouble } from '../../../src/access/index.js';
 import type { HeightExplanation } from '../../../src/collections/index.js';
 import { diagnose } from '../../../src/app/health/diagnose.js';
 import type { IndexingLine } from '../../../src/app/line/buildLine.js';
+import type { Leadership } from '../../../src/ranges/index.js';
 import { readinessCodes } from '../../../src/observability/index.js';
 import type { Finding, ReadinessCode } from '../../../src/observability/index.js';
 import { idOf } from '../../support/smallChain.js';
@@ -47,10 +48,14 @@ interface Wrong {
   /** How far readers see, where they see only what is proven. */
   readonly proven: { readonly to: number; readonly reason: string | undefined };
   readonly proofFailed: { readonly height: number; readonly reason: string; readonly rewindTo: number };
-  readonly leaderLost: { readonly message: string };
-  readonly readerDown: { readonly message: string };
+  /** Several processes share the store, and this one does not lead, unless it says so. */
+  readonly shared: {
+    readonly leads?: boolean;
+    readonly leader?: ReturnType<Leadership['leader']>;
+  };
+  readonly readerDown: string;
   readonly disk: { readonly freeBytes: number; readonly sizeBytes: number };
-  readonly paused: { readonly message: string };
+  readonly paused: string;
   readonly outOfDescriptors: string;
   /** The index is in one. */
   readonly database: { readonly trouble: string | undefined };
@@ -97,6 +102,10 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0, ph
     store: {
       meta: () => (state.first === undefined ? undefined : { firstHeight: state.first }),
       latestIndexedHeight: () => state.latest,
+      get shared() {
+        const { shared } = state.wrong;
+        return shared && { isLeading: () => shared.leads === true };
+      },
       get trouble() {
         const { database } = state.wrong;
         return database && (() => database.trouble);
@@ -130,7 +139,7 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0, ph
     readers: { down: () => state.wrong.readerDown },
     diskWatch: { disk: () => state.wrong.disk, pause: () => state.wrong.paused },
     descriptors: { trouble: () => state.wrong.outOfDescriptors },
-    leaderWatch: { lost: () => state.wrong.leaderLost },
+    leadership: { leader: () => state.wrong.shared?.leader },
     lifecycle: {
       signal: {
         get aborted() {
@@ -291,12 +300,44 @@ describe('the lowest missing height, held up', () => {
     );
   });
 
-  it('by a leader that is gone is told as that, and no node is blamed', async () => {
+  it('by a leader that is missing for more than 12 s is told as that, and no node is blamed', async () => {
     const { codes, state, told } = healthyDaemon();
-    state.wrong = { leaderLost: { message: 'no process has led for 13 s' } };
-    expect(await told(1_000)).toEqual(['leader_lost: no process has led for 13 s']);
-    state.wrong = {};
+    state.wrong = { shared: {} };
+    expect(await codes(12_000)).toEqual([]);
+    const [lost, ...others] = await told(1_000);
+    expect(lost).toMatch(/^leader_lost: no process has led for 13 s: .* role live$/);
+    expect(others).toEqual([]);
+    state.wrong = { shared: { leader: { id: 'w', host: 'h', beatAgeMs: 100 } } };
     expect(await codes(1_000)).toEqual([]);
+    state.wrong = { shared: {} };
+    expect(await codes(11_000)).toEqual([]);
+  });
+
+  it('by a leader that has not been heard of for more than 12 s is told with its name', async () => {
+    const { codes, diagnosis, state, told } = healthyDaemon();
+    const leader = { id: 'w1', host: 'host-a' };
+    state.wrong = { shared: { leader: { ...leader, beatAgeMs: 100 } } };
+    expect(await codes(20_000)).toEqual([]);
+    for (let age = 1; age <= 12; age += 1) {
+      state.wrong = { shared: { leader: { ...leader, beatAgeMs: age * 1_000 + 100 } } };
+      await codes(1_000);
+    }
+    state.wrong = { shared: { leader: { ...leader, beatAgeMs: 13_000 } } };
+    expect((await told(1_000))[0]).toContain('w1 on host-a, has not been heard of for 13 s');
+    expect(diagnosis.leaderAgeSeconds()).toBe(13);
+  });
+
+  it('by no leader is told neither where this process leads, nor while the database is away', async () => {
+    const { codes, diagnosis, state } = healthyDaemon();
+    expect(diagnosis.leaderAgeSeconds()).toBeUndefined();
+    state.wrong = { shared: { leads: true } };
+    expect(await codes(30_000)).toEqual([]);
+    expect(diagnosis.leaderAgeSeconds()).toBe(0);
+    state.wrong = { shared: {}, database: { trouble: 'the database is away' } };
+    expect(await codes(30_000)).toEqual(['database_unreachable']);
+    state.wrong = { shared: {} };
+    expect(await codes(12_000)).toEqual([]);
+    expect(await codes(1_000)).toEqual(['leader_lost']);
   });
 
   it('by a missing node is told as that', async () => {
@@ -319,9 +360,10 @@ describe('the lowest missing height, held up', () => {
     expect(diagnosis.waitingFor()).toBeUndefined();
     await after(2_000);
     state.head = 1010;
-    expect(diagnosis.waitingFor()).toEqual({
-      ...{ height: 1001, message: 'waiting for block 1001', code: undefined, sinceMs: 2_000 },
-    });
+    const message = 'waiting for block 1001';
+    expect(diagnosis.waitingFor()).toEqual({ height: 1001, message, ageSeconds: 0 });
+    await after(2_000);
+    expect(diagnosis.waitingFor()).toEqual({ height: 1001, message, ageSeconds: 2 });
   });
 });
 
@@ -501,7 +543,6 @@ describe('findings', () => {
   });
 
   it('never contradict each other, whatever is the matter', () => {
-    const told = { message: 'so' };
     const kinds: readonly NodeTrouble['kind'][] = [
       'unreachable',
       'denied',
@@ -536,9 +577,9 @@ describe('findings', () => {
         chainTrouble: fc.constantFrom(undefined, misfit, missingEnd),
         undecidedSpork: maybe(undecidedSpork),
         unresolvable: maybe([lacking]),
-        ...{ leaderLost: maybe(told), readerDown: maybe(told) },
+        ...{ shared: maybe({}), readerDown: maybe('so') },
         database: fc.constantFrom(undefined, { trouble: undefined }, { trouble: 'it is gone' }),
-        paused: maybe(told),
+        paused: maybe('so'),
         disk: maybe({ freeBytes: 1, sizeBytes: 1_000_000_000 }),
       }),
     });
@@ -638,7 +679,7 @@ describe('what has a code of its own', () => {
     const { after, codes, state } = healthyDaemon();
     const message =
       'indexing is paused: 10 MiB are free on the disk of /data, and 640 MiB are needed to resume';
-    state.wrong = { paused: { message } };
+    state.wrong = { paused: message };
     state.head = 1_050;
     state.facts = { stage: 'committing' };
     expect(await after(0)).toMatchObject([{ code: 'disk_low', height: 1_001, message }]);
@@ -652,7 +693,7 @@ describe('what has a code of its own', () => {
   it('lacks its readers: indexing goes on, and so does whatever else is wrong', async () => {
     for (const phase of ['running', 'starting'] as const) {
       const { codes, state } = healthyDaemon({ phase });
-      state.wrong = { readerDown: { message: 'the thread has ended' } };
+      state.wrong = { readerDown: 'the thread has ended' };
       expect(await codes()).toEqual([...(phase === 'starting' ? ['starting'] : []), 'reader_down']);
     }
   });

@@ -19,7 +19,6 @@ function setUp({ leads = true } = {}) {
   const state = { latest: LAST, leads, damaged: new Set<number>(), holes: new Set<number>() };
   const checked: HeightRange[] = [];
   let tell = (_damage: FoundDamage): void => undefined;
-  const closers: (() => unknown)[] = [];
   const failures: unknown[] = [];
   const store = {
     latestIndexedHeight: () => state.latest,
@@ -44,12 +43,9 @@ function setUp({ leads = true } = {}) {
     { latestIndexedHeight: () => state.latest, hasHeight: () => false },
     { heights: 10, head: () => state.latest },
   );
-  const lifecycle = {
-    onClose: (_name: string, close: () => unknown) => void closers.push(close),
-    supervise: (work: Promise<unknown>) => void work.catch((error: unknown) => failures.push(error)),
-  };
-  const parts = { store, window, lifecycle, clock, logger, metrics };
+  const parts = { store, window, clock, logger, metrics };
   const healing = heal(parts as unknown as Parameters<typeof heal>[0]);
+  healing.run(new AbortController().signal).catch((error: unknown) => failures.push(error));
   const settle = async (): Promise<void> => {
     for (let turns = 0; turns < 20; turns += 1) await clock.turn();
   };
@@ -67,7 +63,7 @@ function setUp({ leads = true } = {}) {
     };
   };
   const told = { scrape, scrubbing, settle, tell: (damage: FoundDamage) => tell(damage), warned };
-  return { checked, clock, closers, window, failures, healing, state, ...told };
+  return { checked, clock, window, failures, healing, state, ...told };
 }
 
 describe('a damaged height that a read meets', () => {
@@ -111,7 +107,7 @@ describe('the verification of a store', () => {
   });
 
   it('goes through all heights at its pace, and begins again an hour later', async () => {
-    const { checked, clock, closers, scrape, scrubbing, settle, state } = setUp();
+    const { checked, clock, scrape, scrubbing, settle, state } = setUp();
     state.damaged.add(101);
     const end = scrubbing(1_000);
     await settle();
@@ -129,7 +125,6 @@ describe('the verification of a store', () => {
     await settle();
     expect(checked.length).toBeGreaterThan(7);
     await end();
-    await closers[0]?.();
   });
 
   it('begins at once where damage was met that has no height', async () => {

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { finalBlock } from '../../../src/app/index.js';
-import { readableIndex } from '../../../src/app/threads/readableIndex.js';
+import { finalBlock, readableIndex } from '../../../src/app/threads/readableIndex.js';
 import type { HeightRange, IndexStore, SporkRecord } from '../../../src/storage/index.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { idOf, smallChain } from '../../support/smallChain.js';

@@ -196,14 +196,14 @@ describe('a thread that does not answer', () => {
     await clock.advance(DOWN_AFTER_MS - 500);
     expect(thread.down()).toBeUndefined();
     await clock.advance(1_000);
-    expect(thread.down()?.message).toMatch(/has not answered for 3 s/);
+    expect(thread.down()).toMatch(/has not answered for 3 s/);
     const [hung] = threads;
     await clock.advance(HUNG_AFTER_MS);
     expect(hung?.isTerminated).toBe(true);
     expect(threads).toHaveLength(2);
     // On the ports that the first one was given.
     expect(last().options.config.api).toMatchObject({ port: 4001, grpcPort: 4002 });
-    expect(thread.down()?.message).toMatch(/a new one is starting/);
+    expect(thread.down()).toMatch(/a new one is starting/);
     expect(heights(last().shown())).toEqual([1]);
     await listens();
     expect(thread.down()).toBeUndefined();
@@ -249,7 +249,7 @@ describe('a thread that ends', () => {
     for (const expected of [0, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]) {
       const count = threads.length;
       last().ends(new Error('broken'));
-      expect(thread.down()?.message).toMatch(/has ended \(broken\)/);
+      expect(thread.down()).toMatch(/has ended \(broken\)/);
       await clock.advance(Math.max(0, expected - 1));
       if (expected > 0) expect(threads).toHaveLength(count);
       await clock.advance(1);

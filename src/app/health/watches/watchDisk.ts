@@ -98,16 +98,14 @@ export function watchDisk(
       decide();
     },
     /** Why nothing is written: how much is free, how much is needed, and what to do. `undefined` while writing is not paused. */
-    pause: (): { readonly message: string } | undefined => {
+    pause: (): string | undefined => {
       if (!isPaused || disk === undefined) return undefined;
       const { freeBytes, freeFiles } = disk;
-      const message =
-        freeFiles < neededFiles
-          ? `indexing is paused: the disk of ${path} has room for ${freeFiles} more files ("df -i"), and for ${neededFiles} it must ` +
+      return freeFiles < neededFiles
+        ? `indexing is paused: the disk of ${path} has room for ${freeFiles} more files ("df -i"), and for ${neededFiles} it must ` +
             'have to resume, whatever space is free; remove files there'
-          : `indexing is paused: ${Math.floor(freeBytes / MIB)} MiB are free on the disk of ${path}, and ` +
+        : `indexing is paused: ${Math.floor(freeBytes / MIB)} MiB are free on the disk of ${path}, and ` +
             `${Math.ceil(neededBytes() / MIB)} MiB are needed to resume; free some space, or lower disk.minFreeBytes`;
-      return { message };
     },
     /** See `WriteRoom`. */
     whenRoom: (signal: AbortSignal): Promise<void> | undefined => {

@@ -5,7 +5,7 @@ import { isIP } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { connect } from 'node:tls';
 import type { TLSSocket } from 'node:tls';
-import type { OwnAccess } from './openSecretFiles.js';
+import type { OwnAccess } from './daemonRecord.js';
 
 export interface PlainResponse {
   readonly status: number;
