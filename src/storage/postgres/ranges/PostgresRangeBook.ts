@@ -105,8 +105,7 @@ export class PostgresRangeBook extends RunBook<PostgresRange> {
       const [head] = isBordered ? await readHeads(session, from - 1, from - 1) : [];
       return { fence: taken, open: found, line: await lineOf(session, found.record), below: head };
     });
-    const onPublished = (): void => void this.runs.delete(from);
-    const run = new PostgresRange({ ...open, line }, below, { ...this.#parts, hooks, fence, onPublished });
+    const run = new PostgresRange({ ...open, line }, below, { ...this.#parts, hooks, fence });
     this.runs.set(from, run);
     return run;
   }
@@ -164,11 +163,7 @@ class PostgresRange extends RangeReader implements RangeStore {
   constructor(
     open: OpenState,
     below: BlockHead | undefined,
-    parts: RangeParts & {
-      readonly fence: Fence;
-      readonly hooks: RunHooks;
-      readonly onPublished: () => void;
-    },
+    parts: RangeParts & { readonly fence: Fence; readonly hooks: RunHooks },
   ) {
     super(open.record, below, parts.reader);
     this.#open = open;
@@ -202,7 +197,7 @@ class PostgresRange extends RangeReader implements RangeStore {
 
   async #commit(batch: CommitBatch): Promise<void> {
     const { range } = this;
-    const { adopt, hooks, onPublished } = this.#parts;
+    const { adopt, hooks } = this.#parts;
     const { isAtBorder, isWhole } = this.extentOf(batch);
     const write = async (session: WriteSession, next: StoreState): Promise<StoreBook | undefined> => {
       const { sporks } = openAfter(this.#book(), this.#open, next).record;
@@ -219,7 +214,6 @@ class PostgresRange extends RangeReader implements RangeStore {
       isWhole && (await isPublished(session, range));
     const published = await this.#reportingLoss(() => this.#line.commit(batch, write, isGone));
     this.#isPublished = isWhole;
-    if (isWhole) onPublished();
     adopt(published ?? {});
   }
 
