@@ -113,12 +113,10 @@ export class PostgresRangeBook extends RunBook<PostgresRange> {
   /** Works on the book while no other process changes it, and takes over what the database says afterwards. */
   async #locked<T>(work: (session: WriteSession, rows: BookRows) => Promise<T>): Promise<T> {
     const { database } = this.#parts;
-    const result = await database.persist(() =>
-      database.transaction(async (session) => {
-        await lockStore(session);
-        return work(session, await readRows(session));
-      }),
-    );
+    const result = await database.write(async (session) => {
+      await lockStore(session);
+      return work(session, await readRows(session));
+    });
     await database.persist(() => this.read());
     return result;
   }
