@@ -5,8 +5,8 @@ import type { StoreBook } from './book/StoreBook.js';
 
 /** What is the same in the ranges of every store that knows its book. */
 export abstract class RunBook<Run extends RangeStore & { end: () => Promise<void> }> implements RangeBook {
-  /** The latest run of each open range, by its first height. */
-  protected readonly runs = new Map<number, Run>();
+  /** For the engines: the latest run of each open range, by its first height. */
+  readonly runs = new Map<number, Run>();
   readonly #book: () => StoreBook | undefined;
 
   /** `book`: `undefined` for a store that was never initialised. */
@@ -37,7 +37,8 @@ export abstract class RunBook<Run extends RangeStore & { end: () => Promise<void
     await Promise.all([...this.runs.keys()].map((from) => this.endRun(from)));
   }
 
-  protected async endRun(from: number): Promise<void> {
+  /** For the engines. Waits for the write under way. */
+  async endRun(from: number): Promise<void> {
     const run = this.runs.get(from);
     // At once: another run of the range may begin while this one ends.
     this.runs.delete(from);

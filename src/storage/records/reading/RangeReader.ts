@@ -46,7 +46,7 @@ export abstract class RangeReader {
   }
 
   /** `isWhole`: the batch completes the range. `isAtBorder`: it has the first or the last block. */
-  protected extentOf({ blocks, latestIndexedHeight }: CommitBatch) {
+  extentOf({ blocks, latestIndexedHeight }: CommitBatch) {
     const { from, to } = this.range;
     const heights = blocks.map(({ block }) => block.height);
     const highest = Math.max(latestIndexedHeight, ...heights);
