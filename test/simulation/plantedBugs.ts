@@ -482,16 +482,16 @@ const bugs: Readonly<
     ],
   },
   'storage/leveldb/ranges/LevelRangeBook.ts': {
-    'a range of history is published before its last height is there': [
-      '      const isWhole = state.latestIndexedHeight === to;',
-      '      const isWhole = state.latestIndexedHeight >= to - 1;',
-    ],
     'coverage of history is written without the last blocks of its range': [
       "await queue.record('range', change, batch.blocks);",
       "await queue.record('range', change, batch.latestIndexedHeight === this.range.to ? [] : batch.blocks);",
     ],
   },
   'storage/records/reading/RangeReader.ts': {
+    'a range of history is published before its last height is there': [
+      'isWhole: latestIndexedHeight === to };',
+      'isWhole: latestIndexedHeight >= to - 1 };',
+    ],
     'what a range of history has above a gap is fetched again': [
       'return hasHeight(this.state(), height);',
       'return height >= this.range.from && height <= this.latestIndexedHeight();',

@@ -188,9 +188,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     assert(this.#options.isReadOnly !== true, 'the store was opened to be read');
     await this.follow();
     const database = this.#database;
-    const fence = await database.persist(() =>
-      database.transaction((session) => Fence.take(database, session)),
-    );
+    const fence = await database.write((session) => Fence.take(database, session));
     const replaced = new AbortController();
     await this.#inTurn(async () => {
       await this.#read();
@@ -258,18 +256,12 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
   }
 
   async addProofs(proven: readonly FinalizedBlock[]): Promise<void> {
-    const database = this.#database;
-    this.#unproven = parseHeights(
-      await database.persist(() => database.transaction((session) => addProofs(session, proven))),
-    );
+    this.#unproven = parseHeights(await this.#database.write((session) => addProofs(session, proven)));
   }
 
   heal(damaged: readonly HeightRange[], lastPlan = 0): Promise<readonly HeightRange[]> {
-    const database = this.#database;
     return this.#inTurn(async () => {
-      const healed = await database.persist(() =>
-        database.transaction((session) => healRows(session, damaged, lastPlan)),
-      );
+      const healed = await this.#database.write((session) => healRows(session, damaged, lastPlan));
       if (healed === undefined) return [];
       this.#adopt(healed.book);
       this.#changes.tell();
@@ -304,9 +296,9 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
 
   /** Runs a statement over `leader`, which has a row while this process leads. */
   async #asLeader(text: string, ...[height, ...more]: readonly [number, ...Buffer[]]): Promise<void> {
-    if (!this.isLeading()) return;
+    const epoch = this.#leading?.fence.epoch;
+    if (epoch === undefined) return;
     const database = this.#database;
-    const { epoch } = this.#current().fence;
     // The lock lets nobody take over, and rewind, between the comparison and the write.
     const leader = 'WITH leader AS MATERIALIZED (SELECT FROM flow_store.store WHERE epoch = $2 FOR SHARE)';
     const values = [height, epoch, ...more];
@@ -396,18 +388,14 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
 
   /** Expected errors: those of `write`. */
   async #write(write: (line: BlockLine) => Promise<void>): Promise<void> {
-    const leading = this.#current();
+    const leading = this.#leading;
+    assert(leading !== undefined, 'this process does not lead');
     try {
       await write(leading.line);
     } catch (error) {
       if (error instanceof StorageError && error.kind === 'locked') leading.replaced.abort(replacement());
       throw error;
     }
-  }
-
-  #current(): Leading {
-    assert(this.#leading !== undefined, 'this process does not lead');
-    return this.#leading;
   }
 
   async end(): Promise<void> {

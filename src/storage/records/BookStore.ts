@@ -12,7 +12,7 @@ import type { RecordSource } from './reading/RecordReader.js';
 
 /** What is the same in every store that knows its book; the members of `RangeStore` are about the live range. */
 export abstract class BookStore extends RecordReader {
-  abstract readonly ranges: RangeBook & { readonly endRuns: () => void | Promise<void> };
+  abstract readonly ranges: RangeBook & { readonly endRuns: () => Promise<void> };
   readonly #dependencies: { readonly clock: Clock; readonly logger: Logger };
   #closing: Promise<void> | undefined;
 

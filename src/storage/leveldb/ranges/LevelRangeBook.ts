@@ -1,6 +1,6 @@
 import { ok as assert } from 'node:assert/strict';
 import type { Logger } from '../../../observability/index.js';
-import type { BackfillPlan, OpenRange, RangeBook, RangeChange } from '../../port/RangeBook.js';
+import type { RangeChange } from '../../port/RangeBook.js';
 import type { RangeStore, CommitBatch } from '../../port/RangeStore.js';
 import type { HeightRange, BlockHead } from '../../port/stored.js';
 import {
@@ -14,37 +14,29 @@ import {
   withProofs,
   withPublished,
 } from '../../records/book/changeBook.js';
-import { openRangesOf, coverageOfBook, hasHeight, isCovered } from '../../records/book/StoreBook.js';
+import { coverageOfBook, hasHeight, isCovered } from '../../records/book/StoreBook.js';
 import { applyCommit, checkBorders } from '../../records/book/applyCommit.js';
 import { readHead } from '../../records/blocks/readBlocks.js';
 import type { OpenState, StoreBook, StoreState } from '../../records/book/StoreBook.js';
 import { RangeReader } from '../../records/reading/RangeReader.js';
+import { RunBook } from '../../records/RunBook.js';
 import type { RecordReader } from '../../records/reading/RecordReader.js';
 import { removeRange } from '../removal/rewind.js';
 import type { Change, HeadAt, BookWriter } from '../writing/BookWriter.js';
 
 /** The plans and the open ranges of an open store. */
-export class LevelRangeBook implements RangeBook {
+export class LevelRangeBook extends RunBook<LevelRangeStore> {
   readonly #parts: RangeParts;
-  /** The latest run of each open range, by its first height. */
-  readonly #runs = new Map<number, LevelRangeStore>();
 
   constructor(parts: RangeParts) {
+    super(() => parts.queue.book());
     this.#parts = parts;
-  }
-
-  plans(): readonly BackfillPlan[] {
-    return this.#parts.queue.book()?.plans ?? [];
-  }
-
-  open(): readonly OpenRange[] {
-    return openRangesOf(this.#parts.queue.book());
   }
 
   async change(change: RangeChange): Promise<void> {
     const { queue, logger } = this.#parts;
     const { dropped = [] } = change;
-    for (const { from } of dropped) this.#endRun(from);
+    for (const { from } of dropped) await this.endRun(from);
     await queue.record('range', (book) => {
       const after = withRangeChange(book, change);
       return after === book ? undefined : { after };
@@ -54,7 +46,7 @@ export class LevelRangeBook implements RangeBook {
 
   async run(range: HeightRange): Promise<RangeStore> {
     const { queue } = this.#parts;
-    this.#endRun(range.from);
+    await this.endRun(range.from);
     await queue.record('range', (book) => {
       const open = openAt(book, range);
       assert(open?.record.keep === undefined, 'blocks of this range are being removed');
@@ -64,7 +56,7 @@ export class LevelRangeBook implements RangeBook {
     const isBordered = isCovered(queue.initialised(), range.from - 1);
     const below = isBordered ? await readHead(queue.database, range.from - 1) : undefined;
     const run = new LevelRangeStore(range, below, this.#parts);
-    this.#runs.set(range.from, run);
+    this.runs.set(range.from, run);
     return run;
   }
 
@@ -76,20 +68,6 @@ export class LevelRangeBook implements RangeBook {
       if (keep !== undefined) logger.info({ from, to }, 'finishing the removal of a range');
       await removeRange(record, queue, logger);
     }
-  }
-
-  release(run: RangeStore): void {
-    for (const [from, each] of this.#runs) if (each === run) this.#endRun(from);
-  }
-
-  /** Ends the runs of all ranges. */
-  endRuns(): void {
-    for (const from of [...this.#runs.keys()]) this.#endRun(from);
-  }
-
-  #endRun(from: number): void {
-    this.#runs.get(from)?.end();
-    this.#runs.delete(from);
   }
 }
 
@@ -124,11 +102,7 @@ class LevelRangeStore extends RangeReader implements RangeStore {
     const change: Change = async (book, headAt) => {
       const open = this.#openIn(book);
       const state = applyCommit(stateOfOpen(book, open), batch);
-      const { from, to } = this.range;
-      const highest = Math.max(state.latestIndexedHeight, ...state.above.keys());
-      assert(highest <= to, `height ${highest} is above the range, which ends at ${to}`);
-      const isWhole = state.latestIndexedHeight === to;
-      const isAtBorder = batch.blocks.some(({ block: { height } }) => height === from || height === to);
+      const { isAtBorder, isWhole } = this.extentOf(batch);
       // Again when the range is complete: a neighbour may have been published meanwhile.
       if (isAtBorder || isWhole) await this.#checkBorders(book, state, batch, headAt);
       const next = openAfter(book, open, state);
@@ -151,9 +125,10 @@ class LevelRangeStore extends RangeReader implements RangeStore {
   }
 
   /** The run is over: its range is dropped, or another run takes over. */
-  end(): void {
+  end(): Promise<void> {
     this.#last = this.state();
     this.#isOver = true;
+    return Promise.resolve();
   }
 
   state(): StoreState {

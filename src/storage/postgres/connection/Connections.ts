@@ -1,7 +1,7 @@
 import { ok as assert } from 'node:assert/strict';
 import pg from 'pg';
 import type { ClientConfig, Pool, PoolClient } from 'pg';
-import { asError, systemClock } from '../../../runtime/index.js';
+import { asError, orAborted, systemClock } from '../../../runtime/index.js';
 import { faultOf } from './faultOf.js';
 import { Link } from './Link.js';
 import { QuietClient } from './QuietClient.js';
@@ -33,8 +33,8 @@ export class Connections {
   readonly #links = new Map<PoolClient, Link>();
   /** All that may hold a socket, also those that are not connected yet, of which the pool tells nothing. */
   readonly #clients = new Set<QuietClient>();
-  /** Ends the wait of those who want a connection: a pool that ends forgets them. */
-  readonly #waiting = new Set<(error: Error) => void>();
+  /** Ends the wait of those who want a connection of the pool: one that ends forgets them. */
+  #over = new AbortController();
 
   constructor(options: ConnectionsOptions) {
     this.#options = options;
@@ -65,36 +65,29 @@ export class Connections {
 
   /** Uses none of the connections any more that wait for their next use: what has silenced one may have silenced all. */
   renew(): void {
-    const old = this.#pool;
-    if (old.ending) return;
+    if (this.#pool.ending) return;
+    void this.#endPool();
     this.#pool = this.#newPool();
-    void this.#endPool(old);
+    this.#over = new AbortController();
   }
 
   /** Also resolves when the database does not answer. */
   async end(): Promise<void> {
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<void>((resolve) => (timer = setTimeout(resolve, END_TIMEOUT_MS)));
-    await Promise.race([this.#endPool(this.#pool).catch(() => undefined), late]);
+    await Promise.race([this.#endPool().catch(() => undefined), late]);
     clearTimeout(timer);
     for (const { connection } of this.#clients) connection.stream.destroy();
   }
 
   async #connect(): Promise<PoolClient> {
     const sinceMs = systemClock.monotonic();
+    const connecting = this.#pool.connect();
     try {
-      return await new Promise((resolve, reject) => {
-        this.#waiting.add(reject);
-        const take = (client: PoolClient): void => {
-          if (this.#waiting.delete(reject)) resolve(client);
-          else client.release();
-        };
-        this.#pool.connect().then(take, (error: unknown) => {
-          this.#waiting.delete(reject);
-          reject(asError(error));
-        });
-      });
+      return await orAborted(connecting, this.#over.signal);
     } catch (error) {
+      // Nobody wants it any more.
+      connecting.then((client) => client.release()).catch(() => undefined);
       const { message } = asError(error);
       const seconds = Math.round((systemClock.monotonic() - sinceMs) / 1_000);
       const words = message.includes('exceeded when trying')
@@ -135,9 +128,8 @@ export class Connections {
     return pool;
   }
 
-  #endPool(pool: Pool): Promise<void> {
-    for (const reject of this.#waiting) reject(new Error('its connections were closed'));
-    this.#waiting.clear();
-    return pool.end();
+  #endPool(): Promise<void> {
+    this.#over.abort(new Error('its connections were closed'));
+    return this.#pool.end();
   }
 }

@@ -97,6 +97,11 @@ export class PostgresDatabase implements Session {
     return inTransaction(this.#writes, BEGIN, action);
   }
 
+  /** Like `transaction`, repeated like `persist`: `action` may run more than once. */
+  write<T>(action: (session: WriteSession) => Promise<T>): Promise<T> {
+    return this.persist(() => this.transaction(action));
+  }
+
   /** Runs statements for other packages. Expected errors: `StorageError`. */
   executeSql(text: string, values?: unknown[]): Promise<QueryResult> {
     return this.#writes.use((link) => link.run(text, values));

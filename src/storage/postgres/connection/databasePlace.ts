@@ -46,8 +46,8 @@ export function databasePlace(
       throw refusal('it has a % that encodes no character: write %25 for the sign itself');
     }
   };
-  // PostgreSQL's own tools take the directory of a socket in either form.
-  const host = parameters['host'] ?? (bare(decoded(url.hostname)) || 'localhost');
+  // An IPv6 address has brackets in a URL alone; the directory of a socket may stand in its place, as PostgreSQL's own tools take it.
+  const host = parameters['host'] ?? (decoded(url.hostname).replace(/^\[(.*)\]$/, '$1') || 'localhost');
   const database = decoded(url.pathname.slice(1));
   if (database === '') throw refusal('it names no database: postgres://HOST/DATABASE');
   const [named, given] = [url.username, url.password].map(decoded);
@@ -60,7 +60,7 @@ export function databasePlace(
       port,
       database,
       ...(user === undefined ? {} : { user }),
-      password: password ?? passwordFrom({ host, port, database, user }),
+      password: password ?? passwordFrom({ host, port, database }, user),
       ssl: tls(parameters, host, refusal),
       application_name: `flow-collection-indexer ${hostname()}:${process.pid}`,
       keepAlive: true,
@@ -69,19 +69,16 @@ export function databasePlace(
   };
 }
 
-/** Who connects to which database; without a user, the one that PostgreSQL's own tools would use. */
-type Connection = Pick<ClientConfig, 'user'> & {
-  readonly host: string;
-  readonly port: number;
-  readonly database: string;
-};
-
 /**
- * The password from PGPASSWORD, else from the password file (PGPASSFILE, or its usual place), if there is one. The package
+ * The password from PGPASSWORD, else from the password file (PGPASSFILE, or its usual place), if there is one. Without a user,
+ * it is that of the one that PostgreSQL's own tools would use. The package
  * calls it for every connection, so the next one uses a file that has changed. It accepts a missing password, but its types
  * do not say so.
  */
-function passwordFrom({ user, ...where }: Connection): () => Promise<string> {
+function passwordFrom(
+  where: { readonly host: string; readonly port: number; readonly database: string },
+  user: string | undefined,
+): () => Promise<string> {
   return () => {
     // A secret made from a file ends with its line end, and no password does.
     const given = process.env['PGPASSWORD']?.replace(/[\r\n]+$/, '') ?? '';
@@ -122,30 +119,19 @@ function tls(
   for (const [name, option] of Object.entries(SSL_FILES)) {
     const path = parameters[name];
     if (path === undefined) continue;
-    let content = readTlsFile(path, refusal);
+    let content: string | undefined;
     const read = (): string => {
       try {
         content = readNamedFile(path).toString();
-      } catch {
-        // It is being replaced: the last content may still do.
+      } catch (error) {
+        // Later it is being replaced: the last content may still do.
+        if (content === undefined) throw refusal(`${path} cannot be read (${messageOf(error)})`);
       }
       return content;
     };
+    read();
     // The package asks for it at every connection, so the next one uses a file that has changed.
     Object.defineProperty(tlsOptions, option, { get: read, enumerable: true, configurable: true });
   }
   return tlsOptions;
-}
-
-function readTlsFile(path: string, refusal: Refuse): string {
-  try {
-    return readNamedFile(path).toString();
-  } catch (error) {
-    throw refusal(`${path} cannot be read (${messageOf(error)})`);
-  }
-}
-
-/** An IPv6 address without its brackets. */
-function bare(host: string): string {
-  return host.replace(/^\[(.*)\]$/, '$1');
 }

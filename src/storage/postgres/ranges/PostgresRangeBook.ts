@@ -1,5 +1,5 @@
 import { ok as assert } from 'node:assert/strict';
-import type { BackfillPlan, OpenRange, RangeBook, RangeChange } from '../../port/RangeBook.js';
+import type { OpenRange, RangeChange } from '../../port/RangeBook.js';
 import type { RangeStore, BlockEntry, CommitBatch } from '../../port/RangeStore.js';
 import type { HeightRange, BlockHead, SporkRecord } from '../../port/stored.js';
 import {
@@ -10,7 +10,7 @@ import {
   openAfter,
   stateOfOpen,
 } from '../../records/book/changeBook.js';
-import { coverageOfBook, openRangesOf } from '../../records/book/StoreBook.js';
+import { coverageOfBook } from '../../records/book/StoreBook.js';
 import type { LineState, OpenState, StoreBook, StoreState } from '../../records/book/StoreBook.js';
 import { contains } from '../../records/heightRanges.js';
 import type { Session, WriteSession } from '../connection/Session.js';
@@ -27,6 +27,7 @@ import type { BookRows } from '../tables/bookRows.js';
 import { Fence } from '../writing/Fence.js';
 import { RangeLostError } from '../../StorageError.js';
 import { RangeReader } from '../../records/reading/RangeReader.js';
+import { RunBook } from '../../records/RunBook.js';
 import type { RecordReader } from '../../records/reading/RecordReader.js';
 import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import { BlockLine } from '../writing/BlockLine.js';
@@ -43,32 +44,23 @@ interface BookTransaction extends RangeFacts {
 }
 
 /** The ranges of a store that several processes fill: each change is based on what the database holds. */
-export class PostgresRangeBook implements RangeBook {
+export class PostgresRangeBook extends RunBook<PostgresRange> {
   readonly #parts: RangeParts;
-  /** By first height. */
-  readonly #runs = new Map<number, PostgresRange>();
 
   constructor(parts: RangeParts) {
+    super(parts.book);
     this.#parts = parts;
   }
 
-  plans(): readonly BackfillPlan[] {
-    return this.#parts.book()?.plans ?? [];
-  }
-
-  open(): readonly OpenRange[] {
-    return openRangesOf(this.#parts.book());
-  }
-
   async change(change: RangeChange): Promise<void> {
-    for (const { from } of change.dropped ?? []) await this.#endRun(from);
+    for (const { from } of change.dropped ?? []) await this.endRun(from);
     await this.transact((transaction) => transaction.write(change));
   }
 
   /** Open ranges as the database has them; those that this process fills are further than it was when it read them. */
   known(read: StoreBook['open']): StoreBook['open'] {
     return read.map((each) => {
-      const run = this.#runs.get(each.record.from);
+      const run = this.runs.get(each.record.from);
       return run === undefined ? each : { ...each, record: { ...each.record, next: run.next } };
     });
   }
@@ -99,7 +91,7 @@ export class PostgresRangeBook implements RangeBook {
   /** Expected errors: `RangeTakenError`. Writes of a run that was replaced reject with `RangeLostError`. */
   async run(range: HeightRange, hooks: RunHooks = {}): Promise<RangeStore> {
     const { from } = range;
-    await this.#endRun(from);
+    await this.endRun(from);
     const { below, fence, line, open } = await this.#locked(async (session, rows) => {
       const book = bookOf(rows);
       if (openAt(book, range) === undefined)
@@ -113,39 +105,20 @@ export class PostgresRangeBook implements RangeBook {
       const [head] = isBordered ? await readHeads(session, from - 1, from - 1) : [];
       return { fence: taken, open: found, line: await lineOf(session, found.record), below: head };
     });
-    const onPublished = (): void => void this.#runs.delete(from);
-    const run = new PostgresRange({ ...open, line }, below, { ...this.#parts, hooks, fence, onPublished });
-    this.#runs.set(from, run);
+    const run = new PostgresRange({ ...open, line }, below, { ...this.#parts, hooks, fence });
+    this.runs.set(from, run);
     return run;
   }
 
   /** Works on the book while no other process changes it, and takes over what the database says afterwards. */
   async #locked<T>(work: (session: WriteSession, rows: BookRows) => Promise<T>): Promise<T> {
     const { database } = this.#parts;
-    const result = await database.persist(() =>
-      database.transaction(async (session) => {
-        await lockStore(session);
-        return work(session, await readRows(session));
-      }),
-    );
+    const result = await database.write(async (session) => {
+      await lockStore(session);
+      return work(session, await readRows(session));
+    });
     await database.persist(() => this.read());
     return result;
-  }
-
-  release(run: RangeStore): void {
-    for (const [from, each] of this.#runs) if (each === run) void this.#endRun(from);
-  }
-
-  /** Ends the runs of all ranges, and waits for their writes under way. */
-  async endRuns(): Promise<void> {
-    await Promise.all([...this.#runs.keys()].map((from) => this.#endRun(from)));
-  }
-
-  async #endRun(from: number): Promise<void> {
-    const run = this.#runs.get(from);
-    // At once: another run of the range may begin while this one ends.
-    this.#runs.delete(from);
-    await run?.end();
   }
 }
 
@@ -188,11 +161,7 @@ class PostgresRange extends RangeReader implements RangeStore {
   constructor(
     open: OpenState,
     below: BlockHead | undefined,
-    parts: RangeParts & {
-      readonly fence: Fence;
-      readonly hooks: RunHooks;
-      readonly onPublished: () => void;
-    },
+    parts: RangeParts & { readonly fence: Fence; readonly hooks: RunHooks },
   ) {
     super(open.record, below, parts.reader);
     this.#open = open;
@@ -219,20 +188,15 @@ class PostgresRange extends RangeReader implements RangeStore {
 
   async commit(batch: CommitBatch): Promise<void> {
     assert(!this.#isPublished, 'the range is published');
-    const { to } = this.range;
-    const highest = Math.max(batch.latestIndexedHeight, ...batch.blocks.map(({ block }) => block.height));
-    assert(highest <= to, `height ${highest} is above the range, which ends at ${to}`);
-    const isWhole = batch.latestIndexedHeight === to;
-    await (isWhole ? this.#parts.inTurn(() => this.#commit(batch, isWhole)) : this.#commit(batch, isWhole));
+    const { isWhole } = this.extentOf(batch);
+    // The range is published with it.
+    await (isWhole ? this.#parts.inTurn(() => this.#commit(batch)) : this.#commit(batch));
   }
 
-  /** `isWhole`: the commit completes the range, which is published with it. */
-  async #commit(batch: CommitBatch, isWhole: boolean): Promise<void> {
+  async #commit(batch: CommitBatch): Promise<void> {
     const { range } = this;
-    const { adopt, hooks, onPublished } = this.#parts;
-    const isAtBorder = batch.blocks.some(
-      ({ block: { height } }) => height === range.from || height === range.to,
-    );
+    const { adopt, hooks } = this.#parts;
+    const { isAtBorder, isWhole } = this.extentOf(batch);
     const write = async (session: WriteSession, next: StoreState): Promise<StoreBook | undefined> => {
       const { sporks } = openAfter(this.#book(), this.#open, next).record;
       if (isWhole) {
@@ -248,7 +212,6 @@ class PostgresRange extends RangeReader implements RangeStore {
       isWhole && (await isPublished(session, range));
     const published = await this.#reportingLoss(() => this.#line.commit(batch, write, isGone));
     this.#isPublished = isWhole;
-    if (isWhole) onPublished();
     adopt(published ?? {});
   }
 

@@ -2,10 +2,10 @@ import type { BlockHead } from '../../port/stored.js';
 import { readHead } from '../../records/blocks/readBlocks.js';
 import type { StoreBook } from '../../records/book/StoreBook.js';
 import { contains } from '../../records/heightRanges.js';
-import { corruptRecord, unlessDamaged } from '../../StorageError.js';
+import { unlessDamaged } from '../../StorageError.js';
 import type { StorageError } from '../../StorageError.js';
 import type { Session } from '../connection/Session.js';
-import { bookOf, LISTS, readHeads, readRows } from '../tables/bookRows.js';
+import { bookOf, LISTS, readHeads, readRows, storeRow } from '../tables/bookRows.js';
 import { postgresValues } from './postgresReader.js';
 
 /** What the store holds. */
@@ -61,12 +61,9 @@ export interface StoreMark {
   readonly proven: number | null;
 }
 
-/** Not for a store that was opened to be read. Expected errors: those of the session. */
-export async function readMark(session: Session): Promise<StoreMark> {
-  const { rows } = await session.query<StoreMark>({ name: 'mark', text: MARK });
-  const [row] = rows;
-  if (row === undefined) throw corruptRecord('row of flow_store.store', undefined, 'it is missing');
-  return row;
+/** Not for a store that was opened to be read. Expected errors: those of `storeRow`. */
+export function readMark(session: Session): Promise<StoreMark> {
+  return storeRow<StoreMark>(session, { name: 'mark', text: MARK });
 }
 
 /** These tables have a few hundred short rows at most. The end of the live range is left out, which only its leader moves. */

@@ -41,8 +41,10 @@ interface CollectionPlace {
 
 /** All rows of some blocks, as a commit writes them. `verify` derives its own from the stored blocks. */
 export class BlockRows {
+  /** Whose rows these are. */
+  readonly entries = new Set<BlockEntry>();
   /** Those of the transactions. */
-  readonly scripts = new Set<Script>();
+  readonly #scripts = new Set<Script>();
   readonly #blocks = new CopyRows('block', BLOCK_COLUMNS);
   readonly #bodies = new CopyRows('body', BODY_COLUMNS);
   readonly #collections = new CopyRows('collection', COLLECTION_COLUMNS);
@@ -60,12 +62,16 @@ export class BlockRows {
     this.#writer = writer;
   }
 
-  add({ block, collections }: BlockEntry): void {
+  /** Does nothing when it has those of the block already. */
+  add(entry: BlockEntry): void {
+    if (this.entries.has(entry)) return;
+    this.entries.add(entry);
+    const { block, collections } = entry;
     const { height, id, parentId, encoded } = block;
     const rows = this.#blocks;
     const bodies = this.#bodies;
     rows.row();
-    this.#writer.putBlock({ block, collections }, (key, value) => {
+    this.#writer.putBlock(entry, (key, value) => {
       if (key[0] === Prefix.block) {
         rows.whole(value);
         return;
@@ -96,9 +102,11 @@ export class BlockRows {
     return steps.filter((step) => step !== undefined);
   }
 
-  /** Forgets the rows, once they are stored. */
-  clear(): void {
-    this.scripts.clear();
+  /** The rows are stored: forgets them. */
+  stored(): void {
+    for (const script of this.#scripts) script.isStored = true;
+    this.#scripts.clear();
+    this.entries.clear();
     for (const table of this.#tables) table.clear();
   }
 
@@ -157,7 +165,7 @@ export class BlockRows {
       );
     rows.numeric(scan.gasLow, scan.gasHigh);
     const script = this.#known.at(bytes, scan.scriptStart, scan.scriptLength);
-    this.scripts.add(script);
+    this.#scripts.add(script);
     rows.whole(script.hash);
     rows.list(authorizerNumbers / 2, ADDRESS_BYTES);
     for (let at = 0; at < authorizerNumbers; at += 2)
@@ -183,7 +191,7 @@ export class BlockRows {
    * never wait for each other in a circle.
    */
   #newScripts(): Step | undefined {
-    const unknown = [...this.scripts].filter(({ isStored }) => !isStored);
+    const unknown = [...this.#scripts].filter(({ isStored }) => !isStored);
     if (unknown.length === 0) return undefined;
     unknown.sort((left, right) => Buffer.compare(left.hash, right.hash));
     return {

@@ -5,7 +5,7 @@ import type { StoreBook } from '../../records/book/StoreBook.js';
 import type { OpenRecord } from '../../records/coding/jsonRecords.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
 import { SCHEMA_VERSION } from '../../records/schema.js';
-import type { Session } from '../connection/Session.js';
+import type { Session, Statement } from '../connection/Session.js';
 import { DATA_TABLES } from './schema.js';
 import { corruptRecord } from '../../StorageError.js';
 import type { BackfillPlan, OpenRange } from '../../port/RangeBook.js';
@@ -58,9 +58,14 @@ const ROWS = `SELECT created_by AS "createdBy", chain_id AS "chainId",
     .map(([name, list]) => `${list} AS ${name}`)
     .join()} FROM flow_store.store`;
 
-/** All of one moment. Expected errors: those of the session; `StorageError` (`corrupt`). */
-export async function readRows(session: Session): Promise<BookRows> {
-  const { rows } = await session.query<BookRows>({ name: 'book', text: ROWS });
+/** All of one moment. Expected errors: those of `storeRow`. */
+export function readRows(session: Session): Promise<BookRows> {
+  return storeRow<BookRows>(session, { name: 'book', text: ROWS });
+}
+
+/** What a statement finds of the store, in one row. Expected errors: those of the session; `StorageError` (`corrupt`). */
+export async function storeRow<Row extends object>(session: Session, statement: Statement): Promise<Row> {
+  const { rows } = await session.query<Row>(statement);
   const [row] = rows;
   if (row === undefined) throw corruptRecord('row of flow_store.store', undefined, 'it is missing');
   return row;
@@ -149,7 +154,7 @@ export async function readStored(session: Session, { from, to }: HeightRange): P
 }
 
 /** Every range of a book, ascending; the last one is the live range, which may be empty. */
-export function rangesOf({ live, published }: StoreBook): HeightRanges {
+function rangesOf({ live, published }: StoreBook): HeightRanges {
   return [...published, { from: live.meta.firstHeight, to: live.latestIndexedHeight }];
 }
 

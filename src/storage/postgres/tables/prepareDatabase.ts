@@ -129,23 +129,21 @@ export function partitionMaker(database: PostgresDatabase): (heights: readonly n
   return async (heights) => {
     for (const partition of new Set(heights.map(partitionOf))) {
       if (known.has(partition)) continue;
-      await database.persist(() => makePartition(database, partition));
+      await database.write((session) => makePartition(session, partition));
       known.add(partition);
     }
   };
 }
 
-function makePartition(database: PostgresDatabase, partition: number): Promise<void> {
-  return database.transaction(async (session) => {
-    // One process at a time creates partitions.
-    await lockStore(session);
-    const { rows } = await session.query<{ table: string }>({
-      text: `SELECT wanted AS table FROM unnest($1::text[]) AS wanted WHERE NOT EXISTS (SELECT FROM pg_class
-        WHERE oid = to_regclass('flow_store.' || wanted || '_' || $2) AND relispartition)`,
-      values: [DATA_TABLES, String(partition)],
-    });
-    if (rows.length === 0) return;
-    const statements = rows.flatMap(({ table }) => partitionStatements(table, partition));
-    await session.query({ text: statements.join(';\n') });
+async function makePartition(session: Session, partition: number): Promise<void> {
+  // One process at a time creates partitions.
+  await lockStore(session);
+  const { rows } = await session.query<{ table: string }>({
+    text: `SELECT wanted AS table FROM unnest($1::text[]) AS wanted WHERE NOT EXISTS (SELECT FROM pg_class
+      WHERE oid = to_regclass('flow_store.' || wanted || '_' || $2) AND relispartition)`,
+    values: [DATA_TABLES, String(partition)],
   });
+  if (rows.length === 0) return;
+  const statements = rows.flatMap(({ table }) => partitionStatements(table, partition));
+  await session.query({ text: statements.join(';\n') });
 }

@@ -19,17 +19,12 @@ export interface LineParts {
   readonly onDurable: (next: StoreState) => void;
 }
 
-/** Rows of the next commit, prepared in advance. */
-interface Staged {
-  readonly rows: BlockRows;
-  readonly entries: Set<BlockEntry>;
-}
-
 /** Writes the blocks of one run of heights. */
 export class BlockLine {
   readonly #parts: LineParts;
   readonly #entryWriter = new BlockEntryWriter();
-  #staged: Staged | undefined;
+  /** Rows of the next commit, prepared in advance. */
+  #staged: BlockRows | undefined;
   /** The emptied rows of an earlier commit, for reuse. */
   #spare: BlockRows | undefined;
   #writing: Promise<unknown> | undefined;
@@ -45,10 +40,8 @@ export class BlockLine {
 
   stage(entry: BlockEntry): void {
     if (this.#failure !== undefined || this.#isClosed) return;
-    const staged = (this.#staged ??= { rows: this.#newRows(), entries: new Set() });
-    if (staged.entries.has(entry)) return;
-    staged.entries.add(entry);
-    staged.rows.add(entry);
+    this.#staged ??= this.#newRows();
+    this.#staged.add(entry);
   }
 
   /** `write`: what becomes durable with the blocks. `isGone`: see `Fence`. Rejects as `RangeStore.commit`. */
@@ -72,8 +65,7 @@ export class BlockLine {
       }, isGone);
     });
     this.#hasProofs ||= blocks.some(({ proof }) => proof !== undefined);
-    for (const script of rows.scripts) script.isStored = true;
-    rows.clear();
+    rows.stored();
     this.#spare = rows;
     onDurable(next);
     return result;
@@ -125,8 +117,8 @@ export class BlockLine {
     this.#staged = undefined;
     const carried = new Set(blocks);
     const isUsable = staged !== undefined && [...staged.entries].every((entry) => carried.has(entry));
-    const rows = isUsable ? staged.rows : this.#newRows();
-    for (const entry of blocks) if (!isUsable || !staged.entries.has(entry)) rows.add(entry);
+    const rows = isUsable ? staged : this.#newRows();
+    for (const entry of blocks) rows.add(entry);
     return rows;
   }
 }

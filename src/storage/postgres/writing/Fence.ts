@@ -53,22 +53,20 @@ export class Fence {
   ): Promise<T> {
     const { place } = this.#database;
     let attempted: { readonly result: T } | undefined;
-    const result = await this.#database.persist(() =>
-      this.#database.transaction(async (session) => {
-        if (attempted === undefined) {
-          session.later(this.#step(), (rowCount) => {
-            if (rowCount !== 1) throw replaced(this.#fenced, place);
-          });
-        } else {
-          // No row may mean that the previous attempt was committed: find out before sending anything.
-          const { rowCount } = await session.query(this.#step());
-          if (rowCount !== 1 && (await this.#isCommitted(session, isGone))) return attempted.result;
+    const result = await this.#database.write(async (session) => {
+      if (attempted === undefined) {
+        session.later(this.#step(), (rowCount) => {
           if (rowCount !== 1) throw replaced(this.#fenced, place);
-        }
-        attempted = { result: await work(session) };
-        return attempted.result;
-      }),
-    );
+        });
+      } else {
+        // No row may mean that the previous attempt was committed: find out before sending anything.
+        const { rowCount } = await session.query(this.#step());
+        if (rowCount !== 1 && (await this.#isCommitted(session, isGone))) return attempted.result;
+        if (rowCount !== 1) throw replaced(this.#fenced, place);
+      }
+      attempted = { result: await work(session) };
+      return attempted.result;
+    });
     this.#commits += 1;
     return result;
   }

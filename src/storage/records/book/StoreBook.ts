@@ -1,4 +1,4 @@
-import type { BackfillPlan, OpenRange } from '../../port/RangeBook.js';
+import type { BackfillPlan } from '../../port/RangeBook.js';
 import type { BlockHead, HeightRange, StoreMeta } from '../../port/stored.js';
 import type { StorageError } from '../../StorageError.js';
 import type { Coverage } from '../accountCoverage.js';
@@ -55,13 +55,6 @@ export interface StoreBook {
 /** Like `RangeStore.blocksAboveWatermark`. */
 export function blocksAbove({ above }: Pick<LineState, 'above'>): readonly BlockHead[] {
   return [...above.values()].sort((left, right) => left.height - right.height);
-}
-
-/** Like `RangeBook.open`. */
-export function openRangesOf(book: StoreBook | undefined): readonly OpenRange[] {
-  return (book?.open ?? []).map(({ record: { from, to, next, failures, reason } }) => {
-    return { from, to, next, failures, reason };
-  });
 }
 
 /** Like `RangeStore.hasHeight`. */

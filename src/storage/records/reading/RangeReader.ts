@@ -1,3 +1,5 @@
+import { ok as assert } from 'node:assert/strict';
+import type { CommitBatch } from '../../port/RangeStore.js';
 import type { BlockHead, HeightRange, StoredBlock, StoreMeta } from '../../port/stored.js';
 import { blocksAbove, hasHeight } from '../book/StoreBook.js';
 import type { StoreState } from '../book/StoreBook.js';
@@ -41,5 +43,15 @@ export abstract class RangeReader {
   blockByHeight(height: number): Promise<StoredBlock | undefined> {
     const isPassed = height >= this.range.from && height <= this.latestIndexedHeight();
     return isPassed ? this.#reader.durableBlock(height) : this.#reader.blockByHeight(height);
+  }
+
+  /** `isWhole`: the batch completes the range. `isAtBorder`: it has the first or the last block. */
+  extentOf({ blocks, latestIndexedHeight }: CommitBatch) {
+    const { from, to } = this.range;
+    const heights = blocks.map(({ block }) => block.height);
+    const highest = Math.max(latestIndexedHeight, ...heights);
+    assert(highest <= to, `height ${highest} is above the range, which ends at ${to}`);
+    const isAtBorder = heights.includes(from) || heights.includes(to);
+    return { isAtBorder, isWhole: latestIndexedHeight === to };
   }
 }
