@@ -86,17 +86,16 @@ export function checkLookupKey(kind: LookupKind, key: string): void {
 
 /**
  * Everything that the index knows about one block (by id or height), collection or transaction (by id): its positions and
- * contents, with field names as in Flow's REST and positions as numbers. For a running daemon or a closed store. `range`: at
- * the moment of the request. Expected errors: ApiError (400 malformed key, 404 not within `range`), StorageError.
+ * contents, with field names as in Flow's REST and positions as numbers. For a running daemon or a closed store. `now`: as for
+ * `IndexView`. Expected errors: ApiError (400 malformed key, 404 not indexed), StorageError.
  */
 export async function lookupDocument(
   reader: IndexReader,
   kind: LookupKind,
   key: string,
-  range: IndexedRange,
-  now?: () => IndexedRange,
+  now: () => IndexedRange,
 ): Promise<LookupDocument> {
-  const view = new IndexView(reader, range, now);
+  const view = new IndexView(reader, now);
   if (kind === 'block') {
     const stored = await view.blockNamed(key);
     const { id, height, encoded } = stored.block;

@@ -54,15 +54,15 @@ export type ProofDocument = T.Described<typeof proofSchema>;
 /**
  * All that another program needs to prove a block (by id or height), a collection or a transaction (by id; at its lowest
  * place) from the id of the block at height `to`; where it is empty, from that of the anchor by a certificate, or if that
- * cannot be, from that of its own block. Expected errors: ApiError (400
- * malformed key or `to`, 404 not within `range`, 409 no proof is stored), StorageError.
+ * cannot be, from that of its own block. `now`: as for `IndexView`. Expected errors: ApiError (400
+ * malformed key or `to`, 404 not indexed, 409 no proof is stored), StorageError.
  */
 export async function proofDocument(
   reader: ReadableIndex,
   asked: { readonly kind: LookupKind; readonly key: string; readonly to: string },
-  range: IndexedRange,
+  now: () => IndexedRange,
 ): Promise<ProofDocument> {
-  const view = new IndexView(reader, range);
+  const view = new IndexView(reader, now);
   const { from, ...subject } = await subjectOf(view, asked);
   const to = asked.to === '' ? from : parseHeight(asked.to);
   if (to === undefined || to < from || to - from >= MAX_PROOF_HEADERS)

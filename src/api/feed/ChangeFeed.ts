@@ -112,7 +112,8 @@ export class ChangeFeed {
     { waits = false, until = 'indexed' }: Partial<Pick<Following, 'waits' | 'until'>> = {},
   ): Promise<Cursor> {
     if (this.#closed) throw stopping();
-    return cursorAt(point, new IndexView(this.#dependencies.reader, this.#rangeOf(until)), { waits });
+    const view = new IndexView(this.#dependencies.reader, () => this.#rangeOf(until));
+    return cursorAt(point, view, { waits });
   }
 
   /**

@@ -73,6 +73,13 @@ export interface FeedSink<E = FeedEvent> {
   end(reason?: unknown): void;
 }
 
+/** The callback of a write that reports that it was taken. A failed one ends the stream: nobody waits for the next event. */
+export function whenTaken(taken: () => void): (error: unknown) => void {
+  return (error) => {
+    if (error === null || error === undefined) taken();
+  };
+}
+
 /** An event of a stream that follows no earlier one, and so never rewinds. */
 export function heightEventOf(event: FeedEvent): HeightEvent {
   if (event.kind === 'height') return event;

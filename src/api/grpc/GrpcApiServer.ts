@@ -1,8 +1,9 @@
+import { once } from 'node:events';
 import { createServer } from 'node:net';
 import type { Server as TcpServer, Socket } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
-import { Server, ServerCredentials } from '@grpc/grpc-js';
-import type { Metadata } from '@grpc/grpc-js';
+import { Server, ServerCredentials, status } from '@grpc/grpc-js';
+import type { Metadata, ServerWritableStream } from '@grpc/grpc-js';
 import type { Forwarder } from '../../access/index.js';
 import type { ConnectionMetrics } from '../../observability/index.js';
 import { sleep } from '../../runtime/index.js';
@@ -16,6 +17,7 @@ import type { ServerDependencies, ServerOptions } from '../server/ListeningServe
 import { stopping } from '../view/ApiError.js';
 import type { ReadableIndex } from '../view/IndexView.js';
 import type { StatusSource } from '../view/statusDocument.js';
+import type { DuplexCall } from './calls/calls.js';
 import { grpcForwarding, MAX_FORWARDED_REQUEST_BYTES } from './grpcForwarding.js';
 import type { GrpcForwarding } from './grpcForwarding.js';
 import { admission, MAX_REQUEST_BYTES } from './admission.js';
@@ -76,10 +78,7 @@ export class GrpcApiServer extends ListeningServer {
     const server = tcpListener(secrets?.tls);
     this.accepted = new GrpcConnections({ server, name: 'grpc', maxConnections }, dependencies);
     this.health = healthService(INDEX_SERVICES, dependencies.health);
-    const { hold } = this;
-    const explain = (error: unknown): CallRefusal => this.refusalFor(error);
-    const expectEnd = (peer: string): (() => void) => this.accepted.expectEnd(peer);
-    this.forwarding = forwarder && grpcForwarding({ forwarder, clock, expectEnd, explain, metrics, hold });
+    this.forwarding = forwarder && grpcForwarding(this, { forwarder, clock, metrics });
     const calls = servedCalls(options, dependencies, this);
     this.#grpc = new Server({
       'grpc.max_receive_message_length':
@@ -111,10 +110,8 @@ export class GrpcApiServer extends ListeningServer {
 
   override async listen(at: Pick<ServerOptions, 'host' | 'port'>): Promise<void> {
     const { server } = this.accepted;
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', reject).listen(at, resolve);
-    });
-    server.removeAllListeners('error').on('error', this.#fail);
+    await once(server.listen(at), 'listening');
+    server.on('error', this.#fail);
   }
 
   override async stop(): Promise<void> {
@@ -136,6 +133,14 @@ export class GrpcApiServer extends ListeningServer {
   /** The forwarding for a call with these metadata, if it may use it. */
   forwardingFor(metadata: Metadata): GrpcForwarding | undefined {
     return this.guard.mayForward(metadata) ? this.forwarding : undefined;
+  }
+
+  /** Ends a stream from our side. One whose caller takes not even that is cut with its connection. */
+  endStream(call: DuplexCall | ServerWritableStream<Buffer, Buffer>, end: CallRefusal): void {
+    if (call.cancelled) return;
+    call.once('cancelled', this.accepted.expectEnd(call.getPeer()));
+    if (end.code === status.OK) call.end(end.metadata);
+    else call.emit('error', end);
   }
 
   /** The status for an error that a call threw. */

@@ -1,15 +1,17 @@
 import { Metadata, status } from '@grpc/grpc-js';
 import type { sendUnaryData, ServerUnaryCall, ServerWritableStream } from '@grpc/grpc-js';
 import type { Forwarder, ForwarderSink, ForwardOutcome, StreamCall } from '../../access/index.js';
-import { AbortError, childOf, isAbort } from '../../runtime/index.js';
+import { AbortError, childOf, isAbort, unlessAborted } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { SEND_LIMIT_MS } from '../feed/ChangeFeed.js';
+import { whenTaken } from '../feed/following.js';
 import { forwardCounter } from '../limits/counters.js';
 import type { ForwardedOutcome, ForwardMetrics } from '../limits/counters.js';
-import type { Held, HoldBytes } from '../limits/heldBytes.js';
+import type { Held } from '../limits/heldBytes.js';
 import { places } from '../limits/places.js';
 import { ApiError, busy, indexerSilent, isElsewhere, stopping } from '../view/ApiError.js';
 import type { DuplexCall } from './calls/calls.js';
+import type { GrpcApiServer } from './GrpcApiServer.js';
 import { refusalOf } from './refusals.js';
 import type { CallRefusal } from './refusals.js';
 
@@ -37,11 +39,9 @@ const NOT_PASSED_ON = [
 /** In the metadata of every response that came from a node. */
 const VIA = '2.0 flow-collection-indexer';
 
-type AnyCall = DuplexCall | ServerWritableStream<Buffer, Buffer> | ServerUnaryCall<Buffer, Buffer>;
-
 /** A forwarded call, unary or streaming. */
 interface ForwardedCall {
-  readonly call: AnyCall;
+  readonly call: DuplexCall | ServerWritableStream<Buffer, Buffer> | ServerUnaryCall<Buffer, Buffer>;
   /** Aborts once the call is over, however it ended. */
   readonly signal: AbortSignal;
   /** `onTaken` is called when the message has left, but not if the call is over first. */
@@ -57,17 +57,15 @@ export function isStream(path: string): boolean {
 export type GrpcForwarding = ReturnType<typeof grpcForwarding>;
 
 /** Forwards calls to the access nodes unchanged, and the responses back. */
-export function grpcForwarding(parts: {
-  readonly forwarder: Pick<Forwarder, 'forward'>;
-  readonly hold: HoldBytes;
-  readonly clock: Clock;
-  readonly metrics: ForwardMetrics;
-  /** See `GrpcConnections.expectEnd`. */
-  readonly expectEnd: (peer: string) => () => void;
-  /** The status for an error that a call threw. */
-  readonly explain: (error: unknown) => CallRefusal;
-}) {
-  const { clock, expectEnd, explain, forwarder, hold } = parts;
+export function grpcForwarding(
+  server: GrpcApiServer,
+  parts: {
+    readonly forwarder: Pick<Forwarder, 'forward'>;
+    readonly clock: Clock;
+    readonly metrics: ForwardMetrics;
+  },
+) {
+  const { clock, forwarder } = parts;
   const received = places(MAX_RECEIVED);
   const counts = forwardCounter('grpc', parts);
   const streams = new Set<ForwardedCall>();
@@ -93,6 +91,11 @@ export function grpcForwarding(parts: {
       if (!isBegun) caller.sendMetadata(marked(headers));
       isBegun = true;
     };
+    const giveUp = (outcome: ForwardedOutcome, why: ApiError): void => {
+      ended = outcome;
+      end(refusalOf(why));
+      over.abort(new AbortError());
+    };
     const sink: ForwarderSink = {
       onCall: (begun) => {
         call = begun;
@@ -105,20 +108,14 @@ export function grpcForwarding(parts: {
       onMessage: (given) => {
         let holding: Held | undefined;
         try {
-          holding = hold(given.length);
+          holding = server.hold(given.length);
         } catch (error) {
           if (!(error instanceof ApiError)) throw error;
-          ended = 'busy';
-          end(refusalOf(error));
-          over.abort(new AbortError());
+          giveUp('busy', error);
           return;
         }
         const late = isLasting
-          ? clock.setTimer(SEND_LIMIT_MS, () => {
-              ended = 'overdue';
-              end(refusalOf(untaken()));
-              over.abort(new AbortError());
-            })
+          ? clock.setTimer(SEND_LIMIT_MS, () => giveUp('overdue', untaken()))
           : undefined;
         const release = (): void => {
           late?.cancel();
@@ -175,11 +172,19 @@ export function grpcForwarding(parts: {
       end(await pass(forwarded, await request(), own));
     } catch (error) {
       end(isAbort(error) ? 'cancelled' : 'refused');
-      if (!isAbort(error)) forwarded.end(explain(error));
+      if (!isAbort(error)) forwarded.end(server.refusalFor(error));
     } finally {
       open.delete(forwarded);
     }
   };
+
+  /** A call that may have several response messages. */
+  const streamOf = (call: DuplexCall | ServerWritableStream<Buffer, Buffer>): ForwardedCall => ({
+    call,
+    signal: endOf(call),
+    send: (message, onTaken) => void call.write(message, whenTaken(onTaken)),
+    end: (end) => server.endStream(call, end),
+  });
 
   return {
     /** True when a node may be able to serve a call that ended this way. */
@@ -188,13 +193,13 @@ export function grpcForwarding(parts: {
 
     /** A call that the index does not serve. */
     serve: (call: DuplexCall): void => {
-      const forwarded = streamOf(call, expectEnd);
+      const forwarded = streamOf(call);
       const { signal } = forwarded;
       void run(forwarded, () => received(() => readRequest(call, { clock, signal }), signal));
     },
 
     serveRefusedStream: (call: ServerWritableStream<Buffer, Buffer>): void => {
-      void run(streamOf(call, expectEnd), () => call.request);
+      void run(streamOf(call), () => call.request);
     },
 
     /**
@@ -230,32 +235,11 @@ export function grpcForwarding(parts: {
   };
 }
 
-/** A call that may have several response messages. */
-function streamOf(
-  call: DuplexCall | ServerWritableStream<Buffer, Buffer>,
-  expectEnd: (peer: string) => () => void,
-): ForwardedCall {
-  return {
-    call,
-    signal: endOf(call),
-    send: (message, onTaken) => {
-      call.write(message, (error: unknown) => {
-        // A failed write ends the call, so no next message is needed.
-        if (error === null || error === undefined) onTaken();
-      });
-    },
-    end: (end) => {
-      if (call.cancelled) return;
-      call.once('cancelled', expectEnd(call.getPeer()));
-      if (end.code === status.OK) call.end(end.metadata);
-      else call.emit('error', end);
-    },
-  };
-}
-
-function endOf(
-  call: Pick<AnyCall, 'cancelled'> & { once(event: 'cancelled', listener: () => void): unknown },
-): AbortSignal {
+/** Aborts once the call is over. */
+function endOf(call: {
+  readonly cancelled: boolean;
+  once(event: 'cancelled', listener: () => void): unknown;
+}): AbortSignal {
   const over = new AbortController();
   if (call.cancelled) over.abort(new AbortError());
   else call.once('cancelled', () => over.abort(new AbortError()));
@@ -277,33 +261,24 @@ function marked(metadata: Metadata): Metadata {
 }
 
 /** The single request of a call. Expected errors: ApiError (bad_request, overdue); AbortError when the call is over first. */
-function readRequest(
+async function readRequest(
   call: DuplexCall,
   { clock, signal }: { readonly clock: Clock; readonly signal: AbortSignal },
 ): Promise<Buffer> {
-  return new Promise((resolve, reject) => {
-    if (signal.aborted) {
-      reject(new AbortError());
-      return;
-    }
-    const fail = (error: Error): void => {
-      timer.cancel();
-      reject(error);
-    };
-    const timer = clock.setTimer(REQUEST_TIMEOUT_MS, () => {
-      const seconds = REQUEST_TIMEOUT_MS / 1_000;
-      reject(new ApiError(408, 'overdue', `the request did not arrive within ${seconds} s`));
-    });
-    signal.addEventListener('abort', () => fail(new AbortError()), { once: true });
+  const received = await unlessAborted<Buffer | ApiError>(signal, (settle) => {
     let messages = 0;
     call.on('data', (message: Buffer) => {
       messages += 1;
-      timer.cancel();
-      resolve(message);
+      settle(message);
       if (messages > 1) call.emit('error', refusalOf(notOne('more than one message')));
     });
-    call.on('end', () => fail(notOne('no message')));
+    call.on('end', () => settle(notOne('no message')));
+    const message = `the request did not arrive within ${REQUEST_TIMEOUT_MS / 1_000} s`;
+    const timer = clock.setTimer(REQUEST_TIMEOUT_MS, () => settle(new ApiError(408, 'overdue', message)));
+    return () => timer.cancel();
   });
+  if (received instanceof ApiError) throw received;
+  return received;
 }
 
 function notOne(what: string): ApiError {

@@ -1,4 +1,5 @@
 import type { handleServerStreamingCall, handleUnaryCall, Server } from '@grpc/grpc-js';
+import { whenTaken } from '../feed/following.js';
 import type { Held } from '../limits/heldBytes.js';
 import { fieldsOf } from './calls/calls.js';
 import type { ServedCalls, StreamCall, UnaryCall } from './calls/calls.js';
@@ -51,18 +52,14 @@ function streamHandler(begin: StreamCall, server: GrpcApiServer): handleServerSt
         // Nobody would be told that it was taken.
         if (call.cancelled) return;
         holding = server.hold(message.length);
-        call.write(message, (error: unknown) => {
+        const taken = whenTaken(() => {
           holding?.release();
-          if (error === null || error === undefined) onTaken();
+          onTaken();
         });
+        call.write(message, taken);
       },
       finish: () => call.end(),
-      refuse: (reason: unknown) => {
-        const refusal = server.refusalFor(reason);
-        if (call.cancelled) return;
-        call.once('cancelled', server.accepted.expectEnd(call.getPeer()));
-        call.emit('error', refusal);
-      },
+      refuse: (reason: unknown) => server.endStream(call, server.refusalFor(reason)),
     };
     void server.run(async () => {
       try {

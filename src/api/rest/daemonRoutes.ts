@@ -26,6 +26,7 @@ import type { Route } from '../openapi.js';
 import * as T from '../Schema.js';
 import { errorSchema, invalidArgument } from '../view/ApiError.js';
 import type { HeightWorkSource } from '../documents/explanation.js';
+import type { IndexedRange } from '../view/indexedRange.js';
 import type { ReadableIndex } from '../view/IndexView.js';
 import { single, wantsProven, word } from '../view/queryParameters.js';
 import { statusSchema } from '../view/statusDocument.js';
@@ -44,6 +45,7 @@ export interface DaemonRoutesDependencies {
 /** The routes that Flow's REST interface does not have. */
 export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly Route[] {
   const { reader, status, work } = dependencies;
+  const now = (): IndexedRange => status.range();
   return [
     {
       path: '/status',
@@ -66,7 +68,7 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       errors: ['invalid_argument', ...idErrors, 'below_first_indexed', 'hole'],
       handle: async ({ params: { kind, key = '' } }) => {
         const known = kindNamed('look up', kind);
-        return { body: await lookupDocument(reader, known, key, status.range(), () => status.range()) };
+        return { body: await lookupDocument(reader, known, key, now) };
       },
     },
     {
@@ -87,7 +89,7 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       kind: 'bulk',
       handle: async ({ params: { kind, key = '' }, query }) => {
         const asked = { kind: kindNamed('prove', kind), key, to: single(query, 'to') };
-        return { body: await proofDocument(reader, asked, status.range()) };
+        return { body: await proofDocument(reader, asked, now) };
       },
     },
     {

@@ -3,6 +3,7 @@ import type { Clock } from '../../runtime/index.js';
 import { every, quoted } from '../../runtime/index.js';
 import { countCollections, countedCollections } from '../documents/lookupDocument.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
+import { whenTaken } from '../feed/following.js';
 import type { FeedEvent, HeightEvent, StartPoint } from '../feed/following.js';
 import type { HttpRequest, StreamingResponse } from '../http/types.js';
 import { rfc3339 } from '../json.js';
@@ -45,10 +46,7 @@ export async function eventStream(
     const leave = feed.follow(
       { kind: 'events', from, until, waits },
       {
-        send: (event, taken) =>
-          to.write(eventText(event), (error) => {
-            if (error === null || error === undefined) taken();
-          }),
+        send: (event, taken) => to.write(eventText(event), whenTaken(taken)),
         end: (reason) => {
           // A caller that takes nothing would not take this either.
           if (reason instanceof ApiError && reason.reason === 'overdue') to.destroy();

@@ -48,8 +48,8 @@ export function flowRoutes(
   const { reader, status } = dependencies;
   /** The index at this moment; of a query with `finality=proven`, the proven part of it. */
   const now = (query: Query = {}): IndexView => {
-    const range = status.range();
-    return new IndexView(reader, parse.wantsProven(query) ? provenOnly(range) : range, () => status.range());
+    const isProvenOnly = parse.wantsProven(query);
+    return new IndexView(reader, () => (isProvenOnly ? provenOnly(status.range()) : status.range()));
   };
   return [
     {

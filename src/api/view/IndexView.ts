@@ -30,10 +30,10 @@ export class IndexView {
   readonly #reader: IndexReader;
   readonly #now: () => IndexedRange;
 
-  /** `now`: the range by now. Default: nothing changes it. */
-  constructor(reader: IndexReader, range: IndexedRange, now = () => range) {
+  /** `now`: the range at the moment when it is called. */
+  constructor(reader: IndexReader, now: () => IndexedRange) {
     this.#reader = reader;
-    this.range = range;
+    this.range = now();
     this.#now = now;
   }
 

@@ -56,7 +56,7 @@ function questionOf({ flags, positionals }: Invocation<typeof getFlags>): {
   checked(() => checkLookupKey(kind, key));
   return {
     path: `/lookup/${kind}/${encodeURIComponent(key)}`,
-    read: (store, range) => lookupDocument(store, kind, key, range),
+    read: (store, range) => lookupDocument(store, kind, key, () => range),
   };
 }
 

@@ -47,7 +47,7 @@ async function documentOf(loaded: LoadedConfig, key: string, to: string): Promis
     const path = `/proof/${kind}/${encodeURIComponent(key)}?${new URLSearchParams({ to }).toString()}`;
     try {
       return await documentFrom<ProofDocument>(loaded, path, (store, range) =>
-        proofDocument(store, { kind, key, to }, range),
+        proofDocument(store, { kind, key, to }, () => range),
       );
     } catch (error) {
       if (!(error instanceof OperatorError) || error.exit !== 'not_found') throw error;

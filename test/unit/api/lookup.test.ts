@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ApiError, lookupDocument } from '../../../src/api/index.js';
+import { ApiError, lookupDocument, proofDocument } from '../../../src/api/index.js';
 import { MAX_PLACES } from '../../../src/api/documents/lookupDocument.js';
 import type { IndexedRange, LookupKind } from '../../../src/api/index.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
@@ -16,7 +16,7 @@ const range = { firstIndexed: 100, latestIndexed: 102, head: 110, sealed: null }
 async function lookup(kind: LookupKind, key: string, within: IndexedRange = range) {
   const store = await MemoryIndexStore.startingAt(100);
   await store.commit({ blocks: chain, latestIndexedHeight: 102 });
-  return lookupDocument(store, kind, key, within);
+  return lookupDocument(store, kind, key, () => within);
 }
 
 async function refusal(kind: LookupKind, key: string, within: IndexedRange = range) {
@@ -111,7 +111,7 @@ describe('lookupDocument', () => {
       ['transaction', id!],
       ['collection', blocks[0]!.collections[0]!.id],
     ] as const) {
-      const document = await lookupDocument(store, kind, key, whole);
+      const document = await lookupDocument(store, kind, key, () => whole);
       if (document.kind === 'block') throw new Error('not asked for');
       expect(document.places).toHaveLength(MAX_PLACES);
       expect(document.more_places).toBe(true);
@@ -124,15 +124,21 @@ describe('lookupDocument', () => {
     const id = chain[0]!.collections[0]!.id;
     const found = store.collection.bind(store);
     const healing = [{ from: 100, to: 100 }];
-    const asked = async (looks: readonly boolean[], now: IndexedRange): Promise<unknown> => {
+    const lookedUp = (now: () => IndexedRange): Promise<unknown> =>
+      lookupDocument(store, 'collection', id, now);
+    const proven: typeof lookedUp = (now) =>
+      proofDocument(store, { kind: 'collection', key: id, to: '' }, now);
+    const asked = async (looks: readonly boolean[], later: IndexedRange, ask = lookedUp) => {
       const left = [...looks];
       store.collection = (key) => (left.shift() === false ? Promise.resolve(undefined) : found(key));
-      return lookupDocument(store, 'collection', id, range, () => now).catch((error: unknown) =>
+      const ranges = [range];
+      return ask(() => ranges.shift() ?? later).catch((error: unknown) =>
         error instanceof ApiError ? error.body().reason : error,
       );
     };
     expect(await asked([false], range)).toMatchObject({ kind: 'collection', id });
     expect(await asked([false], { ...range, healing })).toBe('healing');
     expect(await asked([false, false], range)).toBe('unknown_id');
+    expect(await asked([false, false], { ...range, healing }, proven)).toBe('healing');
   });
 });

@@ -55,7 +55,7 @@ export function accessCalls(
     (call: ViewedCall): UnaryCall =>
     (request) =>
       call(request, {
-        view: new IndexView(store, status.range(), () => status.range()),
+        view: new IndexView(store, () => status.range()),
         metadata: metadataOf(store),
       });
   const light = (key: BlockKey): UnaryCall =>
