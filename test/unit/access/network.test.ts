@@ -159,15 +159,6 @@ describe('identification', () => {
     await expect(net.whenAllAsked(abort.signal)).rejects.toThrow('stop');
   });
 
-  it('takes a root of zero for told only when the node has block zero', async () => {
-    const { net } = await identified({
-      'genesis:1': { version: version(0), blockIdAt: () => idOf('1') },
-      'mute:1': { version: version(0), blockIdAt: () => undefined },
-    });
-    expect(stateOf(net, 'genesis:1')?.lowestHeight).toBe(0);
-    expect(stateOf(net, 'mute:1')?.lowestHeight).toBeUndefined();
-  });
-
   it('learns of a spork that begins at zero also when block zero was not found at first', async () => {
     let isThere = false;
     const { net } = await identified({
@@ -519,18 +510,6 @@ describe('foreign nodes', () => {
     const sporks = [{ rootHeight: 100, sporkId: 'aa'.repeat(32) }];
     const other = () => idOf('b');
     const ours = () => idOf('a');
-
-    it('are foreign within a spork that we know', async () => {
-      const { net } = network(
-        { 'a:1': { version: version(100), blockIdAt: other } },
-        {},
-        { sporks, watermark },
-      );
-      const error = await refusalOf(net);
-      expect(error).toMatchObject({ exit: 'foreign' });
-      expect((error as Error).message).toContain(`has block ${idOf('b')} at height 150`);
-      expect((error as Error).message).toContain(idOf('a'));
-    });
 
     it('are foreign all the same when another node has our block', async () => {
       const { net } = await identified(

@@ -25,11 +25,6 @@ const names = (candidates: readonly { readonly name: string }[]): string[] =>
   candidates.map(({ name }) => name);
 
 describe('NodeHealthRecord', () => {
-  it.each(['lied', 'stale'] as const)('sets a node aside at once that %s', (fault) => {
-    expect(healthRecord.report(fault, 'why')).toBe(10_000);
-    expect(healthRecord.health).toBe('set_aside');
-  });
-
   it('sets a failing node aside the second time in a row', async () => {
     expect(healthRecord.report('failing', 'why')).toBeUndefined();
     // A single one passes after a while.

@@ -272,21 +272,6 @@ describe('a stream that fails', () => {
     expect(nodes.reported).toEqual([]);
   });
 
-  it('counts as refused data when a message cannot be read or is too large', async () => {
-    await following(100);
-    a.stream.push(a.error('malformed', METHOD));
-    await clock.advance(200);
-    a.stream.push(a.error('too_large', METHOD));
-    await clock.advance(400);
-    expect(await counted(metrics, 'invalid_collections_total', { source: 'edi', reason: 'malformed' })).toBe(
-      1,
-    );
-    expect(await counted(metrics, 'invalid_collections_total', { source: 'edi', reason: 'too_large' })).toBe(
-      1,
-    );
-    expect(a.streams).toHaveLength(3);
-  });
-
   it('waits 10 s at most between attempts, and 200 ms again once it delivered', async () => {
     const openedAtMs: number[] = [];
     a.onStream = (stream) => {

@@ -27,12 +27,6 @@ describe('FinalizedBlocks', () => {
     expect(reading.available()).toEqual(range(101, 108));
   });
 
-  it('hands the last block out at the stop height, whose child is never asked for', async () => {
-    const { reading } = reads({ window: 5, stopHeight: 104 }, 'a');
-    await reading.moveHead(200);
-    expect(reading.available()).toEqual(range(101, 104));
-  });
-
   it('reads nothing above the head', async () => {
     const { world, reading } = reads({ window: 5 }, 'a');
     world.advance(1_000);
@@ -129,14 +123,6 @@ describe('FinalizedBlocks', () => {
       expect(tookMs).toBeLessThanOrEqual(10_000);
       expect(world.nodes.faults()).toEqual(['a stale']);
       expect(world.streamReopens.counts).toEqual({ 'blocks stale': 1 });
-    });
-
-    it('takes silence for nothing while no block is due', async () => {
-      const { world, reading } = reads({ window: 3 }, 'a');
-      await reading.moveHead(102, 3_600_000);
-      await reading.moveHead(110, 3_600_000);
-      expect(reading.linked()).toEqual(range(101, 103));
-      expect(world.streamReopens.counts).toEqual({});
     });
 
     it('forgives a node that gave up on a stream which was paused for long', async () => {
@@ -312,35 +298,18 @@ describe('FinalizedBlocks', () => {
     });
   });
 
-  describe('polling', () => {
-    function oldNode(...names: string[]): World {
-      const world = new World(...names);
-      for (const node of world.nodes.all) node.unknown.add('SubscribeBlocksFromStartHeight');
-      return world;
-    }
-
-    it('polls a node whose streams are all taken, and asks it for one again after a minute', async () => {
-      const { world, reading } = reads({ window: 5 }, 'full');
-      world.node('full').refusesStreams = 'rate_limited';
-      await reading.moveHead(103, 1_000);
-      expect(reading.available()).toEqual([101, 102, 103]);
-      expect(world.nodes.faults()).toEqual([]);
-      expect(world.node('full').count('SubscribeBlocksFromStartHeight')).toBe(1);
-      world.node('full').refusesStreams = undefined;
-      await world.clock.advance(60_000);
-      await reading.moveHead(105);
-      expect(reading.available()).toEqual(range(101, 105));
-      expect(world.node('full').openStreams).toBe(1);
-    });
-
-    it('gives up on a call that hangs', async () => {
-      const world = oldNode('a', 'b');
-      world.node('a').odd.set(102, 'hang');
-      const reading = new Reading(world, { window: 4 });
-      await reading.moveHead(104, 10_000);
-      expect(reading.available()).toEqual(range(101, 104));
-      expect(world.nodes.faults()).toEqual(['a stale']);
-    });
+  it('polls a node whose streams are all taken, and asks it for one again after a minute', async () => {
+    const { world, reading } = reads({ window: 5 }, 'full');
+    world.node('full').refusesStreams = 'rate_limited';
+    await reading.moveHead(103, 1_000);
+    expect(reading.available()).toEqual([101, 102, 103]);
+    expect(world.nodes.faults()).toEqual([]);
+    expect(world.node('full').count('SubscribeBlocksFromStartHeight')).toBe(1);
+    world.node('full').refusesStreams = undefined;
+    await world.clock.advance(60_000);
+    await reading.moveHead(105);
+    expect(reading.available()).toEqual(range(101, 105));
+    expect(world.node('full').openStreams).toBe(1);
   });
 
   it('lets an unknown error reach its owner', async () => {

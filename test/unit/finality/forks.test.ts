@@ -136,20 +136,6 @@ describe('blocks that do not fit', () => {
     expect(world.nodes.faults()).not.toContain('honest lied');
   });
 
-  it('does so with a single node that corrects itself, several blocks deep', async () => {
-    const { world, reading } = reads({ window: 10 }, 'a');
-    world.gives('a', world.strayed(102), world.chain.fork('fork', 102).block(103));
-    await reading.moveHead(103);
-    expect(reading.available()).toEqual([101, 102, 103]);
-    world.node('a').odd.clear();
-    await reading.moveHead(105, 1_000);
-    expect(reading.available()).toEqual(range(101, 105));
-    expect(reading.replaced).toEqual([
-      { height: 102, id: world.chain.idAt(102) },
-      { height: 103, id: world.chain.idAt(103) },
-    ]);
-  });
-
   it('keeps what it has when a node contradicts itself', async () => {
     const { world, reading } = reads({ window: 10 }, 'a');
     world.gives('a', world.chain.fork('fork', 102).block(103));
@@ -241,23 +227,17 @@ describe('blocks that do not fit', () => {
       expect(reading.available()).toEqual([]);
     });
 
-    it.each([500, 499, 433, 100, 12])('finds the fork at %i in few steps', async (firstDiscarded) => {
-      const { reading, asked } = discarded(firstDiscarded);
+    it.each([
+      ...[500, 499, 433, 100, 12].map((at) => [at, 0] as const),
+      ...[498, 497, 490, 401, 100, 12].map((at) => [at, at] as const),
+    ])('finds the fork at %i in few steps, where nobody serves heights below %i', async (fork, root) => {
+      const { world, reading, asked } = discarded(fork);
+      for (const node of world.nodes.all) node.root = root;
       await reading.moveHead(600);
-      expect(reading.blocks.chainTrouble()?.fix).toContain(`rewind --to ${firstDiscarded - 1} --yes`);
+      expect(reading.blocks.chainTrouble()?.fix).toContain(`rewind --to ${fork - 1} --yes`);
       expect(asked.length).toBeLessThan(20);
       expect(Math.min(...asked)).toBeGreaterThanOrEqual(10);
     });
-
-    it.each([498, 497, 490, 401, 100, 12])(
-      'finds the fork where nobody serves heights below %i',
-      async (root) => {
-        const { world, reading } = discarded(root);
-        for (const name of ['a', 'b']) world.node(name).root = root;
-        await reading.moveHead(600);
-        expect(reading.blocks.chainTrouble()?.fix).toContain(`rewind --to ${root - 1} --yes`);
-      },
-    );
 
     it('advises one height below when it cannot look', async () => {
       const { reading } = discarded(497, { reader: false });
@@ -380,14 +360,6 @@ describe('blocks that do not fit', () => {
       expect(world.nodes.faults()).toEqual(['old lied']);
     });
 
-    /** The parent is another block than the nodes have below the root. */
-    const named = (world: World): RootParent[] => [
-      {
-        rootHeight: 103,
-        rootParentId: world.chain.fork('new spork', 102).idAt(102),
-        rootParentIsBelow: false,
-      },
-    ];
     /** The root at 103 names the last block of the spork before. */
     const confirmed = (world: World): RootParent[] => [
       { rootHeight: 103, rootParentId: world.chain.idAt(102) },
@@ -427,18 +399,6 @@ describe('blocks that do not fit', () => {
       expect(reading.blocks.chainTrouble()).toBeUndefined();
     });
 
-    it('goes by that block in a dispute about the one below it', async () => {
-      const world = new World('liar', 'old', 'new');
-      world.nodes.serving = (node, height) => (node.name === 'new') === height >= 103;
-      world.gives('liar', world.strayed(101), world.chain.fork('fork', 101).block(102));
-      const reading = new Reading(world, { window: 10, sporkRoots: confirmed(world) });
-      await reading.moveHead(102, 20_000);
-      expect(reading.idAt(101)).toBe(world.chain.idAt(101));
-      expect(reading.idAt(102)).toBe(world.chain.idAt(102));
-      expect(reading.replaced).toEqual([]);
-      expect(new Set(world.nodes.faults())).toEqual(new Set(['liar lied']));
-    });
-
     it('takes no block below a root that is in the table for one of the tip', async () => {
       const world = new World('a');
       const reading = new Reading(world, { window: 10, sporkRoots: confirmed(world) });
@@ -449,10 +409,11 @@ describe('blocks that do not fit', () => {
       expect(reading.available()).toEqual([101, 102]);
     });
 
-    it('but at the root height only', async () => {
+    it('takes another parent that the table names at the root height only', async () => {
       const world = new World('a');
-      const sporkRoots = [{ ...named(world)[0]!, rootHeight: 104 }];
-      world.gives('a', world.chain.fork('new spork', 102).block(103));
+      const fork = world.chain.fork('new spork', 102);
+      const sporkRoots = [{ rootHeight: 104, rootParentId: fork.idAt(102), rootParentIsBelow: false }];
+      world.gives('a', fork.block(103));
       const reading = new Reading(world, { window: 10, sporkRoots });
       await reading.moveHead(105);
       expect(reading.linked()).toEqual([101, 102]);

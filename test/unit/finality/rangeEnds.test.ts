@@ -68,13 +68,6 @@ describe('the first block of a range whose lower neighbour is not indexed', () =
     expect(reading.available()).toEqual(range(101, 104));
   });
 
-  it('follows the block that most nodes give', async () => {
-    const { world, reading } = reads(below, 'liar', 'b', 'c');
-    world.gives('liar', world.chain.fork('lie', 99).block(100));
-    await reading.moveHead(200, 1_000);
-    expect(reading.available()).toEqual(range(101, 104));
-  });
-
   it('blames nobody where as many nodes give one block below as another', async () => {
     const { world, reading } = reads(below, 'liar', 'honest');
     const liar = world.node('liar');

@@ -72,18 +72,6 @@ async function expectTrue(store: LevelIndexStore): Promise<void> {
 }
 
 describe('the account index', () => {
-  it('goes on at the same place while new blocks come', async () => {
-    const { store } = await begun(true);
-    await commitUpTo(store, LAST - 100);
-    const [address] = accounts as [Address];
-    const first = await store.accounts.page({ address, roles: ALL, limit: 10 });
-    await commitUpTo(store, LAST);
-    const second = await store.accounts.page({ address, roles: ALL, limit: 10, before: first.next });
-    expect([...first.transactions, ...second.transactions]).toEqual(
-      everyTransactionOf(address, blocksUpTo(FIRST, LAST - 100)).slice(0, 20),
-    );
-  });
-
   it('sends a caller on who asks for a role that an account next to never has', async () => {
     const [address, other] = accounts as [Address, Address];
     const [own, others] = [Buffer.from(address, 'hex'), Buffer.from(other, 'hex')];

@@ -64,7 +64,7 @@ describe('a write that fails', () => {
     ['what finality rests on', ({ store }) => store.keepEvidence(evidence)],
     ['holes of damaged heights', ({ store }) => store.heal([{ from: 42, to: 43 }])],
     ['a rewind', ({ store }) => store.rewind(45)],
-  ])('is told to whoever ends the process, once, whatever it wrote: %s', async (_, write) => {
+  ])('is the last one, told once to whoever ends the process, whatever it wrote: %s', async (_, write) => {
     const live = await liveStore();
     const failures: unknown[] = [];
     live.store.onFailed((error) => failures.push(error));
@@ -73,7 +73,14 @@ describe('a write that fails', () => {
     live.database.beforeWrite = () => Promise.reject(failure);
     await expect(write(live)).rejects.toBe(failure);
     live.database.beforeWrite = before;
+    const { writes } = live.database;
+    const latest = live.store.latestIndexedHeight();
+    live.store.stage(chain[50]!);
+    await expect(commitThrough(live.store, chain, 51)).rejects.toBe(failure);
+    await expect(live.store.rewind(44)).rejects.toBe(failure);
     await expect(live.store.keepEvidence(evidence)).rejects.toBe(failure);
+    const { writes: after, openBatches } = live.database;
+    expect([after, openBatches.size, live.store.latestIndexedHeight()]).toEqual([writes, 0, latest]);
     expect(failures).toEqual([failure]);
   });
 });
