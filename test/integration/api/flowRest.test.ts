@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { EventReader } from '../../support/eventReader.js';
 import { until } from '../../support/program.js';
 import { ServedChain } from '../../support/servedChain.js';
-import { chainOf, idOf, transactionIds, transactionWith } from '../../support/smallChain.js';
+import { chainOf, transactionIds, transactionWith } from '../../support/smallChain.js';
 
 const FIRST = 100;
 const SEALED = 105;
@@ -265,17 +265,5 @@ describe('/v1/network/parameters and /v1/node_version_info', () => {
       status: 404,
       body: { reason: 'not_yet_indexed', firstIndexed: null },
     });
-  });
-});
-
-it('an answer tells of the range that was there before the store was read', async () => {
-  served.store.transaction = async () => {
-    served.range = { ...served.range, latestIndexed: 115 };
-    return undefined;
-  };
-  // 110 to 115 were not looked at: the answer must not say that it is not there.
-  expect((await served.get(`/v1/transactions/${idOf('nothing')}`)).body).toMatchObject({
-    message: 'no such transaction in heights 100..109',
-    latestIndexed: 109,
   });
 });

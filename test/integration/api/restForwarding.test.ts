@@ -277,23 +277,6 @@ describe('what the index does not have', () => {
   });
 });
 
-it('without a node that answers a daemon says so, and goes on when it is back', async () => {
-  const { upstream, daemon } = await served();
-  await upstream.stop();
-  for (const method of ['GET', 'POST']) {
-    const answer = await fetch(`${daemon.url}/v1/scripts`, {
-      method,
-      ...(method === 'POST' ? { body: '{}' } : {}),
-    });
-    expect(answer.status).toBe(503);
-    expect(await answer.json()).toMatchObject({ code: 503, reason: 'upstream_unreachable' });
-    expect(answer.headers.get('retry-after')).not.toBeNull();
-  }
-  expect((await daemon.get('/v1/blocks?height=100')).status).toBe(200);
-  await upstream.listen();
-  expect(await (await fetch(`${daemon.url}/v1/scripts`)).text()).toBe('of the node');
-});
-
 it.each([
   ['GET', '/v1/ws', 400],
   ['GET', '/v1/subscribe_events', 404],
