@@ -131,23 +131,6 @@ describe.each(['metrics', 'api', 'grpc'] as const)('the server of %s', (name) =>
     );
   });
 
-  it('warns when it can be reached from elsewhere, and only then', async () => {
-    const local = make({});
-    await local.server.start();
-    expect(local.logger.records).toEqual([]);
-    const { logger, server } = make({ host: '0.0.0.0' });
-    await server.start();
-    const advice = '"doctor" says what to change';
-    const unguarded = { without: ['TLS', 'tokens for everything'], advice };
-    expect(logger.records).toEqual([
-      {
-        level: 'warn',
-        message: 'listening beyond this machine: anyone who reaches the port can read',
-        fields: { server: name, host: '0.0.0.0', ...unguarded, port: server.address().port },
-      },
-    ]);
-  });
-
   it('closes at once although kept connections are open, also where it never listened', async () => {
     // The virtual clock never lets the grace period end.
     const { server } = make({ clock: new VirtualClock() });
