@@ -12,7 +12,6 @@ import { sleep, systemClock } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import { accessServer, testBlock, testId } from '../../support/accessServer.js';
 import type { AccessHandlers, StreamHandler } from '../../support/accessServer.js';
-import { tcpServer } from '../../support/httpProbe.js';
 import type { RawNode } from '../../support/rawNode.js';
 
 const never = new AbortController().signal;
@@ -192,17 +191,6 @@ describe('unary calls', () => {
     expect(cancelled).toBeGreaterThan(100);
   });
 
-  it('survive an answer above the size limit', async () => {
-    const node = await connect({
-      unary: {
-        GetFullCollectionByID: () => ({ transactions: [{ script: Buffer.alloc(2 * 1024 * 1024) }] }),
-        GetBlockByHeight: sealedBlock,
-      },
-    });
-    expect(await kindOf(node.getFullCollection(toIdentifier(testId(1))))).toBe('too_large');
-    expect((await node.getBlockByHeight(3)).block.height).toBe(3);
-  });
-
   it('go out on a new connection after three deadlines in a row', async () => {
     let hang = true;
     let reconnects = 0;
@@ -234,24 +222,6 @@ describe('unary calls', () => {
     expect(peers.size).toBe(2);
     await before.return?.();
     await after.return?.();
-  });
-
-  it('end at their deadline when the peer takes the connection and says nothing', async () => {
-    let connections = 0;
-    const second = deferred();
-    const mute = await tcpServer(() => {
-      connections += 1;
-      if (connections === 2) second.resolve();
-    });
-    let reconnects = 0;
-    const node = await connect(
-      {},
-      { endpoint: parseEndpoint(`127.0.0.1:${mute}`), timeoutMs: 50 },
-      { onReconnect: () => (reconnects += 1) },
-    );
-    for (let i = 0; i < 4; i++) expect(await kindOf(node.getNetworkParameters())).toBe('deadline');
-    expect(reconnects).toBe(1);
-    await second.promise;
   });
 
   it('remember for five minutes that the node does not know a method', async () => {
