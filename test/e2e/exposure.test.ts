@@ -1,8 +1,8 @@
 import { chmodSync, statSync, writeFileSync } from 'node:fs';
-import { connect } from 'node:http2';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { runCommand } from '../support/commandLine.js';
+import { beginCall, sessionOn } from '../support/http2Probe.js';
 import { eventually, runProgram, scratchDirectory } from '../support/program.js';
 import { daemonOn, devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 
@@ -48,14 +48,10 @@ describe('a daemon', () => {
   it('lets nobody write to standard error what the gRPC library thinks of his headers', async () => {
     const node = await devnetForTest({ startHead: 3, paused: true });
     const daemon = await daemonOn(node, '--log-level', 'debug');
-    const session = connect(`http://${daemon.grpcAddress}`);
-    const call = session.request({
-      ...{ ':method': 'POST', ':path': '/flow.access.AccessAPI/Ping', te: 'trailers' },
-      ...{ 'content-type': 'application/grpc', 'x-note': 'caf\u00e9 of somebody' },
-    });
+    const note = { 'x-note': 'caf\u00e9 of somebody' };
+    const call = beginCall(sessionOn(`http://${daemon.grpcAddress}`), '/flow.access.AccessAPI/Ping', note);
     call.end(Buffer.alloc(5));
     await new Promise((resolve) => call.resume().once('close', resolve));
-    session.destroy();
     const remark = await eventually(() =>
       Promise.resolve(daemon.program.logs().find(({ msg }) => msg === 'message of the gRPC library')),
     );

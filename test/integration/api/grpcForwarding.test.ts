@@ -1,4 +1,3 @@
-import { connect } from 'node:http2';
 import { Metadata, status } from '@grpc/grpc-js';
 import type { ClientReadableStream, ServiceError } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
@@ -6,6 +5,7 @@ import { WireWriter } from '../../../src/flow/index.js';
 import { createReaderMetrics } from '../../../src/observability/index.js';
 import type { ReaderMetrics } from '../../../src/observability/index.js';
 import { refusalOf } from '../../support/grpcProbe.js';
+import { beginCall, openSession } from '../../support/http2Probe.js';
 import { eventually, until } from '../../support/program.js';
 import { answer, asItIs, fail, forwarderTo, networkOf, RawNode } from '../../support/rawNode.js';
 import type { RawCall, RawHandler } from '../../support/rawNode.js';
@@ -510,18 +510,10 @@ describe('bounds', () => {
     });
     const metrics = createReaderMetrics();
     const to = await forwardingTo(node, { metrics, clock, maxHeldBytes: 1.5 * MIB });
-    const { address } = to;
-    const session = connect(`http://${address}`);
+    const session = await openSession(to.port);
     const isCut = new Promise<void>((resolve) => session.once('close', resolve));
-    session.on('error', () => undefined);
     // Of its window of 64 KiB it takes nothing.
-    const call = session.request({
-      ':method': 'POST',
-      ':path': EVENTS,
-      'content-type': 'application/grpc',
-      te: 'trailers',
-    });
-    call.on('error', () => undefined).end(Buffer.alloc(5));
+    const call = beginCall(session, EVENTS).end(Buffer.alloc(5));
     await new Promise((resolve) => call.once('response', resolve));
     await clock.advance(29_000);
     expect(await inFlight(metrics, 'stream')).toBe(1);
