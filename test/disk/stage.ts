@@ -24,7 +24,7 @@ export const SETTLED = 40;
 /** Up to here in the write-ahead log, a batch for each height, when the process is killed. */
 export const KILLED = 52;
 /** What the daemon goes on to, once it can. */
-const FINAL = 60;
+export const FINAL = 60;
 
 /** Nobody listens there: a daemon that only serves what it has. */
 const nowhere = { address: '127.0.0.1:1' };
@@ -80,6 +80,15 @@ export class Stage {
   async startAlone(dataDir: string, ...flags: readonly string[]): Promise<RunningDaemon | Program> {
     const program = startProgram(startArguments(nowhere, dataDir, '--start-height', '0', ...flags));
     return listening(program).catch(() => program);
+  }
+
+  /** Starts a daemon that follows the node, which gives no bodies until `give` is called. */
+  async startBeside(dataDir: string, ...flags: readonly string[]) {
+    const { node } = this.#devnet;
+    const ways = ['GetFullCollectionByID', 'GetCollectionByID', 'SubscribeExecutionData*'] as const;
+    node.setFaults(ways.map((method) => ({ method, fault: 'error', code: 'NOT_FOUND' }) as const));
+    const daemon = await startDaemon(startArguments(this.#devnet, dataDir, ...flags));
+    return { daemon, give: () => node.setFaults([]) };
   }
 
   /**

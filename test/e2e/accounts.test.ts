@@ -42,10 +42,11 @@ interface Page {
   readonly next_cursor: string | null;
 }
 
-async function listedBy(daemon: DaemonHere, address: string, query: string): Promise<unknown[]> {
+/** Pages, roles and what may be asked for: test/integration/api/accounts.test.ts. */
+async function listedBy(daemon: DaemonHere, address: string): Promise<unknown[]> {
   const all: unknown[] = [];
   for (let cursor = ''; ;) {
-    const { status, body } = await daemon.api(`/accounts/${address}/transactions?${query}${cursor}`);
+    const { status, body } = await daemon.api(`/accounts/${address}/transactions?limit=50${cursor}`);
     expect(status).toBe(200);
     const page = body as Page;
     expect(page).toMatchObject({ address, complete: true, covered: { from: ROOT, to: HEAD } });
@@ -89,17 +90,8 @@ it(
     await whenComplete(daemon);
     expect((await daemon.scrape()).value('account_index_missing_heights')).toBe(0);
 
-    for (const [index, address] of addresses.entries()) {
-      const expected = (byAccount.get(address) ?? []).map(documentOf);
-      expect(await listedBy(daemon, address, 'limit=50')).toEqual(expected);
-      // The shorter questions of some are enough.
-      if (index >= 5) continue;
-      expect(await listedBy(daemon, address, 'limit=7')).toEqual(expected);
-      for (const role of ['payer', 'proposer', 'authorizer'] as const) {
-        const inRole = expected.filter(({ roles }) => roles.includes(role));
-        expect(await listedBy(daemon, address, `role=${role}`)).toEqual(inRole);
-      }
-    }
+    for (const address of addresses)
+      expect(await listedBy(daemon, address)).toEqual((byAccount.get(address) ?? []).map(documentOf));
 
     const [address] = addresses as [string];
     const grpc = new GrpcProbe(daemon.grpcAddress);

@@ -298,16 +298,11 @@ it('get gives the same documents from the store and from a running daemon, whose
     { kind: 'transaction', id: transactionId, ...place, transaction_index: position },
   ]);
   const unknown = 'ab'.repeat(32);
-  for (const kind of ['block', 'collection', 'transaction'])
-    expectRefusal(await get(kind, unknown), 66, new RegExp(`no such ${kind} in heights 120\\.\\.170`));
-  expectRefusal(await get('block', String(LAST + 1)), 66, /171 is not yet indexed/);
-  expectRefusal(await get('block', String(FIRST - 1)), 66, /119 is below the first indexed height 120/);
-  expectRefusal(await get('transaction', `0x${transactionId}0`), 64, /64 hexadecimal digits/);
+  expectRefusal(await get('collection', unknown), 66, /no such collection in heights 120\.\.170/);
   expect(JSON.parse((await get('transaction', `0x${transactionId}`)).stdout)).toEqual(fromStore[3]);
   for (const word of ['latest', 'final']) {
     expect(JSON.parse((await get('block', word)).stdout)).toMatchObject({ height: LAST });
   }
-  expectRefusal(await get('block', 'sealed'), 66, /a daemon that follows the chain knows it/);
 
   const daemon = await startDaemonHere(startArguments(devnet, dataDir, '--stop-height', '1000'));
   await daemon.reaches(HEAD);
@@ -332,10 +327,7 @@ it('get gives the same documents from the store and from a running daemon, whose
   expect(page.stdout).toContain(devnet.address);
   expect(JSON.parse((await get('block', 'latest')).stdout)).toMatchObject({ height: HEAD });
   expect(JSON.parse((await get('block', 'sealed')).stdout)).toMatchObject({ height: status.sealed });
-  const missed = await runCommand(['get', 'collection', unknown, ...storeFlags(dataDir)]);
-  expectRefusal(missed, 66, /no such collection in heights 120\.\.200/);
-  expectRefusal(await get('block', String(HEAD + 1)), 66, /201 is not yet indexed \(latest 200, head 200\)/);
-  expectRefusal(await get('block', '12x'), 64, /expected a height or a block ID/);
+  expectRefusal(await get('collection', unknown), 66, /no such collection in heights 120\.\.200/);
   const { port } = new URL(daemon.apiUrl);
   const byAddress = await runCommand(['get', 'block', rich.id, '--api-port', port]);
   expect(JSON.parse(byAddress.stdout)).toEqual(fromStore[0]);

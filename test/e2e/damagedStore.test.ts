@@ -8,6 +8,7 @@ const sample = {
   'log byte flipped, payload': 'healed',
   'table truncated': 'refused, repaired',
   'the directory moved away at work': 'stopped, went on',
+  'table byte flipped while the daemon serves, and healed by it': 'healed',
 };
 
 it('a damaged store is named, heals or is repaired as the message says, and is in the end what it should be', () =>

@@ -1,10 +1,12 @@
 import { chmodSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Client, credentials, Metadata } from '@grpc/grpc-js';
+import { Metadata } from '@grpc/grpc-js';
 import type { ServiceError } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
 import type { DevnetHandle } from '../../src/devnet/index.js';
+import { atEnd } from '../support/cleanup.js';
 import { runCommand } from '../support/commandLine.js';
+import { GrpcProbe } from '../support/grpcProbe.js';
 import { HostedNode } from '../support/hostedNode.js';
 import { eventually, scratchDirectory } from '../support/program.js';
 import { RestNode } from '../support/restNode.js';
@@ -27,29 +29,20 @@ function metadataFile(text: string, mode = 0o600): string {
   return file;
 }
 
-const asItIs = (bytes: Buffer): Buffer => bytes;
-
-/** A call of the read API that only a node can answer. */
-function forwardedCall(
+/** A call of the read API that only a node can answer, and how it is refused. */
+async function forwardedCall(
   daemon: DaemonHere,
   metadata: Readonly<Record<string, string>>,
-): Promise<ServiceError | Buffer | undefined> {
-  const client = new Client(daemon.grpcAddress, credentials.createInsecure());
+): Promise<ServiceError> {
+  const probe = new GrpcProbe(daemon.grpcAddress);
+  atEnd(() => probe.close());
   const sent = new Metadata();
   for (const [name, value] of Object.entries(metadata)) sent.set(name, value);
-  return new Promise((resolve) => {
-    client.makeUnaryRequest(
-      '/flow.access.AccessAPI/GetEventsForHeightRange',
-      asItIs,
-      asItIs,
-      Buffer.alloc(0),
-      sent,
-      (error, answer) => {
-        client.close();
-        resolve(error ?? answer);
-      },
-    );
-  });
+  const call = probe.raw('/flow.access.AccessAPI/GetEventsForHeightRange', Buffer.alloc(0), sent);
+  return call.then(
+    () => expect.unreachable('a simulated node has no events'),
+    (error: unknown) => error as ServiceError,
+  );
 }
 
 describe('hosted access nodes that want metadata with every call', () => {
@@ -163,7 +156,7 @@ describe('hosted access nodes that want metadata with every call', () => {
 
     // A node that stops accepting it is no matter of those whose calls are forwarded.
     node.wants = { 'x-token': 'changed' };
-    const refused = (await forwardedCall(daemon, { 'x-token': 'of the caller' })) as ServiceError;
+    const refused = await forwardedCall(daemon, { 'x-token': 'of the caller' });
     expect(refused.details).toContain('the access node refuses what this indexer identifies itself with');
     await daemon.program.stop();
     for (const secret of [FIRST, SECOND]) {

@@ -1,10 +1,10 @@
 import { readdirSync } from 'node:fs';
-import { connect as connectHttp2 } from 'node:http2';
 import { connect } from 'node:net';
 import type { NetConnectOpts, Socket } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { runCommand } from '../support/commandLine.js';
+import { beginCall, sessionOn } from '../support/http2Probe.js';
 import { runProgram, scratchDirectory } from '../support/program.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';
@@ -61,16 +61,11 @@ class Crowd {
 
   /** An open stream on a connection of its own. */
   #watchHealth(to: NetConnectOpts): Promise<void> {
-    const session = connectHttp2('http://localhost', { createConnection: () => connect(to) });
+    const session = sessionOn('http://localhost', { createConnection: () => connect(to) });
     this.#ends.push(() => session.destroy());
-    session.on('error', () => undefined);
     return new Promise((resolve) => {
       session.once('close', () => resolve());
-      const stream = session.request({
-        ...{ ':method': 'POST', ':path': '/grpc.health.v1.Health/Watch' },
-        ...{ 'content-type': 'application/grpc', te: 'trailers' },
-      });
-      stream.on('error', () => undefined);
+      const stream = beginCall(session, '/grpc.health.v1.Health/Watch');
       stream.once('response', () => resolve());
       stream.once('close', () => resolve());
       stream.resume().end(Buffer.alloc(5));

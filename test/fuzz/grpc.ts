@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { WireWriter } from '../../src/flow/index.js';
 import { hasSoundHttp2 } from '../../src/api/index.js';
 import { atEnd } from '../support/cleanup.js';
+import { beginCall } from '../support/http2Probe.js';
 import { grpcOver } from '../support/servedOverGrpc.js';
 import { list, misspelt, mutated, noise } from './mutation.js';
 import { FIRST, ids, range, servedStore } from './servedBlocks.js';
@@ -163,13 +164,9 @@ function callOn(
   return new Promise((resolve) => {
     let headers: IncomingHttpHeaders = {};
     let trailers: IncomingHttpHeaders = {};
-    const stream = session.request({
-      ...{ ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers' },
-      ...call.extra,
-    });
+    const stream = beginCall(session, path, call.extra);
     stream.on('response', (received) => (headers = received));
     stream.on('trailers', (received: IncomingHttpHeaders) => (trailers = received));
-    stream.on('error', () => undefined);
     stream.on('close', () => resolve({ headers, trailers }));
     stream.resume();
     stream.end(call.body);

@@ -20,7 +20,7 @@ import { shownOf } from '../support/storeDirectory.js';
 const FIRST = 100;
 const SCRIPT = '/flow.access.AccessAPI/ExecuteScriptAtLatestBlock';
 
-/** Readers of a store, until the end of the test. What they show, and when: test/e2e/changeFeed.test.ts. */
+/** Readers of a store, until the end of the test. What they show, and when: test/unit/api/changeFeed.test.ts. */
 async function served(
   startReader: StartReader,
   change: Partial<ReaderSources> = {},

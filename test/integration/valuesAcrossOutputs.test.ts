@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { decodeBlock, decodeTransaction, NO_TIME, transactionAt } from '../../src/flow/index.js';
 import type { Timestamp } from '../../src/flow/index.js';
-import { pageAt } from '../docs/files.js';
 import { duckdb } from '../support/duckdb.js';
 import { blocks, FIRST, LAST, linesOf, useOddExports } from '../support/oddExports.js';
 import type { Line as Row } from '../support/oddExports.js';
@@ -298,25 +297,6 @@ describe('the same blocks', () => {
     await asAdmin(url, `UPDATE flow_store.block SET time = NULL WHERE height = ${FIRST}`);
     expect(await verify()).toMatchObject({ exit: 'damage' });
   });
-});
-
-it('docs/data-guide.md says how each output writes what this test compares', () => {
-  const section =
-    pageAt('docs/data-guide.md').prose.split('## One value, each output')[1]?.split('\n## ')[0] ?? '';
-  const rows = section.split('\n').filter((line) => line.startsWith('| '));
-  expect(rows.map((row) => row.split('|')[1]?.trim()).slice(2)).toEqual([
-    ...[
-      'id',
-      'address',
-      'height',
-      'position, count',
-      'key index',
-      'gas limit, sequence number',
-      'time',
-      'no time',
-    ],
-    ...['script', 'arguments', 'signatures', 'no extension data', 'empty list', 'bytes of another length'],
-  ]);
 });
 
 /** A value without what else its output says. */

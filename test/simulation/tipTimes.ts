@@ -1,5 +1,4 @@
-import { GrpcAccessNode } from '../../src/access/node/GrpcAccessNode.js';
-import type { OpenNode } from '../../src/access/index.js';
+import type { OpenChannel } from '../../src/access/index.js';
 import { openLifecycle } from '../../src/app/lifecycle/openLifecycle.js';
 import { openUpstream, runIndexing } from '../../src/app/line/runIndexing.js';
 import { Chain, collectionLagMs, DevnetNode, resolveNodeOptions } from '../../src/devnet/index.js';
@@ -22,9 +21,6 @@ export interface TipNode {
   readonly collectionLagSpreadMs?: number;
   /** Each message takes about this long, one way. Default 1. */
   readonly linkMs?: number;
-  /** Share of messages that take up to `slowMs` instead. */
-  readonly slowShare?: number;
-  readonly slowMs?: number;
 }
 
 const BLOCK_EVERY_MS = 800;
@@ -64,12 +60,12 @@ export async function followTip(nodes: readonly TipNode[], blocks: number) {
         { chain, clock: world },
       ),
   );
-  const endpoints = nodes.map(({ linkMs = 1, slowMs = 0, slowShare = 0 }, index) => {
+  const endpoints = nodes.map(({ linkMs = 1 }, index) => {
     const endpoint = new SimulatedEndpoint(
       { name: `node${index}.test:9000`, unbound: [] },
       { dice: new Dice(index + 1, 'link'), onBug: hasFailed },
     );
-    endpoint.link = { ...SOUND_LINK, usualMs: linkMs, slowMs, slowShare };
+    endpoint.link = { ...SOUND_LINK, usualMs: linkMs };
     endpoint.backends = [backendOf(devnets[index]!)];
     return endpoint;
   });
@@ -79,28 +75,18 @@ export async function followTip(nodes: readonly TipNode[], blocks: number) {
     ...{ ...plain, accessNodes: names, startHeight: 1, stopHeight: undefined, window: 64 },
     edi: { enabled: false, nodes: [] },
   };
-  const openNode: OpenNode = (endpoint, { ratePerSecond }, { healthRecord, events }) =>
-    new GrpcAccessNode(
-      {
-        ...{ endpoint, ratePerSecond, userAgent: 'simulation' },
-        ...{ maxMessageBytes: config.access.maxMessageBytes, timeoutMs: config.requester.timeoutMs },
+  const openChannel: OpenChannel = (options) =>
+    new SimulatedChannel(options, {
+      ...{ process, reader, worldClock: world },
+      endpoint: endpoints.find(({ name }) => name === options.endpoint.name)!,
+      observer: {
+        onCall: (_endpoint, method) => {
+          calls.set(method, (calls.get(method) ?? 0) + 1);
+          return () => undefined;
+        },
+        onRead: () => undefined,
       },
-      {
-        ...{ clock, metrics, healthRecord, events },
-        openChannel: (options) =>
-          new SimulatedChannel(options, {
-            ...{ process, reader, worldClock: world },
-            endpoint: endpoints.find(({ name }) => name === endpoint.name)!,
-            observer: {
-              onCall: (_endpoint, method) => {
-                calls.set(method, (calls.get(method) ?? 0) + 1);
-                return () => undefined;
-              },
-              onRead: () => undefined,
-            },
-          }),
-      },
-    );
+    });
   const database = new SimulatedDatabase(new SimulatedDisk(), {
     ...{ clock, onStage: () => undefined, readFate: () => ({ takesMs: 0 }) },
     writeFate: () => ({ writtenMs: 0.5, syncedMs: 1, toldMs: 0 }),
@@ -113,7 +99,7 @@ export async function followTip(nodes: readonly TipNode[], blocks: number) {
   );
   const random = new Dice(1, 'process').random;
   const parts = openUpstream(config, {
-    ...{ store, lifecycle, sporks: [], clock, random, metrics, logger: silentLogger, openNode },
+    ...{ store, lifecycle, sporks: [], clock, random, metrics, logger: silentLogger, openChannel },
     room: { hasRoom: () => true, whenRoom: () => Promise.resolve() } as never,
   });
   const running = lifecycle.waitFor(

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { Client, credentials, status } from '@grpc/grpc-js';
+import { Client, credentials, Metadata, status } from '@grpc/grpc-js';
 import type { ChannelOptions, ClientReadableStream, ServiceError } from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
 import { Arrivals } from './arrivals.js';
@@ -86,8 +86,8 @@ export class GrpcProbe {
   }
 
   /** The bytes that answer the bytes of a request. */
-  raw(path: string, request: Buffer): Promise<Buffer> {
-    return this.#unary(path, request, asItIs, DEADLINE_MS);
+  raw(path: string, request: Buffer, metadata?: Metadata): Promise<Buffer> {
+    return this.#unary(path, request, asItIs, DEADLINE_MS, metadata);
   }
 
   #unary<Answer>(
@@ -95,10 +95,11 @@ export class GrpcProbe {
     request: Buffer,
     decode: (answer: Buffer) => Answer,
     deadlineMs: number,
+    metadata = new Metadata(),
   ): Promise<Answer> {
     return new Promise((resolve, reject) => {
       const deadline = Date.now() + deadlineMs;
-      this.client.makeUnaryRequest(path, asItIs, decode, request, { deadline }, (error, answer) => {
+      this.client.makeUnaryRequest(path, asItIs, decode, request, metadata, { deadline }, (error, answer) => {
         if (error !== null) reject(error);
         else resolve(answer as Answer);
       });

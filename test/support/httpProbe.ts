@@ -22,10 +22,10 @@ export async function getJson(url: string, init: RequestInit = {}): Promise<Json
 }
 
 /** Sends bytes as they are to a local port and gives back all that comes until the other side hangs up. */
-export function sendRaw(port: number, bytes: string): Promise<string> {
+export function sendRaw(port: number, bytes: string, localAddress = '127.0.0.1'): Promise<string> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
-    const socket = connect(port, '127.0.0.1', () => socket.write(bytes));
+    const socket = connect({ port, host: '127.0.0.1', localAddress }, () => socket.write(bytes));
     socket.on('data', (chunk: Buffer) => chunks.push(chunk));
     socket.on('error', reject);
     socket.on('close', () => resolve(Buffer.concat(chunks).toString('utf8')));

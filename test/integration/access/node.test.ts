@@ -1,4 +1,3 @@
-import { status } from '@grpc/grpc-js';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { parseEndpoint, UpstreamError } from '../../../src/access/index.js';
 import { GrpcAccessNode } from '../../../src/access/node/GrpcAccessNode.js';
@@ -13,8 +12,6 @@ import { sleep, systemClock } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import { accessServer, testBlock, testId } from '../../support/accessServer.js';
 import type { AccessHandlers, StreamHandler } from '../../support/accessServer.js';
-import { tcpServer } from '../../support/httpProbe.js';
-import { fail } from '../../support/rawNode.js';
 import type { RawNode } from '../../support/rawNode.js';
 
 const never = new AbortController().signal;
@@ -83,20 +80,19 @@ async function connect(
 
 /** A node that never answers for a block. `cancelled`: it has been told that nobody waits any more. */
 async function connectToSilence() {
-  const [arrived, cancelled] = [deferred(), deferred()];
+  const cancelled = deferred();
   const node = await connect({
     unary: {
       GetNetworkParameters: () => ({ chain_id: 'flow-testnet' }),
       GetBlockByHeight: (_request, signal) => {
         signal.addEventListener('abort', () => cancelled.resolve());
-        arrived.resolve();
         return new Promise(() => undefined);
       },
     },
   });
   // The connection stands, so that a call reaches the node before its time is up.
   await node.getNetworkParameters();
-  return { node, arrived: arrived.promise, cancelled: cancelled.promise };
+  return { node, cancelled: cancelled.promise };
 }
 
 async function kindOf(promise: Promise<unknown>): Promise<UpstreamErrorKind> {
@@ -152,19 +148,6 @@ describe('unary calls', () => {
     expect(node.inFlight).toBe(0);
   });
 
-  it('are cancelled at the node by their signal, and reject with its reason', async () => {
-    const { node, arrived, cancelled } = await connectToSilence();
-    const abort = new AbortController();
-    const call = node.getBlockByHeight(5, { signal: abort.signal });
-    await arrived;
-    const reason = new Error('no longer needed');
-    abort.abort(reason);
-    await expect(call).rejects.toBe(reason);
-    await cancelled;
-    expect(node.inFlight).toBe(0);
-    await expect(node.getBlockByHeight(5, { signal: abort.signal })).rejects.toBe(reason);
-  });
-
   it('that are given up by the thousand do not cost the connection: what is beside them goes on', async () => {
     let cancelled = 0;
     let arrived = 0;
@@ -208,17 +191,6 @@ describe('unary calls', () => {
     expect(cancelled).toBeGreaterThan(100);
   });
 
-  it('survive an answer above the size limit', async () => {
-    const node = await connect({
-      unary: {
-        GetFullCollectionByID: () => ({ transactions: [{ script: Buffer.alloc(2 * 1024 * 1024) }] }),
-        GetBlockByHeight: sealedBlock,
-      },
-    });
-    expect(await kindOf(node.getFullCollection(toIdentifier(testId(1))))).toBe('too_large');
-    expect((await node.getBlockByHeight(3)).block.height).toBe(3);
-  });
-
   it('go out on a new connection after three deadlines in a row', async () => {
     let hang = true;
     let reconnects = 0;
@@ -250,24 +222,6 @@ describe('unary calls', () => {
     expect(peers.size).toBe(2);
     await before.return?.();
     await after.return?.();
-  });
-
-  it('end at their deadline when the peer takes the connection and says nothing', async () => {
-    let connections = 0;
-    const second = deferred();
-    const mute = await tcpServer(() => {
-      connections += 1;
-      if (connections === 2) second.resolve();
-    });
-    let reconnects = 0;
-    const node = await connect(
-      {},
-      { endpoint: parseEndpoint(`127.0.0.1:${mute}`), timeoutMs: 50 },
-      { onReconnect: () => (reconnects += 1) },
-    );
-    for (let i = 0; i < 4; i++) expect(await kindOf(node.getNetworkParameters())).toBe('deadline');
-    expect(reconnects).toBe(1);
-    await second.promise;
   });
 
   it('remember for five minutes that the node does not know a method', async () => {
@@ -426,39 +380,5 @@ describe('a node that shuts down gracefully', () => {
     const end = stream.next();
     server.stop();
     expect(await kindOf(end)).toBe('unavailable');
-  });
-});
-
-describe('execution data', () => {
-  const executionData = (height: number): object => ({
-    block_height: String(height),
-    block_execution_data: { block_id: testId(height), chunk_execution_data: [] },
-    block_timestamp: { seconds: '-62135596800', nanos: 0 },
-  });
-  const follow: StreamHandler = (request, call) => {
-    expect(request['event_encoding_version']).toBe('CCF_V0');
-    const start = Number(request['start_block_height']);
-    for (let height = start; height < start + 3; height++) call.send(executionData(height));
-    call.end();
-  };
-
-  it('comes by the deprecated method where the node knows only that one', async () => {
-    let asked = 0;
-    const unknown: StreamHandler = (_request, call) => {
-      asked += 1;
-      fail(call, status.UNIMPLEMENTED, 'unknown method');
-    };
-    const node = await connect({
-      streams: { SubscribeExecutionData: follow, SubscribeExecutionDataFromStartBlockHeight: unknown },
-    });
-    const received = async () => {
-      const heights: number[] = [];
-      for await (const { height } of node.subscribeExecutionData(7, { signal: never })) heights.push(height);
-      return heights;
-    };
-    expect(await kindOf(received())).toBe('unimplemented');
-    expect(node.supports('SubscribeExecutionDataFromStartBlockHeight')).toBe(false);
-    expect(await received()).toEqual([7, 8, 9]);
-    expect(asked).toBe(1);
   });
 });

@@ -1,5 +1,4 @@
 import { once } from 'node:events';
-import { connect } from 'node:net';
 import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import type { ApiServerOptions } from '../../../src/api/rest/apiServer.js';
@@ -284,16 +283,7 @@ describe('a rate per address', () => {
   it('answers 429 and the time to wait to whoever asks faster, and to nobody else', async () => {
     const clock = new VirtualClock();
     const { port } = await startedApi({ ratePerSecondPerAddress: 3, clock });
-    const ask = (localAddress = '127.0.0.1') =>
-      new Promise<string>((resolve, reject) => {
-        let text = '';
-        const socket = connect({ port, host: '127.0.0.1', localAddress }, () =>
-          socket.write(request('GET /status')),
-        );
-        socket.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
-        socket.on('error', reject);
-        socket.on('close', () => resolve(text));
-      });
+    const ask = (localAddress?: string) => sendRaw(port, request('GET /status'), localAddress);
     const answers = await Promise.all(Array.from({ length: 5 }, () => ask()));
     expect(answers.filter((answer) => answer.startsWith('HTTP/1.1 200 '))).toHaveLength(3);
     const [refusal] = answers.filter((answer) => answer.startsWith('HTTP/1.1 429 '));

@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { EventReader } from '../../support/eventReader.js';
 import { until } from '../../support/program.js';
 import { ServedChain } from '../../support/servedChain.js';
-import { chainOf, idOf, transactionIds, transactionWith } from '../../support/smallChain.js';
+import { chainOf, transactionIds, transactionWith } from '../../support/smallChain.js';
 
 const FIRST = 100;
 const SEALED = 105;
@@ -247,7 +247,7 @@ describe('/v1/network/parameters and /v1/node_version_info', () => {
     });
   });
 
-  it('have no range while nothing is indexed, and nothing to say before the first height is known', async () => {
+  it('have no range while nothing is indexed', async () => {
     served.range = { firstIndexed: 100, latestIndexed: 99, head: 120, sealed: null };
     const early = (await served.get('/v1/node_version_info')).body;
     expect(early).toMatchObject({
@@ -259,23 +259,5 @@ describe('/v1/network/parameters and /v1/node_version_info', () => {
     expect((await served.get('/v1/blocks?height=final')).body).toMatchObject({
       message: expect.stringContaining('(latest none, head 120)') as string,
     });
-    served.range = { firstIndexed: null, latestIndexed: null, head: null, sealed: null };
-    expect((await served.get('/v1/network/parameters')).status).toBe(200);
-    expect(await served.get('/v1/node_version_info')).toMatchObject({
-      status: 404,
-      body: { reason: 'not_yet_indexed', firstIndexed: null },
-    });
-  });
-});
-
-it('an answer tells of the range that was there before the store was read', async () => {
-  served.store.transaction = async () => {
-    served.range = { ...served.range, latestIndexed: 115 };
-    return undefined;
-  };
-  // 110 to 115 were not looked at: the answer must not say that it is not there.
-  expect((await served.get(`/v1/transactions/${idOf('nothing')}`)).body).toMatchObject({
-    message: 'no such transaction in heights 100..109',
-    latestIndexed: 109,
   });
 });

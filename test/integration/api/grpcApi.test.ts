@@ -24,7 +24,6 @@ const contents = Array.from({ length: LATEST - FIRST + 1 }, (_, index) =>
       : [],
 );
 const chain = smallChain(FIRST, contents);
-const firstBlock = chain[0]!;
 const edges = { 'first-indexed': String(FIRST), 'latest-indexed': String(LATEST), head: String(HEAD) };
 
 const bytes = (id: Identifier): Buffer => Buffer.from(id, 'hex');
@@ -93,16 +92,6 @@ describe('GrpcApiServer', () => {
         details: 'no final block is indexed yet (latest unknown, head unknown)',
         metadata: { reason: 'not_yet_indexed' },
       });
-    });
-  });
-
-  it('metadata names the newest block of the moment', async () => {
-    const next = smallChain(LATEST + 1, [[]]);
-    await served.index.store.commit({ blocks: next, latestIndexedHeight: LATEST + 1 });
-    const answer = await call('GetFullCollectionByID', { id: bytes(firstBlock.collections[0]!.id) });
-    expect(answer['metadata']).toMatchObject({
-      latest_finalized_block_id: bytes(next[0]!.block.id),
-      latest_finalized_height: String(LATEST + 1),
     });
   });
 

@@ -1,11 +1,10 @@
 import { once } from 'node:events';
-import { connect as connectHttp2 } from 'node:http2';
 import type { ClientHttp2Session, ClientHttp2Stream, IncomingHttpHeaders } from 'node:http2';
 import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { createReaderMetrics } from '../../../src/observability/index.js';
-import { atEnd } from '../../support/cleanup.js';
 import { refusalOf } from '../../support/grpcProbe.js';
+import { beginCall, openSession } from '../../support/http2Probe.js';
 import { openSocket } from '../../support/httpProbe.js';
 import { until } from '../../support/program.js';
 import { servedOverGrpc } from '../../support/servedOverGrpc.js';
@@ -13,6 +12,7 @@ import { chainOf, smallChain, transactionWith } from '../../support/smallChain.j
 import { VirtualClock } from '../../support/virtualClock.js';
 import { waitingStore } from '../../support/waitingStore.js';
 
+const ACCESS = '/flow.access.AccessAPI';
 const MAX_CONNECTIONS = 16;
 const options = { maxConnections: MAX_CONNECTIONS };
 
@@ -28,31 +28,16 @@ async function listening(
 const large = smallChain(1, [[[transactionWith({ script: Buffer.alloc(100_000, 'x') })]]]);
 const id = Buffer.from(large[0]!.collections[0]!.id, 'hex');
 
-/** HTTP/2 without a gRPC client's good manners. */
-async function sessionWith(port: number, settings: object = {}): Promise<ClientHttp2Session> {
-  const session = connectHttp2(`http://127.0.0.1:${port}`, { settings });
-  session.on('error', () => undefined);
-  atEnd(() => session.destroy());
-  await new Promise((resolve) => session.once('remoteSettings', resolve));
-  return session;
-}
-
-function begin(session: ClientHttp2Session, method: string): ClientHttp2Stream {
-  const path = { ':method': 'POST', ':path': `/flow.access.AccessAPI/${method}` };
-  const stream = session.request({ ...path, 'content-type': 'application/grpc', te: 'trailers' });
-  return stream.on('error', () => undefined);
-}
-
 function request(session: ClientHttp2Session, method: string, message: Buffer): ClientHttp2Stream {
   const prefix = Buffer.alloc(5);
   prefix.writeUInt32BE(message.length, 1);
-  return begin(session, method).end(Buffer.concat([prefix, message]));
+  return beginCall(session, `${ACCESS}/${method}`).end(Buffer.concat([prefix, message]));
 }
 
 /** A session with a call whose request does not come to an end. */
 async function callingWithoutEnd(port: number) {
-  const session = await sessionWith(port);
-  const stream = begin(session, 'GetTransaction');
+  const session = await openSession(port);
+  const stream = beginCall(session, `${ACCESS}/GetTransaction`);
   stream.write(Buffer.from([0, 0]));
   // Whatever the server has heard of the ping's sender, it has heard of the call before.
   await pinged(session);
@@ -95,7 +80,7 @@ describe('bounds', () => {
   it('a connection carries a hundred calls at once, and 512 may be open', async () => {
     const metrics = createReaderMetrics();
     const { port } = await listening({ metrics });
-    expect((await sessionWith(port)).remoteSettings.maxConcurrentStreams).toBe(100);
+    expect((await openSession(port)).remoteSettings.maxConcurrentStreams).toBe(100);
     expect(await metrics.registry.metrics()).toContain('connections_limit{port="grpc"} 512\n');
   });
 
@@ -179,7 +164,7 @@ describe('bounds', () => {
   it('an answer that is not taken is given up, with its connection', async () => {
     const clock = new VirtualClock();
     const { port } = await listening({ clock }, large);
-    const deaf = await sessionWith(port, { initialWindowSize: 0 });
+    const deaf = await openSession(port, { initialWindowSize: 0 });
     const untaken = request(deaf, 'GetFullCollectionByID', withId(id));
     expect(await headersOf(untaken)).not.toHaveProperty('grpc-status');
     await clock.advance(110_000);
@@ -192,7 +177,7 @@ describe('bounds', () => {
   it('pings are answered, but not without end', async () => {
     const clock = new VirtualClock();
     const { port } = await listening({ clock });
-    const session = await sessionWith(port);
+    const session = await openSession(port);
     for (let ping = 0; ping < 1_000; ping += 1) await pinged(session);
     await clock.advance(10_000);
     await pinged(session);
@@ -204,7 +189,7 @@ describe('bounds', () => {
 
   it('large answers that nobody takes are bounded, and free again when their callers go', async () => {
     const { port, probe } = await listening({ maxHeldBytes: 150_000 }, large);
-    const deaf = await sessionWith(port, { initialWindowSize: 0 });
+    const deaf = await openSession(port, { initialWindowSize: 0 });
     const untaken = request(deaf, 'GetFullCollectionByID', withId(id));
     expect(await headersOf(untaken)).not.toHaveProperty('grpc-status');
     expect(await refusalOf(probe.call('GetFullCollectionByID', { id }))).toEqual({
@@ -265,7 +250,7 @@ describe('a stream', () => {
     const { index, port, probe } = await listening({ clock }, blocks);
     const stored = { block: large!.block, transactionCounts: [] };
     index.store.blockByHeight = () => Promise.resolve(stored);
-    const session = await sessionWith(port);
+    const session = await openSession(port);
     let taken = 0;
     follow(session).on('data', (chunk: Buffer) => (taken += chunk.length));
     while (taken < 20 * large!.block.encoded.length) await clock.settle();
@@ -281,7 +266,7 @@ describe('a stream', () => {
   it('of a caller who takes nothing is cut, with its connection', async () => {
     const clock = new VirtualClock();
     const { feed, port } = await servedOverGrpc(blocks, { clock });
-    const session = await sessionWith(port, { initialWindowSize: 0 });
+    const session = await openSession(port, { initialWindowSize: 0 });
     follow(session);
     while (feed.followers === 0) await clock.turn();
     await clock.settle();

@@ -46,51 +46,38 @@ const heightsOf = (messages: readonly Message[]): number[] =>
     .map(({ height }) => Number(height));
 const upwards = (from: number, count: number) => Array.from({ length: count }, (_, at) => from + at);
 
+/** By what they are told. */
+const refused: Readonly<Record<string, readonly (readonly [method: string, request: object])[]>> = {
+  'INVALID_ARGUMENT invalid_argument': [
+    ['SubscribeBlockDigestsFromStartHeight', { start_block_height: '9007199254740993' }],
+    ['SubscribeBlocksFromLatest', { block_status: 'BLOCK_UNKNOWN' }],
+    ['SubscribeBlockDigestsFromLatest', { block_status: 7 }],
+    ['SubscribeIndexedBlocks', { start_height: 110, end_height: 109 }],
+    ['SubscribeIndexedBlocks', { start_height: '9007199254740993' }],
+    ['SubscribeIndexedHeights', { finality: 7 }],
+  ],
+  'INVALID_ARGUMENT malformed_id': [
+    ['SubscribeBlocksFromStartBlockID', { start_block_id: Buffer.alloc(3) }],
+    ['SubscribeIndexedHeights', { last_seen: { height: 110, block_id: Buffer.alloc(5) } }],
+  ],
+  'INVALID_ARGUMENT below_first_indexed': [['SubscribeIndexedHeights', seen(98, idOf('old'))]],
+  'NOT_FOUND unknown_id': [['SubscribeBlocksFromStartBlockID', { start_block_id: bytes(idOf('nobody')) }]],
+  'UNIMPLEMENTED not_served': [
+    ['SubscribeBlocksFromLatest', { full_block_response: true }],
+    ['SubscribeBlocksFromStartHeight', { start_block_height: 110, full_block_response: true }],
+  ],
+};
+
 /** What they give, beside a node: test/e2e/grpc.test.ts. What they promise as every stream does: streams.test.ts. */
 describe('SubscribeBlocks and SubscribeBlockDigests', () => {
-  it.each([
-    [
-      'SubscribeBlockDigestsFromStartHeight',
-      { start_block_height: '9007199254740993' },
-      'INVALID_ARGUMENT',
-      'invalid_argument',
-    ],
-    ['SubscribeBlocksFromStartBlockID', { start_block_id: bytes(idOf('nobody')) }, 'NOT_FOUND', 'unknown_id'],
-    [
-      'SubscribeBlocksFromStartBlockID',
-      { start_block_id: Buffer.alloc(3) },
-      'INVALID_ARGUMENT',
-      'malformed_id',
-    ],
-    ['SubscribeBlocksFromLatest', { block_status: 'BLOCK_UNKNOWN' }, 'INVALID_ARGUMENT', 'invalid_argument'],
-    ['SubscribeBlockDigestsFromLatest', { block_status: 7 }, 'INVALID_ARGUMENT', 'invalid_argument'],
-    ['SubscribeBlocksFromLatest', { full_block_response: true }, 'UNIMPLEMENTED', 'not_served'],
-    [
-      'SubscribeBlocksFromStartHeight',
-      { start_block_height: 110, full_block_response: true },
-      'UNIMPLEMENTED',
-      'not_served',
-    ],
-    [
-      'SubscribeIndexedBlocks',
-      { start_height: 110, end_height: 109 },
-      'INVALID_ARGUMENT',
-      'invalid_argument',
-    ],
-    ['SubscribeIndexedBlocks', { start_height: '9007199254740993' }, 'INVALID_ARGUMENT', 'invalid_argument'],
-    ['SubscribeIndexedHeights', seen(98, idOf('old')), 'INVALID_ARGUMENT', 'below_first_indexed'],
-    [
-      'SubscribeIndexedHeights',
-      { last_seen: { height: 110, block_id: Buffer.alloc(5) } },
-      'INVALID_ARGUMENT',
-      'malformed_id',
-    ],
-    ['SubscribeIndexedHeights', { finality: 7 }, 'INVALID_ARGUMENT', 'invalid_argument'],
-  ] as const)('%s of %j is refused', async (method, request, code, reason) => {
+  it.each(Object.entries(refused))('are refused with %s', async (told, calls) => {
     const client = await serve();
-    const status = /Indexed/.test(method) ? {} : { block_status: 'BLOCK_FINALIZED' };
-    const call = client.follow(method, { ...status, ...request }).ended();
-    expect(await refusalOf(call)).toMatchObject({ code, metadata: { reason } });
+    for (const [method, request] of calls) {
+      const status = /Indexed/.test(method) ? {} : { block_status: 'BLOCK_FINALIZED' };
+      const call = client.follow(method, { ...status, ...request }).ended();
+      const { code, metadata } = await refusalOf(call);
+      expect(`${code} ${metadata['reason']}`, `${method} ${JSON.stringify(request)}`).toBe(told);
+    }
   });
 
   it('name of very many ranges those next to the height', async () => {

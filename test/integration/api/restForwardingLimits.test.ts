@@ -57,7 +57,9 @@ describe('the time that a forwarded request may take', () => {
       await limited.clock.advance(CONNECT_LIMIT_MS - 1);
       expect(asked.isOver).toBe(false);
       await limited.clock.advance(1);
-      expect(await asked.refusal()).toMatchObject([503, { reason: 'upstream_unreachable' }]);
+      expect((await asked.answer).headers.get('retry-after')).not.toBeNull();
+      const refusal = { code: 503, reason: 'upstream_unreachable' };
+      expect(await asked.refusal()).toMatchObject([503, refusal]);
     }
   });
 

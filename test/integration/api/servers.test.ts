@@ -1,10 +1,10 @@
 import { once } from 'node:events';
-import { connect as connectHttp2 } from 'node:http2';
 import { connect } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { OperatorError } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import { GrpcProbe } from '../../support/grpcProbe.js';
+import { beginCall, openSession } from '../../support/http2Probe.js';
 import { getJson, openSocket } from '../../support/httpProbe.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { refusal } from '../../support/refusal.js';
@@ -97,14 +97,8 @@ async function asking(name: 'api' | 'grpc', port: number) {
     const answered = once(socket, 'data').then(([data]) => String(data).split(' ')[1]);
     return { answered, leave: () => socket.destroy(), cut: once(socket, 'close') };
   }
-  const session = connectHttp2(`http://127.0.0.1:${port}`);
-  session.on('error', () => undefined);
-  await once(session, 'remoteSettings');
-  const stream = session.request({
-    ...{ ':method': 'POST', ':path': '/flow.access.AccessAPI/GetTransaction' },
-    ...{ 'content-type': 'application/grpc', te: 'trailers' },
-  });
-  stream.on('error', () => undefined);
+  const session = await openSession(port);
+  const stream = beginCall(session, '/flow.access.AccessAPI/GetTransaction');
   stream.end(Buffer.concat([Buffer.from([0, 0, 0, 0, 34, 0x0a, 32]), Buffer.from(idOf('a'), 'hex')]));
   const answered = once(stream, 'response').then(([headers]) => String((headers as Headers)['grpc-status']));
   const cut = once(stream, 'close').then(() => session.destroy());
@@ -129,23 +123,6 @@ describe.each(['metrics', 'api', 'grpc'] as const)('the server of %s', (name) =>
     await expect(make({ host: '192.0.2.1' }).server.start()).rejects.toMatchObject(
       refusal('configuration', hostFlag),
     );
-  });
-
-  it('warns when it can be reached from elsewhere, and only then', async () => {
-    const local = make({});
-    await local.server.start();
-    expect(local.logger.records).toEqual([]);
-    const { logger, server } = make({ host: '0.0.0.0' });
-    await server.start();
-    const advice = '"doctor" says what to change';
-    const unguarded = { without: ['TLS', 'tokens for everything'], advice };
-    expect(logger.records).toEqual([
-      {
-        level: 'warn',
-        message: 'listening beyond this machine: anyone who reaches the port can read',
-        fields: { server: name, host: '0.0.0.0', ...unguarded, port: server.address().port },
-      },
-    ]);
   });
 
   it('closes at once although kept connections are open, also where it never listened', async () => {

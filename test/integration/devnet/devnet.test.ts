@@ -35,7 +35,7 @@ const executionData = 'SubscribeExecutionDataFromStartBlockHeight';
 const heights = (from: number, count: number): string[] =>
   Array.from({ length: count }, (_, index) => String(from + index));
 
-/** How it refuses what is not there: test/e2e/grpc.test.ts; full blocks are what a daemon asks it for. */
+/** How it refuses what is not there, and streams that begin there: test/e2e/grpc.test.ts; full blocks are what a daemon asks it for. */
 describe('calls', () => {
   it('are answered with execution data of sealed blocks', async () => {
     const { client, devnet } = await start({ chainId: 'flow-testnet' });
@@ -99,30 +99,6 @@ it('a port that is in use is refused with a sentence', async () => {
 });
 
 describe('streams', () => {
-  it.each(['SubscribeBlocks', 'SubscribeBlockHeaders', 'SubscribeBlockDigests', 'SubscribeExecutionData'])(
-    'refuse starts that are not there: %s',
-    async (kind) => {
-      const { client } = await start();
-      const isOfBlocks = kind !== 'SubscribeExecutionData';
-      const byHeight = isOfBlocks ? `${kind}FromStartHeight` : `${kind}FromStartBlockHeight`;
-      const byId = `${kind}FromStartBlockID`;
-      const unknown = { start_block_height: HEAD, block_status: 'BLOCK_UNKNOWN' };
-      for (const [method, request, code, details] of [
-        [
-          ...[byHeight, { start_block_height: ROOT - 1 }, 'INVALID_ARGUMENT'],
-          'could not get start height: start height must be greater than or equal to the root height 1000',
-        ],
-        [byHeight, { start_block_height: HEAD + 1 }, 'NOT_FOUND'],
-        [byId, { start_block_id: Buffer.alloc(32, 4) }, 'NOT_FOUND'],
-        [byId, { start_block_id: Buffer.alloc(4) }, 'INVALID_ARGUMENT'],
-        ...(isOfBlocks ? [[byHeight, unknown, 'INVALID_ARGUMENT']] : []),
-      ] as (readonly [string, object, string, string?])[]) {
-        const { end } = await client.drain(method, { ...(isOfBlocks ? finalized : {}), ...request });
-        expect(end).toMatchObject({ code, ...(details === undefined ? {} : { details }) });
-      }
-    },
-  );
-
   it('end in good order, break, fail, skip and repeat', async () => {
     const { devnet, client } = await start();
     const run = async (rule: FaultEffect & Partial<FaultCondition>): Promise<string> => {
