@@ -144,7 +144,7 @@ export function isFile(name) {
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
   'src/access': 5_513,
-  'src/api': 9_839,
+  'src/api': 9_823,
   'src/app': 7_039,
   'src/cli': 4_287,
   'src/collections': 3_839,
@@ -157,9 +157,9 @@ export const maxLines = {
   'src/proof': 2_200,
   'src/ranges': 2_378,
   'src/runtime': 1_135,
-  'src/storage': 11_899,
+  'src/storage': 11_858,
   'src/main.ts': 244,
-  test: 68_900,
+  test: 68_369,
 };
 
 const packageHomes = {
