@@ -57,7 +57,7 @@ interface GrpcConnection extends Connection {
  * The connections of the gRPC port, and the calls on each. Cuts those whose callers never finish sending a request or taking a
  * response, and those that send a lot without calling anything.
  *
- * A new one also takes the place of one with silent calls. Node.js does not report a caller that broke a rule of HTTP/2, was
+ * A new one, and a call too many, also takes the place of one with silent calls. Node.js does not report a caller that broke a rule of HTTP/2, was
  * sent a GOAWAY and hung up: it stops reading, and the socket stays until a keepalive goes unanswered. Such connections must
  * not keep others out.
  */
@@ -112,10 +112,20 @@ export class GrpcConnections extends Connections<GrpcConnection> {
     };
   }
 
-  override mostSilent(): GrpcConnection | undefined {
+  /**
+   * As many calls are under way as may be: cuts the connection with calls that has been silent longest. False where none has been
+   * for long.
+   */
+  makeRoomForCall(): boolean {
+    const silent = this.mostSilent(this.all().filter(({ calls }) => calls.size > 0));
+    if (silent !== undefined) this.cut(silent, 'make_room');
+    return silent !== undefined;
+  }
+
+  override mostSilent(connections = this.all()): GrpcConnection | undefined {
     const nowMs = this.clock.monotonic();
     let mostSilent: GrpcConnection | undefined;
-    for (const connection of this.all()) {
+    for (const connection of connections) {
       noteMovement(connection, nowMs);
       const { movedAtMs } = connection;
       if (movedAtMs <= nowMs - SILENT_MS && movedAtMs < (mostSilent?.movedAtMs ?? nowMs))

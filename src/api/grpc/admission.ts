@@ -22,7 +22,8 @@ export function admission(calls: ServedCalls, server: GrpcApiServer): ServerInte
   let openCalls = 0;
   const refusalTo = (address: string | undefined): ApiError | undefined => {
     if (server.isClosing) return stopping();
-    if (openCalls >= MAX_CALLS) return busy(`at most ${MAX_CALLS} calls may be in progress at once; retry`);
+    if (openCalls >= MAX_CALLS && !accepted.makeRoomForCall())
+      return busy(`at most ${MAX_CALLS} calls may be in progress at once; retry`);
     return limiter.refusal(address);
   };
   return ({ path }, call) => {

@@ -145,6 +145,26 @@ describe('bounds', () => {
     });
   });
 
+  it('a call too many is refused, or takes the place of a connection whose calls have fallen silent', async () => {
+    const clock = new VirtualClock();
+    const { port, probe } = await listening({ clock });
+    const begun = Array.from({ length: 20 }, async () => {
+      const session = await openSession(port);
+      for (let count = 0; count < 100; count += 1) beginCall(session, '/flow.access.AccessAPI/Ping');
+      await pinged(session);
+      return session;
+    });
+    const [silent, ...others] = await Promise.all(begun);
+    await expect(probe.call('Ping')).rejects.toThrow('at most 2000 calls may be in progress at once');
+    await clock.advance(4_000);
+    for (const session of others) await pinged(session);
+    const silentEnds = closed(silent!);
+    await clock.advance(4_000);
+    await probe.call('Ping');
+    await silentEnds;
+    expect(others.filter(({ closed: isClosed }) => isClosed)).toEqual([]);
+  });
+
   it('a request that does not come to an end is given up', async () => {
     const clock = new VirtualClock();
     const { port } = await listening({ clock });
