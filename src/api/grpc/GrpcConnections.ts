@@ -57,9 +57,9 @@ interface GrpcConnection extends Connection {
  * The connections of the gRPC port, and the calls on each. Cuts those whose callers never finish sending a request or taking a
  * response, and those that send a lot without calling anything.
  *
- * A new one, and a call too many, also takes the place of one with silent calls. Node.js does not report a caller that broke a rule of HTTP/2, was
- * sent a GOAWAY and hung up: it stops reading, and the socket stays until a keepalive goes unanswered. Such connections must
- * not keep others out.
+ * A new one, like a call too many, also takes the place of one with silent calls. Node.js does not report a caller that broke a
+ * rule of HTTP/2, was sent a GOAWAY and hung up: it stops reading, and the socket stays until a keepalive goes unanswered. Such
+ * connections must not keep others out.
  */
 export class GrpcConnections extends Connections<GrpcConnection> {
   override readonly lookEveryMs = CHECK_EVERY_MS;
@@ -112,10 +112,7 @@ export class GrpcConnections extends Connections<GrpcConnection> {
     };
   }
 
-  /**
-   * As many calls are under way as may be: cuts the connection with calls that has been silent longest. False where none has been
-   * for long.
-   */
+  /** For a call too many: cuts the connection with calls that has been silent longest. False where none has been for long. */
   makeRoomForCall(): boolean {
     const silent = this.mostSilent(this.all().filter(({ calls }) => calls.size > 0));
     if (silent !== undefined) this.cut(silent, 'make_room');

@@ -4,6 +4,7 @@ import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { createReaderMetrics } from '../../../src/observability/index.js';
 import { refusalOf } from '../../support/grpcProbe.js';
+import type { GrpcProbe } from '../../support/grpcProbe.js';
 import { beginCall, openSession } from '../../support/http2Probe.js';
 import { openSocket } from '../../support/httpProbe.js';
 import { until } from '../../support/program.js';
@@ -76,6 +77,21 @@ const withId = (id: Buffer): Buffer => Buffer.concat([Buffer.from([0x0a, id.leng
 const opened = async (port: number): Promise<Socket> => (await openSocket(port)).resume();
 const closed = (socket: ClientHttp2Session | Socket) => once(socket, 'close');
 
+/** All but the first give a sign of life: then a further call is answered in its place, and the others stay. */
+async function insistSilentGivesWay(
+  [silent, ...others]: readonly ClientHttp2Session[],
+  clock: VirtualClock,
+  probe: GrpcProbe,
+): Promise<void> {
+  await clock.advance(4_000);
+  for (const session of others) await pinged(session);
+  const silentEnds = closed(silent!);
+  await clock.advance(4_000);
+  await probe.call('Ping');
+  await silentEnds;
+  expect(others.filter(({ closed: isClosed }) => isClosed)).toEqual([]);
+}
+
 describe('bounds', () => {
   it('a connection carries a hundred calls at once, and 512 may be open', async () => {
     const metrics = createReaderMetrics();
@@ -109,15 +125,7 @@ describe('bounds', () => {
       const sessions: ClientHttp2Session[] = [];
       while (sessions.length < MAX_CONNECTIONS) sessions.push((await callingWithoutEnd(port)).session);
       await closed(await opened(port));
-      await clock.advance(4_000);
-      // All but one give a sign of life.
-      const [silent, ...others] = sessions;
-      for (const session of others) await pinged(session);
-      const silentEnds = closed(silent!);
-      await clock.advance(4_000);
-      await probe.call('Ping');
-      await silentEnds;
-      expect(others.filter(({ closed: isClosed }) => isClosed)).toEqual([]);
+      await insistSilentGivesWay(sessions, clock, probe);
       const scrape = await metrics.registry.metrics();
       expect(scrape).toContain('connections_cut_total{port="grpc",reason="no_room"} 1\n');
     });
@@ -154,15 +162,9 @@ describe('bounds', () => {
       await pinged(session);
       return session;
     });
-    const [silent, ...others] = await Promise.all(begun);
+    const sessions = await Promise.all(begun);
     await expect(probe.call('Ping')).rejects.toThrow('at most 2000 calls may be in progress at once');
-    await clock.advance(4_000);
-    for (const session of others) await pinged(session);
-    const silentEnds = closed(silent!);
-    await clock.advance(4_000);
-    await probe.call('Ping');
-    await silentEnds;
-    expect(others.filter(({ closed: isClosed }) => isClosed)).toEqual([]);
+    await insistSilentGivesWay(sessions, clock, probe);
   });
 
   it('a request that does not come to an end is given up', async () => {

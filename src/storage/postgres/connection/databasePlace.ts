@@ -46,7 +46,7 @@ export function databasePlace(
       throw refusal('it has a % that encodes no character: write %25 for the sign itself');
     }
   };
-  // An IPv6 address has brackets in a URL alone; the directory of a socket may stand in its place, as PostgreSQL's own tools take it.
+  // An IPv6 address has brackets in a URL alone. PostgreSQL's own tools also take the directory of a socket here.
   const host = parameters['host'] ?? (decoded(url.hostname).replace(/^\[(.*)\]$/, '$1') || 'localhost');
   const database = decoded(url.pathname.slice(1));
   if (database === '') throw refusal('it names no database: postgres://HOST/DATABASE');
@@ -70,8 +70,8 @@ export function databasePlace(
 }
 
 /**
- * The password from PGPASSWORD, else from the password file (PGPASSFILE, or its usual place), if there is one. Without a user,
- * it is that of the one that PostgreSQL's own tools would use. The package
+ * The password from PGPASSWORD, else from the password file (PGPASSFILE, or its usual place), if there is one. Without a user
+ * it is that of whom PostgreSQL's own tools would take. The package
  * calls it for every connection, so the next one uses a file that has changed. It accepts a missing password, but its types
  * do not say so.
  */
