@@ -56,6 +56,7 @@ export { asBuffer } from './wire/bytes.js';
 export { ABSENT_SPAN, FieldScan } from './wire/FieldScan.js';
 export type { Span } from './wire/FieldScan.js';
 export { RequestFields } from './wire/RequestFields.js';
+export { WireReader } from './wire/WireReader.js';
 export { varintLength, WireWriter, writeVarint } from './wire/WireWriter.js';
 export { WireError } from './WireError.js';
 export type {

@@ -56,7 +56,8 @@ const over = OVER.find((name) => name === args.over);
 if (over === undefined) refuse(`--over takes ${OVER.join(' or ')}`);
 
 process.stdout.write(`making ${heights} blocks of the profile ${args.profile}\n`);
-const node = await startBenchNode({ profile: args.profile as ProfileName, seed: SEED, heights });
+const chain = { seed: SEED, hashedIds: true };
+const node = await startBenchNode({ ...chain, profile: args.profile as ProfileName, heights });
 const directory = freshDirectory();
 const nodeFlags = ['--cpu-prof', '--cpu-prof-dir', directory, '--cpu-prof-interval', String(SAMPLE_US)];
 const work = reads === undefined ? await catchUp() : await answerReads(reads, over);

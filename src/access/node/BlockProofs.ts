@@ -1,8 +1,8 @@
-import { decodeBlockMessage, decodeProvableBlock } from '../../flow/index.js';
+import { decodeProvableBlock } from '../../flow/index.js';
 import type { BlockDecoder, FinalizedBlock, Identifier } from '../../flow/index.js';
 import type { Logger } from '../../observability/index.js';
 import { BlockProver } from '../../proof/index.js';
-import type { BlockForm, Proving } from '../../proof/index.js';
+import type { BlockForm, Proving, Unprovable } from '../../proof/index.js';
 import { RefusedBlockError } from '../UpstreamError.js';
 
 /** `auto`: prove blocks where their data allow it; `required`: take no other block; `off`: take them on the nodes' word. */
@@ -23,15 +23,13 @@ interface Parts {
   readonly logger: Logger;
 }
 
-type Unprovable = Extract<Proving, { kind: 'unknown_form' | 'without_header' }>['kind'];
-
 interface UnprovableSpork {
-  why: Unprovable;
+  why: Unprovable['kind'];
   /** Those that gave a block of it that cannot be proven. */
   readonly nodes: Set<string>;
 }
 
-const WHY: Readonly<Record<Unprovable, string>> = {
+const WHY: Readonly<Record<Unprovable['kind'], string>> = {
   unknown_form: 'its id is made in a way that this version does not know: an update may prove it',
   without_header: 'the nodes do not send the header that its id is made from',
 };
@@ -51,7 +49,7 @@ export class BlockProofs {
   /** The blocks that each block seals. */
   readonly #sealedBy = new Map<Identifier, readonly Identifier[]>();
   #form: BlockForm | undefined;
-  #lastUnprovable: Unprovable | undefined;
+  #lastUnprovable: Unprovable['kind'] | undefined;
 
   constructor(parts: Parts) {
     this.#parts = parts;
@@ -64,9 +62,9 @@ export class BlockProofs {
    */
   decoderOf(node: string, isIndexer: boolean): BlockDecoder {
     return (message) => {
-      if (!isIndexer) return this.#judge(this.#prover.prove(message), node, message);
+      if (!isIndexer) return this.#judge(this.#prover.prove(message), node);
       const { block, proof } = decodeProvableBlock(message);
-      return this.#judge(this.#prover.proveStored(block, proof), node, block);
+      return this.#judge(this.#prover.proveStored(block, proof), node);
     };
   }
 
@@ -86,7 +84,7 @@ export class BlockProofs {
     return this.#sealedBy.get(id) ?? [];
   }
 
-  #judge(proving: Proving, node: string, message: Uint8Array): FinalizedBlock {
+  #judge(proving: Proving, node: string): FinalizedBlock {
     switch (proving.kind) {
       case 'proven': {
         const { block, form, proof, sealedIds } = proving;
@@ -99,7 +97,7 @@ export class BlockProofs {
         throw new RefusedBlockError('forged', `the block does not fit its id: ${detail}`, reason);
       }
       default:
-        return this.#unproven(decodeBlockMessage(message), node, proving.kind);
+        return this.#unproven(proving, node);
     }
   }
 
@@ -116,7 +114,7 @@ export class BlockProofs {
     if (this.#sealedBy.size > MAX_SEALING_BLOCKS) this.#sealedBy.delete(oldest);
   }
 
-  #unproven(block: FinalizedBlock, node: string, why: Unprovable): FinalizedBlock {
+  #unproven({ block, kind: why }: Unprovable, node: string): FinalizedBlock {
     const { height } = block;
     if (this.#parts.mode === 'required')
       throw new RefusedBlockError(

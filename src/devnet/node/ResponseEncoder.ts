@@ -1,4 +1,4 @@
-import { encodeFullCollection, identifierBytes, sha3, WireWriter } from '../../flow/index.js';
+import { encodeFullCollection, identifierBytes, sha3, WireReader, WireWriter } from '../../flow/index.js';
 import type { Chain, CollectionPlace } from '../chain/Chain.js';
 import type { GeneratedBlock, GeneratedCollection } from '../chain/ChainGenerator.js';
 import {
@@ -12,6 +12,8 @@ import { garbled, garbledBytes, lieInFullBlock, lieInLightBlock } from './blockL
 
 const OTHER_CHAIN = 'flow-benchnet';
 const SMALL_FIELD_BYTES = 128;
+/** Field of the voters' signatures in `flow.entities.Block`. */
+const SIGNATURES_FIELD = 7;
 const OVERSIZE_BYTES = 8 * 1024 * 1024;
 /** How far a lie searches for a collection other than the one asked for. */
 const OTHER_BODY_SEARCH_HEIGHTS = 64;
@@ -77,7 +79,7 @@ export class ResponseEncoder {
     const subject = this.#subject(block, lie);
     const light = lieInLightBlock(subject, lie);
     if (!isFull) return light;
-    return lieInFullBlock(Buffer.concat([light, encodeFullExtras(this.#chain.generator, subject)]), lie);
+    return lieInFullBlock(fullForm(light, encodeFullExtras(this.#chain.generator, subject)), lie);
   }
 
   header(block: GeneratedBlock, lie?: Lie): Uint8Array {
@@ -311,4 +313,20 @@ function readVarint(encoded: Buffer, at: number): readonly [number, number] {
     value += (byte & 0x7f) * scale;
     if (byte < 0x80) return [value, place + 1];
   }
+}
+
+/** Fields in ascending order, as nodes send them: seals stand between the guarantees and the signatures of the light form. */
+function fullForm(light: Uint8Array, extras: Uint8Array): Buffer {
+  const seals = startOf(extras, SIGNATURES_FIELD);
+  const signatures = startOf(light, SIGNATURES_FIELD);
+  const [head, tail] = [light.subarray(0, signatures), light.subarray(signatures)];
+  return Buffer.concat([head, extras.subarray(0, seals), tail, extras.subarray(seals)]);
+}
+
+/** Where the first field from `field` on starts. */
+function startOf(message: Uint8Array, field: number): number {
+  const reader = new WireReader(message);
+  let start = 0;
+  for (; reader.next() && reader.field < field; start = reader.position) reader.skip();
+  return start;
 }

@@ -33,10 +33,16 @@ export type Proving =
     }
   /** The node lied. `detail` is a part of a sentence, for people. */
   | { readonly kind: 'refused'; readonly reason: InvalidBlockReason; readonly detail: string }
-  /** There is a header, but no known form of it hashes to the id. */
-  | { readonly kind: 'unknown_form' }
-  /** There is none, or one without a payload hash: so do nodes of old sporks answer. */
-  | { readonly kind: 'without_header' };
+  | Unprovable;
+
+/**
+ * A block on the word of the node. `unknown_form`: there is a header, but no known form of it hashes to the id.
+ * `without_header`: there is none, or one without a payload hash; so do nodes of old sporks answer.
+ */
+export interface Unprovable {
+  readonly kind: 'unknown_form' | 'without_header';
+  readonly block: FinalizedBlock;
+}
 
 type Refusal = Extract<Proving, { kind: 'refused' }>;
 
@@ -59,11 +65,12 @@ export class BlockProver {
   prove(message: Uint8Array): Proving {
     const block = scanFullBlock(message);
     const { header } = block;
-    if (header === undefined || header.payloadHash.length === 0) return { kind: 'without_header' };
     const light = decodeBlockMessage(message);
+    if (header === undefined || header.payloadHash.length === 0)
+      return { kind: 'without_header', block: light };
     this.#hasher.load(block.bytes);
     const headerForm = this.#headerForm(header, light.id, block.bytes);
-    if (headerForm === undefined) return { kind: 'unknown_form' };
+    if (headerForm === undefined) return { kind: 'unknown_form', block: light };
     const refusal = this.#refusal(headerForm, header, block);
     if (refusal !== undefined) return refusal;
     const payloadForm = this.#payloadForm(headerForm, block, header);
@@ -78,10 +85,10 @@ export class BlockProver {
    * `prove` makes them, whatever was added that nothing covers. Expected errors: `WireError`.
    */
   proveStored(message: Uint8Array, proof: Uint8Array): Proving {
-    if (proof.length === 0) return { kind: 'without_header' };
     const light = decodeBlockMessage(message);
+    if (proof.length === 0) return { kind: 'without_header', block: light };
     const opened = openStored(light.encoded, proof, this.#chainId, this.#hasher);
-    if (opened === undefined) return { kind: 'unknown_form' };
+    if (opened === undefined) return { kind: 'unknown_form', block: light };
     const { block, header, roots } = opened;
     const { form } = opened.stored;
     if (this.#hasher.headerId(headerFormOf(form), header) !== light.id)

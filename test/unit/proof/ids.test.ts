@@ -159,17 +159,14 @@ describe('a block in full form', () => {
   it('is of unknown form when its header hashes to another id', () => {
     const { header, payload } = newest;
     const message = fullBlockMessage({ header: { ...header, View: Number(header['View']) + 1 }, payload });
-    expect(prove(message)).toEqual({ kind: 'unknown_form' });
+    expect(prove(message)).toEqual({ kind: 'unknown_form', block: decodeBlockMessage(message) });
   });
 
   it('cannot be proven without a header', () => {
-    expect(prove(Buffer.from(vectors['v0.51'].blockMessageLight, 'base64'))).toEqual({
-      kind: 'without_header',
-    });
     const { header, payload } = newest;
-    expect(prove(fullBlockMessage({ header: { ...header, PayloadHash: '' }, payload }))).toEqual({
-      kind: 'without_header',
-    });
+    const light = Buffer.from(vectors['v0.51'].blockMessageLight, 'base64');
+    for (const message of [light, fullBlockMessage({ header: { ...header, PayloadHash: '' }, payload })])
+      expect(prove(message)).toEqual({ kind: 'without_header', block: decodeBlockMessage(message) });
   });
 
   describe('is refused', () => {
@@ -368,9 +365,9 @@ describe('a block of an index, with its proof', () => {
     const field = (tag: number) => Buffer.from([tag, 1, 65]);
     const more = prover.proveStored(Buffer.concat([light, field(0x7a)]), Buffer.concat([proof, field(0x72)]));
     expect(more).toEqual(proving);
-    expect(prover.proveStored(light, new Uint8Array())).toEqual({ kind: 'without_header' });
-    expect(prover.proveStored(light, Buffer.from([2, ...proof.subarray(1)]))).toEqual({
-      kind: 'unknown_form',
-    });
+    const block = decodeBlockMessage(light);
+    expect(prover.proveStored(light, new Uint8Array())).toEqual({ kind: 'without_header', block });
+    const later = Buffer.from([2, ...proof.subarray(1)]);
+    expect(prover.proveStored(light, later)).toEqual({ kind: 'unknown_form', block });
   });
 });
