@@ -100,7 +100,7 @@ export interface BlockExecutionData {
    */
   readonly chunks: readonly (readonly Uint8Array[])[];
   /** There is no system chunk among them, on any network. */
-  readonly isWithoutSystem?: true;
+  readonly isWithoutSystem?: boolean | undefined;
   /** Size of what was received of this block, for byte budgets. */
   readonly byteLength: number;
 }

@@ -85,12 +85,12 @@ export class CommitQueue {
    * `stop`, with `StorageError` when the store fails, with `ParentLinkError`: then everything above the watermark has been
    * deleted, so that a restart begins with a clean chain. Hand in each height once.
    */
-  write(block: Pick<Waiting, keyof BlockEntry | 'spork'>): Promise<boolean> {
+  write({ block, collections, spork }: Pick<Waiting, keyof BlockEntry | 'spork'>): Promise<boolean> {
     if (this.#refusal !== undefined) return Promise.reject(this.#refusal);
     return new Promise((resolve, reject) => {
       let bytes = 0;
-      for (const { encoded } of block.collections) bytes += encoded.byteLength;
-      this.#waiting.push({ ...block, bytes, resolve, reject });
+      for (const { encoded } of collections) bytes += encoded.byteLength;
+      this.#waiting.push({ block, collections, spork, bytes, resolve, reject });
       if (this.#startedAtMs !== undefined) this.#stage();
       void this.#write();
     });

@@ -367,7 +367,7 @@ export class CollectionRequester {
     this.#nodes.returned(node, way, bodies && answeredInMs);
     if (bodies !== undefined && !this.#stopping.signal.aborted) {
       this.#paced(answeredInMs);
-      this.#queue({ ...question, bodies, receivedAtMs });
+      this.#queue({ wanted, node, way, bodies, receivedAtMs });
       return;
     }
     this.#over(wanted);

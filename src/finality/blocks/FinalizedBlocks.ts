@@ -331,7 +331,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
         if (read === 'silent') return () => this.#silent(way);
         if (read.done === true) return () => this.#ended(way, delivered);
         const { block, status } = read.value;
-        const answer = { ...way, block };
+        const answer = { node, method: way.method, block };
         if (block.height !== height) return () => this.#drop(answer, 'wrong_height');
         if (status === 'unknown') return () => this.#drop(answer, 'orphaned');
         if (!this.#linked.links(block)) return () => this.#resolve(answer, signal);

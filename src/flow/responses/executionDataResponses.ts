@@ -33,7 +33,7 @@ export function decodeExecutionDataResponse(message: Uint8Array): BlockExecution
     }
   }
   if (!present) throw new WireError('the message holds no execution data');
-  return { ...found.named('the execution data names no block'), byteLength: message.length };
+  return found.named('the execution data names no block', message.length);
 }
 
 /**
@@ -50,8 +50,7 @@ export function decodeIndexedBlocksResponse(message: Uint8Array): BlockExecution
       const byteLength = reader.end - reader.position;
       const found = new FoundBlock();
       found.read(reader, { height: 1, id: 2, chunk: 4 }, (into) => collect(reader, into));
-      const named = found.named('a block of the message has no id');
-      blocks.push({ ...named, isWithoutSystem: true, byteLength });
+      blocks.push(found.named('a block of the message has no id', byteLength, true));
     });
   }
   return blocks;
@@ -88,8 +87,9 @@ class FoundBlock {
   }
 
   /** Expected errors: `WireError` with `otherwise`, where it has no id. */
-  named(otherwise: string): Pick<BlockExecutionData, 'height' | 'blockId' | 'chunks'> {
+  named(otherwise: string, byteLength: number, isWithoutSystem?: boolean): BlockExecutionData {
     if (this.#blockId === undefined) throw new WireError(otherwise);
-    return { height: this.height, blockId: toIdentifier(this.#blockId), chunks: this.#chunks };
+    const blockId = toIdentifier(this.#blockId);
+    return { height: this.height, blockId, chunks: this.#chunks, byteLength, isWithoutSystem };
   }
 }

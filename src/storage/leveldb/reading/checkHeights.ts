@@ -140,7 +140,7 @@ async function* cursor(
   for await (const page of database.pages(range)) {
     for (const [key, value] of page) {
       const position = parse(key);
-      if (position !== undefined) yield { ...position, value };
+      if (position !== undefined) yield { height: position.height, chunk: position.chunk, value };
       else damages.add('unexpected', undefined, `key ${key.toString('hex')} is not one of ours`);
     }
   }

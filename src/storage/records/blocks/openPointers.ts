@@ -18,13 +18,14 @@ const NO_SLICE: Slice = { offset: 0, length: 0 };
 /** Checks and parses a pointer. Expected errors: `StorageError` (`corrupt`). */
 export function openPointer([key, value]: Entry): ReadPointer {
   const parsed = openKeyOf('pointer', key, parsePointerKey);
-  const { prefix, height } = parsed;
+  const { prefix, id, height, collectionIndex, transactionIndex } = parsed;
   const decode = (payload: Buffer): Slice | undefined => {
     if (prefix !== Prefix.blockId) return decodeSlice(payload);
     return payload.length === 0 ? NO_SLICE : undefined;
   };
   const named = { what: pointerNames[prefix], height };
-  return { ...parsed, slice: openValue(named, key, value, decode, 'it has the wrong length') };
+  const slice = openValue(named, key, value, decode, 'it has the wrong length');
+  return { prefix, id, height, collectionIndex, transactionIndex, slice };
 }
 
 const ACCOUNT_ENTRY = 'entry of the account index';
