@@ -13,14 +13,16 @@ export class RequestFields {
   readonly #bytes: (Buffer[] | undefined)[] = [];
   readonly #numbers: (bigint | undefined)[] = [];
 
-  /** Keeps views of `message`: every field is read. Expected errors: `WireError`. */
-  constructor(message: Uint8Array) {
-    const reader = new WireReader(message);
-    while (reader.next()) {
-      const { field } = reader;
-      if (reader.wireType === LENGTH_DELIMITED) (this.#bytes[field] ??= []).push(reader.view());
-      else if (reader.wireType === VARINT) this.#numbers[field] = reader.uint64();
-      else reader.skip();
+  /** Keeps views of a message, or of all parts of one: every field is read. Expected errors: `WireError`. */
+  constructor(message: Uint8Array | readonly Uint8Array[]) {
+    for (const part of message instanceof Uint8Array ? [message] : message) {
+      const reader = new WireReader(part);
+      while (reader.next()) {
+        const { field } = reader;
+        if (reader.wireType === LENGTH_DELIMITED) (this.#bytes[field] ??= []).push(reader.view());
+        else if (reader.wireType === VARINT) this.#numbers[field] = reader.uint64();
+        else reader.skip();
+      }
     }
   }
 
@@ -44,9 +46,8 @@ export class RequestFields {
 
   /** A singular message, merged from all its occurrences; `undefined` where there is none. */
   message(field: number): RequestFields | undefined {
-    const [only = NO_BYTES, ...others] = this.all(field);
-    if (this.all(field).length === 0) return undefined;
-    return new RequestFields(others.length === 0 ? only : Buffer.concat(this.all(field)));
+    const all = this.all(field);
+    return all.length === 0 ? undefined : new RequestFields(all);
   }
 
   /** A `uint64`. */
