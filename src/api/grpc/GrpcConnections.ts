@@ -65,11 +65,11 @@ export class GrpcConnections extends Connections<GrpcConnection> {
   override readonly lookEveryMs = CHECK_EVERY_MS;
 
   /** A call has begun. Returns a function to call when it is over: its response taken, refused, or abandoned. */
-  begin(peer: Peer, watched: Watched): () => void {
+  begin(peer: Peer, { extraBytes, refuse }: Watched): () => void {
     const connection = this.of(peer);
     if (connection === undefined) return () => undefined;
-    const call = { ...watched, startedAtMs: this.clock.monotonic(), isRefused: false };
-    connection.callBytes += MAX_CALL_BYTES + call.extraBytes;
+    const call = { refuse, extraBytes, startedAtMs: this.clock.monotonic(), isRefused: false };
+    connection.callBytes += MAX_CALL_BYTES + extraBytes;
     connection.calls.add(call);
     const over = this.begun(connection);
     return () => {

@@ -58,8 +58,8 @@ export function responseWriter(hold: HoldBytes) {
   ): Promise<string | Buffer | undefined> => {
     const { body, kept, contentType, headers: more, status = 200 } = response;
     const control = kept === undefined ? 'no-store' : CONTROLS[kept];
+    if (more !== undefined) reply.headers(more);
     reply.headers({
-      ...more,
       vary: variedBy(
         isPrivate ? 'accept-encoding, authorization' : 'accept-encoding',
         reply.getHeader('vary'),
