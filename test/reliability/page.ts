@@ -1,5 +1,6 @@
 import { basename } from 'node:path';
 import { format } from 'prettier';
+import { plantedBugs as planted } from '../simulation/plantedBugs.js';
 import { proofs } from './proofs.js';
 import type { Results } from './results.js';
 
@@ -16,7 +17,10 @@ NAME\` one of them, and writes this page.
 const WANTED_SCORE = 92;
 
 /** docs/reliability.md as the results have it. */
-export function reliabilityPage({ outcomes, plantedBugs, coverage }: Results): Promise<string> {
+export function reliabilityPage({ outcomes, coverage, ...results }: Results): Promise<string> {
+  // Where they are planted now: files move.
+  const places = new Map(planted.map(({ file, name }) => [name, file]));
+  const plantedBugs = results.plantedBugs.filter(({ name }) => places.has(name));
   const rows = proofs.map(({ name }) => {
     const outcome = outcomes[name];
     if (outcome === undefined) return `| ${name} | not run yet | | | |`;
@@ -34,7 +38,7 @@ export function reliabilityPage({ outcomes, plantedBugs, coverage }: Results): P
   const byTests = plantedBugs.filter(({ seeds, heldBy }) => seeds === null && heldBy !== null).length;
   const score = plantedBugs.length === 0 ? 0 : ((bySeeds + byTests) * 100) / plantedBugs.length;
   const bugs = plantedBugs.map(
-    ({ name, file, seeds, heldBy }) => `| ${name} | \`${file}\` | ${seeds ?? nameOf(heldBy)} |`,
+    ({ name, seeds, heldBy }) => `| ${name} | \`${places.get(name)}\` | ${seeds ?? nameOf(heldBy)} |`,
   );
   const rooms = coverage.map(({ room, lines, branches }) => `| ${room} | ${lines} % | ${branches} % |`);
   return format(

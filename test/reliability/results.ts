@@ -6,7 +6,6 @@ import type { RoomCoverage } from './rooms.js';
 /** A planted bug, and what found it. */
 export interface PlantedBug {
   readonly name: string;
-  readonly file: string;
   /** The seeds of the simulation that it took to find it; `null`: none did. */
   readonly seeds: number | null;
   /** Below `test/`: the unit test that found it where no seed did; `null`: none did. */

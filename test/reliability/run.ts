@@ -55,9 +55,7 @@ for (const proof of chosen) {
   const { outcomes, plantedBugs, coverage } = readResults();
   writeResults({
     outcomes: { ...outcomes, [name]: { ...outcome, seconds, date: new Date().toISOString().slice(0, 10) } },
-    plantedBugs:
-      report.bugs?.map(({ name: bug, file, seeds, heldBy }) => ({ name: bug, file, seeds, heldBy })) ??
-      plantedBugs,
+    plantedBugs: report.bugs ?? plantedBugs,
     coverage: report.rooms ?? coverage,
   });
   writeFileSync(pagePath, await reliabilityPage(readResults()));

@@ -159,8 +159,8 @@ function run(
 
 /** What `--report` writes: of each bug, the seeds that it took to find it, or the unit test that did. */
 function reportOf(findings: readonly Finding[]) {
-  const bugs = findings.map(({ bug: { file, name }, heldBy = null, seeds = null }) => {
-    return { name, file, seeds, heldBy };
+  const bugs = findings.map(({ bug: { name }, heldBy = null, seeds = null }) => {
+    return { name, seeds, heldBy };
   });
   const seconds = Math.round((performance.now() - startedAtMs) / 100) / 10;
   return { seedsAtMost: Number(values.seeds), bugs, seconds };
