@@ -145,7 +145,7 @@ export function isFile(name) {
 export const maxLines = {
   'src/access': 5_513,
   'src/api': 9_831,
-  'src/app': 7_060,
+  'src/app': 7_061,
   'src/cli': 4_293,
   'src/collections': 3_839,
   'src/config': 1_117,
@@ -159,7 +159,7 @@ export const maxLines = {
   'src/runtime': 1_135,
   'src/storage': 11_858,
   'src/main.ts': 250,
-  test: 68_480,
+  test: 68_488,
 };
 
 const packageHomes = {
