@@ -125,7 +125,8 @@ function onRefused(error: NodeJS.ErrnoException): void {
     process.exitCode = 0;
     exit();
   }
-  stderr.write(`${messageOf(outputError(error, `to ${stdout.name}`))}\n`);
+  // Said once: a command that writes line by line is refused each of them.
+  if (ending === undefined) stderr.write(`${messageOf(outputError(error, `to ${stdout.name}`))}\n`);
   void endWith('storage');
 }
 

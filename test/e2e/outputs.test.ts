@@ -261,7 +261,7 @@ describe('a command', () => {
     expect(await program.stop('SIGINT')).toBe(outcome);
   });
 
-  it.each(['version', 'config docs'])(
+  it.each(['version', 'config docs', 'config print'])(
     'says in a sentence that the disk is full, and ends quietly when its reader has gone: %s',
     async (command) => {
       const full = startProgram(command.split(' '), {}, { outputs: [openSync('/dev/full', 'w'), 'pipe'] });

@@ -123,6 +123,15 @@ describe('a daemon works and writes nothing else than its log in surroundings', 
   });
 });
 
+it('a configuration that came through a pipe cannot be read again, and is not waited for', async () => {
+  const devnet = await devnetForTest({ seed: 7, startHead: 12, sealedLag: 0, paused: true });
+  const wrapper = ['bash', '-c', 'exec "$@" --config <(echo {})', 'bash'];
+  const daemon = await startDaemon(startArguments(devnet, scratchDirectory()), {}, { wrapper });
+  daemon.program.child.kill('SIGHUP');
+  await daemon.program.sees(/there is no configuration file to reload/);
+  expect(await daemon.program.stop()).toBe(0);
+});
+
 describe('surroundings that cannot do are named', () => {
   /** A name that nothing has: what the shell below makes there, it removes again. */
   const scratch = `/tmp/fci-surroundings-${process.pid}`;
