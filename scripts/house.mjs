@@ -145,10 +145,10 @@ export function isFile(name) {
 export const maxLines = {
   'src/access': 5_513,
   'src/api': 9_831,
-  'src/app': 7_039,
-  'src/cli': 4_287,
+  'src/app': 7_063,
+  'src/cli': 4_296,
   'src/collections': 3_839,
-  'src/config': 1_108,
+  'src/config': 1_117,
   'src/devnet': 4_935,
   'src/finality': 2_524,
   'src/flow': 2_624,
@@ -158,8 +158,8 @@ export const maxLines = {
   'src/ranges': 2_378,
   'src/runtime': 1_135,
   'src/storage': 11_858,
-  'src/main.ts': 244,
-  test: 68_402,
+  'src/main.ts': 251,
+  test: 68_511,
 };
 
 const packageHomes = {

@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import cluster from 'node:cluster';
 import { closeSync } from 'node:fs';
 import { isatty } from 'node:tty';
 import { lacks, runCommandLine } from './cli/index.js';
@@ -38,6 +39,11 @@ const terminals = [0, 1, 2].filter((descriptor) => isatty(descriptor));
 function goneTerminals(): readonly number[] {
   return terminals.filter((descriptor) => !isatty(descriptor));
 }
+
+// In a cluster of Node.js, as process managers make them, it would listen by asking its parent, which need not answer, and
+// not end before it is disconnected.
+Object.assign(cluster, { isPrimary: true });
+process.channel?.unref();
 
 const stop = new AbortController();
 let stoppedBy: StopSignal | undefined;
@@ -119,7 +125,8 @@ function onRefused(error: NodeJS.ErrnoException): void {
     process.exitCode = 0;
     exit();
   }
-  stderr.write(`${messageOf(outputError(error, `to ${stdout.name}`))}\n`);
+  // Said once: a command that writes line by line is refused each of them.
+  if (ending === undefined) stderr.write(`${messageOf(outputError(error, `to ${stdout.name}`))}\n`);
   void endWith('storage');
 }
 
@@ -199,7 +206,7 @@ function endDespiteLeftovers(): void {
     const held = process.getActiveResourcesInfo().join(', ') || 'a read or a write of the disk';
     stderr.write(`Ended although these were still open: ${held}.\n`);
     if (stop.signal.aborted) endBy(stoppedBy ?? 'SIGTERM');
-    exit();
+    void lastWords().then(exit);
   }, LINGER_LIMIT_MS).unref();
 }
 

@@ -6,15 +6,21 @@ export const lacks: readonly { readonly said: RegExp; readonly lack: string; rea
     advice: 'start it without --disallow-code-generation-from-strings, and look for that in NODE_OPTIONS too',
   },
   {
+    said: /^ERR_ACCESS_DENIED/,
+    lack: 'The permissions of Node.js forbid what the program needs',
+    advice:
+      'allow what is named here, or start it without --permission, and look for that in NODE_OPTIONS too',
+  },
+  {
+    said: /^Cannot assign to read only property .* \[native code\]/,
+    lack: 'Node.js forbids changes of its own objects, which packages make',
+    advice: 'start it without --frozen-intrinsics, and look for that in NODE_OPTIONS too',
+  },
+  {
     said: /^ERR_DLOPEN_|^No native build was found|^(?:ERR_)?MODULE_NOT_FOUND/,
     lack: 'A package or its native part is missing, or is for another system or another Node.js',
     advice:
-      'install the program anew (npm ci, or npm install) where it runs, and start it without --no-addons',
-  },
-  {
-    said: /^ERR_WORKER_INIT_FAILED/,
-    lack: 'No more threads may be started',
-    advice: 'raise their limit to 64 at least (ulimit -u, TasksMax of the unit, the pids of the container)',
+      'install the program anew (npm ci, or npm install) where it runs, and start it without --no-addons and --permission',
   },
   {
     said: /\bE[MN]FILE\b|Too many open files/i,

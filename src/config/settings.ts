@@ -53,6 +53,13 @@ const database: Format<string> = {
   isSensitive: true,
 };
 const file = text('a file', 'file');
+const anyDirectory = text('a directory (only a shell replaces ~ and $NAME)', 'directory');
+/** Nobody wants one of such a name: it would be made, and the store be sought elsewhere. */
+const NOT_REPLACED = /^(?:~(?:\/|$)|\$)|:\/\//;
+const directory: Format<string> = {
+  ...anyDirectory,
+  accepts: (value): value is string => anyDirectory.accepts(value) && !NOT_REPLACED.test(value),
+};
 const host = text('a host name or address', 'host');
 const MAX_PORT = 65_535;
 const port = integer(0, MAX_PORT, 'port');
@@ -73,7 +80,7 @@ export const daemonSettings = {
     defaultDoc: "the network's public node",
     flag: 'access-node',
   }),
-  dataDir: optional(text('a directory', 'directory'), {
+  dataDir: optional(directory, {
     doc: 'Directory of the store. Created for the owner only.',
     defaultDoc: './data/<network>',
   }),

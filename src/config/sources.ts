@@ -16,10 +16,12 @@ export function readFile(path: string, settings: Settings): ReadonlyMap<string, 
       new TextDecoder('utf-8', { fatal: true }).decode(readNamedFile(path, { mayBePipe: true })),
     );
   } catch (error) {
-    const advice =
-      error instanceof SyntaxError
-        ? ' JSON has no comments (a key that begins with $ is ignored), and no comma after the last entry.'
-        : '';
+    let advice = '';
+    if (error instanceof SyntaxError)
+      advice =
+        ' JSON has no comments (a key that begins with $ is ignored), and no comma after the last entry.';
+    // Of the decoder.
+    else if (error instanceof TypeError) advice = ' Save it as UTF-8.';
     throw new OperatorError(
       'configuration',
       `Cannot read the configuration file ${named(path)}: ${messageOf(error)}.${advice}`,

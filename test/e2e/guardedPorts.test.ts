@@ -1,5 +1,5 @@
-import { X509Certificate } from 'node:crypto';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { createPrivateKey, X509Certificate } from 'node:crypto';
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { get, request } from 'node:https';
 import type { RequestOptions } from 'node:https';
 import { join } from 'node:path';
@@ -221,6 +221,9 @@ describe('an API with a certificate and tokens', () => {
       return answer?.status === 200;
     });
     expect(daemon.program.logs().filter(({ msg }) => msg === REFUSED)).toHaveLength(2);
+    copyFileSync(join(import.meta.dirname, '../data/tls/expired-cert.pem'), secrets.certificateFile);
+    const INVALID = 'callers refuse the certificate: it is not valid now';
+    await eventually(() => daemon.program.logs().find(({ msg }) => msg === INVALID));
     const { stdout, stderr } = daemon.program;
     for (const secret of [TOKEN, OTHER, 'short'])
       expect(answer.stdout + stdout + stderr).not.toContain(secret);
@@ -256,7 +259,14 @@ describe('an API with a certificate and tokens', () => {
 it('a start with files that cannot be used is refused before anything is opened, and the refusal names the file and not what is in it', async () => {
   const secrets = new TestSecrets(`${TOKEN}\n${TOKEN}\n`);
   const elsewhere = join(import.meta.dirname, '../data/tls/elsewhere-cert.pem');
+  const passphrase = { type: 'pkcs8', format: 'pem', cipher: 'aes-128-cbc', passphrase: TOKEN } as const;
+  const locked = join(scratchDirectory(), 'locked.pem');
+  writeFileSync(locked, createPrivateKey(readFileSync(secrets.keyFile)).export(passphrase));
   const cases = [
+    [
+      ['--api-tls-certificate-file', secrets.certificateFile, '--api-tls-key-file', locked],
+      /needs a passphrase/,
+    ],
     [['--api-tokens-file', secrets.tokensFile], /the token of line 2 is there twice/],
     [['--api-tls-certificate-file', secrets.certificateFile], /has no private key in PEM/],
     [['--api-tls-certificate-file', elsewhere, '--api-tls-key-file', keyOf('renewed')], /is not the key of/],

@@ -261,7 +261,7 @@ describe('a command', () => {
     expect(await program.stop('SIGINT')).toBe(outcome);
   });
 
-  it.each(['version', 'config docs'])(
+  it.each(['version', 'config docs', 'config print'])(
     'says in a sentence that the disk is full, and ends quietly when its reader has gone: %s',
     async (command) => {
       const full = startProgram(command.split(' '), {}, { outputs: [openSync('/dev/full', 'w'), 'pipe'] });
@@ -275,6 +275,15 @@ describe('a command', () => {
       expect(unread.stderr).toBe('');
     },
   );
+
+  it('has its exit code although something holds the process, which it says', async () => {
+    const log = join(scratchDirectory(), 'log');
+    const held = { NODE_OPTIONS: '--import=data:text/javascript,setInterval(()=>{},1e9)' };
+    // Writes of a file take their time.
+    const program = startProgram(['version'], held, { outputs: ['pipe', openSync(log, 'a')] });
+    expect(await program.exited).toBe(0);
+    expect(readFileSync(log, 'utf8')).toMatch(/^Ended although these were still open: .*Timeout.*\.\n$/);
+  });
 
   it('has its exit code although nobody can read why', async () => {
     const pipe = unreadPipe({ isFull: false });

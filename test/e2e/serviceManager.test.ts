@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { WebSocket } from 'ws';
 import { expect, it } from 'vitest';
@@ -142,3 +142,17 @@ async function evaluate(url: string, expression: string): Promise<void> {
   // A debugger that stays would keep the process from ending.
   atEnd(() => socket.terminate());
 }
+
+it.skipIf(process.platform !== 'linux')('leaves nothing behind where messages are stuck', async () => {
+  const folder = scratchDirectory();
+  writeFileSync(join(folder, 'systemd-notify'), '#!/bin/sh\nexec sleep 20\n', { mode: 0o755 });
+  const often = { NOTIFY_SOCKET: '/nowhere', WATCHDOG_USEC: '40000' };
+  const path = { PATH: `${folder}:${process.env['PATH'] ?? ''}` };
+  const args = startArguments(await devnetForTest(chain), scratchDirectory());
+  const { program } = await startDaemon(args, { ...often, ...path });
+  const pid = String(program.child.pid);
+  const helper = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim();
+  expect(existsSync(`/proc/${helper}`)).toBe(true);
+  expect(await program.stop()).toBe(0);
+  await eventually(() => !existsSync(`/proc/${helper}`));
+});

@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { eventually, runProgram, scratchDirectory } from '../support/program.js';
@@ -15,6 +15,32 @@ async function indexed(environment: Readonly<Record<string, string>>, wrapper: r
   // Which versions of Node.js have a bug is no matter of these surroundings.
   return { ...ended, dataDir, logs: logs.filter(({ node }) => node !== process.version) };
 }
+
+/** Runs a program as the only worker of a cluster, and ends with its exit code. */
+const CLUSTER = `
+  const [, , exec, ...args] = process.argv;
+  cluster.setupPrimary({ exec, args, execArgv: [] });
+  cluster.fork().on('exit', (code) => process.exit(code ?? 99));`;
+
+/** Ends a reader thread once there is a file, and lets none start while there is another. */
+const threadsEnd = (ending: string, crowded: string) => `
+  import { existsSync, rmSync } from 'node:fs';
+  import { createRequire, syncBuiltinESMExports } from 'node:module';
+  const threads = createRequire('/')('node:worker_threads');
+  const { isMainThread, Worker } = threads;
+  threads.Worker = class extends Worker {
+    constructor(...given) {
+      if (existsSync('${crowded}')) throw Object.assign(new Error('EAGAIN'), { code: 'ERR_WORKER_INIT_FAILED' });
+      super(...given);
+    }
+  };
+  syncBuiltinESMExports();
+  const look = () => {
+    if (!existsSync('${ending}')) return;
+    rmSync('${ending}');
+    throw new Error('ended');
+  };
+  if (!isMainThread) setInterval(look, 20).unref();`;
 
 describe('a daemon works and writes nothing else than its log in surroundings', () => {
   const nowhere = '/dev/null/nowhere';
@@ -50,6 +76,31 @@ describe('a daemon works and writes nothing else than its log in surroundings', 
     expect(logs.filter(({ level }) => level !== 'info' && level !== 'debug')).toEqual([]);
   });
 
+  it.each([
+    ['of which it is a worker', {}, ['node', '-e', CLUSTER, '--']],
+    ['whose variable it inherits', { NODE_UNIQUE_ID: '1' }, []],
+  ])('of a cluster of Node.js %s', async (_, environment, wrapper) => {
+    const { code, stderr, logs } = await indexed(environment, wrapper);
+    expect([code, stderr]).toEqual([0, '']);
+    expect(logs.at(-1)).toMatchObject({ msg: 'stopped' });
+  });
+
+  it('where no thread can take the place of one that ended, until one can', async () => {
+    const devnet = await devnetForTest({ seed: 7, startHead: 12, sealedLag: 0, paused: true });
+    const directory = scratchDirectory();
+    const [ending, crowded] = [join(directory, 'ending'), join(directory, 'crowded')];
+    const preload = join(directory, 'preload.mjs');
+    writeFileSync(preload, threadsEnd(ending, crowded));
+    const args = startArguments(devnet, join(directory, 'data'), '--start-height', '3');
+    const daemon = await startDaemon(args, { NODE_OPTIONS: `--import=${preload}` });
+    await daemon.ready();
+    for (const path of [crowded, ending]) writeFileSync(path, '');
+    expect(await daemon.reason(/No more threads/)).toMatchObject({ code: 'reader_down' });
+    rmSync(crowded);
+    await daemon.ready();
+    expect(await daemon.program.stop()).toBe(0);
+  });
+
   it('where its record cannot be written, of which it warns once, there is no file to reload at SIGHUP, and none of its files can be removed', async () => {
     const devnet = await devnetForTest({ seed: 7, startHead: 12, sealedLag: 0, paused: true });
     const dataDir = scratchDirectory();
@@ -70,6 +121,15 @@ describe('a daemon works and writes nothing else than its log in surroundings', 
     mkdirSync(join(dataDir, 'daemon.json', 'full'), { recursive: true });
     expect(await daemon.program.stop()).toBe(0);
   });
+});
+
+it('a configuration that came through a pipe cannot be read again, and is not waited for', async () => {
+  const devnet = await devnetForTest({ seed: 7, startHead: 12, sealedLag: 0, paused: true });
+  const wrapper = ['bash', '-c', 'exec "$@" --config <(echo {})', 'bash'];
+  const daemon = await startDaemon(startArguments(devnet, scratchDirectory()), {}, { wrapper });
+  daemon.program.child.kill('SIGHUP');
+  await daemon.program.sees(/there is no configuration file to reload/);
+  expect(await daemon.program.stop()).toBe(0);
 });
 
 describe('surroundings that cannot do are named', () => {
@@ -101,11 +161,11 @@ describe('surroundings that cannot do are named', () => {
   const preload = (source: string) => options(`--import=data:text/javascript,${encodeURIComponent(source)}`);
   const older = `Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '18.20.8' } })`;
   // Root has no such limit.
-  const crowded = `
+  const refusing = (code: string) => `
     import { createRequire, syncBuiltinESMExports } from 'node:module';
     createRequire('/')('node:worker_threads').Worker = class {
       constructor() {
-        throw Object.assign(new Error('EAGAIN'), { code: 'ERR_WORKER_INIT_FAILED' });
+        throw Object.assign(new Error('EAGAIN'), { code: '${code}' });
       }
     };
     syncBuiltinESMExports();`;
@@ -125,8 +185,14 @@ describe('surroundings that cannot do are named', () => {
       options('--disallow-code-generation-from-strings'),
       /^Node\.js forbids code/m,
     ],
+    ['objects that cannot change', options('--frozen-intrinsics'), /start it without --frozen-intrinsics/],
+    ['no permission', preload(refusing('ERR_ACCESS_DENIED')), /^The permissions of Node\.js.*--permission/m],
     ['no native parts', options('--no-addons'), /^A package or its native part is missing.*npm ci/],
-    ['no more threads', preload(crowded), /^No more threads may be started \(EAGAIN\).*ulimit -u/m],
+    [
+      'no more threads',
+      preload(refusing('ERR_WORKER_INIT_FAILED')),
+      /^No more threads may be started \(EAGAIN\).*ulimit -u/m,
+    ],
     ['a package is missing', preload(lacking('fastify')), /^A package or .*no-such-package.*npm ci/],
     [
       'a package of all commands is missing',

@@ -3,7 +3,6 @@ import { createSecureContext } from 'node:tls';
 import type { TlsIdentity } from '../../api/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { messageOf } from '../../runtime/index.js';
-import { hasCode } from '../../storage/index.js';
 import { readSmallFile, unusable } from './tokens.js';
 
 const SETTING = 'api.tls.certificateFile';
@@ -22,17 +21,18 @@ export function readCertificate(
   const leaf = firstOf(certificate, certificateFile, SETTING);
   const privateKey = attempt(
     () => createPrivateKey(key),
-    (error) =>
+    () =>
       unusable(
         keyFile,
         ofKey,
-        hasCode(error, 'ERR_MISSING_PASSPHRASE')
+        // Which error Node.js makes of it depends on its OpenSSL.
+        key.includes('ENCRYPTED')
           ? 'it needs a passphrase, and a daemon cannot ask for one; save it without a passphrase, readable only by its user'
           : 'it has no private key in PEM',
       ),
   );
   if (!leaf.checkPrivateKey(privateKey)) {
-    const why = `it is not the key of the certificate in ${certificateFile}; use the two that belong together`;
+    const why = `it is not the key of the first certificate in ${certificateFile}; use the two that belong together, its chain behind it`;
     throw unusable(keyFile, ofKey, why);
   }
   const ofAuthorities = 'api.tls.clientCaFile';

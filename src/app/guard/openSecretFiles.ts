@@ -76,6 +76,8 @@ export async function openSecretFiles(
   const changed = new Listeners();
   /** Nodes of the metadata file that the log has named as unknown. */
   let toldUnknown = '';
+  /** The certificate that the log has named as one that callers refuse. */
+  let toldInvalid: string | undefined;
 
   /** What calls to each node carry, forwarded ones as well. */
   const nodeMetadata = (): MetadataByNode => metadata?.value() ?? new Map();
@@ -92,7 +94,16 @@ export async function openSecretFiles(
     const own = leaf();
     if (own !== undefined) metrics.certificateExpires.set(expiryOf(own).getTime() / 1_000);
   };
+  const checkDates = (): void => {
+    const { fingerprint256, validFrom, validTo } = leaf() ?? {};
+    const isValid = Date.parse(validFrom ?? '') <= clock.now() && clock.now() < Date.parse(validTo ?? '');
+    if (isValid || fingerprint256 === toldInvalid) return;
+    toldInvalid = fingerprint256;
+    const advice = 'renew it, and check the clock of this machine; the daemon reads it again by itself';
+    logger.warn({ validFrom, validTo, advice }, 'callers refuse the certificate: it is not valid now');
+  };
   taken();
+  checkDates();
 
   return {
     nodeMetadata,
@@ -113,6 +124,7 @@ export async function openSecretFiles(
     run: async (signal: AbortSignal): Promise<void> => {
       while (files.length > 0) {
         await sleep(clock, LOOK_EVERY_MS, signal);
+        checkDates();
         let hasChanged = false;
         for (const each of files) hasChanged = (await each.look()) || hasChanged;
         if (!hasChanged) continue;

@@ -106,6 +106,8 @@ function startNotifyHelper(failed: (error: Error) => void, clock: Clock) {
     close: async (): Promise<void> => {
       stdin.end();
       await within(clock, LAST_MESSAGES_MS, ended);
+      // One that is stuck would try what waits for a daemon that is gone.
+      helper.kill();
     },
   };
 }

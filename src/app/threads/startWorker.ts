@@ -4,8 +4,9 @@ import { readFileSync, realpathSync } from 'node:fs';
 import { join, parse } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { Worker } from 'node:worker_threads';
-import { OperatorError, packageRoot } from '../../runtime/index.js';
+import { messageOf, OperatorError, packageRoot } from '../../runtime/index.js';
 import type { CertificatePort } from '../../proof/index.js';
+import { hasCode } from '../../storage/index.js';
 import type { ReaderData } from './messages.js';
 
 /** Heap limit of a reader thread; beyond it only that thread ends. Buffers do not count. */
@@ -16,6 +17,9 @@ export const MAX_READER_HEAP_MIB = 1_024;
  * is a buffer, so it collected a whole heap for 8 MiB of them (docs/decisions/0013-heap-growth.md).
  */
 const HEAP_GROWTH_FLAG = '--heap-growing-percent=200';
+
+const THREADS_ADVICE =
+  'raise their limit to 64 at least (ulimit -u, TasksMax of the unit, the pids of the container)';
 
 /** Heap limit of the thread that verifies certificates. It parses what nodes send, so nodes could exhaust it. */
 const MAX_CERTIFICATES_HEAP_MIB = 512;
@@ -54,7 +58,12 @@ function starterOf(name: string, heapMib: number) {
     if (digestOf(path) !== begunWith)
       return endedThread(`${path} was replaced or removed while this process runs: restart it`);
     ensureDirectory();
-    return new Worker(path, { name, workerData, resourceLimits: { maxOldGenerationSizeMb: heapMib } });
+    try {
+      return new Worker(path, { name, workerData, resourceLimits: { maxOldGenerationSizeMb: heapMib } });
+    } catch (error) {
+      if (!hasCode(error, 'ERR_WORKER_INIT_FAILED')) throw error;
+      return endedThread(`No more threads may be started (${messageOf(error)}): ${THREADS_ADVICE}`);
+    }
   };
 }
 

@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs';
 import { runDaemon } from '../../app/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { Terminal, Invocation } from '../command.js';
@@ -12,6 +13,7 @@ export async function start(
   const loaded = await configOf(invocation, terminal);
   checkEndpoints(loaded);
   const { config } = loaded;
+  const { configFile } = invocation;
   const host = {
     outputs: terminal.outputs,
     stdout: terminal.outputs[0],
@@ -20,7 +22,8 @@ export async function start(
     onBug: (listener: (error: unknown) => void) => terminal.onBug(listener),
     reloading: {
       loaded,
-      hasFile: invocation.configFile !== undefined,
+      // A pipe, as of a shell's `<(…)`, has been read: waiting for more would hold up everything.
+      hasFile: configFile !== undefined && statSync(configFile, { throwIfNoEntry: false })?.isFile() === true,
       load: () => {
         const again = configAgain(invocation, terminal);
         checkEndpoints(again);

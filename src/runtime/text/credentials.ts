@@ -20,8 +20,8 @@ const BEHIND_PORT = /(?<![^\s"'=,])([a-z0-9][a-z0-9_.-]{0,253}:\d{1,5})([/?#][^\
 const PUNCTUATION = '.,;:!)]}';
 /** The path of such a URL names a database, and its query may hold a password. */
 const DATABASE = /^postgres(?:ql)?$/i;
-/** URLs of our own ports, of which messages name paths. */
-const OURS = /^https?:\/\/(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?$/i;
+/** URLs of our own ports and files, of which messages and stacks name paths. */
+const OURS = /^(?:file:\/\/|https?:\/\/(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?)$/i;
 const HIDDEN = '***';
 
 /**

@@ -1,4 +1,4 @@
-import { mkdirSync, renameSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { mkdirSync, renameSync, rmSync, statfsSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { watchDisk } from '../../../src/app/health/watches/watchDisk.js';
@@ -17,6 +17,14 @@ describe('watchDisk', () => {
   it.each<[string, (path: string) => void]>([
     ['was deleted', (path) => rmSync(path, { recursive: true })],
     ['was moved', (path) => renameSync(path, `${path}.moved`)],
+    [
+      'cannot be entered any more',
+      (path) => {
+        // Root may enter every directory, but no loop.
+        renameSync(path, `${path}.moved`);
+        symlinkSync(path, path);
+      },
+    ],
     ['was emptied', (path) => rmSync(join(path, 'LOCK'))],
     [
       'has another in its place',

@@ -181,8 +181,9 @@ describe('refusals', () => {
     expect([exit, said]).toEqual(['usage', expect.stringMatching(message)]);
   });
 
-  it('keeps control characters out of paths and addresses', () => {
-    for (const dataDir of ['a\u0000b', 'a\nb', '\u001b[2J'])
+  it('keeps control characters out of paths and addresses, and out of the data directory what is none', () => {
+    const odd = ['a\u0000b', 'a\nb', '\u001b[2J', '~/data', '~', '$HOME/data', '${X}', 'postgres://a/b'];
+    for (const dataDir of odd)
       expect(refusal(() => load({ file: { dataDir } })).message).toMatch(
         /dataDir in .*: ".*" is not a directory/,
       );
@@ -312,7 +313,7 @@ describe('files as editors and shells write them', () => {
     ],
     ['YAML', 'window: 3\n', /Unexpected token 'w' in JSON at line 1, column 1/],
     ['nothing', '', /Unexpected end in JSON at line 1, column 1/],
-    ['UTF-16', utf16, /not valid for encoding utf-8/],
+    ['UTF-16', utf16, /not valid for encoding utf-8\. Save it as UTF-8\.$/],
     ['Latin-1', Buffer.from('{"$comment": "f\xfcr", "window": 3}', 'latin1'), /not valid for encoding utf-8/],
     ['a list', '[]', /The file in .* must be an object of keys/],
     ['null', 'null', /The file in .* must be an object of keys/],

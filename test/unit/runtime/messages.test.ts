@@ -98,6 +98,7 @@ describe('what is put before an operator', () => {
       'grpc://node:9000, grpc://[::1]:9000',
       'http://127.0.0.1:7180/status',
       'grpc://node:90x00',
+      'at start (file:///opt/indexer/dist/main.js:12:34)',
     ])
       expect(withoutCredentials(text)).toBe(text);
   });

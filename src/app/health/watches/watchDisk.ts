@@ -74,7 +74,7 @@ export function watchDisk(
         // Files that are open could still be written, and nobody would find them: not even the next start.
         throw new StorageError(
           'missing',
-          `The store is no longer at ${path}: the directory was deleted, moved or unmounted, or another one took its place. ` +
+          `The store is no longer at ${path}: the directory was deleted, moved, unmounted or closed to this user, or another one took its place. ` +
             'Put it back, or restore a copy, before you start again: otherwise a new store begins there.',
         );
       }
@@ -129,7 +129,8 @@ async function seenAt(path: string): Promise<Seen> {
   const [disk, lock] = await Promise.allSettled([statfs(path), stat(join(path, 'LOCK'))]);
   const of = disk.status === 'fulfilled' ? disk.value : undefined;
   const isGone =
-    lock.status === 'rejected' && ['ENOENT', 'ENOTDIR'].some((code) => hasCode(lock.reason, code));
+    lock.status === 'rejected' &&
+    ['ENOENT', 'ENOTDIR', 'ELOOP', 'EACCES'].some((code) => hasCode(lock.reason, code));
   return {
     disk: of && {
       freeBytes: of.bavail * of.bsize,
