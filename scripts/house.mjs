@@ -159,7 +159,7 @@ export const maxLines = {
   'src/runtime': 1_135,
   'src/storage': 11_858,
   'src/main.ts': 251,
-  test: 68_511,
+  test: 68_513,
 };
 
 const packageHomes = {
