@@ -52,7 +52,7 @@ const CONNECTION_ADVICE: typeof ADVICE = [
   [
     /has not answered/,
     'unavailable',
-    'Check the server, and what lies between: a firewall or balancer may have dropped the connection without a word.',
+    'Check the server, and what lies between: a firewall or balancer may have dropped the connection without a word, and a pooler may have none left.',
   ],
   [
     /\bE[MN]FILE\b|too many open files/i,
