@@ -301,6 +301,15 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
     });
   });
 
+  it('is no fault of ours where somebody else has moved the end of the coverage', async () => {
+    const { store, url } = await filled(10, [at(10)]);
+    await asAdmin(url, 'UPDATE flow_store.coverage SET to_height = 500');
+    await expect(store.commit(batchOf(at(11)))).rejects.toMatchObject({
+      kind: 'corrupt',
+      message: expect.stringContaining('somebody has changed it. Run "verify"') as string,
+    });
+  });
+
   it('is awaited by any number of readers, without a warning of Node.js', async () => {
     const { store } = await filled(10, [at(10)]);
     const warnings: Error[] = [];
