@@ -140,6 +140,12 @@ const faults: readonly Fault[] = [
   ],
   [
     'io',
+    /\bENOENT\b/,
+    'What was there a moment ago is gone: somebody removed or moved it, or its disk was unmounted. Put it back, or choose ' +
+      'another directory.',
+  ],
+  [
+    'io',
     /\bEFBIG\b|File too large/i,
     'No file may grow that large. Raise the limit of file sizes ("ulimit -f", or LimitFSIZE in systemd), or choose a ' +
       'directory on another file system, then start again; what was indexed is safe.',

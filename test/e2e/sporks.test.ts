@@ -77,7 +77,7 @@ it('a node of a foreign spork is left out beside a good one, and alone ends the 
   const refused = await runDaemonHere(argumentsFor([foreign], dataDir));
   expect(refused.code).toBe(76);
   expect(refused.stderr).toMatch(
-    /gives spork [0-9a-f]{64} for root height 0, where this data directory has [0-9a-f]{64}/,
+    /gives spork [0-9a-f]{64} for root height 0, where the index has [0-9a-f]{64}/,
   );
 
   const daemon = await startDaemonHere(argumentsFor([foreign, good], dataDir));

@@ -245,6 +245,8 @@ describe('a directory', () => {
     expect(await refused(...to, '--resume')).toMatch(/does not match manifest\.json/);
     truncateSync(path, 3);
     expect(await refused(...to, '--resume')).toMatch(/does not match manifest\.json/);
+    rmSync(path);
+    expect(await refused(...to, '--resume')).toMatch(/was changed or removed after it was written/);
     rmSync(join(directory, 'manifest.json'));
     expect(await refused(...to, '--resume')).toMatch(/has no manifest\.json of an export/);
   });

@@ -98,6 +98,11 @@ const ADVICE: readonly (readonly [sign: RegExp, advice: (node: string) => string
     /Waiting for LB pick/i,
     () => 'no connection came about: a firewall drops it, or something other than a node listens there',
   ],
+  [
+    /flow_collection_indexer\.v1/,
+    () =>
+      'it is an access node, or an indexer of an older version: peers are the gRPC ports of current indexers',
+  ],
 ];
 
 /** What to do about a call that something other than a node answered: a proxy, a balancer, a web server. */

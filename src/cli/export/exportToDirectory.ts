@@ -249,7 +249,7 @@ function filesOf({ partitions }: Manifest): readonly PartFile[] {
 }
 
 function damaged(path: string, file: PartFile): OperatorError {
-  const message = `${named(join(path, file.path))} does not match ${MANIFEST}: it was changed after it was written. Export it again.`;
+  const message = `${named(join(path, file.path))} does not match ${MANIFEST}: it was changed or removed after it was written. Export it again.`;
   return new OperatorError('damage', message);
 }
 

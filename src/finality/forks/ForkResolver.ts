@@ -282,12 +282,12 @@ export class ForkResolver {
   }
 
   #causeAndFix(target: number): string {
-    const rewind = `stop the daemon, run "flow-collection-indexer rewind --to ${target} --yes" on this data directory, and start it again`;
+    const rewind = `stop the daemon, run "flow-collection-indexer rewind --to ${target} --yes" with its --data-dir or --store, and start it again`;
     if (this.#parts.hasSporks)
       return `the network no longer has the latest stored blocks (a spork discarded them). S${rewind.slice(1)}.`;
     return (
-      'the access nodes serve another chain, or another history of it, than this data directory holds. To follow them, ' +
-      `${rewind}; or start with another --data-dir.`
+      'the access nodes serve another chain, or another history of it, than the index holds. To follow them, ' +
+      `${rewind}; or start with another --data-dir or --store.`
     );
   }
 }

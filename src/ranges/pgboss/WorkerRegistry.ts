@@ -5,7 +5,8 @@ import { programVersion } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import type { HeightRange, PostgresDatabase, Session } from '../../storage/index.js';
 import type { Leadership, Term, WorkerState } from '../ports.js';
-import { unlessRefused, within } from './Boss.js';
+import { RETRY_BACKOFF } from '../plans.js';
+import { JOBS_SCHEMA, unlessRefused, within } from './Boss.js';
 import type { Boss, HeldJob } from './Boss.js';
 import { Claim, giveBack } from './Claim.js';
 import type { ClaimKey } from './Claim.js';
@@ -88,7 +89,8 @@ export class WorkerRegistry implements Leadership {
   start(): void {
     const repeat = (act: () => Promise<undefined>): Promise<undefined> =>
       this.#database.watch<never>(act, BEAT_EVERY_MS, this.#closing.signal);
-    this.#beating = Promise.all([repeat(() => this.#beat()), repeat(() => this.#releaseSilent())]);
+    const tidy = [() => this.#releaseSilent(), () => this.#freeUndue()];
+    this.#beating = Promise.all([repeat(() => this.#beat()), ...tidy.map(repeat)]);
   }
 
   /** All workers in the table, as of the last look. */
@@ -286,6 +288,18 @@ export class WorkerRegistry implements Leadership {
     await this.#database.query({
       text: `DELETE FROM flow_store.worker WHERE beat_at < now() - $1 * interval '1 millisecond'`,
       values: [KEPT_MS],
+    });
+  }
+
+  /**
+   * A job is due by the clock of the server. Where that was set back, or a server with another clock took over, jobs from before
+   * would wait as long: none has to wait for longer than a range after a failure, and that of the leader never has to.
+   */
+  async #freeUndue(): Promise<undefined> {
+    await this.#database.query({
+      text: `UPDATE ${JOBS_SCHEMA}.job SET start_after = now() WHERE state < 'active'
+        AND start_after > now() + CASE WHEN name = $1 THEN 0 ELSE $2 END * interval '1 millisecond'`,
+      values: [LIVE_QUEUE, RETRY_BACKOFF.maxMs],
     });
   }
 }

@@ -11,6 +11,8 @@ import { syncDirectory, syncFile } from './synced.js';
 const DATABASE_FILE = /^(?:CURRENT|MANIFEST-\d+|\d+\.(?:ldb|sst|log))$/;
 /** Only the owner may read what a store contains. */
 const FILE_MODE = 0o600;
+/** Answers of a server, or of a proxy before it, that it gives only for a while. */
+const PASSING_STATUS = /^(?:408|425|429|5\d\d)$/;
 /** How long the server may be silent. */
 const SILENCE_MS = 60_000;
 
@@ -25,8 +27,9 @@ export interface SnapshotProgress {
  * Fills a new directory with the files of a database from a tar archive, plain or gzipped, while it is downloaded. Only
  * plain files with names of LevelDB are written, all into that directory, whatever paths the archive names.
  *
- * Expected errors: `OperatorError` (`usage`, the URL does not return an archive); `StorageError` (`corrupt`, the archive
- * is cut short, is not one, or names a file twice); those of the file system; the signal's abort reason.
+ * Expected errors: `OperatorError` (`usage`, the URL does not return an archive); `StorageError` (`unavailable`, the
+ * server cannot be reached now, or the download breaks off; `corrupt`, the archive is cut short, is not one, or names a
+ * file twice); those of the file system; the signal's abort reason.
  */
 export async function unpackSnapshot(
   url: string,
@@ -47,7 +50,7 @@ export async function unpackSnapshot(
   const watch = (): ReturnType<Clock['setTimer']> =>
     clock.setTimer(SILENCE_MS, () => {
       if (clock.monotonic() - heardAtMs < SILENCE_MS) timer = watch();
-      else given.abort(unusable(url, `it sent nothing for ${SILENCE_MS / 1_000} s`));
+      else given.abort(interrupted(url, `it sent nothing for ${SILENCE_MS / 1_000} s`));
     });
   let timer = watch();
   try {
@@ -76,10 +79,17 @@ async function requested(url: string, signal: AbortSignal): Promise<Response> {
     // `fetch` would undo a content encoding: ask for the archive as it is, compressed or not.
     response = await fetch(url, { signal, headers: { 'accept-encoding': 'identity' } });
   } catch (error) {
-    const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
-    throw unusable(url, messageOf(cause), error);
+    // Errors of the network have a code; what is wrong with the address has none, or this one.
+    const cause = causeOf(error);
+    const hasCode = cause instanceof Error && 'code' in cause && cause.code !== 'ERR_INVALID_URL';
+    throw (hasCode ? interrupted : unusable)(url, messageOf(cause), error);
   }
-  if (!response.ok) throw unusable(url, `it answers with status ${response.status}`);
+  const { ok, status } = response;
+  if (!ok)
+    throw (PASSING_STATUS.test(String(status)) ? interrupted : unusable)(
+      url,
+      `it answers with status ${status}`,
+    );
   return response;
 }
 
@@ -116,7 +126,9 @@ async function unpack(
     if (!hasFailed()) files.end();
     if (!hasFailed()) await once(files, 'close');
   } catch (error) {
-    failure ??= failureOf(url, error);
+    // What `fetch` throws while the body comes; everything else comes from the archive or the disk.
+    failure ??=
+      error instanceof TypeError ? interrupted(url, messageOf(causeOf(error)), error) : failureOf(url, error);
   }
   if (failure === undefined && !names.has('CURRENT')) failure = broken(url, 'it holds no store');
   if (failure !== undefined) throw failure;
@@ -130,6 +142,17 @@ async function syncFiles(directory: string): Promise<void> {
 function unusable(url: string, why: string, cause?: unknown): OperatorError {
   const what = `Cannot get a snapshot from ${maskedEndpoint(url)}: ${why}. Check the address.`;
   return new OperatorError('usage', what, { cause });
+}
+
+/** It may pass, so a service manager starts the daemon again. */
+function interrupted(url: string, why: string, cause?: unknown): StorageError {
+  const what = `Cannot get a snapshot from ${maskedEndpoint(url)} now: ${why}. Start again once its server can be reached.`;
+  return new StorageError('unavailable', what, { cause });
+}
+
+/** `fetch` says only that it has failed: its cause says why. */
+function causeOf(error: unknown): unknown {
+  return error instanceof Error ? (error.cause ?? error) : error;
 }
 
 /** Errors of the disk are passed on unchanged. */

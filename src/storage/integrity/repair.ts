@@ -127,6 +127,7 @@ async function repairAt(
 async function writeAnew(path: string): Promise<void> {
   const fresh = `${path}.new`;
   await rm(fresh, { recursive: true, force: true });
+  await prepareDirectory(fresh, true);
   const from = await LevelDatabase.open(path, defaultTuning, { create: false });
   const to = await LevelDatabase.open(fresh, defaultTuning, { create: true });
   try {

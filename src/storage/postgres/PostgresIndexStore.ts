@@ -228,7 +228,8 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     await this.#write((line) =>
       line.commit(batch, async (session, { latestIndexedHeight }) => {
         if (batch.spork !== undefined) await writeSporks(session, [batch.spork]);
-        if (latestIndexedHeight > before) moveWatermark(session, before, latestIndexedHeight);
+        if (latestIndexedHeight > before)
+          moveWatermark(session, { before, after: latestIndexedHeight, place: this.#database.place });
       }),
     );
   }
@@ -412,13 +413,23 @@ function replacement(): AbortError {
 }
 
 /** The live range is found by its upper end, which only this writer moves; its lower end may have moved since. */
-function moveWatermark(session: WriteSession, before: number, after: number): void {
+function moveWatermark(
+  session: WriteSession,
+  { after, before, place }: { readonly after: number; readonly before: number; readonly place: string },
+): void {
   session.later(
     {
       name: 'watermark',
       text: 'UPDATE flow_store.coverage SET to_height = $2 WHERE to_height = $1',
       values: [before, after],
     },
-    (rowCount) => assert(rowCount === 1, `no range ends at height ${before}`),
+    (rowCount) => {
+      if (rowCount === 1) return;
+      const found = `No row of flow_store.coverage at ${place} ends at height ${before}, where this process left it`;
+      throw new StorageError(
+        'corrupt',
+        `${found}: somebody has changed it. Run "verify", then "repair --yes".`,
+      );
+    },
   );
 }

@@ -408,6 +408,12 @@ const shared: Readonly<
     expect(await coverageOf(one)).toEqual([range(150, 159), range(180, 189)]);
   },
 
+  'do not wait for what was due before the clock of the server was set back': async (newWorld) => {
+    const { process, world } = await planned(newWorld, range(150, 159));
+    await asAdmin(world.url, `UPDATE flow_jobs.job SET start_after = now() + interval '1 hour'`);
+    expect((await next(process)).range).toEqual(range(150, 159));
+  },
+
   'give jobs to a plan that has lost them all': async (newWorld) => {
     const { process: one, world } = await planned(newWorld, range(150, 159));
     await asAdmin(world.url, 'DELETE FROM flow_jobs.job');

@@ -275,6 +275,52 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
     await expect(undone).rejects.toBeInstanceOf(DatabaseFault);
   });
 
+  it('is not believed where a trigger drops rows: nothing is committed, and it waits until the trigger is gone', async () => {
+    const { store, url } = await filled(10, [at(10)]);
+    await asAdmin(
+      url,
+      `CREATE FUNCTION public.dropped() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+       CREATE TRIGGER dropping BEFORE INSERT ON flow_store.body FOR EACH ROW EXECUTE FUNCTION public.dropped()`,
+    );
+    const written = store.commit(batchOf(at(11)));
+    await until(() => store.trouble()?.includes('copy_body has kept 0 of 1 rows') === true);
+    expect(store.trouble()).toContain('A trigger of that table in flow_store drops rows: remove it.');
+    expect(await countIn(url, 'flow_store.block')).toBe(1);
+    await asAdmin(url, 'DROP TRIGGER dropping ON flow_store.body');
+    await written;
+    expect(await countIn(url, 'flow_store.body')).toBe(2);
+    expect(store.trouble()).toBeUndefined();
+  });
+
+  it('is no fault of ours where somebody else has added a constraint: the process ends, and says what to undo', async () => {
+    const { store, url } = await filled(10, [at(10)]);
+    await asAdmin(url, 'ALTER TABLE flow_store.block ADD CONSTRAINT small CHECK (height < 11)');
+    await expect(store.commit(batchOf(at(11)))).rejects.toMatchObject({
+      kind: 'corrupt',
+      message: expect.stringContaining('Somebody has changed that table: remove the constraint') as string,
+    });
+  });
+
+  it('is no fault of ours where somebody else has moved the end of the coverage', async () => {
+    const { store, url } = await filled(10, [at(10)]);
+    await asAdmin(url, 'UPDATE flow_store.coverage SET to_height = 500');
+    await expect(store.commit(batchOf(at(11)))).rejects.toMatchObject({
+      kind: 'corrupt',
+      message: expect.stringContaining('somebody has changed it. Run "verify"') as string,
+    });
+  });
+
+  it('is awaited by any number of readers, without a warning of Node.js', async () => {
+    const { store } = await filled(10, [at(10)]);
+    const warnings: Error[] = [];
+    const onWarning = (warning: Error): void => void warnings.push(warning);
+    process.on('warning', onWarning);
+    onTestFinished(() => void process.off('warning', onWarning));
+    await Promise.all(Array.from({ length: 30 }, () => store.blockByHeight(10)));
+    await new Promise(setImmediate);
+    expect(warnings).toEqual([]);
+  });
+
   describe('and where it says nothing any more', () => {
     /** The connections fall silent while a block is written; new ones are as `how` has it. */
     const silenced = async (how: 'silence' | 'freeze') => {

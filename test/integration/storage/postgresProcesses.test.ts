@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { BlockEntry } from '../../../src/storage/index.js';
 import { asAdmin, countIn, lockHeld } from '../../support/postgresServer.js';
 import { until } from '../../support/program.js';
-import { batchOf, makeBlock, plainChain } from '../../support/storeBlocks.js';
+import { batchOf, chainWith, makeBlock, plainChain, seededCollection } from '../../support/storeBlocks.js';
 import { begin, metaFrom } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
 import { range } from '../../support/ranges.js';
@@ -82,6 +82,37 @@ describe('a store on PostgreSQL that several processes have', () => {
     await leader.shared.lead();
     await leader.commit(batchOf(at(14)));
     await until(() => term.aborted);
+  });
+
+  it('is whole where an older copy of the database takes its place, like a replica that was behind', async () => {
+    const [first, second, third] = chainWith(10, 3, (index) => [
+      seededCollection(`c${Math.min(index, 1)}`, 2),
+    ]);
+    const { url } = await postgres.home();
+    const leader = await begin(postgres.open(url), 10, [first!]);
+    const name = new URL(url).pathname.slice(1);
+    const server = Object.assign(new URL(url), { pathname: '/postgres' }).href;
+    const alone = async (...statements: readonly string[]) => {
+      await asAdmin(server, `ALTER DATABASE ${name} ALLOW_CONNECTIONS false`);
+      await asAdmin(server, 'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1', [
+        name,
+      ]);
+      for (const statement of statements) await asAdmin(server, statement);
+      await asAdmin(server, `ALTER DATABASE ${name} ALLOW_CONNECTIONS true`);
+    };
+    await alone(`CREATE DATABASE ${name}_older TEMPLATE ${name}`);
+    await leader.commit(batchOf(second!));
+    await alone(
+      `ALTER DATABASE ${name} RENAME TO ${name}_lost`,
+      `ALTER DATABASE ${name}_older RENAME TO ${name}`,
+      `DROP DATABASE ${name}_lost`,
+    );
+    await expect(leader.commit(batchOf(third!))).rejects.toMatchObject({ kind: 'locked' });
+    await leader.shared.lead();
+    expect(leader.latestIndexedHeight()).toBe(10);
+    await leader.commit(batchOf(second!));
+    await leader.commit(batchOf(third!));
+    expect(await postgres.verified(url)).toMatchObject({ damageCount: 0, damages: [] });
   });
 
   it('is known to a leader that was replaced once it follows, whenever it last looked', async () => {

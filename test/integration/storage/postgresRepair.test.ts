@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { asAdmin } from '../../support/postgresServer.js';
+import { asAdmin, countIn } from '../../support/postgresServer.js';
 import { evidenceOf } from '../../support/committeeEvidence.js';
 import { blocksIn, commitThrough, heal, range } from '../../support/ranges.js';
 import { until } from '../../support/program.js';
@@ -169,6 +169,20 @@ describe('a damaged height in a database', () => {
     expect(await store.heal([{ from: 1, to: FIRST - 1 }])).toEqual([]);
     expect(await store.heal([{ from: LAST, to: LAST }])).toEqual([]);
     expect(store.coverage()).toEqual([whole]);
+  });
+
+  it('has its views again at the next start, where they were dropped, and leaves those that others changed', async () => {
+    const { store, url } = await filled();
+    await store.close();
+    await asAdmin(url, 'CREATE OR REPLACE VIEW flow.spork AS SELECT *, 1 AS mine FROM flow_store.spork');
+    await asAdmin(url, 'DROP VIEW flow.block, flow.script');
+    await (await postgres.open(url)).close();
+    expect(await countIn(url, 'flow.block WHERE height = 30')).toBe(1);
+    expect((await asAdmin(url, 'SELECT mine FROM flow.spork')).fields).toHaveLength(1);
+    await asAdmin(url, 'DROP SCHEMA flow CASCADE');
+    const again = await postgres.open(url);
+    expect(await countIn(url, 'flow.script')).toBeGreaterThan(0);
+    expect(again.coverage().length).toBeGreaterThan(0);
   });
 
   it('heals also in a store of an earlier version, which can be read as it is', async () => {

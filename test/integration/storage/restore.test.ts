@@ -25,6 +25,7 @@ import { blocksOf, entryOf } from '../../support/chainReference.js';
 import { atEnd } from '../../support/cleanup.js';
 import { HashedChain } from '../../support/hashedChain.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
+import { lastingPort } from '../../support/lastingPort.js';
 import { fault } from '../../support/refusal.js';
 import { RestNode } from '../../support/restNode.js';
 import { smallFileSystem } from '../../support/smallFileSystem.js';
@@ -242,16 +243,35 @@ describe('an archive is refused, by its cause,', () => {
     exit: 'usage',
     ...saying('Cannot get a snapshot from http', ...words, 'Check the address'),
   });
+  const ofNow = (...words: readonly string[]) => ({
+    kind: 'unavailable',
+    exit: 'storage',
+    ...saying(
+      'Cannot get a snapshot from http.* now: ',
+      ...words,
+      'Start again once its server can be reached',
+    ),
+  });
   const ofContent = (...words: readonly string[]) => ({
     kind: 'corrupt',
     ...saying('cannot be unpacked, and nothing of it was taken: ', ...words, 'Take another one'),
   });
 
-  it('when nobody answers, or the answer is no', async () => {
-    await expectRefused('http://127.0.0.1:9/snapshot.tar', ofAddress());
+  it('when the address is wrong, or the answer is no', async () => {
+    await expectRefused('http://127.0.0.1:9/snapshot.tar', ofAddress('bad port'));
     await expectRefused('http://:no-port/', ofAddress());
     const url = await servedBy((response) => response.writeHead(404).end('no such file'));
     await expectRefused(url, ofAddress('it answers with status 404'));
+  });
+
+  it('when nobody answers now, which another start may mend', async () => {
+    await expectRefused(
+      `http://127.0.0.1:${await lastingPort()}/snapshot.tar`,
+      ofNow('connect ECONNREFUSED'),
+    );
+    await expectRefused('http://nobody.invalid/snapshot.tar', ofNow('getaddrinfo'));
+    const url = await servedBy((response) => response.writeHead(503).end('maintenance'));
+    await expectRefused(url, ofNow('it answers with status 503'));
   });
 
   it('when it is cut short, by its server or its maker', async () => {
@@ -260,7 +280,7 @@ describe('an archive is refused, by its cause,', () => {
       response.writeHead(200, { 'content-length': whole.length });
       response.write(whole.subarray(0, whole.length >> 1), () => response.destroy());
     });
-    await expectRefused(broken, ofContent());
+    await expectRefused(broken, ofNow());
     await expectRefused(await served(whole.subarray(0, whole.length >> 1)), ofContent());
     const [early, late] = [whole.subarray(0, 200), whole.subarray(200)];
     const garbled = Buffer.concat([early, Buffer.alloc(20), late, Buffer.alloc(1024 * 1024)]);
@@ -316,7 +336,7 @@ describe('an archive is refused, by its cause,', () => {
       if (progress.phase === 'download') heard = progress.bytes;
     };
     const refused = expect(restored(url, { clock, onProgress, path })).rejects.toMatchObject(
-      ofAddress('it sent nothing for 60 s'),
+      ofNow('it sent nothing for 60 s'),
     );
     await expect.poll(() => heard).toBe(600);
     await clock.advance(40_000);

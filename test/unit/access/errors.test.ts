@@ -105,6 +105,11 @@ describe('upstream errors', () => {
     ['RESOURCE_EXHAUSTED', 'Received message larger than max (1752460652 vs 1000000)', 'no length but text'],
     ['UNAVAILABLE', 'Name resolution failed for target dns:node:9000', 'the DNS of this machine'],
     ['DEADLINE_EXCEEDED', 'Deadline exceeded after 3.001s,Waiting for LB pick', 'no connection came about'],
+    [
+      'UNIMPLEMENTED',
+      'unknown service flow_collection_indexer.v1.IndexAPI',
+      'it is an access node, or an indexer',
+    ],
   ])('says who answered, if it was no node: %s "%s"', (code, details, advice) => {
     expect(upstreamError({ code: status[code], details }, where).message).toContain(advice);
   });

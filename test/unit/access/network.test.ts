@@ -406,9 +406,7 @@ describe('a chain that began anew', () => {
     const error = await refusalOf(net);
     expect(error).toMatchObject({ exit: 'foreign' });
     const { message } = error as Error;
-    expect(message).toContain(
-      `a:1 has block ${idOf('b')} at height 232, where this data directory has ${idOf('a')}`,
-    );
+    expect(message).toContain(`a:1 has block ${idOf('b')} at height 232, where the index has ${idOf('a')}`);
     expect(message).toContain(`rewind ${target}`);
     expect(message).toContain('--data-dir');
   });

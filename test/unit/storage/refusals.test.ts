@@ -157,7 +157,7 @@ describe('a write that fails', () => {
     expect((mapped as Error).message).toContain(advice);
   });
 
-  it.each(['EACCES', 'ENOSPC', 'EROFS', 'EMFILE', 'EIO'])('%s is known by its code alone', (code) => {
+  it.each(['EACCES', 'ENOENT', 'ENOSPC', 'EROFS', 'EMFILE', 'EIO'])('%s is known by its code alone', (code) => {
     const error = Object.assign(new Error('no words'), { code });
     expect(storageErrorFrom(error, 'open the store', '/data')).toMatchObject({
       exit: 'storage',

@@ -1,4 +1,4 @@
-import { cp, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -331,6 +331,8 @@ describe('repair', () => {
     expect(own(await readdir(path))).toEqual(own(before));
     await repairAt(path, { signal: new AbortController().signal });
     expect(await expectSound(path)).toBe(LAST);
+    // Written anew, it is still for its owner only.
+    expect((await stat(path)).mode & 0o777).toBe(0o700);
   });
 
   it('refuses a path that cannot be one', async () => {

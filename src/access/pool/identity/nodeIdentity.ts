@@ -130,9 +130,9 @@ function describe({ reason, expected, found, height = 0 }: Foreignness, network:
     case 'chain':
       return `serves ${found}; --network ${network} expects ${expected}`;
     case 'spork':
-      return `gives spork ${found} for root height ${height}, where this data directory has ${expected}`;
+      return `gives spork ${found} for root height ${height}, where the index has ${expected}`;
     case 'block':
-      return `has block ${found} at height ${height}, where this data directory has ${expected}`;
+      return `has block ${found} at height ${height}, where the index has ${expected}`;
   }
 }
 
@@ -140,7 +140,7 @@ function fixOf(found: readonly Foreignness[], firstHeight: number | undefined): 
   if (found.some(({ reason }) => reason === 'chain'))
     return 'Name an --access-node of that network, or the --network that the node serves with a --data-dir of its own.';
   const other =
-    'Name an --access-node of the stored chain; or, if the network began anew, start with another --data-dir';
+    'Name an --access-node of the stored chain; or, if the network began anew, start with another --data-dir or --store';
   const blocks = found.filter(({ reason }) => reason === 'block');
   if (blocks.length < found.length) return `${other}.`;
   const shared = blocks.map(({ sharedHeight }) => sharedHeight ?? (firstHeight ?? 0) - 1);

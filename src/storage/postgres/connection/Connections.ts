@@ -1,4 +1,5 @@
 import { ok as assert } from 'node:assert/strict';
+import { setMaxListeners } from 'node:events';
 import pg from 'pg';
 import type { ClientConfig, Pool, PoolClient } from 'pg';
 import { asError, orAborted, systemClock } from '../../../runtime/index.js';
@@ -34,7 +35,7 @@ export class Connections {
   /** All that may hold a socket, also those that are not connected yet, of which the pool tells nothing. */
   readonly #clients = new Set<QuietClient>();
   /** Ends the wait of those who want a connection of the pool: one that ends forgets them. */
-  #over = new AbortController();
+  #over = openScope();
 
   constructor(options: ConnectionsOptions) {
     this.#options = options;
@@ -68,7 +69,7 @@ export class Connections {
     if (this.#pool.ending) return;
     void this.#endPool();
     this.#pool = this.#newPool();
-    this.#over = new AbortController();
+    this.#over = openScope();
   }
 
   /** Also resolves when the database does not answer. */
@@ -132,4 +133,11 @@ export class Connections {
     this.#over.abort(new Error('its connections were closed'));
     return this.#pool.end();
   }
+}
+
+/** Any number may wait for a connection; Node.js would warn of more than ten. */
+function openScope(): AbortController {
+  const scope = new AbortController();
+  setMaxListeners(0, scope.signal);
+  return scope;
 }

@@ -146,6 +146,9 @@ export class Link implements WriteSession {
     await outcome;
     if (rowCounts.length < steps.length)
       throw this.#fault(new Error(`it has answered ${rowCounts.length} of ${steps.length} statements`));
+    for (const [index, { name, copied }] of steps.entries())
+      if (copied !== undefined && rowCounts[index] !== copied.rows)
+        throw this.#fault(new Error(`${name} has kept ${rowCounts[index]} of ${copied.rows} rows`));
   }
 
   async #asked<T>(text: string, ask: () => Promise<T>): Promise<T> {
@@ -227,5 +230,5 @@ function send(connection: Connection & Prepared, { name, text, values = [], copi
   }
   connection.bind({ statement: name, values: values.map(String) }, true);
   connection.execute(null, true);
-  if (copied !== undefined) connection.stream.write(copied);
+  if (copied !== undefined) connection.stream.write(copied.messages);
 }

@@ -24,8 +24,8 @@ export interface Step {
   readonly name: string;
   readonly text: string;
   readonly values?: readonly (string | number)[];
-  /** What follows a `COPY … FROM STDIN`: `CopyRows.messages`. */
-  readonly copied?: Buffer;
+  /** What follows a `COPY … FROM STDIN`, and how many rows of it the table must keep: all, or nothing is committed. */
+  readonly copied?: { readonly messages: Buffer; readonly rows: number };
 }
 
 /** A transaction that writes. */

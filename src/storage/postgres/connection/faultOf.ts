@@ -21,6 +21,11 @@ const ADVICE: readonly (readonly [state: RegExp, kind: StorageErrorKind, advice:
     'permission',
     'Check user and password (PGPASSWORD, or the file that PGPASSFILE names), and the privileges of the user.',
   ],
+  [
+    /^53300$/,
+    'unavailable',
+    'Allow more connections of the server, the database or the user: docs/poolers.md says how many are used.',
+  ],
   [/^3D/, 'missing', 'Create the database first (createdb), or check its name.'],
   [/^XX00[12]$/, 'io', 'The database files are damaged. Restore the database from a copy.'],
   [
@@ -47,13 +52,14 @@ const CONNECTION_ADVICE: typeof ADVICE = [
   [
     /has not answered/,
     'unavailable',
-    'Check the server, and what lies between: a firewall or balancer may have dropped the connection without a word.',
+    'Check the server, and what lies between: a firewall or balancer may have dropped the connection without a word, and a pooler may have none left.',
   ],
   [
     /\bE[MN]FILE\b|too many open files/i,
     'unavailable',
     'No more files or connections may be open here: raise the limit ("ulimit -n", or LimitNOFILE of the systemd unit).',
   ],
+  [/has kept \d+ of/, 'unavailable', 'A trigger of that table in flow_store drops rows: remove it.'],
   [/(?:)/, 'unavailable', 'Check that it runs, and can be reached from here.'],
 ];
 
@@ -68,9 +74,12 @@ export function saidByServer(error: unknown, doing: string, place: string): Stor
   if (known !== undefined || said === undefined) return known;
   const { code, message, schema, table } = said;
   const words = `Cannot ${doing} at ${place} (${message}${code === undefined ? '' : ` [SQLSTATE ${code}]`})`;
-  // A constraint of ours: the rows are those of somebody else, and the next attempt would meet them again.
+  // The next attempt would meet the same: rows of somebody else, or a constraint or a lost partition.
   if (/^23/.test(code ?? '') && schema === 'flow_store' && table !== undefined) {
-    const advice = 'The database holds rows that this process did not write. Run "verify".';
+    const advice =
+      code === '23505'
+        ? 'The database holds rows that this process did not write. Run "verify".'
+        : 'Somebody has changed that table: remove the constraint, or restore the partition, and start again.';
     return new StorageError('corrupt', `${words}. ${advice}`, { cause: error });
   }
   const [, kind, advice] = adviceFor(ADVICE, code ?? 'none');

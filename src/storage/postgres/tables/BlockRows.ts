@@ -52,13 +52,24 @@ export class BlockRows {
   readonly #accounts = new CopyRows('account_transaction', ACCOUNT_COLUMNS);
   readonly #tables = [this.#blocks, this.#bodies, this.#collections, this.#transactions, this.#accounts];
   readonly #known: Scripts;
+  readonly #stored: WeakSet<Script>;
   readonly #writer: BlockEntryWriter;
   readonly #scan = new TransactionScan();
   /** The accounts of the current transaction: the address of each as a number, and all of its roles. */
   readonly #roles = new Map<bigint, number>();
 
-  constructor({ scripts, writer }: { readonly scripts: Scripts; readonly writer: BlockEntryWriter }) {
+  /** `stored`: scripts that need not be sent again. */
+  constructor({
+    scripts,
+    stored = new WeakSet(),
+    writer,
+  }: {
+    readonly scripts: Scripts;
+    readonly stored?: WeakSet<Script>;
+    readonly writer: BlockEntryWriter;
+  }) {
     this.#known = scripts;
+    this.#stored = stored;
     this.#writer = writer;
   }
 
@@ -104,7 +115,7 @@ export class BlockRows {
 
   /** The rows are stored: forgets them. */
   stored(): void {
-    for (const script of this.#scripts) script.isStored = true;
+    for (const script of this.#scripts) this.#stored.add(script);
     this.#scripts.clear();
     this.entries.clear();
     for (const table of this.#tables) table.clear();
@@ -191,7 +202,7 @@ export class BlockRows {
    * never wait for each other in a circle.
    */
   #newScripts(): Step | undefined {
-    const unknown = [...this.#scripts].filter(({ isStored }) => !isStored);
+    const unknown = [...this.#scripts].filter((script) => !this.#stored.has(script));
     if (unknown.length === 0) return undefined;
     unknown.sort((left, right) => Buffer.compare(left.hash, right.hash));
     return {

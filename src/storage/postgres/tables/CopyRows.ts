@@ -33,6 +33,7 @@ export class CopyRows {
   readonly #columns: readonly string[];
   #bytes = Buffer.allocUnsafeSlow(FIRST_BYTES);
   #at = HEADER_BYTES;
+  #rows = 0;
 
   constructor(table: string, columns: readonly string[]) {
     this.#table = table;
@@ -41,6 +42,7 @@ export class CopyRows {
 
   /** Begins a row; its fields follow. */
   row(): void {
+    this.#rows += 1;
     this.#room(2);
     this.#at = this.#bytes.writeInt16BE(this.#columns.length, this.#at);
   }
@@ -125,13 +127,14 @@ export class CopyRows {
     return {
       name: `copy_${name}`,
       text: `COPY flow_store.${name} (${this.#columns.join(', ')}) FROM STDIN (FORMAT binary)`,
-      copied: bytes.subarray(0, end + DONE.copy(bytes, end)),
+      copied: { messages: bytes.subarray(0, end + DONE.copy(bytes, end)), rows: this.#rows },
     };
   }
 
   /** Forgets the rows, which have been sent. */
   clear(): void {
     this.#at = HEADER_BYTES;
+    this.#rows = 0;
     if (this.#bytes.length > MAX_KEPT_BYTES) this.#bytes = Buffer.allocUnsafeSlow(FIRST_BYTES);
   }
 

@@ -9,12 +9,10 @@ const MAX_BYTES = 8 * 1024 * 1024;
 export interface Script {
   readonly hash: Buffer;
   readonly body: Buffer;
-  /** It is known to be stored, and need not be sent again. */
-  isStored: boolean;
 }
 
 /**
- * Scripts by their bytes: most transactions have a script that was seen before, which is neither hashed nor sent again.
+ * Scripts by their bytes: most transactions have a script that was seen before, which is not hashed again.
  * Scripts that were not seen for a while are forgotten.
  */
 export class Scripts {
@@ -33,7 +31,6 @@ export class Scripts {
     const script = among(this.#old.get(checksum), view) ?? {
       hash: createHash('sha256').update(view).digest(),
       body: Buffer.from(view),
-      isStored: false,
     };
     this.#keep(checksum, script);
     return script;

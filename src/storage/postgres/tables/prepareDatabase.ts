@@ -14,6 +14,7 @@ import {
   POSTGRES_SCHEMA_VERSION,
   PROOF_STATEMENTS,
   SCHEMA_STATEMENTS,
+  VIEWS,
 } from './schema.js';
 
 /** `unique_violation`, `duplicate_schema`, `duplicate_table`: another process creates the tables at this moment. */
@@ -53,6 +54,7 @@ export async function prepareDatabase(
       await session.query({ text: [...SCHEMA_STATEMENTS, ...PROOF_STATEMENTS].join(';\n') });
       const text = `INSERT INTO flow_store.store VALUES (1, $1, $2, '', 0, 0)`;
       await session.query({ text, values: [1, chainId] });
+      await makeViews(session);
     });
   }
   const { rows } = await database.query<StoreRow>({
@@ -75,10 +77,23 @@ export async function prepareDatabase(
       for (const text of PROOF_STATEMENTS) await session.query({ text });
     });
   }
+  await make(database, 'store', makeViews);
   if (!row.hasHeals)
     await database.query({
       text: 'ALTER TABLE flow_store.plan ADD COLUMN IF NOT EXISTS heals boolean NOT NULL DEFAULT false',
     });
+}
+
+/** Those that are missing: others may have been changed by whoever uses them. */
+async function makeViews(session: Session): Promise<void> {
+  const { rows } = await session.query<{ view: string }>({
+    text: `SELECT view FROM unnest($1::text[]) AS view WHERE NOT EXISTS (SELECT FROM pg_class
+      JOIN pg_namespace namespace ON namespace.oid = relnamespace WHERE nspname = 'flow' AND relname = view)`,
+    values: [[...VIEWS.keys()]],
+  });
+  if (rows.length === 0) return;
+  const views = rows.map(({ view }) => `CREATE VIEW flow.${view} AS ${VIEWS.get(view) ?? ''}`);
+  await session.query({ text: ['CREATE SCHEMA IF NOT EXISTS flow', ...views].join(';\n') });
 }
 
 async function checkServer(database: PostgresDatabase): Promise<void> {

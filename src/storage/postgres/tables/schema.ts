@@ -32,7 +32,6 @@ export const PROOF_STATEMENTS: readonly string[] = [
  */
 export const SCHEMA_STATEMENTS: readonly string[] = [
   'CREATE SCHEMA flow_store',
-  'CREATE SCHEMA IF NOT EXISTS flow',
   // One row. `epoch` counts the writers of the live range, `commits` their writes. Every write checks both, so a writer
   // that was replaced can write nothing, and one that lost its connection finds out whether its write was committed.
   `CREATE TABLE flow_store.store (
@@ -147,26 +146,34 @@ export const SCHEMA_STATEMENTS: readonly string[] = [
     hash bytea PRIMARY KEY,
     body bytea NOT NULL
   )`,
-  `CREATE VIEW flow.coverage AS
-    SELECT from_height, to_height FROM flow_store.coverage WHERE to_height >= from_height`,
-  'CREATE VIEW flow.spork AS SELECT root_height, spork_id, root_parent_id FROM flow_store.spork',
-  coveredView('block', ['height', 'id', 'parent_id', 'time', 'collections', 'transactions']),
-  coveredView('collection', ['height', 'collection_index', 'id', 'transactions', 'bytes']),
-  coveredView('transaction', [
-    ...['height', 'collection_index', 'transaction_index', 'id', 'payer', 'proposer', 'proposer_key'],
-    ...['sequence_number', 'authorizers', 'script_hash', 'reference_block_id', 'gas_limit', 'bytes'],
-  ]),
-  `CREATE VIEW flow.account_transaction AS
-    SELECT address, height, collection_index, transaction_index,
-      (roles & 1) <> 0 AS is_payer, (roles & 2) <> 0 AS is_proposer, (roles & 4) <> 0 AS is_authorizer
-    FROM flow_store.account_transaction data WHERE ${isCovered('data.height')}`,
-  'CREATE VIEW flow.script AS SELECT hash, body FROM flow_store.script',
 ];
 
-function coveredView(table: string, columns: readonly string[]): string {
-  return `CREATE VIEW flow.${table} AS SELECT ${columns.join(', ')}
-    FROM flow_store.${table} data WHERE ${isCovered('data.height')}`;
-}
+const SEEN = {
+  block: ['height', 'id', 'parent_id', 'time', 'collections', 'transactions'],
+  collection: ['height', 'collection_index', 'id', 'transactions', 'bytes'],
+  transaction: [
+    ...['height', 'collection_index', 'transaction_index', 'id', 'payer', 'proposer', 'proposer_key'],
+    ...['sequence_number', 'authorizers', 'script_hash', 'reference_block_id', 'gas_limit', 'bytes'],
+  ],
+  account_transaction: [
+    ...['address', 'height', 'collection_index', 'transaction_index', '(roles & 1) <> 0 AS is_payer'],
+    ...['(roles & 2) <> 0 AS is_proposer', '(roles & 4) <> 0 AS is_authorizer'],
+  ],
+};
+
+/** The views of the schema `flow`. A start makes again what was dropped, or not restored with the tables. */
+export const VIEWS: ReadonlyMap<string, string> = new Map([
+  ['coverage', 'SELECT from_height, to_height FROM flow_store.coverage WHERE to_height >= from_height'],
+  ['spork', 'SELECT root_height, spork_id, root_parent_id FROM flow_store.spork'],
+  ['script', 'SELECT hash, body FROM flow_store.script'],
+  ...Object.entries(SEEN).map(
+    ([table, columns]) =>
+      [
+        table,
+        `SELECT ${columns.join(', ')} FROM flow_store.${table} data WHERE ${isCovered('data.height')}`,
+      ] as const,
+  ),
+]);
 
 /** A condition that holds for covered heights. */
 export function isCovered(height: string): string {

@@ -5,7 +5,7 @@ import { applyCommit } from '../../records/book/applyCommit.js';
 import type { StoreState } from '../../records/book/StoreBook.js';
 import type { Session, WriteSession } from '../connection/Session.js';
 import { BlockRows } from '../tables/BlockRows.js';
-import type { Scripts } from '../tables/Scripts.js';
+import type { Script, Scripts } from '../tables/Scripts.js';
 import type { Fence } from './Fence.js';
 import { noteProofs } from './changeRows.js';
 
@@ -23,6 +23,11 @@ export interface LineParts {
 export class BlockLine {
   readonly #parts: LineParts;
   readonly #entryWriter = new BlockEntryWriter();
+  /**
+   * Scripts that commits of this line have stored. What others have stored may be gone where a copy that is behind took the
+   * database's place; if commits of this line are gone, its fence fails, and it ends.
+   */
+  readonly #storedScripts = new WeakSet<Script>();
   /** Rows of the next commit, prepared in advance. */
   #staged: BlockRows | undefined;
   /** The emptied rows of an earlier commit, for reuse. */
@@ -103,7 +108,8 @@ export class BlockLine {
   #newRows(): BlockRows {
     const spare = this.#spare;
     this.#spare = undefined;
-    return spare ?? new BlockRows({ scripts: this.#parts.scripts, writer: this.#entryWriter });
+    const { scripts } = this.#parts;
+    return spare ?? new BlockRows({ scripts, stored: this.#storedScripts, writer: this.#entryWriter });
   }
 
   #assertIdle(): void {
