@@ -99,6 +99,7 @@ const ADVICE: readonly (readonly [sign: RegExp, advice: (node: string) => string
     /Name resolution failed/i,
     () => 'no address is known for this name: check it, and the DNS of this machine',
   ],
+  [/waiting for name resolution/i, () => 'the DNS of this machine does not answer: check /etc/resolv.conf'],
   [
     /Waiting for LB pick/i,
     () => 'no connection came about: a firewall drops it, or something other than a node listens there',

@@ -108,6 +108,7 @@ describe('upstream errors', () => {
     // The length of a message is "html".
     ['RESOURCE_EXHAUSTED', 'Received message larger than max (1752460652 vs 1000000)', 'no length but text'],
     ['UNAVAILABLE', 'Name resolution failed for target dns:node:9000', 'the DNS of this machine'],
+    ['DEADLINE_EXCEEDED', 'Deadline exceeded after 3.000s,waiting for name resolution', '/etc/resolv.conf'],
     ['DEADLINE_EXCEEDED', 'Deadline exceeded after 3.001s,Waiting for LB pick', 'no connection came about'],
   ])('says who answered, if it was no node: %s "%s"', (code, details, advice) => {
     expect(upstreamError({ code: status[code], details }, where).message).toContain(advice);
