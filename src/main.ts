@@ -1,6 +1,8 @@
 #!/usr/bin/env node
 import cluster from 'node:cluster';
+import { subscribe } from 'node:diagnostics_channel';
 import { closeSync } from 'node:fs';
+import type { Socket } from 'node:net';
 import { isatty } from 'node:tty';
 import { lacks, runCommandLine } from './cli/index.js';
 import type { Terminal } from './cli/index.js';
@@ -65,6 +67,13 @@ for (const signal of Object.keys(signalCodes) as StopSignal[]) {
 if (process.listenerCount('SIGUSR2') === 0) {
   process.on('SIGUSR2', () => stderr.write('SIGUSR2 does nothing here: SIGHUP reloads a configuration.\n'));
 }
+
+/** Connections from here, open ones and those that are coming about. */
+const outward = new Set<Socket>();
+subscribe('net.client.socket', (message) => {
+  const { socket } = message as { readonly socket: Socket };
+  outward.add(socket.once('close', () => outward.delete(socket)));
+});
 
 const stdout = new Output('standard output', {
   sink: openSink(1),
@@ -178,6 +187,8 @@ try {
   }
 }
 if (stoppedBy === 'SIGHUP' && goneTerminals().length > 0) endBy('SIGHUP');
+// The gRPC library closes no connection that is still coming about: behind a firewall it would hold the process for minutes.
+for (const socket of outward) socket.destroy();
 endDespiteLeftovers();
 await lastWords();
 leaveTerminals();

@@ -3,6 +3,7 @@ import { chmodSync, readdirSync, readFileSync, statSync, truncateSync, writeFile
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { loadDoctor } from '../../src/app/index.js';
+import type { FaultRule } from '../../src/devnet/index.js';
 import type { Verdict } from '../../src/app/index.js';
 import { loadConfig } from '../../src/config/index.js';
 import { systemClock } from '../../src/runtime/index.js';
@@ -126,6 +127,13 @@ describe('doctor', () => {
     const stranger = await HostedNode.before(devnet, 'renewed');
     const untrusted = await examined(startArguments(stranger, scratchDirectory()));
     expect(untrusted.saying('nodes', 'problem')).toContain('GRPC_DEFAULT_SSL_ROOTS_FILE_PATH');
+
+    const faults: FaultRule[] = [{ method: '*', fault: 'error', code: 'UNIMPLEMENTED' }];
+    const hollow = await examined(
+      startArguments(await devnetForTest({ startHead: 5, faults }), scratchDirectory()),
+    );
+    expect(hollow.code).toBe(69);
+    expect(hollow.saying('nodes', 'problem')).toMatch(/answers nothing but errors: .*UNIMPLEMENTED/);
 
     const beside = startArguments(devnet, scratchDirectory(), '--access-node', '127.0.0.1:1');
     const some = await examined(beside);

@@ -25,6 +25,10 @@ interface Wait {
 const waits: Readonly<Record<string, Wait>> = {
   'a node that is away': { node: () => CLOSED, sees: /ECONNREFUSED/ },
   'a node that says nothing': { node: ({ silent }) => silent, sees: /"starting"/ },
+  'a node whose handshake hangs': {
+    node: ({ silent }) => `grpcs://${silent}`,
+    sees: /no connection came about/,
+  },
   'a snapshot of which nothing comes': {
     flags: ({ silent }) => ['--from-snapshot', `http://${silent}/store.tar`],
     sees: /"starting"/,

@@ -86,7 +86,12 @@ const ADVICE: readonly (readonly [sign: RegExp, advice: (node: string) => string
       'what answers there is no gRPC server but perhaps a web server: check the port, and whether it wants TLS (grpcs://)',
   ],
   [
-    /Last error: Failed to connect/i,
+    /alert certificate required/i,
+    () => 'it wants a client certificate, and none can be given here: name a port that wants none',
+  ],
+  [/alert protocol version/i, () => 'its TLS is older than 1.2: its operator has to renew it'],
+  [
+    /Last error: (?:Failed to connect|read ECONNRESET)/i,
     (node) =>
       `it hung up at once: if it speaks TLS, write grpcs://${node}; else nothing may run behind what listens there`,
   ],
@@ -94,6 +99,7 @@ const ADVICE: readonly (readonly [sign: RegExp, advice: (node: string) => string
     /Name resolution failed/i,
     () => 'no address is known for this name: check it, and the DNS of this machine',
   ],
+  [/waiting for name resolution/i, () => 'the DNS of this machine does not answer: check /etc/resolv.conf'],
   [
     /Waiting for LB pick/i,
     () => 'no connection came about: a firewall drops it, or something other than a node listens there',
@@ -141,7 +147,8 @@ export function kindOfStatus({ code, details }: CallStatus): UpstreamErrorKind {
     case status.RESOURCE_EXHAUSTED:
       return TOO_LARGE.test(details) ? 'too_large' : 'rate_limited';
     case status.UNIMPLEMENTED:
-      return 'unimplemented';
+      // Proxies answer 404 for as long as nothing is behind them; that says nothing of the node's calls.
+      return HTTP_STATUS.test(details) ? 'internal' : 'unimplemented';
     case status.FAILED_PRECONDITION:
       return namedRoot(details)?.of === 'stream' ? 'below_root' : 'failed_precondition';
     case status.DEADLINE_EXCEEDED:

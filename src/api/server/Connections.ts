@@ -8,6 +8,14 @@ const MAX_CONNECTIONS = 512;
 /** A port counts as full until no connection was cut for lack of room for this long. */
 const FULL_FOR_MS = 60_000;
 
+const MORE_CALLERS = 'more need a higher api.maxConnections, or limit of open files: "start" says which';
+/** What to do when a port is full. No setting gives the port of metrics more. */
+const ADVICE = {
+  api: MORE_CALLERS,
+  grpc: MORE_CALLERS,
+  metrics: 'scrapes and probes need few: find out who holds so many open (ss -tnp)',
+} as const;
+
 /** A caller's address, as sockets and grpc-js report it. */
 export interface Peer {
   readonly remoteAddress?: string | undefined;
@@ -166,8 +174,9 @@ export abstract class Connections<C extends Connection = Connection> {
     if (given === undefined) this.cut(newcomer, 'no_room');
     else this.cut(given, 'make_room');
     if (this.#fullAtMs === undefined) {
-      const advice = 'more need a higher api.maxConnections, or limit of open files: "start" says which';
-      const fields = { server: this.#options.name, maxConnections: this.#maxConnections, advice };
+      const { name: server } = this.#options;
+      const advice = ADVICE[server];
+      const fields = { server, maxConnections: this.#maxConnections, advice };
       this.#dependencies.logger.warn(fields, 'all connections are taken: idle ones make room for new ones');
     }
     this.#fullAtMs = this.clock.monotonic();

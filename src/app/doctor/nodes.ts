@@ -62,6 +62,9 @@ export function checkNodes(
   ];
 }
 
+/** What a node says that serves a call, now or later. */
+const USEFUL: ReadonlySet<CallSurvey['outcome']> = new Set(['served', 'quiet', 'rate_limited']);
+
 /** Why nothing can be had of a node or a peer, in words that follow its name; `undefined`: it is of use. */
 function whyUnusable(
   survey: NodeSurvey,
@@ -74,7 +77,9 @@ function whyUnusable(
   if (foreign !== undefined)
     return problem('foreign', `${foreign}; name a ${flag} of ${network}, or the --network of this one.`);
   const refusal = survey.calls.find(({ outcome }) => outcome === 'unauthenticated');
-  return refusal && problem('no_daemon', `refuses us: ${brief(refusal.said)}.`);
+  if (refusal !== undefined) return problem('no_daemon', `refuses us: ${brief(refusal.said)}.`);
+  const isOfUse = survey.calls.some(({ outcome }) => USEFUL.has(outcome));
+  return isOfUse ? undefined : problem('no_daemon', `answers nothing but errors: ${silence(survey, flag)}.`);
 }
 
 /** Why a node does not answer, and what to do. `flag`: the flag that names such nodes. */

@@ -39,7 +39,7 @@ export const exitCodes: Readonly<Record<ExitReason, { readonly code: number; rea
   done: {
     code: 0,
     meaning:
-      'Done as asked: stopped by a signal, stop height reached, command finished. If the disk hangs, or a second signal comes, the signal itself ends the process (143 or 130 in a shell); what was not durable is fetched again.',
+      'Done as asked: stopped by a signal, stop height reached, command finished. If the disk or the DNS hangs, or a second signal comes, the signal itself ends the process (143 or 130 in a shell); what was not durable is fetched again.',
   },
   bug: { code: 1, meaning: 'A bug in the program. Please report it with its log line.' },
   usage: { code: 64, meaning: 'Wrong or unknown flag, value or command on the command line.' },

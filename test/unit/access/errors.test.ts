@@ -30,6 +30,7 @@ const cases: readonly (readonly [status, string, UpstreamErrorKind])[] = [
   [status.PERMISSION_DENIED, '', 'unauthenticated'],
   [status.UNAVAILABLE, 'Received HTTP status code 502', 'unavailable'],
   [status.UNAVAILABLE, 'Received HTTP status code 429', 'rate_limited'],
+  [status.UNIMPLEMENTED, 'Received HTTP status code 404', 'internal'],
   [status.UNAUTHENTICATED, '', 'unauthenticated'],
   [status.INTERNAL, 'failed to find: leveldb trouble', 'internal'],
   [status.INTERNAL, 'Failed to decompress gzip-encoded message', 'malformed'],
@@ -87,6 +88,9 @@ describe('upstream errors', () => {
     ['80:error:0A000460:SSL routines::tlsv1 alert no application protocol', 'the gRPC port of the node'],
     ['Protocol error (2026-01-01T00:00:00.000Z)', 'perhaps a web server', ''],
     ['Failed to connect (2026-01-01T00:00:00.000Z)', 'if it speaks TLS, write grpcs://node:9000', ''],
+    ['read ECONNRESET (2026-01-01T00:00:00.000Z)', 'if it speaks TLS, write grpcs://node:9000', ''],
+    ['80:error:0A00045C:SSL routines::tlsv13 alert certificate required:', 'name a port that wants none'],
+    ['80:error:0A00042E:SSL routines::tlsv1 alert protocol version:', 'its TLS is older than 1.2'],
     ['self-signed certificate', 'GRPC_DEFAULT_SSL_ROOTS_FILE_PATH'],
     ['unable to verify the first certificate', 'GRPC_DEFAULT_SSL_ROOTS_FILE_PATH'],
   ])('says what to do about a connection that fails with "%s"', (words, advice, prefix = 'Error: ') => {
@@ -104,6 +108,7 @@ describe('upstream errors', () => {
     // The length of a message is "html".
     ['RESOURCE_EXHAUSTED', 'Received message larger than max (1752460652 vs 1000000)', 'no length but text'],
     ['UNAVAILABLE', 'Name resolution failed for target dns:node:9000', 'the DNS of this machine'],
+    ['DEADLINE_EXCEEDED', 'Deadline exceeded after 3.000s,waiting for name resolution', '/etc/resolv.conf'],
     ['DEADLINE_EXCEEDED', 'Deadline exceeded after 3.001s,Waiting for LB pick', 'no connection came about'],
     [
       'UNIMPLEMENTED',
