@@ -40,6 +40,8 @@ export interface ChainWindow {
 export interface ChainDependencies {
   readonly nodes: AccessNodes;
   readonly window: ChainWindow;
+  /** The id that was reported of a recent finalized head. */
+  readonly headId: (height: number) => Identifier | undefined;
   /** The block at the watermark; `undefined` on an empty store, whose first block has no parent to check. */
   readonly latestBlock: () => BlockHead | undefined;
   /** Notified whenever a height became available: wakes the consumer. */

@@ -9,7 +9,7 @@ export const meanings = {
   break: 'breaks the connection',
   end: 'ends its streams before they told anything',
   nonsense: 'gives bytes that are no answer, or not to what was asked',
-  forged: 'gives a true block with guarantees that nobody gave',
+  forged: 'gives a block that its id refutes',
   unlinked: 'gives a block that does not stand on the one below',
   'fallen head': 'tells a head far below the one before',
   missing: 'leaves out what is due',
@@ -115,9 +115,9 @@ const faultsByKind: Readonly<Record<FaultKind, readonly MatrixFault[]>> = {
   other_body: [fault('other_body', 'nonsense', { fault: 'other_body' })],
   orphaned: [fault('orphaned', 'unlinked', { fault: 'orphaned' })],
   wrong_parent: [fault('wrong_parent', 'unlinked', { fault: 'wrong_parent' })],
-  // The matrix's block ids are made up: no header is held against them.
+  // In a form that nobody knows the block is taken on the node's word, or without a header.
   changed_header: [fault('changed_header', 'harmless', { fault: 'changed_header' })],
-  changed_copy: [fault('changed_copy', 'harmless', { fault: 'changed_copy' })],
+  changed_copy: [fault('changed_copy', 'forged', { fault: 'changed_copy' })],
   hidden_header: [fault('hidden_header', 'harmless', { fault: 'hidden_header' })],
   other_chain: [fault('other_chain', 'foreign', { fault: 'other_chain' })],
   other_spork: [fault('other_spork', 'foreign', { fault: 'other_spork' })],

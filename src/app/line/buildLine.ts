@@ -44,7 +44,10 @@ const PEER_FRESH_MS = 5_000;
 const MIRROR_HOLD_BACK_MS = 10_000;
 
 /** The head of the chain for a line: a FinalizationListener, or the end of a range. */
-export type ChainHead = Pick<FinalizationListener, 'finalizedHeight' | 'sealedHeight' | 'onAnswerAgain'>;
+export type ChainHead = Pick<
+  FinalizationListener,
+  'finalizedHeight' | 'sealedHeight' | 'headId' | 'onAnswerAgain'
+>;
 
 /** What all lines of a daemon share. */
 export interface SharedParts {
@@ -181,6 +184,7 @@ export function buildLine(
       ...common,
       window,
       signal: workSignal,
+      headId: (height) => listener.headId(height),
       latestBlock: () => store.latestBlock(),
       onReplaced: (block, source) => processor.onForked(block, source),
       storedBlock: (height) => soundBlock(store, height),

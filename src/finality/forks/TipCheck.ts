@@ -17,7 +17,7 @@ const WITNESSES_AGAINST = 2;
 /** Pause before asking the nodes again for a block on which they disagree. */
 const AGAIN_MS = 2_000;
 
-type Parts = Pick<ChainDependencies, 'nodes' | 'clock'> & {
+type Parts = Pick<ChainDependencies, 'nodes' | 'clock' | 'headId'> & {
   /** True while no block has followed or replaced it. */
   readonly isLast: (block: FinalizedBlock) => boolean;
   /** The last block is confirmed. */
@@ -40,7 +40,8 @@ type Verdict = 'true' | 'false' | 'not_yet' | 'doubtful';
 /**
  * Checks whether a streamed block is on the finalized chain while no child confirms it: streamed blocks have no status. The
  * best other node is asked, and another one in the place of a node that answers with an error or does not have the block
- * yet; if there is no other node, the source is believed. A node that does not answer delays the block by at most `PATIENCE_MS`, once; if nodes disagree,
+ * yet. If there is no other node, the source is believed, unless the head that was reported is another block: its own call has a
+ * status. A node that does not answer delays the block by at most `PATIENCE_MS`, once; if nodes disagree,
  * the block waits for its child. Bounds: one block; one call at a time, and one to each node when they disagree.
  */
 export class TipCheck {
@@ -155,14 +156,18 @@ export class TipCheck {
     return isWithdrawn ? 'false' : 'doubtful';
   }
 
-  /** The healthy other nodes that may be asked now, those last that were late. */
+  /** Who may be asked now: the healthy other nodes, those last that were late, or the source itself (see above). */
   #witnesses({ node, block }: Answer): readonly AccessNode[] {
-    const others = this.#deps.nodes
+    const { headId, nodes } = this.#deps;
+    const able = nodes
       .forHeight(block.height, BLOCK_CALL)
-      .filter((each) => each.name !== node.name && each.supports(BLOCK_CALL))
-      .filter((each) => each.delayMs(BLOCK_CALL) === 0 && each.healthOf(BLOCK_CALL) === 'healthy');
-    const late = others.filter(({ name }) => this.#late.has(name));
-    return [...others.filter((each) => !late.includes(each)), ...late];
+      .filter((each) => each.supports(BLOCK_CALL) && each.delayMs(BLOCK_CALL) === 0);
+    const others = able.filter(({ name }) => name !== node.name);
+    const healthy = others.filter((each) => each.healthOf(BLOCK_CALL) === 'healthy');
+    if (healthy.length === 0 && (headId(block.height) ?? block.id) !== block.id)
+      return able.filter(({ name }) => name === node.name);
+    const late = healthy.filter(({ name }) => this.#late.has(name));
+    return [...healthy.filter((each) => !late.includes(each)), ...late];
   }
 
   async #ask(

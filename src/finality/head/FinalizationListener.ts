@@ -1,4 +1,5 @@
 import type { NodeTrouble } from '../../access/index.js';
+import type { Identifier } from '../../flow/index.js';
 import { Listeners, runTogether, unlessAborted } from '../../runtime/index.js';
 import { HeadFollower } from './HeadFollower.js';
 import type { HeadDependencies } from './HeadFollower.js';
@@ -46,6 +47,11 @@ export class FinalizationListener {
 
   sealedHeight(): number | undefined {
     return this.#sealed.height;
+  }
+
+  /** The id that any node reported of a recent finalized head; `undefined`: none did. */
+  headId(height: number): Identifier | undefined {
+    return this.#finalized.idAt(height);
   }
 
   /** The first finalized head, as soon as one is known. Expected errors: the signal's abort reason. */

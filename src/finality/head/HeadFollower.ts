@@ -1,6 +1,7 @@
 import { faultOf, NodeChooser, SILENT_AFTER_MS } from '../../access/index.js';
 import { StreamReader, UpstreamError } from '../../access/index.js';
 import type { BlockDigest, NodeTrouble, Way } from '../../access/index.js';
+import type { Identifier } from '../../flow/index.js';
 import { Listeners, Pause, runTogether } from '../../runtime/index.js';
 import type { ChainDependencies } from '../ports.js';
 
@@ -13,6 +14,8 @@ const POLL_MS = 1_000;
 const FRESHNESS_POLL_MS = 2_000;
 /** A stream that has not delivered a height this long after a poll has seen it is replaced: within ten seconds in all. */
 const OWED_MS = 4_000;
+/** Heads whose ids are remembered. */
+const MAX_IDS = 16;
 /** Delay before a stream is reopened. */
 const REOPEN_PAUSES = { minMs: 250, maxMs: 10_000 };
 
@@ -47,6 +50,8 @@ export class HeadFollower {
   readonly #chooser: NodeChooser;
   readonly #streamPause: Pause;
   readonly #pollPause: Pause;
+  /** What was reported last of each height. */
+  readonly #ids = new Map<number, Identifier>();
   #polls = 0;
   #stream: HeadStream | undefined;
   #height: number | undefined;
@@ -67,6 +72,11 @@ export class HeadFollower {
 
   get height(): number | undefined {
     return this.#height;
+  }
+
+  /** The id that any node reported of a recent head; `undefined`: none did. */
+  idAt(height: number): Identifier | undefined {
+    return this.#ids.get(height);
   }
 
   /** Calls back each time the head rises. Returns a function that unsubscribes. */
@@ -139,7 +149,7 @@ export class HeadFollower {
       for (;;) {
         const read = await reader.read();
         if (read === 'silent' || read.done === true) break;
-        this.#take(stream, read.value.height);
+        this.#take(stream, read.value);
       }
       // The stream may have ended to make way for another one.
       if (stream.height >= 0 || !this.#chooser.mayStream(node)) this.#chooser.avoid(way);
@@ -162,8 +172,9 @@ export class HeadFollower {
     }
   }
 
-  #take(stream: HeadStream, height: number): void {
-    this.#answered();
+  #take(stream: HeadStream, digest: BlockDigest): void {
+    const { height } = digest;
+    this.#answered(digest);
     if (height <= stream.height) return;
     if (stream.height < 0) this.#chooser.works(stream);
     stream.height = height;
@@ -192,10 +203,10 @@ export class HeadFollower {
     this.#chooser.asked(way);
     try {
       const timeoutMs = this.#chooser.patienceMs('call');
-      const { height } = await node.getLatestBlockHeader(name === 'sealed', { signal, timeoutMs });
+      const header = await node.getLatestBlockHeader(name === 'sealed', { signal, timeoutMs });
       if (node.healthOf(CALL) !== 'healthy') nodes.succeeded(node, CALL);
-      this.#answered();
-      return height;
+      this.#answered(header);
+      return header.height;
     } catch (error) {
       if (!(error instanceof UpstreamError)) throw error;
       this.#chooser.erred(way, error, faultOf(error.kind));
@@ -218,7 +229,10 @@ export class HeadFollower {
   }
 
   /** A node reported the head. After a silence, streams are tried again at once. */
-  #answered(): void {
+  #answered({ height, id }: BlockDigest): void {
+    this.#ids.set(height, id);
+    const [oldest = height] = this.#ids.keys();
+    if (this.#ids.size > MAX_IDS) this.#ids.delete(oldest);
     const wasSilent = this.troubles().length > 0;
     this.#answeredAtMs = this.#parts.clock.monotonic();
     this.#chooser.answered();

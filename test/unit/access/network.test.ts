@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { AccessNetwork } from '../../../src/access/index.js';
 import { RpcChannel } from '../../../src/access/transport/channel/RpcChannel.js';
-import type { SporkTable } from '../../../src/access/index.js';
+import type { ReceivedBlock, SporkTable } from '../../../src/access/index.js';
 import { seededRandom } from '../../support/seededRandom.js';
 import { OperatorError } from '../../../src/runtime/index.js';
 import { scriptedWorlds, version } from './scriptedNetwork.js';
@@ -309,6 +309,18 @@ describe('a node that fails some of the questions', () => {
       expect(stateOf(net, 'a:1')).toMatchObject({ state: 'healthy', lowestHeight: 5 });
     },
   );
+
+  it('has its root found by stream where it does not give block zero by call', async () => {
+    const streams: ReceivedBlock = {
+      block: { id: idOf('1'), parentId: idOf('0'), height: 0, collectionIds: [], encoded: new Uint8Array() },
+      status: 'finalized',
+    };
+    const fails = { GetBlockByHeight: 'internal' } as const;
+    const { net } = network({ 'a:1': { fails, version: version(0), streams } });
+    await clock.advance(500);
+    expect(stateOf(net, 'a:1')).toMatchObject({ state: 'healthy', lowestHeight: 0 });
+    expect(net.liveRoot()).toBe(0);
+  });
 
   it('is named with its refusals while a new store waits for the root that it does not tell', async () => {
     const script: NodeScript = { version: version(0), blockIdAt: () => undefined };

@@ -33,6 +33,8 @@ export interface NodeScript {
   breaks?: AccessMethod;
   /** This call has no answer. */
   hangs?: AccessMethod;
+  /** What its block stream begins with; without it, it has none. */
+  streams?: ReceivedBlock;
   /** The first answer comes only then. */
   until?: Promise<void>;
 }
@@ -135,6 +137,13 @@ export class ScriptedNode extends NodeInMemory implements PooledNode {
       block: { id, parentId: idOf('0'), height, collectionIds: [], encoded: new Uint8Array() },
       status: 'sealed',
     };
+  }
+
+  override async *subscribeBlocks(): AsyncGenerator<ReceivedBlock, void> {
+    await this.#answered('SubscribeBlocksFromStartHeight');
+    if (this.script.streams === undefined)
+      throw this.error('unimplemented', 'SubscribeBlocksFromStartHeight');
+    yield this.script.streams;
   }
 
   close(): void {

@@ -123,10 +123,12 @@ export class Reading {
       readonly empty?: boolean;
       readonly head?: number;
       readonly storedBlock?: ChainDependencies['storedBlock'];
+      readonly headId?: ChainDependencies['headId'];
     },
   ) {
     this.world = world;
-    const { window, stopHeight, watermark = 100, empty = false, head = 0, storedBlock, ...others } = options;
+    const { window, stopHeight, watermark = 100, empty = false, head = 0, storedBlock, ...rest } = options;
+    const { headId = () => undefined, ...others } = rest;
     this.watermark = watermark;
     this.latest = empty ? undefined : world.chain.block(watermark);
     this.head = head;
@@ -139,6 +141,7 @@ export class Reading {
       { ...others, ...pauses },
       {
         ...{ ...world.common(), window: this.heights, signal: this.signal },
+        headId,
         latestBlock: () => this.latest,
         onReplaced: (block, blockSource) => {
           this.replaced.push({ height: block.height, id: block.id });

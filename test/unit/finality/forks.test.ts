@@ -53,6 +53,16 @@ describe('blocks that do not fit', () => {
       },
     );
 
+    it('takes the true block from the only node, by its call, when the head that it reports is another one', async () => {
+      const world = new World('a');
+      streamLie(world, 'a');
+      const reading = new Reading(world, { window: 10, headId: (height) => world.chain.idAt(height) });
+      await reading.moveHead(102, 2_000);
+      expect(reading.available()).toEqual([101, 102]);
+      expect(reading.idAt(102)).toBe(world.chain.idAt(102));
+      expect(world.node('a').count(CALL, 101)).toBe(0);
+    });
+
     it.each(['unavailable', 'internal', 'forged'] as const)(
       'asks another node in the place of one whose call ends with %s, and hands out no lie',
       async (kind) => {

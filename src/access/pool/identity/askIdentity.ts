@@ -1,4 +1,5 @@
 import type { Clock } from '../../../runtime/index.js';
+import { StreamReader } from '../../transport/streams/StreamReader.js';
 import { namedRoot } from '../../transport/upstreamErrors.js';
 import type {
   AccessMethod,
@@ -177,15 +178,28 @@ async function askRoots(
 /** The node has a block there, whatever it is worth: one of another chain does not fit ours. */
 const HAS_BLOCK: ReadonlySet<UpstreamErrorKind> = new Set(['forged', 'unproven']);
 
-/** Requests block 0. Returns the refusal, which may name a root, if it is not there. */
+/** Requests block 0, by stream where the call fails. Returns the refusal, which may name a root, if it is not there. */
 async function askZero(
   node: AccessNode,
   signal: AbortSignal,
-  { timeoutMs, onAsked }: Inquiry,
+  { timeoutMs, clock, onAsked }: Inquiry,
 ): Promise<'there' | UpstreamError> {
   onAsked('GetBlockByHeight');
   const answer = await outcomeOf(node.getBlockByHeight(0, { signal, timeoutMs }));
-  return answer instanceof UpstreamError && !HAS_BLOCK.has(answer.kind) ? answer : 'there';
+  if (!(answer instanceof UpstreamError) || HAS_BLOCK.has(answer.kind)) return 'there';
+  if (answer.kind === 'below_root') return answer;
+  const open = (ended: AbortSignal) => node.subscribeBlocks(0, { signal: ended });
+  const blocks = new StreamReader({ open, signal, clock, limitMs: timeoutMs });
+  try {
+    const read = await blocks.read();
+    const isThere = read !== 'silent' && read.done !== true && read.value.block.height === 0;
+    return isThere ? 'there' : answer;
+  } catch (error) {
+    if (!(error instanceof UpstreamError)) throw error;
+    return error.kind === 'below_root' ? error : answer;
+  } finally {
+    blocks.cancel();
+  }
 }
 
 /**

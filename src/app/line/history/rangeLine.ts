@@ -131,6 +131,7 @@ function headBeyond({ listener, store }: Pick<HistoryParts, 'listener' | 'store'
   return {
     finalizedHeight: () => Math.max(listener.finalizedHeight() ?? 0, store.latestIndexedHeight()),
     sealedHeight: () => listener.sealedHeight(),
+    headId: (height) => listener.headId(height),
     onAnswerAgain: (callback) => listener.onAnswerAgain(callback),
   };
 }
