@@ -374,7 +374,12 @@ export class RpcClient {
   #count({ kind, lowestHeight, message, method }: UpstreamError): void {
     const { clock, events, metrics } = this.#dependencies;
     metrics.upstreamErrors.inc({ endpoint: this.name, method, kind });
-    if (kind === 'unimplemented') this.#unsupportedUntilMs.set(method, clock.monotonic() + UNSUPPORTED_MS);
+    if (kind === 'unimplemented') {
+      const other = EQUIVALENTS[method];
+      // It was asked although it was unknown, since its equivalent was as well: by now the node may know that one.
+      if (other !== undefined && !this.#knows(method)) this.#unsupportedUntilMs.delete(other);
+      this.#unsupportedUntilMs.set(method, clock.monotonic() + UNSUPPORTED_MS);
+    }
     // The first height of a stream says nothing about the node's other calls.
     const isOfNode = lowestHeight !== undefined && namedRoot(message)?.of !== 'stream';
     if (kind === 'below_root' && isOfNode) events?.onLowestHeight?.(lowestHeight);

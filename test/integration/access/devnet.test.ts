@@ -50,6 +50,21 @@ describe('a simulated access node', () => {
     expect((await node.getBlockByHeight(102)).block.height).toBe(102);
   });
 
+  it('that learns the older of two calls, of which it knew neither, is asked by it the next time', async () => {
+    const { made, node } = await nodeOf({
+      ...{ rootHeight: 100, startHead: 110, executionDataSubscriptions: 'deprecated' },
+      faults: [{ method: 'SubscribeExecutionData', fault: 'error', code: 'UNIMPLEMENTED' }],
+    });
+    const refused = (): Promise<void> =>
+      expect(take(1, node.subscribeExecutionData(101, { signal }))).rejects.toMatchObject({
+        kind: 'unimplemented',
+      });
+    for (let call = 0; call < 4; call += 1) await refused();
+    made.node.faults.set([]);
+    await refused();
+    expect(await take(1, node.subscribeExecutionData(101, { signal }))).toMatchObject([{ height: 101 }]);
+  });
+
   it('that breaks the connection over execution data and over one call, time after time, breaks no other call by that', async () => {
     const { made, node } = await nodeOf({
       ...{ rootHeight: 100, startHead: 110 },
