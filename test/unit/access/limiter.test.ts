@@ -243,6 +243,24 @@ function played(configuredRate: number, workers: number) {
 }
 
 describe('a node that refused everything for a while', () => {
+  it.each([1, 2, 3])(
+    'though it was a call a second, %i times, is asked without limit within 5 s',
+    async (times) => {
+      const node = limiter(0);
+      for (let call = 0; call < times; call++) {
+        node.rateLimited(await node.acquire());
+        await clock.advance(4_000);
+      }
+      const untilMs = clock.monotonic() + 5_000;
+      while (clock.monotonic() < untilMs && node.ratePerSecond !== undefined) {
+        const permit = node.acquire();
+        await clock.advance(permit instanceof Promise ? node.delayMs() : 0);
+        node.succeeded(await permit);
+      }
+      expect(node.ratePerSecond).toBeUndefined();
+    },
+  );
+
   it.each([0, 80])(
     'is asked little meanwhile, and at its pace again within 10 s (%i configured)',
     async (rate) => {

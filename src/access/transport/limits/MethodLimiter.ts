@@ -44,7 +44,8 @@ const LEFT_BY_HISTORY = 1;
  * reached" answers. Each such answer holds the method back (250 ms doubling to 4 s) and halves the rate, which then grows
  * with every successful call (additive increase, multiplicative decrease). Consecutive refusals without a success between
  * them are one episode. It began at a rate that was too high for the node: half of that is safe, and is reached again by
- * doubling. If the node refused everything for a while, our rate was not the reason: it doubles until the next refusal.
+ * doubling. If the node refused everything for a while, or a call a second, our rate was not the reason: it doubles until the
+ * next refusal.
  */
 export class MethodLimiter {
   readonly #maxWaiting: number;
@@ -195,7 +196,7 @@ export class MethodLimiter {
     this.#cuts += 1;
     this.#pausedUntilMs = nowMs + doublingMs(PAUSE, this.#pauses);
     this.#pauses += 1;
-    if (this.refusesEverything) this.#doublesBelow = Infinity;
+    if (this.refusesEverything || refusedRate <= MIN_RATE_PER_SECOND) this.#doublesBelow = Infinity;
     this.#tokens = 1;
     this.#refilledAtMs = this.#pausedUntilMs;
   }
