@@ -1,5 +1,5 @@
 export { BlockProver } from './blocks/BlockProver.js';
-export type { Proving, Unprovable } from './blocks/BlockProver.js';
+export type { Proving } from './blocks/BlockProver.js';
 export { checkStoredProof, preimagesOf, readHeader } from './blocks/storedProof.js';
 export type { BlockPreimages, StoredHeader } from './blocks/storedProof.js';
 export { CertificateThread, CertificateThreadError } from './certificates/CertificateThread.js';

@@ -2,7 +2,7 @@ import { decodeProvableBlock } from '../../flow/index.js';
 import type { BlockDecoder, FinalizedBlock, Identifier } from '../../flow/index.js';
 import type { Logger } from '../../observability/index.js';
 import { BlockProver } from '../../proof/index.js';
-import type { BlockForm, Proving, Unprovable } from '../../proof/index.js';
+import type { BlockForm, Proving } from '../../proof/index.js';
 import { RefusedBlockError } from '../UpstreamError.js';
 
 /** `auto`: prove blocks where their data allow it; `required`: take no other block; `off`: take them on the nodes' word. */
@@ -22,6 +22,8 @@ interface Parts {
   readonly sporkRoot: (height: number) => number | undefined;
   readonly logger: Logger;
 }
+
+type Unprovable = Extract<Proving, { kind: 'unknown_form' | 'without_header' }>;
 
 interface UnprovableSpork {
   why: Unprovable['kind'];

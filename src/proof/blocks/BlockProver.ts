@@ -33,16 +33,8 @@ export type Proving =
     }
   /** The node lied. `detail` is a part of a sentence, for people. */
   | { readonly kind: 'refused'; readonly reason: InvalidBlockReason; readonly detail: string }
-  | Unprovable;
-
-/**
- * A block on the word of the node. `unknown_form`: there is a header, but no known form of it hashes to the id.
- * `without_header`: there is none, or one without a payload hash; so do nodes of old sporks answer.
- */
-export interface Unprovable {
-  readonly kind: 'unknown_form' | 'without_header';
-  readonly block: FinalizedBlock;
-}
+  /** There is a header, but no known form of it hashes to the id; or none with a payload hash: so do nodes of old sporks answer. */
+  | { readonly kind: 'unknown_form' | 'without_header'; readonly block: FinalizedBlock };
 
 type Refusal = Extract<Proving, { kind: 'refused' }>;
 
@@ -66,8 +58,7 @@ export class BlockProver {
     const block = scanFullBlock(message);
     const { header } = block;
     const light = decodeBlockMessage(message);
-    if (header === undefined || header.payloadHash.length === 0)
-      return { kind: 'without_header', block: light };
+    if (!header?.payloadHash.length) return { kind: 'without_header', block: light };
     this.#hasher.load(block.bytes);
     const headerForm = this.#headerForm(header, light.id, block.bytes);
     if (headerForm === undefined) return { kind: 'unknown_form', block: light };

@@ -157,13 +157,16 @@ describe('a write that fails', () => {
     expect((mapped as Error).message).toContain(advice);
   });
 
-  it.each(['EACCES', 'ENOENT', 'ENOSPC', 'EROFS', 'EMFILE', 'EIO'])('%s is known by its code alone', (code) => {
-    const error = Object.assign(new Error('no words'), { code });
-    expect(storageErrorFrom(error, 'open the store', '/data')).toMatchObject({
-      exit: 'storage',
-      cause: error,
-    });
-  });
+  it.each(['EACCES', 'ENOENT', 'ENOSPC', 'EROFS', 'EMFILE', 'EIO'])(
+    '%s is known by its code alone',
+    (code) => {
+      const error = Object.assign(new Error('no words'), { code });
+      expect(storageErrorFrom(error, 'open the store', '/data')).toMatchObject({
+        exit: 'storage',
+        cause: error,
+      });
+    },
+  );
 
   it('leaves an error that is none of the disk alone', () => {
     const bug = new TypeError('undefined is not a function');
