@@ -1,3 +1,4 @@
+import { within } from '../../../runtime/index.js';
 import type { Clock } from '../../../runtime/index.js';
 import { StreamReader } from '../../transport/streams/StreamReader.js';
 import { namedRoot } from '../../transport/upstreamErrors.js';
@@ -178,25 +179,28 @@ async function askRoots(
 /** The node has a block there, whatever it is worth: one of another chain does not fit ours. */
 const HAS_BLOCK: ReadonlySet<UpstreamErrorKind> = new Set(['forged', 'unproven']);
 
-/** Requests block 0, by stream where the call fails. Returns the refusal, which may name a root, if it is not there. */
+/** Requests block 0, by stream where the call fails or is slow. Returns the refusal, which may name a root, if it is not there. */
 async function askZero(
   node: AccessNode,
   signal: AbortSignal,
   { timeoutMs, clock, onAsked }: Inquiry,
 ): Promise<'there' | UpstreamError> {
   onAsked('GetBlockByHeight');
-  const answer = await outcomeOf(node.getBlockByHeight(0, { signal, timeoutMs }));
-  if (!(answer instanceof UpstreamError) || HAS_BLOCK.has(answer.kind)) return 'there';
-  if (answer.kind === 'below_root') return answer;
+  const isSure = (said: 'there' | 'late' | UpstreamError | undefined) =>
+    said === 'there' || (said instanceof UpstreamError && said.kind === 'below_root');
+  const call = outcomeOf(node.getBlockByHeight(0, { signal, timeoutMs })).then((answer) =>
+    answer instanceof UpstreamError && !HAS_BLOCK.has(answer.kind) ? answer : 'there',
+  );
+  if (isSure(await within(clock, NEXT_ASKED_AFTER_MS, call))) return call;
   const open = (ended: AbortSignal) => node.subscribeBlocks(0, { signal: ended });
   const blocks = new StreamReader({ open, signal, clock, limitMs: timeoutMs });
   try {
-    const read = await blocks.read();
-    const isThere = read !== 'silent' && read.done !== true && read.value.block.height === 0;
-    return isThere ? 'there' : answer;
-  } catch (error) {
-    if (!(error instanceof UpstreamError)) throw error;
-    return error.kind === 'below_root' ? error : answer;
+    const stream = outcomeOf(blocks.read()).then((read) => {
+      if (read instanceof UpstreamError) return isSure(read) ? read : undefined;
+      return read !== 'silent' && read.done !== true && read.value.block.height === 0 ? 'there' : undefined;
+    });
+    const first = await Promise.race([stream, call.then((said) => (isSure(said) ? said : stream))]);
+    return first ?? (await call);
   } finally {
     blocks.cancel();
   }
