@@ -4,7 +4,7 @@ import { basename, join } from 'node:path';
 import { Unpack } from 'tar';
 import { childOf, maskedEndpoint, messageOf, OperatorError } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { StorageError } from '../StorageError.js';
+import { causesOf, StorageError } from '../StorageError.js';
 import { syncDirectory, syncFile } from './synced.js';
 
 /** The files of a database. Everything else in an archive is ignored. */
@@ -79,9 +79,9 @@ async function requested(url: string, signal: AbortSignal): Promise<Response> {
     // `fetch` would undo a content encoding: ask for the archive as it is, compressed or not.
     response = await fetch(url, { signal, headers: { 'accept-encoding': 'identity' } });
   } catch (error) {
-    // Errors of the network have a code; what is wrong with the address has none, or this one.
-    const cause = causeOf(error);
-    const hasCode = cause instanceof Error && 'code' in cause && cause.code !== 'ERR_INVALID_URL';
+    // `fetch` says only that it has failed, its cause why. Errors of the network have a code; what is wrong with the address has none, or this one.
+    const cause = causesOf(error).at(-1);
+    const hasCode = cause !== undefined && 'code' in cause && cause.code !== 'ERR_INVALID_URL';
     throw (hasCode ? interrupted : unusable)(url, messageOf(cause), error);
   }
   const { ok, status } = response;
@@ -128,7 +128,9 @@ async function unpack(
   } catch (error) {
     // What `fetch` throws while the body comes; everything else comes from the archive or the disk.
     failure ??=
-      error instanceof TypeError ? interrupted(url, messageOf(causeOf(error)), error) : failureOf(url, error);
+      error instanceof TypeError
+        ? interrupted(url, messageOf(causesOf(error).at(-1)), error)
+        : failureOf(url, error);
   }
   if (failure === undefined && !names.has('CURRENT')) failure = broken(url, 'it holds no store');
   if (failure !== undefined) throw failure;
@@ -148,11 +150,6 @@ function unusable(url: string, why: string, cause?: unknown): OperatorError {
 function interrupted(url: string, why: string, cause?: unknown): StorageError {
   const what = `Cannot get a snapshot from ${maskedEndpoint(url)} now: ${why}. Start again once its server can be reached.`;
   return new StorageError('unavailable', what, { cause });
-}
-
-/** `fetch` says only that it has failed: its cause says why. */
-function causeOf(error: unknown): unknown {
-  return error instanceof Error ? (error.cause ?? error) : error;
 }
 
 /** Errors of the disk are passed on unchanged. */

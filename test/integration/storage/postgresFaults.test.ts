@@ -292,23 +292,26 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
     expect(store.trouble()).toBeUndefined();
   });
 
-  it('is no fault of ours where somebody else has added a constraint: the process ends, and says what to undo', async () => {
-    const { store, url } = await filled(10, [at(10)]);
-    await asAdmin(url, 'ALTER TABLE flow_store.block ADD CONSTRAINT small CHECK (height < 11)');
-    await expect(store.commit(batchOf(at(11)))).rejects.toMatchObject({
-      kind: 'corrupt',
-      message: expect.stringContaining('Somebody has changed that table: remove the constraint') as string,
-    });
-  });
-
-  it('is no fault of ours where somebody else has moved the end of the coverage', async () => {
-    const { store, url } = await filled(10, [at(10)]);
-    await asAdmin(url, 'UPDATE flow_store.coverage SET to_height = 500');
-    await expect(store.commit(batchOf(at(11)))).rejects.toMatchObject({
-      kind: 'corrupt',
-      message: expect.stringContaining('somebody has changed it. Run "verify"') as string,
-    });
-  });
+  it.each([
+    [
+      'added a constraint',
+      'ALTER TABLE flow_store.block ADD CONSTRAINT small CHECK (height < 11)',
+      'Somebody has changed that table: remove the constraint',
+    ],
+    [
+      'moved the end of the coverage',
+      'UPDATE flow_store.coverage SET to_height = 500',
+      'somebody has changed it. Run "verify"',
+    ],
+  ])(
+    'is no fault of ours where somebody else has %s: the process ends, and says what to do',
+    async (_, change, advice) => {
+      const { store, url } = await filled(10, [at(10)]);
+      await asAdmin(url, change);
+      const message = expect.stringContaining(advice) as string;
+      await expect(store.commit(batchOf(at(11)))).rejects.toMatchObject({ kind: 'corrupt', message });
+    },
+  );
 
   it('is awaited by any number of readers, without a warning of Node.js', async () => {
     const { store } = await filled(10, [at(10)]);
