@@ -144,9 +144,9 @@ export function isFile(name) {
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
   'src/access': 5_551,
-  'src/api': 9_840,
+  'src/api': 9_833,
   'src/app': 7_073,
-  'src/cli': 4_296,
+  'src/cli': 4_290,
   'src/collections': 3_839,
   'src/config': 1_117,
   'src/devnet': 4_953,

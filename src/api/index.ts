@@ -22,14 +22,7 @@ export { proofDocument } from './documents/proofDocument.js';
 export type { ProofDocument } from './documents/proofDocument.js';
 export { blockAbove, explainDocument, parseExplainKey, workOfStore } from './documents/explainDocument.js';
 export type { ExplainDocument } from './documents/explanation.js';
-export {
-  exportedBlock,
-  exportedLines,
-  exportedTransaction,
-  lineOf,
-  MAX_PAGE_HEIGHTS,
-  PAGE_BYTES,
-} from './documents/exportPage.js';
+export { exportedLines, MAX_PAGE_HEIGHTS, PAGE_BYTES } from './documents/exportPage.js';
 export type { StoredLine } from './documents/exportPage.js';
 export { MAX_MISSING_SHOWN } from './documents/explanation.js';
 export type {

@@ -68,7 +68,7 @@ export async function exportPage(reader: IndexReader, range: ExportRange): Promi
   const memory = new VerificationMemory();
   return pageOf(reader, range, ({ block, collections }) => {
     const bodies = collections.map(({ encoded }) => encoded);
-    return exportedLines(verifiedBlock(block, bodies, memory));
+    return exportedLines(verifiedBlock(block, bodies, memory)).join('');
   });
 }
 
@@ -84,7 +84,7 @@ export function storedPage(reader: IndexReader, range: ExportRange): Promise<str
       block: base64(block.encoded),
       collections: collections.map(({ encoded }) => base64(encoded)),
     };
-    return `${JSON.stringify(line)}\n`;
+    return lineOf(line);
   });
 }
 
@@ -117,49 +117,49 @@ export function exportRange(query: Query, range: IndexedRange): ExportRange {
   return { from, to };
 }
 
-/** The lines of a block: its own, then those of its transactions. */
-export function exportedLines(entry: BlockEntry): string {
-  const block = exportedBlock(entry);
-  const lines = [lineOf(block)];
-  for (const [collection, { ranges }] of entry.collections.entries()) {
-    for (let index = 0; 2 * index < ranges.length; index += 1) {
-      lines.push(lineOf(exportedTransaction(entry, block, { collection, index })));
+/** Which lines of a block are wanted, and how. */
+interface WantedLines {
+  /** By the wire form of a transaction: only these, without the line of the block. Absent: all lines. */
+  readonly wanted?: ((wire: Buffer) => boolean) | undefined;
+  /** With the scripts of transactions. Default: yes. */
+  readonly scripts?: boolean;
+}
+
+/** The lines of a block, each with a line feed: its own, then those of its transactions. */
+export function exportedLines(
+  { block, collections }: BlockEntry,
+  { wanted, scripts = true }: WantedLines = {},
+): string[] {
+  const timestamp = rfc3339(decodeBlock(block.encoded).timestamp);
+  const counts = collections.map(({ id, ranges }) => ({
+    collection_id: id,
+    transaction_count: ranges.length / 2,
+  }));
+  const own: ExportedBlock = {
+    ...({ kind: 'block', height: block.height, block_id: block.id, parent_id: block.parentId } as const),
+    timestamp,
+    collections: counts,
+  };
+  const lines = wanted === undefined ? [lineOf(own)] : [];
+  for (const [at, collection] of collections.entries()) {
+    for (let index = 0; 2 * index < collection.ranges.length; index += 1) {
+      const { id, wire } = transactionAt(collection, index);
+      if (wanted?.(wire) === false) continue;
+      const transaction = transactionBody(id, wire);
+      const line: ExportedTransaction = {
+        ...({ kind: 'transaction', height: block.height, block_id: block.id, timestamp } as const),
+        collection_id: collection.id,
+        collection_index: at,
+        transaction_index: index,
+        transaction,
+      };
+      const shown = scripts ? line : { ...line, transaction: { ...transaction, script: undefined } };
+      lines.push(lineOf(shown));
     }
   }
-  return lines.join('');
+  return lines;
 }
 
-/** The content of a block's line. */
-export function exportedBlock({ block, collections }: BlockEntry): ExportedBlock {
-  return {
-    ...({ kind: 'block', height: block.height, block_id: block.id, parent_id: block.parentId } as const),
-    timestamp: rfc3339(decodeBlock(block.encoded).timestamp),
-    collections: collections.map(({ id, ranges }) => ({
-      collection_id: id,
-      transaction_count: ranges.length / 2,
-    })),
-  };
-}
-
-/** The content of the line of a transaction, given by its collection in the block and its index there. */
-export function exportedTransaction(
-  { collections }: BlockEntry,
-  { height, block_id, timestamp }: ExportedBlock,
-  at: { readonly collection: number; readonly index: number },
-): ExportedTransaction {
-  const found = collections[at.collection];
-  if (found === undefined) throw new RangeError(`block ${block_id} has no collection ${at.collection}`);
-  const { id, wire } = transactionAt(found, at.index);
-  return {
-    ...({ kind: 'transaction', height, block_id, timestamp } as const),
-    collection_id: found.id,
-    collection_index: at.collection,
-    transaction_index: at.index,
-    transaction: transactionBody(id, wire),
-  };
-}
-
-/** A line of JSON, with a line feed. */
-export function lineOf(value: T.Described<typeof exportLine>): string {
+function lineOf(value: object): string {
   return `${JSON.stringify(value)}\n`;
 }

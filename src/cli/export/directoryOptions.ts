@@ -49,7 +49,7 @@ export function directoryOptions(flags: ExportFlags): FormOptions | undefined {
     tables: chosen,
     wanted:
       wanted &&
-      (({ wire }) =>
+      ((wire) =>
         accountsOf(wire).some(
           ({ address, roles }) => address === wanted.address && (roles & wanted.roles) !== 0,
         )),

@@ -49,7 +49,7 @@ export async function exportLines(
       const left = { from: last === undefined ? from : last.height + 1, to: range.to };
       for await (const page of pagesOf(source, left, last)) {
         const lines = page.map((entry) => {
-          const bytes = Buffer.from(exportedLines(entry));
+          const bytes = Buffer.from(exportedLines(entry).join(''));
           const { height, id } = entry.block;
           const collections = entry.collections.length;
           tally.add({ height, id, collections, transactions: transactionsIn(entry) }, [bytes]);

@@ -1,4 +1,4 @@
-import { exportedBlock, exportedTransaction, lineOf } from '../../api/index.js';
+import { exportedLines } from '../../api/index.js';
 import { plainOf } from './columns.js';
 import type { ColumnShape, Table } from './columns.js';
 import type { Compression, FileFormat } from '../arguments/flags.js';
@@ -33,36 +33,30 @@ export interface FormOptions {
   readonly shape: AskedShape;
   /** `undefined`: lines as `export` writes them without `--columns`. */
   readonly tables: readonly Table[] | undefined;
-  /** Whether a transaction is wanted. `undefined`: every one is, and so are the lines of blocks. */
-  readonly wanted: ((row: TransactionRow) => boolean) | undefined;
+  /** Whether a transaction is wanted, by its wire form. `undefined`: every one is, and so are the lines of blocks. */
+  readonly wanted: ((wire: Buffer) => boolean) | undefined;
 }
 
 /** Loads what the format needs, and returns a function that begins the files of one partition. */
 export async function formMaker({ shape, tables, wanted }: FormOptions): Promise<() => PartitionForm> {
   const { compression, file_format: format, scripts } = shape;
+  if (tables === undefined) {
+    return () => {
+      const file = textFile(LINES);
+      const add = (block: BlockRow): void => {
+        for (const line of exportedLines(block, { wanted, scripts })) file.add(line);
+      };
+      return { files: [file], add };
+    };
+  }
   const scriptOf = rememberScripts();
   const transactionsOf = function* ({ rows }: BlockRow): Generator<TransactionRow> {
     for (const collection of rows)
       for (let index = 0; index < collection.transactions; index += 1) {
         const row = new TransactionRow(collection, index, scriptOf);
-        if (wanted === undefined || wanted(row)) yield row;
+        if (wanted === undefined || wanted(row.wire)) yield row;
       }
   };
-  if (tables === undefined) {
-    return () => {
-      const file = textFile(LINES);
-      const add = (row: BlockRow): void => {
-        const block = exportedBlock(row);
-        if (wanted === undefined) file.add(lineOf(block));
-        for (const { collection, index } of transactionsOf(row)) {
-          const line = exportedTransaction(row, block, { collection: collection.index, index });
-          const transaction = { ...line.transaction, script: undefined };
-          file.add(scripts ? lineOf(line) : `${JSON.stringify({ ...line, transaction })}\n`);
-        }
-      };
-      return { files: [file], add };
-    };
-  }
   const parquet = format === 'parquet' ? await loadParquet() : undefined;
   const rowsOf: Readonly<Record<Table['name'], (block: BlockRow) => Iterable<unknown>>> = {
     blocks: (block) => [block],
