@@ -54,7 +54,7 @@ within a quarter of a second. When the thread is replaced, counters continue.
 (\`/flow.access.AccessAPI/GetBlockByHeight\`), never the requested path; HTTP paths that the daemon does not serve are \`forwarded\` if they
 are forwarded to a node, else \`other\`. A request that the index cannot answer and a node can is counted under its own route. \`status\` is the HTTP status, or the
 name of the gRPC code (\`OK\`, \`NOT_FOUND\`); \`cancelled\` if the caller left before it was answered. Over gRPC, \`CANCELLED\` also covers calls
-whose deadline passed or whose message the library refused. Streams are counted when
+whose deadline passed or whose message the library refused. Streams, and WebSockets (101), are counted when
 they end. Calls of unknown gRPC methods are refused by the library and not counted, and neither are requests to the metrics port.
 
 ## Forwarded calls

@@ -314,8 +314,10 @@ export class HttpServer extends ListeningServer {
   #count(request: FastifyRequest, { raw }: FastifyReply): void {
     const { config, url } = request.routeOptions;
     const route = config.served?.path ?? url ?? (this.#isForwardable(request) ? 'forwarded' : 'other');
-    const end = this.countRequest(route, { isLasting: config.served?.kind === 'stream' });
-    raw.once('close', () => end(raw.headersSent ? String(raw.statusCode) : 'cancelled'));
+    const end = this.countRequest(route, { isLasting: request.ws || config.served?.kind === 'stream' });
+    // A handshake is answered past this response.
+    const unanswered = request.ws ? '101' : 'cancelled';
+    raw.once('close', () => end(raw.headersSent ? String(raw.statusCode) : unanswered));
   }
 }
 

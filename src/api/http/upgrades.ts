@@ -30,7 +30,8 @@ export function takeUpgrades(app: FastifyInstance, route: WebSocketRoute): void 
   app.server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     const before = latest.get(socket);
     if (before?.closed === false) {
-      // Node.js no longer manages the connection, so end it here.
+      // Node.js no longer manages the connection, nor listens for its errors, so end it here.
+      socket.on('error', () => socket.destroy());
       before.once('close', () => socket.end(() => socket.destroy()));
       return;
     }

@@ -10,6 +10,7 @@ import { scraped } from '../../support/scrapedMetrics.js';
 import { ServedChain } from '../../support/servedChain.js';
 import { servedOverGrpc } from '../../support/servedOverGrpc.js';
 import { smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
+import { WsClient } from '../../support/wsClient.js';
 
 const chain = smallChain(100, [[[transactionWith({ gasLimit: 1n })]], [], []]);
 const idAt = (place: number): string => chain[place]?.block.id ?? '';
@@ -80,7 +81,7 @@ describe('requests over HTTP', () => {
     ]);
   });
 
-  it('are counted when they are over: streams, which are not timed, and those whose caller leaves', async () => {
+  it('are counted when they are over: streams and WebSockets, which are not timed, and those whose caller leaves', async () => {
     const metrics = createReaderMetrics();
     const node = await RestNode.start(() => undefined);
     const daemon = await ServedChain.start(chain, { sealed: 102 }, { metrics, forwardRest: node.url });
@@ -89,11 +90,16 @@ describe('requests over HTTP', () => {
     expect(events.status).toBe(200);
     expect((await scraped(metrics)).series('api_requests_total')).toEqual([]);
     caller.abort();
+    (await WsClient.open(daemon.url)).socket.close();
     const socket = await openSocket(daemon.port);
     socket.write('GET /v1/accounts/1 HTTP/1.1\r\nhost: x\r\n\r\n');
     await until(() => node.seen.length > 0);
     socket.destroy();
-    await expectCounts(metrics, 'api_requests_total', ['http /events 200: 1', 'http forwarded cancelled: 1']);
+    await expectCounts(metrics, 'api_requests_total', [
+      'http /events 200: 1',
+      'http /v1/ws 101: 1',
+      'http forwarded cancelled: 1',
+    ]);
     await expectCounts(metrics, 'api_request_seconds_count', ['http forwarded cancelled: 1']);
   });
 });

@@ -230,6 +230,16 @@ describe('the protocol', () => {
   );
 });
 
+it('a client that breaks off while the request in front of its upgrade is served takes nothing down with it', async () => {
+  const socket = await openSocket(served.port);
+  socket.write('GET /events?from=100 HTTP/1.1\r\nHost: a\r\n\r\n');
+  socket.write(`GET /v1/ws HTTP/1.1\r\nHost: a\r\n${UPGRADE}\r\n`);
+  await until(() => served.feed.followers === 1);
+  socket.resetAndDestroy();
+  // An error that nobody listens for fails the run.
+  await until(() => served.feed.followers === 0);
+});
+
 describe('bounds', () => {
   it('no more than a hundred connections', async () => {
     const clients = await Promise.all(Array.from({ length: 100 }, () => WsClient.open(served.url)));
