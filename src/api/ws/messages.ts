@@ -1,4 +1,4 @@
-import { quoted } from '../../runtime/index.js';
+import { jsonIn, quoted } from '../../runtime/index.js';
 import { invalidArgument as invalid } from '../view/ApiError.js';
 import { decodeBlock } from '../../flow/index.js';
 import { heightEventOf } from '../feed/following.js';
@@ -35,7 +35,7 @@ export type ClientMessage =
 
 /** Whom the answer to a text frame is to name, whether the frame makes sense or not. */
 export function addressOf(text: string): Addressed {
-  const message = parsedJson(text);
+  const message = jsonIn(text);
   const action = isObject(message) ? actions.find((known) => known === message['action']) : undefined;
   if (!isObject(message) || action === undefined || action === 'list_subscriptions') return { action };
   const id = message['subscription_id'];
@@ -44,7 +44,7 @@ export function addressOf(text: string): Addressed {
 
 /** Reads one text frame. Expected errors: ApiError (400). */
 export function parseMessage(text: string): ClientMessage {
-  const message = parsedJson(text);
+  const message = jsonIn(text);
   if (!isObject(message))
     throw invalid(
       message === undefined
@@ -72,19 +72,10 @@ export function parseMessage(text: string): ClientMessage {
 
 /** The subscription that a message of a node ends. */
 export function endedBy(text: string): string | undefined {
-  const message = parsedJson(text);
+  const message = jsonIn(text);
   if (!isObject(message) || !isObject(message['error'])) return undefined;
   const { subscription_id: id } = message;
   return typeof id === 'string' ? id : undefined;
-}
-
-/** `undefined` for anything that is not JSON. */
-function parsedJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 function isObject(value: unknown): value is Fields {

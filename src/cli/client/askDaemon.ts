@@ -8,7 +8,7 @@ import {
 } from '../../app/index.js';
 import type { DaemonRecord, OwnAccess, PlainResponse } from '../../app/index.js';
 import type { LoadedConfig } from '../../config/index.js';
-import { AbortError, childOf, maskedEndpoint, OperatorError, systemClock } from '../../runtime/index.js';
+import { childOf, jsonIn, maskedEndpoint, OperatorError, systemClock, within } from '../../runtime/index.js';
 
 const ANSWER_TIMEOUT_MS = 5_000;
 const LARGE_ANSWER_TIMEOUT_MS = 60_000;
@@ -16,7 +16,7 @@ const LARGE_ANSWER_TIMEOUT_MS = 60_000;
 /** The status of the running daemon of this configuration; `undefined` when none answers, or the signal aborts. */
 export async function daemonStatus(loaded: LoadedConfig, signal?: AbortSignal) {
   const answer = await askDaemon(loaded, '/status', { signal });
-  return answer?.status === 200 ? (jsonIn(answer) as StatusDocument | undefined) : undefined;
+  return answer?.status === 200 ? (bodyOf(answer) as StatusDocument | undefined) : undefined;
 }
 
 /**
@@ -35,7 +35,7 @@ export async function askDaemon(
   const { instance } = address;
   if (instance !== undefined && !isKnown) {
     const status = await get(address, '/status', ANSWER_TIMEOUT_MS, signal);
-    const found = Object(status?.status === 200 ? jsonIn(status) : undefined) as Partial<StatusDocument>;
+    const found = Object(status?.status === 200 ? bodyOf(status) : undefined) as Partial<StatusDocument>;
     if (found.instance !== instance) return undefined;
     if (path === '/status') return status;
   }
@@ -67,13 +67,9 @@ function nothingRecorded(config: LoadedConfig['config']): string {
     : `the one recorded in ${dataDir} serves no API (not one of its roles; ${urlOf(record.metrics)}/readyz shows its state)`;
 }
 
-/** `undefined` for anything else. */
-export function jsonIn({ bytes }: PlainResponse): unknown {
-  try {
-    return JSON.parse(bytes.toString('utf8'));
-  } catch {
-    return undefined;
-  }
+/** `undefined` for anything else than JSON. */
+export function bodyOf({ bytes }: PlainResponse): unknown {
+  return jsonIn(bytes.toString());
 }
 
 async function get(
@@ -84,18 +80,16 @@ async function get(
 ): Promise<PlainResponse | undefined> {
   const known = access();
   const cut = childOf(...(signal === undefined ? [] : [signal]));
-  const timer = systemClock.setTimer(timeoutMs, () => cut.abort(new AbortError('no answer in time')));
-  let response: PlainResponse;
-  try {
-    response = await daemonRequest(new URL(url + path), known, cut.signal);
-  } catch {
-    // Refused or timed out: not our daemon.
-    return undefined;
-  } finally {
-    timer.cancel();
-    cut.abort();
-  }
-  if (response.status !== 401) return response;
+  const request = async (): Promise<PlainResponse> => daemonRequest(new URL(url + path), known, cut.signal);
+  // Refused: not our daemon.
+  const response = await within(
+    systemClock,
+    timeoutMs,
+    request().catch(() => undefined),
+  );
+  cut.abort();
+  if (response === 'late') return undefined;
+  if (response?.status !== 401) return response;
   throw new OperatorError(
     'usage',
     `The daemon at ${url} wants a bearer token${known.token === undefined ? '' : ' and does not accept the one we sent'}. ` +

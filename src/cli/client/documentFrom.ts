@@ -4,7 +4,7 @@ import { loadStores } from '../../app/index.js';
 import type { LoadedConfig } from '../../config/index.js';
 import { OperatorError } from '../../runtime/index.js';
 import type { IndexStore } from '../../storage/index.js';
-import { askDaemon, jsonIn, namesDaemonAddress, noDaemon } from './askDaemon.js';
+import { askDaemon, bodyOf, namesDaemonAddress, noDaemon } from './askDaemon.js';
 
 /**
  * A document that the running daemon serves at this path or, if none runs, that `read` makes from the store. Expected errors:
@@ -16,7 +16,7 @@ export async function documentFrom<T>(
   read: (store: IndexStore, range: IndexedRange) => Promise<T>,
 ): Promise<T> {
   const answer = await askDaemon(loaded, path);
-  const body = answer && jsonIn(answer);
+  const body = answer && bodyOf(answer);
   // Not JSON: not our daemon.
   if (answer !== undefined && body !== undefined) {
     if (answer.status === 200) return body as T;

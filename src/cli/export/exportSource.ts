@@ -11,7 +11,7 @@ import type { BlockEntry, HeightRange, WholeBlock } from '../../storage/index.js
 import type { ExportFlags } from '../arguments/flags.js';
 import { PROGRAM } from '../arguments/parse.js';
 import { wrongUse } from '../command.js';
-import { askDaemon, daemonStatus, jsonIn, namesDaemonAddress, noDaemon } from '../client/askDaemon.js';
+import { askDaemon, daemonStatus, bodyOf, namesDaemonAddress, noDaemon } from '../client/askDaemon.js';
 import { refusalOf } from '../client/documentFrom.js';
 import { ENDLESS } from './exportProgress.js';
 import type { ExportProgress } from './exportProgress.js';
@@ -92,7 +92,7 @@ export async function openExportSource(
         }
         progress.answers(true);
         if (answer.status === 200) return storedBlocksIn(answer.bytes);
-        const { reason, error } = refusalOf(answer.status, jsonIn(answer));
+        const { reason, error } = refusalOf(answer.status, bodyOf(answer));
         if (answer.status === 429 || answer.status === 503) await sleep(systemClock, BUSY_MS, signal);
         else if (reason === 'not_yet_indexed') await lookAgain(error);
         else throw error;

@@ -4,7 +4,7 @@ import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { formatCount } from '../../observability/index.js';
-import { abortReason, isAbort, named, OperatorError } from '../../runtime/index.js';
+import { abortReason, isAbort, jsonIn, named, OperatorError } from '../../runtime/index.js';
 import { syncDirectory } from '../../storage/index.js';
 import type { HeightRange } from '../../storage/index.js';
 import type { ExportFlags } from '../arguments/flags.js';
@@ -75,12 +75,8 @@ function manifestOf(shape: ExportShape, partitions: readonly Partition[]): Manif
 
 /** `undefined` if the text is not a manifest that this version can continue. */
 function parseManifest(text: string): Manifest | undefined {
-  try {
-    const found = JSON.parse(text) as Partial<Manifest> | null;
-    return found?.format === FORMAT && Array.isArray(found.partitions) ? (found as Manifest) : undefined;
-  } catch {
-    return undefined;
-  }
+  const found = jsonIn(text) as Partial<Manifest> | null | undefined;
+  return found?.format === FORMAT && Array.isArray(found.partitions) ? (found as Manifest) : undefined;
 }
 
 /** The first flag in which two exports differ; `undefined` when they are the same. */

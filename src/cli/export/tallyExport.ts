@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { OperatorError } from '../../runtime/index.js';
+import { jsonIn, OperatorError } from '../../runtime/index.js';
 import { madeBy } from './exportSource.js';
 
 /** Version of the line format: raised when an older reader would misread the lines. */
@@ -147,9 +147,5 @@ function isCount(value: unknown): value is number {
 
 /** The parsed line; empty if it is not JSON. */
 function objectOf(line: string): Readonly<Record<string, unknown>> {
-  try {
-    return Object(JSON.parse(line)) as Readonly<Record<string, unknown>>;
-  } catch {
-    return {};
-  }
+  return Object(jsonIn(line)) as Readonly<Record<string, unknown>>;
 }

@@ -43,6 +43,15 @@ export function sentence(text: string): string {
   return `${line.slice(0, MAX_SENTENCE - KEPT_END - 1)}…${line.slice(-KEPT_END)}`;
 }
 
+/** What the text means as JSON; `undefined` where it is none. */
+export function jsonIn(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
 /** V8 names a position or, for an unexpected token, quotes the text around it. */
 const POSITION = / (?:in|after) JSON at position (\d+).*$/s;
 const QUOTED = /, (?:\.{3})?".*"(?:\.{3})? is not valid JSON$/s;
