@@ -1,8 +1,7 @@
 import type { Server } from 'node:net';
 import { Server as TlsServer } from 'node:tls';
 import type { ConnectionMetrics } from '../../observability/index.js';
-import { messageOf, OperatorError, outOfDescriptors } from '../../runtime/index.js';
-import type { Timer } from '../../runtime/index.js';
+import { messageOf, OperatorError, outOfDescriptors, within } from '../../runtime/index.js';
 import { isCorruption, StorageError } from '../../storage/index.js';
 import { TokenGuard, missingOf, renew } from '../guard/TokenGuard.js';
 import type { ApiSecrets } from '../guard/TokenGuard.js';
@@ -176,23 +175,17 @@ export abstract class ListeningServer {
   }
 
   async #close(): Promise<void> {
-    let timer: Timer | undefined;
-    const graceIsOver = new Promise<void>((resolve) => {
-      timer = this.#dependencies.clock.setTimer(CLOSE_GRACE_MS, () => {
-        void Promise.resolve(this.cut()).then(() => {
-          this.accepted.destroyAll();
-          resolve();
-        });
-      });
+    this.accepted.close();
+    const stopped = this.stop();
+    const idle = stopped.then(async () => {
+      if (this.#inProgress > 0) await new Promise<void>((resolve) => (this.#onIdle = resolve));
     });
     try {
-      this.accepted.close();
-      await this.stop();
-      if (this.#inProgress > 0) {
-        await Promise.race([graceIsOver, new Promise<void>((resolve) => (this.#onIdle = resolve))]);
-      }
+      if ((await within(this.#dependencies.clock, CLOSE_GRACE_MS, idle)) !== 'late') return;
+      await this.cut();
+      this.accepted.destroyAll();
+      await stopped;
     } finally {
-      timer?.cancel();
       this.#isClosed = true;
     }
   }
