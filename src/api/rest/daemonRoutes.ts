@@ -46,6 +46,10 @@ export interface DaemonRoutesDependencies {
 export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly Route[] {
   const { reader, status, work } = dependencies;
   const now = (): IndexedRange => status.range();
+  const named = [
+    inPath('kind', '', T.words(...lookupKinds)),
+    inPath('key', 'An id; for a block also a height, final, sealed or latest.'),
+  ];
   return [
     {
       path: '/status',
@@ -60,10 +64,7 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       path: '/lookup/{kind}/{key}',
       operation: 'lookUp',
       summary: 'A block, collection or transaction with every place where it occurs.',
-      parameters: [
-        inPath('kind', '', T.words(...lookupKinds)),
-        inPath('key', 'An id; for a block also a height, final, sealed or latest.'),
-      ],
+      parameters: named,
       response: lookupSchema,
       errors: ['invalid_argument', ...idErrors, 'below_first_indexed', 'hole'],
       handle: async ({ params: { kind, key = '' } }) => {
@@ -77,8 +78,7 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       summary:
         'What proves a block, collection or transaction to a program that trusts one block id (docs/proofs.md).',
       parameters: [
-        inPath('kind', '', T.words(...lookupKinds)),
-        inPath('key', 'An id; for a block also a height, final, sealed or latest.'),
+        ...named,
         inQuery(
           'to',
           'The height of the block whose id is trusted. Default: none, the proof ends by a certificate; if that cannot be, that of the block in question.',
