@@ -146,7 +146,7 @@ export const maxLines = {
   'src/access': 5_551,
   'src/api': 9_820,
   'src/app': 7_073,
-  'src/cli': 4_272,
+  'src/cli': 4_276,
   'src/collections': 3_839,
   'src/config': 1_117,
   'src/devnet': 4_953,
