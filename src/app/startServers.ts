@@ -80,7 +80,7 @@ async function serveReaders(config: DaemonConfig, parts: ServedParts): Promise<R
   });
   lifecycle.onClose('servers of readers', () => readers.close());
   window.onMoved(readers.notify);
-  listener.onSealed(readers.notify);
+  listener.sealed.onRise(readers.notify);
   prover?.onProven(readers.notify);
   network.onAnswering(readers.notify);
   return serving;

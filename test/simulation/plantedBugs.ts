@@ -226,7 +226,7 @@ const bugs: Readonly<
   },
   'app/line/runIndexing.ts': {
     'wake-up lost: the reader of blocks is not told of a new head': [
-      '  listener.onHead(() => window.moved());\n',
+      '  listener.finalized.onRise(() => window.moved());\n',
       '',
     ],
   },

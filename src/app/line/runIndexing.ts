@@ -100,9 +100,9 @@ export function openUpstream(
   const listener = new FinalizationListener({ ...base, nodes: network });
   const window = new Window(
     { heights: config.window, stopHeight: config.stopHeight, limitBytes: config.maxInFlightBytes },
-    { store, finalizedHeight: () => listener.finalizedHeight() },
+    { store, finalizedHeight: () => listener.finalized.height },
   );
-  listener.onHead(() => window.moved());
+  listener.finalized.onRise(() => window.moved());
   store.shared?.onChanged(() => window.moved());
   network.onAnswering(() => listener.wake());
   const accountBuilder = new AccountIndexBuilder({ ...base, accounts: store.accounts });

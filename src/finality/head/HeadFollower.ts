@@ -66,10 +66,6 @@ export class HeadFollower {
     this.#pollPause = new Pause(parts);
   }
 
-  get name(): Parts['name'] {
-    return this.#parts.name;
-  }
-
   get height(): number | undefined {
     return this.#height;
   }
@@ -104,7 +100,7 @@ export class HeadFollower {
     this.#pollPause.wake();
   }
 
-  /** Milliseconds since it last rose; `undefined` while unknown. */
+  /** Milliseconds since it last rose; `undefined` while unknown. On a quiet chain it grows while `answerAgeMs` does not. */
   advanceAgeMs(): number | undefined {
     return this.#ageOf(this.#risenAtMs);
   }

@@ -113,16 +113,24 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0, ph
     },
     window: { target: () => state.head },
     listener: {
-      finalizedHeight: () => state.head,
-      sealedHeight: () => state.sealed,
-      lastAnswerAgeMs: () => {
-        if (state.answered === true) return 0;
-        return state.answered === false ? undefined : clock.monotonic() - state.answered;
+      finalized: {
+        get height() {
+          return state.head;
+        },
+        answerAgeMs: () => {
+          if (state.answered === true) return 0;
+          return state.answered === false ? undefined : clock.monotonic() - state.answered;
+        },
+        advanceAgeMs: () => clock.monotonic() - state.headMovedAtMs,
+        troubles: () => state.headTroubles,
       },
-      lastAdvanceAgeMs: () => clock.monotonic() - state.headMovedAtMs,
-      sealedAdvanceAgeMs: () => clock.monotonic() - state.sealedMovedAtMs,
-      headTroubles: () => state.headTroubles,
-      sealedTroubles: () => [],
+      sealed: {
+        get height() {
+          return state.sealed;
+        },
+        advanceAgeMs: () => clock.monotonic() - state.sealedMovedAtMs,
+        troubles: () => [],
+      },
     },
     network: {
       source: 'access node',
