@@ -44,4 +44,4 @@ export type {
   StreamOptions,
 } from './types.js';
 export type { UpstreamErrorKind } from './UpstreamError.js';
-export { UpstreamError } from './UpstreamError.js';
+export { outcomeOf, UpstreamError } from './UpstreamError.js';
