@@ -166,7 +166,7 @@ describe('identification', () => {
     });
     expect(net.sporkAt(7)).toBeUndefined();
     let told = false;
-    const waiting = net.whenSporkTold(7, stop.signal).then(() => (told = true));
+    const waiting = net.whenTold(7, stop.signal).then(() => (told = true));
     await clock.advance(20_000);
     expect(told).toBe(false);
     isThere = true;
@@ -188,7 +188,7 @@ describe('identification', () => {
     const { net, nodes } = await identified({
       'mute:1': { version: version(0), blockIdAt: () => undefined },
     });
-    const waiting = net.whenSporkTold(7, stop.signal);
+    const waiting = net.whenTold(7, stop.signal);
     await clock.advance(MINUTE_MS);
     await waiting;
     await clock.advance(MINUTE_MS);
@@ -200,7 +200,7 @@ describe('identification', () => {
 
   it('waits for no spork where every node has told where its own begins', async () => {
     const { net } = await identified({ 'a:1': { version: version(500) } });
-    await net.whenSporkTold(7, stop.signal);
+    await net.whenTold(7, stop.signal);
     expect(net.sporkAt(7)).toBeUndefined();
   });
 
@@ -329,7 +329,7 @@ describe('a node that fails some of the questions', () => {
     await clock.advance(5_000);
     expect(net.identityTroubles()).toEqual([]);
     let told = false;
-    const waiting = net.whenRootTold(stop.signal).then(() => (told = true));
+    const waiting = net.whenTold('root', stop.signal).then(() => (told = true));
     await clock.advance(20_000);
     expect(told).toBe(false);
     expect(net.identityTroubles()).toMatchObject([
