@@ -26,7 +26,7 @@ export { Attempts } from './selection/Attempts.js';
 export type { Choice } from './selection/Attempts.js';
 export { answerOf, faultOf, NodeTroubles, SILENT_AFTER_MS, troubleOf } from './selection/NodeTroubles.js';
 export type { NodeTrouble, TroubleKind } from './selection/NodeTroubles.js';
-export type { AccessNetworkDependencies, OpenNode } from './pool/NodePool.js';
+export type { AccessNetworkDependencies } from './pool/NodePool.js';
 export { readSporkTable, sporkOf } from './pool/sporks/sporkTable.js';
 export type { SporkTable } from './pool/sporks/sporkTable.js';
 export type {

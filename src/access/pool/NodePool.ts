@@ -88,7 +88,7 @@ export class NodePool implements AccessNodes {
   readonly forwardingAdmission: ForwardingAdmission = {
     admit: async (name, call, signal) => {
       const member = this.#following().find(({ node }) => node.name === name);
-      return (await member?.node.admit(call, signal)) ?? 'gone';
+      return (await member?.node.client.admit(call, signal)) ?? 'gone';
     },
   };
   /** The same nodes for history: what it asks waits behind all others, and uses what those leave of rates and streams. */
@@ -225,13 +225,13 @@ export class NodePool implements AccessNodes {
   remove(member: PoolMember): void {
     this.#byName.delete(member.node.name);
     this.verifier.forget(member);
-    member.node.close();
+    member.node.client.close();
     this.refreshRanges();
   }
 
   /** Closes every channel. Calls under way end by their own signals. */
   close(): void {
-    for (const { node } of this.members) node.close();
+    for (const { node } of this.members) node.client.close();
   }
 
   /** Identifies the nodes again, because none serves a wanted height: their known ranges may be wrong or outdated. */

@@ -130,7 +130,7 @@ export function nodeState(member: PoolMember) {
     /** `peer`: an indexer that feeds us, and nothing else. */
     origin: isHeard(member) ? origin : ('peer' as const),
     latencyMs: node.healthRecord.averageLatencyMs,
-    callsInFlight: node.inFlight,
+    callsInFlight: node.client.inFlight,
     /** Empty when unknown. */
     semver: identity?.semver ?? '',
     lowestHeight: range.lowest,
@@ -139,6 +139,6 @@ export function nodeState(member: PoolMember) {
     record: node.healthRecord.record,
     calls: node.healthRecord.callRecords(),
     /** Its calls that are limited now, by us or by rate limits that it answered. */
-    limits: node.limits(),
+    limits: node.client.limits(),
   };
 }

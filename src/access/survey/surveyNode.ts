@@ -162,7 +162,7 @@ export async function surveyNode(options: Options, dependencies: { readonly cloc
       latencyMs: times[Math.floor(times.length / 2)],
     };
   } finally {
-    node.close();
+    node.client.close();
   }
 }
 

@@ -1,5 +1,5 @@
 import { AccessNetwork } from '../../access/index.js';
-import type { AccessNetworkDependencies, OpenChannel, OpenNode } from '../../access/index.js';
+import type { AccessNetworkDependencies, OpenChannel } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { EndpointSlots, Window } from '../../collections/index.js';
 import { FinalityProver, FinalizationListener, ProofBackfill } from '../../finality/index.js';
@@ -51,8 +51,6 @@ export function openUpstream(
   > & {
     /** Shared with other processes of the store. Default: no other process has it. */
     readonly queue?: SharedQueue | undefined;
-    /** Default: gRPC. */
-    readonly openNode?: OpenNode | undefined;
     /** Heights of one range of history. Default: the most that the store takes. */
     readonly maxRangeHeights?: number | undefined;
     /** How late the event loop is; see `paceHistory`. */
