@@ -69,8 +69,8 @@ async function serveReaders(config: DaemonConfig, parts: ServedParts): Promise<R
       ...readableIndex(config, parts),
       isReady: health.monitor.readiness().ready,
       // One interface must not give answers from two chains.
-      forwardingOff: network.chainReplaced()?.message,
-      nodes: config.api.forward ? network.forwardingNodes() : [],
+      forwardingOff: network.chainReplaced(),
+      nodes: config.api.forward ? network.live().map(({ endpoint }) => endpoint) : [],
     }),
     status: health.status,
     momentAt: (height) => momentAt(health, height),

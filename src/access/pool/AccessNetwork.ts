@@ -133,20 +133,16 @@ export class AccessNetwork extends NodePool {
     }
   }
 
-  /** Set while every configured access node that answers serves another chain than the stored one. */
-  chainReplaced() {
+  /**
+   * While every configured access node that answers serves another chain than the stored one: one or two sentences for the
+   * operator, what was found and what to do.
+   */
+  chainReplaced(): string | undefined {
     const named = this.named();
     // The last answer of a node that is silent says nothing about what it will serve when it is back.
-    const answering = named.filter(({ outage }) => !outage);
-    const foreign = foreignOf(answering);
+    const foreign = foreignOf(named.filter(({ outage }) => !outage));
     if (foreign.length === 0 || named.some(isUsable)) return undefined;
-    return {
-      /** One or two sentences for the operator: what was found, and what to do. */
-      message: foreignMessage(foreign, this.#dependencies.expectation()),
-      /** Monotonic milliseconds since when no node of our chain answers. */
-      sinceMs: Math.max(...foreign.map(({ sinceMs }) => sinceMs)),
-      nodes: foreign.map(({ name }) => name),
-    };
+    return foreignMessage(foreign, this.#dependencies.expectation());
   }
 
   /** The highest head, while every one that nodes of our chain reported recently is far below the last stored block. */
@@ -322,7 +318,6 @@ export class AccessNetwork extends NodePool {
       member.foreign = foreign === undefined ? undefined : { ...foreign, sharedHeight };
       node.healthRecord.identity = foreign === undefined ? 'usable' : 'foreign';
       if (node.healthRecord.identity === before) continue;
-      member.foreignSinceMs = this.#dependencies.clock.monotonic();
       this.#announce(member);
     }
   }
@@ -357,7 +352,5 @@ export class AccessNetwork extends NodePool {
 }
 
 function foreignOf(members: readonly PoolMember[]) {
-  return members.flatMap(({ node: { name }, foreign, foreignSinceMs: sinceMs }) =>
-    foreign === undefined ? [] : { name, foreign, sinceMs },
-  );
+  return members.flatMap(({ node: { name }, foreign }) => (foreign === undefined ? [] : { name, foreign }));
 }

@@ -15,8 +15,6 @@ export class PoolMember {
   tried = false;
   identity: NodeIdentity | undefined;
   foreign: Foreignness | undefined;
-  /** Monotonic milliseconds since when it is foreign. */
-  foreignSinceMs = -Infinity;
   /** When its last handshake began. */
   askedAtMs = -Infinity;
   /** The latest finalized head that it reported, and when; see `noteHead`. */

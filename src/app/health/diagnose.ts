@@ -189,7 +189,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
   /** A reported spork that is not confirmed, and that the next block waits for. */
   const undecidedSpork = (): Finding | undefined => {
     const block = line?.blocks.heldUpBy();
-    const spork = block?.isUnserved === true ? network.undecidedSporkAt(block.height) : undefined;
+    const spork = block?.isUnserved === true ? network.verifier.undecidedAt(block.height) : undefined;
     if (spork === undefined) return undefined;
     const { awaited, rootHeight, tellers } = spork;
     const reporters = tellers.join(', ');
@@ -379,7 +379,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     if (replaced === undefined) return undefined;
     const silent = network.identityTroubles().filter(({ kind }) => kind === 'unreachable');
     const words = silent.length === 0 ? '' : ` (not heard: ${describeTroubles(silent, clock)})`;
-    return finding('chain_replaced', replaced.message + words);
+    return finding('chain_replaced', replaced + words);
   };
 
   const headBehind = (): Finding | undefined => {

@@ -138,7 +138,7 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
 
   const proof = (): StatusDocument['proof'] => {
     const { mode, finality } = config.proof;
-    const { form = null, reason = null } = network.proofStatus() ?? {};
+    const { form = null, reason = null } = network.proofs?.status() ?? {};
     const proven = prover?.status();
     const whyNot = reason ?? proven?.reason ?? parts.proofBackfill?.reason() ?? null;
     return {

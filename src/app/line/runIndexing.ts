@@ -162,7 +162,7 @@ function openProver(
       keep: store.keepProven && ((height) => store.keepProven?.(height) ?? Promise.resolve()),
       head: () => window.target(),
       onMoved: (listener) => window.onMoved(listener),
-      sealedBy: (id) => network.sealedBy(id),
+      sealedBy: (id) => network.proofs?.sealedBy(id) ?? [],
       heightOf: async (id) => (await unlessDamaged(() => store.blockById(id)))?.block.height,
       blockAt: async (at) => {
         const block = await soundBlock(store, at);

@@ -220,11 +220,6 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     return this.#linked.at(height)?.block;
   }
 
-  /** Blocks held: at most K. */
-  size(): number {
-    return this.#linked.size;
-  }
-
   /** Set while no node that answers gives a block that fits what is stored, or what the spork table confirms. */
   chainTrouble(): ChainTrouble | undefined {
     return this.#resolver.trouble();
