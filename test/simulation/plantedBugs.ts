@@ -152,7 +152,7 @@ const bugs: Readonly<
       '    this.#resolver.linkedAgain();',
     ],
     'blocks with status unknown are accepted': [
-      "        if (status === 'unknown') return () => this.#drop(answer, 'orphaned');\n",
+      "        if (status === 'unknown') return this.#drop(answer, 'orphaned');\n",
       '',
     ],
     'the last block of a range of history does not wait for its child': [
