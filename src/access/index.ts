@@ -3,6 +3,7 @@ export type { OpenChannel, StreamCall, StreamSink } from './transport/channel/Rp
 export type { CallCredentials, NodeMetadata } from './transport/ports.js';
 export { longestValue, maskValues, withoutValues } from './transport/channel/sentMetadata.js';
 export { isExpectedEnd, StreamReader } from './transport/streams/StreamReader.js';
+export { PROVABLE } from './transport/methodPaths.js';
 export { parseEndpoint } from './transport/endpoint.js';
 export type { Endpoint } from './transport/endpoint.js';
 export type {

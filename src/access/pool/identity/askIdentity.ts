@@ -98,14 +98,8 @@ function inTurns({ clock, onAsked }: Inquiry): Ask {
       onAsked(method);
       return outcomeOf(ask());
     });
-    turn = new Promise((resolve) => {
-      const timer = clock.setTimer(NEXT_ASKED_AFTER_MS, resolve);
-      const settle = (): void => {
-        timer.cancel();
-        resolve();
-      };
-      outcome.then(settle, settle);
-    });
+    const isOver = (): void => undefined;
+    turn = within(clock, NEXT_ASKED_AFTER_MS, outcome).then(isOver, isOver);
     return outcome;
   };
 }
