@@ -67,3 +67,13 @@ export class UpstreamError extends Error {
     this.lowestHeight = where.lowestHeight;
   }
 }
+
+/** The answer to a call, or why there is none. Expected errors: the abort reason of the call's signal. */
+export async function outcomeOf<T>(call: Promise<T>): Promise<T | UpstreamError> {
+  try {
+    return await call;
+  } catch (error) {
+    if (!(error instanceof UpstreamError)) throw error;
+    return error;
+  }
+}

@@ -3,6 +3,7 @@ export type { OpenChannel, StreamCall, StreamSink } from './transport/channel/Rp
 export type { CallCredentials, NodeMetadata } from './transport/ports.js';
 export { longestValue, maskValues, withoutValues } from './transport/channel/sentMetadata.js';
 export { isExpectedEnd, StreamReader } from './transport/streams/StreamReader.js';
+export { PROVABLE } from './transport/methodPaths.js';
 export { parseEndpoint } from './transport/endpoint.js';
 export type { Endpoint } from './transport/endpoint.js';
 export type {
@@ -26,7 +27,7 @@ export { Attempts } from './selection/Attempts.js';
 export type { Choice } from './selection/Attempts.js';
 export { answerOf, faultOf, NodeTroubles, SILENT_AFTER_MS, troubleOf } from './selection/NodeTroubles.js';
 export type { NodeTrouble, TroubleKind } from './selection/NodeTroubles.js';
-export type { AccessNetworkDependencies, OpenNode } from './pool/NodePool.js';
+export type { AccessNetworkDependencies } from './pool/NodePool.js';
 export { readSporkTable, sporkOf } from './pool/sporks/sporkTable.js';
 export type { SporkTable } from './pool/sporks/sporkTable.js';
 export type {
@@ -44,4 +45,4 @@ export type {
   StreamOptions,
 } from './types.js';
 export type { UpstreamErrorKind } from './UpstreamError.js';
-export { UpstreamError } from './UpstreamError.js';
+export { outcomeOf, UpstreamError } from './UpstreamError.js';

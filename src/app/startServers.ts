@@ -69,8 +69,8 @@ async function serveReaders(config: DaemonConfig, parts: ServedParts): Promise<R
       ...readableIndex(config, parts),
       isReady: health.monitor.readiness().ready,
       // One interface must not give answers from two chains.
-      forwardingOff: network.chainReplaced()?.message,
-      nodes: config.api.forward ? network.forwardingNodes() : [],
+      forwardingOff: network.chainReplaced(),
+      nodes: config.api.forward ? network.live().map(({ endpoint }) => endpoint) : [],
     }),
     status: health.status,
     momentAt: (height) => momentAt(health, height),
@@ -80,7 +80,7 @@ async function serveReaders(config: DaemonConfig, parts: ServedParts): Promise<R
   });
   lifecycle.onClose('servers of readers', () => readers.close());
   window.onMoved(readers.notify);
-  listener.onSealed(readers.notify);
+  listener.sealed.onRise(readers.notify);
   prover?.onProven(readers.notify);
   network.onAnswering(readers.notify);
   return serving;

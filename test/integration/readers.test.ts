@@ -84,7 +84,7 @@ describe.each([
           },
         },
       },
-      () => network.forwardingNodes(),
+      () => network.live().map(({ endpoint }) => endpoint),
     );
     expect(await probe.raw(SCRIPT, Buffer.from([1, 2, 3]))).toEqual(Buffer.from([1, 2, 3]));
     expect(asked).toEqual(['ExecuteScriptAtLatestBlock']);
@@ -93,7 +93,7 @@ describe.each([
   it('say that the nodes take no more', async () => {
     const node = await RawNode.start({});
     const network = await networkOf([node]);
-    const { probe } = await served(startReader, {}, () => network.forwardingNodes());
+    const { probe } = await served(startReader, {}, () => network.live().map(({ endpoint }) => endpoint));
     expect(await refusalOf(probe.raw(SCRIPT, Buffer.alloc(0)))).toMatchObject({
       code: 'RESOURCE_EXHAUSTED',
     });

@@ -70,7 +70,7 @@ export class Ledger {
     this.#fail = dependencies.fail;
     const { listener, network, pace, slots, window } = parts;
     this.#count(WATERMARK, window, 'onMoved');
-    this.#count('listeners of rising heads', listener, 'onHead');
+    this.#count('listeners of rising heads', listener.finalized, 'onRise');
     this.#count('listeners of nodes that report again', listener, 'onAnswerAgain');
     this.#count('listeners of nodes that answer', network, 'onAnswering');
     this.#count('listeners of the pace of history', pace, 'onMore');

@@ -364,8 +364,9 @@ export class Oracle implements CallObserver {
   #lookAtRange({ range: { from, to }, store }: RangeJob, { mcq, blocks }: IndexingLine): void {
     const { window: k } = this.#parts.config.backfill;
     if (mcq.size > k) this.fail(`${mcq.size} heights of range ${from} wait, its window is ${k}`);
-    if (blocks.size() > k) this.fail(`${blocks.size()} blocks of range ${from} are held, its window is ${k}`);
     const watermark = store.latestIndexedHeight();
+    if (blocks.blockAt(watermark + k + 1) !== undefined)
+      this.fail(`range ${from} holds more than ${k} blocks`);
     if (watermark < from - 1 || watermark > to) this.fail(`range ${from} to ${to} is at ${watermark}`);
   }
 
@@ -381,7 +382,7 @@ export class Oracle implements CallObserver {
     if (line === undefined) return;
     const { window: k } = this.#parts.config;
     if (line.mcq.size > k) this.fail(`${line.mcq.size} heights wait, the window is ${k}`);
-    if (line.blocks.size() > k) this.fail(`${line.blocks.size()} blocks are held, the window is ${k}`);
+    if (line.blocks.blockAt(watermark + k + 1) !== undefined) this.fail(`more than ${k} blocks are held`);
     const { bytesInHand: inFlightBytes } = line.window;
     const received = this.#receivedBytes(line, watermark);
     if (inFlightBytes !== received)

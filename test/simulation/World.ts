@@ -344,7 +344,7 @@ export class World {
       process.shown = () => readableIndex(config, { ...parts, replica: undefined }).shown;
       process.backfill = parts.backfill;
       watched.history = () => parts.backfill.running();
-      watched.head = () => parts.listener.finalizedHeight();
+      watched.head = () => parts.listener.finalized.height;
       if (this.#isQuiet) this.#redrive();
       process.readers = this.#readersOf(process);
       parts.prover?.onProven(() => process.readers?.notify());

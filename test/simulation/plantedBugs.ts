@@ -152,7 +152,7 @@ const bugs: Readonly<
       '    this.#resolver.linkedAgain();',
     ],
     'blocks with status unknown are accepted': [
-      "        if (status === 'unknown') return () => this.#drop(answer, 'orphaned');\n",
+      "        if (status === 'unknown') return this.#drop(answer, 'orphaned');\n",
       '',
     ],
     'the last block of a range of history does not wait for its child': [
@@ -226,7 +226,7 @@ const bugs: Readonly<
   },
   'app/line/runIndexing.ts': {
     'wake-up lost: the reader of blocks is not told of a new head': [
-      '  listener.onHead(() => window.moved());\n',
+      '  listener.finalized.onRise(() => window.moved());\n',
       '',
     ],
   },

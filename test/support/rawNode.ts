@@ -130,7 +130,7 @@ export function forwarderTo(network: AccessNetwork): Forwarder {
     { maxMessageBytes: 128 * 1024 * 1024, userAgent: 'test/1' },
     {
       ...{ clock: systemClock, metrics: createReaderMetrics() },
-      nodes: () => network.forwardingNodes(),
+      nodes: () => network.live().map(({ endpoint }) => endpoint),
       admission: network.forwardingAdmission,
     },
   );

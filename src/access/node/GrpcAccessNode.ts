@@ -23,7 +23,6 @@ import type {
 } from '../transport/RpcClient.js';
 import type { Candidate, NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import type { Endpoint } from '../transport/endpoint.js';
-import type { Admission, AdmittedCall } from '../transport/ports.js';
 import type {
   AccessMethod,
   AccessNode,
@@ -55,6 +54,8 @@ export class GrpcAccessNode implements AccessNode, Candidate {
   readonly healthRecord: NodeHealthRecord;
   /** The same node for history: every call and stream is made at that rank. */
   readonly history: AccessNode;
+  /** Its load, its limits, and its end. */
+  readonly client: Pick<RpcClient, 'admit' | 'close' | 'heldBack' | 'inFlight' | 'limits'>;
   readonly #client: RpcClient;
   readonly #proveBlock: BlockDecoder | undefined;
   readonly #rank: Rank;
@@ -68,7 +69,7 @@ export class GrpcAccessNode implements AccessNode, Candidate {
     dependencies: RpcClientDependencies & { readonly proveBlock?: BlockDecoder | undefined },
     live?: RpcClient,
   ) {
-    this.#client = live ?? new RpcClient(options, dependencies);
+    this.client = this.#client = live ?? new RpcClient(options, dependencies);
     this.#proveBlock = dependencies.proveBlock;
     this.#rank = live === undefined ? 'live' : 'history';
     this.endpoint = options.endpoint;
@@ -91,28 +92,6 @@ export class GrpcAccessNode implements AccessNode, Candidate {
 
   delayMs(method: UnaryMethod): number {
     return this.#client.delayMs(method, this.#rank);
-  }
-
-  get inFlight(): number {
-    return this.#client.inFlight;
-  }
-
-  get heldBack(): boolean {
-    return this.#client.heldBack;
-  }
-
-  /** Admits forwarded calls; see `ForwardingAdmission`. */
-  admit(call: AdmittedCall, signal: AbortSignal): Promise<Admission | 'busy'> {
-    return this.#client.admit(call, signal);
-  }
-
-  limits(): ReturnType<RpcClient['limits']> {
-    return this.#client.limits();
-  }
-
-  /** Further calls fail; calls under way end by their signals. */
-  close(): void {
-    this.#client.close();
   }
 
   getNetworkParameters(options?: CallOptions): Promise<{ readonly chainId: string }> {

@@ -2,13 +2,11 @@ import { setMaxListeners } from 'node:events';
 import type { Clock } from '../../runtime/index.js';
 import {
   backoffMs,
-  childOf,
   Listeners,
   OperatorError,
+  runTogether,
   sleep,
   unlessAborted,
-  wasAborted,
-  whenAborted,
 } from '../../runtime/index.js';
 import { UpstreamError } from '../UpstreamError.js';
 import { askIdentity } from './identity/askIdentity.js';
@@ -68,7 +66,7 @@ export class AccessNetwork extends NodePool {
   /** Told after every handshake, whatever its result. */
   readonly #watchers = new Listeners();
   /** What a new store waits for: the root of the live spork, which is asked for more often, or the spork of its first height. */
-  #wanted: 'root' | 'spork' | undefined;
+  #wanted: 'root' | number | undefined;
 
   /** Makes no call yet. Expected errors: OperatorError `configuration` for an unusable endpoint. */
   constructor(options: AccessNetworkOptions, dependencies: AccessNetworkDependencies) {
@@ -80,25 +78,10 @@ export class AccessNetwork extends NodePool {
   /** Identifies the nodes until the signal aborts; then it resolves. Rejects for bugs only. Called once. */
   async run(signal: AbortSignal): Promise<void> {
     if (this.onMember !== undefined) throw new Error('the handshakes are already running');
-    const scope = childOf(signal);
-    // The calls to all nodes listen to this signal: many listeners are not a leak.
-    setMaxListeners(0, scope.signal);
-    const failures: unknown[] = [];
-    const following = new Set<Promise<void>>();
-    const begin = (member: PoolMember): void => {
-      const task = this.#identifyForever(member, scope.signal)
-        .catch((error: unknown) => {
-          if (!wasAborted(error, scope.signal)) failures.push(error);
-          scope.abort();
-        })
-        .finally(() => following.delete(task));
-      following.add(task);
-    };
-    this.onMember = begin;
-    for (const member of this.members) begin(member);
-    await whenAborted(scope.signal);
-    await Promise.all(following);
-    if (failures.length > 0) throw failures[0];
+    const loopOf = (member: PoolMember) => (ended: AbortSignal) => this.#identifyForever(member, ended);
+    await runTogether(signal, this.members.map(loopOf), (begin) => {
+      this.onMember = (member) => begin(loopOf(member));
+    });
   }
 
   /** Calls back when a node that did not answer, or was foreign, becomes usable. Returns a function that unsubscribes. */
@@ -131,36 +114,35 @@ export class AccessNetwork extends NodePool {
     await this.#until(() => !this.verifier.isUndecided(Infinity), signal, SPORKS_WAIT_MS);
   }
 
-  /** Resolves once the spork of a height is known; when no configured node can name it any more; or after a minute. */
-  async whenSporkTold(height: number, signal: AbortSignal): Promise<void> {
-    const mayTell = (): boolean => this.#open().some(({ identity }) => identity?.rootTrouble === undefined);
-    await this.#whenTold('spork', () => this.sporkAt(height) !== undefined, mayTell, signal);
+  /**
+   * Resolves once the root of the live spork is known, or the spork of a height; when no configured node can name it any more; or
+   * after a minute, and for a height sooner where only nodes are left that fail to answer. Meanwhile the members' troubles show what
+   * they answer in place of the root.
+   */
+  async whenTold(wanted: 'root' | number, signal: AbortSignal): Promise<void> {
+    const isTold = (): boolean => (wanted === 'root' ? this.liveRoot() : this.sporkAt(wanted)) !== undefined;
+    const isDecided = (): boolean => isTold() || this.#open().length === 0;
+    const isHopeless = (): boolean =>
+      wanted !== 'root' && this.#open().every(({ identity }) => identity?.rootTrouble !== undefined);
+    this.#wanted = wanted;
+    try {
+      await this.#until(isDecided, signal, TROUBLED_ROOT_WAIT_MS);
+      await this.#until(() => isDecided() || isHopeless(), signal, ROOT_WAIT_MS - TROUBLED_ROOT_WAIT_MS);
+    } finally {
+      this.#wanted = undefined;
+    }
   }
 
-  /** Resolves once the root of the live spork is known, or no node can name it any more; or after a minute. */
-  async whenRootTold(signal: AbortSignal): Promise<void> {
-    await this.#whenTold(
-      'root',
-      () => this.liveRoot() !== undefined,
-      () => true,
-      signal,
-    );
-  }
-
-  /** Set while every configured access node that answers serves another chain than the stored one. */
-  chainReplaced() {
+  /**
+   * While every configured access node that answers serves another chain than the stored one: one or two sentences for the
+   * operator, what was found and what to do.
+   */
+  chainReplaced(): string | undefined {
     const named = this.named();
     // The last answer of a node that is silent says nothing about what it will serve when it is back.
-    const answering = named.filter(({ outage }) => !outage);
-    const foreign = foreignOf(answering);
+    const foreign = foreignOf(named.filter(({ outage }) => !outage));
     if (foreign.length === 0 || named.some(isUsable)) return undefined;
-    return {
-      /** One or two sentences for the operator: what was found, and what to do. */
-      message: foreignMessage(foreign, this.#dependencies.expectation()),
-      /** Monotonic milliseconds since when no node of our chain answers. */
-      sinceMs: Math.max(...foreign.map(({ sinceMs }) => sinceMs)),
-      nodes: foreign.map(({ name }) => name),
-    };
+    return foreignMessage(foreign, this.#dependencies.expectation());
   }
 
   /** The highest head, while every one that nodes of our chain reported recently is far below the last stored block. */
@@ -174,26 +156,6 @@ export class AccessNetwork extends NodePool {
     if (watermark === undefined || heads.length === 0) return undefined;
     const head = Math.max(...heads);
     return head <= watermark - HEAD_FAR_BELOW_HEIGHTS ? { head, watermark } : undefined;
-  }
-
-  /**
-   * Meanwhile the members' troubles show what they answer in place of the root. `mayTell`: false where only nodes are left
-   * that fail to answer, for which it does not wait as long.
-   */
-  async #whenTold(
-    wanted: 'root' | 'spork',
-    isTold: () => boolean,
-    mayTell: () => boolean,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const isDecided = (): boolean => isTold() || this.#open().length === 0;
-    this.#wanted = wanted;
-    try {
-      await this.#until(isDecided, signal, TROUBLED_ROOT_WAIT_MS);
-      await this.#until(() => isDecided() || !mayTell(), signal, ROOT_WAIT_MS - TROUBLED_ROOT_WAIT_MS);
-    } finally {
-      this.#wanted = undefined;
-    }
   }
 
   /** Nodes that may still name the root of their spork. */
@@ -222,6 +184,8 @@ export class AccessNetwork extends NodePool {
   }
 
   async #identifyForever(member: PoolMember, signal: AbortSignal): Promise<void> {
+    // The calls to all nodes listen to this signal: many listeners are not a leak.
+    setMaxListeners(0, signal);
     let hurriedAtMs = -Infinity;
     for (;;) {
       await this.#ask(member, signal);
@@ -354,7 +318,6 @@ export class AccessNetwork extends NodePool {
       member.foreign = foreign === undefined ? undefined : { ...foreign, sharedHeight };
       node.healthRecord.identity = foreign === undefined ? 'usable' : 'foreign';
       if (node.healthRecord.identity === before) continue;
-      member.foreignSinceMs = this.#dependencies.clock.monotonic();
       this.#announce(member);
     }
   }
@@ -389,7 +352,5 @@ export class AccessNetwork extends NodePool {
 }
 
 function foreignOf(members: readonly PoolMember[]) {
-  return members.flatMap(({ node: { name }, foreign, foreignSinceMs: sinceMs }) =>
-    foreign === undefined ? [] : { name, foreign, sinceMs },
-  );
+  return members.flatMap(({ node: { name }, foreign }) => (foreign === undefined ? [] : { name, foreign }));
 }

@@ -1,4 +1,3 @@
-import type { Identifier } from '../../flow/index.js';
 import { blockRefusals } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
 import { OperatorError } from '../../runtime/index.js';
@@ -20,7 +19,6 @@ import type { NodeState, ServedRange } from './PoolMember.js';
 import { sporkOf } from './sporks/sporkTable.js';
 import type { SporkTable } from './sporks/sporkTable.js';
 import { SporkVerifier } from './sporks/SporkVerifier.js';
-import type { UndecidedSpork } from './sporks/SporkVerifier.js';
 
 /** Historic nodes are public ones, which allow about 100 calls per second, method and address. */
 const HISTORIC_RATE_PER_SECOND = 80;
@@ -82,13 +80,15 @@ export class NodePool implements AccessNodes {
   /** Called with every node that is added from now on: it needs a handshake. */
   onMember: ((member: PoolMember) => void) | undefined;
   readonly verifier: SporkVerifier;
+  /** `undefined`: blocks are not proven. */
+  readonly proofs: BlockProofs | undefined;
   /** Who gives the chain, for messages: of a mirror, its peers. */
   readonly source: 'access node' | 'peer';
   /** Admits forwarded calls to the live nodes, and never to a foreign one. */
   readonly forwardingAdmission: ForwardingAdmission = {
     admit: async (name, call, signal) => {
       const member = this.#following().find(({ node }) => node.name === name);
-      return (await member?.node.admit(call, signal)) ?? 'gone';
+      return (await member?.node.client.admit(call, signal)) ?? 'gone';
     },
   };
   /** The same nodes for history: what it asks waits behind all others, and uses what those leave of rates and streams. */
@@ -107,7 +107,6 @@ export class NodePool implements AccessNodes {
   readonly #sporks: SporkTable;
   readonly #ratePerSecond: number;
   readonly #dependencies: AccessNetworkDependencies;
-  readonly #proofs: BlockProofs | undefined;
   readonly #open: OpenNode;
   readonly #byName = new Map<string, PoolMember>();
   /** Roots of the followed sporks, ascending; without those of the table. */
@@ -125,7 +124,7 @@ export class NodePool implements AccessNodes {
     const known = [...tabled, sporkRoot ?? null].filter((root) => root !== null);
     this.verifier = new SporkVerifier({ known, clock, expectation, members: () => this.#heard });
     if (proof !== undefined && proof.mode !== 'off')
-      this.#proofs = new BlockProofs({
+      this.proofs = new BlockProofs({
         mode: proof.mode,
         chainId: proof.chainId,
         logger,
@@ -181,11 +180,6 @@ export class NodePool implements AccessNodes {
     return peers.some(isUsable) ? undefined : whys.filter((why) => why !== undefined).join('; ') || undefined;
   }
 
-  /** Where calls may be forwarded to, in the order of asking. */
-  forwardingNodes(): readonly Endpoint[] {
-    return this.live().map(({ endpoint }) => endpoint);
-  }
-
   succeeded(node: AccessNode, method: AccessMethod): void {
     this.#byName.get(node.name)?.node.healthRecord.succeeded(method);
   }
@@ -212,26 +206,17 @@ export class NodePool implements AccessNodes {
     return this.named().flatMap(({ troubles }) => troubles.all());
   }
 
-  /** `undefined`: blocks are not proven. */
-  proofStatus(): ReturnType<BlockProofs['status']> | undefined {
-    return this.#proofs?.status();
-  }
-
-  sealedBy(id: Identifier): readonly Identifier[] {
-    return this.#proofs?.sealedBy(id) ?? [];
-  }
-
   /** Drops a historic node. It is added again when it is wanted again. */
   remove(member: PoolMember): void {
     this.#byName.delete(member.node.name);
     this.verifier.forget(member);
-    member.node.close();
+    member.node.client.close();
     this.refreshRanges();
   }
 
   /** Closes every channel. Calls under way end by their own signals. */
   close(): void {
-    for (const { node } of this.members) node.close();
+    for (const { node } of this.members) node.client.close();
   }
 
   /** Identifies the nodes again, because none serves a wanted height: their known ranges may be wrong or outdated. */
@@ -318,11 +303,6 @@ export class NodePool implements AccessNodes {
       const { count, sinceMs } = beginning;
       return [{ node: node.name, method: 'GetNodeVersionInfo', kind: 'refused', said, count, sinceMs }];
     });
-  }
-
-  /** The spork because of which this height and those above are not requested: nobody knows yet whether it exists. */
-  undecidedSporkAt(height: number): UndecidedSpork | undefined {
-    return this.verifier.undecidedAt(height);
   }
 
   /** The names of the nodes that `forHeight` would return now. For reports: it neither dials nor keeps a historic node. */
@@ -443,8 +423,8 @@ export class NodePool implements AccessNodes {
       {
         ...this.#dependencies,
         ...reported,
-        isProvable: isPeer && this.#proofs !== undefined,
-        proveBlock: this.#proofs?.decoderOf(endpoint.name, isPeer),
+        isProvable: isPeer && this.proofs !== undefined,
+        proveBlock: this.proofs?.decoderOf(endpoint.name, isPeer),
         credentials: this.#dependencies.credentialsFor?.(endpoint, isPeer),
       },
     );

@@ -15,8 +15,6 @@ export class PoolMember {
   tried = false;
   identity: NodeIdentity | undefined;
   foreign: Foreignness | undefined;
-  /** Monotonic milliseconds since when it is foreign. */
-  foreignSinceMs = -Infinity;
   /** When its last handshake began. */
   askedAtMs = -Infinity;
   /** The latest finalized head that it reported, and when; see `noteHead`. */
@@ -130,7 +128,7 @@ export function nodeState(member: PoolMember) {
     /** `peer`: an indexer that feeds us, and nothing else. */
     origin: isHeard(member) ? origin : ('peer' as const),
     latencyMs: node.healthRecord.averageLatencyMs,
-    callsInFlight: node.inFlight,
+    callsInFlight: node.client.inFlight,
     /** Empty when unknown. */
     semver: identity?.semver ?? '',
     lowestHeight: range.lowest,
@@ -139,6 +137,6 @@ export function nodeState(member: PoolMember) {
     record: node.healthRecord.record,
     calls: node.healthRecord.callRecords(),
     /** Its calls that are limited now, by us or by rate limits that it answered. */
-    limits: node.limits(),
+    limits: node.client.limits(),
   };
 }

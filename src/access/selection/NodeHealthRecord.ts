@@ -191,9 +191,11 @@ export class NodeHealthRecord {
 /** What decides the order of asking. */
 export interface Candidate {
   readonly healthRecord: NodeHealthRecord;
-  readonly inFlight: number;
-  /** True while a rate limit that the node answered delays its calls. */
-  readonly heldBack: boolean;
+  readonly client: {
+    readonly inFlight: number;
+    /** True while a rate limit that the node answered delays its calls. */
+    readonly heldBack: boolean;
+  };
 }
 
 const RANKS: Record<NodeHealth, number> = { healthy: 0, failing: 1, set_aside: 2, unknown: 3, foreign: 4 };
@@ -213,13 +215,19 @@ export function inOrderOfAsking<T extends Candidate>(
 ): readonly T[] {
   if (candidates.length < 2) return candidates;
   return candidates
-    .map((candidate) => ({
-      candidate,
-      rank: RANKS[candidate.healthRecord.healthOf(method)],
-      heldBack: candidate.heldBack ? 1 : 0,
-      expectedMs: candidate.healthRecord.expectedLatencyMs * (1 + candidate.inFlight),
-      inFlight: candidate.inFlight,
-    }))
+    .map((candidate) => {
+      const { client, healthRecord } = candidate;
+      const { inFlight } = client;
+      const rank = RANKS[healthRecord.healthOf(method)];
+      const heldBack = Number(client.heldBack);
+      return {
+        candidate,
+        rank,
+        heldBack,
+        expectedMs: healthRecord.expectedLatencyMs * (1 + inFlight),
+        inFlight,
+      };
+    })
     .sort(
       (a, b) =>
         a.rank - b.rank || a.heldBack - b.heldBack || a.expectedMs - b.expectedMs || a.inFlight - b.inFlight,

@@ -1,6 +1,6 @@
 import type { Clock } from '../../runtime/index.js';
 import type { AccessMethod, AccessNode, AccessNodes, NodeFault } from '../types.js';
-import { UpstreamError } from '../UpstreamError.js';
+import { outcomeOf, UpstreamError } from '../UpstreamError.js';
 import type { UpstreamErrorKind } from '../UpstreamError.js';
 
 /** How a node fails to answer; decides the readiness code. */
@@ -161,21 +161,15 @@ export function faultOf(kind: UpstreamErrorKind): NodeFault | undefined {
   return JUDGEMENTS[kind][1];
 }
 
-/**
- * The answer to a call, or why there is none, which counts against the node where it is its fault. Expected errors: the
- * abort reason of the call's signal.
- */
+/** Like `outcomeOf`; a failure counts against the node where it is its fault. */
 export async function answerOf<T>(
   nodes: Pick<AccessNodes, 'report'>,
   node: AccessNode,
   call: Promise<T>,
 ): Promise<T | UpstreamError> {
-  try {
-    return await call;
-  } catch (error) {
-    if (!(error instanceof UpstreamError)) throw error;
-    const fault = faultOf(error.kind);
-    if (fault !== undefined) nodes.report(node, fault, error.message, error.method);
-    return error;
-  }
+  const answer = await outcomeOf(call);
+  const fault = answer instanceof UpstreamError ? faultOf(answer.kind) : undefined;
+  if (answer instanceof UpstreamError && fault !== undefined)
+    nodes.report(node, fault, answer.message, answer.method);
+  return answer;
 }

@@ -9,7 +9,7 @@ import type { CallCredentials } from '../transport/ports.js';
 import type { RpcClientOptions } from '../transport/RpcClient.js';
 import { StreamReader } from '../transport/streams/StreamReader.js';
 import type { AccessMethod } from '../types.js';
-import { UpstreamError } from '../UpstreamError.js';
+import { outcomeOf, UpstreamError } from '../UpstreamError.js';
 import type { UpstreamErrorKind } from '../UpstreamError.js';
 
 /** Blocks from the head down that are searched for one with a collection. */
@@ -75,19 +75,12 @@ export async function surveyNode(options: Options, dependencies: { readonly cloc
     quiet: (given: T) => string | undefined = () => undefined,
   ): Promise<T | undefined> => {
     const beganAtMs = clock.monotonic();
-    const note = (outcome: CallSurvey['outcome'], said: string | undefined): void => {
-      calls.push({ method, outcome, said, tookMs: clock.monotonic() - beganAtMs });
-    };
-    try {
-      const given = await answer();
-      const said = quiet(given);
-      note(said === undefined ? 'served' : 'quiet', said);
-      return given;
-    } catch (error) {
-      if (!(error instanceof UpstreamError)) throw error;
-      note(error.kind, error.message);
-      return undefined;
-    }
+    const given = await outcomeOf(answer());
+    const isError = given instanceof UpstreamError;
+    const said = isError ? given.message : quiet(given);
+    const outcome = isError ? given.kind : said === undefined ? 'served' : 'quiet';
+    calls.push({ method, outcome, said, tookMs: clock.monotonic() - beganAtMs });
+    return isError ? undefined : given;
   };
   /** Waits for the first message of a stream. */
   const follow = async (
@@ -169,7 +162,7 @@ export async function surveyNode(options: Options, dependencies: { readonly cloc
       latencyMs: times[Math.floor(times.length / 2)],
     };
   } finally {
-    node.close();
+    node.client.close();
   }
 }
 

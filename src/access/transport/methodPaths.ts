@@ -13,7 +13,7 @@ const SERVICES: Readonly<Partial<Record<AccessMethod, string>>> = {
 };
 
 /** What an indexer has for two of them: a block with what proves it, as it keeps nothing that would make it a full one. */
-const PROVABLE: Readonly<Partial<Record<AccessMethod, string>>> = {
+export const PROVABLE: Readonly<Partial<Record<AccessMethod, string>>> = {
   GetBlockByHeight: 'GetProvableBlock',
   SubscribeBlocksFromStartHeight: 'SubscribeProvableBlocks',
 };

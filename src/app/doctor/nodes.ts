@@ -1,3 +1,4 @@
+import { PROVABLE } from '../../access/index.js';
 import type { CallSurvey, Endpoint, NodeSurvey } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { formatDuration } from '../../observability/index.js';
@@ -173,12 +174,6 @@ function lacks(survey: NodeSurvey): Finding[] {
     ];
   });
 }
-
-/** What a mirror calls in place of the calls for blocks, by these. */
-const PROVABLE: Readonly<Partial<Record<Method, string>>> = {
-  GetBlockByHeight: 'GetProvableBlock',
-  SubscribeBlocksFromStartHeight: 'SubscribeProvableBlocks',
-};
 
 /** Whether the peers answer, are of the right chain, and send their blocks. Without them the daemon asks the nodes, if any. */
 export function checkPeers(config: DaemonConfig, surveys: readonly NodeSurvey[]): Finding[] {

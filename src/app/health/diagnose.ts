@@ -95,7 +95,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
   /** What came while the process stood still is yet to be seen: only since then has it been waited for. */
   let awakeMs = Infinity;
   const waitedMs = (ageMs: number): number => Math.min(ageMs, awakeMs);
-  const answerAgeMs = (): number => listener.lastAnswerAgeMs() ?? Infinity;
+  const answerAgeMs = (): number => listener.finalized.answerAgeMs() ?? Infinity;
   /** False while no node confirms the head: then the lag of the index is unknown. */
   const isHeadConfirmed = (): boolean => answerAgeMs() < HEAD_UNCONFIRMED_AFTER_MS;
 
@@ -119,8 +119,8 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
 
   /** Execution data follows the sealed head, some seconds behind the finalized one. */
   const waitsForSealing = (height: number): boolean => {
-    if (!config.ediOnly || height <= (listener.sealedHeight() ?? -1)) return false;
-    return (listener.sealedAdvanceAgeMs() ?? ageOf(startedAtMs)) < SEALING_PAUSES_MS;
+    if (!config.ediOnly || height <= (listener.sealed.height ?? -1)) return false;
+    return (listener.sealed.advanceAgeMs() ?? ageOf(startedAtMs)) < SEALING_PAUSES_MS;
   };
 
   /** What a height that is not durable waits for; `undefined` while no line runs. */
@@ -166,7 +166,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
   };
 
   const running = (): (Finding | undefined)[] => {
-    const head = listener.finalizedHeight();
+    const head = listener.finalized.height;
     if (head === undefined) return [];
     const unfit = misfit();
     const mismatch = unfit?.code === 'parent_mismatch' ? unfit : undefined;
@@ -189,7 +189,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
   /** A reported spork that is not confirmed, and that the next block waits for. */
   const undecidedSpork = (): Finding | undefined => {
     const block = line?.blocks.heldUpBy();
-    const spork = block?.isUnserved === true ? network.undecidedSporkAt(block.height) : undefined;
+    const spork = block?.isUnserved === true ? network.verifier.undecidedAt(block.height) : undefined;
     if (spork === undefined) return undefined;
     const { awaited, rootHeight, tellers } = spork;
     const reporters = tellers.join(', ');
@@ -258,7 +258,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
 
   const headStale = (head: number): Finding | undefined => {
     const { maxHeadAgeSeconds } = limits;
-    const ageMs = listener.lastAdvanceAgeMs();
+    const ageMs = listener.finalized.advanceAgeMs();
     if (maxHeadAgeSeconds === 0 || ageMs === undefined || ageMs < maxHeadAgeSeconds * 1000) return undefined;
     // Nobody says that it stands still: nobody says anything.
     if (!isHeadConfirmed()) return undefined;
@@ -331,7 +331,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
 
   const starting = (): Finding | undefined => {
     const isStarting = phase() === 'starting';
-    if (!isStarting && listener.finalizedHeight() !== undefined) return undefined;
+    if (!isStarting && listener.finalized.height !== undefined) return undefined;
     const what = isStarting
       ? 'the daemon is starting'
       : `no ${network.source} has reported its finalized head yet`;
@@ -340,7 +340,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
 
   /** The head is not reported, or no longer. */
   const upstream = (): Finding | undefined => {
-    const silentMs = listener.lastAnswerAgeMs();
+    const silentMs = listener.finalized.answerAgeMs();
     const forMs = waitedMs(silentMs ?? ageOf(startedAtMs));
     const isReplaced = network.chainReplaced() !== undefined;
     // Nodes of another chain are not asked for their head: what they said of it before is old.
@@ -371,7 +371,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
   const upstreamTroubles = (): readonly NodeTrouble[] => {
     const identity = network.identityTroubles();
     const named = new Set(identity.map(({ node }) => node));
-    return [...identity, ...listener.headTroubles().filter(({ node }) => !named.has(node))];
+    return [...identity, ...listener.finalized.troubles().filter(({ node }) => !named.has(node))];
   };
 
   const replacedChain = (): Finding | undefined => {
@@ -379,13 +379,13 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     if (replaced === undefined) return undefined;
     const silent = network.identityTroubles().filter(({ kind }) => kind === 'unreachable');
     const words = silent.length === 0 ? '' : ` (not heard: ${describeTroubles(silent, clock)})`;
-    return finding('chain_replaced', replaced.message + words);
+    return finding('chain_replaced', replaced + words);
   };
 
   const headBehind = (): Finding | undefined => {
     if (network.chainReplaced() !== undefined) return undefined;
     const below = network.headBelow();
-    const rises = (listener.lastAdvanceAgeMs() ?? Infinity) < HEAD_RISES_WITHIN_MS;
+    const rises = (listener.finalized.advanceAgeMs() ?? Infinity) < HEAD_RISES_WITHIN_MS;
     // No node has reported a head since it rose: what is known is old.
     if (below === undefined || rises || answerAgeMs() >= HEAD_RISES_WITHIN_MS) {
       headBehindSinceMs = undefined;

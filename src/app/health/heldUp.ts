@@ -95,13 +95,13 @@ function heldUpByFeed(height: number, { edi }: IndexingLine, { clock, listener }
     ...because(height, what, troubles, clock),
     code: 'edi_unavailable',
   });
-  const sealed = listener.sealedHeight();
+  const sealed = listener.sealed.height;
   if (sealed === undefined || sealed < height) {
-    const ageMs = listener.sealedAdvanceAgeMs();
+    const ageMs = listener.sealed.advanceAgeMs();
     const age = ageMs === undefined ? '' : `, has not moved for ${formatDuration(ageMs / 1000)}`;
     const head =
       sealed === undefined ? 'no node has reported its sealed head' : `the sealed head, ${sealed}${age}`;
-    return unavailable(`waiting for height ${height} to be sealed; ${head}`, listener.sealedTroubles());
+    return unavailable(`waiting for height ${height} to be sealed; ${head}`, listener.sealed.troubles());
   }
   const what = `waiting for the execution data of height ${height}`;
   const troubles = edi?.troubles() ?? [];

@@ -52,7 +52,7 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
   /** The range that readers see, with the sealed head as nodes report it. */
   const range = (): IndexedRange => ({
     ...rangeOf(readableIndex(config, parts)),
-    sealed: listener.sealedHeight() ?? null,
+    sealed: listener.sealed.height ?? null,
   });
 
   /** Unknown while no node confirms the head. */
@@ -85,8 +85,8 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
       healing,
       lowestServed: network.lowestHeight() ?? null,
       lag: lag() ?? null,
-      headAgeSeconds: seconds(listener.lastAdvanceAgeMs()),
-      headConfirmedSeconds: seconds(listener.lastAnswerAgeMs()),
+      headAgeSeconds: seconds(listener.finalized.advanceAgeMs()),
+      headConfirmedSeconds: seconds(listener.finalized.answerAgeMs()),
       rate: ratePerSecond,
       collectionsPerSecond: collectionRate(lastHour.now()) ?? null,
       eta: etaSeconds ?? null,
@@ -138,7 +138,7 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
 
   const proof = (): StatusDocument['proof'] => {
     const { mode, finality } = config.proof;
-    const { form = null, reason = null } = network.proofStatus() ?? {};
+    const { form = null, reason = null } = network.proofs?.status() ?? {};
     const proven = prover?.status();
     const whyNot = reason ?? proven?.reason ?? parts.proofBackfill?.reason() ?? null;
     return {

@@ -69,8 +69,8 @@ function gaugesOf(status: DaemonStatus): ScrapedValues {
   return {
     latest_indexed_height: () => store.latestIndexedHeight(),
     first_indexed_height: () => store.meta()?.firstHeight ?? 0,
-    head_height: () => listener.finalizedHeight() ?? 0,
-    sealed_height: () => listener.sealedHeight() ?? 0,
+    head_height: () => listener.finalized.height ?? 0,
+    sealed_height: () => listener.sealed.height ?? 0,
     account_index_missing_heights: () => accountBuilder.progress().coverage?.missingHeights ?? 0,
     covered_heights: () => countHeights(store.coverage()),
     unproven_heights: status.unprovenHeights,
@@ -88,22 +88,20 @@ function gaugesOf(status: DaemonStatus): ScrapedValues {
     collection_requests_in_flight: () => line()?.requester?.inFlight() ?? 0,
     unresolvable_heights: () => line()?.explainer.unresolvable(unresolvableAfterMs).length ?? 0,
     stream_age_seconds: () => {
-      const ages = new Map(listener.streamAges());
-      for (const [stream, source] of [
-        ['execution_data', line()?.edi],
-        ['peer', line()?.peer],
-      ] as const) {
-        const ageMs = source?.status().lastMessageAgeMs;
-        if (ageMs !== undefined) ages.set(stream, ageMs / 1000);
-      }
-      return ages;
+      const agesMs = Object.entries({
+        finalized: listener.finalized.advanceAgeMs(),
+        sealed: listener.sealed.advanceAgeMs(),
+        execution_data: line()?.edi?.status().lastMessageAgeMs,
+        peer: line()?.peer?.status().lastMessageAgeMs,
+      });
+      return new Map(agesMs.flatMap(([name, ms]) => (ms === undefined ? [] : [[name, ms / 1000]])));
     },
     endpoint_state: () => parts.network.states(),
     ready: () => Number(monitor.readiness().ready),
     not_ready: () => new Set(monitor.readiness().reasons.map(({ code }) => code)),
     lag_heights: status.lag,
     head_age_seconds: () => {
-      const ageMs = listener.lastAdvanceAgeMs();
+      const ageMs = listener.finalized.advanceAgeMs();
       return ageMs === undefined ? undefined : ageMs / 1000;
     },
     indexed_age_seconds: () => diagnosis.indexedAgeMs() / 1000,

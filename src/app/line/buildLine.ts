@@ -44,10 +44,10 @@ const PEER_FRESH_MS = 5_000;
 const MIRROR_HOLD_BACK_MS = 10_000;
 
 /** The head of the chain for a line: a FinalizationListener, or the end of a range. */
-export type ChainHead = Pick<
-  FinalizationListener,
-  'finalizedHeight' | 'sealedHeight' | 'headId' | 'onAnswerAgain'
->;
+export interface ChainHead extends Pick<FinalizationListener, 'onAnswerAgain'> {
+  readonly finalized: Pick<FinalizationListener['finalized'], 'height' | 'idAt'>;
+  readonly sealed: Pick<FinalizationListener['sealed'], 'height'>;
+}
 
 /** What all lines of a daemon share. */
 export interface SharedParts {
@@ -143,14 +143,14 @@ export function buildLine(
     ? new ExecutionDataIndexer(streamOptions, {
         ...common,
         ...sink,
-        dueHeight: () => listener.sealedHeight(),
+        dueHeight: () => listener.sealed.height,
       })
     : undefined;
   const peer =
     config.peers.length > 0
       ? new ExecutionDataIndexer(
           { ...streamOptions, stream: PEER, freshMs: PEER_FRESH_MS },
-          { ...common, ...sink, dueHeight: () => listener.finalizedHeight() },
+          { ...common, ...sink, dueHeight: () => listener.finalized.height },
         )
       : undefined;
   // Calls of a mirror go to whom the stream comes from, and only slow it down.
@@ -184,7 +184,7 @@ export function buildLine(
       ...common,
       window,
       signal: workSignal,
-      headId: (height) => listener.headId(height),
+      headId: (height) => listener.finalized.idAt(height),
       latestBlock: () => store.latestBlock(),
       onReplaced: (block, source) => processor.onForked(block, source),
       storedBlock: (height) => soundBlock(store, height),

@@ -30,9 +30,9 @@ export function indexLive(config: DaemonConfig, parts: IndexingParts, onLine: On
     if (store.meta() !== undefined) return;
     // One node's answer does not say where the others begin.
     await network.whenAllAsked(lost);
-    if (config.startHeight === 'root') await network.whenRootTold(lost);
+    if (config.startHeight === 'root') await network.whenTold('root', lost);
     const first = await firstHeightOf(config, { network, listener }, lost);
-    await network.whenSporkTold(first, lost);
+    await network.whenTold(first, lost);
     await initialiseStore(store, config, network, first);
     logger.info({ height: first, chainId: config.chainId }, 'new store created');
   };

@@ -1,5 +1,5 @@
 import { AccessNetwork } from '../../access/index.js';
-import type { AccessNetworkDependencies, OpenChannel, OpenNode } from '../../access/index.js';
+import type { AccessNetworkDependencies, OpenChannel } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { EndpointSlots, Window } from '../../collections/index.js';
 import { FinalityProver, FinalizationListener, ProofBackfill } from '../../finality/index.js';
@@ -51,8 +51,6 @@ export function openUpstream(
   > & {
     /** Shared with other processes of the store. Default: no other process has it. */
     readonly queue?: SharedQueue | undefined;
-    /** Default: gRPC. */
-    readonly openNode?: OpenNode | undefined;
     /** Heights of one range of history. Default: the most that the store takes. */
     readonly maxRangeHeights?: number | undefined;
     /** How late the event loop is; see `paceHistory`. */
@@ -100,9 +98,9 @@ export function openUpstream(
   const listener = new FinalizationListener({ ...base, nodes: network });
   const window = new Window(
     { heights: config.window, stopHeight: config.stopHeight, limitBytes: config.maxInFlightBytes },
-    { store, finalizedHeight: () => listener.finalizedHeight() },
+    { store, finalizedHeight: () => listener.finalized.height },
   );
-  listener.onHead(() => window.moved());
+  listener.finalized.onRise(() => window.moved());
   store.shared?.onChanged(() => window.moved());
   network.onAnswering(() => listener.wake());
   const accountBuilder = new AccountIndexBuilder({ ...base, accounts: store.accounts });
@@ -164,7 +162,7 @@ function openProver(
       keep: store.keepProven && ((height) => store.keepProven?.(height) ?? Promise.resolve()),
       head: () => window.target(),
       onMoved: (listener) => window.onMoved(listener),
-      sealedBy: (id) => network.sealedBy(id),
+      sealedBy: (id) => network.proofs?.sealedBy(id) ?? [],
       heightOf: async (id) => (await unlessDamaged(() => store.blockById(id)))?.block.height,
       blockAt: async (at) => {
         const block = await soundBlock(store, at);

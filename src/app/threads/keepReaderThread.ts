@@ -10,8 +10,8 @@ import {
   isAbort,
   messageOf,
   OperatorError,
-  Pause,
   sleep,
+  within,
 } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import { callsOver } from './calls.js';
@@ -72,7 +72,6 @@ class Run {
   cause: unknown;
   /** It hangs, and is terminated. */
   isGivenUp = false;
-  stopping: Timer | undefined;
 
   constructor(
     { options, start }: { readonly options: ReaderOptions; readonly start: StartReader },
@@ -84,7 +83,6 @@ class Run {
     this.handle.on('error', (error) => (this.cause = error));
     this.ended = new Promise((resolve) => {
       this.handle.on('exit', () => {
-        this.stopping?.cancel();
         for (const id of [...this.calls.keys()]) this.over(id, 'other');
         onEnd(this);
         resolve();
@@ -131,9 +129,7 @@ export function keepReaderThread(
   const { clock, logger, metrics, start } = dependencies;
   /** The metrics of all threads so far. */
   const reported = mirrorMetrics();
-  /** Woken by what the thread reports. */
-  const reports = new Pause({ clock });
-  let scraping: Promise<void> | undefined;
+  let scraping: Promise<unknown> | undefined;
   let options = wanted;
   let sources: ReaderSources | undefined;
   let run: Run | undefined;
@@ -233,9 +229,7 @@ export function keepReaderThread(
   /** Takes what a thread has counted so far. */
   const report = async (from: Run): Promise<void> => {
     const counted = await from.thread.ask(undefined, 'metrics');
-    if (run !== from) return;
-    reported.update(counted);
-    reports.wake();
+    if (run === from) reported.update(counted);
   };
 
   /** The regular check: sends the state, or counts the silence. */
@@ -262,10 +256,10 @@ export function keepReaderThread(
     if (stopped.silentMs >= DOWN_AFTER_MS && !stopped.gate.isLoading) void stopped.terminate(clock);
     else {
       stopped.thread.tell('stop');
-      stopped.stopping ??= clock.setTimer(STOP_GRACE_MS, () => {
+      if ((await within(clock, STOP_GRACE_MS, stopped.ended)) === 'late') {
         logger.warn({ limitMs: STOP_GRACE_MS }, 'the reader thread did not close in time');
         void stopped.terminate(clock);
-      });
+      }
     }
     await stopped.ended;
   };
@@ -274,7 +268,6 @@ export function keepReaderThread(
     run = undefined;
     // The next one counts from zero.
     reported.ended();
-    reports.wake();
     if (isClosing) serving?.reject(new AbortError('stopping'));
     if (isClosing || isHeldBack) return;
     cause = last.cause ?? 'it ended by itself';
@@ -354,10 +347,7 @@ export function keepReaderThread(
     /** The totals of all threads so far. Asks the current one, once for all who ask at a time, with a short deadline. */
     metrics: async (): Promise<readonly MetricsSnapshot[]> => {
       if (run?.isServing) {
-        if (scraping === undefined) {
-          scraping = reports.sleep(SCRAPE_LIMIT_MS).finally(() => (scraping = undefined));
-          void report(run);
-        }
+        scraping ??= within(clock, SCRAPE_LIMIT_MS, report(run)).finally(() => (scraping = undefined));
         await scraping;
       }
       return reported.all();

@@ -9,7 +9,9 @@ interface ReadableParts {
   readonly store: IndexStore;
   /** What readers use instead of the store. */
   readonly replica: IndexStore | undefined;
-  readonly listener: Pick<FinalizationListener, 'finalizedHeight' | 'sealedHeight'>;
+  readonly listener: Readonly<
+    Record<'finalized' | 'sealed', Pick<FinalizationListener['finalized'], 'height'>>
+  >;
   readonly prover:
     | (Pick<FinalityProver, 'finalBlock' | 'sealedHeight'> & {
         status(): { readonly reason: string | undefined };
@@ -39,8 +41,8 @@ export function readableIndex(
   // that follows another one), as the nodes report it.
   const seals = isLimited || prover?.status().reason === undefined ? prover?.sealedHeight() : undefined;
   const heads = {
-    head: listener.finalizedHeight() ?? null,
-    sealed: seals ?? listener.sealedHeight() ?? null,
+    head: listener.finalized.height ?? null,
+    sealed: seals ?? listener.sealed.height ?? null,
   };
   const from = replica ?? store;
   const shown: ShownIndex = {

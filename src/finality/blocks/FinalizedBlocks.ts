@@ -70,9 +70,6 @@ const NO_FAULT: ReadonlySet<UpstreamErrorKind> = new Set([
   'unproven',
 ]);
 
-/** What to do once a node is left. Returns the pause before the next reading. */
-type Ending = () => number | Promise<number>;
-
 /**
  * The finalized blocks as jobs: reads them ahead of the watermark, links them parent by parent, and only then hands them
  * out. Call `notify` when the watermark or the head has moved.
@@ -220,11 +217,6 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     return this.#linked.at(height)?.block;
   }
 
-  /** Blocks held: at most K. */
-  size(): number {
-    return this.#linked.size;
-  }
-
   /** Set while no node that answers gives a block that fits what is stored, or what the spork table confirms. */
   chainTrouble(): ChainTrouble | undefined {
     return this.#resolver.trouble();
@@ -298,8 +290,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
       return this.#pause.sleep(this.#chooser.pauseMs(), signal);
     }
     this.#unservedLooks = 0;
-    const conclude = await this.#readFrom(way, signal);
-    await this.#pause.sleep(await conclude(), signal);
+    await this.#pause.sleep(await this.#readFrom(way, signal), signal);
   }
 
   #unserved(): void {
@@ -314,7 +305,8 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     return this.#unservedLooks >= UNSERVED_LOOKS_BEFORE_TOLD;
   }
 
-  async #readFrom(way: Way, signal: AbortSignal): Promise<Ending> {
+  /** Reads until the node is to be left. Resolves with the pause before the next reading. */
+  async #readFrom(way: Way, signal: AbortSignal): Promise<number> {
     const { clock } = this.#deps;
     const { node } = way;
     const streams = this.#chooser.isStream(way);
@@ -328,13 +320,16 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
         this.#chooser.asked(way);
         const read = await blocks.read();
         if (this.#linked.next !== height) break;
-        if (read === 'silent') return () => this.#silent(way);
-        if (read.done === true) return () => this.#ended(way, delivered);
+        if (read === 'silent') return this.#silent(way);
+        if (read.done === true) return this.#ended(way, delivered);
         const { block, status } = read.value;
         const answer = { node, method: way.method, block };
-        if (block.height !== height) return () => this.#drop(answer, 'wrong_height');
-        if (status === 'unknown') return () => this.#drop(answer, 'orphaned');
-        if (!this.#linked.links(block)) return () => this.#resolve(answer, signal);
+        if (block.height !== height) return this.#drop(answer, 'wrong_height');
+        if (status === 'unknown') return this.#drop(answer, 'orphaned');
+        if (!this.#linked.links(block)) {
+          blocks.cancel();
+          return await this.#resolve(answer, signal);
+        }
         delivered += 1;
         this.#append(answer);
         // A single answer shows that the call works, and so does a stream that continues.
@@ -352,13 +347,11 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
         if (streams && !this.#mayStream(node)) break;
         if (this.#isOutdone(way)) break;
       }
-      return () => {
-        this.#chooser.troubles.clear();
-        return 0;
-      };
+      this.#chooser.troubles.clear();
+      return 0;
     } catch (error) {
       if (!(error instanceof UpstreamError)) throw error;
-      return () => this.#failed(way, error, pausedMs);
+      return this.#failed(way, error, pausedMs);
     } finally {
       blocks.cancel();
     }

@@ -43,10 +43,6 @@ export class LinkedBlocks {
     return this.#next;
   }
 
-  get size(): number {
-    return this.#next - 1 - this.#base;
-  }
-
   at(height: number): LinkedHeight | undefined {
     return height > this.#base && height < this.#next ? this.#window.at(height) : undefined;
   }

@@ -1,5 +1,11 @@
-import { faultOf, NodeChooser, SILENT_AFTER_MS } from '../../access/index.js';
-import { StreamReader, UpstreamError } from '../../access/index.js';
+import {
+  faultOf,
+  NodeChooser,
+  outcomeOf,
+  SILENT_AFTER_MS,
+  StreamReader,
+  UpstreamError,
+} from '../../access/index.js';
 import type { BlockDigest, NodeTrouble, Way } from '../../access/index.js';
 import type { Identifier } from '../../flow/index.js';
 import { Listeners, Pause, runTogether } from '../../runtime/index.js';
@@ -66,10 +72,6 @@ export class HeadFollower {
     this.#pollPause = new Pause(parts);
   }
 
-  get name(): Parts['name'] {
-    return this.#parts.name;
-  }
-
   get height(): number | undefined {
     return this.#height;
   }
@@ -104,7 +106,7 @@ export class HeadFollower {
     this.#pollPause.wake();
   }
 
-  /** Milliseconds since it last rose; `undefined` while unknown. */
+  /** Milliseconds since it last rose; `undefined` while unknown. On a quiet chain it grows while `answerAgeMs` does not. */
   advanceAgeMs(): number | undefined {
     return this.#ageOf(this.#risenAtMs);
   }
@@ -201,17 +203,15 @@ export class HeadFollower {
     if (node === undefined) return undefined;
     const way = { node, method: CALL } as const;
     this.#chooser.asked(way);
-    try {
-      const timeoutMs = this.#chooser.patienceMs('call');
-      const header = await node.getLatestBlockHeader(name === 'sealed', { signal, timeoutMs });
-      if (node.healthOf(CALL) !== 'healthy') nodes.succeeded(node, CALL);
-      this.#answered(header);
-      return header.height;
-    } catch (error) {
-      if (!(error instanceof UpstreamError)) throw error;
-      this.#chooser.erred(way, error, faultOf(error.kind));
+    const timeoutMs = this.#chooser.patienceMs('call');
+    const header = await outcomeOf(node.getLatestBlockHeader(name === 'sealed', { signal, timeoutMs }));
+    if (header instanceof UpstreamError) {
+      this.#chooser.erred(way, header, faultOf(header.kind));
       return undefined;
     }
+    if (node.healthOf(CALL) !== 'healthy') nodes.succeeded(node, CALL);
+    this.#answered(header);
+    return header.height;
   }
 
   /** Leaves a stream that does not keep up with what polls have seen. */

@@ -135,7 +135,8 @@ export class FinalityAnchor {
       );
     const named = checkpoint ?? this.#namedIn(range, 'spork_root');
     const last = checkpoint === undefined ? this.#namedIn(range, 'spork_table') : undefined;
-    if (named === undefined && last !== undefined) return this.#beginAtLast(last);
+    if (named === undefined && last !== undefined)
+      return this.#begin(last, await this.#parts.header(last.height));
     const [believed] = checkpoint === undefined ? await this.#kept(range, { isAnchor: true }) : [];
     const height = named?.height ?? believed ?? from;
     await this.#borrow({ from, to: height }, signal);
@@ -145,7 +146,7 @@ export class FinalityAnchor {
     const answer = await this.#stateAt(header, signal);
     if (answer.state !== undefined)
       return this.#begin(named ?? { kind: 'first_use', ...header }, header, answer);
-    if (last !== undefined) return this.#beginAtLast(last);
+    if (last !== undefined) return this.#begin(last, await this.#parts.header(last.height));
     if (checkpoint !== undefined || !answer.isLacking || to <= from) throw this.#pausing(answer);
     await this.#borrow(range, signal);
     const [given = to] = await this.#kept(range);
@@ -181,10 +182,6 @@ export class FinalityAnchor {
     const answer = await this.#stateAt(header, signal);
     if (answer.state === undefined) throw this.#pausing(answer);
     await this.#begin({ kind: 'first_use', ...header }, header, answer);
-  }
-
-  async #beginAtLast(last: NamedBlock): Promise<void> {
-    await this.#begin(last, await this.#parts.header(last.height));
   }
 
   #namedIn({ from, to }: HeightRange, wanted: NamedBlock['kind']): NamedBlock | undefined {

@@ -1,3 +1,4 @@
+import { highestShared } from '../../access/index.js';
 import type { AccessNodes } from '../../access/index.js';
 import { WireError } from '../../flow/index.js';
 import type { Identifier } from '../../flow/index.js';
@@ -263,19 +264,12 @@ export class FinalityProver {
   async #checkBelow(known: KnownEpochs, top: number): Promise<void> {
     const failed = this.#failed;
     const provenHeight = () => this.#proven?.height;
-    let invalid = top;
-    for (let step = 1; provenHeight() === undefined && top - step > known.height; step *= 2) {
-      await this.#check(known, top - step);
-      if (provenHeight() === undefined) invalid = top - step;
-    }
-    let valid = provenHeight() ?? invalid;
-    while (invalid - valid > 1) {
-      const middle = Math.floor((valid + invalid) / 2);
+    // Shared with the chain that was signed.
+    await highestShared({ firstHeight: known.height + 1, differing: top }, async (height) => {
       const before = provenHeight();
-      await this.#check(known, middle);
-      if (provenHeight() === before) invalid = middle;
-      else valid = middle;
-    }
+      await this.#check(known, height);
+      return provenHeight() !== before;
+    });
     this.#failed = failed && { ...failed, rewindTo: provenHeight() ?? failed.rewindTo };
   }
 

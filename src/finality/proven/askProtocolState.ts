@@ -1,4 +1,4 @@
-import { answerOf, UpstreamError } from '../../access/index.js';
+import { answerOf, outcomeOf, UpstreamError } from '../../access/index.js';
 import type { AccessNode, AccessNodes, ReceivedEvidence, UpstreamErrorKind } from '../../access/index.js';
 import { toIdentifier } from '../../flow/index.js';
 import type { CertificateThread, EpochState, StateParts, StoredHeader } from '../../proof/index.js';
@@ -84,11 +84,8 @@ export async function* askEvidence(
   signal: AbortSignal,
 ): AsyncGenerator<{ readonly node: AccessNode; readonly evidence: ReceivedEvidence }, void> {
   for (const node of nodes.peers().filter((peer) => peer.supports(EVIDENCE))) {
-    try {
-      yield { node, evidence: await node.getCommitteeEvidence(height, { signal }) };
-    } catch (error) {
-      // A peer that keeps nothing yet has done no wrong.
-      if (!(error instanceof UpstreamError)) throw error;
-    }
+    const evidence = await outcomeOf(node.getCommitteeEvidence(height, { signal }));
+    // A peer that keeps nothing yet has done no wrong.
+    if (!(evidence instanceof UpstreamError)) yield { node, evidence };
   }
 }

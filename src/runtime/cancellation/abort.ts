@@ -75,25 +75,33 @@ export function wasAborted(error: unknown, signal: AbortSignal): boolean {
   return signal.aborted && (isAbort(error) || error === signal.reason);
 }
 
+type Loop = (signal: AbortSignal) => Promise<void>;
+
 /**
- * Runs loops that end only by their signal. Resolves when `signal` aborts; when one of them fails, the others are
- * cancelled and it rejects with that error.
+ * Runs loops until their signal ends them. Resolves when `signal` aborts; when one of them fails, the others are
+ * cancelled and it rejects with that error. `onBegun` receives what begins another one beside them.
  */
 export async function runTogether(
   signal: AbortSignal,
-  loops: readonly ((signal: AbortSignal) => Promise<void>)[],
+  loops: readonly Loop[],
+  onBegun?: (begin: (loop: Loop) => void) => void,
 ): Promise<void> {
   const child = childOf(signal);
   const errors: unknown[] = [];
-  await Promise.all(
-    loops.map((loop) =>
-      loop(child.signal).catch((error: unknown) => {
+  const running = new Set<Promise<void>>();
+  const begin = (loop: Loop): void => {
+    const run = loop(child.signal)
+      .catch((error: unknown) => {
         if (!wasAborted(error, child.signal)) errors.push(error);
         child.abort();
-      }),
-    ),
-  );
-  child.abort();
+      })
+      .finally(() => running.delete(run));
+    running.add(run);
+  };
+  loops.forEach(begin);
+  onBegun?.(begin);
+  await whenAborted(child.signal);
+  await Promise.all(running);
   if (errors.length > 0) throw errors[0];
 }
 

@@ -36,11 +36,8 @@ export const systemClock: Clock = {
     }
     let handle: ReturnType<typeof setTimeout>;
     const wait = (restMs: number): void => {
-      const later = restMs > LONGEST_MS;
-      handle = setTimeout(
-        () => (later ? wait(restMs - LONGEST_MS) : callback()),
-        later ? LONGEST_MS : restMs,
-      );
+      const partMs = Math.min(restMs, LONGEST_MS);
+      handle = setTimeout(() => (partMs < restMs ? wait(restMs - partMs) : callback()), partMs);
     };
     wait(delayMs);
     return { cancel: () => clearTimeout(handle) };

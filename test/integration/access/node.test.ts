@@ -52,7 +52,7 @@ beforeEach(() => {
 });
 
 afterEach(() => {
-  for (const node of nodes) node.close();
+  for (const node of nodes) node.client.close();
   server.stop();
 });
 
@@ -145,7 +145,7 @@ describe('unary calls', () => {
     clock.aheadMs = 3_600_000;
     expect(await kindOf(node.getBlockByHeight(5, { timeoutMs: 200 }))).toBe('deadline');
     await cancelled;
-    expect(node.inFlight).toBe(0);
+    expect(node.client.inFlight).toBe(0);
   });
 
   it('that are given up by the thousand do not cost the connection: what is beside them goes on', async () => {
@@ -183,7 +183,7 @@ describe('unary calls', () => {
       for (const abort of aborts) abort.abort(new Error('no longer needed'));
       for (const { status: outcome } of await ended) expect(outcome).toBe('rejected');
     }
-    expect(node.inFlight).toBe(0);
+    expect(node.client.inFlight).toBe(0);
     answer();
     write(2);
     expect(await blocks.next()).toMatchObject({ value: { block: { height: 2 } } });
@@ -255,7 +255,7 @@ describe('unary calls', () => {
     for (let refusals = 0; refusals < 3; refusals += 1) expect(await ask()).toBe('rate_limited');
     expect(node.healthOf(method)).toBe('healthy');
     // That call waits for a while, and no other.
-    expect([node.delayMs(method) > 0, node.heldBack]).toEqual([true, true]);
+    expect([node.delayMs(method) > 0, node.client.heldBack]).toEqual([true, true]);
     expect(node.delayMs('GetBlockByHeight')).toBe(0);
     for (let refusals = 0; refusals < 2; refusals += 1) expect(await ask()).toBe('rate_limited');
     // There is another call for the same.

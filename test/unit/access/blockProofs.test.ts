@@ -99,7 +99,7 @@ describe('a block that a node sends', () => {
     const block = await ask('a:1');
     if (typeof block === 'string') throw new Error(block);
     expect(checkStoredProof(block.encoded, block.proof ?? Buffer.alloc(0), CHAIN_ID)?.id).toBe(block.id);
-    expect(network.proofStatus()).toEqual({ form: 'H8P8', reason: undefined });
+    expect(network.proofs?.status()).toEqual({ form: 'H8P8', reason: undefined });
     expect(await counted()).toEqual([]);
   });
 
@@ -142,14 +142,14 @@ describe('a block that nothing proves', () => {
     });
     expect(await ask('a:1')).toBe('unproven');
     expect(await ask('b:1')).toMatchObject({ height: 50 });
-    expect(network.proofStatus()?.reason).toContain('header');
+    expect(network.proofs?.status().reason).toContain('header');
     // From now on nobody else is asked first.
     for (const height of [51, 52]) expect(await ask('a:1', height)).toMatchObject({ height });
     expect(warnings()).toHaveLength(1);
 
     lies('b:1', undefined);
     expect(await ask('b:1', 53)).toMatchObject({ proof: expect.anything() as unknown });
-    expect(network.proofStatus()).toEqual({ form: 'H8P8', reason: undefined });
+    expect(network.proofs?.status()).toEqual({ form: 'H8P8', reason: undefined });
     expect(await ask('a:1', 54)).toBe('unproven');
     expect(warnings()).toHaveLength(1);
   });
@@ -199,5 +199,5 @@ it('with proof.mode off blocks are asked for in light form, and taken as they co
   const { ask, network } = await proving({ 'a:1': { lie: { fault: 'wrong_body' } } }, 'off');
   expect(await ask('a:1')).toMatchObject({ height: 50 });
   expect(await ask('a:1')).not.toHaveProperty('proof');
-  expect(network.proofStatus()).toBeUndefined();
+  expect(network.proofs?.status()).toBeUndefined();
 });

@@ -80,7 +80,7 @@ describe('a node for history', () => {
     await clock.advance(1_000);
     expect(sent.length).toBe(2);
     // It is the call for history that is left.
-    expect(node.limits().map(({ waiting }) => waiting)).toEqual([1]);
+    expect(node.client.limits().map(({ waiting }) => waiting)).toEqual([1]);
     expect(node.delayMs(method as never)).toBe(1_000);
     await clock.advance(1_000);
     expect(sent.length).toBe(3);

@@ -18,7 +18,7 @@ function usable(): NodeHealthRecord {
 }
 
 function candidate(name: string, state: { inFlight?: number; heldBack?: boolean } = {}) {
-  return { name, healthRecord: usable(), inFlight: state.inFlight ?? 0, heldBack: state.heldBack ?? false };
+  return { name, healthRecord: usable(), client: { inFlight: 0, heldBack: false, ...state } };
 }
 
 const names = (candidates: readonly { readonly name: string }[]): string[] =>
@@ -106,7 +106,7 @@ describe('the order of asking', () => {
     near.healthRecord.answeredIn(10);
     far.healthRecord.answeredIn(35);
     expect(names(inOrderOfAsking([far, near]))).toEqual(['near', 'far']);
-    near.inFlight = 3;
+    near.client.inFlight = 3;
     expect(names(inOrderOfAsking([near, far]))).toEqual(['far', 'near']);
   });
 

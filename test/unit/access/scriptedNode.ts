@@ -2,10 +2,10 @@ import { parseEndpoint, UpstreamError } from '../../../src/access/index.js';
 import type {
   AccessMethod,
   NodeVersionInfo,
-  OpenNode,
   ReceivedBlock,
   UpstreamErrorKind,
 } from '../../../src/access/index.js';
+import type { OpenNode } from '../../../src/access/pool/NodePool.js';
 import type { NodeEvents } from '../../../src/access/transport/ports.js';
 import type { NodeHealthRecord } from '../../../src/access/selection/NodeHealthRecord.js';
 import type { PooledNode } from '../../../src/access/node/GrpcAccessNode.js';
@@ -54,10 +54,12 @@ export class ScriptedNode extends NodeInMemory implements PooledNode {
   readonly history = this;
   readonly endpoint = parseEndpoint(this.name);
   override readonly latencyMs = 0;
-  readonly inFlight = 0;
-  readonly admit = () => Promise.resolve('busy' as const);
-  readonly limits = () => [];
-  readonly heldBack = false;
+  readonly client = {
+    ...{ inFlight: 0, heldBack: false },
+    admit: () => Promise.resolve('busy' as const),
+    limits: () => [],
+    close: () => void (this.closed = true),
+  };
   closed = false;
   asked = 0;
   readonly #events: NodeEvents;
@@ -144,10 +146,6 @@ export class ScriptedNode extends NodeInMemory implements PooledNode {
     if (this.script.streams === undefined)
       throw this.error('unimplemented', 'SubscribeBlocksFromStartHeight');
     yield this.script.streams;
-  }
-
-  close(): void {
-    this.closed = true;
   }
 
   /** Expected errors: `UpstreamError`, where the script says so. */

@@ -100,13 +100,13 @@ describe('a spork that the table does not have', () => {
     const { net, tells } = await three({ 'b:1': growing(195) });
     await tells(['a:1']);
     expect(net.forHeight(200)).toEqual([]);
-    expect(net.undecidedSporkAt(200)).toEqual({
+    expect(net.verifier.undecidedAt(200)).toEqual({
       rootHeight: 200,
       tellers: ['a:1'],
       awaited: ['b:1', 'c:1'],
     });
     expect(names(net.forHeight(199))).toEqual(['b:1', 'c:1']);
-    expect(net.undecidedSporkAt(199)).toBeUndefined();
+    expect(net.verifier.undecidedAt(199)).toBeUndefined();
     await clock.advance(35_000);
     expect(names(net.forHeight(200))).toEqual(['a:1', 'b:1', 'c:1']);
     expect(net.sporkAt(200)?.rootHeight).toBe(100);
@@ -137,7 +137,7 @@ describe('a spork that the table does not have', () => {
     expect(names(net.live())).toEqual(['a:1', 'b:1', 'c:1']);
     expect(names(net.forHeight(740))).toEqual(['b:1', 'c:1']);
     expect(net.forHeight(1_000)).toEqual([]);
-    expect(net.undecidedSporkAt(1_000)).toMatchObject({ tellers: ['a:1'], awaited: ['b:1', 'c:1'] });
+    expect(net.verifier.undecidedAt(1_000)).toMatchObject({ tellers: ['a:1'], awaited: ['b:1', 'c:1'] });
     await clock.advance(5 * MINUTE_MS);
     expect(names(net.forHeight(1_000))).toEqual(['a:1', 'b:1', 'c:1']);
   });
@@ -182,7 +182,7 @@ describe('a spork that the table does not have', () => {
     await tells(['a:1'], 201);
     expect(names(net.forHeight(201))).toEqual(['a:1', 'b:1', 'c:1']);
     expect(names(net.live())).toEqual(['a:1', 'b:1', 'c:1']);
-    expect(net.undecidedSporkAt(201)).toBeUndefined();
+    expect(net.verifier.undecidedAt(201)).toBeUndefined();
   });
 
   it('is believed at any rate once the store has crossed into it', async () => {
@@ -240,7 +240,7 @@ describe('a spork that the table does not have', () => {
     await clock.advance(30_000);
     expect(net.forHeight(200)).toEqual([]);
     expect(net.sporkAt(200)).toBeUndefined();
-    expect(net.undecidedSporkAt(200)?.awaited).toEqual(['old:1']);
+    expect(net.verifier.undecidedAt(200)?.awaited).toEqual(['old:1']);
     await clock.advance(35_000);
     await asked;
     expect(names(net.forHeight(200))).toEqual(['new:1']);

@@ -40,10 +40,10 @@ interface Facts {
 
 /** What is wrong with the parts of the daemon; nothing, unless a test says so. */
 interface Wrong {
-  readonly chainReplaced: { readonly message: string };
+  readonly chainReplaced: string;
   readonly headBelow: { readonly head: number; readonly watermark: number };
   readonly chainTrouble: ChainTrouble;
-  readonly undecidedSpork: ReturnType<AccessNetwork['undecidedSporkAt']>;
+  readonly undecidedSpork: ReturnType<AccessNetwork['verifier']['undecidedAt']>;
   readonly unresolvable: ReturnType<IndexingLine['explainer']['unresolvable']>;
   /** How far readers see, where they see only what is proven. */
   readonly proven: { readonly to: number; readonly reason: string | undefined };
@@ -113,21 +113,23 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0, ph
     },
     window: { target: () => state.head },
     listener: {
-      finalizedHeight: () => state.head,
-      sealedHeight: () => state.sealed,
-      lastAnswerAgeMs: () => {
-        if (state.answered === true) return 0;
-        return state.answered === false ? undefined : clock.monotonic() - state.answered;
+      get finalized() {
+        const { answered, head: height, headMovedAtMs, headTroubles } = state;
+        const answeredAtMs = answered === true ? clock.monotonic() : answered;
+        return {
+          ...{ height, troubles: () => headTroubles, advanceAgeMs: () => clock.monotonic() - headMovedAtMs },
+          answerAgeMs: () => (answeredAtMs === false ? undefined : clock.monotonic() - answeredAtMs),
+        };
       },
-      lastAdvanceAgeMs: () => clock.monotonic() - state.headMovedAtMs,
-      sealedAdvanceAgeMs: () => clock.monotonic() - state.sealedMovedAtMs,
-      headTroubles: () => state.headTroubles,
-      sealedTroubles: () => [],
+      get sealed() {
+        const advanceAgeMs = () => clock.monotonic() - state.sealedMovedAtMs;
+        return { height: state.sealed, troubles: () => [], advanceAgeMs };
+      },
     },
     network: {
       source: 'access node',
       whyUnserved: () => block().troubles,
-      undecidedSporkAt: () => state.wrong.undecidedSpork,
+      verifier: { undecidedAt: () => state.wrong.undecidedSpork },
       identityTroubles: () => state.identity,
       chainReplaced: () => state.wrong.chainReplaced,
       headBelow: () => state.wrong.headBelow,
@@ -500,7 +502,7 @@ describe('findings', () => {
     state.headTroubles = [trouble({ kind: 'unreachable', said: 'the stream ended' })];
     state.facts = { block: { height: 1_001, troubles: [], isUnserved: true } };
     state.wrong = {
-      chainReplaced: { message: 'another chain' },
+      chainReplaced: 'another chain',
       chainTrouble: misfit,
     };
     for (let second = 1; second < 60; second += 1)
@@ -572,7 +574,7 @@ describe('findings', () => {
       stage: stages,
       isCommitting: fc.boolean(),
       wrong: fc.record({
-        chainReplaced: maybe({ message: 'another chain' }),
+        chainReplaced: maybe('another chain'),
         headBelow: maybe({ head: 232, watermark: 540 }),
         chainTrouble: fc.constantFrom(undefined, misfit, missingEnd),
         undecidedSpork: maybe(undecidedSpork),
@@ -638,7 +640,7 @@ describe('what has a code of its own', () => {
     state.facts = {};
     state.head = 1000;
     state.wrong = {
-      chainReplaced: { message: 'another chain' },
+      chainReplaced: 'another chain',
       unresolvable: [lacking],
     };
     expect(await after(0)).toMatchObject([

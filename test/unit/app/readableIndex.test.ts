@@ -45,7 +45,7 @@ const read = (
     { proof: { mode, finality, checkpoint: undefined } },
     {
       ...{ store, replica: undefined },
-      listener: { finalizedHeight: () => 119, sealedHeight: () => undefined },
+      listener: { finalized: { height: 119 }, sealed: { height: undefined } },
       prover: {
         finalBlock: () => (height === undefined ? undefined : final(height)),
         ...{ sealedHeight: () => undefined, status: () => ({ reason: undefined }) },
@@ -129,7 +129,7 @@ describe('the sealed head', () => {
       { proof: { mode: 'auto', finality, checkpoint: undefined } },
       {
         ...{ store: new MemoryIndexStore(), replica: undefined },
-        listener: { finalizedHeight: () => 119, sealedHeight: () => 120 },
+        listener: { finalized: { height: 119 }, sealed: { height: 120 } },
         prover: {
           ...{ finalBlock: () => undefined, status: () => ({ reason }) },
           sealedHeight: () => proven,

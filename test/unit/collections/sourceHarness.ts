@@ -299,7 +299,7 @@ export class RecordedNodes extends NodesInMemory<FakeNode> {
   #ordered(method: AccessMethod): readonly FakeNode[] {
     const candidates = this.all.map((node) => {
       const healthRecord = this.#records.get(node)!;
-      return { node, healthRecord, inFlight: node.pending.length, heldBack: false };
+      return { node, healthRecord, client: { inFlight: node.pending.length, heldBack: false } };
     });
     return inOrderOfAsking(candidates, method).map(({ node }) => node);
   }

@@ -6,7 +6,7 @@ describe('FinalizationListener', () => {
     const world = new World('a');
     const listener = world.listener(100, 90);
     const told: (number | undefined)[] = [];
-    const end = listener.onSealed(() => told.push(listener.sealedHeight()));
+    const end = listener.sealed.onRise(() => told.push(listener.sealed.height));
     await world.clock.settle();
     world.advance(103, 92);
     await world.clock.settle();
@@ -48,7 +48,7 @@ describe('FinalizationListener', () => {
     expect(tookMs).toBeLessThanOrEqual(10_000);
     world.advance(height + 5, height + 5);
     await world.clock.settle();
-    expect(listener.finalizedHeight()).toBe(height + 5);
+    expect(listener.finalized.height).toBe(height + 5);
     expect(world.streamReopens.counts).toEqual({ 'finalized stale': 1, 'sealed stale': 1 });
     expect(world.nodes.faults()).toEqual(['a stale', 'a stale']);
   });
@@ -73,7 +73,7 @@ describe('FinalizationListener', () => {
     expect(world.streamReopens.counts).toEqual({ 'finalized stale': 1 });
     await world.clock.advance(1_000);
     expect(world.node('b').openStreams).toBe(1);
-    expect(listener.finalizedHeight()).toBe(world.node('b').finalized);
+    expect(listener.finalized.height).toBe(world.node('b').finalized);
   });
 
   it('takes a chain that stands still for what it is', async () => {
@@ -82,16 +82,15 @@ describe('FinalizationListener', () => {
     await world.clock.advance(3_600_000);
     expect(world.streamReopens.counts).toEqual({});
     expect(world.nodes.faults()).toEqual([]);
-    expect(listener.lastAnswerAgeMs()).toBeLessThanOrEqual(4_000);
-    expect(listener.lastAdvanceAgeMs()).toBeGreaterThanOrEqual(3_595_000);
-    expect(listener.streamAges().get('finalized')).toBeGreaterThanOrEqual(3_595);
+    expect(listener.finalized.answerAgeMs()).toBeLessThanOrEqual(4_000);
+    expect(listener.finalized.advanceAgeMs()).toBeGreaterThanOrEqual(3_595_000);
     // The first block after the pause, seen by a poll a moment before the stream delivers it, is no alarm either.
     world.node('a').polledHead = () => 101;
     await world.clock.advance(3_000);
     world.advance(101, 95);
     await world.clock.advance(20_000);
     expect(world.streamReopens.counts).toEqual({});
-    expect(listener.finalizedHeight()).toBe(101);
+    expect(listener.finalized.height).toBe(101);
   });
 
   it('goes elsewhere when a node has no stream to spare, and reports nobody', async () => {
@@ -109,12 +108,12 @@ describe('FinalizationListener', () => {
     const listener = world.listener(100, 100);
     await world.clock.advance(2_000);
     // The node answers, but its answer is no news.
-    expect(listener.streamAges().get('finalized')).toBe(2);
-    expect(listener.lastAnswerAgeMs()).toBeLessThanOrEqual(1_000);
+    expect(listener.finalized.advanceAgeMs()).toBe(2_000);
+    expect(listener.finalized.answerAgeMs()).toBeLessThanOrEqual(1_000);
     world.node('b').advance(110, 110);
     await world.clock.advance(2_000);
-    expect(listener.finalizedHeight()).toBe(110);
-    expect(listener.streamAges().get('finalized')).toBeLessThanOrEqual(2);
+    expect(listener.finalized.height).toBe(110);
+    expect(listener.finalized.advanceAgeMs()).toBeLessThanOrEqual(2_000);
   });
 
   it('does not follow a polled head for ever that no stream reaches', async () => {
@@ -141,9 +140,9 @@ describe('FinalizationListener', () => {
       world.node('a').silent = true;
       const listener = world.listener(100, 90);
       await world.clock.advance(3_000);
-      expect(listener.finalizedHeight()).toBe(100);
+      expect(listener.finalized.height).toBe(100);
       await world.clock.advance(60_000);
-      expect(listener.headTroubles()).toEqual([]);
+      expect(listener.finalized.troubles()).toEqual([]);
       expect(warnings(world)).toEqual([lost, lost]);
       world.node('a').silent = false;
       world.node('a').poke();
@@ -171,7 +170,7 @@ describe('FinalizationListener', () => {
       for (const node of world.nodes.all) node.down = true;
       const listener = world.listener(100, 90);
       await world.clock.advance(8_000);
-      for (const troubles of [listener.headTroubles(), listener.sealedTroubles()]) {
+      for (const troubles of [listener.finalized.troubles(), listener.sealed.troubles()]) {
         expect(new Set(troubles.map(({ node }) => node))).toEqual(new Set(['a', 'b']));
         expect(troubles.every(({ kind, count }) => kind === 'unreachable' && count > 0)).toBe(true);
       }
@@ -180,17 +179,17 @@ describe('FinalizationListener', () => {
       for (const node of world.nodes.all) node.down = false;
       listener.wake();
       await world.clock.settle();
-      expect([listener.headTroubles(), listener.sealedTroubles()]).toEqual([[], []]);
+      expect([listener.finalized.troubles(), listener.sealed.troubles()]).toEqual([[], []]);
       expect(again).toBe(2);
-      expect(listener.finalizedHeight()).toBe(100);
+      expect(listener.finalized.height).toBe(100);
     });
 
     it('knows how old the word on each head is, the one apart from the other', async () => {
       const world = new World('a');
       const listener = world.listener(100, 90);
-      expect(listener.sealedAdvanceAgeMs()).toBeUndefined();
+      expect(listener.sealed.advanceAgeMs()).toBeUndefined();
       await world.clock.advance(10_000);
-      expect(listener.sealedAdvanceAgeMs()).toBe(10_000);
+      expect(listener.sealed.advanceAgeMs()).toBe(10_000);
       const node = world.node('a');
       const header = node.getLatestBlockHeader.bind(node);
       world.node('a').silent = true;
@@ -198,15 +197,15 @@ describe('FinalizationListener', () => {
       world.node('a').getLatestBlockHeader = (sealed) =>
         sealed ? header(sealed) : Promise.reject(world.node('a').error('internal', 'GetLatestBlockHeader'));
       await world.clock.advance(20_000);
-      expect(listener.lastAnswerAgeMs()).toBeGreaterThanOrEqual(18_000);
-      expect(listener.headTroubles()).not.toEqual([]);
+      expect(listener.finalized.answerAgeMs()).toBeGreaterThanOrEqual(18_000);
+      expect(listener.finalized.troubles()).not.toEqual([]);
     });
   });
 
   it('lets an unknown error reach its owner', async () => {
     const world = new World('a');
     const listener = world.listener(100, 100);
-    listener.onHead(() => {
+    listener.finalized.onRise(() => {
       throw new TypeError('a bug');
     });
     await world.clock.settle();

@@ -10,7 +10,7 @@ import type {
   NodeVersionInfo,
   ReceivedBlock,
 } from '../../types.js';
-import { UpstreamError } from '../../UpstreamError.js';
+import { outcomeOf, UpstreamError } from '../../UpstreamError.js';
 import type { UpstreamErrorKind } from '../../UpstreamError.js';
 import { highestShared } from './highestShared.js';
 import type { BlockComparison, Expectation, NodeIdentity } from './nodeIdentity.js';
@@ -98,14 +98,8 @@ function inTurns({ clock, onAsked }: Inquiry): Ask {
       onAsked(method);
       return outcomeOf(ask());
     });
-    turn = new Promise((resolve) => {
-      const timer = clock.setTimer(NEXT_ASKED_AFTER_MS, resolve);
-      const settle = (): void => {
-        timer.cancel();
-        resolve();
-      };
-      outcome.then(settle, settle);
-    });
+    const isOver = (): void => undefined;
+    turn = within(clock, NEXT_ASKED_AFTER_MS, outcome).then(isOver, isOver);
     return outcome;
   };
 }
@@ -247,14 +241,4 @@ async function sharedHeight(
     isSilent ||= received instanceof UpstreamError;
     return stored !== undefined && isFinalized(received) ? stored.id === received.block.id : undefined;
   });
-}
-
-/** The result of a call that may fail. Expected errors: the signal's abort reason. */
-async function outcomeOf<T>(call: Promise<T>): Promise<T | UpstreamError> {
-  try {
-    return await call;
-  } catch (error) {
-    if (error instanceof UpstreamError) return error;
-    throw error;
-  }
 }

@@ -118,7 +118,7 @@ export class SporkVerifier {
     return this.undecidedAt(height) !== undefined;
   }
 
-  /** The undecided spork because of which the heights from this one on are not requested. */
+  /** The undecided spork because of which this height and those above are not requested. */
   undecidedAt(height: number): UndecidedSpork | undefined {
     for (const claim of this.#claims.values()) {
       if (claim.verdict !== 'undecided' || claim.rootHeight > height) continue;

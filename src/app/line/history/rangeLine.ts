@@ -77,7 +77,7 @@ export async function startRangeLine(
     { heights: config.backfill.window, stopHeight: range.to, limitBytes },
     {
       store,
-      finalizedHeight: () => listener.finalizedHeight(),
+      finalizedHeight: () => listener.finalized.height,
       ...(isUrgent ? {} : { share: () => parts.pace.share() }),
     },
   );
@@ -128,10 +128,15 @@ export async function startRangeLine(
 
 /** The chain is past the range, whatever head is reported. */
 function headBeyond({ listener, store }: Pick<HistoryParts, 'listener' | 'store'>): ChainHead {
+  const { finalized, sealed } = listener;
   return {
-    finalizedHeight: () => Math.max(listener.finalizedHeight() ?? 0, store.latestIndexedHeight()),
-    sealedHeight: () => listener.sealedHeight(),
-    headId: (height) => listener.headId(height),
+    finalized: {
+      get height() {
+        return Math.max(finalized.height ?? 0, store.latestIndexedHeight());
+      },
+      idAt: (height) => finalized.idAt(height),
+    },
+    sealed,
     onAnswerAgain: (callback) => listener.onAnswerAgain(callback),
   };
 }
