@@ -44,8 +44,8 @@ const bugs: Readonly<
       'storage/groupedCommits.test.ts: do not carry one that is refused, and are not refused with it',
     ],
     'of several changes that share a write only the last one counts': [
-      'const changed = await waiting.change?.(after, headAt);',
-      'const changed = await waiting.change?.(before, headAt);',
+      'const changed = await waiting.change(after, headAt);',
+      'const changed = await waiting.change(before, headAt);',
     ],
     'what was staged is left out of the batch': [
       'accepted.find(({ staged }) => staged !== undefined)?.staged?.batch ?? this.database.batch();',

@@ -168,7 +168,7 @@ export class LevelIndexStore extends BookStore implements IndexStore {
     const accounts = hasAccounts ? [{ from: meta.firstHeight, to: OPEN_END }] : undefined;
     const live = { ...emptyLine(meta.firstHeight), meta };
     const book = settled({ live, accounts, published: [], plans: [], open: [], unproven: [] });
-    await this.#queue.alone('live', async () => {
+    await this.#queue.alone(async () => {
       using batch = this.#database.batch();
       putChanges(undefined, book, batch);
       await batch.write();
@@ -241,9 +241,8 @@ export class LevelIndexStore extends BookStore implements IndexStore {
   removeAbove(height: number): Promise<void> {
     return this.#withdrawn(async () => {
       const queue = this.#queue;
-      queue.assertIdle();
       queue.discardStaged();
-      await queue.alone('live', async () => {
+      await queue.alone(async () => {
         const before = this.latestIndexedHeight();
         await rewindStore(queue, height, this.#dependencies.logger);
         if (before > this.latestIndexedHeight()) this.#rewinds += 1;
@@ -257,12 +256,11 @@ export class LevelIndexStore extends BookStore implements IndexStore {
    */
   async forgetAccounts(): Promise<number | undefined> {
     const queue = this.#queue;
-    queue.assertIdle();
     if (queue.initialised().accounts === undefined) return undefined;
     queue.discardStaged();
     await queue.record('live', (book) => ({ after: { ...book, open: book.open.map(withoutEntries) } }));
     let forgotten = 0;
-    await queue.alone('live', async () => {
+    await queue.alone(async () => {
       const { live, ...book } = queue.initialised();
       const { entries, meta } = await forgetAccounts(this.#database, live.meta);
       await this.#database.compact(prefixRange(Prefix.account));
@@ -299,7 +297,6 @@ export class LevelIndexStore extends BookStore implements IndexStore {
   }
 
   async end(): Promise<void> {
-    await this.accounts.end();
     await this.#queue.end();
     await this.#note?.end();
     await this.#database.close();
