@@ -104,7 +104,7 @@ const bugs: Readonly<
     ],
     'watermark jumps over a gap': [
       '    while (writing.has(height + 1) || this.#isConfirmed(height + 1)) height += 1;',
-      '    height = Math.max(height, ...this.#writing.map(({ block }) => block.height));',
+      '    height = Math.max(height, ...blocks.map(({ block }) => block.height));',
     ],
     'watermark does not pass over what is durable above a gap': [
       'while (writing.has(height + 1) || this.#isConfirmed(height + 1)) height += 1;',
