@@ -1,4 +1,4 @@
-import { AbortError, asError, sleep } from '../runtime/index.js';
+import { AbortError, abortReason, asError, sleep } from '../runtime/index.js';
 import type { Clock } from '../runtime/index.js';
 import type { WriteRoom } from './port/IndexStore.js';
 import { ParentLinkError } from './port/ParentLinkError.js';
@@ -40,20 +40,16 @@ export class CommitQueue {
   readonly #deps: ConstructorParameters<typeof CommitQueue>[2];
   /** Durable above the watermark since before, and not confirmed yet. */
   readonly #doubted: Map<number, BlockHead>;
-  /** Aborted when no further batch may be written. */
-  readonly #stopped = new AbortController();
+  /** Aborted when it takes no more blocks, and writes no further batch: it was stopped, or the store failed. */
+  readonly #over = new AbortController();
   /** Handed in, and not in the next batch yet: at most one window of heights. */
   #waiting: Waiting[] = [];
   /** The next batch, while it is put together. */
   #next = new Group();
   /** The rest of the next batch is staged in a later turn of the event loop. */
   #isStaging = false;
-  /** The batch that is being written. */
-  #writing: readonly Waiting[] = [];
   #startedAtMs: number | undefined;
   #running: Promise<void> | undefined;
-  /** Why it takes no more blocks: it was stopped, or the store failed. */
-  #refusal: Error | undefined;
 
   constructor(
     store: RangeStore,
@@ -86,7 +82,7 @@ export class CommitQueue {
    * deleted, so that a restart begins with a clean chain. Hand in each height once.
    */
   write({ block, collections, spork }: Pick<Waiting, keyof BlockEntry | 'spork'>): Promise<boolean> {
-    if (this.#refusal !== undefined) return Promise.reject(this.#refusal);
+    if (this.#over.signal.aborted) return Promise.reject(abortReason(this.#over.signal));
     return new Promise((resolve, reject) => {
       let bytes = 0;
       for (const { encoded } of collections) bytes += encoded.byteLength;
@@ -108,7 +104,8 @@ export class CommitQueue {
   confirm(height: number): Promise<void> | undefined {
     if (!this.#doubted.delete(height) || height !== this.#store.latestIndexedHeight() + 1) return undefined;
     return this.#write().then(() => {
-      if (this.#refusal !== undefined && this.#store.latestIndexedHeight() < height) throw this.#refusal;
+      const { signal } = this.#over;
+      if (signal.aborted && this.#store.latestIndexedHeight() < height) throw abortReason(signal);
     });
   }
 
@@ -120,7 +117,7 @@ export class CommitQueue {
     const stopped = new AbortError('the indexer has stopped');
     this.#refuse(stopped);
     await this.#running;
-    return this.#refusal === stopped;
+    return this.#over.signal.reason === stopped;
   }
 
   /** Writes until nothing waits and the watermark cannot pass any further. */
@@ -132,11 +129,12 @@ export class CommitQueue {
   async #writeGroups(): Promise<void> {
     // Blocks that are handed in during one turn of the event loop share the first batch.
     await Promise.resolve();
+    let group = new Group();
     try {
       while (this.#waiting.length > 0 || this.#next.blocks.length > 0 || this.#mayPass()) {
-        const room = this.#deps.room?.whenRoom(this.#stopped.signal);
+        const room = this.#deps.room?.whenRoom(this.#over.signal);
         if (room !== undefined) await room;
-        const group = this.#takeGroup();
+        group = this.#takeGroup();
         if (group.blocks.length > 0 || this.#mayPass()) await this.#commit(group);
         // Blocks that arrive at this moment join the batch: half as many batches, and a tenth more heights per second
         // (docs/performance.md). A block that finds the writer idle is written at once.
@@ -144,10 +142,9 @@ export class CommitQueue {
       }
     } catch (error) {
       const failure = await this.#afterRewind(error);
-      for (const { reject } of this.#writing) reject(failure);
+      for (const { reject } of group.blocks) reject(failure);
       this.#refuse(failure);
     }
-    this.#writing = [];
     this.#running = undefined;
   }
 
@@ -191,7 +188,6 @@ export class CommitQueue {
     const group = this.#next;
     this.#next = new Group();
     group.blocks.sort(byHeight);
-    this.#writing = group.blocks;
     this.#deps.onBegun(group);
     return group;
   }
@@ -208,7 +204,7 @@ export class CommitQueue {
     const { clock, lateSpork, onDurable } = this.#deps;
     const late = lateSpork();
     const spork = group.spork ?? (late && (await late));
-    const latestIndexedHeight = this.#newWatermark();
+    const latestIndexedHeight = this.#newWatermark(blocks);
     const batch: CommitBatch = { blocks, latestIndexedHeight, ...(spork === undefined ? {} : { spork }) };
     const startedMs = clock.monotonic();
     this.#startedAtMs = startedMs;
@@ -219,13 +215,12 @@ export class CommitQueue {
       throw new Error(`the store's watermark is not the ${latestIndexedHeight} that was committed`);
     }
     onDurable(group, clock.monotonic() - startedMs);
-    this.#writing = [];
     for (const { resolve } of blocks) resolve(true);
   }
 
   /** The end of the unbroken run, from the watermark, of heights that are in this batch or durable and confirmed. */
-  #newWatermark(): number {
-    const writing = new Set(this.#writing.map(({ block }) => block.height));
+  #newWatermark(blocks: readonly Waiting[]): number {
+    const writing = new Set(blocks.map(({ block }) => block.height));
     let height = this.#store.latestIndexedHeight();
     while (writing.has(height + 1) || this.#isConfirmed(height + 1)) height += 1;
     return height;
@@ -233,7 +228,7 @@ export class CommitQueue {
 
   /** The watermark may move without any block being written. */
   #mayPass(): boolean {
-    return this.#refusal === undefined && this.#isConfirmed(this.#store.latestIndexedHeight() + 1);
+    return !this.#over.signal.aborted && this.#isConfirmed(this.#store.latestIndexedHeight() + 1);
   }
 
   /** True for a durable height that the watermark may pass. */
@@ -254,13 +249,13 @@ export class CommitQueue {
     return asError(error);
   }
 
+  /** The first refusal counts. */
   #refuse(refusal: Error): void {
-    this.#refusal ??= refusal;
-    this.#stopped.abort();
+    this.#over.abort(refusal);
     const dropped = [...this.#next.blocks, ...this.#waiting];
     this.#waiting = [];
     this.#next = new Group();
-    for (const { reject } of dropped) reject(this.#refusal);
+    for (const { reject } of dropped) reject(abortReason(this.#over.signal));
   }
 }
 

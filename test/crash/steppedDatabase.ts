@@ -75,9 +75,9 @@ export function newestLog(path: string): { readonly file: string; readonly bytes
 }
 
 export function steppedDatabase(steps: Steps, isRewindCommand: boolean): OpenDatabase {
-  return async (path, tuning, options) => {
+  return async (path, options) => {
     steps.take('open.called');
-    const opening = LevelDatabase.open(path, tuning, options);
+    const opening = LevelDatabase.open(path, options);
     steps.take('open.under-way');
     const database = await opening;
     steps.take('open.recovered');

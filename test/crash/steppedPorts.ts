@@ -4,7 +4,6 @@ import { openLevelStore } from '../../src/app/stores/openStore.js';
 import type { OpenStore } from '../../src/app/stores/openStore.js';
 import { createLogger } from '../../src/observability/index.js';
 import type { Logger } from '../../src/observability/index.js';
-import { defaultTuning } from '../../src/storage/leveldb/directory/openLevel.js';
 import { steppedDatabase } from './steppedDatabase.js';
 import { stepped } from './steppedStore.js';
 import type { Steps } from './Steps.js';
@@ -13,10 +12,10 @@ export function steppedStore(
   steps: Steps,
   options: { readonly isRewindCommand: boolean; readonly writeBufferBytes: number | undefined },
 ): OpenStore {
-  const { isRewindCommand, writeBufferBytes = defaultTuning.writeBufferBytes } = options;
+  const { isRewindCommand, writeBufferBytes } = options;
   return async (how, dependencies) => {
     const inner = await openLevelStore(
-      { ...how, tuning: { ...how.tuning, writeBufferBytes } },
+      { ...how, tuning: { ...how.tuning, ...(writeBufferBytes && { writeBufferBytes }) } },
       { ...dependencies, openDatabase: steppedDatabase(steps, isRewindCommand) },
     );
     steps.operation = 'idle';

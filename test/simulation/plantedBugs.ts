@@ -44,8 +44,8 @@ const bugs: Readonly<
       'storage/groupedCommits.test.ts: do not carry one that is refused, and are not refused with it',
     ],
     'of several changes that share a write only the last one counts': [
-      'const changed = await waiting.change?.(after, headAt);',
-      'const changed = await waiting.change?.(before, headAt);',
+      'const changed = await waiting.change(after, headAt);',
+      'const changed = await waiting.change(before, headAt);',
     ],
     'what was staged is left out of the batch': [
       'accepted.find(({ staged }) => staged !== undefined)?.staged?.batch ?? this.database.batch();',
@@ -104,7 +104,7 @@ const bugs: Readonly<
     ],
     'watermark jumps over a gap': [
       '    while (writing.has(height + 1) || this.#isConfirmed(height + 1)) height += 1;',
-      '    height = Math.max(height, ...this.#writing.map(({ block }) => block.height));',
+      '    height = Math.max(height, ...blocks.map(({ block }) => block.height));',
     ],
     'watermark does not pass over what is durable above a gap': [
       'while (writing.has(height + 1) || this.#isConfirmed(height + 1)) height += 1;',

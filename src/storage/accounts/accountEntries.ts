@@ -5,7 +5,7 @@ import type { Put } from '../records/blocks/BlockEntryWriter.js';
 import { seal } from '../records/coding/seal.js';
 import { encodeAccountValue } from '../records/coding/blockRecord.js';
 import type { Entry, Database } from '../records/Database.js';
-import { accountKey } from '../records/schema.js';
+import { accountKey, keyAfter } from '../records/schema.js';
 import type { Address } from '../../flow/index.js';
 import type { AccountCoverage, AccountPage, AccountQuery, AccountTransaction } from '../port/AccountIndex.js';
 import type { TransactionPlace } from '../port/stored.js';
@@ -112,11 +112,8 @@ async function scan(
 
 /** The keys of an account from below one place down to another, the latter included. */
 function below(address: Address, before: TransactionPlace, bottom: TransactionPlace): KeyRange {
-  return { gte: keyAfter({ address, ...before }), lt: keyAfter({ address, ...bottom }) };
-}
-
-function keyAfter(key: AccountKey): Buffer {
-  return Buffer.concat([accountKey(key), Buffer.of(0)]);
+  const after = (place: TransactionPlace): Buffer => keyAfter(accountKey({ address, ...place }));
+  return { gte: after(before), lt: after(bottom) };
 }
 
 async function follow(database: Database, entry: FoundEntry): Promise<AccountTransaction> {

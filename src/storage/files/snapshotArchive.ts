@@ -46,20 +46,16 @@ export async function unpackSnapshot(
 ): Promise<void> {
   await mkdir(directory, { mode: 0o700 });
   const given = childOf(signal);
-  let heardAtMs = clock.monotonic();
-  const watch = (): ReturnType<Clock['setTimer']> =>
-    clock.setTimer(SILENCE_MS, () => {
-      if (clock.monotonic() - heardAtMs < SILENCE_MS) timer = watch();
-      else given.abort(interrupted(url, `it sent nothing for ${SILENCE_MS / 1_000} s`));
-    });
-  let timer = watch();
+  const silent = (): void => given.abort(interrupted(url, `it sent nothing for ${SILENCE_MS / 1_000} s`));
+  let timer = clock.setTimer(SILENCE_MS, silent);
   try {
     const response = await requested(url, given.signal);
     const length = Number(response.headers.get('content-length') ?? NaN);
     const ofBytes = Number.isSafeInteger(length) ? length : undefined;
     let bytes = 0;
     await unpack(url, directory, response.body ?? [], (chunk) => {
-      heardAtMs = clock.monotonic();
+      timer.cancel();
+      timer = clock.setTimer(SILENCE_MS, silent);
       bytes += chunk.length;
       onProgress?.({ phase: 'download', bytes, ofBytes });
     });

@@ -3,7 +3,7 @@ import { dirname } from 'node:path';
 import { copyFiles } from '../files/copyFiles.js';
 import { exists, syncDirectory } from '../files/synced.js';
 import { LevelDatabase, withDatabase } from '../leveldb/directory/LevelDatabase.js';
-import { assertUnused, defaultTuning, repairLevel } from '../leveldb/directory/openLevel.js';
+import { assertUnused, repairLevel } from '../leveldb/directory/openLevel.js';
 import { damagedPathOf, prepareDirectory } from '../leveldb/directory/storeDirectory.js';
 import { readingOn } from '../leveldb/reading/readingOn.js';
 import type { HeightRanges } from '../records/heightRanges.js';
@@ -128,8 +128,8 @@ async function writeAnew(path: string): Promise<void> {
   const fresh = `${path}.new`;
   await rm(fresh, { recursive: true, force: true });
   await prepareDirectory(fresh, true);
-  const from = await LevelDatabase.open(path, defaultTuning, { create: false });
-  const to = await LevelDatabase.open(fresh, defaultTuning, { create: true });
+  const from = await LevelDatabase.open(path, { create: false });
+  const to = await LevelDatabase.open(fresh, { create: true });
   try {
     for await (const page of readingOn(from, () => undefined).pages({})) {
       using batch = to.batch();

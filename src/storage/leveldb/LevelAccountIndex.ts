@@ -29,8 +29,6 @@ export class LevelAccountIndex implements AccountIndex {
   readonly #queue: BookWriter;
   readonly #tell: RecordReader['tell'];
   readonly #isWanted: boolean;
-  #step: Promise<void> | undefined;
-  #isOver = false;
 
   /** `isWanted`: a store without blocks gets the index with its first one. `tell`: see `RecordReader`. */
   constructor(isWanted: boolean, queue: BookWriter, tell: RecordReader['tell']) {
@@ -59,20 +57,7 @@ export class LevelAccountIndex implements AccountIndex {
   }
 
   async extend(): Promise<void> {
-    assert(this.#step === undefined, 'a step of the account index is already under way');
-    if (this.#isOver || !isLive(this.#queue.book()?.accounts)) return;
-    this.#step = this.#tell(() => this.#extend());
-    try {
-      await this.#step;
-    } finally {
-      this.#step = undefined;
-    }
-  }
-
-  /** Begins no further step, and waits for the one under way. */
-  async end(): Promise<void> {
-    this.#isOver = true;
-    await this.#step?.catch(() => undefined);
+    if (isLive(this.#queue.book()?.accounts)) await this.#tell(() => this.#extend());
   }
 
   /**

@@ -22,8 +22,7 @@ import { blockKey, Prefix, prefixRange, SCHEMA_VERSION } from '../records/schema
 import { CoverageNote } from './directory/CoverageNote.js';
 import { LevelDatabase } from './directory/LevelDatabase.js';
 import type { OpenDatabase } from './directory/LevelDatabase.js';
-import { defaultTuning } from './directory/openLevel.js';
-import type { DescriptorWait, LevelTuning } from './directory/openLevel.js';
+import type { OpenOptions } from './directory/openLevel.js';
 import { droppedAtOpen, holdsData, prepareDirectory } from './directory/storeDirectory.js';
 import { forgetAccounts, LevelAccountIndex } from './LevelAccountIndex.js';
 import { LevelRangeBook } from './ranges/LevelRangeBook.js';
@@ -37,15 +36,10 @@ import { checkMeta } from '../records/book/checkMeta.js';
 import { StorageError } from '../StorageError.js';
 
 /** `path`: the store's own directory; created, readable by its owner only, when it does not exist. */
-export interface LevelIndexStoreOptions extends LoadOptions {
+export interface LevelIndexStoreOptions
+  extends LoadOptions, Pick<OpenOptions, 'isShared' | 'tuning' | 'descriptors'> {
   /** Default true. False: a path without a store is refused (`missing`), for commands that only read. */
   readonly create?: boolean;
-  /** Default false. True: readers on other threads may open it beside this one (`openLevelReplica`); they close it first. */
-  readonly isShared?: boolean;
-  /** Overrides of the measured defaults. */
-  readonly tuning?: Partial<LevelTuning>;
-  /** See `OpenOptions`. */
-  readonly descriptors?: DescriptorWait | undefined;
 }
 
 export interface LevelIndexStoreDependencies {
@@ -100,17 +94,13 @@ export class LevelIndexStore extends BookStore implements IndexStore {
     options: LevelIndexStoreOptions,
     dependencies: LevelIndexStoreDependencies,
   ): Promise<LevelIndexStore> {
-    const { path, create = true, descriptors, isShared = false, tuning } = options;
+    const { path, create = true } = options;
     const openLevel: OpenDatabase = (...opening) => LevelDatabase.open(...opening);
     const { logger, openDatabase = openLevel } = dependencies;
     await prepareDirectory(path, create);
-    const isNew = !(await holdsData(path));
-    const database = await openDatabase(
-      path,
-      { ...defaultTuning, ...tuning },
-      // Without its CURRENT file a store would be taken for a new one, and its tables be deleted.
-      { create: create && isNew, descriptors, isShared },
-    );
+    // Without its CURRENT file a store would be taken for a new one, and its tables be deleted.
+    const isNew = create && !(await holdsData(path));
+    const database = await openDatabase(path, { ...options, create: isNew });
     try {
       const details = await droppedAtOpen(path);
       if (details.length > 0)
@@ -168,7 +158,7 @@ export class LevelIndexStore extends BookStore implements IndexStore {
     const accounts = hasAccounts ? [{ from: meta.firstHeight, to: OPEN_END }] : undefined;
     const live = { ...emptyLine(meta.firstHeight), meta };
     const book = settled({ live, accounts, published: [], plans: [], open: [], unproven: [] });
-    await this.#queue.alone('live', async () => {
+    await this.#queue.alone(async () => {
       using batch = this.#database.batch();
       putChanges(undefined, book, batch);
       await batch.write();
@@ -241,9 +231,8 @@ export class LevelIndexStore extends BookStore implements IndexStore {
   removeAbove(height: number): Promise<void> {
     return this.#withdrawn(async () => {
       const queue = this.#queue;
-      queue.assertIdle();
       queue.discardStaged();
-      await queue.alone('live', async () => {
+      await queue.alone(async () => {
         const before = this.latestIndexedHeight();
         await rewindStore(queue, height, this.#dependencies.logger);
         if (before > this.latestIndexedHeight()) this.#rewinds += 1;
@@ -257,12 +246,11 @@ export class LevelIndexStore extends BookStore implements IndexStore {
    */
   async forgetAccounts(): Promise<number | undefined> {
     const queue = this.#queue;
-    queue.assertIdle();
     if (queue.initialised().accounts === undefined) return undefined;
     queue.discardStaged();
     await queue.record('live', (book) => ({ after: { ...book, open: book.open.map(withoutEntries) } }));
     let forgotten = 0;
-    await queue.alone('live', async () => {
+    await queue.alone(async () => {
       const { live, ...book } = queue.initialised();
       const { entries, meta } = await forgetAccounts(this.#database, live.meta);
       await this.#database.compact(prefixRange(Prefix.account));
@@ -299,7 +287,6 @@ export class LevelIndexStore extends BookStore implements IndexStore {
   }
 
   async end(): Promise<void> {
-    await this.accounts.end();
     await this.#queue.end();
     await this.#note?.end();
     await this.#database.close();

@@ -7,6 +7,7 @@ import type { BlockEntry, CommitBatch } from '../port/RangeStore.js';
 import type { BlockHead, CommitteeEvidence, HeightRange, StoreMeta } from '../port/stored.js';
 import { proofChecker } from '../records/blocks/assembleBlock.js';
 import { sealEvidence } from '../records/blocks/committeeEvidence.js';
+import { applyCommit } from '../records/book/applyCommit.js';
 import { bothSporks, emptyLine } from '../records/book/changeBook.js';
 import type { StoreBook } from '../records/book/StoreBook.js';
 import { within } from '../records/heightRanges.js';
@@ -81,12 +82,8 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
   /** Publications and reads of others' changes, one after the other. */
   #turn: Promise<unknown> = Promise.resolve();
   /** The mark of the state that is known here. */
-  #mark: StoreMark | undefined;
-  /** Heights whose blocks may have no proof; `undefined`: none has one. */
-  #unproven: readonly HeightRange[] | undefined;
+  #mark: StoreMark;
   #proven: BlockHead | undefined;
-  /** Its height, as the database had it last. */
-  #provenMark: number | null = null;
   readonly #watching: Promise<undefined> | undefined;
 
   private constructor(
@@ -105,7 +102,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     this.#options = options;
     this.#parts = { makePartitions: partitionMaker(database), scripts: new Scripts() };
     this.#holds = proofChecker(options.chainId);
-    this.#unproven = parseHeights(loaded.unproven);
+    this.#mark = { epoch: 0, live: '', rest: '', unproven: loaded.unproven, proven: null };
     this.ranges = new PostgresRangeBook({
       ...this.#parts,
       database,
@@ -192,7 +189,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     const replaced = new AbortController();
     await this.#inTurn(async () => {
       await this.#read();
-      this.#leading = { fence, line: this.#newLine(fence), replaced };
+      this.#leading = { fence, line: new BlockLine({ ...this.#parts, fence }), replaced };
     });
     await this.takeBackDamage();
     this.#changes.tell();
@@ -224,14 +221,21 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
   }
 
   async commit(batch: CommitBatch): Promise<void> {
-    const before = this.initialised().live.latestIndexedHeight;
-    await this.#write((line) =>
-      line.commit(batch, async (session, { latestIndexedHeight }) => {
+    const { live } = this.initialised();
+    const before = live.latestIndexedHeight;
+    await this.#write(async (line) => {
+      const next = applyCommit(live, batch);
+      const after = next.latestIndexedHeight;
+      await line.commit(batch.blocks, async (session) => {
         if (batch.spork !== undefined) await writeSporks(session, [batch.spork]);
-        if (latestIndexedHeight > before)
-          moveWatermark(session, { before, after: latestIndexedHeight, place: this.#database.place });
-      }),
-    );
+        if (after > before) moveWatermark(session, { before, after, place: this.#database.place });
+      });
+      // A range that touches the live one may have been published meanwhile.
+      const book = this.initialised();
+      const { meta } = book.live;
+      const sporks = bothSporks(meta.sporks, next.meta.sporks);
+      this.#book = { ...book, live: { ...next, meta: { ...meta, sporks } } };
+    });
   }
 
   removeAbove(height: number): Promise<void> {
@@ -251,13 +255,14 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
   }
 
   unproven(): readonly HeightRange[] {
-    const unproven = this.#unproven;
+    const unproven = parseHeights(this.#mark.unproven);
     const coverage = this.coverage();
     return unproven === undefined ? coverage : coverage.flatMap((range) => within(unproven, range));
   }
 
   async addProofs(proven: readonly FinalizedBlock[]): Promise<void> {
-    this.#unproven = parseHeights(await this.#database.write((session) => addProofs(session, proven)));
+    const unproven = await this.#database.write((session) => addProofs(session, proven));
+    this.#mark = { ...this.#mark, unproven };
   }
 
   heal(damaged: readonly HeightRange[], lastPlan = 0): Promise<readonly HeightRange[]> {
@@ -308,28 +313,26 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
 
   /** Finds out what other processes have done to the store. */
   async #look(): Promise<undefined> {
+    const known = this.#mark;
     const mark = await readMark(this.#database);
     if (this.#leading !== undefined && mark.epoch > this.#leading.fence.epoch)
       this.#leading.replaced.abort(replacement());
-    this.#unproven = parseHeights(mark.unproven);
-    const isSame = mark.rest === this.#mark?.rest && (this.isLeading() || mark.live === this.#mark.live);
-    if (isSame && mark.proven === this.#provenMark) return;
-    if (!isSame) await this.#join(mark);
-    const proven = mark.proven === null ? undefined : await this.blockByHeight(mark.proven);
-    this.#proven = proven?.block;
-    this.#provenMark = mark.proven;
-    this.#changes.tell();
+    const isSame = mark.rest === known.rest && (this.isLeading() || mark.live === known.live);
+    const isNews = !isSame || mark.proven !== known.proven;
+    if (!isSame) await this.#join();
+    if (isNews)
+      this.#proven = mark.proven === null ? undefined : (await this.blockByHeight(mark.proven))?.block;
+    // What another leader has written is not known before this process has stopped leading.
+    this.#mark = this.isLeading() ? { ...mark, live: '' } : mark;
+    if (isNews) this.#changes.tell();
   }
 
   /** Takes over what other processes have written. */
-  async #join(mark: StoreMark): Promise<void> {
-    await this.#inTurn(async () => {
+  #join(): Promise<void> {
+    return this.#inTurn(async () => {
       const loaded = await this.#loaded();
-      const isLeading = this.isLeading();
-      if (!isLeading) this.#load(loaded);
+      if (!this.isLeading()) this.#load(loaded);
       else if (loaded.book !== undefined) this.#adopt(loaded.book);
-      // What another leader has written is not known before this process has stopped leading.
-      this.#mark = isLeading ? { ...mark, live: '' } : mark;
     });
   }
 
@@ -372,26 +375,12 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     return this.#book;
   }
 
-  #newLine(fence: Fence): BlockLine {
-    return new BlockLine({
-      ...this.#parts,
-      fence,
-      state: () => this.initialised().live,
-      onDurable: (next) => {
-        const book = this.initialised();
-        const { meta } = book.live;
-        // A range that touches the live one may have been published meanwhile.
-        const sporks = bothSporks(meta.sporks, next.meta.sporks);
-        this.#book = { ...book, live: { ...next, meta: { ...meta, sporks } } };
-      },
-    });
-  }
-
   /** Expected errors: those of `write`. */
   async #write(write: (line: BlockLine) => Promise<void>): Promise<void> {
     const leading = this.#leading;
     assert(leading !== undefined, 'this process does not lead');
     try {
+      leading.line.assertIdle();
       await write(leading.line);
     } catch (error) {
       if (error instanceof StorageError && error.kind === 'locked') leading.replaced.abort(replacement());

@@ -108,6 +108,11 @@ export interface KeyRange {
   readonly lt: Buffer;
 }
 
+/** The lowest key above another. */
+export function keyAfter(key: Buffer): Buffer {
+  return Buffer.concat([key, Buffer.of(0)]);
+}
+
 /** Every key of a prefix. */
 export function prefixRange(prefix: number): KeyRange {
   return { gte: Buffer.of(prefix), lt: Buffer.of(prefix + 1) };

@@ -1,4 +1,4 @@
-import { openLevel, defaultTuning } from '../../../src/storage/leveldb/directory/openLevel.js';
+import { openLevel } from '../../../src/storage/leveldb/directory/openLevel.js';
 import type { BlockEntry } from '../../../src/storage/index.js';
 import { built } from './limits.js';
 
@@ -40,7 +40,7 @@ export class GroupWriter {
     const { BlockEntryWriter } = (await built('storage/records/blocks/BlockEntryWriter.ts')) as {
       readonly BlockEntryWriter: new () => EntryWriter;
     };
-    const level = await openLevel(path, defaultTuning, { create: true });
+    const level = await openLevel(path, { create: true });
     return new GroupWriter(level.batch() as unknown as Batch, new BlockEntryWriter(), onWritten);
   }
 

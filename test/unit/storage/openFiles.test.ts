@@ -3,7 +3,6 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { afterAll, describe, expect, it } from 'vitest';
-import { defaultTuning } from '../../../src/storage/leveldb/directory/openLevel.js';
 import type { DescriptorWait } from '../../../src/storage/leveldb/directory/openLevel.js';
 import { LevelDatabase } from '../../../src/storage/leveldb/directory/LevelDatabase.js';
 import { useStores } from '../../support/storeDirectory.js';
@@ -12,7 +11,7 @@ import { useStores } from '../../support/storeDirectory.js';
 
 const KIB = 1024;
 /** Tables come soon, and few stay open. */
-const tuning = { ...defaultTuning, writeBufferBytes: 64 * KIB, maxFileBytes: 64 * KIB, maxOpenFiles: 74 };
+const tuning = { writeBufferBytes: 64 * KIB, maxFileBytes: 64 * KIB, maxOpenFiles: 74 };
 
 /** Entries of more tables than stay open. */
 const FIRST = 600;
@@ -73,7 +72,7 @@ describe('a process that can open no file', () => {
         await opening;
       },
     };
-    const database = await LevelDatabase.open(await freshPath(), tuning, { create: true, descriptors });
+    const database = await LevelDatabase.open(await freshPath(), { create: true, descriptors, tuning });
     let written = 0;
     for (; written < FIRST; written += 1) await put(database, written);
     const pages = database.pages({});
@@ -104,7 +103,7 @@ describe('a process that can open no file', () => {
   });
 
   it('writes on without being told how to wait, once there are some again', async () => {
-    const database = await LevelDatabase.open(await freshPath(), tuning, { create: true });
+    const database = await LevelDatabase.open(await freshPath(), { create: true, tuning });
     for (let index = 0; index < FIRST; index += 1) await put(database, index);
     await whileNone(async (again) => {
       await database.compact({ gte: inOrder(0), lt: inOrder(999_999) });
@@ -118,10 +117,10 @@ describe('a process that can open no file', () => {
 
   it('tells a reader so after two seconds', async () => {
     const path = await freshPath();
-    const database = await LevelDatabase.open(path, tuning, { create: true });
+    const database = await LevelDatabase.open(path, { create: true, tuning });
     for (let index = 0; index < FIRST; index += 1) await put(database, index, inOrder);
     await database.close();
-    const reader = await LevelDatabase.open(path, tuning, { create: false });
+    const reader = await LevelDatabase.open(path, { create: false, tuning });
     await whileNone(async () => {
       const all = async (): Promise<void> => {
         for (let index = 0; index < FIRST; index += 1) await reader.get(inOrder(index));

@@ -2,7 +2,6 @@ import { describe, expect, it, vi } from 'vitest';
 import { systemClock } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import { LevelIndexStore, StorageError } from '../../../src/storage/index.js';
-import { defaultTuning } from '../../../src/storage/leveldb/directory/openLevel.js';
 import { LevelDatabase } from '../../../src/storage/leveldb/directory/LevelDatabase.js';
 import type { Database } from '../../../src/storage/index.js';
 import { MemoryDatabase } from '../../support/memoryDatabase.js';
@@ -96,7 +95,7 @@ it('a write that fails while the store is being closed does not keep it from clo
 
 describe('batches', () => {
   const key = Buffer.from('key');
-  const levelDatabase = async () => LevelDatabase.open(await freshPath(), defaultTuning, { create: true });
+  const levelDatabase = async () => LevelDatabase.open(await freshPath(), { create: true });
   const put = async (database: LevelDatabase, name: Buffer, value = name): Promise<void> => {
     using batch = database.batch();
     batch.put(name, value);

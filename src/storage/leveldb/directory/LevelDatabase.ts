@@ -4,10 +4,11 @@ import { join } from 'node:path';
 import type { Level } from 'level';
 import { messageOf, outOfDescriptors, sleep, systemClock } from '../../../runtime/index.js';
 import type { Database, Entry, WriteBatch } from '../../records/Database.js';
+import { keyAfter } from '../../records/schema.js';
 import type { KeyRange } from '../../records/schema.js';
 import { storageErrorFrom } from '../../StorageError.js';
-import { defaultTuning, openLevel } from './openLevel.js';
-import type { LevelTuning, OpenOptions } from './openLevel.js';
+import { openLevel } from './openLevel.js';
+import type { OpenOptions } from './openLevel.js';
 import { ReadBatcher } from './ReadBatcher.js';
 import { holdsData } from './storeDirectory.js';
 
@@ -44,7 +45,6 @@ interface ReusableBatch {
  */
 export class LevelDatabase implements Database {
   readonly #path: string;
-  readonly #tuning: LevelTuning;
   readonly #level: Level<Buffer, Buffer>;
   readonly #options: OpenOptions;
   /** Empty batches to reuse: at most as many as were ever in use at once. */
@@ -59,17 +59,15 @@ export class LevelDatabase implements Database {
   #reopened = 0;
   #reopening: Promise<void> | undefined;
 
-  private constructor(path: string, tuning: LevelTuning, level: Level<Buffer, Buffer>, options: OpenOptions) {
+  private constructor(path: string, level: Level<Buffer, Buffer>, options: OpenOptions) {
     this.#path = path;
-    this.#tuning = tuning;
     this.#level = level;
     this.#options = options;
   }
 
   /** Expected errors: `StorageError`. */
-  static async open(path: string, tuning: LevelTuning, options: OpenOptions) {
-    const level = await openLevel(path, tuning, options);
-    return new LevelDatabase(path, tuning, level, options);
+  static async open(path: string, options: OpenOptions) {
+    return new LevelDatabase(path, await openLevel(path, options), options);
   }
 
   get(key: Buffer): Promise<Buffer | undefined> {
@@ -108,14 +106,16 @@ export class LevelDatabase implements Database {
 
   pages(range: Partial<KeyRange>): AsyncGenerator<Entry[], void, undefined> {
     return this.#pagesOf(
-      (after) => this.#level.iterator({ ...rest(range, after), highWaterMarkBytes: PAGE_BYTES }),
+      range,
+      (rest) => this.#level.iterator({ ...rest, highWaterMarkBytes: PAGE_BYTES }),
       ([key]) => key,
     );
   }
 
   keyPages(range: Partial<KeyRange>): AsyncGenerator<Buffer[], void, undefined> {
     return this.#pagesOf(
-      (after) => this.#level.keys({ ...rest(range, after), highWaterMarkBytes: PAGE_BYTES }),
+      range,
+      (rest) => this.#level.keys({ ...rest, highWaterMarkBytes: PAGE_BYTES }),
       (key) => key,
     );
   }
@@ -131,16 +131,17 @@ export class LevelDatabase implements Database {
    * database, is replaced by one that begins behind the last page.
    */
   async *#pagesOf<T>(
-    open: (after: Buffer | undefined) => PagedIterator<T>,
+    range: Partial<KeyRange>,
+    open: (rest: Partial<KeyRange>) => PagedIterator<T>,
     keyOf: (item: T) => Buffer,
   ): AsyncGenerator<T[], void, undefined> {
     let iterator: PagedIterator<T> | undefined;
     let reopened = this.#reopened;
-    let after: Buffer | undefined;
+    let rest = range;
     const next = async (): Promise<T[]> => {
       if (reopened !== this.#reopened) iterator = undefined;
       reopened = this.#reopened;
-      const one = (iterator ??= await this.#make(() => open(after)));
+      const one = (iterator ??= await this.#make(() => open(rest)));
       try {
         return await one.nextv(PAGE_ENTRIES);
       } catch (error) {
@@ -154,7 +155,7 @@ export class LevelDatabase implements Database {
         const page = await this.#guard('read the store', next);
         const last = page.at(-1);
         if (last === undefined) return;
-        after = keyOf(last);
+        rest = { ...range, gte: keyAfter(keyOf(last)) };
         yield page;
       }
     } finally {
@@ -216,7 +217,8 @@ export class LevelDatabase implements Database {
     // LevelDB would make the directory of one that was moved away.
     if (!this.#mayTidyUp || !(await holdsData(this.#path).catch(() => false))) return;
     try {
-      await (await openLevel(this.#path, this.#tuning, { create: false })).close();
+      await this.#level.open({ createIfMissing: false });
+      await this.#level.close();
     } catch {
       // All data is on disk: whatever opens the database next does this work, or reports the fault.
     }
@@ -312,18 +314,12 @@ async function canOpen(path: string): Promise<boolean> {
   return files.every((file) => file.status === 'fulfilled' || outOfDescriptors(file.reason) === undefined);
 }
 
-/** The part of a range behind a key. */
-function rest({ gte, lt }: Partial<KeyRange>, after: Buffer | undefined) {
-  const from = after === undefined ? (gte === undefined ? {} : { gte }) : { gt: after };
-  return lt === undefined ? from : { ...from, lt };
-}
-
 /** How the database of a directory is opened. Expected errors: `StorageError`. */
-export type OpenDatabase = (path: string, tuning: LevelTuning, options: OpenOptions) => Promise<Database>;
+export type OpenDatabase = (path: string, options: OpenOptions) => Promise<Database>;
 
 /** Does something with a database that is there, and closes it. Expected errors: `StorageError`; those of `action`. */
 export async function withDatabase<T>(path: string, action: (database: Database) => Promise<T>): Promise<T> {
-  const database = await LevelDatabase.open(path, defaultTuning, { create: false });
+  const database = await LevelDatabase.open(path, { create: false });
   try {
     return await action(database);
   } finally {

@@ -18,7 +18,7 @@ export interface LevelTuning {
   readonly blockBytes: number;
 }
 
-export const defaultTuning: LevelTuning = {
+const defaultTuning: LevelTuning = {
   writeBufferBytes: 16 * MIB,
   cacheBytes: 64 * MIB,
   maxFileBytes: 4 * MIB,
@@ -29,6 +29,8 @@ export const defaultTuning: LevelTuning = {
 /** How a database is opened. */
 export interface OpenOptions {
   readonly create: boolean;
+  /** Overrides of the measured defaults. */
+  readonly tuning?: Partial<LevelTuning> | undefined;
   /** Other threads of this process may open it too; whoever opened it first closes it last. Default: false. */
   readonly isShared?: boolean;
   /** For a thread that may be terminated from outside: LevelDB would hold a half-made iterator for ever. */
@@ -46,11 +48,9 @@ export interface DescriptorWait {
 }
 
 /** Opens LevelDB itself, with bytes as keys and values. Expected errors: `StorageError`. */
-export async function openLevel(
-  path: string,
-  tuning: LevelTuning,
-  { create, isShared = false }: OpenOptions,
-): Promise<Level<Buffer, Buffer>> {
+export async function openLevel(path: string, options: OpenOptions): Promise<Level<Buffer, Buffer>> {
+  const { create, isShared = false } = options;
+  const tuning = { ...defaultTuning, ...options.tuning };
   // Only in Node's implementation, and not in the types.
   const sharing = { multithreading: isShared };
   const level = new Level<Buffer, Buffer>(path, {

@@ -10,6 +10,7 @@ import type { Database, Entry } from '../../records/Database.js';
 import { within } from '../../records/heightRanges.js';
 import {
   heightRange,
+  keyAfter,
   parseBlockKey,
   parseBodyKey,
   Prefix,
@@ -74,7 +75,7 @@ export async function checkPointers(
 
 /** By an iterator: LevelDB counts other reads that miss, and merges tables after some hundred, which writes them anew. */
 async function valueAt(database: Database, key: Buffer): Promise<Buffer | undefined> {
-  const [entry] = await database.first({ gte: key, lt: Buffer.concat([key, Buffer.of(0)]) }, 1);
+  const [entry] = await database.first({ gte: key, lt: keyAfter(key) }, 1);
   return entry?.[1];
 }
 

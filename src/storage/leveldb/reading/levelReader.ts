@@ -10,7 +10,6 @@ import type { PointersOf, RecordSource } from '../../records/reading/RecordReade
 import { Replica } from '../../records/reading/Replica.js';
 import { idKey, idRange } from '../../records/schema.js';
 import { LevelDatabase } from '../directory/LevelDatabase.js';
-import { defaultTuning } from '../directory/openLevel.js';
 
 /** The thread that opened the database first caches its blocks. */
 const NO_CACHE_BYTES = 0;
@@ -25,8 +24,8 @@ export function levelSource(database: Database): RecordSource {
  * Expected errors: `StorageError`.
  */
 export async function openLevelReplica(path: string, gate?: EndGate): Promise<Replica> {
-  const tuning = { ...defaultTuning, cacheBytes: NO_CACHE_BYTES };
-  return levelReplica(await LevelDatabase.open(path, tuning, { create: false, isShared: true, gate }));
+  const tuning = { cacheBytes: NO_CACHE_BYTES };
+  return levelReplica(await LevelDatabase.open(path, { create: false, isShared: true, gate, tuning }));
 }
 
 /** Like `openLevelReplica`, over a database that is open already, which is closed with it. For the simulation. */

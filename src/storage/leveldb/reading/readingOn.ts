@@ -1,5 +1,6 @@
 import { messageOf } from '../../../runtime/index.js';
 import type { Database, Entry } from '../../records/Database.js';
+import { keyAfter } from '../../records/schema.js';
 import type { KeyRange } from '../../records/schema.js';
 import { causesOf, isCorruption } from '../../StorageError.js';
 
@@ -26,7 +27,7 @@ export function readingOn(database: Database, tell: (damage: string) => void): D
     try {
       for await (const page of pages) {
         const last = page.at(-1);
-        if (last !== undefined) rest = behind(range, keyOf(last));
+        if (last !== undefined) rest = { ...range, gte: keyAfter(keyOf(last)) };
         yield page;
       }
       return;
@@ -35,7 +36,7 @@ export function readingOn(database: Database, tell: (damage: string) => void): D
     }
     // Of a page in which something cannot be read, LevelDB gives nothing.
     for (let entry = await one(rest); entry !== undefined; entry = await one(rest)) {
-      rest = behind(range, entry[0]);
+      rest = { ...range, gte: keyAfter(entry[0]) };
       yield [of(entry)];
     }
   }
@@ -49,7 +50,7 @@ export function readingOn(database: Database, tell: (damage: string) => void): D
         const entry = await one(rest);
         if (entry === undefined) break;
         entries.push(entry);
-        rest = behind(range, entry[0]);
+        rest = { ...range, gte: keyAfter(entry[0]) };
       }
       return entries;
     },
@@ -62,9 +63,4 @@ export function readingOn(database: Database, tell: (damage: string) => void): D
     batch: () => database.batch(),
     close: () => database.close(),
   };
-}
-
-/** The part of a range behind a key. */
-function behind(range: Partial<KeyRange>, key: Buffer): Partial<KeyRange> {
-  return { ...range, gte: Buffer.concat([key, Buffer.of(0)]) };
 }

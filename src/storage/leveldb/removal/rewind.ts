@@ -135,7 +135,7 @@ async function removeBlocks({ from, to }: HeightRange, queue: BookWriter, logger
   const book = queue.initialised();
   const coverage = book.accounts;
   const healing = healingIn(book.plans, coverageOfBook(book));
-  const write: WriteOne = (batch) => queue.alone('range', () => batch.write());
+  const write: WriteOne = (batch) => queue.alone(() => batch.write());
   for (let remaining = to; ;) {
     using batch = database.batch();
     for (let heights = 0; heights < MAX_HEIGHTS_PER_BATCH; heights += 1) {

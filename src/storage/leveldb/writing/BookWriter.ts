@@ -1,5 +1,5 @@
 import { ok as assert } from 'node:assert/strict';
-import { asError, sleep } from '../../../runtime/index.js';
+import { sleep } from '../../../runtime/index.js';
 import type { Clock } from '../../../runtime/index.js';
 import { putAccounts } from '../../accounts/accountEntries.js';
 import type { BlockEntry } from '../../port/RangeStore.js';
@@ -43,10 +43,9 @@ interface Staged {
   readonly entries: Set<BlockEntry>;
 }
 
-/** What waits for its turn: a change, which shares a write with others, or a write of its own. */
+/** A change that waits for a write, which it may share with others. */
 interface Waiting {
-  readonly change?: Change;
-  readonly action?: () => Promise<void>;
+  readonly change: Change;
   readonly isLive: boolean;
   readonly blocks: readonly BlockEntry[];
   /** Has some of the blocks. */
@@ -69,14 +68,12 @@ export class BookWriter {
   readonly #parts: ConstructorParameters<typeof BookWriter>[1];
   readonly #entryWriter = new BlockEntryWriter();
   #book: StoreBook | undefined;
-  /** In the order of their turns: that of the live range, and those of others as they came, at most one per range. */
+  /** That of the live range, and those of others as they came, at most one per range. */
   readonly #waiting: Waiting[] = [];
-  #isLiveBusy = false;
   /** The beginning of the next commit of the live range. */
   #staged: Staged | undefined;
-  /** The turns of all that wait, one after the other. */
-  #turns: Promise<void> | undefined;
-  #isTurning = false;
+  /** All writes, one after the other. Does not reject. */
+  #turns: Promise<unknown> = Promise.resolve();
   /** The failed write: what is on disk is unknown until the next open, so nothing is written on top of it. */
   #failure: { readonly error: unknown } | undefined;
   #closed = false;
@@ -133,14 +130,28 @@ export class BookWriter {
    * write that failed.
    */
   async record(line: Line, change: Change, blocks: readonly BlockEntry[] = []): Promise<void> {
-    if (line === 'live') this.assertIdle();
-    const staged = line === 'live' ? this.#takeStaged(blocks) : undefined;
-    await this.#inTurn(line, { change, blocks, staged });
+    this.#assertOpen();
+    const isLive = line === 'live';
+    assert(!isLive || this.#waiting[0]?.isLive !== true, 'a write is already under way');
+    const staged = isLive ? this.#takeStaged(blocks) : undefined;
+    await new Promise<void>((resolve, reject) => {
+      const waiting = { change, isLive, blocks, staged, resolve, reject };
+      if (isLive) this.#waiting.unshift(waiting);
+      else this.#waiting.push(waiting);
+      this.#turns = this.#turns.then(() => this.#writeNext());
+    });
   }
 
-  /** Runs one write, of any length, as a turn of the line. Rejects with its error, and after a write that failed. */
-  alone(line: Line, action: () => Promise<void>): Promise<void> {
-    return this.#inTurn(line, { action, blocks: [], staged: undefined });
+  /** Runs a write of its own, of any length. Rejects with its error, and after a write that failed. */
+  async alone(action: () => Promise<void>): Promise<void> {
+    this.#assertOpen();
+    const turn = this.#turns.then(async () => {
+      // What waits goes first: the live range may be part of it.
+      await this.#writeNext();
+      await this.#write(action);
+    });
+    this.#turns = turn.catch(() => undefined);
+    await turn;
   }
 
   /** Runs a write. Rejects with its error, and from then on always with that error. */
@@ -157,9 +168,7 @@ export class BookWriter {
     }
   }
 
-  /** Throws while a write of the live range is under way, and after `end`. */
-  assertIdle(): void {
-    assert(!this.#isLiveBusy, 'a write is already under way');
+  #assertOpen(): void {
     assert(!this.#closed, 'the store is closed');
   }
 
@@ -168,63 +177,34 @@ export class BookWriter {
     if (this.#failure !== undefined) throw this.#failure.error;
   }
 
-  /** Refuses further writes and waits for the current one. */
+  /** Refuses further writes and waits for those that were asked for. */
   async end(): Promise<void> {
     this.#closed = true;
     this.discardStaged();
     await this.#turns;
   }
 
-  async #inTurn(line: Line, what: Pick<Waiting, 'change' | 'action' | 'blocks' | 'staged'>): Promise<void> {
-    const isLive = line === 'live';
-    if (isLive) this.assertIdle();
-    this.#isLiveBusy ||= isLive;
-    try {
-      await new Promise<void>((resolve, reject) => {
-        const waiting = { ...what, isLive, resolve, reject: (error: unknown) => reject(asError(error)) };
-        if (isLive) this.#waiting.unshift(waiting);
-        else this.#waiting.push(waiting);
-        if (!this.#isTurning) this.#turns = this.#takeTurns();
-      });
-    } finally {
-      if (isLive) this.#isLiveBusy = false;
-    }
-  }
-
-  /** Does not reject: those that wait do. */
-  async #takeTurns(): Promise<void> {
-    this.#isTurning = true;
-    while (this.#waiting.length > 0) {
-      const group = this.#takeGroup();
-      try {
-        assert(!this.#closed, 'the store is closed');
-        this.#assertSound();
-        const [first] = group;
-        await (first?.action === undefined ? this.#writeGroup(group) : this.#write(first.action));
-        for (const { resolve } of group) resolve();
-      } catch (error) {
-        for (const { reject } of group) reject(error);
-      } finally {
-        for (const { staged } of group) staged?.batch[Symbol.dispose]();
-      }
-    }
-    // At once: whoever comes from here on begins the next turns.
-    this.#isTurning = false;
-  }
-
-  /** A write of its own, or changes: that of the live range, and of others until they are enough for one write. */
-  #takeGroup(): readonly Waiting[] {
+  /** The next write of changes, if any wait: that of the live range, and of others until they are enough. Does not reject: they do. */
+  async #writeNext(): Promise<void> {
     const group: Waiting[] = [];
-    for (let bytes = 0; bytes < WRITE_FULL_BYTES && group.at(-1)?.action === undefined;) {
-      const [next] = this.#waiting;
-      if (next === undefined || (next.action !== undefined && group.length > 0)) break;
+    for (let bytes = 0; bytes < WRITE_FULL_BYTES;) {
+      const next = this.#waiting.shift();
+      if (next === undefined) break;
       group.push(next);
-      this.#waiting.shift();
       if (next.isLive) continue;
       for (const { collections } of next.blocks)
         for (const { encoded } of collections) bytes += encoded.length;
     }
-    return group;
+    if (group.length === 0) return;
+    try {
+      this.#assertSound();
+      await this.#writeGroup(group);
+      for (const { resolve } of group) resolve();
+    } catch (error) {
+      for (const { reject } of group) reject(error);
+    } finally {
+      for (const { staged } of group) staged?.batch[Symbol.dispose]();
+    }
   }
 
   /** Applies the changes in order. One that throws is rejected, and nothing of it is written. */
@@ -237,7 +217,7 @@ export class BookWriter {
     let after = before;
     for (const waiting of group) {
       try {
-        const changed = await waiting.change?.(after, headAt);
+        const changed = await waiting.change(after, headAt);
         accepted.push(waiting);
         if (changed === undefined) continue;
         after = changed.after;

@@ -2,7 +2,7 @@ import { ok as assert } from 'node:assert/strict';
 import { setMaxListeners } from 'node:events';
 import pg from 'pg';
 import type { ClientConfig, Pool, PoolClient } from 'pg';
-import { asError, orAborted, systemClock } from '../../../runtime/index.js';
+import { asError, orAborted, systemClock, within } from '../../../runtime/index.js';
 import { faultOf } from './faultOf.js';
 import { Link } from './Link.js';
 import { QuietClient } from './QuietClient.js';
@@ -74,10 +74,8 @@ export class Connections {
 
   /** Also resolves when the database does not answer. */
   async end(): Promise<void> {
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<void>((resolve) => (timer = setTimeout(resolve, END_TIMEOUT_MS)));
-    await Promise.race([this.#endPool().catch(() => undefined), late]);
-    clearTimeout(timer);
+    const ended = this.#endPool().catch(() => undefined);
+    await within(systemClock, END_TIMEOUT_MS, ended);
     for (const { connection } of this.#clients) connection.stream.destroy();
   }
 

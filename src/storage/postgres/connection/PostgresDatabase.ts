@@ -1,5 +1,5 @@
 import type { QueryResult, QueryResultRow } from 'pg';
-import { AbortError, childOf, OperatorError, sleep } from '../../../runtime/index.js';
+import { AbortError, childOf, doublingMs, OperatorError, sleep } from '../../../runtime/index.js';
 import type { Clock } from '../../../runtime/index.js';
 import type { Logger } from '../../../observability/index.js';
 import { DatabaseFault, StorageError } from '../../StorageError.js';
@@ -14,8 +14,7 @@ const READ_TIMEOUT_MS = 15_000;
 const LOCK_TIMEOUT_MS = 15_000;
 /** The server ends a transaction whose client is silent for so long. */
 const IDLE_TRANSACTION_MS = 20_000;
-const RETRY_MIN_MS = 100;
-const RETRY_MAX_MS = 5_000;
+const RETRY = { minMs: 100, maxMs: 5_000 };
 
 const BEGIN: Step = { name: 'begin', text: 'BEGIN' };
 const BEGIN_SNAPSHOT: Step = {
@@ -141,9 +140,9 @@ export class PostgresDatabase implements Session {
   async persist<T>(action: () => Promise<T>, untilMs?: number): Promise<T> {
     const caller = Symbol('persist');
     const lastMs = untilMs ?? this.#clock.monotonic() + this.#patienceMs;
-    let delayMs = RETRY_MIN_MS;
     try {
-      for (;;) {
+      for (let attempt = 0; ; attempt += 1) {
+        const delayMs = doublingMs(RETRY, attempt);
         try {
           const result = await action();
           this.#recovered(caller);
@@ -155,7 +154,6 @@ export class PostgresDatabase implements Session {
           await sleep(this.#clock, delayMs, this.#closing.signal).catch(() => {
             throw error;
           });
-          delayMs = Math.min(2 * delayMs, RETRY_MAX_MS);
         }
       }
     } finally {

@@ -10,6 +10,7 @@ import {
   openAfter,
   stateOfOpen,
 } from '../../records/book/changeBook.js';
+import { applyCommit } from '../../records/book/applyCommit.js';
 import { coverageOfBook } from '../../records/book/StoreBook.js';
 import type { LineState, OpenState, StoreBook, StoreState } from '../../records/book/StoreBook.js';
 import { contains } from '../../records/heightRanges.js';
@@ -165,11 +166,7 @@ class PostgresRange extends RangeReader implements RangeStore {
   ) {
     super(open.record, below, parts.reader);
     this.#open = open;
-    this.#line = new BlockLine({
-      ...parts,
-      state: () => this.state(),
-      onDurable: (next) => (this.#open = openAfter(this.#book(), this.#open, next)),
-    });
+    this.#line = new BlockLine(parts);
     this.#parts = parts;
   }
 
@@ -197,7 +194,8 @@ class PostgresRange extends RangeReader implements RangeStore {
     const { range } = this;
     const { adopt, hooks } = this.#parts;
     const { isAtBorder, isWhole } = this.extentOf(batch);
-    const write = async (session: WriteSession, next: StoreState): Promise<StoreBook | undefined> => {
+    const next = applyCommit(this.state(), batch);
+    const write = async (session: WriteSession): Promise<StoreBook | undefined> => {
       const { sporks } = openAfter(this.#book(), this.#open, next).record;
       if (isWhole) {
         const book = await publish(session, range, sporks);
@@ -210,7 +208,8 @@ class PostgresRange extends RangeReader implements RangeStore {
     };
     const isGone = async (session: Session): Promise<boolean> =>
       isWhole && (await isPublished(session, range));
-    const published = await this.#reportingLoss(() => this.#line.commit(batch, write, isGone));
+    const published = await this.#reportingLoss(() => this.#line.commit(batch.blocks, write, isGone));
+    this.#open = openAfter(this.#book(), this.#open, next);
     this.#isPublished = isWhole;
     adopt(published ?? {});
   }

@@ -1,8 +1,6 @@
 import { ok as assert } from 'node:assert/strict';
-import type { BlockEntry, CommitBatch } from '../../port/RangeStore.js';
+import type { BlockEntry } from '../../port/RangeStore.js';
 import { BlockEntryWriter } from '../../records/blocks/BlockEntryWriter.js';
-import { applyCommit } from '../../records/book/applyCommit.js';
-import type { StoreState } from '../../records/book/StoreBook.js';
 import type { Session, WriteSession } from '../connection/Session.js';
 import { BlockRows } from '../tables/BlockRows.js';
 import type { Script, Scripts } from '../tables/Scripts.js';
@@ -14,9 +12,6 @@ export interface LineParts {
   readonly fence: Fence;
   readonly makePartitions: (heights: readonly number[]) => Promise<void>;
   readonly scripts: Scripts;
-  /** What is durable of the run, and the sporks known so far. */
-  readonly state: () => StoreState;
-  readonly onDurable: (next: StoreState) => void;
 }
 
 /** Writes the blocks of one run of heights. */
@@ -50,30 +45,27 @@ export class BlockLine {
   }
 
   /** `write`: what becomes durable with the blocks. `isGone`: see `Fence`. Rejects as `RangeStore.commit`. */
-  async commit<T>(
-    batch: CommitBatch,
-    write: (session: WriteSession, next: StoreState) => Promise<T>,
+  commit<T>(
+    entries: readonly BlockEntry[],
+    write: (session: WriteSession) => Promise<T>,
     isGone?: (session: Session) => Promise<boolean>,
   ): Promise<T> {
-    this.#assertIdle();
-    const { fence, makePartitions, onDurable, state } = this.#parts;
-    const next = applyCommit(state(), batch);
-    const rows = this.#takeRows(batch.blocks);
-    const steps = rows.steps();
-    const blocks = batch.blocks.map(({ block }) => block);
-    const result = await this.#alone(async () => {
+    const { fence, makePartitions } = this.#parts;
+    const blocks = entries.map(({ block }) => block);
+    return this.#alone(async () => {
+      const rows = this.#takeRows(entries);
+      const steps = rows.steps();
       await makePartitions(blocks.map(({ height }) => height));
-      return fence.write(async (session) => {
+      const result = await fence.write(async (session) => {
         for (const step of steps) session.later(step);
         noteProofs(session, blocks, { hasProofs: this.#hasProofs });
-        return write(session, next);
+        return write(session);
       }, isGone);
+      this.#hasProofs ||= blocks.some(({ proof }) => proof !== undefined);
+      rows.stored();
+      this.#spare = rows;
+      return result;
     });
-    this.#hasProofs ||= blocks.some(({ proof }) => proof !== undefined);
-    rows.stored();
-    this.#spare = rows;
-    onDurable(next);
-    return result;
   }
 
   /** One write of something else; nothing of what was staged is in the next one. See `Fence.write`. */
@@ -84,7 +76,7 @@ export class BlockLine {
 
   /** Runs a write. After one that failed for good, every further one rejects with its error. */
   async #alone<T>(action: () => Promise<T>): Promise<T> {
-    this.#assertIdle();
+    this.assertIdle();
     if (this.#failure !== undefined) throw this.#failure.error;
     const writing = action();
     this.#writing = writing;
@@ -112,7 +104,8 @@ export class BlockLine {
     return spare ?? new BlockRows({ scripts, stored: this.#storedScripts, writer: this.#entryWriter });
   }
 
-  #assertIdle(): void {
+  /** Throws while a write is under way, and after `end`. */
+  assertIdle(): void {
     assert(this.#writing === undefined, 'a write is under way already');
     assert(!this.#isClosed, 'the store is closed');
   }
