@@ -9,6 +9,7 @@ import { outOfDescriptors } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import { forwardCounter } from '../limits/counters.js';
 import type { ForwardMetrics, ForwardedOutcome } from '../limits/counters.js';
+import { goesInCircles, PROGRAM } from '../limits/hops.js';
 import { ApiError, busy, outOfFiles } from '../view/ApiError.js';
 import { MAX_FORWARDED_BODY_BYTES, forwardedBodyTooLarge } from './refusals.js';
 import { privately, variedBy } from './responses.js';
@@ -40,7 +41,7 @@ const NOT_PASSED_ON: ReadonlySet<string> = new Set([
   ...['connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'te'],
   ...['trailer', 'transfer-encoding', 'upgrade', 'host', 'expect'],
 ]);
-const VIA = '1.1 flow-collection-indexer';
+const VIA = `1.1 ${PROGRAM}`;
 
 /** A node's REST interface. */
 export interface RestNode {
@@ -235,9 +236,10 @@ export function restForwarding(
     pass: async (asked: Asked): Promise<void> => {
       const method = nameOf(asked.request);
       const off = parts.forwardingOff?.();
-      if (off !== undefined || cuts.size >= maxRequests) {
-        counts.turnedAway(method, off === undefined ? 'busy' : 'refused');
-        throw asked.own ?? busy(off ?? `at most ${maxRequests} requests are forwarded at once; retry`);
+      const refusal = goesInCircles(asked.request.headers.via) ?? (off === undefined ? undefined : busy(off));
+      if (refusal !== undefined || cuts.size >= maxRequests) {
+        counts.turnedAway(method, refusal === undefined ? 'busy' : 'refused');
+        throw asked.own ?? refusal ?? busy(`at most ${maxRequests} requests are forwarded at once; retry`);
       }
       const count = counts.begin(method, 'call');
       // The caller left while the index was read.
