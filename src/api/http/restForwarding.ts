@@ -192,7 +192,7 @@ export function restForwarding(
         // The node closed a kept connection just as it was used again: try a new one.
         if (outOfDescriptors(error) !== undefined) refuse(outOfFiles(), 'refused');
         else if (opened.reusedSocket) send(true);
-        else refuse(unreachable(request), isConnected ? 'lost' : 'unreachable');
+        else refuse(unreachable(request, error), isConnected ? 'lost' : 'unreachable');
       });
       opened.once('response', (from) => {
         hasResponse = true;
@@ -325,12 +325,20 @@ function atMost(maxBytes: number, onMoved: () => unknown, secrets: NodeMetadata 
   });
 }
 
-function unreachable({ method }: IncomingMessage): ApiError {
+function unreachable({ method }: IncomingMessage, error?: Error): ApiError {
+  const why = failureOf(error);
   const message =
     method === 'POST'
-      ? 'this request is forwarded, and the access node could not be reached or broke off: whether it accepted a transaction is unknown'
-      : 'this request is forwarded, but the access node cannot be reached now; indexed data is still served';
+      ? `this request is forwarded, and the access node could not be reached or broke off${why}: whether it accepted a transaction is unknown`
+      : `this request is forwarded, but the access node cannot be reached now${why}; indexed data is still served`;
   return new ApiError(503, 'upstream_unreachable', message);
+}
+
+/** Why a connection to the node failed, in brackets, for callers: without its address. */
+export function failureOf(error?: Error): string {
+  const code = error !== undefined && 'code' in error ? String(error.code) : '';
+  if (!code.startsWith('HPE_')) return code === '' ? '' : ` (${code})`;
+  return ` (${code}: what answers does not speak HTTP as it should; api.forwardRest takes the port for REST, not for gRPC)`;
 }
 
 function refusedUs(): ApiError {

@@ -38,6 +38,20 @@ describe('a forwarded request', () => {
     expect(`http://${seen?.headers.host}`).toBe(upstream.url);
   });
 
+  it('says what keeps it from the node', async () => {
+    const { upstream, daemon } = await served();
+    const socket = await WsClient.open(daemon.url);
+    socket.subscribe('e', 'events');
+    const noSocket = expect.stringContaining('(Unexpected server response: 200)') as string;
+    expect(await socket.next()).toMatchObject({ error: { code: 503, message: noSocket } });
+    upstream.reply = (request) => request.socket.end('SSH-2.0');
+    const noHttp = expect.stringMatching(/\(HPE_\w+: .* not for gRPC\)/) as string;
+    expect((await daemon.get('/v1/accounts/1')).body).toMatchObject({ message: noHttp });
+    await upstream.stop();
+    const nobody = expect.stringContaining('(ECONNREFUSED)') as string;
+    expect((await daemon.get('/v1/accounts/1')).body).toMatchObject({ message: nobody });
+  });
+
   it('ends where indexers forward to each other in a circle', async () => {
     const { upstream, daemon } = await served();
     const after = (hops: number, via = Array<string>(hops).fill('1.1 flow-collection-indexer').join(', ')) =>
