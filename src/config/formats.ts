@@ -116,6 +116,15 @@ export function text(allowed: string, value: string): Format<string> {
   };
 }
 
+/** Nobody wants a file or directory of such a name: it would be made, and be sought elsewhere. */
+const NOT_REPLACED = /^(?:~(?:\/|$)|\$|-$)|:\/\//;
+
+/** Where a file or directory is, or is made. `-` is nowhere, as standard output is for other programs. */
+export function localPath(what: string, value: string): Format<string> {
+  const any = text(`a ${what} of this machine (only a shell replaces ~ and $NAME)`, value);
+  return { ...any, accepts: (given): given is string => any.accepts(given) && !NOT_REPLACED.test(given) };
+}
+
 const BLOCK = /^\d{1,15}:[0-9a-f]{64}$/;
 
 /** A block by its height and id, in lower case. */

@@ -6,5 +6,5 @@ export { configurationReference, flagHelp } from './reference.js';
 export { daemonSettings, flagOf, MAX_HEIGHT, optional, setting } from './settings.js';
 export type { Setting, Settings, ValuesOf } from './settings.js';
 export { suggestion } from './suggestion.js';
-export { block, boolean, choice, integer, readHeightsToFill, text } from './formats.js';
-export type { HeightsToFill } from './formats.js';
+export { block, boolean, choice, integer, localPath, readHeightsToFill, text } from './formats.js';
+export type { Format, HeightsToFill } from './formats.js';

@@ -1,5 +1,5 @@
 import { block, boolean, byteSize, choice, heightsToFill, httpAddress, integer } from './formats.js';
-import { integerOr, list, origins, text } from './formats.js';
+import { integerOr, list, localPath, origins, text } from './formats.js';
 import type { Format } from './formats.js';
 import { networkNames } from './networks.js';
 
@@ -53,13 +53,6 @@ const database: Format<string> = {
   isSensitive: true,
 };
 const file = text('a file', 'file');
-const anyDirectory = text('a directory (only a shell replaces ~ and $NAME)', 'directory');
-/** Nobody wants one of such a name: it would be made, and the store be sought elsewhere. */
-const NOT_REPLACED = /^(?:~(?:\/|$)|\$)|:\/\//;
-const directory: Format<string> = {
-  ...anyDirectory,
-  accepts: (value): value is string => anyDirectory.accepts(value) && !NOT_REPLACED.test(value),
-};
 const host = text('a host name or address', 'host');
 const MAX_PORT = 65_535;
 const port = integer(0, MAX_PORT, 'port');
@@ -80,7 +73,7 @@ export const daemonSettings = {
     defaultDoc: "the network's public node",
     flag: 'access-node',
   }),
-  dataDir: optional(directory, {
+  dataDir: optional(localPath('directory', 'directory'), {
     doc: 'Directory of the store. Created for the owner only.',
     defaultDoc: './data/<network>',
   }),

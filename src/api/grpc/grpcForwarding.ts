@@ -8,6 +8,7 @@ import { whenTaken } from '../feed/following.js';
 import { forwardCounter } from '../limits/counters.js';
 import type { ForwardedOutcome, ForwardMetrics } from '../limits/counters.js';
 import type { Held } from '../limits/heldBytes.js';
+import { goesInCircles, PROGRAM } from '../limits/hops.js';
 import { places } from '../limits/places.js';
 import { ApiError, busy, indexerSilent, isElsewhere, stopping } from '../view/ApiError.js';
 import type { DuplexCall } from './calls/calls.js';
@@ -36,8 +37,8 @@ const NOT_PASSED_ON = [
   ...['connection', 'keep-alive', 'proxy-connection', 'transfer-encoding', 'upgrade', 'server'],
   ...['grpc-timeout', 'grpc-encoding', 'grpc-accept-encoding', 'grpc-status', 'grpc-message'],
 ];
-/** In the metadata of every response that came from a node. */
-const VIA = '2.0 flow-collection-indexer';
+/** In the metadata of every call to a node, and of its response. */
+const VIA = `2.0 ${PROGRAM}`;
 
 /** A forwarded call, unary or streaming. */
 interface ForwardedCall {
@@ -140,7 +141,7 @@ export function grpcForwarding(
     };
     const deadlineMs = Math.min(Number(caller.getDeadline()), limitMs);
     const outcome = await forwarder.forward(
-      { path, message, metadata: passedOn(caller.metadata), deadlineMs, isStream: isLasting },
+      { path, message, metadata: marked(caller.metadata), deadlineMs, isStream: isLasting },
       sink,
       { signal: over.signal, isRepeatable: !/\/Send[^/]*$/.test(path) },
     );
@@ -160,10 +161,12 @@ export function grpcForwarding(
     const method = path.slice(path.lastIndexOf('/') + 1);
     const isLasting = isStream(path);
     const [open, bound, what] = isLasting ? [streams, MAX_STREAMS, 'streams'] : [calls, MAX_CALLS, 'calls'];
-    if (isClosed || open.size >= bound) {
-      counts.turnedAway(method, isClosed ? 'refused' : 'busy');
+    const circle = goesInCircles(forwarded.call.metadata.get('via').join());
+    const refusal = isClosed ? stopping() : circle;
+    if (refusal !== undefined || open.size >= bound) {
+      counts.turnedAway(method, refusal === undefined ? 'busy' : 'refused');
       const tooMany = busy(`at most ${bound} ${what} are forwarded at once; retry`);
-      forwarded.end(refusalOf(own ?? (isClosed ? stopping() : tooMany)));
+      forwarded.end(refusalOf(own ?? refusal ?? tooMany));
       return;
     }
     open.add(forwarded);
@@ -253,7 +256,7 @@ function passedOn(metadata: Metadata): Metadata {
   return copy;
 }
 
-/** A node's metadata, marked as having come through here. */
+/** Metadata, marked as having come through here. */
 function marked(metadata: Metadata): Metadata {
   const copy = passedOn(metadata);
   copy.add('via', VIA);

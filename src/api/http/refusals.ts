@@ -79,6 +79,10 @@ function clientRefusal(code: string | undefined): ApiError {
     case 'ERR_HTTP_REQUEST_TIMEOUT':
       return new ApiError(408, 'bad_request', 'the request did not arrive in time');
     default:
-      return new ApiError(400, 'bad_request', 'this is not an HTTP request');
+      return new ApiError(
+        400,
+        'bad_request',
+        'this is not an HTTP/1 request; this port takes neither HTTP/2 nor the PROXY protocol of balancers',
+      );
   }
 }

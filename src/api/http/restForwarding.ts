@@ -9,6 +9,7 @@ import { outOfDescriptors } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import { forwardCounter } from '../limits/counters.js';
 import type { ForwardMetrics, ForwardedOutcome } from '../limits/counters.js';
+import { goesInCircles, PROGRAM } from '../limits/hops.js';
 import { ApiError, busy, outOfFiles } from '../view/ApiError.js';
 import { MAX_FORWARDED_BODY_BYTES, forwardedBodyTooLarge } from './refusals.js';
 import { privately, variedBy } from './responses.js';
@@ -40,7 +41,7 @@ const NOT_PASSED_ON: ReadonlySet<string> = new Set([
   ...['connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'te'],
   ...['trailer', 'transfer-encoding', 'upgrade', 'host', 'expect'],
 ]);
-const VIA = '1.1 flow-collection-indexer';
+const VIA = `1.1 ${PROGRAM}`;
 
 /** A node's REST interface. */
 export interface RestNode {
@@ -191,7 +192,7 @@ export function restForwarding(
         // The node closed a kept connection just as it was used again: try a new one.
         if (outOfDescriptors(error) !== undefined) refuse(outOfFiles(), 'refused');
         else if (opened.reusedSocket) send(true);
-        else refuse(unreachable(request), isConnected ? 'lost' : 'unreachable');
+        else refuse(unreachable(request, error), isConnected ? 'lost' : 'unreachable');
       });
       opened.once('response', (from) => {
         hasResponse = true;
@@ -235,9 +236,10 @@ export function restForwarding(
     pass: async (asked: Asked): Promise<void> => {
       const method = nameOf(asked.request);
       const off = parts.forwardingOff?.();
-      if (off !== undefined || cuts.size >= maxRequests) {
-        counts.turnedAway(method, off === undefined ? 'busy' : 'refused');
-        throw asked.own ?? busy(off ?? `at most ${maxRequests} requests are forwarded at once; retry`);
+      const refusal = goesInCircles(asked.request.headers.via) ?? (off === undefined ? undefined : busy(off));
+      if (refusal !== undefined || cuts.size >= maxRequests) {
+        counts.turnedAway(method, refusal === undefined ? 'busy' : 'refused');
+        throw asked.own ?? refusal ?? busy(`at most ${maxRequests} requests are forwarded at once; retry`);
       }
       const count = counts.begin(method, 'call');
       // The caller left while the index was read.
@@ -323,12 +325,20 @@ function atMost(maxBytes: number, onMoved: () => unknown, secrets: NodeMetadata 
   });
 }
 
-function unreachable({ method }: IncomingMessage): ApiError {
+function unreachable({ method }: IncomingMessage, error?: Error): ApiError {
+  const why = failureOf(error);
   const message =
     method === 'POST'
-      ? 'this request is forwarded, and the access node could not be reached or broke off: whether it accepted a transaction is unknown'
-      : 'this request is forwarded, but the access node cannot be reached now; indexed data is still served';
+      ? `this request is forwarded, and the access node could not be reached or broke off${why}: whether it accepted a transaction is unknown`
+      : `this request is forwarded, but the access node cannot be reached now${why}; indexed data is still served`;
   return new ApiError(503, 'upstream_unreachable', message);
+}
+
+/** Why a connection to the node failed, in brackets, for callers: without its address. */
+export function failureOf(error?: Error): string {
+  const code = error !== undefined && 'code' in error ? String(error.code) : '';
+  if (!code.startsWith('HPE_')) return code === '' ? '' : ` (${code})`;
+  return ` (${code}: what answers does not speak HTTP as it should; api.forwardRest takes the port for REST, not for gRPC)`;
 }
 
 function refusedUs(): ApiError {

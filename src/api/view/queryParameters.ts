@@ -108,6 +108,9 @@ export function headTerm(text: string): 'final' | 'sealed' | undefined {
   return text === 'sealed' ? text : undefined;
 }
 
+/** What a height looks like, for refusals. */
+export const A_HEIGHT = `decimal height up to ${Number.MAX_SAFE_INTEGER}`;
+
 /** A decimal height as Flow writes it. */
 export function parseHeight(text: string): number | undefined {
   if (!/^\d{1,16}$/.test(text)) return undefined;
@@ -122,7 +125,7 @@ export function heightIn(query: Query, name: string): number | undefined {
   if (text === undefined) return undefined;
   const height = parseHeight(text);
   if (height !== undefined && given.length === 1) return height;
-  throw invalid(`invalid ${name}: expected one decimal height, got ${quoted(given.join())}`);
+  throw invalid(`invalid ${name}: expected one ${A_HEIGHT}, got ${quoted(given.join())}`);
 }
 
 /**
@@ -182,7 +185,7 @@ export function parseSelect(query: Query): readonly string[] {
 function heightTerm(name: string, text: string): HeightTerm {
   const term = headTerm(text) ?? parseHeight(text);
   if (term !== undefined) return term;
-  throw invalid(`invalid ${name}: expected a decimal number, final, sealed or latest, got ${quoted(text)}`);
+  throw invalid(`invalid ${name}: expected a ${A_HEIGHT}, final, sealed or latest, got ${quoted(text)}`);
 }
 
 function refuseTooMany(count: number, what: string): void {

@@ -3,7 +3,7 @@ import { invalidArgument as invalid } from '../view/ApiError.js';
 import { decodeBlock } from '../../flow/index.js';
 import { heightEventOf } from '../feed/following.js';
 import type { FeedEvent, Following, StartPoint } from '../feed/following.js';
-import { parseBlockKey, parseHeight } from '../view/queryParameters.js';
+import { A_HEIGHT, parseBlockKey, parseHeight } from '../view/queryParameters.js';
 import { restBlock, rfc3339 } from '../json.js';
 
 /** The longest subscription id that a client may choose, as on access nodes. */
@@ -129,7 +129,7 @@ function startOf(id: string | undefined, height: string | undefined): StartPoint
   }
   if (height === undefined) return 'sealed';
   const parsed = parseHeight(height);
-  if (parsed === undefined) throw invalid("'start_block_height' must be a decimal height");
+  if (parsed === undefined) throw invalid(`'start_block_height' must be a ${A_HEIGHT}`);
   return { height: parsed };
 }
 

@@ -3,8 +3,9 @@ import { WebSocket } from 'ws';
 import { withoutValues } from '../../access/index.js';
 import type { NodeMetadata } from '../../access/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { idleTimeout, requestHeaders } from '../http/restForwarding.js';
+import { failureOf, idleTimeout, requestHeaders } from '../http/restForwarding.js';
 import type { RestNode } from '../http/restForwarding.js';
+import { goesInCircles } from '../limits/hops.js';
 import { ApiError } from '../view/ApiError.js';
 
 /** For the connection to the node, handshake included. */
@@ -40,6 +41,8 @@ export function nodeSocket({
     onSilent: () => current?.terminate(),
   });
   const open = (): Promise<void> => {
+    const circle = goesInCircles(headers.via);
+    if (circle !== undefined) return Promise.reject(circle);
     const sent = node.metadata();
     const socket = new WebSocket(addressOf(node.to), {
       headers: headersFor(headers, sent),
@@ -62,11 +65,12 @@ export function nodeSocket({
         silence.begin(SILENCE_TIMEOUT_MS);
         resolve();
       });
-      // `close` always follows, with the reason.
-      socket.on('error', () => undefined);
+      // `close` always follows. An error of `ws` itself has no code, and names no address.
+      let why = '';
+      socket.on('error', (error) => (why = failureOf(error) || ` (${error.message})`));
       socket.once('close', () => {
         silence.end();
-        if (!isOpen) reject(unreachable());
+        if (!isOpen) reject(unreachable(why));
         opening = undefined;
         if (current !== socket) return;
         current = undefined;
@@ -115,10 +119,10 @@ function headersFor(headers: IncomingHttpHeaders, sent: NodeMetadata): Record<st
   return Object.fromEntries(kept.map(([name, value]) => [name, String(value)]));
 }
 
-function unreachable(): ApiError {
+function unreachable(why: string): ApiError {
   return new ApiError(
     503,
     'upstream_unreachable',
-    'this topic is forwarded, but the access node (api.forwardRest) cannot be reached now; the topics blocks and block_digests are still served',
+    `this topic is forwarded, but the access node (api.forwardRest) cannot be reached now${why}; the topics blocks and block_digests are still served`,
   );
 }

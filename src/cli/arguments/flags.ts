@@ -5,12 +5,13 @@ import {
   choice,
   daemonSettings,
   integer,
+  localPath,
   MAX_HEIGHT,
   optional,
   setting,
   text,
 } from '../../config/index.js';
-import type { Setting, Settings, ValuesOf } from '../../config/index.js';
+import type { Format, Setting, Settings, ValuesOf } from '../../config/index.js';
 
 export const storeSettings = {
   network: daemonSettings.network,
@@ -39,6 +40,22 @@ function word(doc: string, value: string, defaultDoc: string, allowed = 'a text'
   return optional(text(allowed, value), { doc, defaultDoc });
 }
 
+/** Where to write; `-` is standard output, as it is for other programs. */
+function output(doc: string, path: Format<string>): Setting<string | null> {
+  const coerce = (given: string): string | null => (given === '-' ? null : given);
+  return optional({ ...path, coerce }, { doc, defaultDoc: 'standard output' });
+}
+
+/** A store of either kind. */
+function anyStore(doc: string): Setting<string | null> {
+  const path = localPath('directory', 'store');
+  // What `migrate` cannot copy from or to, it says itself.
+  const accepts = (given: unknown): given is string =>
+    path.accepts(given) || /^(?:postgres(?:ql)?|https?):/.test(String(given));
+  const allowed = `${path.allowed}, or postgres://HOST/DATABASE`;
+  return optional({ ...path, allowed, accepts }, { doc, defaultDoc: 'required' });
+}
+
 const yes = toggle('Skip the confirmation.');
 
 export const statusFlags = {
@@ -63,7 +80,7 @@ export const getFlags = {
 } as const;
 
 export const proveFlags = {
-  output: word('Where to write the document.', 'file', 'standard output', 'a file'),
+  output: output('Where to write the document.', localPath('file', 'file')),
   to: height(
     'Height of the block whose ID is trusted, up to 999 above the block in question.',
     'none: the proof ends by a certificate, or if that cannot be, at the block itself',
@@ -89,11 +106,9 @@ export const DEFAULT_PARTITION = 100_000;
 export const exportFlags = {
   from: height('First height.', 'the first that is indexed; with --resume, that of the file'),
   to: height('Last height.', 'the latest that is indexed; with --follow, none'),
-  output: word(
+  output: output(
     'File to write to; a directory with --partition, --compress, another format, or some of the rows or columns.',
-    'file or directory',
-    'standard output',
-    'a file or a directory',
+    localPath('file or directory', 'file or directory'),
   ),
   format: setting(choice(fileFormats), 'ndjson', { doc: 'Format of the files (docs/export.md).' }),
   partition: optional(integer(1, MAX_HEIGHT, 'heights'), {
@@ -134,7 +149,10 @@ export const rewindFlags = {
 export const forgetFlags = { yes } as const;
 
 export const backupFlags = {
-  to: word('Directory to create, laid out like a data directory.', 'directory', 'required', 'a directory'),
+  to: optional(localPath('directory', 'directory'), {
+    doc: 'Directory to create, laid out like a data directory.',
+    defaultDoc: 'required',
+  }),
 } as const;
 
 export const restoreFlags = {
@@ -147,8 +165,8 @@ export const restoreFlags = {
 } as const;
 
 export const migrateFlags = {
-  from: word('Store to copy: a data directory, or postgres://HOST/DATABASE.', 'store', 'required'),
-  to: word('Store to copy to. Created if it does not exist.', 'store', 'required'),
+  from: anyStore('Store to copy: a data directory, or postgres://HOST/DATABASE.'),
+  to: anyStore('Store to copy to. Created if it does not exist.'),
   quiet: toggle('Do not show progress.'),
 } as const;
 

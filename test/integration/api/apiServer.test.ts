@@ -145,7 +145,8 @@ describe('the API server', () => {
       expect(await send('GET /status HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n')).toMatch(
         /^HTTP\/1\.1 413 /,
       );
-      expect(await send('hello\r\n\r\n')).toMatch(/^HTTP\/1\.1 400 [^]*"reason":"bad_request"/);
+      const proxied = 'PROXY TCP4 192.0.2.1 192.0.2.2 5000 80\r\n\r\n';
+      expect(await send(proxied)).toMatch(/^HTTP\/1\.1 400 [^]*PROXY protocol [^]*"reason":"bad_request"/);
       expect(await send('GET /v1/blocks/%zz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')).toMatch(
         /^HTTP\/1\.1 400 [^]*"code":400/,
       );

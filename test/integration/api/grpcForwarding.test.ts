@@ -108,6 +108,22 @@ describe('a forwarded call', () => {
     expect(seen[0]?.request).toEqual(Buffer.from([255, 1, 2]));
     expect(seen[0]?.metadata.get('x-from-client')).toEqual(['yes']);
     expect(seen[0]?.metadata.get('user-agent')[0]).toMatch(/^test\/1/);
+    expect(seen[0]?.metadata.get('via')).toEqual(['2.0 flow-collection-indexer']);
+  });
+
+  it('ends where indexers forward to each other in a circle', async () => {
+    const node = await RawNode.start({ [SCRIPT]: echo });
+    const to = await forwardingTo(node);
+    const after = (hops: number) => {
+      const metadata = new Metadata();
+      for (let left = hops; left > 0; left -= 1) metadata.add('via', '2.0 flow-collection-indexer');
+      return to.call(SCRIPT, Buffer.from([1]), { metadata });
+    };
+    expect((await after(3)).message).toEqual(Buffer.from([1]));
+    expect(await error(after(4))).toMatchObject({
+      code: status.UNAVAILABLE,
+      details: expect.stringContaining('leads to this program again') as string,
+    });
   });
 
   it('leaves a token of ours behind, and needs it, as a stream does', async () => {

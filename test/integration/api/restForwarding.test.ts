@@ -7,6 +7,7 @@ import { RestNode } from '../../support/restNode.js';
 import { forwardedIn, scraped } from '../../support/scrapedMetrics.js';
 import { BEARER, guarded, ServedChain } from '../../support/servedChain.js';
 import { smallChain, transactionWith } from '../../support/smallChain.js';
+import { WsClient } from '../../support/wsClient.js';
 
 const chain = smallChain(100, [[[transactionWith({ gasLimit: 1n })]], [], []]);
 const NOBODY = 'ab'.repeat(32);
@@ -35,6 +36,34 @@ describe('a forwarded request', () => {
     expect(seen?.headers).toMatchObject({ 'x-from-client': 'yes', via: '1.1 flow-collection-indexer' });
     expect(seen?.headers).not.toHaveProperty('te');
     expect(`http://${seen?.headers.host}`).toBe(upstream.url);
+  });
+
+  it('says what keeps it from the node', async () => {
+    const { upstream, daemon } = await served();
+    const socket = await WsClient.open(daemon.url);
+    socket.subscribe('e', 'events');
+    const noSocket = expect.stringContaining('(Unexpected server response: 200)') as string;
+    expect(await socket.next()).toMatchObject({ error: { code: 503, message: noSocket } });
+    upstream.reply = (request) => request.socket.end('SSH-2.0');
+    const noHttp = expect.stringMatching(/\(HPE_\w+: .* not for gRPC\)/) as string;
+    expect((await daemon.get('/v1/accounts/1')).body).toMatchObject({ message: noHttp });
+    await upstream.stop();
+    const nobody = expect.stringContaining('(ECONNREFUSED)') as string;
+    expect((await daemon.get('/v1/accounts/1')).body).toMatchObject({ message: nobody });
+  });
+
+  it('ends where indexers forward to each other in a circle', async () => {
+    const { upstream, daemon } = await served();
+    const after = (hops: number, via = Array<string>(hops).fill('1.1 flow-collection-indexer').join(', ')) =>
+      daemon.get('/v1/accounts/f8d6e0586b0a20c7', { headers: { via } });
+    const message = expect.stringContaining('leads to this program again') as string;
+    expect(await after(4)).toMatchObject({ status: 503, body: { reason: 'upstream_unreachable', message } });
+    expect(upstream.seen).toEqual([]);
+    upstream.reply = (_request, response) => response.end('{}');
+    expect((await after(3)).status).toBe(200);
+    const socket = await WsClient.open(daemon.url, { via: upstream.seen[0]?.headers.via ?? '' });
+    socket.subscribe('e', 'events');
+    expect(await socket.next()).toMatchObject({ action: 'subscribe', error: { code: 503, message } });
   });
 
   it('leaves a token of ours behind, and needs it', async () => {

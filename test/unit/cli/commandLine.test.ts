@@ -101,6 +101,17 @@ it.each([
   [['start', '--edi=true'], /--edi takes no value: write --edi or --no-edi/],
   [['start', '--no-edi=1'], /--no-edi takes no value: write --edi or --no-edi/],
   [['start', '-window', '5'], /Unknown flag -window for start\. Did you mean --window/],
+  [['backup', '--to=~/copy'], /Wrong value for --to: "~\/copy" is not a directory of this machine/],
+  [['prove', '1', '--output', '$HOME/proof'], /Wrong value for --output: .* is not a file of this machine/],
+  [
+    ['export', '--output', 's3://b/x', '--format', 'csv'],
+    /Wrong value for --output: "s3:\/\/b\/\*\*\*" is not a file or/,
+  ],
+  [['export', '--output', '-', '--format', 'csv'], /Add --output DIRECTORY/],
+  [
+    ['migrate', '--from', '/x', '--to', 'mysql://h/d'],
+    /Wrong value for --to: .* or postgres:\/\/HOST\/DATABASE/,
+  ],
   [['start', '--window', '0'], /Wrong value for --window: .* whole number from 1 to 4096/],
   [
     ['start', '--access-node', 'http://x:1'],

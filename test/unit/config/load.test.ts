@@ -182,7 +182,7 @@ describe('refusals', () => {
   });
 
   it('keeps control characters out of paths and addresses, and out of the data directory what is none', () => {
-    const odd = ['a\u0000b', 'a\nb', '\u001b[2J', '~/data', '~', '$HOME/data', '${X}', 'postgres://a/b'];
+    const odd = ['a\u0000b', 'a\nb', '\u001b[2J', '~/data', '~', '$HOME/data', '${X}', '-', 'postgres://a/b'];
     for (const dataDir of odd)
       expect(refusal(() => load({ file: { dataDir } })).message).toMatch(
         /dataDir in .*: ".*" is not a directory/,
