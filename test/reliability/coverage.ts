@@ -1,6 +1,6 @@
 /**
- * Measures how much of the indexing line and the store the unit and integration tests take: lines and branches of each
- * room as a whole. Ends with 1 when a room has less than `LEAST_PERCENT` of either, or a test fails.
+ * Measures how much of the indexing line, the store and the proofs the unit and integration tests take: lines and branches of
+ * each room as a whole. Ends with 1 when a room has less than `LEAST_PERCENT` of either, or a test fails.
  *
  *     --report FILE    writes what was measured
  */

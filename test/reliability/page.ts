@@ -64,7 +64,7 @@ export function reliabilityPage({ outcomes, coverage, ...results }: Results): Pr
       '',
       '## Coverage',
       '',
-      'What the unit and integration tests take of the rooms that hold the data. The scripts above run real processes and come on top.',
+      'What the unit and integration tests take of the rooms that hold the data or prove it. The scripts above run real processes and come on top.',
       '',
       '| room | lines | branches |',
       '| --- | ---: | ---: |',

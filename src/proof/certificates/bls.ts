@@ -41,7 +41,7 @@ export function decodeKey(hexKey: string): KeyPoint | undefined {
 }
 
 export function encodeKey(key: KeyPoint): string {
-  return swapHalves(key.toBytes(true)).toString('hex');
+  return swapHalves(Buffer.from(key.toBytes(true))).toString('hex');
 }
 
 /** `undefined` when one is missing, or when the sum is infinity. */
@@ -94,12 +94,12 @@ function factorOf(parts: readonly Uint8Array[]): bigint {
 }
 
 /** The standard writes the halves of a coordinate the other way round; the flags stand in the first byte of either. */
-function swapHalves(bytes: Uint8Array): Buffer {
+function swapHalves(bytes: Buffer): Buffer {
   const swapped = Buffer.concat([bytes.subarray(HALF_KEY_BYTES), bytes.subarray(0, HALF_KEY_BYTES)]);
-  const flags = (bytes[0] ?? 0) & FLAGS;
-  if (((swapped[0] ?? 0) & FLAGS) !== 0) return Buffer.alloc(0);
-  swapped[0] = (swapped[0] ?? 0) | flags;
-  swapped[HALF_KEY_BYTES] = (swapped[HALF_KEY_BYTES] ?? 0) & ~FLAGS;
+  const [first, second] = [bytes.readUInt8(0), bytes.readUInt8(HALF_KEY_BYTES)];
+  if ((second & FLAGS) !== 0) return Buffer.alloc(0);
+  swapped.writeUInt8(second | (first & FLAGS), 0);
+  swapped.writeUInt8(first & ~FLAGS, HALF_KEY_BYTES);
   return swapped;
 }
 

@@ -5,6 +5,7 @@ import { signCertificate, signingKeyOf } from '../../../src/devnet/chain/signCer
 import { toIdentifier } from '../../../src/flow/index.js';
 import { CertificateThread, provenFinal, CURRENT_RULES } from '../../../src/proof/index.js';
 import type { Certificate, Committee } from '../../../src/proof/index.js';
+import { MAX_WAITING_CERTIFICATES } from '../../../src/proof/certificates/CertificateThread.js';
 import { prepareCommittee, verifyCertificate } from '../../../src/proof/certificates/verifyCertificate.js';
 import { FIRST_RULES, V27_RULES } from '../../support/olderRules.js';
 import { knownAnswers, recordedBlocks } from '../../support/proofData.js';
@@ -142,6 +143,22 @@ describe('a certificate', () => {
     }
   });
 
+  it.each([
+    ['is no key', ''],
+    ['is infinity', 'c0'.padEnd(192, '0')],
+    ['has flags where there are none', flipped(Buffer.from(own.members[0]!.stakingKey, 'hex'), 8 * 48)],
+    // The sign of its point is the third bit.
+    ['cancels out the other one', flipped(Buffer.from(own.members[0]!.stakingKey, 'hex'), 2)],
+  ])('of two signers, the key of one of whom %s, is invalid', (_, key) => {
+    const [first, second] = own.members as [Committee['members'][number], Committee['members'][number]];
+    const committee = { ...own, members: [first, { ...second, stakingKey: key.toString('hex') }] };
+    const signing = { committee, keys, signers: [0, 1], beacon };
+    const certificate = signCertificate({ view: 77, blockId }, signing, CURRENT_RULES);
+    expect(verdictOf(certificate, prepareCommittee(committee))).toEqual({
+      ...{ valid: false, reason: 'the signatures do not hold' },
+    });
+  });
+
   it('whose signatures are wrong in ways that cancel out is invalid', () => {
     const committee = prepareCommittee(own);
     const { voterIndices, voterSigData } = signed([0, 1, 2, 3, 4]);
@@ -224,15 +241,17 @@ describe('the rule of finality', () => {
   });
 });
 
-it('the thread of certificates gives each question its answer, rejects what waits when it ends, and starts again', async () => {
+it('the thread of certificates gives each question its answer, takes so many at once, rejects what waits when it ends or fails, and starts again', async () => {
   const asked: number[] = [];
   let answer: (response: readonly [number, object]) => void = () => undefined;
   let end = (): void => undefined;
+  let fail: (error: Error) => void = () => undefined;
   const thread = new CertificateThread(() => ({
     postMessage: ([number]) => asked.push(number),
     on: (event: string, listener: never) => {
       if (event === 'message') answer = listener;
       else if (event === 'exit') end = listener;
+      else fail = listener;
     },
     terminate: () => undefined,
   }));
@@ -245,8 +264,12 @@ it('the thread of certificates gives each question its answer, rejects what wait
   const waiting = verify();
   end();
   await expect(waiting).rejects.toThrow('ended');
+  const many = Array.from({ length: MAX_WAITING_CERTIFICATES }, verify);
+  await expect(verify()).rejects.toThrow('too many certificates wait');
+  fail(new Error('no memory'));
+  for (const each of many) await expect(each).rejects.toThrow('failed: no memory');
   const cut = verify();
   thread.close();
   await expect(cut).rejects.toThrow('closed');
-  expect(asked).toHaveLength(4);
+  expect(asked).toHaveLength(4 + many.length);
 });

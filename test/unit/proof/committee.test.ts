@@ -5,7 +5,7 @@ import { decodeExecutionResult, encodeRlp, sha3Identifier } from '../../../src/f
 import type { ExecutionResult, Identifier, RlpItem } from '../../../src/flow/index.js';
 import { certificateIn } from '../../../src/proof/certificates/provenFinal.js';
 import { prepareCommittee, verifyCertificate } from '../../../src/proof/certificates/verifyCertificate.js';
-import { committeesIn, lastViewOf } from '../../../src/proof/index.js';
+import { committeesIn, lastViewOf, readParts } from '../../../src/proof/index.js';
 import type { EpochState } from '../../../src/proof/index.js';
 import { readProtocolState } from '../../../src/proof/committee/protocolState.js';
 import { executionResultId } from '../../../src/proof/committee/serviceEvents.js';
@@ -76,6 +76,8 @@ describe('the id of a result', () => {
       ['surprise', '{}'],
       ['setup', '{'],
       ['setup', '{"Counter": -1}'],
+      ['setup', '{"Participants": 7}'],
+      ['setup', '{"Participants": [{"Role": "poet"}]}'],
       ['eject-node', '{"NodeID": "ab"}'],
       ['commit', '[]'],
     ] as const) {
@@ -157,6 +159,9 @@ describe('the protocol state of a block', () => {
       (entry) => (entry.KVStore.Data = entry.KVStore.Data.replace(/A(?=[^A]*$)/, 'B')),
       (entry) => (entry.KVStore.Data = entry.KVStore.Data.slice(0, 40)),
       (entry) => (entry.KVStore.Data = ''),
+      // A key that is no text, and maps within maps.
+      (entry) => (entry.KVStore.Data = Buffer.of(0x81, 0xc0).toString('base64')),
+      (entry) => (entry.KVStore.Data = Buffer.alloc(40, 0x81).toString('base64')),
     ];
     const id = ids.at(-1)!;
     for (const change of changes) {
@@ -184,7 +189,18 @@ describe('the protocol state of a block', () => {
       (base: unknown): unknown => [
         [[base]],
         // By number of the kind, not in the order in which they were packed.
-        [[Object.entries({ 2: 300, 10: 1 }).map(([kind, weight]) => [Number(kind), weight]), [], MOST], []],
+        [
+          [
+            [
+              [2, 300],
+              [2 ** 40, 5],
+              [2 ** 41, 1],
+            ],
+            [],
+            MOST,
+          ],
+          [],
+        ],
         [
           [1, 0],
           [[1, 2], 700],
@@ -194,8 +210,11 @@ describe('the protocol state of a block', () => {
       {
         ExecutionMeteringParameters: {
           CurrentValue: {
-            ExecutionEffortWeights: new Map<number, number>().set(10, 1).set(2, 300),
-            ExecutionMemoryWeights: new Map(),
+            ExecutionEffortWeights: new Map<number, number>()
+              .set(2 ** 41, 1)
+              .set(2 ** 40, 5)
+              .set(2, 300),
+            ExecutionMemoryWeights: null,
             ExecutionMemoryLimit: MOST,
           },
           Update: null,
@@ -224,6 +243,34 @@ describe('the protocol state of a block', () => {
       id,
     );
     expect(read.ok || read.reason).toBe(true);
+  });
+
+  it('ends where an epoch was extended to, and is not read of a later version or with an epoch that breaks a rule', () => {
+    const id = ids[0]!;
+    const read = readProtocolState(JSON.stringify(recordedSnapshot()), id);
+    if (!read.ok) throw new Error(read.reason);
+    const { protocolState, epochState, events } = read.parts;
+    /** The same state with something changed, and ids that fit. */
+    const rebuilt = (change: { version?: number; extension?: number[]; firstView?: number }) => {
+      const setup = RLP.decode(events[0]) as Uint8Array[];
+      if (change.firstView !== undefined)
+        setup[1] = Buffer.from(change.firstView.toString(16).padStart(4, '0'), 'hex');
+      const setupEvent = RLP.encode(setup);
+      const epochs = RLP.decode(epochState) as [unknown, [Uint8Array, Uint8Array, unknown, unknown], unknown];
+      epochs[1][0] = hex(sha3Identifier(setupEvent));
+      if (change.extension !== undefined) epochs[1][3] = [change.extension];
+      const newEpochs = RLP.encode(epochs as never);
+      const bytes = Buffer.from(protocolState);
+      bytes.set(hex(sha3Identifier(newEpochs)), bytes.indexOf(hex(sha3Identifier(epochState))));
+      const [, model] = RLP.decode(bytes) as [Uint8Array, Uint8Array[]];
+      const state = change.version === undefined ? bytes : RLP.encode([change.version, model]);
+      const parts = { protocolState: state, epochState: newEpochs, events: [setupEvent, ...events.slice(1)] };
+      return readParts(parts, sha3Identifier(state));
+    };
+    expect(rebuilt({})).toEqual(read.state);
+    expect(rebuilt({ extension: [400, 600] })?.current).toMatchObject({ firstView: 0, finalView: 600 });
+    expect(rebuilt({ version: 4 })).toBeUndefined();
+    expect(rebuilt({ firstView: 500 })).toBeUndefined();
   });
 
   function stateOf(id: Identifier): EpochState {
@@ -294,9 +341,14 @@ function packed(value: unknown): Buffer {
     bytes.writeBigUInt64BE(BigInt(value), 1);
     return bytes;
   }
-  if (typeof value === 'string') return Buffer.concat([Buffer.of(0xa0 | value.length), Buffer.from(value)]);
+  if (typeof value === 'string') {
+    // Long ones have their length in a byte of its own, and so have maps of numbers.
+    const header = value.length < 24 ? [0xa0 | value.length] : [0xd9, value.length];
+    return Buffer.concat([Buffer.from(header), Buffer.from(value)]);
+  }
   if (Buffer.isBuffer(value)) return Buffer.concat([Buffer.of(0xc4, value.length), value]);
   const entries = value instanceof Map ? [...value] : Object.entries(value as object);
   const parts = entries.flatMap(([key, each]) => [packed(key), packed(each)]);
-  return Buffer.concat([Buffer.of(0x80 | entries.length), ...parts]);
+  const header = value instanceof Map ? [0xde, 0, entries.length] : [0x80 | entries.length];
+  return Buffer.concat([Buffer.from(header), ...parts]);
 }

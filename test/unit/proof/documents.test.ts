@@ -99,6 +99,22 @@ describe('a document that ends by a certificate', () => {
     expect(verdict).toMatchObject({ ok: true, from: trusted });
   });
 
+  it('proves a collection of the block too, and its transactions where they are asked for', () => {
+    const [first] = chain.block(BLOCK).collections;
+    const collection = hex(first!.transactionIds).match(/.{64}/g) ?? [];
+    const [block, said, ...more] = check(changed({ collection })) ?? [];
+    expect([block, said, more]).toEqual([expect.stringContaining('is final'), expect.any(String), []]);
+    expect(said).toContain(`collection ${first!.id}, number 0 of the block`);
+    expect(check(changed({ collection, transaction: collection.at(-1) }))).toHaveLength(3);
+  });
+
+  it('lets a bug of the verification through', () => {
+    const bug = () => {
+      throw new TypeError('a bug');
+    };
+    expect(() => checkDocument(changed({}), trusted, bug)).toThrow('a bug');
+  });
+
   it('reaches later committees by blocks that are proven final on the way', () => {
     const further = storedAt(LAST - 2);
     const state = readProtocolState(
@@ -118,9 +134,11 @@ describe('a document that ends by a certificate', () => {
     for (const last of [LAST - 1, LAST + 1])
       expect(check(changed({ headers: headersTo(last) }))).toBeUndefined();
     expect(check(changed({ headers: headersTo(BLOCK + 1) }))).toBeUndefined();
-    expect(check(changed({ way: undefined }))).toBeUndefined();
-    expect(check(changed({ way: [] }))).toBeUndefined();
-    expect(check(changed({ way: [{ ...step, events: step.events.slice(0, 1) }] }))).toBeUndefined();
+    for (const changes of [
+      ...[{ way: undefined }, { way: [] }, { way: [{ ...step, events: step.events.slice(0, 1) }] }],
+      ...[{ headers: [] }, { headers: 7 }, { guarantees: ['ab'.repeat(32)] }],
+    ])
+      expect(check(changed(changes))).toBeUndefined();
     expect(check(changed({}), `${ROOT}:${chain.blockId(ROOT + 1) satisfies Identifier}`)).toBeUndefined();
   });
 

@@ -1,11 +1,19 @@
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { decodeBlockMessage, scanFullBlock, WireError, WireWriter } from '../../../src/flow/index.js';
+import {
+  decodeBlock,
+  decodeBlockMessage,
+  encodeBlock,
+  scanFullBlock,
+  WireError,
+  WireWriter,
+} from '../../../src/flow/index.js';
 import {
   BlockHasher,
   BlockProver,
   checkStoredProof,
+  preimagesOf,
   readHeader,
   type Proving,
 } from '../../../src/proof/index.js';
@@ -92,7 +100,7 @@ describe('Merkle roots', () => {
 
   it('depend on nothing that the hasher did before', () => {
     const hasher = new BlockHasher();
-    for (const count of [70, 3, 0, 200, 1]) {
+    for (const count of [70, 3, 0, 3_000, 1]) {
       const ids = Array.from({ length: count }, (_, index) => Buffer.alloc(32, `${count}.${index}`));
       expect(root(ids, hasher)).toBe(merkleRoot(ids).toString('hex'));
     }
@@ -150,6 +158,9 @@ describe('a block in full form', () => {
       expect(proving.form).toBe(form);
       const stored = checkStoredProof(proving.block.encoded, proving.proof, CHAIN);
       expect(stored).toEqual(readHeader(proving.block.encoded, proving.proof, CHAIN));
+      const { guarantees } = preimagesOf(proving.block.encoded, proving.proof, CHAIN, new BlockHasher());
+      if (!form.endsWith('P8'))
+        expect(guarantees.map((id) => id.toString('hex'))).toEqual(proving.block.collectionIds);
       expect(stored).toMatchObject({ form, id: header['ID'], view: header['View'], chainId: CHAIN });
       expect(stored?.parentVoterIds).toHaveLength(form === 'H1P1' ? 2 : 0);
       expect(stored?.parentVoterIndices).toHaveLength(form === 'H1P1' ? 0 : 12);
@@ -294,6 +305,19 @@ describe('ids of results', () => {
 });
 
 describe('a stored proof', () => {
+  it('does not hold once its block has a guarantee twice, or not the certificate for its parent', () => {
+    const { block, proof } = proven(fullBlockMessage(vectors['v0.51'].block));
+    const light = decodeBlock(block.encoded);
+    const changes = [{ guarantees: [...light.guarantees, light.guarantees[0]!] }, { signatures: [] }];
+    for (const change of changes)
+      expect(checkStoredProof(encodeBlock({ ...light, ...change }), proof, CHAIN)).toBeUndefined();
+    expect(
+      new BlockProver({ chainId: CHAIN }).proveStored(encodeBlock({ ...light, signatures: [] }), proof),
+    ).toMatchObject({
+      ...{ kind: 'refused', reason: 'id' },
+    });
+  });
+
   it('holds for its block alone', () => {
     const proofs = recorded.map(({ full }) => proven(full, 'flow-localnet'));
     for (const [index, { block, proof }] of proofs.entries()) {
@@ -367,7 +391,11 @@ describe('a block of an index, with its proof', () => {
     expect(more).toEqual(proving);
     const block = decodeBlockMessage(light);
     expect(prover.proveStored(light, new Uint8Array())).toEqual({ kind: 'without_header', block });
-    const later = Buffer.from([2, ...proof.subarray(1)]);
-    expect(prover.proveStored(light, later)).toEqual({ kind: 'unknown_form', block });
+    // The form is the first field.
+    for (const later of [
+      Buffer.from([2, ...proof.subarray(1)]),
+      Buffer.from([1, 8, 99, ...proof.subarray(3)]),
+    ])
+      expect(prover.proveStored(light, later)).toEqual({ kind: 'unknown_form', block });
   });
 });
