@@ -159,7 +159,7 @@ export const maxLines = {
   'src/runtime': 1_149,
   'src/storage': 11_870,
   'src/main.ts': 262,
-  test: 68_837,
+  test: 68_941,
 };
 
 const packageHomes = {
