@@ -136,7 +136,7 @@ const nodes: Scene = async (stage) => {
       gone?.state === 'unknown'
     );
   });
-  await page.says('set aside', /Set aside until \d+:\d+/, 'learned from its answers', 'not heard of yet');
+  await page.says('set aside', /Set aside until \d+:\d+/, 'learned from its answers', 'no sound answer yet');
   await page.isFine('nodes');
   page.neverComplained();
 };

@@ -187,7 +187,7 @@ function waiting({ waitingFor }: StatusDocument): string {
 function nodeRows({ name, origin, state, reason, calls }: EndpointStatus): Row[] {
   return row(
     origin === 'peer' ? 'peer' : 'node',
-    `${name}: ${state.replace('_', ' ')}${reason === null ? '' : `: ${reason}`}`,
+    `${name}: ${state === 'unknown' ? 'no sound answer yet' : state.replace('_', ' ')}${reason === null ? '' : `: ${reason}`}`,
     ...calls.map(
       (call) =>
         `${call.method} ${call.state.replace('_', ' ')}: ${call.reason} (${call.count} times in ${formatDuration(call.sinceSeconds)})`,

@@ -138,7 +138,7 @@ export class LevelIndexStore extends BookStore implements IndexStore {
         ...(book === undefined || book.published.length + book.open.length === 0
           ? {}
           : { ranges: coverageOfBook(book).length, openRanges: book.open.length }),
-        durationMs: clock.monotonic() - startedAtMs,
+        durationMs: Math.round(clock.monotonic() - startedAtMs),
       },
       'store opened',
     );

@@ -154,7 +154,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
         store: database.place,
         latestIndexedHeight: loaded.book?.live.latestBlock?.height,
         blocksAboveWatermark: loaded.book?.live.above.size ?? 0,
-        durationMs: clock.monotonic() - startedAtMs,
+        durationMs: Math.round(clock.monotonic() - startedAtMs),
       };
       logger.info(facts, 'store opened');
       return store;

@@ -38,7 +38,7 @@ export abstract class BookStore extends RecordReader {
     if (after.live.meta.firstHeight !== meta.firstHeight) await this.ranges.endRuns();
     const startedAtMs = clock.monotonic();
     await this.removeAbove(height);
-    logger.info({ height, durationMs: clock.monotonic() - startedAtMs }, 'rewind done');
+    logger.info({ height, durationMs: Math.round(clock.monotonic() - startedAtMs) }, 'rewind done');
   }
 
   async takeBackDamage(): Promise<void> {

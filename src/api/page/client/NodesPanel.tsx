@@ -64,8 +64,9 @@ function Node({ node }: { readonly node: Endpoint }): VNode {
   );
 }
 
-/** A node may be sound as a whole while one of its calls is not. */
-function standingOf({ state, calls }: Endpoint): readonly [words: string, look: string] {
+/** A node may be sound as a whole while one of its calls is not, and may have been asked in vain since the start. */
+function standingOf({ state, reason, calls }: Endpoint): readonly [words: string, look: string] {
+  if (state === 'unknown' && reason !== null) return ['no sound answer yet', 'warn'];
   if (state !== 'healthy' || calls.length === 0) return STATES[state];
   return [`${many(calls.length, 'call')} not healthy`, 'warn'];
 }
