@@ -5,8 +5,8 @@ import { HeadFollower } from './HeadFollower.js';
 import type { HeadDependencies } from './HeadFollower.js';
 
 /**
- * Knows the finalized and the sealed head of the network. Neither ever falls, whichever node answers (behind a load
- * balancer the reported heights do). Streams are judged by what they deliver, not by being open.
+ * Knows the finalized and the sealed head of the network. Neither falls, whichever node answers (behind a load
+ * balancer the reported heights do), unless one of those is of another chain. Streams are judged by what they deliver, not by being open.
  */
 export class FinalizationListener {
   readonly #finalized: HeadFollower;
@@ -29,6 +29,12 @@ export class FinalizationListener {
   wake(): void {
     this.#finalized.wake();
     this.#sealed.wake();
+  }
+
+  /** A node was found to be of another chain: forgets heads above this height of ours, since that node may have told them. */
+  forgetAbove(height: number | undefined): void {
+    this.#finalized.fall(height);
+    this.#sealed.fall(height);
   }
 
   /** Why the finalized head is unknown; empty while any node reports it. */

@@ -430,9 +430,12 @@ describe('a chain that began anew', () => {
     const { net, nodes } = await identified({ 'a:1': script }, {}, expectation);
     expect(net.chainReplaced()).toBeUndefined();
     await clock.advance(30_000);
+    let found = 0;
+    net.onForeign(() => (found += 1));
     Object.assign(script, anew(232));
     nodes.node('a:1').tellHead(232);
     await clock.advance(1_000);
+    expect(found).toBe(1);
     expect(net.chainReplaced()).toMatchObject({ nodes: ['a:1'], sinceMs: 30_000 });
     expect(net.chainReplaced()?.message).toContain('at height 232');
     expect([net.live(), net.forHeight(200)]).toEqual([[], []]);
@@ -456,12 +459,12 @@ describe('a chain that began anew', () => {
     sharedTo = 540;
     const { net, nodes } = await identified({ 'a:1': anew(232) }, {}, expectation);
     expect(net.chainReplaced()).toBeUndefined();
-    expect(net.headBelow()).toEqual({ head: 232, watermark: 540 });
+    expect(net.headBelow()).toEqual({ head: 232, reached: 540 });
     nodes.node('a:1').tellHead(541);
     expect(net.headBelow()).toBeUndefined();
     await clock.advance(MINUTE_MS);
     nodes.node('a:1').tellHead(233);
-    expect(net.headBelow()).toEqual({ head: 233, watermark: 540 });
+    expect(net.headBelow()).toEqual({ head: 233, reached: 540 });
     // One that is a little lower was told a moment before the last block came.
     nodes.node('a:1').tellHead(537);
     expect(net.headBelow()).toBeUndefined();
@@ -470,7 +473,9 @@ describe('a chain that began anew', () => {
     expect(net.headBelow()).toBeUndefined();
     await clock.advance(6_000);
     nodes.node('a:1').tellHead(233);
-    expect(net.headBelow()).toEqual({ head: 233, watermark: 540 });
+    expect(net.headBelow()).toEqual({ head: 233, reached: 540 });
+    nodes.node('a:1').tellHead(541);
+    expect(net.headBelow(90_000)).toEqual({ head: 541, reached: 90_000 });
     // What was told long ago says nothing of now.
     await clock.advance(MINUTE_MS);
     expect(net.headBelow()).toBeUndefined();
