@@ -123,7 +123,7 @@ export class AccessNetwork extends NodePool {
     if (!isUsed())
       throw new OperatorError(
         'foreign',
-        foreignMessage(foreignOf(this.named()), this.#dependencies.expectation()),
+        foreignMessage(foreignOf(this.named()), this.#dependencies.expectation(), this.source),
       );
   }
 
@@ -162,7 +162,7 @@ export class AccessNetwork extends NodePool {
     if (foreign.length === 0 || named.some(isUsable)) return undefined;
     return {
       /** One or two sentences for the operator: what was found, and what to do. */
-      message: foreignMessage(foreign, this.#dependencies.expectation()),
+      message: foreignMessage(foreign, this.#dependencies.expectation(), this.source),
       /** Monotonic milliseconds since when no node of our chain answers. */
       sinceMs: Math.max(...foreign.map(({ sinceMs }) => sinceMs)),
       nodes: foreign.map(({ name }) => name),

@@ -78,6 +78,12 @@ describe('a peer', () => {
     expect(stateOf(net, 'p:1')).toMatchObject({ state: 'foreign', foreign: 'chain' });
   });
 
+  it('of another chain is named as one, where it stands in for the nodes', async () => {
+    const other = { version: version(5), chainId: 'flow-testnet' };
+    const mirror = identified({ 'p:1': other }, { accessNodes: [], peers: ['p:1'] });
+    await expect(mirror).rejects.toThrow('Name a --peer of that network');
+  });
+
   it('gets the credentials for peers, and every access node its own', () => {
     const brought = new Map<string, unknown>();
     new AccessNetwork(
