@@ -8,8 +8,8 @@ import type { StreamCall } from '../transport/channel/RpcChannel.js';
 import {
   maskValues,
   metadataFor,
+  shownStatus,
   withoutSentValues,
-  withoutValues,
 } from '../transport/channel/sentMetadata.js';
 import type { Endpoint } from '../transport/endpoint.js';
 import type {
@@ -255,9 +255,9 @@ function send(
  * The status that the caller gets. Our own credentials are refused: that is no matter of the caller, who sent none of them,
  * and must not learn them from a node that repeats them.
  */
-function statusFor({ code, details, metadata }: StatusObject, sent: NodeMetadata): StatusObject {
-  if (code === status.UNAUTHENTICATED && Object.keys(sent).length > 0) return CREDENTIALS_REFUSED;
-  return { code, details: withoutValues(details, sent), metadata: withoutSentValues(metadata, sent) };
+function statusFor(callStatus: StatusObject, sent: NodeMetadata): StatusObject {
+  const isRefused = callStatus.code === status.UNAUTHENTICATED && Object.keys(sent).length > 0;
+  return isRefused ? CREDENTIALS_REFUSED : shownStatus(callStatus, sent);
 }
 
 /** The part of the status that concerns the rate limit. */

@@ -14,6 +14,7 @@ import {
   WireWriter,
 } from '../../flow/index.js';
 import type { BlockDecoder, BlockExecutionData, Identifier } from '../../flow/index.js';
+import { sentence } from '../../runtime/index.js';
 import { RpcClient } from '../transport/RpcClient.js';
 import type {
   Decode,
@@ -215,7 +216,7 @@ const MAX_TEXT_LENGTH = 256;
 function textOf(fields: RequestFields, field: number): string {
   const text = fields.text(field);
   if (text.length > MAX_TEXT_LENGTH) throw new WireError('a name is too long');
-  return text;
+  return sentence(text);
 }
 
 /** The message in field 1. */

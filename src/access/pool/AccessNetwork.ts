@@ -63,6 +63,7 @@ export class AccessNetwork extends NodePool {
   readonly #dependencies: AccessNetworkDependencies;
   readonly #clock: Clock;
   readonly #answeringListeners = new Listeners();
+  readonly #foreignListeners = new Listeners();
   /** Told after every handshake, whatever its result. */
   readonly #watchers = new Listeners();
   /** What a new store waits for: the root of the live spork, which is asked for more often, or the spork of its first height. */
@@ -89,6 +90,11 @@ export class AccessNetwork extends NodePool {
     return this.#answeringListeners.add(callback);
   }
 
+  /** Calls back when a node is found to be of another chain. */
+  onForeign(callback: () => void): () => void {
+    return this.#foreignListeners.add(callback);
+  }
+
   /**
    * Resolves once a configured access node is usable; `run` must be under way. Waits while none answers. Expected errors:
    * OperatorError `foreign` when all that answer are foreign; as of all these waits, the signal's abort reason.
@@ -100,7 +106,7 @@ export class AccessNetwork extends NodePool {
     if (!isUsed())
       throw new OperatorError(
         'foreign',
-        foreignMessage(foreignOf(this.named()), this.#dependencies.expectation()),
+        foreignMessage(foreignOf(this.named()), this.#dependencies.expectation(), this.source),
       );
   }
 
@@ -142,20 +148,22 @@ export class AccessNetwork extends NodePool {
     // The last answer of a node that is silent says nothing about what it will serve when it is back.
     const foreign = foreignOf(named.filter(({ outage }) => !outage));
     if (foreign.length === 0 || named.some(isUsable)) return undefined;
-    return foreignMessage(foreign, this.#dependencies.expectation());
+    return foreignMessage(foreign, this.#dependencies.expectation(), this.source);
   }
 
-  /** The highest head, while every one that nodes of our chain reported recently is far below the last stored block. */
-  headBelow(): { readonly head: number; readonly watermark: number } | undefined {
-    const watermark = this.#dependencies.expectation().watermark?.height;
+  /**
+   * The highest head, while every one that nodes of our chain reported recently is far below the last stored block, or below a
+   * head that was reported before.
+   */
+  headBelow(reported = -1): { readonly head: number; readonly reached: number } | undefined {
+    const reached = Math.max(this.#dependencies.expectation().watermark?.height ?? -1, reported);
     const sinceMs = this.#dependencies.clock.monotonic() - HEAD_FRESH_MS;
     const told = this.named()
       .filter(isUsable)
       .flatMap(({ head }) => head ?? []);
     const heads = told.filter(({ atMs }) => atMs >= sinceMs).map(({ height }) => height);
-    if (watermark === undefined || heads.length === 0) return undefined;
     const head = Math.max(...heads);
-    return head <= watermark - HEAD_FAR_BELOW_HEIGHTS ? { head, watermark } : undefined;
+    return heads.length > 0 && head <= reached - HEAD_FAR_BELOW_HEIGHTS ? { head, reached } : undefined;
   }
 
   /** Nodes that may still name the root of their spork. */
@@ -339,6 +347,7 @@ export class AccessNetwork extends NodePool {
       );
       return;
     }
+    this.#foreignListeners.tell();
     const { reason, expected, found, height } = foreign;
     this.#dependencies.metrics.foreignNodes.inc({ reason });
     // Chain ids are names; ids of sporks and blocks are for the debug log.

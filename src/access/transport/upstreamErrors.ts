@@ -1,5 +1,6 @@
 import { status } from '@grpc/grpc-js';
 import type { StatusObject } from '@grpc/grpc-js';
+import { sentence } from '../../runtime/index.js';
 import { UpstreamError } from '../UpstreamError.js';
 import type { AccessMethod } from '../types.js';
 import type { UpstreamErrorKind } from '../UpstreamError.js';
@@ -49,8 +50,8 @@ const NOT_YET = /please retry for collection/i;
 /** A compressed message that cannot be decompressed is malformed. */
 const UNPACKABLE = /failed to decompress|unsupported compression/i;
 
-/** The most characters of a status text to read and keep: a node may send as much as headers can hold. */
-const MAX_DETAILS_LENGTH = 1_000;
+/** The text of grpc-js for a connection or call that is ended with INADEQUATE_SECURITY, which no credentials mend. */
+const INSECURE = /protocol not secure enough/i;
 
 /** What grpc-js appends to a failed connection when it has nothing to say about name resolution. */
 const EMPTY_NOTE = /\s*Resolution note:\s*$/;
@@ -84,6 +85,10 @@ const ADVICE: readonly (readonly [sign: RegExp, advice: (node: string) => string
     /Last error: Protocol error/i,
     () =>
       'what answers there is no gRPC server but perhaps a web server: check the port, and whether it wants TLS (grpcs://)',
+  ],
+  [
+    INSECURE,
+    (node) => `it wants a connection that is more secure: write grpcs://${node}, or ask its operator`,
   ],
   [
     /alert certificate required/i,
@@ -160,7 +165,7 @@ export function kindOfStatus({ code, details }: CallStatus): UpstreamErrorKind {
       return HTTP_STATUS.exec(details)?.[1] === '429' ? 'rate_limited' : 'unavailable';
     case status.UNAUTHENTICATED:
     case status.PERMISSION_DENIED:
-      return 'unauthenticated';
+      return INSECURE.test(details) ? 'unavailable' : 'unauthenticated';
     // For any other status, ABORTED included, the node has answered.
     default:
       return UNPACKABLE.test(details) ? 'malformed' : 'internal';
@@ -181,7 +186,8 @@ export function upstreamError(
   } = {},
 ): UpstreamError {
   const { code } = callStatus;
-  const details = callStatus.details.slice(0, MAX_DETAILS_LENGTH);
+  // A node may send as much as headers can hold, and what a terminal would act on.
+  const details = sentence(callStatus.details);
   const kind = kindOfStatus({ code, details });
   const lowestHeight = kind === 'below_root' ? namedRoot(details)?.height : undefined;
   const isUnreached = kind === 'unavailable' || kind === 'deadline';

@@ -384,16 +384,20 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
 
   const headBehind = (): Finding | undefined => {
     if (network.chainReplaced() !== undefined) return undefined;
-    const below = network.headBelow();
+    const below = network.headBelow(listener.finalized.height);
     const rises = (listener.finalized.advanceAgeMs() ?? Infinity) < HEAD_RISES_WITHIN_MS;
     // No node has reported a head since it rose: what is known is old.
     if (below === undefined || rises || answerAgeMs() >= HEAD_RISES_WITHIN_MS) {
       headBehindSinceMs = undefined;
       return undefined;
     }
-    const { head, watermark: indexed } = below;
+    const { head, reached } = below;
     headBehindSinceMs ??= clock.monotonic();
-    const message = `the nodes' head, ${head}, is ${indexed - head} heights below what is indexed, ${indexed}, since ${timeOf(headBehindSinceMs, clock)}: they are being restored, lag far behind, or began anew, which their next blocks tell`;
+    const [what, otherwise] =
+      reached <= store.latestIndexedHeight()
+        ? ['what is indexed', ', or began anew, which their next blocks tell']
+        : ['the one that was reported before', ', or that one was false, which a restart forgets'];
+    const message = `the nodes' head, ${head}, is ${reached - head} heights below ${what}, ${reached}, since ${timeOf(headBehindSinceMs, clock)}: they are being restored, lag far behind${otherwise}`;
     return finding('head_behind', message, head);
   };
 

@@ -3,8 +3,8 @@ import { HeadFollower } from './HeadFollower.js';
 import type { HeadDependencies } from './HeadFollower.js';
 
 /**
- * Knows the finalized and the sealed head of the network. Neither ever falls, whichever node answers (behind a load
- * balancer the reported heights do). Streams are judged by what they deliver, not by being open.
+ * Knows the finalized and the sealed head of the network. Neither falls, whichever node answers (behind a load
+ * balancer the reported heights do), unless one of those is of another chain. Streams are judged by what they deliver, not by being open.
  */
 export class FinalizationListener {
   readonly finalized: HeadFollower;
@@ -27,6 +27,12 @@ export class FinalizationListener {
   wake(): void {
     this.finalized.wake();
     this.sealed.wake();
+  }
+
+  /** A node was found to be of another chain: forgets heads above this height of ours, since that node may have told them. */
+  forgetAbove(height: number | undefined): void {
+    this.finalized.fall(height);
+    this.sealed.fall(height);
   }
 
   /** The first finalized head, as soon as one is known. Expected errors: the signal's abort reason. */

@@ -41,12 +41,12 @@ interface HeadStream extends Way {
   height: number;
   /** The first height above it that a poll has seen, until the stream reaches it. */
   owed: { readonly height: number; readonly sinceMs: number } | undefined;
-  /** It is abandoned, because it did not keep up. */
+  /** It is abandoned, because it did not keep up, or may be of another chain. */
   isStale: boolean;
 }
 
 /**
- * Follows one head, which never falls, by polls of all nodes in turn and, where a node streams, by its stream, which is
+ * Follows one head, which never falls while its nodes are of our chain, by polls of all nodes in turn and, where a node streams, by its stream, which is
  * quicker. The polls show whether the stream keeps up: an open socket proves nothing. One that delivers nothing, or does
  * not reach the polled head in time, is replaced.
  */
@@ -93,6 +93,14 @@ export class HeadFollower {
     this.#risenAtMs = this.#parts.clock.monotonic();
     this.#risen.tell(height);
     return true;
+  }
+
+  /** What was told may be of another chain: from now on heads above this height, which is of ours, are news. */
+  fall(height: number | undefined): void {
+    if (this.#height !== undefined) this.#height = height && Math.min(height, this.#height);
+    this.#ids.clear();
+    if (this.#stream !== undefined) this.#leave(this.#stream);
+    this.wake();
   }
 
   /** Why this head is unknown; empty while any node reports it. */
@@ -209,6 +217,8 @@ export class HeadFollower {
       this.#chooser.erred(way, header, faultOf(header.kind));
       return undefined;
     }
+    // It was found to be of another chain meanwhile.
+    if (!nodes.live(CALL).includes(node)) return undefined;
     if (node.healthOf(CALL) !== 'healthy') nodes.succeeded(node, CALL);
     this.#answered(header);
     return header.height;
@@ -223,8 +233,12 @@ export class HeadFollower {
     const isSilent = height < 0 && nowMs - openedAtMs >= this.#chooser.patienceMs('stream');
     if (!isSilent && (owed === undefined || nowMs - owed.sinceMs < OWED_MS)) return;
     const what = height < 0 ? 'no head came' : `stood at ${height} while ${owed?.height} was known`;
-    stream.isStale = true;
     this.#chooser.blame(stream, 'unreachable', 'stale', `${STREAM} at ${node.name}: ${what}`);
+    this.#leave(stream);
+  }
+
+  #leave(stream: HeadStream): void {
+    stream.isStale = true;
     stream.reader.cancel();
   }
 

@@ -68,6 +68,7 @@ type Proven = Extract<Awaited<ReturnType<typeof provenFinal>>, { kind: 'final' }
  */
 export class FinalityProver {
   readonly #isProving: boolean;
+  readonly #checkpoint: number | undefined;
   readonly #deps: FinalityProverDependencies;
   readonly #anchor: FinalityAnchor;
   readonly #moved = new WorkSignal();
@@ -94,6 +95,7 @@ export class FinalityProver {
     dependencies: FinalityProverDependencies,
   ) {
     this.#isProving = options.isProving;
+    this.#checkpoint = options.named.find(({ kind }) => kind === 'checkpoint')?.height;
     this.#deps = dependencies;
     this.#anchor = new FinalityAnchor({
       named: options.named,
@@ -178,7 +180,7 @@ export class FinalityProver {
       this.#reason = await this.#prove(range, signal);
     } catch (error) {
       if (signal.aborted) throw abortReason(signal);
-      this.#rested(error);
+      this.#rested(error, range);
     }
   }
 
@@ -290,13 +292,16 @@ export class FinalityProver {
     return header;
   }
 
-  /** Throws what is not expected. */
-  #rested(error: unknown): void {
+  /** Throws what is not expected. Whoever named a checkpoint counts on it, once blocks are caught up with that far. */
+  #rested(error: unknown, { to }: HeightRange): void {
     const isKnown = error instanceof NotProvenError;
     if (!isKnown && ![CertificateThreadError, StorageError, WireError].some((type) => error instanceof type))
       throw error;
     const reason = (this.#reason = messageOf(error));
-    if (!isKnown) this.#warn({ reason }, 'finality cannot be proven now');
+    const { head } = this.#deps;
+    const isMissed =
+      this.#checkpoint !== undefined && (this.#checkpoint <= to || this.#checkpoint > (head() ?? Infinity));
+    if (!isKnown || isMissed) this.#warn({ reason }, 'finality cannot be proven now');
     const pauseMs = isKnown ? error.pauseMs : AGAIN_MS;
     if (pauseMs === undefined) return;
     this.#rest = this.#deps.clock.setTimer(pauseMs, () => {

@@ -90,8 +90,9 @@ export const readinessCodes = {
   },
   head_behind: {
     severity: 'trouble',
-    cause: "The nodes' head is far below the indexed heights: they are restored, lag, or began anew.",
-    fix: 'Wait for the nodes to catch up, or name others.',
+    cause:
+      "The nodes' head is far below the indexed heights, or below a head that was reported before: they are restored, lag, or began anew, or that head was false.",
+    fix: 'Wait for the nodes to catch up, or name others. A restart forgets a false head.',
     excludes: ['behind', 'head_stale'],
   },
   head_stale: {

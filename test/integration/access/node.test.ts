@@ -1,3 +1,6 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http2';
+import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { parseEndpoint, UpstreamError } from '../../../src/access/index.js';
 import { GrpcAccessNode } from '../../../src/access/node/GrpcAccessNode.js';
@@ -124,6 +127,35 @@ function flood(
 }
 
 describe('unary calls', () => {
+  it('fail where an answer is compressed in a way that nobody has told', async () => {
+    const peculiar = createServer().listen(0, '127.0.0.1');
+    peculiar.on('stream', (stream) => {
+      stream.respond({ ':status': 200, 'content-type': 'application/grpc' });
+      stream.end(Buffer.from([1, 0, 0, 0, 1, 0]));
+    });
+    await once(peculiar, 'listening');
+    const { port } = peculiar.address() as AddressInfo;
+    const node = await connect({}, { endpoint: parseEndpoint(`127.0.0.1:${port}`) });
+    const answer = node.getNetworkParameters();
+    await expect(answer).rejects.toThrow('INTERNAL: unsupported compression');
+    expect(await kindOf(answer)).toBe('malformed');
+    node.client.close();
+    peculiar.close();
+  });
+
+  it('have nothing in their texts that a terminal acts on', async () => {
+    const evil = 'a\nb\u001b[31mc';
+    const node = await connect({
+      unary: {
+        GetNetworkParameters: () => ({ chain_id: evil }),
+        GetNodeVersionInfo: () => Promise.reject(new StatusError('INTERNAL', evil)),
+      },
+    });
+    const shown = 'a\\u000ab\\u001b[31mc';
+    expect((await node.getNetworkParameters()).chainId).toBe(shown);
+    await expect(node.getNodeVersionInfo()).rejects.toThrow(shown);
+  });
+
   it('refuse names without end, which would be logged', async () => {
     const node = await connect({
       unary: {

@@ -32,6 +32,7 @@ const cases: readonly (readonly [status, string, UpstreamErrorKind])[] = [
   [status.UNAVAILABLE, 'Received HTTP status code 429', 'rate_limited'],
   [status.UNIMPLEMENTED, 'Received HTTP status code 404', 'internal'],
   [status.UNAUTHENTICATED, '', 'unauthenticated'],
+  [status.PERMISSION_DENIED, 'Protocol not secure enough', 'unavailable'],
   [status.INTERNAL, 'failed to find: leveldb trouble', 'internal'],
   [status.INTERNAL, 'Failed to decompress gzip-encoded message', 'malformed'],
   [status.UNKNOWN, '', 'internal'],
@@ -107,6 +108,7 @@ describe('upstream errors', () => {
     ['UNKNOWN', 'Received HTTP status code 301', '(HTTP 301): check address and port'],
     // The length of a message is "html".
     ['RESOURCE_EXHAUSTED', 'Received message larger than max (1752460652 vs 1000000)', 'no length but text'],
+    ['PERMISSION_DENIED', 'Protocol not secure enough', 'write grpcs://node:9000'],
     ['UNAVAILABLE', 'Name resolution failed for target dns:node:9000', 'the DNS of this machine'],
     ['DEADLINE_EXCEEDED', 'Deadline exceeded after 3.000s,waiting for name resolution', '/etc/resolv.conf'],
     ['DEADLINE_EXCEEDED', 'Deadline exceeded after 3.001s,Waiting for LB pick', 'no connection came about'],

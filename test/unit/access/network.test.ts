@@ -78,6 +78,12 @@ describe('a peer', () => {
     expect(stateOf(net, 'p:1')).toMatchObject({ state: 'foreign', foreign: 'chain' });
   });
 
+  it('of another chain is named as one, where it stands in for the nodes', async () => {
+    const other = { version: version(5), chainId: 'flow-testnet' };
+    const mirror = identified({ 'p:1': other }, { accessNodes: [], peers: ['p:1'] });
+    await expect(mirror).rejects.toThrow('Name a --peer of that network');
+  });
+
   it('gets the credentials for peers, and every access node its own', () => {
     const brought = new Map<string, unknown>();
     new AccessNetwork(
@@ -430,9 +436,12 @@ describe('a chain that began anew', () => {
     const { net, nodes } = await identified({ 'a:1': script }, {}, expectation);
     expect(net.chainReplaced()).toBeUndefined();
     await clock.advance(30_000);
+    let found = 0;
+    net.onForeign(() => (found += 1));
     Object.assign(script, anew(232));
     nodes.node('a:1').tellHead(232);
     await clock.advance(1_000);
+    expect(found).toBe(1);
     expect(net.chainReplaced()).toMatch(/^a:1 .* at height 232/);
     expect([net.live(), net.forHeight(200)]).toEqual([[], []]);
     // What it served before it fell silent is no cause any more.
@@ -455,12 +464,12 @@ describe('a chain that began anew', () => {
     sharedTo = 540;
     const { net, nodes } = await identified({ 'a:1': anew(232) }, {}, expectation);
     expect(net.chainReplaced()).toBeUndefined();
-    expect(net.headBelow()).toEqual({ head: 232, watermark: 540 });
+    expect(net.headBelow()).toEqual({ head: 232, reached: 540 });
     nodes.node('a:1').tellHead(541);
     expect(net.headBelow()).toBeUndefined();
     await clock.advance(MINUTE_MS);
     nodes.node('a:1').tellHead(233);
-    expect(net.headBelow()).toEqual({ head: 233, watermark: 540 });
+    expect(net.headBelow()).toEqual({ head: 233, reached: 540 });
     // One that is a little lower was told a moment before the last block came.
     nodes.node('a:1').tellHead(537);
     expect(net.headBelow()).toBeUndefined();
@@ -469,7 +478,9 @@ describe('a chain that began anew', () => {
     expect(net.headBelow()).toBeUndefined();
     await clock.advance(6_000);
     nodes.node('a:1').tellHead(233);
-    expect(net.headBelow()).toEqual({ head: 233, watermark: 540 });
+    expect(net.headBelow()).toEqual({ head: 233, reached: 540 });
+    nodes.node('a:1').tellHead(541);
+    expect(net.headBelow(90_000)).toEqual({ head: 541, reached: 90_000 });
     // What was told long ago says nothing of now.
     await clock.advance(MINUTE_MS);
     expect(net.headBelow()).toBeUndefined();

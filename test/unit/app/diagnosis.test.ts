@@ -41,7 +41,7 @@ interface Facts {
 /** What is wrong with the parts of the daemon; nothing, unless a test says so. */
 interface Wrong {
   readonly chainReplaced: string;
-  readonly headBelow: { readonly head: number; readonly watermark: number };
+  readonly headBelow: { readonly head: number; readonly reached: number };
   readonly chainTrouble: ChainTrouble;
   readonly undecidedSpork: ReturnType<AccessNetwork['verifier']['undecidedAt']>;
   readonly unresolvable: ReturnType<IndexingLine['explainer']['unresolvable']>;
@@ -529,7 +529,7 @@ describe('findings', () => {
     expect(await codes(60_000)).toEqual(['upstream_unreachable']);
     state.answered = true;
     expect(await codes()).toEqual(['head_stale']);
-    state.wrong = { headBelow: { head: 232, watermark: 540 } };
+    state.wrong = { headBelow: { head: 232, reached: 540 } };
     expect(await codes()).toEqual(['head_behind']);
   });
 
@@ -575,7 +575,7 @@ describe('findings', () => {
       isCommitting: fc.boolean(),
       wrong: fc.record({
         chainReplaced: maybe('another chain'),
-        headBelow: maybe({ head: 232, watermark: 540 }),
+        headBelow: maybe({ head: 232, reached: 540 }),
         chainTrouble: fc.constantFrom(undefined, misfit, missingEnd),
         undecidedSpork: maybe(undecidedSpork),
         unresolvable: maybe([lacking]),
@@ -650,14 +650,17 @@ describe('what has a code of its own', () => {
         message: `height 990 has lacked collection ${['a', 'b', 'c'].map(idOf).join(', ')} and 1 more for 1m 1s (waiting for block 1001)`,
       },
     ]);
-    state.wrong = { headBelow: { head: 232, watermark: 540 } };
+    state.wrong = { headBelow: { head: 232, reached: 540 } };
     expect(await codes(5_000)).toEqual(['head_behind']);
     expect(diagnosis.findings()[0]?.message).toMatch(/308 heights below what is indexed, 540, since \d\d:/);
+    state.wrong = { headBelow: { head: 1_000, reached: 90_000 } };
+    expect(await codes(5_000)).toEqual(['head_behind']);
+    expect(diagnosis.findings()[0]?.message).toMatch(/89000 heights below the one that was reported before/);
   });
 
   it('is not a head that a node told before it rose past what is indexed', async () => {
     const { clock, codes, state } = healthyDaemon();
-    state.wrong = { headBelow: { head: 998, watermark: 1_000 } };
+    state.wrong = { headBelow: { head: 998, reached: 1_000 } };
     for (let height = 1_000; height < 1_020; height += 1) {
       Object.assign(state, { head: height, latest: height, headMovedAtMs: clock.monotonic() });
       expect(await codes(1_000)).toEqual([]);

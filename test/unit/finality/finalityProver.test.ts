@@ -449,6 +449,18 @@ describe('FinalityProver', () => {
     expect(proving.prover.status().provenHeight).toBe(50);
   });
 
+  it.each([
+    ['below all that is indexed', 41, 60, 1],
+    ['above the head', 61, 60, 1],
+    ['still to be caught up with', 60, 60, 0],
+  ])('warns once of a checkpoint %s: %i of %i', async (_where, height, head, warnings) => {
+    const proving = new Proving([42, 44], { checkpoint: { height, id: UNKNOWN_ID } });
+    proving.head = head;
+    await proving.clock.advance(1_000);
+    for (let to = 45; to < 48; to += 1) await proving.reaches(to);
+    expect(proving.logger.records.filter(({ level }) => level === 'warn')).toHaveLength(warnings);
+  });
+
   it('rests on a checkpoint once it is indexed, and on nothing else', async () => {
     const checkpoint = { height: 50, id: headerAt(50).id };
     const proving = await proved([42, 49], { checkpoint });

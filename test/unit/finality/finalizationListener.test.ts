@@ -18,6 +18,23 @@ describe('FinalizationListener', () => {
     expect(told).toEqual([90, 91, 92]);
   });
 
+  it('forgets what a node of another chain told, and follows those of ours', async () => {
+    const world = new World('astray', 'b');
+    const listener = world.listener(100, 100);
+    await world.clock.advance(1_000);
+    world.node('astray').advance(90_000, 90_000);
+    await world.clock.advance(1_000);
+    expect(listener.finalized.height).toBe(90_000);
+    const [, ours] = world.nodes.all;
+    world.nodes.live = () => [ours!];
+    listener.forgetAbove(98);
+    expect([listener.finalized.height, listener.sealed.height]).toEqual([98, 98]);
+    world.node('astray').advance(90_001, 90_001);
+    world.node('b').advance(101, 101);
+    await world.clock.advance(5_000);
+    expect([listener.finalized.height, listener.sealed.height]).toEqual([101, 101]);
+  });
+
   it('gives the first head as soon as there is one, and stops waiting when told', async () => {
     const world = new World('a');
     world.node('a').down = true;

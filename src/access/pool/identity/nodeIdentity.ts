@@ -116,11 +116,13 @@ export function confirmsWatermark(identity: NodeIdentity): boolean {
 export function foreignMessage(
   nodes: readonly { readonly name: string; readonly foreign: Foreignness }[],
   { network, firstHeight }: Expectation,
+  source: 'access node' | 'peer',
 ): string {
   const found = nodes.map(({ name, foreign }) => `${name} ${describe(foreign, network)}`);
   const fix = fixOf(
     nodes.map(({ foreign }) => foreign),
     firstHeight,
+    source === 'peer' ? 'a --peer' : 'an --access-node',
   );
   return `${found.join('; ')}. ${fix}`;
 }
@@ -136,11 +138,10 @@ function describe({ reason, expected, found, height = 0 }: Foreignness, network:
   }
 }
 
-function fixOf(found: readonly Foreignness[], firstHeight: number | undefined): string {
+function fixOf(found: readonly Foreignness[], firstHeight: number | undefined, another: string): string {
   if (found.some(({ reason }) => reason === 'chain'))
-    return 'Name an --access-node of that network, or the --network that the node serves with a --data-dir of its own.';
-  const other =
-    'Name an --access-node of the stored chain; or, if the network began anew, start with another --data-dir or --store';
+    return `Name ${another} of that network, or the --network that is served with a --data-dir of its own.`;
+  const other = `Name ${another} of the stored chain; or, if the network began anew, start with another --data-dir or --store`;
   const blocks = found.filter(({ reason }) => reason === 'block');
   if (blocks.length < found.length) return `${other}.`;
   const shared = blocks.map(({ sharedHeight }) => sharedHeight ?? (firstHeight ?? 0) - 1);

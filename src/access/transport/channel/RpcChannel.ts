@@ -5,7 +5,7 @@ import { openConnection } from './connection.js';
 import type { ChannelOptions, Connection } from './connection.js';
 import type { NodeMetadata } from '../ports.js';
 import type { CallStatus } from '../upstreamErrors.js';
-import { metadataFor, withoutValues } from './sentMetadata.js';
+import { metadataFor, shownStatus } from './sentMetadata.js';
 
 /**
  * Bytes of one stream that may be in transit, or buffered here for a paused reader. It bounds a stream per round trip:
@@ -152,7 +152,7 @@ export class RpcChannel {
         ended = true;
         this.#calls -= 1;
         this.#closeWhenUnused();
-        sink.onEnd({ ...callStatus, details: withoutValues(callStatus.details, sent) });
+        sink.onEnd(shownStatus(callStatus, sent));
       },
     });
     call.sendMessageWithContext({}, request);

@@ -1,4 +1,5 @@
-import { Metadata } from '@grpc/grpc-js';
+import { Metadata, status } from '@grpc/grpc-js';
+import type { StatusObject } from '@grpc/grpc-js';
 import type { NodeMetadata } from '../ports.js';
 
 /** A shorter value is no secret, and would be found in ordinary words. */
@@ -8,6 +9,21 @@ const SECRET_MIN_CHARACTERS = 4;
 export function metadataFor(wanted: NodeMetadata, ofCaller = new Metadata()): Metadata {
   for (const [name, value] of Object.entries(wanted)) ofCaller.set(name, value);
   return ofCaller;
+}
+
+/**
+ * How a call ended, as it may be told. grpc-js leaves out code and text where a message is compressed in a way that it does
+ * not know.
+ */
+export function shownStatus(
+  {
+    code = status.INTERNAL,
+    details = 'unsupported compression of a message',
+    metadata,
+  }: Partial<StatusObject> & Pick<StatusObject, 'metadata'>,
+  sent: NodeMetadata,
+): StatusObject {
+  return { code, details: withoutValues(details, sent), metadata: withoutSentValues(metadata, sent) };
 }
 
 /** A node's text, with stars where it repeats a value that it was sent, with or without the scheme before it. */
