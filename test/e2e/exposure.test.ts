@@ -48,7 +48,8 @@ describe('a daemon', () => {
   it('keeps from standard error what Node.js warns of, and what the gRPC library thinks of a header', async () => {
     const node = await devnetForTest({ startHead: 3, paused: true });
     // Node.js warns of a TLS name that is an address, at the first one.
-    const overTls = ['--access-node', `grpcs://127.0.0.1:${new URL(node.url).port}`];
+    const other = await devnetForTest({ startHead: 3, paused: true });
+    const overTls = ['--access-node', `grpcs://${other.address}`];
     const daemon = await daemonOn(node, '--log-level', 'debug', ...overTls);
     const note = { 'x-note': 'caf\u00e9 of somebody' };
     const call = beginCall(sessionOn(`http://${daemon.grpcAddress}`), '/flow.access.AccessAPI/Ping', note);
