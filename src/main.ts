@@ -26,6 +26,8 @@ type StopSignal = keyof typeof signalCodes;
 
 /** How long a finished command waits for what still holds the process, before it says so and ends all the same. */
 const LINGER_LIMIT_MS = 1_500;
+/** How long a command may go on after a signal. A daemon has its own limit. */
+const STOP_LIMIT_MS = 5_000;
 /** The bits of a umask that keep out others than the owner. */
 const OTHERS = 0o077;
 /** How long the end waits for an output that takes nothing. */
@@ -60,6 +62,8 @@ for (const signal of Object.keys(signalCodes) as StopSignal[]) {
     if (stop.signal.aborted) endBy(signal);
     stoppedBy = signal;
     stop.abort(new AbortError(signal));
+    // It may wait for a database or a disk. What it leaves behind then is what a kill would leave.
+    if (reloadListeners.length === 0) setTimeout(endBy, STOP_LIMIT_MS, signal).unref();
   });
 }
 // Log rotation and supervisors send it to be understood as "open the log anew", and it would end the process. Node.js may

@@ -16,7 +16,7 @@ export type {
 export { Forwarder } from './forwarding/Forwarder.js';
 export type { ForwardOutcome, ForwarderSink } from './forwarding/Forwarder.js';
 export { worseOf } from './selection/NodeHealthRecord.js';
-export { redirectGrpcLog } from './transport/channel/connection.js';
+export { redirectLibraryLogs } from './transport/channel/connection.js';
 export { surveyNode } from './survey/surveyNode.js';
 export type { CallSurvey, NodeSurvey } from './survey/surveyNode.js';
 export { AccessNetwork } from './pool/AccessNetwork.js';

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import { redirectGrpcLog } from '../access/index.js';
+import { redirectLibraryLogs } from '../access/index.js';
 import type { NodeMetadata, OpenChannel } from '../access/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import { createLogger, createMetrics, LiveTerminal, loadPrettyLine } from '../observability/index.js';
@@ -103,7 +103,7 @@ export async function runDaemon(
       logger.warn({ lines, since, reason }, 'log lines were lost');
     },
   });
-  redirectGrpcLog({ logger });
+  redirectLibraryLogs({ logger });
   const lifecycle = openLifecycle({ clock, logger });
   // In the pretty format, the message on standard error is enough.
   const tellEnd = (error: unknown): void => {

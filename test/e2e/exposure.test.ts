@@ -45,9 +45,12 @@ describe('a daemon', () => {
     expect(modeOf(dataDir)).toBe('755');
   });
 
-  it('lets nobody write to standard error what the gRPC library thinks of his headers', async () => {
+  it('keeps from standard error what Node.js warns of, and what the gRPC library thinks of a header', async () => {
     const node = await devnetForTest({ startHead: 3, paused: true });
-    const daemon = await daemonOn(node, '--log-level', 'debug');
+    // Node.js warns of a TLS name that is an address, at the first one.
+    const other = await devnetForTest({ startHead: 3, paused: true });
+    const overTls = ['--access-node', `grpcs://${other.address}`];
+    const daemon = await daemonOn(node, '--log-level', 'debug', ...overTls);
     const note = { 'x-note': 'caf\u00e9 of somebody' };
     const call = beginCall(sessionOn(`http://${daemon.grpcAddress}`), '/flow.access.AccessAPI/Ping', note);
     call.end(Buffer.alloc(5));
@@ -56,6 +59,7 @@ describe('a daemon', () => {
       Promise.resolve(daemon.program.logs().find(({ msg }) => msg === 'message of the gRPC library')),
     );
     expect(remark).toMatchObject({ level: 'debug', text: expect.stringContaining('of somebody') as string });
+    await daemon.program.sees(/"level":"debug",.*"name":"DeprecationWarning",.*"msg":"warning of Node\.js"/);
     expect(daemon.program.stderr).toBe('');
   });
 });

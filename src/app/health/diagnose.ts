@@ -1,3 +1,4 @@
+import { SILENT_AFTER_MS } from '../../access/index.js';
 import type { NodeTrouble } from '../../access/index.js';
 import type { StatusDocument } from '../../api/index.js';
 import type { DaemonConfig } from '../../config/index.js';
@@ -338,13 +339,21 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     return finding('starting', withTroubles(what, upstreamTroubles(), clock));
   };
 
+  /** Why no head came, as nodes told last. */
+  let latest: { readonly troubles: readonly NodeTrouble[]; readonly atMs: number } = {
+    troubles: [],
+    atMs: -Infinity,
+  };
   /** The head is not reported, or no longer. */
   const upstream = (): Finding | undefined => {
     const silentMs = listener.finalized.answerAgeMs();
     const forMs = waitedMs(silentMs ?? ageOf(startedAtMs));
     const isReplaced = network.chainReplaced() !== undefined;
     // Nodes of another chain are not asked for their head: what they said of it before is old.
-    const troubles = isReplaced ? network.identityTroubles() : upstreamTroubles();
+    let troubles = isReplaced ? network.identityTroubles() : upstreamTroubles();
+    if (troubles.length > 0) latest = { troubles, atMs: clock.monotonic() };
+    // A node that errs no more has yet to tell its head, and is not unreachable: a silence would be a trouble by then.
+    else if (ageOf(latest.atMs) < SILENT_AFTER_MS) ({ troubles } = latest);
     const isToldWhy = silentMs === undefined && troubles.length > 0;
     if (forMs < (isToldWhy ? START_TAKES_MS : HEAD_UNCONFIRMED_AFTER_MS)) return undefined;
     const code = codeOf(troubles);

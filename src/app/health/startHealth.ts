@@ -26,7 +26,9 @@ export function watchStorage(
 ): Pick<DaemonParts, 'diskWatch' | 'storeBytes'> {
   const { shared } = store;
   if (shared === undefined) {
-    const diskWatch = watchDisk({ path: storePathOf(dataDir), minFreeBytes: disk.minFreeBytes }, { clock });
+    const lostFiles = async (): Promise<readonly string[]> => (await store.lostFiles?.()) ?? [];
+    const where = { path: storePathOf(dataDir), minFreeBytes: disk.minFreeBytes };
+    const diskWatch = watchDisk(where, { clock, lostFiles });
     lifecycle.supervise(diskWatch.run(lifecycle.signal));
     return { diskWatch, storeBytes: diskWatch.storeBytes };
   }

@@ -1,6 +1,6 @@
 // The main module of a reader thread.
 import { parentPort, workerData } from 'node:worker_threads';
-import { redirectGrpcLog } from '../../access/index.js';
+import { redirectLibraryLogs } from '../../access/index.js';
 import { systemClock } from '../../runtime/index.js';
 import type { ReaderData } from './messages.js';
 import { serveReaders } from './serveReaders.js';
@@ -16,8 +16,8 @@ await serveReaders(workerData as ReaderData, {
   port: parentPort,
   clock: systemClock,
   fail,
-  // The gRPC library logs for the whole thread.
-  onLogger: (logger) => redirectGrpcLog({ logger }),
+  // Libraries log for the whole thread.
+  onLogger: (logger) => redirectLibraryLogs({ logger }),
 });
 // Open connections of callers and nodes must not delay the end.
 process.exit();

@@ -16,14 +16,18 @@ export const backup: Run<typeof backupFlags> = async (invocation, terminal) => {
   const { to } = invocation.flags;
   if (to === null) throw wrongUse('Say where the copy is to be: backup --to DIR.');
   const { config } = await configOf(invocation, terminal);
-  const { coverage, copiedBytes, linkedBytes, tables } = await backupStoreOf(config, resolve(to));
+  const { coverage, copiedBytes, linkedBytes, lost, tables } = await backupStoreOf(config, resolve(to));
   const what = coverage.length === 0 ? 'It holds no height yet' : `Heights ${rangesInWords(coverage)}`;
   const linked = linkedBytes === 0 ? '' : `, ${inMib(linkedBytes)} MiB as hard links`;
   terminal.out(
     `Copied to ${to}. ${what}; ${formatCount(tables)} tables${linked}, ${inMib(copiedBytes)} MiB copied.\n` +
       `"flow-collection-indexer verify --network ${config.network} --data-dir ${inShell(to)}" checks every block of it.\n`,
   );
-  return 'done';
+  if (lost.length === 0) return 'done';
+  terminal.out(
+    `It lacks heights ${rangesInWords(lost)}, which the store held: files of the store were lost, or were deleted while it was copied.\n`,
+  );
+  return 'damage';
 };
 
 function inMib(bytes: number): string {

@@ -46,7 +46,7 @@ export const exitCodes: Readonly<Record<ExitReason, { readonly code: number; rea
   damage: {
     code: 65,
     meaning:
-      'Damage: `verify` found some and names every height; `repair` without `--yes` found some to repair; a file given to `export --resume` does not match its closing line; or a document given to `check-proof` does not hold.',
+      'Damage: `verify` found some and names every height; `repair` without `--yes` found some to repair; a copy that `backup` made lacks heights that the store held; a file given to `export --resume` does not match its closing line; or a document given to `check-proof` does not hold.',
   },
   not_found: {
     code: 66,

@@ -56,14 +56,19 @@ export function jsonIn(text: string): unknown {
 const POSITION = / (?:in|after) JSON at position (\d+).*$/s;
 const QUOTED = /, (?:\.{3})?".*"(?:\.{3})? is not valid JSON$/s;
 
+/** In valid JSON: texts, with a colon where they are keys, and where objects begin and end. */
+const PART = /"((?:[^"\\]+|\\.)*)"\s*(:\s*\{?)?|[{}]/g;
+
 /**
  * Parses JSON that somebody wrote by hand. The SyntaxError says what is wrong, in which line and column. It quotes
- * nothing: a quote might show part of a password.
+ * nothing: a quote might show part of a password. Any other Error is of a key that is there twice.
  */
 export function parseJson(text: string): unknown {
   let message: string;
   try {
-    return JSON.parse(text);
+    const value: unknown = JSON.parse(text);
+    refuseRepeatedKey(text);
+    return value;
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
     ({ message } = error);
@@ -72,6 +77,23 @@ export function parseJson(text: string): unknown {
   const what = message.replace(QUOTED, '').replace(POSITION, '').replace(' of JSON input', '');
   // Without `cause`, which quotes.
   throw new SyntaxError(`${what} in JSON at line ${lines.length}, column ${(lines.at(-1) ?? '').length + 1}`);
+}
+
+/** `JSON.parse` takes the last of them without a word. `"a": {"b": 1}` and `"a.b": 1` are the same key. */
+function refuseRepeatedKey(text: string): void {
+  const lines = new Map<string, number>();
+  const groups: string[] = [];
+  for (const { 0: part, 1: name, 2: colon, index } of text.matchAll(PART)) {
+    const path = name === undefined ? String(index) : `${groups.at(-1) ?? ''}.${name}`;
+    if (part === '}') groups.pop();
+    else if (part.endsWith('{') && colon !== '') groups.push(path);
+    if (name === undefined || colon === undefined || name.startsWith('$')) continue;
+    const line = text.slice(0, index).split('\n').length;
+    const earlier = lines.get(path);
+    if (earlier !== undefined)
+      throw new Error(`lines ${earlier} and ${line} both set ${named(name)}; keep one of them`);
+    lines.set(path, line);
+  }
 }
 
 function positionOf(text: string, message: string): number {

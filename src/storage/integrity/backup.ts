@@ -5,14 +5,18 @@ import type { Clock } from '../../runtime/index.js';
 import { copyFiles } from '../files/copyFiles.js';
 import type { CopiedFiles } from '../files/copyFiles.js';
 import { syncDirectory } from '../files/synced.js';
+import { CoverageNote } from '../leveldb/directory/CoverageNote.js';
 import { makeDirectory, prepareDirectory } from '../leveldb/directory/storeDirectory.js';
 import { LevelIndexStore } from '../leveldb/LevelIndexStore.js';
+import { without } from '../records/heightRanges.js';
 import type { HeightRanges } from '../records/heightRanges.js';
 import { hasCode, StorageError, storageErrorFrom } from '../StorageError.js';
 
 export interface BackupReport extends CopiedFiles {
   /** The heights that the copy holds. */
   readonly coverage: HeightRanges;
+  /** Heights that were durable in the store before, and are not in the copy: files have been lost, or were while it was made. */
+  readonly lost: HeightRanges;
 }
 
 /**
@@ -33,13 +37,14 @@ export async function backupStore(
   await makeDirectory(dirname(to));
   try {
     await rm(partial, { recursive: true, force: true });
+    const durable = await CoverageNote.read(path);
     const copied = await copyFiles(path, partial);
     const store = await LevelIndexStore.open({ path: partial, chainId, create: false }, dependencies);
     const coverage = store.coverage();
     await store.close();
     await rename(partial, to);
     await syncDirectory(dirname(to));
-    return { ...copied, coverage };
+    return { ...copied, coverage, lost: without(durable, coverage) };
   } catch (error) {
     // What cannot be removed goes with the next attempt.
     await rm(partial, { recursive: true, force: true }).catch(() => undefined);

@@ -206,6 +206,10 @@ export class LevelIndexStore extends BookStore implements IndexStore {
     return checkStored(records, range, { holds, signal });
   }
 
+  async lostFiles(): Promise<readonly string[]> {
+    return (await this.#database.lostFiles?.()) ?? [];
+  }
+
   onFailed(callback: (error: unknown) => void): void {
     this.#onFailed = callback;
   }

@@ -133,6 +133,8 @@ export interface IndexStore extends IndexReader, RangeStore {
    * the process has to end. The callback must not throw. One listener. Absent: no failed write is the end of all.
    */
   readonly onFailed?: (callback: (error: unknown) => void) => void;
+  /** Files of the store that somebody else has deleted since the last call. Expected errors: `StorageError`. Absent: it has none of its own. */
+  readonly lostFiles?: () => Promise<readonly string[]>;
   /** Damaged heights that are not covered any more, and planned to be fetched again. */
   healing(): readonly HeightRange[];
   /**

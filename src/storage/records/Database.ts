@@ -31,5 +31,7 @@ export interface Database {
    */
   compact(range: KeyRange): Promise<void>;
   batch(): WriteBatch;
+  /** See `IndexStore.lostFiles`. */
+  readonly lostFiles?: () => Promise<readonly string[]>;
   close(): Promise<void>;
 }

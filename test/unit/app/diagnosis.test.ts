@@ -430,6 +430,16 @@ describe('the head', () => {
     );
   });
 
+  it('has a node no more that errs, which has yet to tell it: it is not unreachable for that', async () => {
+    const { codes, state } = healthyDaemon();
+    state.answered = 0;
+    state.headTroubles = [trouble({ said: 'GetLatestBlockHeader at a:1: INTERNAL: trouble' })];
+    expect(await codes(9_000)).toEqual(['upstream_refusing']);
+    state.headTroubles = [];
+    expect(await codes(1_000)).toEqual(['upstream_refusing']);
+    expect(await codes(3_000)).toEqual(['upstream_unreachable']);
+  });
+
   it('that was never told makes the start say why, and names the fault in a code of its own', async () => {
     const { state, told } = healthyDaemon({ phase: 'starting' });
     state.head = undefined;

@@ -54,6 +54,23 @@ describe('watchDisk', () => {
     await told;
   });
 
+  it('ends once files of the store were deleted', async () => {
+    const clock = new VirtualClock();
+    const lost = ['000005.ldb', '000007.ldb'];
+    const found = [[], lost];
+    const lostFiles = () => Promise.resolve(found.shift() ?? []);
+    const watch = watchDisk({ path: scratchDirectory(), minFreeBytes: 0 }, { clock, lostFiles });
+    const told = expect(watch.run(new AbortController().signal)).rejects.toMatchObject({
+      ...{ kind: 'corrupt', exit: 'storage' },
+      message: expect.stringMatching(
+        /deleted while it was in use: 000005\.ldb and 1 more\. Find out .* "repair --yes"/,
+      ) as string,
+    });
+    await eventually(() => (clock.pendingTimers === 2 ? true : undefined));
+    await clock.advance(5_000);
+    await told;
+  });
+
   it('knows nothing before it has looked, then the free space and the weight of the files', async () => {
     const path = scratchDirectory();
     for (let file = 0; file < 100; file += 1) writeFileSync(join(path, `${file}.ldb`), 'x'.repeat(file));

@@ -11,6 +11,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { crc32 } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { ChainGenerator } from '../../../src/devnet/index.js';
 import { blocksOf, writeReferenceStore } from '../../support/chainReference.js';
@@ -157,6 +158,18 @@ describe('a place that is no data directory', () => {
     const folder = join(dataDir, 'index');
     await run('migrate', '--network', 'devnet', '--from', dataDir, '--to', folder);
     expect(existsSync(join(folder, 'index'))).toBe(false);
+  });
+
+  it('a copy that lacks heights which the store held says so', async () => {
+    const place = scratchDirectory();
+    cpSync(dataDir, place, { recursive: true });
+    const held = `[{"from":${FIRST},"to":${LAST + 2}}]`;
+    writeFileSync(join(place, 'index', 'COVERAGE'), `${held}\n${crc32(held).toString(16)}\n`);
+    const { exit, out } = await run('backup', ...at(place), '--to', join(scratchDirectory(), 'copy'));
+    expect([exit, out]).toEqual([
+      'damage',
+      expect.stringContaining(`It lacks heights ${LAST + 1} to ${LAST + 2}`),
+    ]);
   });
 
   it('a link to a data directory, and a copy that backup made, are data directories', async () => {

@@ -146,6 +146,11 @@ describe('refusals', () => {
     [{ file: { api: { prot: 3 } } }, /api\.prot.*api\.port/],
     [{ file: { window: 0 } }, /window in .*0 is not a whole number from 1 to 4096/],
     [{ file: { api: 3 } }, /api .*must be an object/],
+    [
+      { file: '{"window": 3,\n"api": {"port": 1},\n"window": 4}' },
+      /file .*: lines 1 and 3 both set window; keep one/,
+    ],
+    [{ file: '{"api.port": 1,\n"api": {"port": 1}}' }, /lines 1 and 2 both set port; keep one/],
     [{ file: '{' }, /Cannot read the configuration file/],
     [{ file: '{"__proto__": {"x": 1}}' }, /Unknown key __proto__/],
     [{ file: '{"constructor": {"prototype": 1}}' }, /Unknown key constructor/],

@@ -27,6 +27,18 @@ describe('JSON that somebody wrote', () => {
     expect(() => parseJson(text)).toThrow(new SyntaxError(where));
   });
 
+  it.each([
+    ['{"a": 1,\n"b": {"a": 2},\n\n"a": 3}', 'lines 1 and 4 both set a; keep one of them'],
+    ['{"a": {"x": 1}, "a": {"y": 2}}', 'lines 1 and 1 both set a; keep one of them'],
+    ['[{"a": 1}, {"b": "\\"a\\": {", "a{": 1, "b": 2}]', 'lines 1 and 1 both set b; keep one of them'],
+  ])('is refused with a key that is there twice: %j', (text, why) => {
+    expect(() => parseJson(text)).toThrow(new Error(why));
+  });
+
+  it('may have two comments', () => {
+    expect(parseJson('{"$comment": "a", "list": [{"a": 1}, {"a": "}"}], "$comment": "b"}')).toBeDefined();
+  });
+
   it('is refused without a word of it', () => {
     const fault = (text: string) => () => parseJson(text);
     expect(fault('{"nodes": ["http://user:sesame@node"],\n x "later": 1}')).toThrow(SyntaxError);

@@ -1,3 +1,5 @@
+import { readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
 import { systemClock } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
@@ -53,6 +55,23 @@ it('a store is not initialised with a schema that this program does not write', 
   expect(store.meta()).toBeUndefined();
 });
 
+it.each([
+  [/\.ldb$/, 1],
+  [/\.log$/, 2],
+  [/^MANIFEST/, 2],
+  [/^CURRENT$/, 2],
+])('files like %s that somebody else deletes are named', async (kind, looks) => {
+  const path = await closedStore(chain);
+  const store = await open(path);
+  expect([await store.lostFiles(), await store.lostFiles()]).toEqual([[], []]);
+  const names = (await readdir(path)).filter((name) => kind.test(name));
+  for (const name of names) await rm(join(path, name));
+  const found: (readonly string[])[] = [];
+  for (let look = 0; look < looks; look += 1) found.push(await store.lostFiles());
+  expect(found.slice(0, -1).flat()).toEqual([]);
+  expect(found.at(-1)).toHaveLength(names.length);
+});
+
 describe('the record of a spork', () => {
   const of = (sporkId: string, hasParent: boolean) => ({
     ...{ rootHeight: 1, sporkId },
@@ -101,6 +120,16 @@ describe('batches', () => {
     batch.put(name, value);
     await batch.write();
   };
+
+  it('are merged into new tables, and those that LevelDB deletes then are not missed', async () => {
+    const database = await levelDatabase();
+    for (let round = 0; round < 4; round += 1) {
+      await put(database, key, Buffer.from([round]));
+      await database.compact({ gte: Buffer.alloc(1), lt: Buffer.from([255]) });
+      expect(await database.lostFiles()).toEqual([]);
+    }
+    await database.close();
+  });
 
   // The database keeps each until then, with all that is in it. `MemoryDatabase.close` looks as well.
   it('are all given back, whatever fails before, in or after a write', async () => {

@@ -123,10 +123,13 @@ function drainWatch(channel: ChannelInterface, clock: Clock): (end: () => void) 
 
 /**
  * By default the gRPC library writes to standard error, including text from callers and nodes: anybody could flood it,
- * or forge lines. This makes its messages fields of our log, at the debug level. The library offers this only for the
- * whole process: call it in the composition root only.
+ * or forge lines; so does Node.js with its warnings, between lines of JSON. This makes both fields of our log: at the debug
+ * level what is for developers alone. It holds for the whole thread: call it in the composition root only.
  */
-export function redirectGrpcLog({ logger }: { readonly logger: Pick<Logger, 'debug'> }): void {
+export function redirectLibraryLogs({ logger }: { readonly logger: Pick<Logger, 'debug' | 'warn'> }): void {
+  process.removeAllListeners('warning').on('warning', ({ name, message: text }) => {
+    logger[name === 'DeprecationWarning' ? 'debug' : 'warn']({ name, text }, 'warning of Node.js');
+  });
   const note = (...words: readonly unknown[]): void => {
     logger.debug(
       { text: words.map(String).join(' ').slice(0, MAX_TEXT_CHARACTERS) },

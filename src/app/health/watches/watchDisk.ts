@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { isAbort, Listeners, sleep, unlessAborted } from '../../../runtime/index.js';
 import type { Clock } from '../../../runtime/index.js';
 import { hasCode, StorageError } from '../../../storage/index.js';
+import type { IndexStore } from '../../../storage/index.js';
 
 /** How often the disk is looked at: that is cheap, and a disk takes a hundred MiB a second. */
 const LOOK_MS = 1_000;
@@ -37,7 +38,7 @@ export type DiskWatch = ReturnType<typeof watchDisk>;
 /**
  * Free space of the disk that holds the store, and the size of the store, as measured last. It pauses writes before the disk
  * is full: LevelDB needs space to compact, and a write that the disk refuses ends the daemon. Begin it when the store is open:
- * it ends once that is no longer at its path.
+ * it ends once that is no longer at its path, or lacks files.
  */
 export function watchDisk(
   /** The folder of the store. With less free than that, writing pauses; 0: it never does. */
@@ -45,8 +46,14 @@ export function watchDisk(
   {
     clock,
     look = seenAt,
+    lostFiles = () => Promise.resolve([]),
     weigh = weightOf,
-  }: { readonly clock: Clock; readonly look?: typeof seenAt; readonly weigh?: typeof weightOf },
+  }: {
+    readonly clock: Clock;
+    readonly look?: typeof seenAt;
+    readonly lostFiles?: NonNullable<IndexStore['lostFiles']>;
+    readonly weigh?: typeof weightOf;
+  },
 ) {
   const waiting = new Listeners();
   let { minFreeBytes } = given;
@@ -86,6 +93,15 @@ export function watchDisk(
     for (;;) {
       const beganAtMs = clock.monotonic();
       storeBytes = await weigh(path, signal);
+      const [lost, ...others] = await lostFiles();
+      if (lost !== undefined) {
+        const more = others.length === 0 ? '' : ` and ${others.length} more`;
+        throw new StorageError(
+          'corrupt',
+          `Files of the store in ${path} were deleted while it was in use: ${lost}${more}. Find out what deletes files there (a clean-up of ` +
+            'logs, or of old files?), then run "verify", and "repair --yes" if it finds damage: what is lost is fetched again.',
+        );
+      }
       const tookMs = clock.monotonic() - beganAtMs;
       await sleep(clock, Math.max(WEIGH_EVERY_MS, REST_PER_WEIGHING * tookMs), signal);
     }

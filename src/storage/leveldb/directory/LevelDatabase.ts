@@ -7,6 +7,7 @@ import type { Database, Entry, WriteBatch } from '../../records/Database.js';
 import { keyAfter } from '../../records/schema.js';
 import type { KeyRange } from '../../records/schema.js';
 import { storageErrorFrom } from '../../StorageError.js';
+import { fileWatch } from './fileWatch.js';
 import { openLevel } from './openLevel.js';
 import type { OpenOptions } from './openLevel.js';
 import { ReadBatcher } from './ReadBatcher.js';
@@ -55,6 +56,7 @@ export class LevelDatabase implements Database {
   #waitingReads: (() => void)[] = [];
   /** There were writes, and the latest one succeeded: closing may tidy up. */
   #mayTidyUp = false;
+  readonly lostFiles: () => Promise<readonly string[]>;
   /** How often it was opened again: iterators of before are closed. */
   #reopened = 0;
   #reopening: Promise<void> | undefined;
@@ -63,6 +65,7 @@ export class LevelDatabase implements Database {
     this.#path = path;
     this.#level = level;
     this.#options = options;
+    this.lostFiles = fileWatch(path, () => this.#liveTables());
   }
 
   /** Expected errors: `StorageError`. */
@@ -124,6 +127,14 @@ export class LevelDatabase implements Database {
     // The types cover only what Node and browsers share (see `repairLevel`).
     const level = this.#level as unknown as { compactRange(start: Buffer, end: Buffer): Promise<void> };
     return this.#guard('compact the store', () => level.compactRange(gte, lt));
+  }
+
+  #liveTables(): Promise<ReadonlySet<number>> {
+    const level = this.#level as unknown as { getProperty(name: string): string };
+    return this.#guard('read the store', async () => {
+      const levels = await this.#betweenWrites(() => level.getProperty('leveldb.sstables'));
+      return new Set([...levels.matchAll(/^ (\d+):/gm)].map(([, number]) => Number(number)));
+    });
   }
 
   /**
