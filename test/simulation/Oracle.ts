@@ -139,6 +139,11 @@ export class Oracle implements CallObserver {
     if (this.#violation !== undefined) throw this.#violation;
   }
 
+  /** The head that it told is forgotten. */
+  nodeIsForeign(): void {
+    this.#head = -1;
+  }
+
   /** A node is penalized for a lie. */
   heldAgainst(endpoint: string, detail: string): void {
     if (detail.includes(FORGED_WORDS)) this.#forged.set(endpoint, (this.#forged.get(endpoint) ?? 0) + 1);

@@ -345,6 +345,7 @@ export class World {
       process.backfill = parts.backfill;
       watched.history = () => parts.backfill.running();
       watched.head = () => parts.listener.finalized.height;
+      parts.network.onForeign(() => this.#oracle.nodeIsForeign());
       if (this.#isQuiet) this.#redrive();
       process.readers = this.#readersOf(process);
       parts.prover?.onProven(() => process.readers?.notify());

@@ -63,7 +63,7 @@ export class AccessNetwork extends NodePool {
   readonly #dependencies: AccessNetworkDependencies;
   readonly #clock: Clock;
   readonly #answeringListeners = new Listeners();
-  readonly #foreignListeners = new Listeners();
+  readonly #foreignListeners = new Listeners<string>();
   /** Told after every handshake, whatever its result. */
   readonly #watchers = new Listeners();
   /** What a new store waits for: the root of the live spork, which is asked for more often, or the spork of its first height. */
@@ -90,8 +90,8 @@ export class AccessNetwork extends NodePool {
     return this.#answeringListeners.add(callback);
   }
 
-  /** Calls back when a node is found to be of another chain. */
-  onForeign(callback: () => void): () => void {
+  /** Calls back when a node, named, is found to be of another chain. */
+  onForeign(callback: (node: string) => void): () => void {
     return this.#foreignListeners.add(callback);
   }
 
@@ -347,7 +347,7 @@ export class AccessNetwork extends NodePool {
       );
       return;
     }
-    this.#foreignListeners.tell();
+    this.#foreignListeners.tell(node.name);
     const { reason, expected, found, height } = foreign;
     this.#dependencies.metrics.foreignNodes.inc({ reason });
     // Chain ids are names; ids of sporks and blocks are for the debug log.

@@ -103,7 +103,7 @@ export function openUpstream(
   listener.finalized.onRise(() => window.moved());
   store.shared?.onChanged(() => window.moved());
   network.onAnswering(() => listener.wake());
-  network.onForeign(() => listener.forgetAbove(store.meta() && store.latestIndexedHeight()));
+  network.onForeign((node) => listener.forget(node, store.meta() && store.latestIndexedHeight()));
   const accountBuilder = new AccountIndexBuilder({ ...base, accounts: store.accounts });
   const isLiveHere = (): boolean =>
     config.roles.includes('live') && store.shared?.isLeading() !== false && !hasReachedStop(config, store);

@@ -3,8 +3,9 @@ import { HeadFollower } from './HeadFollower.js';
 import type { HeadDependencies } from './HeadFollower.js';
 
 /**
- * Knows the finalized and the sealed head of the network. Neither falls, whichever node answers (behind a load
- * balancer the reported heights do), unless one of those is of another chain. Streams are judged by what they deliver, not by being open.
+ * Knows the finalized and the sealed head of the network. Neither falls, whichever node answers (behind a load balancer
+ * the reported heights do), unless the node that told it turns out to be of another chain. Streams are judged by what they
+ * deliver, not by being open.
  */
 export class FinalizationListener {
   readonly finalized: HeadFollower;
@@ -15,7 +16,7 @@ export class FinalizationListener {
     const onAnswerAgain = (): void => this.#answerListeners.tell();
     this.finalized = new HeadFollower({ ...dependencies, name: 'finalized', onAnswerAgain });
     this.sealed = new HeadFollower({ ...dependencies, name: 'sealed', onAnswerAgain });
-    this.sealed.onRise((height) => this.finalized.rise(height));
+    this.sealed.onRise((height) => this.finalized.rise(height, this.sealed.toldBy));
   }
 
   /** Resolves when `signal` aborts. No expected errors. */
@@ -29,10 +30,10 @@ export class FinalizationListener {
     this.sealed.wake();
   }
 
-  /** A node was found to be of another chain: forgets heads above this height of ours, since that node may have told them. */
-  forgetAbove(height: number | undefined): void {
-    this.finalized.fall(height);
-    this.sealed.fall(height);
+  /** A node was found to be of another chain: forgets what it told above this height of ours. */
+  forget(node: string, height: number | undefined): void {
+    this.finalized.fall(node, height);
+    this.sealed.fall(node, height);
   }
 
   /** The first finalized head, as soon as one is known. Expected errors: the signal's abort reason. */

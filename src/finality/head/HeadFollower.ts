@@ -46,9 +46,9 @@ interface HeadStream extends Way {
 }
 
 /**
- * Follows one head, which never falls while its nodes are of our chain, by polls of all nodes in turn and, where a node streams, by its stream, which is
- * quicker. The polls show whether the stream keeps up: an open socket proves nothing. One that delivers nothing, or does
- * not reach the polled head in time, is replaced.
+ * Follows one head, which never falls while the node that told it is of our chain, by polls of all nodes in turn and, where
+ * a node streams, by its stream, which is quicker. The polls show whether the stream keeps up: an open socket proves
+ * nothing. One that delivers nothing, or does not reach the polled head in time, is replaced.
  */
 export class HeadFollower {
   readonly #parts: Parts;
@@ -61,6 +61,8 @@ export class HeadFollower {
   #polls = 0;
   #stream: HeadStream | undefined;
   #height: number | undefined;
+  /** The node that told this height first. */
+  #toldBy: string | undefined;
   #risenAtMs = -Infinity;
   #answeredAtMs = -Infinity;
 
@@ -86,20 +88,27 @@ export class HeadFollower {
     return this.#risen.add(callback);
   }
 
-  /** A block of this height is known to be of this kind. False when that is no news. */
-  rise(height: number): boolean {
+  /** By whom this head is known. */
+  get toldBy(): string | undefined {
+    return this.#toldBy;
+  }
+
+  /** A node told that a block of this height is of this kind. False when that is no news. */
+  rise(height: number, node: string | undefined): boolean {
     if (height <= (this.#height ?? -1)) return false;
     this.#height = height;
+    this.#toldBy = node;
     this.#risenAtMs = this.#parts.clock.monotonic();
     this.#risen.tell(height);
     return true;
   }
 
-  /** What was told may be of another chain: from now on heads above this height, which is of ours, are news. */
-  fall(height: number | undefined): void {
-    if (this.#height !== undefined) this.#height = height && Math.min(height, this.#height);
+  /** A node is of another chain: where it told the head, heads above this height, which is of ours, are news from now on. */
+  fall(node: string, height: number | undefined): void {
     this.#ids.clear();
-    if (this.#stream !== undefined) this.#leave(this.#stream);
+    if (this.#stream?.node.name === node) this.#leave(this.#stream);
+    if (this.#toldBy !== node || this.#height === undefined) return;
+    this.#height = height && Math.min(height, this.#height);
     this.wake();
   }
 
@@ -189,20 +198,22 @@ export class HeadFollower {
     if (stream.height < 0) this.#chooser.works(stream);
     stream.height = height;
     if (stream.owed !== undefined && height >= stream.owed.height) stream.owed = undefined;
-    if (this.rise(height)) this.#chooser.cameBy();
+    if (this.rise(height, stream.node.name)) this.#chooser.cameBy();
   }
 
   async #poll(signal: AbortSignal): Promise<void> {
     for (;;) {
-      const height = await this.#askNext(signal);
-      if (this.#stream !== undefined) this.#judge(this.#stream, height);
-      if (height !== undefined) this.rise(height);
+      const told = await this.#askNext(signal);
+      if (this.#stream !== undefined) this.#judge(this.#stream, told?.height);
+      if (told !== undefined) this.rise(told.height, told.node);
       await this.#pollPause.sleep(this.#stream === undefined ? POLL_MS : FRESHNESS_POLL_MS, signal);
     }
   }
 
   /** The head as the next node tells it; `undefined` where it does not. Expected errors: the signal's abort reason. */
-  async #askNext(signal: AbortSignal): Promise<number | undefined> {
+  async #askNext(
+    signal: AbortSignal,
+  ): Promise<{ readonly height: number; readonly node: string } | undefined> {
     const { nodes, name } = this.#parts;
     const live = nodes.live(CALL);
     const healthy = live.filter((node) => node.healthOf(CALL) === 'healthy');
@@ -221,7 +232,7 @@ export class HeadFollower {
     if (!nodes.live(CALL).includes(node)) return undefined;
     if (node.healthOf(CALL) !== 'healthy') nodes.succeeded(node, CALL);
     this.#answered(header);
-    return header.height;
+    return { height: header.height, node: node.name };
   }
 
   /** Leaves a stream that does not keep up with what polls have seen. */

@@ -27,7 +27,9 @@ describe('FinalizationListener', () => {
     expect(listener.finalized.height).toBe(90_000);
     const [, ours] = world.nodes.all;
     world.nodes.live = () => [ours!];
-    listener.forgetAbove(98);
+    listener.forget('b', 98);
+    expect([listener.finalized.height, listener.sealed.height]).toEqual([90_000, 90_000]);
+    listener.forget('astray', 98);
     expect([listener.finalized.height, listener.sealed.height]).toEqual([98, 98]);
     world.node('astray').advance(90_001, 90_001);
     world.node('b').advance(101, 101);
