@@ -83,15 +83,18 @@ export function parseJson(text: string): unknown {
 function refuseRepeatedKey(text: string): void {
   const lines = new Map<string, number>();
   const groups: string[] = [];
+  let [line, counted] = [1, 0];
   for (const { 0: part, 1: name, 2: colon, index } of text.matchAll(PART)) {
     const path = name === undefined ? String(index) : `${groups.at(-1) ?? ''}.${name}`;
     if (part === '}') groups.pop();
     else if (part.endsWith('{') && colon !== '') groups.push(path);
     if (name === undefined || colon === undefined || name.startsWith('$')) continue;
-    const line = text.slice(0, index).split('\n').length;
+    for (; counted < index; counted += 1) if (text[counted] === '\n') line += 1;
     const earlier = lines.get(path);
-    if (earlier !== undefined)
-      throw new Error(`lines ${earlier} and ${line} both set ${named(name)}; keep one of them`);
+    if (earlier !== undefined) {
+      const which = earlier === line ? `line ${line} sets` : `lines ${earlier} and ${line} both set`;
+      throw new Error(`${which} ${named(name)}${earlier === line ? ' twice' : ''}; keep one of them`);
+    }
     lines.set(path, line);
   }
 }

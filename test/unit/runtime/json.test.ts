@@ -29,8 +29,8 @@ describe('JSON that somebody wrote', () => {
 
   it.each([
     ['{"a": 1,\n"b": {"a": 2},\n\n"a": 3}', 'lines 1 and 4 both set a; keep one of them'],
-    ['{"a": {"x": 1}, "a": {"y": 2}}', 'lines 1 and 1 both set a; keep one of them'],
-    ['[{"a": 1}, {"b": "\\"a\\": {", "a{": 1, "b": 2}]', 'lines 1 and 1 both set b; keep one of them'],
+    ['{"a": {"x": 1}, "a": {"y": 2}}', 'line 1 sets a twice; keep one of them'],
+    ['[{"a": 1}, {"b": "\\"a\\": {", "a{": 1, "b": 2}]', 'line 1 sets b twice; keep one of them'],
   ])('is refused with a key that is there twice: %j', (text, why) => {
     expect(() => parseJson(text)).toThrow(new Error(why));
   });
