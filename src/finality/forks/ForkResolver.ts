@@ -9,8 +9,10 @@ import type { LinkedBlocks } from './LinkedBlocks.js';
 
 /** How often the nodes are asked again while none confirms the latest stored block. */
 const MISMATCH_RETRY_MS = 10_000;
-/** After this many rounds a mismatch is certain even if some nodes do not answer. */
+/** After this many rounds a mismatch is certain, even if some nodes do not answer. */
 const CERTAIN_AFTER_ROUNDS = 2;
+/** Between them, where all have answered: a name may lead to another network since a moment ago, which a handshake is about to find. */
+const CONFIRM_AFTER_MS = 2_000;
 
 /** Why a block is refused; also the label of `invalid_blocks_total`. */
 type RefusalReason = 'orphaned' | 'wrong_height' | 'parent_mismatch' | 'not_vouched';
@@ -120,7 +122,7 @@ export class ForkResolver {
     if (linked.at(height - 1) !== undefined) return this.#questionBelow(first, answers, signal);
 
     this.#rounds += 1;
-    if (!complete && this.#rounds < CERTAIN_AFTER_ROUNDS) return this.#askAnother(first);
+    if (this.#rounds < CERTAIN_AFTER_ROUNDS) return complete ? CONFIRM_AFTER_MS : this.#askAnother(first);
     await this.#recordMismatch(first, signal);
     return MISMATCH_RETRY_MS;
   }
