@@ -26,7 +26,7 @@ type StopSignal = keyof typeof signalCodes;
 
 /** How long a finished command waits for what still holds the process, before it says so and ends all the same. */
 const LINGER_LIMIT_MS = 1_500;
-/** How long a command may go on after a signal. A daemon has its own limit. */
+/** How long a command may wait for a disk or database after a signal; then it leaves what a kill would. A daemon has its own limit. */
 const STOP_LIMIT_MS = 5_000;
 /** The bits of a umask that keep out others than the owner. */
 const OTHERS = 0o077;
@@ -40,9 +40,7 @@ const bugListeners: ((error: unknown) => void)[] = [];
 const terminals = [0, 1, 2].filter((descriptor) => isatty(descriptor));
 
 /** Those that are gone: then SIGHUP means that nobody is there any more. */
-function goneTerminals(): readonly number[] {
-  return terminals.filter((descriptor) => !isatty(descriptor));
-}
+const goneTerminals = (): readonly number[] => terminals.filter((descriptor) => !isatty(descriptor));
 
 // In a cluster of Node.js, as process managers make them, it would listen by asking its parent, which need not answer, and
 // not end before it is disconnected.
@@ -55,14 +53,12 @@ let stoppedBy: StopSignal | undefined;
 let ending: ExitReason | undefined;
 for (const signal of Object.keys(signalCodes) as StopSignal[]) {
   process.on(signal, () => {
-    if (signal === 'SIGHUP' && reloadListeners.length > 0 && goneTerminals().length === 0) {
-      for (const reload of reloadListeners) reload();
-      return;
-    }
+    const reloads = signal === 'SIGHUP' && goneTerminals().length === 0 ? reloadListeners : [];
+    for (const reload of reloads) reload();
+    if (reloads.length > 0) return;
     if (stop.signal.aborted) endBy(signal);
     stoppedBy = signal;
     stop.abort(new AbortError(signal));
-    // It may wait for a database or a disk. What it leaves behind then is what a kill would leave.
     if (reloadListeners.length === 0) setTimeout(endBy, STOP_LIMIT_MS, signal).unref();
   });
 }
