@@ -93,7 +93,7 @@ function otherContradiction(config: DaemonConfig, givenRoles: readonly Role[] | 
   if (ediOnly && !edi.enabled)
     return 'ediOnly takes collections from the execution-data stream alone, but edi.enabled is false, so nothing could ever be indexed. Remove --no-edi (or set edi.enabled to true), or drop --edi-only.';
   if (ediOnly && peers.length > 0)
-    return `ediOnly takes collections from the execution-data stream alone, but peers names ${peers.length} other indexers to take them from. Drop --edi-only (the peers spare the access nodes already), or leave --peer out.`;
+    return `ediOnly takes collections from the execution-data stream alone, but peers names other indexers to take them from (${peers.length}). Drop --edi-only (the peers spare the access nodes already), or leave --peer out.`;
   if (backfill.plan !== undefined && !roles.includes('backfill'))
     return `backfill.plan (${backfill.plan}) is for a process that fills in history, but roles (${roles.join(', ')}) leave that out. Add the role backfill, or drop --backfill and use the command "backfill plan".`;
   if (config.fromSnapshot !== undefined && store !== undefined)

@@ -67,7 +67,7 @@ const refusals: Refusals = [
   ['unknown variable', /^Unknown environment variable "?FCI_.* Unset it, or see docs\/configuration\.md/],
   ['not an object', /^(?:The file|The key \S+) in .* must be an object of keys/],
   ['no JSON', /^Cannot read the configuration file .*: .+\./],
-  ['contradiction', /(?:Remove|Lower|Raise|drop|Add) .*\.$/],
+  ['contradiction', /(?:Remove|Lower|Raise|[Dd]rop|Add) .*\.$/],
   ['no database URL', /^(?:api\.)?store cannot be used: .+\.$/],
 ];
 
