@@ -70,16 +70,13 @@ export class CollectionNodes {
   choose(height: number, wanted: WantedCollection, use: SlotUse): CollectionChoice {
     const nodes = this.#serving(height);
     if (nodes.length === 0) return { node: undefined, retryInMs: NO_NODE_RETRY_MS };
-    const choice = wanted.tries.choose(
-      quick(nodes, wanted),
-      (node) => healthOf(node, this.#wayTo(node, wanted)),
-      {
-        waitMs: (node) =>
-          this.#parts.slots.isFree(node.name, use)
-            ? Math.max(delayMs(node, this.#wayTo(node, wanted)), this.#untilDueMs(node, wanted))
-            : Infinity,
-      },
-    );
+    const health = (node: AccessNode): NodeHealth => healthOf(node, this.#wayTo(node, wanted));
+    const choice = wanted.tries.choose(quick(nodes, wanted, health), health, {
+      waitMs: (node) =>
+        this.#parts.slots.isFree(node.name, use)
+          ? Math.max(delayMs(node, this.#wayTo(node, wanted)), this.#untilDueMs(node, wanted))
+          : Infinity,
+    });
     if (choice.node === undefined) return choice;
     // A call that is not used because it failed for this collection counts as well.
     const ways = nodes.reduce((sum, node) => sum + countWays(node, wanted), 0);
@@ -213,12 +210,16 @@ function waysOf(node: AccessNode): CollectionWay[] {
   return ([FULL, LIGHT] as const).filter((way) => node.supports(way));
 }
 
-function quick(nodes: readonly AccessNode[], wanted: WantedCollection): readonly AccessNode[] {
+function quick(
+  nodes: readonly AccessNode[],
+  wanted: WantedCollection,
+  health: (node: AccessNode) => NodeHealth,
+): readonly AccessNode[] {
   const { attempts, newSinceMs } = wanted;
   if (newSinceMs === undefined || attempts % ATTEMPTS_PER_SLOW_NODE === ATTEMPTS_PER_SLOW_NODE - 1)
     return nodes;
   const latencyOf = ({ latencyMs = 0 }: AccessNode): number => latencyMs;
-  const healthy = nodes.filter((node) => node.healthOf(FULL) === 'healthy');
+  const healthy = nodes.filter((node) => health(node) === 'healthy');
   const mostMs = Math.min(...healthy.map(latencyOf)) + QUICK_WITHIN_MS;
   const chosen = healthy.filter((node) => latencyOf(node) <= mostMs);
   return chosen.length > 0 ? chosen : nodes;

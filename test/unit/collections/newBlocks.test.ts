@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { Identifier } from '../../../src/flow/index.js';
 import { seededRandom } from '../../support/seededRandom.js';
-import { asking, makeCollection, sources } from './sourceHarness.js';
+import { asking, honestOf, makeCollection, sources } from './sourceHarness.js';
 import type { FakeCall, HeightsRequester, MadeCollection } from './sourceHarness.js';
 
 const BLOCK_MS = 800;
@@ -141,6 +141,26 @@ describe('the collections of a new block', () => {
     const fresh = newBlock(requests, { 'a:9000': 150 });
     expect(a.calls.slice(before).map(({ id }) => id)).not.toContain(fresh.id);
   });
+
+  it.each(['GetCollectionByID', 'GetTransaction'] as const)(
+    'come from a slower node where the quick one has no full collections, and fails by %s',
+    async (method) => {
+      for (const node of [a, b]) {
+        node.unknown.add('GetFullCollectionByID');
+        node.onCall = (call) =>
+          node === a && call.method === method ? call.fail('internal') : honestOf([...made.values()])(call);
+      }
+      Object.assign(b, { latencyMs: 100 });
+      const requests = asking({ clock, sink, window }, a, b);
+      for (let block = 0; block < 10; block += 1) {
+        const { id } = newBlock(requests, {});
+        await clock.advance(BLOCK_MS);
+        expect(sink.ids).toContain(id);
+      }
+      // Now and then it is tried, as it may be well again.
+      expect(a.calls.length).toBeLessThan(10);
+    },
+  );
 
   it('leave nothing behind when they are no longer wanted before they are asked for', async () => {
     const requests = asking({ clock, sink, window }, a);
