@@ -8,7 +8,7 @@ import { whenTaken } from '../feed/following.js';
 import { forwardCounter } from '../limits/counters.js';
 import type { ForwardedOutcome, ForwardMetrics } from '../limits/counters.js';
 import type { Held } from '../limits/heldBytes.js';
-import { goesInCircles, PROGRAM } from '../limits/hops.js';
+import { circleRefusal, PROGRAM } from '../limits/hops.js';
 import { places } from '../limits/places.js';
 import { ApiError, busy, indexerSilent, isElsewhere, stopping } from '../view/ApiError.js';
 import type { DuplexCall } from './calls/calls.js';
@@ -161,7 +161,7 @@ export function grpcForwarding(
     const method = path.slice(path.lastIndexOf('/') + 1);
     const isLasting = isStream(path);
     const [open, bound, what] = isLasting ? [streams, MAX_STREAMS, 'streams'] : [calls, MAX_CALLS, 'calls'];
-    const circle = goesInCircles(forwarded.call.metadata.get('via').join());
+    const circle = circleRefusal(forwarded.call.metadata.get('via').join());
     const refusal = isClosed ? stopping() : circle;
     if (refusal !== undefined || open.size >= bound) {
       counts.turnedAway(method, refusal === undefined ? 'busy' : 'refused');

@@ -9,7 +9,7 @@ import { outOfDescriptors } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import { forwardCounter } from '../limits/counters.js';
 import type { ForwardMetrics, ForwardedOutcome } from '../limits/counters.js';
-import { goesInCircles, PROGRAM } from '../limits/hops.js';
+import { circleRefusal, PROGRAM } from '../limits/hops.js';
 import { ApiError, busy, outOfFiles } from '../view/ApiError.js';
 import { MAX_FORWARDED_BODY_BYTES, forwardedBodyTooLarge } from './refusals.js';
 import { privately, variedBy } from './responses.js';
@@ -236,7 +236,7 @@ export function restForwarding(
     pass: async (asked: Asked): Promise<void> => {
       const method = nameOf(asked.request);
       const off = parts.forwardingOff?.();
-      const refusal = goesInCircles(asked.request.headers.via) ?? (off === undefined ? undefined : busy(off));
+      const refusal = circleRefusal(asked.request.headers.via) ?? (off === undefined ? undefined : busy(off));
       if (refusal !== undefined || cuts.size >= maxRequests) {
         counts.turnedAway(method, refusal === undefined ? 'busy' : 'refused');
         throw asked.own ?? refusal ?? busy(`at most ${maxRequests} requests are forwarded at once; retry`);

@@ -6,7 +6,7 @@ export const PROGRAM = 'flow-collection-indexer';
 const MAX_HOPS = 4;
 
 /** The refusal of a request that comes back here again and again, before it takes every place; `undefined` for any other. */
-export function goesInCircles(via = ''): ApiError | undefined {
+export function circleRefusal(via = ''): ApiError | undefined {
   if (via.split(PROGRAM).length <= MAX_HOPS) return undefined;
   const message = `this request was forwarded ${MAX_HOPS} times and came back: what it is forwarded to (api.forwardRest, accessNodes) leads to this program again; name an access node there`;
   return new ApiError(503, 'upstream_unreachable', message);

@@ -5,7 +5,7 @@ import type { NodeMetadata } from '../../access/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { failureOf, idleTimeout, requestHeaders } from '../http/restForwarding.js';
 import type { RestNode } from '../http/restForwarding.js';
-import { goesInCircles } from '../limits/hops.js';
+import { circleRefusal } from '../limits/hops.js';
 import { ApiError } from '../view/ApiError.js';
 
 /** For the connection to the node, handshake included. */
@@ -41,7 +41,7 @@ export function nodeSocket({
     onSilent: () => current?.terminate(),
   });
   const open = (): Promise<void> => {
-    const circle = goesInCircles(headers.via);
+    const circle = circleRefusal(headers.via);
     if (circle !== undefined) return Promise.reject(circle);
     const sent = node.metadata();
     const socket = new WebSocket(addressOf(node.to), {
