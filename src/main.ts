@@ -27,7 +27,7 @@ type StopSignal = keyof typeof signalCodes;
 /** How long a finished command waits for what still holds the process, before it says so and ends all the same. */
 const LINGER_LIMIT_MS = 1_500;
 /** How long a command may wait for a disk or database after a signal; then it leaves what a kill would. A daemon has its own limit. */
-const STOP_LIMIT_MS = 5_000;
+const STOP_LIMIT_MS = 3_000;
 /** The bits of a umask that keep out others than the owner. */
 const OTHERS = 0o077;
 /** How long the end waits for an output that takes nothing. */
