@@ -3,7 +3,7 @@
 // Outside of it, import from 'flow-collection-indexer/jobqueue'.
 import { pathToFileURL } from 'node:url';
 import {
-  ComponentConsumer,
+  JobConsumer,
   MemoryEntries,
   MemoryProgress,
   PersistedJobs,
@@ -45,7 +45,7 @@ export async function runTwoQueuePipeline(texts: readonly string[]) {
   // The first queue works on three words at once; they may be finished in any order.
   const measures = new Map<number, number>();
   const measured = new MemoryProgress();
-  const measuring = new ComponentConsumer<WordJob>(
+  const measuring = new JobConsumer<WordJob>(
     { maxProcessing: 3, maxSearchAhead: 10 },
     {
       jobs: words,
@@ -66,7 +66,7 @@ export async function runTwoQueuePipeline(texts: readonly string[]) {
   // gap; it works on one at a time, so that it adds up in order.
   let letters = 0;
   const added = new MemoryProgress();
-  const adding = new ComponentConsumer<SumJob>(
+  const adding = new JobConsumer<SumJob>(
     { maxProcessing: 1, maxSearchAhead: 0 },
     {
       jobs: {

@@ -1,6 +1,5 @@
 export { blockToJob, jobToBlock } from './jobs/blockJob.js';
 export type { BlockJob } from './jobs/blockJob.js';
-export { ComponentConsumer } from './pipeline/ComponentConsumer.js';
 export { JobConsumer } from './consumer/JobConsumer.js';
 export { MemoryProgress } from './memory/MemoryProgress.js';
 export { MemoryEntries } from './memory/MemoryEntries.js';

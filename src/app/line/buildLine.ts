@@ -16,7 +16,7 @@ import type { DaemonConfig } from '../../config/index.js';
 import { FinalizedBlocks } from '../../finality/index.js';
 import type { FinalizationListener, FinalizedBlocksOptions, RootParent } from '../../finality/index.js';
 import type { Identifier } from '../../flow/index.js';
-import { ComponentConsumer, WorkSignal } from '../../jobqueue/index.js';
+import { JobConsumer, WorkSignal } from '../../jobqueue/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
 import { AbortError, wasAborted } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
@@ -191,7 +191,7 @@ export function buildLine(
     },
   );
 
-  const consumer = new ComponentConsumer(
+  const consumer = new JobConsumer(
     { maxProcessing: config.maxProcessing, maxSearchAhead: config.window },
     {
       jobs: blocks,

@@ -1,7 +1,7 @@
-import { isAbort } from '../../runtime/index.js';
+import { childOf, isAbort, whenAborted } from '../../runtime/index.js';
 import { JobNotReadableError } from '../JobNotReadableError.js';
 import { JobWindow } from './JobWindow.js';
-import type { ConsumerProgress, Job, JobHooks, JobId, Jobs, Worker } from '../types.js';
+import type { ConsumerProgress, Job, JobHooks, JobId, Jobs, Notifiable, WakeUp, Worker } from '../types.js';
 
 export interface JobConsumerOptions {
   /**
@@ -20,11 +20,16 @@ export interface JobConsumerDependencies<J extends Job> {
   readonly worker: Worker<J>;
   readonly progress: ConsumerProgress;
   readonly hooks?: JobHooks<J>;
+  /** For `run`: signals that there may be new jobs. Wake-ups before the consumer is ready cause one check afterwards. */
+  readonly wakeUp?: WakeUp;
+  /** Notified when jobs have finished, after their hooks: the wake-up of the next queue. */
+  readonly wakes?: Notifiable;
 }
 
 /**
  * Hands out jobs in ascending order, concurrently within two bounds, and keeps the progress P: the end of the contiguous
- * run of finished jobs. At least once: after a restart everything above P runs again. Guide: docs/jobqueue.md.
+ * run of finished jobs. At least once: after a restart everything above P runs again. `run` is its whole life; `start`,
+ * `check` and `stop` are the steps of it. Guide: docs/jobqueue.md.
  *
  * - `check` and every `done` only set a flag; reading, handing out, progress and hooks happen in a pass that starts in a
  *   later microtask. So both may be called from anywhere, even from inside the worker's own call. One pass runs at a
@@ -38,6 +43,8 @@ export class JobConsumer<J extends Job> {
   readonly #worker: Worker<J>;
   readonly #progress: ConsumerProgress;
   readonly #hooks: JobHooks<J>;
+  readonly #wakeUp: WakeUp | undefined;
+  readonly #wakes: Notifiable | undefined;
   readonly #defaultIndex: number;
   readonly #window: JobWindow<J>;
   /** Jobs finished since the last round and not accounted for yet, in order of completion; at most `maxProcessing` per round. */
@@ -68,6 +75,8 @@ export class JobConsumer<J extends Job> {
     this.#worker = dependencies.worker;
     this.#progress = dependencies.progress;
     this.#hooks = dependencies.hooks ?? {};
+    this.#wakeUp = dependencies.wakeUp;
+    this.#wakes = dependencies.wakes;
     this.#defaultIndex = defaultIndex;
     this.#window = new JobWindow({ maxProcessing, maxSearchAhead });
     handledElsewhere(this.#ready.promise);
@@ -98,6 +107,32 @@ export class JobConsumer<J extends Job> {
   /** Jobs the consumer remembers: those running, and those finished above a gap. */
   size(): number {
     return this.#window.size;
+  }
+
+  /**
+   * Starts, checks at every wake-up until `signal` aborts, then waits for the running jobs, or until `giveUp` aborts too.
+   * Rejects only with an unknown error of the worker, the jobs, the progress, a hook or the wake-up, and then without
+   * waiting for any job.
+   */
+  async run(signal: AbortSignal, giveUp?: AbortSignal): Promise<void> {
+    if (signal.aborted) return;
+    const ended = childOf(signal);
+    const failed = this.done.catch((error: unknown) => {
+      ended.abort();
+      throw error;
+    });
+    try {
+      await this.start();
+      await this.#checkUntil(ended.signal);
+    } catch (error) {
+      failed.catch(() => undefined);
+      await this.stop(AbortSignal.abort());
+      throw error;
+    } finally {
+      ended.abort();
+    }
+    await Promise.race([this.stop(giveUp), failed]);
+    await failed;
   }
 
   /**
@@ -154,6 +189,19 @@ export class JobConsumer<J extends Job> {
     else giveUp?.addEventListener('abort', abandon, { once: true });
     this.#closeIfIdle();
     return this.#stopped.promise.finally(() => giveUp?.removeEventListener('abort', abandon));
+  }
+
+  async #checkUntil(ended: AbortSignal): Promise<void> {
+    if (this.#wakeUp === undefined) return whenAborted(ended);
+    for (;;) {
+      try {
+        await this.#wakeUp.wait(ended);
+      } catch (error) {
+        if (ended.aborted) return;
+        throw error;
+      }
+      this.check();
+    }
   }
 
   #complete(index: number): boolean {
@@ -282,6 +330,7 @@ export class JobConsumer<J extends Job> {
       this.#window.moveTo(processed);
     }
     await this.#callHook('post', jobs, processed);
+    if (jobs.length > 0) this.#wakes?.notify();
   }
 
   /** Awaits only promises: hundreds of jobs whose hooks return nothing do not cost a promise each. */

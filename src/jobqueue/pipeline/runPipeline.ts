@@ -1,6 +1,6 @@
 import { childOf, whenAborted } from '../../runtime/index.js';
 
-/** Anything that works until its signal aborts: `ComponentConsumer`, a producer, a pipeline. */
+/** Anything that works until its signal aborts: `JobConsumer`, a producer, a pipeline. */
 export interface PipelineStage {
   /** Resolves after the signal aborted and its work has returned; rejects only with an unknown error. */
   run(signal: AbortSignal): Promise<void>;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ComponentConsumer, MemoryProgress, WorkSignal } from '../../../src/jobqueue/index.js';
+import { JobConsumer, MemoryProgress, WorkSignal } from '../../../src/jobqueue/index.js';
 import { Bench, range, settle } from './bench.js';
 import type { BenchOptions } from './bench.js';
 
@@ -98,7 +98,7 @@ describe('conformance of the job queue', () => {
     let release: () => void = () => undefined;
     const gate = new Promise<void>((resolve) => (release = resolve));
     let headReads = 0;
-    const queue = new ComponentConsumer(
+    const queue = new JobConsumer(
       { maxProcessing: 3, maxSearchAhead: 0 },
       {
         wakeUp,
@@ -123,7 +123,7 @@ describe('conformance of the job queue', () => {
 
   it('27: the runner rejects with it, without waiting for the jobs that hang', async () => {
     const wakeUp = new WorkSignal();
-    const queue = new ComponentConsumer(
+    const queue = new JobConsumer(
       { maxProcessing: 3, maxSearchAhead: 0 },
       {
         wakeUp,

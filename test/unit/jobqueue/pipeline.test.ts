@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import {
   blockToJob,
-  ComponentConsumer,
+  JobConsumer,
   JobNotReadableError,
   jobToBlock,
   MemoryEntries,
@@ -73,8 +73,8 @@ describe('PersistedJobs', () => {
 });
 
 /** One job at a time; there is none, unless told. */
-function component(parts: Partial<ConstructorParameters<typeof ComponentConsumer<Job>>[1]>) {
-  return new ComponentConsumer<Job>(
+function component(parts: Partial<ConstructorParameters<typeof JobConsumer<Job>>[1]>) {
+  return new JobConsumer<Job>(
     { maxProcessing: 1, maxSearchAhead: 0 },
     {
       jobs: { head: () => 0, atIndex: () => undefined },
@@ -86,7 +86,7 @@ function component(parts: Partial<ConstructorParameters<typeof ComponentConsumer
   );
 }
 
-describe('ComponentConsumer', () => {
+describe('JobConsumer, run', () => {
   it('does nothing when it is told to stop before it runs', async () => {
     const jobs = { head: () => expect.unreachable(), atIndex: () => undefined };
     await component({ jobs }).run(AbortSignal.abort());
@@ -153,6 +153,23 @@ describe('ComponentConsumer', () => {
       expect(queue.notifyJobIsDone('1')).toBe(false);
     },
   );
+
+  it('runs without a wake-up what it is told of', async () => {
+    let head = 0;
+    const jobs = { head: () => head, atIndex: (index: number) => ({ id: String(index) }) };
+    const progress = new MemoryProgress();
+    const worker = { run: (_: Job, done: () => void) => done() };
+    const queue = new JobConsumer<Job>({ maxProcessing: 1, maxSearchAhead: 0 }, { jobs, worker, progress });
+    const stop = new AbortController();
+    const ended = queue.run(stop.signal);
+    await queue.ready;
+    head = 2;
+    queue.check();
+    await settle();
+    expect(progress.processedIndex()).toBe(2);
+    stop.abort();
+    await ended;
+  });
 
   it('passes on what its wake-up throws', async () => {
     const queue = component({ wakeUp: { wait: () => Promise.reject(new Error('broken bell')) } });
