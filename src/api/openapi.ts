@@ -53,6 +53,7 @@ export const finality = inQuery(
 
 /** An id as a caller may write it. */
 export const anId = T.textOf('^(0x)?[0-9a-fA-F]{64}$');
+export const anAddress = T.textOf('^(0x)?[0-9a-fA-F]{16}$');
 export const byId = inPath('id', '64 hexadecimal digits, with or without 0x.', anId);
 
 export const heightErrors = ['not_yet_indexed', 'below_first_indexed', 'hole'] as const;

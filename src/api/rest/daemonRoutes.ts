@@ -21,7 +21,7 @@ import { proofDocument, proofSchema } from '../documents/proofDocument.js';
 import { isLookupKind, lookupDocument, lookupKinds, lookupSchema } from '../documents/lookupDocument.js';
 import type { LookupKind } from '../documents/lookupDocument.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
-import { finality, heightErrors, idErrors, inPath, inQuery } from '../openapi.js';
+import { anAddress, finality, heightErrors, idErrors, inPath, inQuery } from '../openapi.js';
 import type { Route } from '../openapi.js';
 import * as T from '../Schema.js';
 import { errorSchema, invalidArgument } from '../view/ApiError.js';
@@ -82,6 +82,7 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
         inQuery(
           'to',
           'The height of the block whose id is trusted. Default: none, the proof ends by a certificate; if that cannot be, that of the block in question.',
+          T.decimal,
         ),
       ],
       response: proofSchema,
@@ -101,6 +102,7 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
         inQuery(
           'from',
           'The first height; it need not be indexed yet. Without it, the next one that is indexed.',
+          T.decimal,
         ),
         inQuery(
           'wait',
@@ -136,8 +138,8 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       operation: 'exportPage',
       summary: 'Blocks and their transactions as lines of JSON: one page of whole blocks from a height on.',
       parameters: [
-        { ...inQuery('from', 'The first height.'), required: true },
-        inQuery('to', 'The last height; the page may end lower. Default: the latest indexed.'),
+        { ...inQuery('from', 'The first height.', T.decimal), required: true },
+        inQuery('to', 'The last height; the page may end lower. Default: the latest indexed.', T.decimal),
         inQuery(
           'form',
           'stored: a line for each block with all its bytes, for clients that keep their own index.',
@@ -159,9 +161,13 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       operation: 'getAccountTransactions',
       summary: 'The transactions in which an account plays a role, newest first, page by page.',
       parameters: [
-        inPath('address', '16 hexadecimal digits, with or without 0x.'),
+        inPath('address', '16 hexadecimal digits, with or without 0x.', anAddress),
         inQuery('role', 'All roles where none is named.', T.words(...accountRoleNames)),
-        inQuery('limit', `Transactions per page: ${DEFAULT_PAGE_ITEMS}, or up to ${MAX_PAGE_ITEMS}.`),
+        inQuery(
+          'limit',
+          `Transactions per page: ${DEFAULT_PAGE_ITEMS}, or up to ${MAX_PAGE_ITEMS}.`,
+          T.decimal,
+        ),
         inQuery('cursor', 'next_cursor of the previous page; without it, the newest.'),
         finality,
       ],

@@ -413,6 +413,22 @@ describe('/openapi.json', () => {
     expect(((await served.get(`/v1/blocks/${idsOf(50)}`)).body as unknown[]).length).toBe(50);
   });
 
+  it('refuses what the pattern of a parameter does not describe', async () => {
+    const { paths } = await documentOf();
+    const calls = Object.entries(paths).flatMap(([path, { get }]) =>
+      get.parameters.flatMap(({ in: place, name, schema }) => {
+        if (!('pattern' in schema)) return [];
+        const query = new URLSearchParams({ from: '100', [name]: 'x' });
+        return place === 'path'
+          ? path.replace(`{${name}}`, 'x')
+          : `${answered[path]![0]!.split('?')[0]}?${query.toString()}`;
+      }),
+    );
+    expect(calls.length).toBeGreaterThan(9);
+    for (const call of calls)
+      expect({ call, status: (await served.get(call)).status }).toEqual({ call, status: 400 });
+  });
+
   it('would not describe another answer', async () => {
     const { paths, components } = await documentOf();
     const schema = schemaOf(paths['/v1/transactions/{id}']!.get, 200)!;
