@@ -9,7 +9,7 @@ import { outOfDescriptors } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import { forwardCounter } from '../limits/counters.js';
 import type { ForwardMetrics, ForwardedOutcome } from '../limits/counters.js';
-import { circleRefusal, PROGRAM } from '../limits/hops.js';
+import { circleRefusal, OF_ONE_CONNECTION, PROGRAM } from '../limits/hops.js';
 import { ApiError, busy, outOfFiles } from '../view/ApiError.js';
 import { MAX_FORWARDED_BODY_BYTES, forwardedBodyTooLarge } from './refusals.js';
 import { privately, variedBy } from './responses.js';
@@ -36,11 +36,7 @@ const KNOWN: ReadonlySet<string> = new Set([
   ...['system_transaction_results', 'system_transactions'],
 ]);
 
-/** These concern one connection only. */
-const NOT_PASSED_ON: ReadonlySet<string> = new Set([
-  ...['connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'te'],
-  ...['trailer', 'transfer-encoding', 'upgrade', 'host', 'expect'],
-]);
+const NOT_PASSED_ON: ReadonlySet<string> = new Set([...OF_ONE_CONNECTION, 'expect']);
 const VIA = `1.1 ${PROGRAM}`;
 
 /** A node's REST interface. */
