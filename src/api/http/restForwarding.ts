@@ -132,9 +132,14 @@ export function restForwarding(
         else refuse(unreachable(request), 'unreachable');
       },
     });
+    const refuseOdd = (): void => refuse(unreachable(request, { code: 'HPE_INVALID_STATUS' }), 'lost');
     const passBack = (from: IncomingMessage): void => {
       const { statusCode = 502, headers } = from;
       if (isOver) return;
+      if (statusCode < 200) {
+        refuseOdd();
+        return;
+      }
       // Only we can do something about the credentials that we sent.
       if (statusCode === UNAUTHORIZED && longestValue(sent) > 0) {
         refuse(refusedUs(), 'failed');
@@ -189,6 +194,11 @@ export function restForwarding(
         if (outOfDescriptors(error) !== undefined) refuse(outOfFiles(), 'refused');
         else if (opened.reusedSocket) send(true);
         else refuse(unreachable(request, error), isConnected ? 'lost' : 'unreachable');
+      });
+      // Nobody asked for another protocol.
+      opened.once('upgrade', (_from, socket) => {
+        socket.destroy();
+        refuseOdd();
       });
       opened.once('response', (from) => {
         hasResponse = true;
@@ -321,7 +331,7 @@ function atMost(maxBytes: number, onMoved: () => unknown, secrets: NodeMetadata 
   });
 }
 
-function unreachable({ method }: IncomingMessage, error?: Error): ApiError {
+function unreachable({ method }: IncomingMessage, error?: object): ApiError {
   const why = failureOf(error);
   const message =
     method === 'POST'
@@ -331,7 +341,7 @@ function unreachable({ method }: IncomingMessage, error?: Error): ApiError {
 }
 
 /** Why a connection to the node failed, in brackets, for callers: without its address. */
-export function failureOf(error?: Error): string {
+export function failureOf(error?: object): string {
   const code = error !== undefined && 'code' in error ? String(error.code) : '';
   if (!code.startsWith('HPE_')) return code === '' ? '' : ` (${code})`;
   return ` (${code}: what answers does not speak HTTP as it should; api.forwardRest takes the port for REST, not for gRPC)`;

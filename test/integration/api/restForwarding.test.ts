@@ -44,9 +44,12 @@ describe('a forwarded request', () => {
     socket.subscribe('e', 'events');
     const noSocket = expect.stringContaining('(Unexpected server response: 200)') as string;
     expect(await socket.next()).toMatchObject({ error: { code: 503, message: noSocket } });
-    upstream.reply = (request) => request.socket.end('SSH-2.0');
     const noHttp = expect.stringMatching(/\(HPE_\w+: .* not for gRPC\)/) as string;
-    expect((await daemon.get('/v1/accounts/1')).body).toMatchObject({ message: noHttp });
+    const upgrade = 'Connection: Upgrade\r\nUpgrade: h2c';
+    for (const odd of ['SSH-2.0', 'HTTP/1.1 042 Odd\r\n\r\n', `HTTP/1.1 101 Odd\r\n${upgrade}\r\n\r\n`]) {
+      upstream.reply = (request) => request.socket.end(odd);
+      expect((await daemon.get('/v1/accounts/1')).body, odd).toMatchObject({ message: noHttp });
+    }
     await upstream.stop();
     const nobody = expect.stringContaining('(ECONNREFUSED)') as string;
     expect((await daemon.get('/v1/accounts/1')).body).toMatchObject({ message: nobody });
