@@ -206,6 +206,8 @@ export function restForwarding(
         passBack(from);
       });
       if (request.method !== 'POST') {
+        // The node would take the next request on this connection for the body, which is not passed on.
+        opened.removeHeader('content-length');
         opened.end();
         return;
       }

@@ -2,6 +2,7 @@ import { request as httpRequest } from 'node:http';
 import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { createReaderMetrics } from '../../../src/observability/index.js';
+import { openSocket, sendRaw } from '../../support/httpProbe.js';
 import { until } from '../../support/program.js';
 import { RestNode } from '../../support/restNode.js';
 import { forwardedIn, scraped } from '../../support/scrapedMetrics.js';
@@ -158,6 +159,14 @@ describe('a connection to the node that is kept', () => {
     }
     expect(cut).toBeGreaterThan(0);
     expect(upstream.seen).toHaveLength(3 + cut);
+  });
+
+  it('carries no word of a body that is not passed on', async () => {
+    const { upstream, daemon } = await served();
+    const asked =
+      'GET /v1/accounts/1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 5\r\n\r\nbytes';
+    expect(await sendRaw(daemon.port, asked)).toContain('of the node');
+    expect(upstream.seen).toMatchObject([{ body: '', headers: { via: '1.1 flow-collection-indexer' } }]);
   });
 
   it('does not carry what must not be sent twice', async () => {
