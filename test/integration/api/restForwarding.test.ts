@@ -125,16 +125,19 @@ describe('a forwarded request', () => {
     expect([refused.status, refused.body]).toEqual([400, { code: 400, message: 'Invalid Flow argument' }]);
   });
 
-  it('is ended at the node when its caller hangs up', async () => {
+  it('is ended at the node when its caller hangs up, also while it waits behind another', async () => {
     const { upstream, daemon } = await served();
-    let closed = false;
-    upstream.reply = (request) => request.socket.once('close', () => (closed = true));
-    const caller = new AbortController();
-    const call = fetch(`${daemon.url}/v1/events`, { signal: caller.signal }).catch(() => 'aborted');
-    await expect.poll(() => upstream.seen.length, { timeout: 60_000 }).toBe(1);
-    caller.abort();
-    expect(await call).toBe('aborted');
-    await expect.poll(() => closed, { timeout: 60_000 }).toBe(true);
+    let closed = 0;
+    upstream.reply = (request, response) => {
+      request.socket.once('close', () => (closed += 1));
+      // More than is taken of it before its turn.
+      if (upstream.seen.length === 2) response.end('x'.repeat(16 * 1024 * 1024));
+    };
+    const socket = await openSocket(daemon.port);
+    socket.write('GET /v1/events HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(2));
+    await until(() => upstream.seen.length === 2);
+    socket.destroy();
+    await until(() => closed === 2);
   });
 });
 
