@@ -152,6 +152,7 @@ describe('the protocol', () => {
       /height 99 is below the first indexed height 100/,
     ),
     blocks({ ...finalized, start_block_id: 'ab'.repeat(32) }, 404, /no such block/),
+    blocks(JSON.parse('{"x":'.repeat(65) + 1 + '}'.repeat(65)) as object, 400, /more than 64 levels/),
     [{ action: 'unsubscribe' }, 400, /error parsing subscription id/],
   ])('refuses %j, and goes on', async (message, code, text, also = {}) => {
     const client = await WsClient.open(served.url);
