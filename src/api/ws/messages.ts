@@ -9,9 +9,6 @@ import { restBlock, rfc3339 } from '../json.js';
 /** The longest subscription id that a client may choose, as on access nodes. */
 const MAX_ID_LENGTH = 20;
 
-/** Levels of the arguments of a subscription. JSON that is nested much deeper can be read, but not written again. */
-const MAX_LEVELS = 64;
-
 const actions = ['subscribe', 'unsubscribe', 'list_subscriptions'] as const;
 type Action = (typeof actions)[number];
 type Fields = Readonly<Record<string, unknown>>;
@@ -70,8 +67,6 @@ export function parseMessage(text: string): ClientMessage {
   }
   if (typeof topic !== 'string') throw invalid('error parsing message: topic must be a string');
   if (!isObject(args)) throw invalid('error parsing message: arguments must be an object');
-  if (isDeeper(args, MAX_LEVELS))
-    throw invalid(`error parsing message: arguments are nested more than ${MAX_LEVELS} levels deep`);
   return { action, id: id === '' ? undefined : id, topic, args };
 }
 
@@ -81,11 +76,6 @@ export function endedBy(text: string): string | undefined {
   if (!isObject(message) || !isObject(message['error'])) return undefined;
   const { subscription_id: id } = message;
   return typeof id === 'string' ? id : undefined;
-}
-
-function isDeeper(value: unknown, levels: number): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  return levels === 0 || Object.values(value).some((each) => isDeeper(each, levels - 1));
 }
 
 function isObject(value: unknown): value is Fields {

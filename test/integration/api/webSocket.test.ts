@@ -152,7 +152,6 @@ describe('the protocol', () => {
       /height 99 is below the first indexed height 100/,
     ),
     blocks({ ...finalized, start_block_id: 'ab'.repeat(32) }, 404, /no such block/),
-    blocks(JSON.parse('{"x":'.repeat(65) + 1 + '}'.repeat(65)) as object, 400, /more than 64 levels/),
     [{ action: 'unsubscribe' }, 400, /error parsing subscription id/],
   ])('refuses %j, and goes on', async (message, code, text, also = {}) => {
     const client = await WsClient.open(served.url);
@@ -368,6 +367,23 @@ describe('forwarding', () => {
       });
     }
     expect(await outcome('account_statuses', 'failed')).toBe(2);
+  });
+
+  it('keeps no long arguments, and refuses those that are nested too deep', async () => {
+    const { asked, served } = await forwarding();
+    const client = await WsClient.open(served.url);
+    const long = { x: 'x'.repeat(100_000) };
+    client.subscribe('long', 'events', long);
+    await client.first(2);
+    const deep = '['.repeat(100_000) + ']'.repeat(100_000);
+    client.send(`{"action":"subscribe","topic":"events","arguments":{"x":${deep}}}`);
+    client.send({ action: 'list_subscriptions' });
+    const [refused, { subscriptions } = {}] = (await client.first(4)).slice(2);
+    expect(refused).toMatchObject({
+      error: { code: 400, message: expect.stringContaining('nested too deep') as string },
+    });
+    expect(subscriptions).toEqual([{ subscription_id: 'long', topic: 'events', arguments: {} }]);
+    expect(asked).toMatchObject([{ arguments: long }]);
   });
 
   it('says that the node is out of reach, and closes when it goes, so that clients come back', async () => {
