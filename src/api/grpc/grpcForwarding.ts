@@ -8,7 +8,7 @@ import { whenTaken } from '../feed/following.js';
 import { forwardCounter } from '../limits/counters.js';
 import type { ForwardedOutcome, ForwardMetrics } from '../limits/counters.js';
 import type { Held } from '../limits/heldBytes.js';
-import { circleRefusal, PROGRAM } from '../limits/hops.js';
+import { circleRefusal, OF_ONE_CONNECTION, PROGRAM } from '../limits/hops.js';
 import { places } from '../limits/places.js';
 import { ApiError, busy, indexerSilent, isElsewhere, stopping } from '../view/ApiError.js';
 import type { DuplexCall } from './calls/calls.js';
@@ -31,10 +31,10 @@ const CALL_LIMIT_MS = 120_000;
 /** Prefix of the calls that the index shares with access nodes. */
 const OF_FLOW = '/flow.access.';
 
-/** These concern one connection or one encoding, ours or the node's. */
+/** The others concern one program or one encoding, ours or the node's. */
 const NOT_PASSED_ON = [
-  ...['user-agent', 'content-type', 'content-length', 'te', 'trailer', 'accept-encoding', 'host', 'date'],
-  ...['connection', 'keep-alive', 'proxy-connection', 'transfer-encoding', 'upgrade', 'server'],
+  ...OF_ONE_CONNECTION,
+  ...['user-agent', 'content-type', 'content-length', 'accept-encoding', 'date', 'server'],
   ...['grpc-timeout', 'grpc-encoding', 'grpc-accept-encoding', 'grpc-status', 'grpc-message'],
 ];
 /** In the metadata of every call to a node, and of its response. */

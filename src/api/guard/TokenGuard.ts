@@ -1,5 +1,7 @@
-import type { Server, TlsOptions } from 'node:tls';
 import { createHash, timingSafeEqual } from 'node:crypto';
+import type { Socket } from 'node:net';
+import { TLSSocket } from 'node:tls';
+import type { Server, TlsOptions } from 'node:tls';
 import { ApiError } from '../view/ApiError.js';
 
 /** For the TLS handshake of a connection. */
@@ -63,6 +65,14 @@ export interface Credentials {
   readonly authorization: string | undefined;
   /** The connection has a verified client certificate. */
   readonly isKnownClient: boolean;
+}
+
+/**
+ * Whether a connection has a verified client certificate. Node.js calls one `authorized` too that resumes a session (TLS 1.3),
+ * although it never had a certificate.
+ */
+export function isKnownClient(socket: Socket): boolean {
+  return socket instanceof TLSSocket && socket.authorized && socket.getPeerX509Certificate() !== undefined;
 }
 
 /** The digest that identifies a token. */

@@ -16,7 +16,7 @@ const NAME = /^[a-z0-9_.-]+$/;
 const VALUE = /^[ -~]+$/;
 /** gRPC, HTTP and we ourselves set these. */
 const TAKEN =
-  /^(?:grpc-.*|sec-websocket-.*|proxy-.*|connection|content-(?:type|length|encoding)|accept-encoding|date|expect|host|keep-alive|te|trailer|transfer-encoding|upgrade|user-agent|via)$/;
+  /^(?:grpc-.*|sec-websocket-.*|proxy-.*|connection|content-(?:type|length|encoding)|accept-encoding|date|expect|host|http2-settings|keep-alive|te|trailer|transfer-encoding|upgrade|user-agent|via)$/;
 /** Anybody on the machine may write. */
 const OTHERS_WRITE = 0o002;
 
