@@ -128,6 +128,16 @@ describe('a store with a damaged record', () => {
     expect(store.coverage()).toEqual([{ from: FIRST, to: LAST + 1 }]);
   });
 
+  it('begins a range above a damaged block, which it tells of', async () => {
+    const { database, store } = await filled();
+    const told: FoundDamage[] = [];
+    store.onDamage((each) => told.push(each));
+    await store.heal(only(12));
+    await database.set(keyOf(0x10, 11), Buffer.from('damaged'));
+    expect((await store.ranges.run(range(12))).latestBlock()).toBeUndefined();
+    expect(told).toMatchObject([{ height: 11 }]);
+  });
+
   it.each([10, 11])('leaves nothing of a hole above the height %i that it is rewound to', async (to) => {
     const { store } = await filled();
     const { store: twin } = await filled();
