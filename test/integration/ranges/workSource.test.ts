@@ -235,6 +235,19 @@ const behaviours: Readonly<Record<string, (newWorld: () => Promise<World>) => Pr
     expect((await next(process)).store.latestIndexedHeight()).toBe(139);
   },
 
+  'keeps the plan of a height that turns out to be damaged while another plan is cancelled': async (
+    newWorld,
+  ) => {
+    const { job, process } = await running(newWorld);
+    job.signal.addEventListener(
+      'abort',
+      () => void process.store.heal([range(185)]).then(() => job.release()),
+    );
+    await process.source.cancel(1);
+    expect(process.store.healing()).toEqual([range(185)]);
+    expect(process.source.status().plans).toMatchObject([{ ...range(185), heals: true }]);
+  },
+
   'runs a failed range again, and sets it aside after five times until it is redriven': async (newWorld) => {
     const { process, world } = await planned(newWorld, range(150, 159));
     // Giving it back is no failure.
@@ -274,9 +287,7 @@ const behaviours: Readonly<Record<string, (newWorld: () => Promise<World>) => Pr
 };
 
 /** What holds for several processes on one database. */
-const shared: Readonly<
-  Record<string, (newWorld: () => Promise<World & { readonly url: string }>) => Promise<void>>
-> = {
+const shared: Readonly<Record<string, (newWorld: () => Promise<SharedWorld>) => Promise<void>>> = {
   'share the ranges of one plan, each filled once': async (newWorld) => {
     const world = await newWorld();
     const [one, two] = [await world.begin(), await world.begin()];

@@ -133,7 +133,8 @@ export function withRangeChange(
   book: StoreBook,
   { plans, failed = [], dropped = [] }: RangeChange,
 ): StoreBook {
-  let after = plans === undefined ? book : { ...book, plans: checked(plans) };
+  const wanted = typeof plans === 'function' ? plans(book.plans) : plans;
+  let after = wanted === undefined ? book : { ...book, plans: checked(wanted) };
   for (const { failures, reason, ...range } of failed) {
     const open = openAt(after, range) ?? newRange(after, range);
     after = withOpen(after, { ...open, record: { ...open.record, failures, reason } });
