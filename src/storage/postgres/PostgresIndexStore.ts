@@ -9,6 +9,7 @@ import { proofChecker } from '../records/blocks/assembleBlock.js';
 import { sealEvidence } from '../records/blocks/committeeEvidence.js';
 import { applyCommit } from '../records/book/applyCommit.js';
 import { bothSporks, emptyLine } from '../records/book/changeBook.js';
+import type { RepairedBook } from '../records/book/repairedBook.js';
 import type { StoreBook } from '../records/book/StoreBook.js';
 import { within } from '../records/heightRanges.js';
 import { BookStore } from '../records/BookStore.js';
@@ -267,7 +268,11 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
 
   heal(damaged: readonly HeightRange[], lastPlan = 0): Promise<readonly HeightRange[]> {
     return this.#inTurn(async () => {
-      const healed = await this.#database.write((session) => healRows(session, damaged, lastPlan));
+      let tried: RepairedBook | undefined;
+      // An attempt whose answer was lost may have been committed: then the next one finds nothing to do.
+      const healed = await this.#database.write(
+        async (session) => (tried = (await healRows(session, damaged, lastPlan)) ?? tried),
+      );
       if (healed === undefined) return [];
       this.#adopt(healed.book);
       this.#changes.tell();

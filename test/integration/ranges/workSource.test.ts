@@ -8,6 +8,7 @@ import type { BlockEntry, HeightRange, IndexStore, LevelIndexStore } from '../..
 import { asAdmin, countIn } from '../../support/postgresServer.js';
 import { range } from '../../support/ranges.js';
 import { chainWith, seededCollection } from '../../support/storeBlocks.js';
+import type { TcpFaults } from '../../support/tcpFaults.js';
 import { useStores } from '../../support/storeDirectory.js';
 import { parts, usePostgres } from '../../support/storeKinds.js';
 import { together } from '../../support/together.js';
@@ -64,12 +65,29 @@ function useLocal(): () => Promise<World> {
   };
 }
 
-function usePgBoss(): () => Promise<World & { readonly url: string }> {
+interface SharedWorld extends World {
+  readonly url: string;
+  /** By a command. */
+  rewind(height: number): Promise<void>;
+  /** A command, whose connections can be cut. */
+  command(): Promise<{ readonly faults: TcpFaults; readonly source: WorkSource; readonly store: IndexStore }>;
+}
+
+function usePgBoss(): () => Promise<SharedWorld> {
   const postgres = usePostgres();
   return async () => {
     const { url } = await postgres.filled(180, blocksOf(range(180, 189)));
     return {
       url,
+      rewind: async (height) => (await postgres.open(url)).rewind(height),
+      command: async () => {
+        const faults = await postgres.faultsBefore(url);
+        const store = await postgres.open(faults.url, { isReadOnly: true });
+        const queue = await postgres.queue(url, { roles: [] });
+        const source = queue.source({}, { book: sharedRangesOf(store)!, chain: EVERYTHING });
+        await source.refresh();
+        return { faults, source, store };
+      },
       begin: async ({ served = EVERYTHING, clock = systemClock, workVersion = 1, maxPartRanges } = {}) => {
         const store = await postgres.open(url, { isReadOnly: true });
         const queue = await postgres.queue(url, { workVersion, roles: ['backfill'] }, { clock });
@@ -434,6 +452,28 @@ const shared: Readonly<Record<string, (newWorld: () => Promise<SharedWorld>) => 
     await asAdmin(world.url, 'DELETE FROM flow_jobs.job');
     await fillAll(one, 1);
     expect(await coverageOf(one)).toEqual([range(150, 159), range(180, 189)]);
+  },
+
+  'leave ranges above the live one, which was rewound, and fill those below it': async (newWorld) => {
+    const { process: one, world } = await planned(newWorld, range(110, 159));
+    const jobs = [await next(one), await next(one), await next(one), await next(one), await next(one)];
+    for (const job of jobs) await ([110, 130].includes(job.range.from) ? fill(job) : job.release());
+    await world.rewind(135);
+    expect(await fillAll(one, 1)).toEqual([120]);
+    expect(await coverageOf(one)).toEqual([range(110, 135)]);
+  },
+
+  'say what they have done where the answer is lost': async (newWorld) => {
+    const { world } = await running(newWorld);
+    await asAdmin(world.url, 'UPDATE flow_store.open_range SET failures = 5');
+    const { faults, source, store } = await world.command();
+    faults.cutAfterRequest('COMMIT');
+    expect(await source.redrive()).toBe(1);
+    faults.cutAfterRequest('COMMIT');
+    expect(await store.heal([range(185)])).toEqual([range(185)]);
+    faults.cutAfterRequest('COMMIT');
+    await source.cancel(1);
+    expect(faults.cuts).toBe(3);
   },
 
   'take only work of their version, and the newer one what nobody else does': async (newWorld) => {
