@@ -2,6 +2,8 @@ import { existsSync } from 'node:fs';
 import { cp, lstat, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { systemClock } from '../../../src/runtime/index.js';
+import { CoverageNote } from '../../../src/storage/leveldb/directory/CoverageNote.js';
 import { seededRandom } from '../../support/seededRandom.js';
 import { rangesInWords } from '../../../src/storage/index.js';
 import type { Entry, FoundDamage, LevelIndexStore } from '../../../src/storage/index.js';
@@ -219,6 +221,17 @@ describe('a store whose write-ahead log is lost', () => {
     });
     const left = [range(LOGGED, LOGGED), range(LOGGED + 2, LAST - 2)];
     expect(await goneAt(path)).toEqual([rangesInWords(left)]);
+  });
+
+  it('does not name heights that were being taken out when that failed', async () => {
+    const path = join(await freshPath(), '..');
+    const note = new CoverageNote({ path, coverage: () => [whole] }, { clock: systemClock });
+    note.changed();
+    await note.end();
+    expect(await CoverageNote.read(path)).toEqual([whole]);
+    await expect(note.withdrawn(() => Promise.reject(new Error('full')))).rejects.toThrow('full');
+    await note.end();
+    expect(await CoverageNote.read(path)).toEqual([]);
   });
 
   it('says nothing where the note is damaged or missing', async () => {
