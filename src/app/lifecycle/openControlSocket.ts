@@ -64,12 +64,11 @@ export async function openControlSocket(
       const end = text.indexOf('\n');
       if (end < 0 && text.length <= MAX_REQUEST_BYTES) return;
       socket.pause().removeAllListeners('data').setTimeout(0);
-      answerTo(text.slice(0, Math.max(0, end))).then(
+      const answering = answerTo(text.slice(0, Math.max(0, end)));
+      lifecycle.supervise(answering);
+      answering.then(
         (answer) => socket.end(`${JSON.stringify(answer)}\n`),
-        (error: unknown) => {
-          socket.destroy();
-          lifecycle.fail(error);
-        },
+        () => socket.destroy(),
       );
     });
   });

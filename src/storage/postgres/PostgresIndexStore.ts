@@ -9,11 +9,12 @@ import { proofChecker } from '../records/blocks/assembleBlock.js';
 import { sealEvidence } from '../records/blocks/committeeEvidence.js';
 import { applyCommit } from '../records/book/applyCommit.js';
 import { bothSporks, emptyLine } from '../records/book/changeBook.js';
+import type { RepairedBook } from '../records/book/repairedBook.js';
 import type { StoreBook } from '../records/book/StoreBook.js';
 import { within } from '../records/heightRanges.js';
 import { BookStore } from '../records/BookStore.js';
 import { SCHEMA_VERSION } from '../records/schema.js';
-import { StorageError } from '../StorageError.js';
+import { StorageError, unlessDamaged } from '../StorageError.js';
 import { databasePlace } from './connection/databasePlace.js';
 import { PostgresDatabase } from './connection/PostgresDatabase.js';
 import type { Beginning, PostgresDatabaseDependencies } from './connection/PostgresDatabase.js';
@@ -267,7 +268,11 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
 
   heal(damaged: readonly HeightRange[], lastPlan = 0): Promise<readonly HeightRange[]> {
     return this.#inTurn(async () => {
-      const healed = await this.#database.write((session) => healRows(session, damaged, lastPlan));
+      let tried: RepairedBook | undefined;
+      // An attempt whose answer was lost may have been committed: then the next one finds nothing to do.
+      const healed = await this.#database.write(
+        async (session) => (tried = (await healRows(session, damaged, lastPlan)) ?? tried),
+      );
       if (healed === undefined) return [];
       this.#adopt(healed.book);
       this.#changes.tell();
@@ -320,8 +325,9 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     const isSame = mark.rest === known.rest && (this.isLeading() || mark.live === known.live);
     const isNews = !isSame || mark.proven !== known.proven;
     if (!isSame) await this.#join();
-    if (isNews)
-      this.#proven = mark.proven === null ? undefined : (await this.blockByHeight(mark.proven))?.block;
+    // Where it is damaged, it is fetched again.
+    const blockAt = (height: number) => unlessDamaged(() => this.blockByHeight(height));
+    if (isNews) this.#proven = mark.proven === null ? undefined : (await blockAt(mark.proven))?.block;
     // What another leader has written is not known before this process has stopped leading.
     this.#mark = this.isLeading() ? { ...mark, live: '' } : mark;
     if (isNews) this.#changes.tell();

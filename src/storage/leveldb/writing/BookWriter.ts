@@ -1,5 +1,5 @@
 import { ok as assert } from 'node:assert/strict';
-import { sleep } from '../../../runtime/index.js';
+import { AbortError, sleep } from '../../../runtime/index.js';
 import type { Clock } from '../../../runtime/index.js';
 import { putAccounts } from '../../accounts/accountEntries.js';
 import type { BlockEntry } from '../../port/RangeStore.js';
@@ -168,8 +168,9 @@ export class BookWriter {
     }
   }
 
+  /** What writes several times, such as a removal, may still be under way: the next open finishes it. */
   #assertOpen(): void {
-    assert(!this.#closed, 'the store is closed');
+    if (this.#closed) throw new AbortError('the store is closed');
   }
 
   /** Throws the error of the write that failed. */
