@@ -78,7 +78,9 @@ export class Attempts {
     const wasAsked = (node: AccessNode): boolean => this.#asked?.has(keyOf(node, methodAt?.(node))) === true;
     if (best.every(wasAsked)) this.#endRound();
     const chosen =
-      this.#lesserTurn(nodes.filter((_, at) => healths[at] !== bestHealth)).find(isReady) ??
+      this.#lesserTurn(nodes.filter((_, at) => healths[at] !== bestHealth)).find(
+        (node) => !isLast(node) && isReady(node),
+      ) ??
       best.find((node) => !isLast(node) && !wasAsked(node) && isReady(node)) ??
       best.find((node) => !isLast(node) && isReady(node)) ??
       best.find(isReady);

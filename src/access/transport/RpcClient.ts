@@ -183,7 +183,7 @@ export class RpcClient {
         if (limiter.refusesEverything) healthRecord.report('failing', failure.message, method);
       }
       // Any other error was sent by the node itself, so its channel works.
-      if (failure.kind === 'deadline') this.#missedDeadline(channel);
+      if (failure.kind === 'deadline') this.#missedDeadline(method, channel);
       else if (failure.kind === 'unavailable') this.#lost(method);
       else this.#answered(method, channel);
       throw failure;
@@ -300,8 +300,13 @@ export class RpcClient {
     if (breaking.breaks >= BREAKS_BEFORE_APART) breaking.channel ??= this.#openChannel();
   }
 
-  /** A call got no answer in time. A call on another channel says nothing about the shared one. */
-  #missedDeadline(channel: Channel): void {
+  /** A call got no answer in time. One on a channel of its own says nothing about the shared one, and gets another at once. */
+  #missedDeadline(method: UnaryMethod, channel: Channel): void {
+    const breaking = this.#breaking.get(method);
+    if (breaking?.channel === channel) {
+      channel.close();
+      breaking.channel = this.#openChannel();
+    }
     if (this.#isClosed || channel !== this.#shared) return;
     this.#missedDeadlines += 1;
     if (this.#missedDeadlines < DEADLINES_BEFORE_RECONNECT) return;

@@ -284,13 +284,16 @@ export class ForkResolver {
   }
 
   #causeAndFix(target: number): string {
-    const rewind = `stop the daemon, run "flow-collection-indexer rewind --to ${target} --yes" with its --data-dir or --store, and start it again`;
+    const anew = 'start with another --data-dir or --store';
+    // Nothing of a store that begins at 0 can be kept.
+    const fix =
+      target < 0
+        ? anew
+        : `stop the daemon, run "flow-collection-indexer rewind --to ${target} --yes" with its --data-dir or --store, and start it again`;
     if (this.#parts.hasSporks)
-      return `the network no longer has the latest stored blocks (a spork discarded them). S${rewind.slice(1)}.`;
-    return (
-      'the access nodes serve another chain, or another history of it, than the index holds. To follow them, ' +
-      `${rewind}; or start with another --data-dir or --store.`
-    );
+      return `the network no longer has the latest stored blocks (a spork discarded them). S${fix.slice(1)}.`;
+    const either = fix === anew ? fix : `${fix}; or ${anew}`;
+    return `the access nodes serve another chain, or another history of it, than the index holds. To follow them, ${either}.`;
   }
 }
 

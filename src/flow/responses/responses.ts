@@ -1,4 +1,5 @@
 import { finalizedBlock } from '../entities/finalizedBlock.js';
+import { partCollector } from '../entities/fullCollection.js';
 import { toIdentifier } from '../ids/identifiers.js';
 import type { BlockStatus, FinalizedBlock, Identifier } from '../types.js';
 import { VARINT, WireReader } from '../wire/WireReader.js';
@@ -41,10 +42,9 @@ export function decodeProvableBlock(message: Uint8Array): { block: Uint8Array; p
 
 /** The transaction ids of a `flow.access.CollectionResponse` (light collection), in order. Expected errors: `WireError`. */
 export function decodeCollectionResponse(message: Uint8Array): Identifier[] {
-  const reader = new WireReader(messageField(message, 'collection'));
-  const ids: Identifier[] = [];
-  while (reader.seek(2)) ids.push(toIdentifier(reader.view()));
-  return ids;
+  const ids: Uint8Array[] = [];
+  partCollector(2)(new WireReader(messageField(message, 'collection')), ids);
+  return ids.map(toIdentifier);
 }
 
 /** The wire bytes of the transaction in a `flow.access.TransactionResponse`. Expected errors: `WireError`. */
@@ -57,17 +57,9 @@ export function decodeTransactionResponse(message: Uint8Array): Uint8Array {
  * Expected errors: `WireError`, also when it is absent.
  */
 function messageField(message: Uint8Array, name: string): Uint8Array {
-  const reader = new WireReader(message);
-  let only: Uint8Array | undefined;
-  let size = 0;
-  while (reader.seek(1)) {
-    only = reader.view();
-    size += only.length;
-  }
+  const parts: Uint8Array[] = [];
+  partCollector()(new WireReader(message), parts);
+  const [only] = parts;
   if (only === undefined) throw new WireError(`the message holds no ${name}`);
-  if (only.length === size) return only;
-  const merged = Buffer.allocUnsafe(size);
-  const again = new WireReader(message);
-  for (let position = 0; again.seek(1);) position += again.view().copy(merged, position);
-  return merged;
+  return parts.length === 1 ? only : Buffer.concat(parts);
 }

@@ -136,7 +136,12 @@ describe('a document that ends by a certificate', () => {
     expect(check(changed({ headers: headersTo(BLOCK + 1) }))).toBeUndefined();
     for (const changes of [
       ...[{ way: undefined }, { way: [] }, { way: [{ ...step, events: step.events.slice(0, 1) }] }],
-      ...[{ headers: [] }, { headers: 7 }, { guarantees: ['ab'.repeat(32)] }],
+      ...[
+        { headers: [] },
+        { headers: 7 },
+        { guarantees: ['ab'.repeat(32)] },
+        { guarantees: ['ab'.repeat(5e6)] },
+      ],
     ])
       expect(check(changed(changes))).toBeUndefined();
     expect(check(changed({}), `${ROOT}:${chain.blockId(ROOT + 1) satisfies Identifier}`)).toBeUndefined();
