@@ -159,7 +159,7 @@ export const maxLines = {
   'src/runtime': 1_174,
   'src/storage': 11_971,
   'src/main.ts': 262,
-  test: 69_191,
+  test: 69_199,
 };
 
 const packageHomes = {
