@@ -99,7 +99,7 @@ describe('the store on PostgreSQL', { timeout: 120_000 }, () => {
 
   it('says what to do when its tables are gone, and goes on once they are back', async () => {
     const { store, url } = await begun();
-    const reader = await postgres.open(url, { isReadOnly: true, create: false });
+    const reader = await postgres.open(url, { isReadOnly: true, create: false, patienceMs: 0 });
     await asAdmin(url, 'ALTER SCHEMA flow_store RENAME TO elsewhere');
     await expect(reader.blockByHeight(10)).rejects.toMatchObject(
       fault('not_a_store', 'restore the database from a copy'),
