@@ -233,6 +233,16 @@ describe('the store on PostgreSQL', { timeout: 120_000 }, () => {
     await expect(reader.blockByHeight(11)).rejects.toMatchObject({ kind: 'corrupt' });
   });
 
+  it.each([
+    'UPDATE flow_store.coverage SET to_height = 9000000000000000000',
+    `INSERT INTO flow_store.plan VALUES (1, -5, 5, 'newest', false)`,
+  ])('is damaged where somebody has entered heights that are none (%s)', async (change) => {
+    const { store, url } = await begun();
+    await asAdmin(url, change);
+    await expect(postgres.opening(url)).rejects.toMatchObject(fault('corrupt', 'are no heights'));
+    await until(() => store.trouble()?.includes('are no heights') === true);
+  });
+
   it('is read by commands beside the daemon, and written by none of them', async () => {
     const { url } = await begun();
     const reader = await postgres.open(url, { isReadOnly: true, create: false });
