@@ -18,7 +18,7 @@ import { StorageError, unlessDamaged } from '../StorageError.js';
 import { databasePlace } from './connection/databasePlace.js';
 import { PostgresDatabase } from './connection/PostgresDatabase.js';
 import type { Beginning, PostgresDatabaseDependencies } from './connection/PostgresDatabase.js';
-import type { Session, WriteSession } from './connection/Session.js';
+import type { WriteSession } from './connection/Session.js';
 import { PostgresRangeBook } from './ranges/PostgresRangeBook.js';
 import { readAccountPage, postgresSource } from './reading/postgresReader.js';
 import { loadStore, readMark, readSizeBytes } from './reading/loadStore.js';
@@ -40,8 +40,8 @@ export interface PostgresIndexStoreOptions extends Beginning {
   /** A store of another chain is refused. */
   readonly chainId: string;
   /**
-   * Default false. True: for a command that only reads. It does not see later commits of others, does not wait for an
-   * unreachable database, and may not lead.
+   * Default false. True: for a command that only reads. It does not see later commits of others, and may not
+   * lead.
    */
   readonly isReadOnly?: boolean;
   /** Default true. False: a database without a store is refused (`missing`), for commands that only read. */
@@ -69,8 +69,6 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
   readonly ranges: PostgresRangeBook;
   readonly shared: SharedStore = this;
   readonly #database: PostgresDatabase;
-  /** Waits for an unreachable database; for a command, the error is passed on. */
-  readonly #session: Session;
   readonly #changes = new Listeners();
   readonly #options: PostgresIndexStoreOptions;
   readonly #parts: Pick<LineParts, 'makePartitions' | 'scripts'>;
@@ -94,11 +92,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     dependencies: PostgresDatabaseDependencies,
   ) {
     const { accounts = true, isReadOnly = false } = options;
-    const session: Session = isReadOnly
-      ? database
-      : { query: (statement) => database.persist(() => database.query(statement)) };
-    super(postgresSource(session), dependencies);
-    this.#session = session;
+    super(postgresSource(database.patient), dependencies);
     this.#database = database;
     this.#options = options;
     this.#parts = { makePartitions: partitionMaker(database), scripts: new Scripts() };
@@ -120,7 +114,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
         if (meta === undefined) return { from: 0, to: -1, missingHeights: 0 };
         return { from: meta.firstHeight, to: this.latestIndexedHeight(), missingHeights: 0 };
       },
-      page: (query) => readAccountPage(this.#session, query, this.accounts.coverage()),
+      page: (query) => readAccountPage(this.#database.patient, query, this.accounts.coverage()),
       // Its entries are written with the blocks.
       extend: () => Promise.resolve(),
     };
@@ -281,7 +275,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
   }
 
   check(range: HeightRange, signal?: AbortSignal): Promise<CheckedHeights> {
-    return checkStored(this.#session, range, { holds: this.#holds, signal });
+    return checkStored(this.#database.patient, range, { holds: this.#holds, signal });
   }
 
   provenBlock(): BlockHead | undefined {
@@ -313,7 +307,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     // The lock lets nobody take over, and rewind, between the comparison and the write.
     const leader = 'WITH leader AS MATERIALIZED (SELECT FROM flow_store.store WHERE epoch = $2 FOR SHARE)';
     const values = [height, epoch, ...more];
-    await database.persist(() => database.query({ text: `${leader} ${text}`, values }));
+    await database.patient.query({ text: `${leader} ${text}`, values });
   }
 
   /** Finds out what other processes have done to the store. */

@@ -39,7 +39,23 @@ const ADVICE: readonly (readonly [state: RegExp, kind: StorageErrorKind, advice:
 /** The same for a connection, by its code or its words. */
 const CONNECTION_ADVICE: typeof ADVICE = [
   [
-    /^(?:ERR_TLS|ERR_SSL|ERR_OSSL|CERT_|UNABLE_TO|SELF_SIGNED|DEPTH_ZERO)/,
+    /^ERR_OSSL/,
+    'permission',
+    'sslcert and sslkey must name a certificate and its own key, in PEM and without a passphrase.',
+  ],
+  // RFC 8446, 6: what the other side says of a certificate.
+  [
+    /SSL alert number (?:4[2-68]|116)\b/,
+    'permission',
+    'The server does not accept the certificate of this program: see sslcert and sslkey.',
+  ],
+  [
+    /SSL routines/,
+    'permission',
+    'What answers does not speak the TLS of this program: check the port, and ssl_min_protocol_version and ssl_ciphers of the server.',
+  ],
+  [
+    /^(?:ERR_TLS|CERT_|UNABLE_TO|SELF_SIGNED|DEPTH_ZERO)/,
     'permission',
     'The certificate of the server is for another host, or its authority is not trusted: see sslrootcert.',
   ],

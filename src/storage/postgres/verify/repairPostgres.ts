@@ -54,7 +54,7 @@ export async function repairPostgres(
   try {
     // From here on no other process changes the live range.
     const fence = apply ? await database.transaction((session) => Fence.take(database, session)) : undefined;
-    const verify = (): Promise<VerifyReport> => verifyPostgres({ url, chainId }, dependencies);
+    const verify = (): Promise<VerifyReport> => verifyPostgres({ url, chainId, patienceMs }, dependencies);
     const found = await verify();
     const report = unchanged(found);
     if (found.damageCount === 0) return report;
