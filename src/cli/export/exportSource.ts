@@ -200,9 +200,10 @@ export async function exportRange(
   const { first, latest, ranges } = await source.range();
   const from = asked.from ?? first;
   const to = asked.to ?? (asked.follow ? ENDLESS : latest);
+  const lowest = Math.min(from, to);
   const outside =
-    from < first
-      ? `Height ${from} is below the first indexed height.`
+    lowest < first
+      ? `Height ${lowest} is below the first indexed height.`
       : asked.follow || Math.max(from, to) <= latest
         ? undefined
         : `Height ${Math.max(from, to)} is not yet indexed: lower --to, or wait for it with --follow.`;
