@@ -116,6 +116,8 @@ export async function runDaemon(
     lifecycle.stop();
   };
   host.signal.addEventListener('abort', onStop, { once: true });
+  // The signal may have come while the modules were loaded.
+  if (host.signal.aborted) onStop();
   const { signal } = lifecycle;
   const notifier = openServiceNotifier(process.env, { clock, logger, signal });
   const onBuilt = reloading && reloadWhenWanted(reloading, { logger });
