@@ -60,6 +60,7 @@ for (const signal of Object.keys(signalCodes) as StopSignal[]) {
     stoppedBy = signal;
     stop.abort(new AbortError(signal));
     setTimeout(() => {
+      // A daemon may have begun since.
       if (reloadListeners.length === 0) endBy(signal);
     }, STOP_LIMIT_MS).unref();
   });

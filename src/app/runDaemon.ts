@@ -115,6 +115,7 @@ export async function runDaemon(
     logger.info({ signal: by, stopWithinSeconds: 10 }, 'stopping; a second signal forces');
     lifecycle.stop();
   };
+  // It may have come while the modules were loaded.
   if (host.signal.aborted) onStop();
   else host.signal.addEventListener('abort', onStop, { once: true });
   const { signal } = lifecycle;
