@@ -3,11 +3,10 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { signCertificate, signingKeyOf } from '../../../src/devnet/chain/signCertificate.js';
 import { toIdentifier } from '../../../src/flow/index.js';
-import { CertificateThread, provenFinal, CURRENT_RULES } from '../../../src/proof/index.js';
+import { CertificateThread, provenFinal } from '../../../src/proof/index.js';
 import type { Certificate, Committee } from '../../../src/proof/index.js';
 import { MAX_WAITING_CERTIFICATES } from '../../../src/proof/certificates/CertificateThread.js';
 import { prepareCommittee, verifyCertificate } from '../../../src/proof/certificates/verifyCertificate.js';
-import { FIRST_RULES, V27_RULES } from '../../support/olderRules.js';
 import { knownAnswers, recordedBlocks } from '../../support/proofData.js';
 
 const known = knownAnswers('qc-v0.51.json') as {
@@ -30,8 +29,8 @@ const knownCertificate: Certificate = {
   voterSigData: Buffer.from(known.qc.SigData, 'base64'),
 };
 const prepared = prepareCommittee(knownCommittee);
-const verdictOf = (certificate: Certificate, committee = prepared, rules = CURRENT_RULES) =>
-  verifyCertificate(certificate, committee, rules);
+const verdictOf = (certificate: Certificate, committee = prepared) =>
+  verifyCertificate(certificate, committee);
 
 /** A committee of our own, so that anything can be signed. */
 const keys = Array.from({ length: 7 }, (_, index) => signingKeyOf(Buffer.alloc(48, index + 1)));
@@ -46,8 +45,8 @@ const own: Committee = {
   beaconKey: beacon.publicKey,
 };
 const blockId = toIdentifier(Buffer.alloc(32, 0xb0));
-const signed = (signers: readonly number[], rules = CURRENT_RULES): Certificate =>
-  signCertificate({ view: 77, blockId }, { committee: own, keys, signers, beacon }, rules);
+const signed = (signers: readonly number[]): Certificate =>
+  signCertificate({ view: 77, blockId }, { committee: own, keys, signers, beacon });
 
 function flipped(bytes: Uint8Array, bit: number): Buffer {
   const copy = Buffer.from(bytes);
@@ -125,22 +124,12 @@ describe('a certificate', () => {
     const { beaconKey: _, ...members } = own;
     const other = signingKeyOf(Buffer.alloc(48, 98));
     const signing = { committee: own, keys, signers: [0, 1, 2, 3, 4], beacon: other };
-    const certificate = signCertificate({ view: 77, blockId }, signing, CURRENT_RULES);
+    const certificate = signCertificate({ view: 77, blockId }, signing);
     expect(verdictOf(certificate, prepareCommittee(members)).valid).toBe(true);
     expect(verdictOf(certificate, prepareCommittee(own)).valid).toBe(false);
     const { beacon: __, ...withoutBeacon } = signing;
-    const blank = signCertificate({ view: 77, blockId }, withoutBeacon, CURRENT_RULES);
+    const blank = signCertificate({ view: 77, blockId }, withoutBeacon);
     expect(verdictOf(blank, prepareCommittee(members)).valid).toBe(true);
-  });
-
-  it('is valid by the rules of its spork only', () => {
-    const committee = prepareCommittee(own);
-    const all = [CURRENT_RULES, V27_RULES, FIRST_RULES];
-    for (const rules of all) {
-      const certificate = signed([0, 1, 2, 3, 4, 5], rules);
-      const valid = all.filter((other) => verdictOf(certificate, committee, other).valid);
-      expect(valid).toEqual([rules]);
-    }
   });
 
   it.each([
@@ -153,7 +142,7 @@ describe('a certificate', () => {
     const [first, second] = own.members as [Committee['members'][number], Committee['members'][number]];
     const committee = { ...own, members: [first, { ...second, stakingKey: key.toString('hex') }] };
     const signing = { committee, keys, signers: [0, 1], beacon };
-    const certificate = signCertificate({ view: 77, blockId }, signing, CURRENT_RULES);
+    const certificate = signCertificate({ view: 77, blockId }, signing);
     expect(verdictOf(certificate, prepareCommittee(committee))).toEqual({
       ...{ valid: false, reason: 'the signatures do not hold' },
     });
