@@ -28,6 +28,7 @@ const knownCertificate: Certificate = {
   voterIndices: Buffer.from(known.qc.SignerIndices, 'base64'),
   voterSigData: Buffer.from(known.qc.SigData, 'base64'),
 };
+type Member = Committee['members'][number];
 const prepared = prepareCommittee(knownCommittee);
 const verdictOf = (certificate: Certificate, committee = prepared) =>
   verifyCertificate(certificate, committee);
@@ -63,6 +64,9 @@ describe('a certificate', () => {
 
   it('is invalid once a bit of it, or of a signer’s key, is flipped', () => {
     const { voterIndices, voterSigData, view } = knownCertificate;
+    const [first, second, ...others] = knownCommittee.members as [Member, Member, ...Member[]];
+    const turnedKey = (key: string, bit: number) => flipped(Buffer.from(key, 'hex'), bit).toString('hex');
+    const turned = (of: Member, bit: number) => ({ ...of, stakingKey: turnedKey(of.stakingKey, bit) });
     const changes: [number, (bit: number) => [Certificate, Committee?]][] = [
       [8 * voterIndices.length, (bit) => [{ ...knownCertificate, voterIndices: flipped(voterIndices, bit) }]],
       [8 * voterSigData.length, (bit) => [{ ...knownCertificate, voterSigData: flipped(voterSigData, bit) }]],
@@ -74,8 +78,11 @@ describe('a certificate', () => {
         ],
       ],
       // The second member signed.
-      [768, (bit) => [knownCertificate, withKey(1, bit)]],
-      [768, (bit) => [knownCertificate, withBeaconKey(bit)]],
+      [
+        768,
+        (bit) => [knownCertificate, { ...knownCommittee, members: [first, turned(second, bit), ...others] }],
+      ],
+      [768, (bit) => [knownCertificate, { ...knownCommittee, beaconKey: turnedKey(known.groupKey, bit) }]],
     ];
     const change = fc.oneof(
       ...changes.map(([bits, make]) => fc.nat(bits - 1).map((bit) => [bit, make] as const)),
@@ -87,21 +94,6 @@ describe('a certificate', () => {
       }),
       { numRuns: 24 },
     );
-    function withKey(index: number, bit: number): Committee {
-      const members = [...knownCommittee.members];
-      const member = members[index]!;
-      members[index] = {
-        ...member,
-        stakingKey: flipped(Buffer.from(member.stakingKey, 'hex'), bit).toString('hex'),
-      };
-      return { ...knownCommittee, members };
-    }
-    function withBeaconKey(bit: number): Committee {
-      return {
-        ...knownCommittee,
-        beaconKey: flipped(Buffer.from(known.groupKey, 'hex'), bit).toString('hex'),
-      };
-    }
   });
 
   it('of a committee whose secrets are known is valid with more than two thirds of the weight only', () => {
@@ -139,7 +131,7 @@ describe('a certificate', () => {
     // The sign of its point is the third bit.
     ['cancels out the other one', flipped(Buffer.from(own.members[0]!.stakingKey, 'hex'), 2)],
   ])('of two signers, the key of one of whom %s, is invalid', (_, key) => {
-    const [first, second] = own.members as [Committee['members'][number], Committee['members'][number]];
+    const [first, second] = own.members as [Member, Member];
     const committee = { ...own, members: [first, { ...second, stakingKey: key.toString('hex') }] };
     const signing = { committee, keys, signers: [0, 1], beacon };
     const certificate = signCertificate({ view: 77, blockId }, signing);
