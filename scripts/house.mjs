@@ -143,15 +143,15 @@ export function isFile(name) {
 
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
-  'src/access': 5_495,
+  'src/access': 5_494,
   'src/api': 9_858,
   'src/app': 7_093,
   'src/cli': 4_298,
   'src/collections': 3_840,
   'src/config': 1_119,
-  'src/devnet': 4_953,
-  'src/finality': 2_508,
-  'src/flow': 2_626,
+  'src/devnet': 4_947,
+  'src/finality': 2_507,
+  'src/flow': 2_604,
   'src/jobqueue': 809,
   'src/observability': 1_539,
   'src/proof': 2_198,

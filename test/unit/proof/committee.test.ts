@@ -179,10 +179,7 @@ describe('the protocol state of a block', () => {
     }
   });
 
-  const weights = new Map<number, number>()
-    .set(2 ** 41, 1)
-    .set(2 ** 40, 5)
-    .set(2, 300);
+  const weights = new Map([[2 ** 41, 1]]).set(2 ** 40, 5).set(2, 300);
   const listOf = (...items: readonly unknown[]) => items;
   it.each([
     // The older forms have the same fields, nested less deeply.
