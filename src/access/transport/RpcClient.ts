@@ -155,7 +155,7 @@ export class RpcClient {
     rank: Rank,
     { signal, timeoutMs = this.#options.timeoutMs }: CallOptions = {},
   ): Promise<T> {
-    const { clock, healthRecord, metrics } = this.#dependencies;
+    const { clock, healthRecord, isProvable, metrics } = this.#dependencies;
     const limiter = this.#limiter(method);
     if (limiter.isFull(rank)) throw this.#error('rate_limited', method, 'too many calls wait');
     const admission = limiter.acquire(signal, rank);
@@ -166,7 +166,7 @@ export class RpcClient {
     const startedMs = clock.monotonic();
     this.#calls += 1;
     try {
-      const message = await channel.unary(this.#pathOf(method), request, { timeoutMs, signal });
+      const message = await channel.unary(pathOf(method, isProvable), request, { timeoutMs, signal });
       if ('code' in message) throw this.#ofStatus(message, method);
       const elapsedMs = clock.monotonic() - startedMs;
       metrics.upstreamLatency.observe({ endpoint: this.name, method }, elapsedMs / 1_000);
@@ -255,8 +255,9 @@ export class RpcClient {
   }
 
   #openStream(method: StreamMethod, request: Buffer, rank: StreamRank, sink: StreamSink): StreamCall {
-    this.#dependencies.metrics.upstreamRequests.inc({ endpoint: this.name, method });
-    const call = this.#streamApart(this.#pathOf(method), request, sink);
+    const { isProvable, metrics } = this.#dependencies;
+    metrics.upstreamRequests.inc({ endpoint: this.name, method });
+    const call = this.#streamApart(pathOf(method, isProvable), request, sink);
     if (rank === 'needed') return call;
     // It may have to make way, until it is cancelled, as every call is in the end.
     const over = this.#scarcity.yielding(() => sink.onEnd({ code: status.OK, details: '' }), rank);
@@ -317,10 +318,6 @@ export class RpcClient {
     this.#reconnects += 1;
     this.#dependencies.events?.onOutage?.();
     if (this.#reconnects === 1) this.#dependencies.events?.onReconnect?.();
-  }
-
-  #pathOf(method: AccessMethod): string {
-    return pathOf(method, this.#dependencies.isProvable === true);
   }
 
   #limiter(method: string): MethodLimiter {

@@ -2,7 +2,8 @@ import { finalizedBlock } from '../entities/finalizedBlock.js';
 import { partCollector } from '../entities/fullCollection.js';
 import { toIdentifier } from '../ids/identifiers.js';
 import type { BlockStatus, FinalizedBlock, Identifier } from '../types.js';
-import { VARINT, WireReader } from '../wire/WireReader.js';
+import { RequestFields } from '../wire/RequestFields.js';
+import { WireReader } from '../wire/WireReader.js';
 import { WireError } from '../WireError.js';
 
 /** Makes a block of its wire form, light or full (`flow.entities.Block`). Expected errors: `WireError`. */
@@ -14,9 +15,7 @@ export function decodeBlockResponse(
   decode: BlockDecoder = finalizedBlock,
 ): { block: FinalizedBlock; status: BlockStatus } {
   const block = decode(messageField(message, 'block'));
-  const reader = new WireReader(message);
-  let status = 0;
-  while (reader.seek(2, VARINT)) status = reader.uint32();
+  const status = new RequestFields(message).uint32(2);
   return { block, status: status === 1 ? 'finalized' : status === 2 ? 'sealed' : 'unknown' };
 }
 
@@ -33,11 +32,7 @@ export function decodeSubscribeBlocksResponse(
  * has none. Both are views of the message. Expected errors: `WireError`.
  */
 export function decodeProvableBlock(message: Uint8Array): { block: Uint8Array; proof: Uint8Array } {
-  const block = messageField(message, 'block');
-  const reader = new WireReader(message);
-  let proof: Uint8Array = new Uint8Array();
-  while (reader.seek(2)) proof = reader.view();
-  return { block, proof };
+  return { block: messageField(message, 'block'), proof: new RequestFields(message).bytes(2) };
 }
 
 /** The transaction ids of a `flow.access.CollectionResponse` (light collection), in order. Expected errors: `WireError`. */

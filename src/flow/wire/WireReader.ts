@@ -61,10 +61,10 @@ export class WireReader {
     return true;
   }
 
-  /** Passes over other fields up to the next with this number and wire type; false at the end of the message. */
-  seek(field: number, wireType = LENGTH_DELIMITED): boolean {
+  /** Passes over other fields up to the next with this number and a length; false at the end of the message. */
+  seek(field: number): boolean {
     while (this.next()) {
-      if (this.field === field && this.wireType === wireType) return true;
+      if (this.field === field && this.wireType === LENGTH_DELIMITED) return true;
       this.skip();
     }
     return false;

@@ -1,6 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { Attempts } from '../../../src/access/index.js';
-import type { AccessNode } from '../../../src/access/index.js';
+import { Attempts, type AccessNode } from '../../../src/access/index.js';
 import { inOrderOfAsking, NodeHealthRecord } from '../../../src/access/selection/NodeHealthRecord.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
@@ -92,8 +91,7 @@ describe('the order of asking', () => {
     const attempts = new Attempts();
     const asked = [0, 1, 2, 3, 4].map((turn) => {
       const { node } = attempts.choose([good!, lesser!], (each) => (each === good ? 'healthy' : 'failing'));
-      if (turn < 2) attempts.failed(node);
-      else attempts.declined(node!);
+      attempts[turn < 2 ? 'failed' : 'declined'](node!);
       return node?.name;
     });
     expect(asked).toEqual(['good', 'good', 'lesser', 'good', 'lesser']);

@@ -111,6 +111,8 @@ it('RLP of nested values is that of another implementation', () => {
   );
 });
 
+type Entry = ReturnType<typeof recordedSnapshot>['SealingSegment']['ProtocolStateEntries'][string];
+
 describe('the protocol state of a block', () => {
   const ids = [...new Set(recordedBlocks().map(({ protocolStateId }) => protocolStateId))];
 
@@ -145,7 +147,7 @@ describe('the protocol state of a block', () => {
   });
 
   it('is refused when anything of it was changed', () => {
-    const changes: ((entry: ReturnType<typeof entryOf>) => void)[] = [
+    const changes: ((entry: Entry) => void)[] = [
       (entry) => (entry.EpochEntry.CurrentEpochSetup.FinalView += 1),
       (entry) => (entry.EpochEntry.CurrentEpochSetup.Participants[0]!.InitialWeight += 1),
       (entry) => (entry.EpochEntry.CurrentEpochSetup.Participants[0]!.StakingPubKey = 'AAAA'),
@@ -165,10 +167,9 @@ describe('the protocol state of a block', () => {
     for (const change of changes) {
       const snapshot = recordedSnapshot();
       const known = Object.keys(snapshot.SealingSegment.ProtocolStateEntries).at(-1)!;
-      change(entryOf(snapshot, known));
-      expect(readProtocolState(JSON.stringify(snapshot), known as Identifier).ok, change.toString()).toBe(
-        false,
-      );
+      change(snapshot.SealingSegment.ProtocolStateEntries[known]!);
+      const { ok } = readProtocolState(JSON.stringify(snapshot), known as Identifier);
+      expect(ok, change.toString()).toBe(false);
     }
     expect(readProtocolState(JSON.stringify(recordedSnapshot()), id)).toEqual({
       ...{ ok: false, reason: 'the snapshot does not have this protocol state' },
@@ -178,6 +179,8 @@ describe('the protocol state of a block', () => {
     }
   });
 
+  const weights = new Map([[2 ** 41, 1]]).set(2 ** 40, 5).set(2, 300);
+  const listOf = (...items: readonly unknown[]) => items;
   it.each([
     // The older forms have the same fields, nested less deeply.
     [0, (base: unknown): unknown => base, {}],
@@ -187,31 +190,14 @@ describe('the protocol state of a block', () => {
       (base: unknown): unknown => [
         [[base]],
         // By number of the kind, not in the order in which they were packed.
-        [
-          [
-            [
-              [2, 300],
-              [2 ** 40, 5],
-              [2 ** 41, 1],
-            ],
-            [],
-            MOST,
-          ],
-          [],
-        ],
-        [
-          [1, 0],
-          [[1, 2], 700],
-        ],
+        [[[...weights].toReversed(), [], MOST], []],
+        listOf(listOf(1, 0), listOf(listOf(1, 2), 700)),
         [[0, 0], []],
       ],
       {
         ExecutionMeteringParameters: {
           CurrentValue: {
-            ExecutionEffortWeights: new Map<number, number>()
-              .set(2 ** 41, 1)
-              .set(2 ** 40, 5)
-              .set(2, 300),
+            ExecutionEffortWeights: weights,
             ExecutionMemoryWeights: null,
             ExecutionMemoryLimit: MOST,
           },
@@ -275,10 +261,6 @@ describe('the protocol state of a block', () => {
     const read = readProtocolState(JSON.stringify(recordedSnapshot()), id);
     if (!read.ok) throw new Error(read.reason);
     return read.state;
-  }
-
-  function entryOf(snapshot: ReturnType<typeof recordedSnapshot>, id: string) {
-    return snapshot.SealingSegment.ProtocolStateEntries[id]!;
   }
 });
 
