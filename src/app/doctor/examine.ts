@@ -62,8 +62,9 @@ export async function examine(
     const ask = (endpoint: Endpoint, isPeer: boolean, asks: Asks): Promise<NodeSurvey> => {
       const credentials = credentialsFor(endpoint, isPeer, metadataFile, () => metadata);
       const { maxMessageBytes } = access;
+      const asksFullBlocks = config.proof.mode !== 'off';
       return surveyNode(
-        { ...asks, endpoint, maxMessageBytes, credentials, timeoutMs: CALL_LIMIT_MS },
+        { ...asks, asksFullBlocks, endpoint, maxMessageBytes, credentials, timeoutMs: CALL_LIMIT_MS },
         { clock },
       );
     };

@@ -1,5 +1,5 @@
 import { readdir, rename, rm } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { dirname, resolve, sep } from 'node:path';
 import type { Logger } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { copyFiles } from '../files/copyFiles.js';
@@ -33,6 +33,12 @@ export async function backupStore(
 ): Promise<BackupReport> {
   const partial = besideOf(to, 'backup');
   await prepareDirectory(path, false);
+  // A repair, which puts another directory in its place, would take the copy with it.
+  if (resolve(to).startsWith(resolve(path) + sep))
+    throw new StorageError(
+      'not_a_store',
+      `${to} is in the folder of the store itself. Name a directory outside of it.`,
+    );
   await refuseTaken(to);
   await makeDirectory(dirname(to));
   try {

@@ -445,12 +445,16 @@ describe('a backup', () => {
     }
   });
 
-  it('is not made where a file is, nor of a store that is not there, nor once it is told to stop', async () => {
+  it('is not made where a file is, in the store, of none, nor once it is told to stop', async () => {
     const path = await soundStore();
     const to = await freshPath();
     await writeFile(to, 'a file');
     await expect(backup(path, to)).rejects.toMatchObject({ kind: 'io', ...saying('ENOTDIR') });
     const nowhere = join(dirname(to), 'nowhere');
+    for (const inside of ['index', 'copy/index'])
+      await expect(backup(path, join(path, inside))).rejects.toMatchObject(
+        fault('not_a_store', 'in the folder of the store itself'),
+      );
     await expect(backup(path, `${to}.copy`, AbortSignal.abort(new AbortError('told')))).rejects.toThrow(
       'told',
     );
