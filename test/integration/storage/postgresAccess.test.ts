@@ -101,6 +101,13 @@ describe('a database', () => {
     await expect(opening(`${through}?${tls}&${files}`)).rejects.toMatchObject(fault('permission', advice));
   });
 
+  it('is not blamed for what PGOPTIONS asks of it', async () => {
+    const { url } = await postgres.home();
+    vi.stubEnv('PGOPTIONS', '-c nothing=here');
+    onTestFinished(() => void vi.unstubAllEnvs());
+    await expect(opening(url)).rejects.toMatchObject(fault('unavailable', 'change or unset it'));
+  });
+
   it('takes the password from the file that PGPASSFILE names', async () => {
     const { url } = await postgres.home();
     const hba = await asAdmin(url, 'SHOW hba_file');
