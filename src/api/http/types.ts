@@ -56,7 +56,6 @@ export interface HttpRoute {
   readonly kind?: 'bulk' | 'stream' | 'open' | 'file';
 }
 
-/** What a route costs. */
 export function costOf({ kind }: HttpRoute): Cost {
   if (kind === undefined) return 'cheap';
   return kind === 'bulk' || kind === 'stream' ? 'expensive' : 'open';

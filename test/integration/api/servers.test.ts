@@ -1,8 +1,9 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { OperatorError } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
+import { atEnd } from '../../support/cleanup.js';
 import { GrpcProbe } from '../../support/grpcProbe.js';
 import { beginCall, openSession } from '../../support/http2Probe.js';
 import { getJson, openSocket } from '../../support/httpProbe.js';
@@ -14,15 +15,9 @@ import { idOf } from '../../support/smallChain.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 import { waitingStore } from '../../support/waitingStore.js';
 
-const open: { close(): Promise<void> }[] = [];
-
-afterEach(async () => {
-  for (const server of open.splice(0)) await server.close();
-});
-
 function openMetrics(ground: Ground = {}) {
   const made = metricsServerOver(ground);
-  open.push(made.server);
+  atEnd(() => made.server.close());
   return { ...made, url: (path: string) => `http://127.0.0.1:${made.server.address().port}${path}` };
 }
 
@@ -70,7 +65,7 @@ const servers = {
     flags: ['--api-port', '--api-host'],
     make: ({ store = new MemoryIndexStore(), ...ground }: Ground) => {
       const made = apiServerOver(store, nothingIndexed, ground);
-      open.push(made.server);
+      atEnd(() => made.server.close());
       return made;
     },
     call: (port: number) => getJson(`http://127.0.0.1:${port}/status`),
@@ -81,7 +76,7 @@ const servers = {
       grpcServerOver(store, nothingIndexed, ground),
     call: (port: number) => {
       const probe = new GrpcProbe(`127.0.0.1:${port}`);
-      open.push({ close: async () => probe.close() });
+      atEnd(() => probe.close());
       return probe.call('Ping');
     },
   },
