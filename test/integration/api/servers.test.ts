@@ -1,12 +1,11 @@
 import { once } from 'node:events';
-import { connect } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { OperatorError } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import { atEnd } from '../../support/cleanup.js';
 import { GrpcProbe } from '../../support/grpcProbe.js';
 import { beginCall, openSession } from '../../support/http2Probe.js';
-import { getJson, openSocket } from '../../support/httpProbe.js';
+import { getJson, isOpen, openSocket } from '../../support/httpProbe.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { refusal } from '../../support/refusal.js';
 import { apiServerOver, metricsServerOver } from '../../support/servedChain.js';
@@ -147,12 +146,7 @@ describe.each(['api', 'grpc'] as const)('the server of %s, with a read under way
     const ended: string[] = [];
     const closing = server.close().then(() => ended.push('server'));
     // Where nobody is left, it has let go of the port by the time that nobody gets in any more, and waits for the read alone.
-    const isOpen = () =>
-      new Promise<boolean>((resolve) => {
-        const late = connect(port, '127.0.0.1', () => resolve(true));
-        late.once('error', () => resolve(false)).once('close', () => late.destroy());
-      });
-    while (hasLeft && (await isOpen()));
+    while (hasLeft && (await isOpen(port)));
     ended.push('read');
     answer();
     await closing;
