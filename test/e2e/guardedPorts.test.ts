@@ -256,15 +256,12 @@ describe('an API with a certificate and tokens', () => {
     ] as const) {
       const sessionOf = async (at: number, protocol: string): Promise<Buffer> => {
         const how = { host: 'localhost', port: at, ca, ALPNProtocols: [protocol], ...began };
-        const socket = connect(how).resume();
-        const [session] = (await once(socket, 'session')) as [Buffer];
-        socket.destroy();
-        return session;
+        return ((await once(connect(how).resume(), 'session')) as [Buffer])[0];
       };
       const session = await sessionOf(port, 'http/1.1');
       expect((await askSecurely(port, '/export?from=1', { session })).status).toBe(isKnown ? 200 : 401);
-      const url = `https://localhost:${grpcPort}`;
-      const resumed = sessionOn(url, { ca, session: await sessionOf(grpcPort, 'h2') });
+      const resuming = { ca, session: await sessionOf(grpcPort, 'h2') };
+      const resumed = sessionOn(`https://localhost:${grpcPort}`, resuming);
       const call = beginCall(resumed, '/flow_collection_indexer.v1.IndexAPI/SubscribeIndexedBlocks');
       call.end(Buffer.from([0, 0, 0, 0, 2, 8, 1])).resume();
       const [headers] = (await once(call, 'response')) as [Readonly<Record<string, string>>];
