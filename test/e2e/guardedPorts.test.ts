@@ -27,7 +27,8 @@ import {
 import type { CertificateName } from '../support/secretFiles.js';
 
 /** What a client of a guarded port brings. */
-interface Brought extends Pick<RequestOptions, 'cert' | 'key' | 'method' | 'session'> {
+interface Brought extends Pick<RequestOptions, 'cert' | 'key' | 'method'> {
+  readonly session?: Buffer;
   readonly token?: string;
   /** The certificate that it trusts. */
   readonly trusts?: CertificateName;
@@ -260,8 +261,8 @@ describe('an API with a certificate and tokens', () => {
       };
       const session = await sessionOf(port, 'http/1.1');
       expect((await askSecurely(port, '/export?from=1', { session })).status).toBe(isKnown ? 200 : 401);
-      const resuming = { ca, session: await sessionOf(grpcPort, 'h2') };
-      const resumed = sessionOn(`https://localhost:${grpcPort}`, resuming);
+      const url = `https://localhost:${grpcPort}`;
+      const resumed = sessionOn(url, { ca, session: await sessionOf(grpcPort, 'h2') });
       const call = beginCall(resumed, '/flow_collection_indexer.v1.IndexAPI/SubscribeIndexedBlocks');
       call.end(Buffer.from([0, 0, 0, 0, 2, 8, 1])).resume();
       const [headers] = (await once(call, 'response')) as [Readonly<Record<string, string>>];

@@ -192,8 +192,7 @@ it('a node that answers before it has the whole request has its answer passed on
     caller: ReturnType<typeof httpRequest>;
   }>((resolve) => {
     const request = httpRequest(`${daemon.url}/v1/transactions`, { method: 'POST' }, (response) => {
-      response.resume();
-      const { connection } = response.headers;
+      const { connection } = response.resume().headers;
       resolve({ answer: { status: response.statusCode, connection }, caller: request });
     });
     request.on('error', () => undefined);
