@@ -144,7 +144,7 @@ export function isFile(name) {
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
   'src/access': 5_495,
-  'src/api': 9_858,
+  'src/api': 9_857,
   'src/app': 7_093,
   'src/cli': 4_298,
   'src/collections': 3_840,
@@ -153,10 +153,10 @@ export const maxLines = {
   'src/finality': 2_508,
   'src/flow': 2_626,
   'src/jobqueue': 809,
-  'src/observability': 1_539,
+  'src/observability': 1_529,
   'src/proof': 2_198,
   'src/ranges': 2_392,
-  'src/runtime': 1_174,
+  'src/runtime': 1_169,
   'src/storage': 11_951,
   'src/main.ts': 262,
   test: 69_156,
