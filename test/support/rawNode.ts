@@ -1,7 +1,6 @@
 import { Metadata, Server, ServerCredentials } from '@grpc/grpc-js';
 import type { ServerDuplexStream, status } from '@grpc/grpc-js';
 import { AccessNetwork, Forwarder } from '../../src/access/index.js';
-import type { Endpoint, ForwardingAdmission } from '../../src/access/index.js';
 import { WireWriter } from '../../src/flow/index.js';
 import { createMetrics, createReaderMetrics } from '../../src/observability/index.js';
 import { systemClock } from '../../src/runtime/index.js';
@@ -126,10 +125,7 @@ export async function networkOf(
 }
 
 /** What passes calls on to the nodes of a network, until the end of the test. */
-export function forwarderTo(network: {
-  live(): readonly { readonly endpoint: Endpoint }[];
-  readonly forwardingAdmission: ForwardingAdmission;
-}): Forwarder {
+export function forwarderTo(network: AccessNetwork): Forwarder {
   const forwarder = new Forwarder(
     { maxMessageBytes: 128 * 1024 * 1024, userAgent: 'test/1' },
     {

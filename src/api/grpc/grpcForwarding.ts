@@ -22,7 +22,6 @@ export const MAX_FORWARDED_REQUEST_BYTES = 4 * 1024 * 1024;
 const REQUEST_TIMEOUT_MS = 15_000;
 /** Concurrent forwarded calls with a single response. */
 const MAX_CALLS = 100;
-/** Concurrent forwarded streams. */
 const MAX_STREAMS = 100;
 /** Forwarded requests received at once; further ones wait with their callers. */
 const MAX_RECEIVED = 32;
@@ -238,7 +237,6 @@ export function grpcForwarding(
   };
 }
 
-/** Aborts once the call is over. */
 function endOf(call: {
   readonly cancelled: boolean;
   once(event: 'cancelled', listener: () => void): unknown;

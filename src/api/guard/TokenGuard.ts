@@ -1,7 +1,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
-import type { Server, TlsOptions } from 'node:tls';
+import type { TlsOptions } from 'node:tls';
 import { ApiError } from '../view/ApiError.js';
 
 /** For the TLS handshake of a connection. */
@@ -44,12 +44,7 @@ export function tlsOptions(identity: TlsIdentity): TlsOptions {
   };
 }
 
-/** Sets the certificate for new connections. */
-export function renew(server: Pick<Server, 'setSecureContext'>, identity: TlsIdentity): void {
-  server.setSecureContext(contextOf(identity));
-}
-
-function contextOf({ certificate, clientCa, key }: TlsIdentity) {
+export function contextOf({ certificate, clientCa, key }: TlsIdentity) {
   return { cert: certificate, key, ...(clientCa === undefined ? {} : { ca: clientCa }) };
 }
 

@@ -56,7 +56,6 @@ export interface HttpServerOptions extends ServerOptions {
   readonly keepAliveMs?: number;
 }
 
-/** What a server serves. */
 interface HttpRoutes {
   readonly routes: readonly HttpRoute[];
   /** The refusal of a path without a route. */

@@ -49,7 +49,6 @@ export interface RestNode {
   readonly maxSockets?: number | undefined;
 }
 
-/** A request to forward. */
 interface Asked {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;

@@ -13,7 +13,6 @@ import { addressOf, blockTopics, endedBy, parseBlockArguments, parseMessage } fr
 import type { BlockTopic, ClientMessage } from './messages.js';
 import { nodeSocket } from './nodeSocket.js';
 
-/** Maximum connections. */
 const MAX_CONNECTIONS = 100;
 /** Limit of a client's message: subscriptions are short. */
 const MAX_MESSAGE_BYTES = 16 * 1024;

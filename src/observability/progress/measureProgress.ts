@@ -10,7 +10,6 @@ export interface ProgressSource {
   heldUpBy?(): string | undefined;
 }
 
-/** Progress at one moment. */
 export interface ProgressState {
   /** `waiting` until watermark and head are known, and while no node confirms the head. */
   readonly mode: 'waiting' | 'catching_up' | 'following';

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { createReaderMetrics } from '../../../src/observability/index.js';
 import { refusalOf } from '../../support/grpcProbe.js';
 import type { GrpcProbe } from '../../support/grpcProbe.js';
-import { beginCall, callFrame, DATA, openSession, PREFACE, SETTINGS } from '../../support/http2Probe.js';
+import { beginCall, openSession } from '../../support/http2Probe.js';
 import { openSocket } from '../../support/httpProbe.js';
 import { until } from '../../support/program.js';
 import { servedOverGrpc } from '../../support/servedOverGrpc.js';
@@ -45,8 +45,29 @@ async function callingWithoutEnd(port: number) {
   return { session, stream };
 }
 
+const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'latin1');
+const frame = (type: number, flags: number, stream: number, payload: Buffer): Buffer =>
+  Buffer.concat([Buffer.from([0, 0, payload.length, type, flags, 0, 0, 0, stream]), payload]);
+const SETTINGS = frame(4, 0, 0, Buffer.alloc(0));
 /** The head of a frame that is larger than any may be. */
 const TOO_LARGE = Buffer.from([0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 1]);
+
+/** The head of a call on stream 1. */
+function headersFrame(path: string): Buffer {
+  const fields = [
+    ...[':method', 'POST', ':scheme', 'http', ':path', path, ':authority', 'x'],
+    ...['content-type', 'application/grpc', 'te', 'trailers'],
+  ];
+  const texts = fields.map((text) => Buffer.concat([Buffer.from([text.length]), Buffer.from(text)]));
+  // Each name has a byte before it that says: a literal, not to be remembered.
+  const literals = texts.flatMap((text, index) => (index % 2 === 0 ? [Buffer.from([0]), text] : [text]));
+  return frame(1, 0x4, 1, Buffer.concat(literals));
+}
+
+/** Its request: an empty message, and the end of what the caller sends. */
+function dataFrame(): Buffer {
+  return frame(0, 0x1, 1, Buffer.alloc(5));
+}
 
 const headersOf = (stream: ClientHttp2Stream): Promise<IncomingHttpHeaders> =>
   new Promise((resolve) => stream.once('response', resolve));
@@ -112,7 +133,7 @@ describe('bounds', () => {
     // Node.js stops to read where a rule of HTTP/2 was broken, and so never learns that the caller has hung up.
     it.each([
       ['without a call', []],
-      ['with an open stream', [callFrame('/grpc.health.v1.Health/Watch'), DATA]],
+      ['with an open stream', [headersFrame('/grpc.health.v1.Health/Watch'), dataFrame()]],
     ])('callers that broke the protocol and left, %s, keep nobody out', async (_, frames) => {
       const clock = new VirtualClock();
       const { server, port, probe } = await listening({ clock, ...options });

@@ -379,9 +379,7 @@ describe('forwarding', () => {
     client.send(`{"action":"subscribe","topic":"events","arguments":{"x":${deep}}}`);
     client.send({ action: 'list_subscriptions' });
     const [refused, { subscriptions } = {}] = (await client.first(4)).slice(2);
-    expect(refused).toMatchObject({
-      error: { code: 400, message: expect.stringContaining('nested too deep') as string },
-    });
+    expect(refused!.error!.message).toContain('nested too deep');
     expect(subscriptions).toEqual([{ subscription_id: 'long', topic: 'events', arguments: {} }]);
     expect(asked).toMatchObject([{ arguments: long }]);
   });

@@ -12,14 +12,10 @@ import {
 } from '../../../src/proof/index.js';
 import { readProtocolState } from '../../../src/proof/committee/protocolState.js';
 import type { Committee, VerifyCertificate } from '../../../src/proof/index.js';
+import { bothCheckers } from '../../support/bothCheckers.js';
 import { seededRandom } from '../../support/seededRandom.js';
 
 const { prepareCommittee, verifyCertificate } = await loadCertificates();
-const checker = new URL('../../../docs/examples/check-proof.mjs', import.meta.url).href;
-const { checkProof, Misfit } = (await import(checker)) as {
-  readonly checkProof: (text: string, trusted: string) => string[];
-  readonly Misfit: new () => Error;
-};
 
 const ROOT = 40;
 const BLOCK = 50;
@@ -75,18 +71,7 @@ const verify: VerifyCertificate = (certificate, committee: Committee) => {
   return verifyCertificate(certificate, known);
 };
 
-/** What both checkers say: they must agree. */
-function check(text: string, from = trusted): readonly string[] | undefined {
-  const verdict = checkDocument(text, from, verify);
-  let said: string[] | undefined;
-  try {
-    said = checkProof(text, from);
-  } catch (error) {
-    if (!(error instanceof Misfit || error instanceof SyntaxError)) throw error;
-  }
-  expect(said).toEqual(verdict.ok ? verdict.proven : undefined);
-  return said;
-}
+const check = (text: string, from = trusted) => bothCheckers(text, from, verify);
 const changed = (changes: object): string => JSON.stringify({ ...document, ...changes });
 
 describe('a document that ends by a certificate', () => {
