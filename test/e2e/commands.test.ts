@@ -275,7 +275,6 @@ it('verify prints what it checked', async () => {
   expect(part.stdout).toContain('checked: heights 130 to 140: 11 blocks');
   const outside = await runCommand(['verify', ...storeFlags(dataDir), '--from', '10']);
   expectRefusal(outside, 64, /holds heights 120 to 170/);
-  expectRefusal(await runCommand(['verify', ...storeFlags(scratchDirectory())]), 74, /There is no store at/);
 });
 
 it('get gives the same documents from the store and from a running daemon, whose status is told too', async () => {
@@ -346,16 +345,4 @@ it('get gives the same documents from the store and from a running daemon, whose
     69,
     /no daemon is recorded|No daemon answers/,
   );
-});
-
-it('rewind refuses heights that the store does not have, and to guess one', async () => {
-  const dataDir = await filledDirectory();
-  for (const [flags, why] of [
-    [['--yes'], /rewind --to H --yes/],
-    [['--to', '140'], /Add --yes/],
-    [['--to', String(LAST + 1), '--yes'], /holds heights 120 to 170/],
-    [['--to', String(FIRST - 2), '--yes'], /Give a height from 119/],
-  ] as const)
-    expectRefusal(await runCommand(['rewind', ...storeFlags(dataDir), ...flags]), 64, why);
-  expect(await storedHeights(dataDir)).toMatchObject({ last: LAST });
 });

@@ -11,11 +11,6 @@ import {
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { exportFlags } from '../../src/cli/arguments/flags.js';
-import { directoryOptions } from '../../src/cli/export/directoryOptions.js';
-import { exportProgress } from '../../src/cli/export/exportProgress.js';
-import { exportToDirectory } from '../../src/cli/export/exportToDirectory.js';
-import { loadSettings } from '../../src/config/index.js';
 import type { BlockEntry } from '../../src/storage/index.js';
 import { duckdb } from '../support/duckdb.js';
 import { writeStore } from '../support/chainReference.js';
@@ -27,7 +22,7 @@ import { refusal } from '../support/refusal.js';
 import { RestNode } from '../support/restNode.js';
 import { ServedChain } from '../support/servedChain.js';
 import { storeFlags } from '../support/storeDump.js';
-import { recordingTerminal, runInProcess } from '../support/terminal.js';
+import { runInProcess } from '../support/terminal.js';
 
 const odd = useOddExports();
 
@@ -267,32 +262,6 @@ describe('a directory', () => {
     expect(await refused(...to, '--resume')).toMatch(/has no manifest\.json of an export/);
     mkdirSync(list);
     expect(await refused(...to, '--resume')).toMatch(/Cannot write .*manifest\.json: it is a directory/);
-  });
-
-  it('that is complete is read until a signal ends the command, by that signal', async () => {
-    const { directory } = await exported('--partition', '2');
-    const written = new Map([
-      ['partition', ['2']],
-      ['output', [directory]],
-    ]);
-    const { values } = loadSettings(exportFlags, { file: undefined, environment: {}, flags: written });
-    const ending = new AbortController();
-    const { block } = blocks.at(-1)!;
-    const source = {
-      ...{ name: 'a store', chainId: 'flow-localnet', close: () => Promise.resolve() },
-      range: () => Promise.resolve({ first: FIRST, latest: LAST, ranges: [{ from: FIRST, to: LAST }] }),
-      page: () => Promise.resolve([{ block, bodies: [] }]),
-    };
-    const quiet = exportProgress(recordingTerminal().terminal, { isQuiet: true, isAlone: true });
-    const progress = { ...quiet, scanned: () => ending.abort() };
-    const parts = { source, progress, signal: ending.signal };
-    const running = exportToDirectory(
-      directory,
-      { ...values, resume: true },
-      directoryOptions(values)!,
-      parts,
-    );
-    await expect(running).rejects.toMatchObject({ name: 'AbortError' });
   });
 
   it.each([
