@@ -195,9 +195,8 @@ describe('an output that waits', () => {
 
 it('what a signal ends is no output that cannot be written, though Node.js gives it a code', async () => {
   const given = { signal: AbortSignal.abort() };
-  const error: unknown = await pipeline(Readable.from(['x']), new PassThrough(), given).catch(
-    (ended) => ended,
-  );
+  const ending = pipeline(Readable.from(['x']), new PassThrough(), given);
+  const error = await ending.catch((ended: unknown) => ended);
   expect(error).toMatchObject({ name: 'AbortError', code: 'ABORT_ERR' });
   expect(outputError(error, 'a file')).toBe(error);
 });
