@@ -145,7 +145,7 @@ export function isFile(name) {
 export const maxLines = {
   'src/access': 5_508,
   'src/api': 9_864,
-  'src/app': 7_111,
+  'src/app': 7_114,
   'src/cli': 4_345,
   'src/collections': 3_840,
   'src/config': 1_114,
