@@ -253,6 +253,7 @@ describe('an API with a certificate and tokens', () => {
     const ca = readFileSync(certificateOf('localhost'));
     for (const [began, isKnown] of [
       [{}, false],
+      [strange, false],
       [own, true],
     ] as const) {
       const sessionOf = async (at: number, protocol: string): Promise<Buffer> => {
