@@ -18,8 +18,6 @@ import {
   within,
 } from '../../runtime/index.js';
 
-type DaemonAddress = NonNullable<ReturnType<typeof daemonAddress>>;
-
 const ANSWER_TIMEOUT_MS = 5_000;
 const LARGE_ANSWER_TIMEOUT_MS = 60_000;
 
@@ -45,24 +43,28 @@ export async function askDaemon(
   const { instance } = address;
   if (instance !== undefined && !isKnown) {
     const status = await get(address, '/status', ANSWER_TIMEOUT_MS, signal);
-    const found = Object(status?.status === 200 ? bodyOf(status) : undefined) as Partial<StatusDocument>;
-    if (found.instance !== instance) return undefined;
+    if (typeof status === 'string' || status.status !== 200) return undefined;
+    if ((Object(bodyOf(status)) as Partial<StatusDocument>).instance !== instance) return undefined;
     if (path === '/status') return status;
   }
-  return get(address, path, isLarge ? LARGE_ANSWER_TIMEOUT_MS : ANSWER_TIMEOUT_MS, signal);
+  const answer = await get(address, path, isLarge ? LARGE_ANSWER_TIMEOUT_MS : ANSWER_TIMEOUT_MS, signal);
+  return typeof answer === 'string' ? undefined : answer;
 }
 
 /** That none answers, with the reason, for which it is asked once more. */
 export async function noDaemon(loaded: LoadedConfig): Promise<OperatorError> {
   const address = daemonAddress(loaded);
-  const who =
-    address?.instance === undefined
-      ? 'none'
-      : `the one recorded in ${loaded.config.dataDir} is gone, or does not answer`;
-  const looked =
-    address === undefined
-      ? nothingRecorded(loaded.config)
-      : `${who} at ${address.url} (${await failureAt(address)})`;
+  const { dataDir } = loaded.config;
+  const isRecorded = address?.instance !== undefined;
+  const who = isRecorded ? `the one recorded in ${dataDir} is gone, or does not answer` : 'none';
+  const answer = address && (await get(address, '/status'));
+  const why =
+    typeof answer !== 'object'
+      ? answer
+      : answer.status === 200
+        ? 'another process answers there'
+        : `HTTP ${answer.status}; api.port is that of the read API`;
+  const looked = address === undefined ? nothingRecorded(loaded.config) : `${who} at ${address.url} (${why})`;
   return new OperatorError(
     'no_daemon',
     `No daemon answers: ${looked}. Start one, or say where it is with --data-dir, or with --api-host and --api-port.`,
@@ -84,48 +86,36 @@ export function bodyOf({ bytes }: PlainResponse): unknown {
   return jsonIn(bytes.toString());
 }
 
+/** The answer or, where none comes in time, why. Expected errors: OperatorError (it wants a token that we do not have). */
 async function get(
-  address: DaemonAddress,
+  { access, url }: NonNullable<ReturnType<typeof daemonAddress>>,
   path: string,
-  timeoutMs: number,
+  timeoutMs = ANSWER_TIMEOUT_MS,
   signal?: AbortSignal,
-): Promise<PlainResponse | undefined> {
-  const response = await outcomeOf(address, path, timeoutMs, signal);
-  if (response === 'late' || response instanceof Error) return undefined;
-  if (response.status !== 401) return response;
-  const { access, url } = address;
+): Promise<PlainResponse | string> {
+  const known = access();
+  const cut = childOf(...(signal === undefined ? [] : [signal]));
+  const request = daemonRequest(new URL(url + path), known, cut.signal);
+  const answer = await within(
+    systemClock,
+    timeoutMs,
+    request.catch((error: unknown) => failureOf(asError(error), url)),
+  );
+  cut.abort();
+  if (answer === 'late') return `no answer within ${timeoutMs / 1_000} s`;
+  if (typeof answer === 'string' || answer.status !== 401) return answer;
   throw new OperatorError(
     'usage',
-    `The daemon at ${url} wants a bearer token${access().token === undefined ? '' : ' and does not accept the one we sent'}. ` +
+    `The daemon at ${url} wants a bearer token${known.token === undefined ? '' : ' and does not accept the one we sent'}. ` +
       'Name a file with one: --api-tokens-file FILE.',
   );
 }
 
-async function outcomeOf(
-  { access, url }: DaemonAddress,
-  path: string,
-  timeoutMs: number,
-  signal?: AbortSignal,
-) {
-  const known = access();
-  const cut = childOf(...(signal === undefined ? [] : [signal]));
-  const request = daemonRequest(new URL(url + path), known, cut.signal).catch(asError);
-  const outcome = await within(systemClock, timeoutMs, request);
-  cut.abort();
-  return outcome;
-}
-
-async function failureAt(address: DaemonAddress): Promise<string> {
-  const outcome = await outcomeOf(address, '/status', ANSWER_TIMEOUT_MS);
-  if (outcome === 'late') return `no answer within ${ANSWER_TIMEOUT_MS / 1_000} s`;
-  if (!(outcome instanceof Error))
-    return outcome.status === 200
-      ? 'another process answers there'
-      : `HTTP ${outcome.status}; api.port is that of the read API`;
-  const code = 'code' in outcome ? String(outcome.code) : outcome.message;
+function failureOf(error: Error, url: string): string {
+  const code = 'code' in error ? String(error.code) : error.message;
   if (code.startsWith('HPE_')) return `${code}: no HTTP; api.port is not that of gRPC`;
   if (code.startsWith('ERR_SSL')) return `${code}: no TLS; leave out api.tls.certificateFile`;
-  const mayBeSecured = code === 'ECONNRESET' && address.url.startsWith('http:');
+  const mayBeSecured = code === 'ECONNRESET' && url.startsWith('http:');
   return mayBeSecured ? `${code}: if it speaks TLS, name --api-tls-certificate-file FILE` : code;
 }
 

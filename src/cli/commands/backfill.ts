@@ -1,4 +1,5 @@
 import { connect } from 'node:net';
+import { text } from 'node:stream/consumers';
 import type { BackfillStatus } from '../../api/index.js';
 import { daemonRuns, killWorkersOf, loadStores, workersOf } from '../../app/index.js';
 import type { BackfillCommand, BackfillOutcome, ControlAnswer } from '../../app/index.js';
@@ -79,21 +80,12 @@ async function obeyed(loaded: LoadedConfig, command: BackfillCommand): Promise<B
 }
 
 /** Sends one line and returns the answer; `nobody`: nothing listens there; `undefined`: no answer. */
-function exchanged(path: string, line: string): Promise<string | undefined> {
-  return new Promise((resolve) => {
-    const socket = connect({ path });
-    let text = '';
-    let isConnected = false;
-    socket.setEncoding('utf8');
-    socket.setTimeout(COMMAND_TIMEOUT_MS, () => socket.destroy());
-    socket.on('connect', () => {
-      isConnected = true;
-      socket.write(line);
-    });
-    socket.on('data', (part: string) => (text += part));
-    socket.on('error', () => socket.destroy());
-    socket.on('close', () => resolve(text.endsWith('\n') ? text : isConnected ? undefined : 'nobody'));
-  });
+async function exchanged(path: string, line: string): Promise<string | undefined> {
+  const socket = connect({ path }, () => socket.write(line));
+  socket.setTimeout(COMMAND_TIMEOUT_MS, () => socket.destroy());
+  const answer = await text(socket).catch(() => '');
+  if (answer.endsWith('\n')) return answer;
+  return socket.bytesWritten > 0 ? undefined : 'nobody';
 }
 
 function refuseIf(isWrong: boolean, message: string): void {

@@ -104,13 +104,10 @@ function ownPath(own: Place['own'], environment: Terminal['environment']): strin
   }
 }
 
-interface Flag {
-  /** Without dashes. */
-  readonly name: string;
-  readonly doc: string;
+/** `name`: without dashes. */
+type Flag = Record<'name' | 'doc', string> & {
   readonly value: 'none' | 'file' | 'other' | readonly string[];
-}
-
+};
 type Completed = ReturnType<typeof completed>;
 
 /** A command as the shells complete it, from the tables that the help is generated from. */

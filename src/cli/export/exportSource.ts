@@ -62,9 +62,9 @@ export async function openExportSource(
   }
   /** Once it does not answer, another may: after a restart it listens elsewhere. */
   let isKnown = true;
-  const lookAgain = async (error: OperatorError): Promise<void> => {
-    if (!follow) throw error;
-    progress.answers(error.exit !== 'no_daemon');
+  const lookAgain = async (error?: OperatorError): Promise<void> => {
+    if (!follow) throw error ?? (await noDaemon(loaded));
+    progress.answers(error !== undefined);
     await sleep(systemClock, LOOK_AGAIN_MS, signal);
   };
   return {
@@ -77,7 +77,7 @@ export async function openExportSource(
           const latest = latestIndexed ?? first - 1;
           return { first, latest, ranges: latest < first ? [] : [{ from: first, to: latest }] };
         }
-        await lookAgain(status === undefined ? await noDaemon(loaded) : nothingIndexed());
+        await lookAgain(status && nothingIndexed());
       }
     },
     page: async ({ from, to }) => {
@@ -87,7 +87,7 @@ export async function openExportSource(
         if (signal.aborted) throw abortReason(signal);
         isKnown = answer !== undefined;
         if (answer === undefined) {
-          await lookAgain(await noDaemon(loaded));
+          await lookAgain();
           continue;
         }
         progress.answers(true);
