@@ -1,9 +1,15 @@
+import type { TransactionPlace } from '../../port/stored.js';
 import { openKeyOf, openValue } from '../coding/seal.js';
 import { decodeAccountValue, decodeSlice } from '../coding/blockRecord.js';
 import type { AccountValue, Slice } from '../coding/blockRecord.js';
 import type { Entry } from '../Database.js';
 import { parseAccountKey, parsePointerKey, Prefix } from '../schema.js';
 import type { AccountKey, PointerKey, PointerPrefix } from '../schema.js';
+
+/** The place alone. */
+export function placeOf({ height, collectionIndex, transactionIndex }: TransactionPlace): TransactionPlace {
+  return { height, collectionIndex, transactionIndex };
+}
 
 /** A place that an id leads to. */
 export type ReadPlace = Pick<ReadPointer, 'height' | 'collectionIndex' | 'transactionIndex' | 'slice'>;
