@@ -290,20 +290,6 @@ const behaviours: Readonly<Record<string, (newWorld: () => Promise<World>) => Pr
     await fillAll(process, 1);
     expect(await coverageOf(process)).toEqual([range(150, 159), range(180, 189)]);
   },
-
-  'goes on after a process has ended': async (newWorld) => {
-    const { process, world } = await planned(newWorld, range(140, 159));
-    const job = await next(process);
-    await job.store.commit({ blocks: blocksOf(range(150, 153)), latestIndexedHeight: 153 });
-    await job.release();
-    await process.close();
-    const other = await world.begin();
-    const again = await next(other);
-    expect([again.range, again.store.latestIndexedHeight()]).toEqual([range(150, 159), 153]);
-    await fill(again);
-    await fillAll(other, 1);
-    expect(await coverageOf(other)).toEqual([range(140, 159), range(180, 189)]);
-  },
 };
 
 /** What holds for several processes on one database. */
