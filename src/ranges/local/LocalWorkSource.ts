@@ -106,7 +106,6 @@ export class LocalWorkSource implements WorkSource {
         plans: (now) => now.filter(isLeft),
         dropped: ranges.open().filter(isDropped),
       });
-      this.#ready(ranges.open());
       this.#dependencies.logger.info({ plans: kept.length }, 'backfill cancelled');
       this.notify();
     });
@@ -162,10 +161,7 @@ export class LocalWorkSource implements WorkSource {
     return failures;
   }
 
-  /**
-   * The open ranges that neither run nor pause after a failure. Call it whenever ranges may have been closed: the pauses
-   * of those are forgotten.
-   */
+  /** The open ranges that neither run nor pause after a failure. The pauses of those that were closed are forgotten. */
   #ready(open: readonly OpenRange[]): readonly OpenRange[] {
     const firsts = new Set(open.map(({ from }) => from));
     for (const from of this.#notBeforeMs.keys()) if (!firsts.has(from)) this.#notBeforeMs.delete(from);

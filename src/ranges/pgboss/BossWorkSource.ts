@@ -20,6 +20,7 @@ import type { RangeRun } from '../RunningRanges.js';
 import { SporkTurns } from '../SporkTurns.js';
 import { unlessRefused } from './Boss.js';
 import type { HeldJob } from './Boss.js';
+import { giveBack } from './Claim.js';
 import type { Claim } from './Claim.js';
 import { planQueues, PlanQueues } from './PlanQueues.js';
 import type { PlanJob, PlanQueue, SharedWork } from './PlanQueues.js';
@@ -293,7 +294,7 @@ export class BossWorkSource implements WorkSource {
       else {
         const running = await this.#registry.running(session, claim.key.id);
         if (!running.some((each) => overlap(each, { from, to }))) return true;
-        await claim.giveBack(session, LATER_MS);
+        await giveBack(boss, session, claim.key, LATER_MS);
       }
       return false;
     });
@@ -310,7 +311,7 @@ export class BossWorkSource implements WorkSource {
       store = await book.run(range, { publishing: (session) => claim.complete(session), onLost });
     } catch (error) {
       if (!(error instanceof RangeTakenError)) throw error;
-      await boss.database.transaction((session) => claim.giveBack(session, LATER_MS));
+      await boss.database.transaction((session) => giveBack(boss, session, claim.key, LATER_MS));
       return undefined;
     }
     const run = { plan: plan.id, range, store, claim, controller };

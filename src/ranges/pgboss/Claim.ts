@@ -62,11 +62,6 @@ export class Claim<D = object> {
     throw new RangeLostError(boss.database.place);
   }
 
-  /** Lets other processes take it, after `delayMs`. False: it was no longer ours. */
-  async giveBack(session: Session, delayMs = 0): Promise<boolean> {
-    return giveBack(this.#boss, session, this.key, delayMs);
-  }
-
   /** No process may take it until it is resumed. False: it was no longer ours. */
   async setAside(session: Session): Promise<boolean> {
     const response = await this.#boss.run((jobs) => jobs.cancel(this.#job.name, this.#job, within(session)));

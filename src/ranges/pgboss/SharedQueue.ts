@@ -58,7 +58,9 @@ export class SharedQueue extends WorkerRegistry {
 
   /** The highest plan that has, or had, jobs; 0: none. Expected errors: `StorageError`. */
   async lastPlan(): Promise<number> {
-    return Math.max(0, ...(await planQueues(this.#parts.boss)).map(({ plan }) => plan));
+    const { boss } = this.#parts;
+    const queues = await boss.database.persist(() => planQueues(boss));
+    return Math.max(0, ...queues.map(({ plan }) => plan));
   }
 
   /** A work source, which polls the database until the queue is closed. */

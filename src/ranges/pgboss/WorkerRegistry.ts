@@ -156,7 +156,7 @@ export class WorkerRegistry implements Leadership {
     this.#held.delete(claim);
     const end = this.#database.transaction(async (session) => {
       // Nobody gives back an attempt that is over.
-      if (isGivenBack) await claim.giveBack(session);
+      if (isGivenBack) await giveBack(this.#parts.boss, session, claim.key);
       await this.#writeBusy(session);
     });
     await unlessRefused(end);

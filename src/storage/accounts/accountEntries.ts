@@ -9,7 +9,7 @@ import { accountKey, keyAfter } from '../records/schema.js';
 import type { Address } from '../../flow/index.js';
 import type { AccountCoverage, AccountPage, AccountQuery, AccountTransaction } from '../port/AccountIndex.js';
 import type { TransactionPlace } from '../port/stored.js';
-import { openAccountEntry } from '../records/blocks/openPointers.js';
+import { openAccountEntry, placeOf } from '../records/blocks/openPointers.js';
 import { readSlice } from '../records/blocks/readBlocks.js';
 import type { AccountValue } from '../records/coding/blockRecord.js';
 import type { AccountKey, KeyRange } from '../records/schema.js';
@@ -126,10 +126,6 @@ async function follow(database: Database, entry: FoundEntry): Promise<AccountTra
   }
   const id = toIdentifier(transactionId(found.encoded));
   return { id, place: placeOf(entry), blockId: block.id, collectionId, roles };
-}
-
-function placeOf({ height, collectionIndex, transactionIndex }: TransactionPlace): TransactionPlace {
-  return { height, collectionIndex, transactionIndex };
 }
 
 /** The lower of two places. */

@@ -1,9 +1,20 @@
-import { rm } from 'node:fs/promises';
+import { readdir, rm } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
 import type { Logger } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { copyFiles } from '../files/copyFiles.js';
 import { prepareDirectory } from '../leveldb/directory/storeDirectory.js';
 import { LevelIndexStore } from '../leveldb/LevelIndexStore.js';
+import { hasCode } from '../StorageError.js';
+
+/** True for a process that has ended: one that was killed leaves its copy. */
+function isGone(pid: number): boolean {
+  try {
+    return pid > 0 && !process.kill(pid, 0);
+  } catch (error) {
+    return hasCode(error, 'ESRCH');
+  }
+}
 
 /**
  * Looks at a store that no process uses, and changes nothing, not even what LevelDB would tidy up at an open: it is a copy
@@ -15,6 +26,10 @@ export async function surveyStore(
 ) {
   const copy = `${path}.survey-${process.pid}`;
   await prepareDirectory(path, false);
+  const [beside, name] = [dirname(path), `${basename(path)}.survey-`];
+  for (const left of await readdir(beside))
+    if (left.startsWith(name) && isGone(Number(left.slice(name.length))))
+      await rm(join(beside, left), { recursive: true, force: true });
   try {
     const { linkedBytes: bytes } = await copyFiles(path, copy, { linksOnly: true });
     const store = await LevelIndexStore.open({ path: copy, chainId, create: false }, dependencies);

@@ -318,22 +318,18 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
       this.#leading.replaced.abort(replacement());
     const isSame = mark.rest === known.rest && (this.isLeading() || mark.live === known.live);
     const isNews = !isSame || mark.proven !== known.proven;
-    if (!isSame) await this.#join();
+    if (!isSame)
+      await this.#inTurn(async () => {
+        const loaded = await this.#loaded();
+        if (!this.isLeading()) this.#load(loaded);
+        else if (loaded.book !== undefined) this.#adopt(loaded.book);
+      });
     // Where it is damaged, it is fetched again.
     const blockAt = (height: number) => unlessDamaged(() => this.blockByHeight(height));
     if (isNews) this.#proven = mark.proven === null ? undefined : (await blockAt(mark.proven))?.block;
     // What another leader has written is not known before this process has stopped leading.
     this.#mark = this.isLeading() ? { ...mark, live: '' } : mark;
     if (isNews) this.#changes.tell();
-  }
-
-  /** Takes over what other processes have written. */
-  #join(): Promise<void> {
-    return this.#inTurn(async () => {
-      const loaded = await this.#loaded();
-      if (!this.isLeading()) this.#load(loaded);
-      else if (loaded.book !== undefined) this.#adopt(loaded.book);
-    });
   }
 
   /** Reads everything from the database. */

@@ -53,17 +53,6 @@ describe('of several processes on one database', { timeout: 60_000 }, () => {
         expect(await lead(one.leadership, 2_000)).toBeUndefined();
       },
 
-      'another leads after the clock of the server was set back': async () => {
-        const url = await database();
-        const [one, two] = [await join(url), await join(url)];
-        const term = await lead(one.leadership);
-        await term?.release();
-        // As if an hour had been taken back since: what was due then is in the future now.
-        const later = await asAdmin(url, `UPDATE flow_jobs.job SET start_after = now() + interval '1 hour'`);
-        expect(later.rowCount).toBe(1);
-        expect(await lead(two.leadership)).toBeDefined();
-      },
-
       'another leads when the leader is silent, who learns that it was replaced': async () => {
         const url = await database();
         const still = new VirtualClock();

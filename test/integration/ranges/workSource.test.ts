@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from 'vitest';
 import { LocalWorkSource } from '../../../src/ranges/index.js';
-import type { RangeJob, ServedHeights, WorkSource } from '../../../src/ranges/index.js';
+import type { RangeJob, ServedHeights, SharedQueue, WorkSource } from '../../../src/ranges/index.js';
 import { systemClock } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import { RangeLostError, sharedRangesOf } from '../../../src/storage/index.js';
@@ -70,7 +70,9 @@ interface SharedWorld extends World {
   /** By a command. */
   rewind(height: number): Promise<void>;
   /** A command, whose connections can be cut. */
-  command(): Promise<{ readonly faults: TcpFaults; readonly source: WorkSource; readonly store: IndexStore }>;
+  command(): Promise<
+    Pick<Process, 'source' | 'store'> & { readonly faults: TcpFaults; readonly queue: SharedQueue }
+  >;
 }
 
 function usePgBoss(): () => Promise<SharedWorld> {
@@ -83,10 +85,10 @@ function usePgBoss(): () => Promise<SharedWorld> {
       command: async () => {
         const faults = await postgres.faultsBefore(url);
         const store = await postgres.open(faults.url, { isReadOnly: true });
-        const queue = await postgres.queue(url, { roles: [] });
+        const queue = await postgres.queue(faults.url, { roles: [] });
         const source = queue.source({}, { book: sharedRangesOf(store)!, chain: EVERYTHING });
         await source.refresh();
-        return { faults, source, store };
+        return { faults, queue, source, store };
       },
       begin: async ({ served = EVERYTHING, clock = systemClock, workVersion = 1, maxPartRanges } = {}) => {
         const store = await postgres.open(url, { isReadOnly: true });
@@ -288,20 +290,6 @@ const behaviours: Readonly<Record<string, (newWorld: () => Promise<World>) => Pr
     await fillAll(process, 1);
     expect(await coverageOf(process)).toEqual([range(150, 159), range(180, 189)]);
   },
-
-  'goes on after a process has ended': async (newWorld) => {
-    const { process, world } = await planned(newWorld, range(140, 159));
-    const job = await next(process);
-    await job.store.commit({ blocks: blocksOf(range(150, 153)), latestIndexedHeight: 153 });
-    await job.release();
-    await process.close();
-    const other = await world.begin();
-    const again = await next(other);
-    expect([again.range, again.store.latestIndexedHeight()]).toEqual([range(150, 159), 153]);
-    await fill(again);
-    await fillAll(other, 1);
-    expect(await coverageOf(other)).toEqual([range(140, 159), range(180, 189)]);
-  },
 };
 
 /** What holds for several processes on one database. */
@@ -463,10 +451,17 @@ const shared: Readonly<Record<string, (newWorld: () => Promise<SharedWorld>) => 
     expect(await coverageOf(one)).toEqual([range(110, 135)]);
   },
 
-  'say what they have done where the answer is lost': async (newWorld) => {
+  'wait for the database where that is away, and say what they have done where its answer is lost': async (
+    newWorld,
+  ) => {
     const { world } = await running(newWorld);
     await asAdmin(world.url, 'UPDATE flow_store.open_range SET failures = 5');
-    const { faults, source, store } = await world.command();
+    const { faults, queue, source, store } = await world.command();
+    await faults.down();
+    const lastPlan = queue.lastPlan();
+    await until(() => expect(queue.trouble()).toBeDefined());
+    await faults.up();
+    expect(await lastPlan).toBe(1);
     faults.cutAfterRequest('COMMIT');
     expect(await source.redrive()).toBe(1);
     faults.cutAfterRequest('COMMIT');

@@ -233,12 +233,13 @@ export function commitSuite({ name, use }: StoreKind): void {
         expect(store.coverage()).toEqual([{ from: 10, to: 14 }]);
       });
 
-      it('does nothing above the highest height, and refuses to go below the first', async () => {
+      it('does nothing above the highest height, and refuses to go below the first, or to no height', async () => {
         const store = await filled(chain);
         await store.rewind(14);
         await store.rewind(99);
         expect(store.latestIndexedHeight()).toBe(14);
-        await expect(store.rewind(8)).rejects.toMatchObject({ exit: 'usage' });
+        for (const height of [8, 1.5, Number.NaN, 2 ** 53])
+          await expect(store.rewind(height)).rejects.toMatchObject({ exit: 'usage' });
         expect(store.latestIndexedHeight()).toBe(14);
       });
     });

@@ -287,21 +287,16 @@ describe('repair', () => {
     expect(await (await open(path)).evidence()).toEqual([kept]);
   });
 
-  it('gives up without a meta record', async () => {
-    const path = await changedStore(chain, (database) => database.del(Buffer.of(1)));
-    await expect(repairAt(path)).rejects.toMatchObject(
-      fault('corrupt', /cannot be repaired.*meta record.*start again/s),
-    );
-    expect(await readdir(dirname(path))).toEqual(['store']);
-  });
-
-  it('gives up also where the meta record is damaged, or says what a rewind cannot mend', async () => {
+  it('gives up where the meta record is gone, damaged, or says what a rewind cannot mend', async () => {
     const cannotBeRepaired = (why: string) => fault('corrupt', `cannot be repaired: ${why}`);
     const path = await closedStore(chain);
     const key = Buffer.of(1);
     const meta = (await withRawDatabase(path, (database) => database.get(key))).subarray(0, -4);
-    await withRawDatabase(path, (database) => database.put(key, Buffer.concat([meta, Buffer.alloc(4)])));
-    await expect(repairAt(path)).rejects.toMatchObject(cannotBeRepaired('its meta record is lost'));
+    const damages = [undefined, Buffer.concat([meta, Buffer.alloc(4)])];
+    for (const value of damages) {
+      await withRawDatabase(path, (raw) => (value === undefined ? raw.del(key) : raw.put(key, value)));
+      await expect(repairAt(path)).rejects.toMatchObject(cannotBeRepaired('its meta record is lost'));
+    }
     const { sporks, ...others } = JSON.parse(meta.toString()) as { sporks: unknown[] };
     const twice = Buffer.from(JSON.stringify({ ...others, sporks: [...sporks, ...sporks] }));
     await withRawDatabase(path, (database) => database.put(key, sealed(key, twice)));

@@ -257,14 +257,6 @@ async function afterFirst<T>(pages: AsyncGenerator<T[], void>): Promise<() => Pr
 }
 
 describe('a rewind', () => {
-  it('to no height at all is refused', async () => {
-    const store = await filled(chain);
-    for (const height of [1.5, Number.NaN, 2 ** 53]) {
-      await expect(store.rewind(height)).rejects.toMatchObject({ exit: 'usage' });
-    }
-    expect(store.latestIndexedHeight()).toBe(3);
-  });
-
   it('that overtakes a read has it find nothing, which is no damage', async () => {
     const path = await closedStore(chain);
     // Reads of records are held until the rewind is over; those of pointers are not.

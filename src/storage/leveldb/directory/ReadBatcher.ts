@@ -38,7 +38,11 @@ export class ReadBatcher {
     if (reads.length === 0) return;
     this.#pending = [];
     this.#keys = 0;
-    this.#readTogether(reads).catch(() => this.#readEach(reads));
+    this.#readTogether(reads).catch(() => {
+      // One unreadable record must not fail the other reads.
+      for (const { keys, resolve, reject } of reads)
+        this.#read([...keys]).then((values) => resolve([...values]), reject);
+    });
   }
 
   async #readTogether(reads: readonly PendingRead[]): Promise<void> {
@@ -47,13 +51,6 @@ export class ReadBatcher {
     for (const { keys, resolve } of reads) {
       resolve(values.slice(from, from + keys.length));
       from += keys.length;
-    }
-  }
-
-  /** One unreadable record must not fail the other reads. */
-  #readEach(reads: readonly PendingRead[]): void {
-    for (const { keys, resolve, reject } of reads) {
-      this.#read([...keys]).then((values) => resolve([...values]), reject);
     }
   }
 }

@@ -1,7 +1,7 @@
 import { ok as assert } from 'node:assert/strict';
 import type { OpenRange, RangeChange } from '../../port/RangeBook.js';
 import type { RangeStore, BlockEntry, CommitBatch } from '../../port/RangeStore.js';
-import type { HeightRange, BlockHead, SporkRecord } from '../../port/stored.js';
+import type { HeightRange, BlockHead } from '../../port/stored.js';
 import {
   newRange,
   openAt,
@@ -206,11 +206,16 @@ class PostgresRange extends RangeReader implements RangeStore {
         return book;
       }
       if (isAtBorder) await checkBordersOf(session, range, next.meta);
-      this.#writeProgress(session, next.latestIndexedHeight, sporks);
+      session.later({
+        name: 'range_progress',
+        text: 'UPDATE flow_store.open_range SET next_height = $2, sporks = $3 WHERE from_height = $1',
+        values: [range.from, next.latestIndexedHeight + 1, JSON.stringify(sporks)],
+      });
       return undefined;
     };
     const isGone = async (session: Session): Promise<boolean> =>
-      isWhole && (await isPublished(session, range));
+      isWhole &&
+      (await readRows(session)).coverage.some(({ from, to }) => from <= range.from && to >= range.to);
     const published = await this.#reportingLoss(() => this.#line.commit(batch.blocks, write, isGone));
     this.#open = openAfter(this.#book(), this.#open, next);
     this.#isPublished = isWhole;
@@ -249,16 +254,4 @@ class PostgresRange extends RangeReader implements RangeStore {
     assert(book !== undefined, 'the store is not initialised');
     return book;
   }
-
-  #writeProgress(session: WriteSession, watermark: number, sporks: readonly SporkRecord[]): void {
-    session.later({
-      name: 'range_progress',
-      text: 'UPDATE flow_store.open_range SET next_height = $2, sporks = $3 WHERE from_height = $1',
-      values: [this.range.from, watermark + 1, JSON.stringify(sporks)],
-    });
-  }
-}
-
-async function isPublished(session: Session, { from, to }: HeightRange): Promise<boolean> {
-  return (await readRows(session)).coverage.some((each) => each.from <= from && each.to >= to);
 }

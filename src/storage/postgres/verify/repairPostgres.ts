@@ -123,7 +123,7 @@ async function removeDamagedScripts(session: Session): Promise<number[]> {
 /** Deletes lost heights and blocks outside all ranges; the others become the book. */
 async function repairBook(session: Session, lost: HeightRanges, lastPlan: number): Promise<RepairedBook> {
   const before = await readBook(session);
-  const repaired = repairedBook(before, lost, { lastPlan });
+  const repaired = repairedBook(before, lost, lastPlan);
   const { latestIndexedHeight } = repaired.book.live;
   for (const { from, to } of lost) await deleteBlocks(session, from, to);
   if (latestIndexedHeight < before.live.latestIndexedHeight) await deleteAbove(session, latestIndexedHeight);

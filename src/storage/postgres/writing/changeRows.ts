@@ -77,7 +77,7 @@ export async function healRows(
 ): Promise<RepairedBook | undefined> {
   // No publication meanwhile; the leader's commits wait for its row of the coverage.
   const before = await lockedBook(session);
-  const healed = healedBook(before, damaged, { lastPlan });
+  const healed = healedBook(before, damaged, lastPlan);
   if (healed === undefined) return undefined;
   for (const { from, to } of healed.holes) await deleteBlocks(session, from, to);
   await writeBook(session, before, healed.book);

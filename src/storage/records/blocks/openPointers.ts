@@ -1,9 +1,15 @@
+import type { TransactionPlace } from '../../port/stored.js';
 import { openKeyOf, openValue } from '../coding/seal.js';
 import { decodeAccountValue, decodeSlice } from '../coding/blockRecord.js';
 import type { AccountValue, Slice } from '../coding/blockRecord.js';
 import type { Entry } from '../Database.js';
 import { parseAccountKey, parsePointerKey, Prefix } from '../schema.js';
 import type { AccountKey, PointerKey, PointerPrefix } from '../schema.js';
+
+/** The place alone. */
+export function placeOf({ height, collectionIndex, transactionIndex }: TransactionPlace): TransactionPlace {
+  return { height, collectionIndex, transactionIndex };
+}
 
 /** A place that an id leads to. */
 export type ReadPlace = Pick<ReadPointer, 'height' | 'collectionIndex' | 'transactionIndex' | 'slice'>;
@@ -43,14 +49,8 @@ const pointerNames: Readonly<Record<PointerPrefix, string>> = {
   [Prefix.transaction]: 'transaction pointer',
 };
 
-/** What leads from an id or an address to a block: the height, and a name for messages. */
-export interface Lookup {
-  readonly height: number;
-  readonly name: () => string;
-}
-
-/** Checks and parses a pointer or an entry of the account index. Expected errors: `StorageError` (`corrupt`). */
-export function openLookup(entry: Entry): Lookup {
+/** The height of a pointer or an entry of the account index, and a name for messages. Expected errors: `StorageError` (`corrupt`). */
+export function openLookup(entry: Entry) {
   if (entry[0][0] === Prefix.account) {
     const { address, height } = openAccountEntry(entry);
     return { height, name: () => `${ACCOUNT_ENTRY} of height ${height}, address ${address}` };

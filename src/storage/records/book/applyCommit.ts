@@ -1,6 +1,6 @@
 import { ok as assert } from 'node:assert/strict';
 import { BorderError, ParentLinkError } from '../../port/ParentLinkError.js';
-import type { BlockEntry, CommitBatch } from '../../port/RangeStore.js';
+import type { CommitBatch } from '../../port/RangeStore.js';
 import type { BlockHead, HeightRange, SporkRecord, StoreMeta } from '../../port/stored.js';
 import { contains } from '../heightRanges.js';
 import type { HeightRanges } from '../heightRanges.js';
@@ -23,7 +23,11 @@ export function applyCommit(state: StoreState, batch: CommitBatch): StoreState {
   for (const entry of batch.blocks) {
     const { height, id, parentId } = entry.block;
     assert(height > latest && !known.has(height), `height ${height} is durable already`);
-    checkCollections(entry);
+    assert(
+      entry.collections.length === entry.block.collectionIds.length &&
+        entry.collections.every(({ id: collectionId }, at) => collectionId === entry.block.collectionIds[at]),
+      `the collections of height ${height} are not the guaranteed ones`,
+    );
     known.set(height, { height, id, parentId });
   }
   const headAt = (height: number): BlockHead | undefined =>
@@ -44,14 +48,6 @@ export function applyCommit(state: StoreState, batch: CommitBatch): StoreState {
     `more than ${MAX_BLOCKS_ABOVE_WATERMARK} blocks would be above the watermark`,
   );
   return { ...state, meta, latestIndexedHeight: next, latestBlock, above: known };
-}
-
-function checkCollections({ block, collections }: BlockEntry): void {
-  assert(
-    collections.length === block.collectionIds.length &&
-      collections.every(({ id }, index) => id === block.collectionIds[index]),
-    `the collections of height ${block.height} are not the guaranteed ones`,
-  );
 }
 
 function checkLink(parent: BlockHead | undefined, child: BlockHead | undefined, meta: StoreMeta): void {

@@ -20,11 +20,7 @@ export interface RepairedBook {
  * The live range is what remains of the highest range. Heights lost below it become plans, newest first; heights lost
  * above it are indexed again by following the head. `lastPlan`: plan ids up to this one are in use.
  */
-export function repairedBook(
-  before: StoreBook,
-  damaged: HeightRanges,
-  { lastPlan = 0 }: { readonly lastPlan?: number } = {},
-): RepairedBook {
+export function repairedBook(before: StoreBook, damaged: HeightRanges, lastPlan = 0): RepairedBook {
   const { meta } = before.live;
   const covered = coverageOfBook(before);
   const left = without(covered, damaged);
@@ -51,14 +47,10 @@ export function repairedBook(
 }
 
 /** Without the damaged heights below the watermark, which become planned holes; `undefined`: there is none. */
-export function healedBook(
-  before: StoreBook,
-  damaged: HeightRanges,
-  options?: { readonly lastPlan?: number },
-): RepairedBook | undefined {
+export function healedBook(before: StoreBook, damaged: HeightRanges, lastPlan = 0): RepairedBook | undefined {
   const below = upTo(damaged, before.live.latestIndexedHeight - 1);
   const lost = coverageOfBook(before).flatMap((range) => within(below, range));
-  return lost.length === 0 ? undefined : repairedBook(before, lost, options);
+  return lost.length === 0 ? undefined : repairedBook(before, lost, lastPlan);
 }
 
 /** The live range when it is another one; the next load reads its blocks. What is kept reaches up to `kept`. */

@@ -11,14 +11,6 @@ export function seal(key: Uint8Array, payload: Uint8Array): Buffer {
   return value;
 }
 
-/** The payload of a stored value, or `undefined` when its checksum does not match. */
-export function unseal(key: Uint8Array, value: Buffer): Buffer | undefined {
-  const end = value.length - CHECKSUM_BYTES;
-  if (end < 0) return undefined;
-  const payload = value.subarray(0, end);
-  return crc32(payload, crc32(key)) === value.readUInt32BE(end) ? payload : undefined;
-}
-
 /** A record, for messages: what it is, and its height, where it has one. */
 export interface Named {
   readonly what: string;
@@ -33,8 +25,10 @@ export function openValue<T>(
   decode: (payload: Buffer) => T | undefined,
   wrong = 'it cannot be read',
 ): T {
-  const payload = unseal(key, value);
-  if (payload === undefined) throw corruptRecord(what, height, 'its checksum does not match');
+  const end = value.length - CHECKSUM_BYTES;
+  const payload = value.subarray(0, Math.max(0, end));
+  if (end < 0 || crc32(payload, crc32(key)) !== value.readUInt32BE(end))
+    throw corruptRecord(what, height, 'its checksum does not match');
   const content = decode(payload);
   if (content === undefined) throw corruptRecord(what, height, wrong);
   return content;

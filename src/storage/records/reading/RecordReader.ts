@@ -11,6 +11,7 @@ import type {
 import { corruptRecord, isCorruption } from '../../StorageError.js';
 import type { StorageError } from '../../StorageError.js';
 import { openEvidence } from '../blocks/committeeEvidence.js';
+import { placeOf } from '../blocks/openPointers.js';
 import type { ReadPlace } from '../blocks/openPointers.js';
 import { collectionsIn, readBlock, readSlice, readWhole } from '../blocks/readBlocks.js';
 import type { Values } from '../blocks/readBlocks.js';
@@ -136,12 +137,12 @@ export abstract class RecordReader implements StoredReads {
     return this.tell(async () => {
       const [pointer] = await this.#places(Prefix.transaction, id, 1);
       const found = pointer && (await this.#follow(pointer));
-      return found && { id, place: transactionPlace(pointer), ...found };
+      return found && { id, place: placeOf(pointer), ...found };
     });
   }
 
   async transactionPlaces(id: Identifier, limit: number): Promise<readonly TransactionPlace[]> {
-    return (await this.tell(() => this.#places(Prefix.transaction, id, limit))).map(transactionPlace);
+    return (await this.tell(() => this.#places(Prefix.transaction, id, limit))).map(placeOf);
   }
 
   async evidence(): Promise<readonly CommitteeEvidence[]> {
@@ -202,8 +203,4 @@ async function damagedAt<T>(height: number, read: Promise<T>): Promise<T> {
 
 function collectionPlace({ height, collectionIndex }: ReadPlace): CollectionPlace {
   return { height, collectionIndex };
-}
-
-function transactionPlace({ height, collectionIndex, transactionIndex }: ReadPlace): TransactionPlace {
-  return { height, collectionIndex, transactionIndex };
 }
