@@ -207,17 +207,26 @@ describe('start', () => {
   });
 });
 
-it('one signal ends a command that waits for a database', async () => {
+it('one signal ends a command that waits for a database; without a terminal, SIGHUP does not, as nohup wants', async () => {
   const silent = createServer(() => undefined);
   await once(silent.listen(0, '127.0.0.1'), 'listening');
   atEnd(() => void silent.close());
-  const accepted = once(silent, 'connection');
   const { port } = silent.address() as AddressInfo;
   const place = `postgres://somebody@127.0.0.1:${port}/flow`;
-  const program = startProgram(['verify', '--network', 'devnet', '--store', place]);
-  const [socket] = (await accepted) as [Socket];
-  expect(await program.stop('SIGINT')).toBe('SIGINT');
-  socket.destroy();
+  const waiting = async () => {
+    const accepted = once(silent, 'connection');
+    const program = startProgram(['verify', '--network', 'devnet', '--store', place]);
+    return { program, socket: ((await accepted) as [Socket])[0] };
+  };
+  const kept = await waiting();
+  kept.program.child.kill('SIGHUP');
+  kept.program.child.kill('SIGUSR2');
+  await kept.program.sees(/SIGUSR2 does nothing here/);
+  const told = await waiting();
+  expect(await told.program.stop('SIGINT')).toBe('SIGINT');
+  // Told before, it would have ended before.
+  expect(kept.program.child.signalCode).toBe(null);
+  for (const { socket } of [kept, told]) socket.destroy();
 });
 
 it('a signal ends a catch-up within 10 s, with calls under way, and leaves a sound store to go on with', async () => {
