@@ -55,7 +55,8 @@ for (const signal of Object.keys(signalCodes) as StopSignal[]) {
   process.on(signal, () => {
     const reloads = signal === 'SIGHUP' && goneTerminals().length === 0 ? reloadListeners : [];
     for (const reload of reloads) reload();
-    if (reloads.length > 0) return;
+    // That it is ignored is what nohup asks for, which Node.js undoes: where there was no terminal, none has gone.
+    if (reloads.length > 0 || (signal === 'SIGHUP' && terminals.length === 0)) return;
     if (stop.signal.aborted) endBy(signal);
     stoppedBy = signal;
     stop.abort(new AbortError(signal));

@@ -203,13 +203,23 @@ describe('start', () => {
   });
 });
 
-it('one signal ends a command that waits for a database', async () => {
-  let isCalled = false;
-  const port = await tcpServer(() => (isCalled = true));
+it('one signal ends a command that waits for a database; without a terminal, SIGHUP does not, as nohup wants', async () => {
+  let calls = 0;
+  const port = await tcpServer(() => (calls += 1));
   const place = `postgres://somebody@127.0.0.1:${port}/flow`;
-  const program = startProgram(['verify', '--network', 'devnet', '--store', place]);
-  await until(() => isCalled);
-  expect(await program.stop('SIGINT')).toBe('SIGINT');
+  const waiting = async () => {
+    const before = calls;
+    const program = startProgram(['verify', '--network', 'devnet', '--store', place]);
+    await until(() => calls > before);
+    return program;
+  };
+  const kept = await waiting();
+  kept.child.kill('SIGHUP');
+  kept.child.kill('SIGUSR2');
+  await kept.sees(/SIGUSR2 does nothing here/);
+  expect(await (await waiting()).stop('SIGINT')).toBe('SIGINT');
+  // Told before, it would have ended before.
+  expect(kept.child.signalCode).toBe(null);
 });
 
 it('a signal ends a catch-up within 10 s, with calls under way, and leaves a sound store to go on with', async () => {
