@@ -59,6 +59,20 @@ describe('history', () => {
     expect(firstDifference(await dumpStore(dataDir), await dumpStore(straight))).toBeUndefined();
   });
 
+  it('is planned by the configuration once a node says where it begins', { timeout: 120_000 }, async () => {
+    const devnet = await devnetForTest({ seed: 13, startHead: 60, paused: true });
+    const root = { fault: 'stall', fromHeight: 0, toHeight: 0 } as const;
+    devnet.node.setFaults([
+      { ...root, method: 'GetBlockByHeight' },
+      { ...root, method: 'SubscribeBlocksFromStartHeight' },
+    ]);
+    const flags = ['--start-height', '50', '--backfill', 'root'];
+    const daemon = await startDaemonHere(startArguments(devnet, scratchDirectory(), ...flags));
+    await daemon.program.sees(/backfill.plan waits for a node/);
+    devnet.node.setFaults([]);
+    await daemon.statusUntil(({ coverage }) => coverage[0]?.from === 0);
+  });
+
   it('is planned on a store at rest, paused, resumed, cancelled, and told of', async () => {
     const devnet = await devnetForTest({ ...{ seed: 12, profile: 'mainnet', startHead: 300, paused: true } });
     const dataDir = scratchDirectory();

@@ -30,6 +30,8 @@ const TIP_LAG = 3;
 const SPARSE_HEIGHTS = 1_000;
 const CATCHING_UP = `while blocks are caught up with, only every ${SPARSE_HEIGHTS}th certificate is verified`;
 const NOTHING_YET = 'this process has indexed no block yet, or does not follow the chain';
+/** A node may take half a minute to answer. */
+const ASKING = 'nodes are being asked who signs';
 
 export interface FinalityProverDependencies {
   /** A stored block, with its header where it has a proof. Expected errors: `StorageError`; `WireError`. */
@@ -176,6 +178,7 @@ export class FinalityProver {
     if (range.to < (this.#final?.height ?? 0)) this.#reached(undefined);
     if (isBack || (anchor !== undefined && anchor.height < range.from)) this.#forget();
     if (this.#rest !== undefined) return;
+    if (this.#reason === NOTHING_YET) this.#reason = ASKING;
     try {
       this.#reason = await this.#prove(range, signal);
     } catch (error) {
@@ -201,6 +204,7 @@ export class FinalityProver {
     const reason = await this.#check(known, top);
     if (reason !== undefined && this.#proven === undefined) await this.#checkBelow(known, top);
     if (isWithin || reason !== undefined) return reason ?? (isAtTip ? undefined : CATCHING_UP);
+    this.#reason ??= ASKING;
     await this.#anchor.follow(known, this.#proven?.height ?? 0, signal);
     this.#moved.notify();
     return undefined;

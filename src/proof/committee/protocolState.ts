@@ -11,6 +11,8 @@ const NEWEST_VERSION = 3;
 const LAST_BARE_VERSION = 2;
 const EPOCHS = ['PreviousEpoch', 'CurrentEpoch', 'NextEpoch'];
 
+/** Room for the three epochs of some thousands of nodes. */
+const MAX_ENTRY_LENGTH = 8 * 2 ** 20;
 /** Deeper values are refused. */
 const MAX_DEPTH = 16;
 
@@ -38,16 +40,31 @@ export function readProtocolState(
   | { readonly ok: true; readonly state: EpochState; readonly parts: StateParts }
   | { readonly ok: false; readonly reason: string } {
   try {
-    const entries = record(record(record(JSON.parse(snapshot))['SealingSegment'])['ProtocolStateEntries']);
-    const entry = entries[protocolStateId];
+    const entry = entryOf(snapshot, protocolStateId);
     if (entry === undefined) return { ok: false, reason: 'the snapshot does not have this protocol state' };
-    const parts = partsOf(record(entry));
+    const parts = partsOf(record(JSON.parse(entry)));
     return { ok: true, state: epochsOf(parts, protocolStateId), parts };
   } catch (error) {
     if (error instanceof SyntaxError) return { ok: false, reason: 'the snapshot is not JSON' };
     if (error instanceof WireError) return { ok: false, reason: error.message };
     throw error;
   }
+}
+
+/**
+ * The JSON of a protocol state: the one object that a snapshot has under this id. Nothing else is parsed, as a node may send
+ * what takes gigabytes and minutes. `undefined`: it is not there, has no end or is longer than any is.
+ */
+function entryOf(snapshot: string, id: Identifier): string | undefined {
+  const from = snapshot.search(new RegExp(`(?<="${id}":\\s{0,9})\\{`));
+  if (from < 0) return undefined;
+  const within = snapshot.slice(from, from + MAX_ENTRY_LENGTH);
+  let depth = 0;
+  for (const { 0: token, index } of within.matchAll(/"[^"\\]*(?:\\.[^"\\]*)*"|[{}]/gs)) {
+    if (token === '{') depth++;
+    if (token === '}' && --depth === 0) return within.slice(0, index + 1);
+  }
+  return undefined;
 }
 
 /**

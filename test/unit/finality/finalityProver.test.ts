@@ -596,6 +596,29 @@ describe('FinalityProver', () => {
   });
 
   it.each([
+    ['at its first block', [42, 52], 0],
+    ['at the end of an epoch', [385, 399], 1],
+  ] as const)('says that it asks who signs, as long as that takes, %s', async (_when, heights, answered) => {
+    const real = new CertificateThread(() => certificatesHere(verdicts));
+    let settle: () => void = () => undefined;
+    const late = new Promise<{ ok: false; reason: string }>((resolve) => {
+      settle = () => resolve({ ok: false, reason: 'late' });
+    });
+    let asked = 0;
+    const proving = await proved([...heights], {
+      change: startsAtOldState,
+      thread: {
+        verify: (...of) => real.verify(...of),
+        readState: (...of) => (asked++ < answered ? real.readState(...of) : late),
+      },
+    });
+    await proving.clock.advance(20_000);
+    const { reason } = proving.prover.status();
+    settle();
+    expect(reason).toBe('nodes are being asked who signs');
+  });
+
+  it.each([
     new DatabaseFault('disk_full', 'the database has no room', {}),
     new StorageError('corrupt', 'a record is damaged'),
   ])('waits for what is mended while it runs: %s', async (fault) => {

@@ -179,6 +179,16 @@ describe('the protocol state of a block', () => {
     }
   });
 
+  it('is all that is read of a snapshot, whatever a node sends around it', () => {
+    const whole = JSON.stringify(recordedSnapshot());
+    const known = Object.keys(recordedSnapshot().SealingSegment.ProtocolStateEntries).at(-1) as Identifier;
+    expect(readProtocolState('[{'.repeat(1_000_000) + whole, known).ok).toBe(true);
+    const from = whole.indexOf(`"${known}":`);
+    for (const cut of [from, from + 200]) {
+      expect(readProtocolState(whole.slice(0, cut), known).ok).toBe(false);
+    }
+  });
+
   const weights = new Map([[2 ** 41, 1]]).set(2 ** 40, 5).set(2, 300);
   const listOf = (...items: readonly unknown[]) => items;
   it.each([

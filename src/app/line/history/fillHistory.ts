@@ -9,9 +9,10 @@ import type {
   RunningRange,
   SharedQueue,
 } from '../../../ranges/index.js';
-import { every, messageOf, OperatorError, wasAborted } from '../../../runtime/index.js';
+import { every, messageOf, OperatorError, sleep, wasAborted } from '../../../runtime/index.js';
 import { rangesInWords, sharedRangesOf } from '../../../storage/index.js';
 import type { BackfillPlan, FoundDamage, HeightRange } from '../../../storage/index.js';
+import { NotKnownYet } from './NotKnownYet.js';
 import { heightsOf } from './plans.js';
 import { startRangeLine } from './rangeLine.js';
 import type { HistoryLine, HistoryParts } from './rangeLine.js';
@@ -21,6 +22,8 @@ import type { HistoryLine, HistoryParts } from './rangeLine.js';
  * each time costs every node one handshake.
  */
 const UNSERVED_ASKED_EVERY_MS = 30_000;
+/** How often the plan of the configuration is tried while no node says where it begins. */
+const PLANNED_EVERY_MS = 1_000;
 
 export type Backfill = ReturnType<typeof fillHistory>;
 
@@ -94,12 +97,11 @@ export function fillHistory(
   const run = async (signal: AbortSignal): Promise<void> => {
     try {
       while (store.latestBlock() === undefined) await begun.wait(signal);
-      await planAsConfigured();
       const asking = every(clock, UNSERVED_ASKED_EVERY_MS, () => {
         if (hasWork() && source.status().unserved.length > 0) network.askAgain();
       });
       try {
-        await runner.run(signal);
+        await Promise.all([planAsConfigured(signal), runner.run(signal)]);
       } finally {
         asking.cancel();
       }
@@ -109,14 +111,22 @@ export function fillHistory(
   };
 
   /** Plans what the configuration asks for, once: after a restart it is planned, or filled in, already. */
-  const planAsConfigured = async (): Promise<void> => {
+  const planAsConfigured = async (signal: AbortSignal): Promise<void> => {
     const wanted = config.backfill.plan;
     const heights = wanted === undefined ? undefined : readHeightsToFill(wanted);
-    try {
-      if (heights !== undefined) await plan(heights, 'newest');
-    } catch (error) {
-      if (!(error instanceof OperatorError)) throw error;
-      logger.info({ why: messageOf(error) }, 'nothing is planned by backfill.plan');
+    for (let tried = 0; !signal.aborted; tried++) {
+      try {
+        if (heights !== undefined) await plan(heights, 'newest');
+        break;
+      } catch (error) {
+        if (!(error instanceof OperatorError)) throw error;
+        const isFinal = !(error instanceof NotKnownYet);
+        const how = isFinal ? 'nothing is planned by backfill.plan' : 'backfill.plan waits for a node';
+        if (tried === 0 || isFinal) logger[isFinal ? 'info' : 'warn']({ why: messageOf(error) }, how);
+        if (isFinal) break;
+      }
+      network.askAgain();
+      await sleep(clock, PLANNED_EVERY_MS, signal).catch(() => undefined);
     }
     isPlanned = true;
     onPublished();

@@ -5,6 +5,7 @@ import type { FillOrder, WorkSource } from '../../../ranges/index.js';
 import { OperatorError } from '../../../runtime/index.js';
 import type { BackfillPlan, HeightRange, IndexStore, SporkRecord } from '../../../storage/index.js';
 import { notUnderstood } from '../../lifecycle/openControlSocket.js';
+import { NotKnownYet } from './NotKnownYet.js';
 
 /** A change to what history is filled in. */
 export type BackfillCommand =
@@ -90,10 +91,10 @@ function lowestOf(
         : network.lowestHeight();
   if (lowest !== undefined) return lowest;
   const which = from === 'root' ? 'the root of the live spork' : 'the lowest height that is served';
+  if (network !== undefined)
+    throw new NotKnownYet('usage', `No access node reports ${which}. Give a height with --from.`);
   throw usage(
-    network === undefined
-      ? `Only access nodes know ${which}: start the daemon and plan again, or give a height with --from.`
-      : `No access node reports ${which}. Give a height with --from.`,
+    `Only access nodes know ${which}: start the daemon and plan again, or give a height with --from.`,
   );
 }
 
