@@ -56,9 +56,9 @@ export function readProtocolState(
  * what takes gigabytes and minutes. `undefined`: it is not there, has no end or is longer than any is.
  */
 function entryOf(snapshot: string, id: Identifier): string | undefined {
-  const from = snapshot.search(new RegExp(`(?<="${id}":\\s{0,9})\\{`));
-  if (from < 0) return undefined;
-  const within = snapshot.slice(from, from + MAX_ENTRY_LENGTH);
+  const key = snapshot.indexOf(`"${id}":`);
+  const from = key < 0 ? -1 : snapshot.indexOf('{', key);
+  const within = from < 0 ? '' : snapshot.slice(from, from + MAX_ENTRY_LENGTH);
   let depth = 0;
   for (const { 0: token, index } of within.matchAll(/"[^"\\]*(?:\\.[^"\\]*)*"|[{}]/gs)) {
     if (token === '{') depth++;
