@@ -31,6 +31,8 @@ const lacking = { height: 990, ids: ['a', 'b', 'c', 'd'].map(idOf), ageMs: 61_00
 /** What a test says of the line that works on the lowest missing height. */
 interface Facts {
   readonly stage: HeightExplanation['stage'];
+  /** Durable, and known to be on the chain. */
+  readonly isConfirmed: boolean;
   readonly commitStartedAtMs: number | undefined;
   /** Its troubles; where nobody serves it, why not. */
   readonly block: NonNullable<ReturnType<IndexingLine['blocks']['heldUpBy']>>;
@@ -93,6 +95,7 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0, ph
       heldUpBy: () => state.facts.collections,
       unresolvable: () => state.wrong.unresolvable ?? [],
     },
+    window: { at: () => (state.facts.isConfirmed === true ? { status: 'durable' } : undefined) },
     indexer: { commitStartedAtMs: () => state.facts.commitStartedAtMs },
     edi: { trouble: () => undefined, troubles: () => state.facts.feedTroubles ?? [] },
     peer: undefined,
@@ -281,6 +284,16 @@ describe('the lowest missing height, held up', () => {
     const { clock, state, told } = healthyDaemon({ head: 1010 });
     state.facts = { stage: 'committing', commitStartedAtMs: clock.monotonic() };
     expect(await told(9_000)).toEqual(['store_stalled: the disk has been writing one batch for 9 s']);
+  });
+
+  it('by its block is told as that though it was stored above a gap before the start', async () => {
+    const { clock, codes, state, told } = healthyDaemon({ head: 1010 });
+    const silent = trouble({ kind: 'unreachable', said: 'a:1: no answer yet', count: 0 });
+    state.facts = { stage: 'indexed', block: { height: 1001, troubles: [silent], isUnserved: false } };
+    const words = 'waiting for block 1001: a:1: no answer yet (since 00:00:00 UTC)';
+    expect(await told(9_000)).toEqual([`upstream_unreachable: ${words}`]);
+    state.facts = { stage: 'indexed', isConfirmed: true, commitStartedAtMs: clock.monotonic() };
+    expect(await codes(9_000)).toEqual(['store_stalled']);
   });
 
   it('by a database is told in its own words, at once, and never as the disk', async () => {
