@@ -249,7 +249,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
         ? ''
         : `; proof.finality is proven, and finality is proven only up to ${readable}: ${whyNotProven()}`;
     const message = `${lag} heights behind the head ${target ?? ''}; ready at ${limits.maxLag} or fewer${why}`;
-    return finding('behind', message, readable);
+    return finding('behind', message, readable < 0 ? undefined : readable);
   };
 
   const whyNotProven = (): string =>

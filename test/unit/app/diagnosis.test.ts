@@ -195,6 +195,8 @@ describe('a daemon that is well', () => {
     );
     state.wrong = { proven: { to: -1, reason: undefined } };
     expect(await after(1_000)).toMatchObject([{ code: 'behind', height: 0 }]);
+    state.first = 0;
+    expect((await after(1_000))[0]).not.toHaveProperty('height');
   });
 
   it('does not take the quiet before for a standstill when the head moves on', async () => {
