@@ -338,7 +338,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
         this.#deliver(block, message, receivedAtMs);
       } catch (error) {
         // Above the end of its spork a node may hold blocks that the next spork discarded: that is not a lie.
-        throw this.#moved(node) ?? error;
+        throw (judgeStreamEnd(error) && this.#moved(node)) ?? error;
       }
     }
     this.#onMessage(node, block !== undefined, receivedAtMs);
