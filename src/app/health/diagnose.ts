@@ -340,10 +340,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
   };
 
   /** Why no head came, as nodes told last. */
-  let latest: { readonly troubles: readonly NodeTrouble[]; readonly atMs: number } = {
-    troubles: [],
-    atMs: -Infinity,
-  };
+  let latest = { troubles: [] as readonly NodeTrouble[], atMs: -Infinity };
   /** The head is not reported, or no longer. */
   const upstream = (): Finding | undefined => {
     const silentMs = listener.finalized.answerAgeMs();
