@@ -583,7 +583,7 @@ describe('findings', () => {
     );
     const maybe = <T>(value: T): fc.Arbitrary<T | undefined> =>
       fc.option(fc.constant(value), { nil: undefined });
-    const stages = fc.constantFrom('queued', 'collecting', 'committing' as const);
+    const stages = fc.constantFrom('queued', 'collecting', 'committing', 'indexed' as const);
     const situations = fc.record({
       phase: fc.constantFrom('starting', 'running' as const),
       answered: fc.constantFrom<number | boolean>(true, false, 0),
