@@ -59,7 +59,10 @@ for (const signal of Object.keys(signalCodes) as StopSignal[]) {
     if (stop.signal.aborted) endBy(signal);
     stoppedBy = signal;
     stop.abort(new AbortError(signal));
-    if (reloadListeners.length === 0) setTimeout(endBy, STOP_LIMIT_MS, signal).unref();
+    setTimeout(() => {
+      // A daemon may have begun since.
+      if (reloadListeners.length === 0) endBy(signal);
+    }, STOP_LIMIT_MS).unref();
   });
 }
 // Log rotation and supervisors send it to be understood as "open the log anew", and it would end the process. Node.js may

@@ -25,7 +25,10 @@ function ensure(holds, misfit) {
 const sha3 = (bytes) => createHash('sha3-256').update(bytes).digest('hex');
 
 function bytesOf(text, what) {
-  ensure(typeof text === 'string' && /^([0-9a-f]{2})*$/.test(text), `${what} is not hexadecimal`);
+  ensure(
+    typeof text === 'string' && text.length % 2 === 0 && !/[^0-9a-f]/.test(text),
+    `${what} is not hexadecimal`,
+  );
   return Buffer.from(text, 'hex');
 }
 

@@ -45,6 +45,13 @@ export function reloadWhenWanted(
   /** Applies the settings that may change, in both threads. */
   const take = (next: LoadedConfig, into: Reloadable): void => {
     const before = effective;
+    const { network } = loaded.config;
+    // Defaults that may change follow from the network.
+    if (next.config.network !== network)
+      throw new OperatorError(
+        'configuration',
+        `It is for the network ${next.config.network}, and this daemon follows ${network}: restart it for another one`,
+      );
     const changed = Object.keys(next.effective).filter(
       (key) => JSON.stringify(next.effective[key]) !== JSON.stringify(before[key]),
     );

@@ -115,7 +115,9 @@ export async function runDaemon(
     logger.info({ signal: by, stopWithinSeconds: 10 }, 'stopping; a second signal forces');
     lifecycle.stop();
   };
-  host.signal.addEventListener('abort', onStop, { once: true });
+  // It may have come while the modules were loaded.
+  if (host.signal.aborted) onStop();
+  else host.signal.addEventListener('abort', onStop, { once: true });
   const { signal } = lifecycle;
   const notifier = openServiceNotifier(process.env, { clock, logger, signal });
   const onBuilt = reloading && reloadWhenWanted(reloading, { logger });
@@ -156,6 +158,7 @@ async function indexAndServe(config: DaemonConfig, own: Begun): Promise<void> {
   const { onBuilt, ports, lifecycle, logger, metrics, notifier, print } = own;
   const { dataDir, fromSnapshot, network } = config;
   const { signal } = lifecycle;
+  signal.throwIfAborted();
   metrics.networkInfo.set({ network, chain: config.chainId }, 1);
   logger.info({ version: programVersion(), network, dataDir }, 'starting');
 

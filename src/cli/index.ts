@@ -20,6 +20,8 @@ export async function runCommandLine(args: readonly string[], terminal: Terminal
   ]);
   const parsed = parse(commands, args, terminal);
   if (typeof parsed === 'string') return parsed;
+  // It reads its configuration once it is loaded: a reload that is wanted before that is none, and no reason to end.
+  if (parsed.command.name === 'start') terminal.onReload(() => undefined);
   const run = await parsed.command.load();
   return run(parsed.invocation as Invocation<never>, terminal);
 }

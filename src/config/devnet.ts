@@ -1,6 +1,9 @@
 import { boolean, choice, integer, text } from './formats.js';
-import { MAX_HEIGHT, optional, setting } from './settings.js';
+import { optional, setting } from './settings.js';
 import type { Settings } from './settings.js';
+
+/** Views of epochs to come, which are above it, are safe integers too. */
+const MAX_HEIGHT = 1_000_000_000_000_000;
 
 /** The flags of `flow-collection-indexer devnet`, the simulated access node. */
 export const devnetSettings = {

@@ -63,8 +63,8 @@ export function byteSize(min: number, max: number): Format<number> {
     value: SIZE,
     coerce: (text) => {
       const [, digits, unit = 'B'] = /^(\d+)\s*(KiB|MiB|GiB)?$/.exec(text) ?? [];
-      const factor = BYTE_UNITS.find(([name]) => name === unit)?.[1] ?? 1;
-      return digits === undefined ? text : Number(digits) * factor;
+      const bytes = Number(digits) * (BYTE_UNITS.find(([name]) => name === unit)?.[1] ?? 1);
+      return Number.isSafeInteger(bytes) ? bytes : text;
     },
     accepts: (given) => isWhole(given, min, max),
   };

@@ -84,24 +84,16 @@ export function loadSettings<S extends Settings>(settings: S, sources: Sources):
 
 /** The convict schema of a settings table. convict keeps formats by name, for all of the process: they are constant. */
 function schemaOf(settings: Settings): convict.Schema<Record<string, unknown>> {
-  const entries = Object.entries(settings).map(([key, setting]): [string, convict.SchemaObj] => {
-    const { doc, default: unset, format } = setting;
+  const entries = Object.entries(settings).map(([key, { default: unset, format }]) => {
     const validate = (value: unknown): void => {
       if (!format.accepts(value)) throw new Error(REFUSED);
     };
     convict.addFormat({ name: format.allowed, validate, coerce: format.coerce });
+    const isNullable = unset === null;
     return [
       key,
-      {
-        doc,
-        default: unset,
-        nullable: unset === null,
-        format: format.allowed,
-        env: environmentOf(key),
-        arg: flagOf(key, setting),
-        sensitive: format.isSensitive === true,
-      },
-    ];
+      { default: unset, nullable: isNullable, format: format.allowed, env: environmentOf(key) },
+    ] as const;
   });
   return nested(Object.fromEntries(entries)) as convict.Schema<Record<string, unknown>>;
 }

@@ -4,8 +4,8 @@ export { checkStoredProof, preimagesOf, readHeader } from './blocks/storedProof.
 export type { BlockPreimages, StoredHeader } from './blocks/storedProof.js';
 export { CertificateThread, CertificateThreadError } from './certificates/CertificateThread.js';
 export type { CertificatePort } from './certificates/CertificateThread.js';
-export { CURRENT_RULES, provenFinal } from './certificates/provenFinal.js';
-export type { Certificate, CertificateRules, CertificateVerdict } from './certificates/provenFinal.js';
+export { provenFinal } from './certificates/provenFinal.js';
+export type { Certificate, CertificateVerdict } from './certificates/provenFinal.js';
 export { committeesIn, lastViewOf, weightOf } from './committee/committee.js';
 export type { Committee, EpochState } from './committee/committee.js';
 export { readParts } from './committee/protocolState.js';

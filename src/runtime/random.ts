@@ -4,5 +4,4 @@ export interface Random {
   next(): number;
 }
 
-/** The machine's own randomness. */
 export const systemRandom: Random = { next: () => Math.random() };

@@ -166,6 +166,18 @@ describe('doctor', () => {
     expect(saying('disk', 'ok')).toMatch(/and 31 heights to come need/);
   });
 
+  it('asks for blocks as they are proven from, which an indexer has not', async () => {
+    const source = await daemonOn(
+      await devnetForTest({ seed: 3, startHead: 8, paused: true, hashedIds: true }),
+    );
+    await source.reaches(8);
+    const asNode = startArguments({ address: source.grpcAddress }, scratchDirectory());
+    const { saying } = await examined(asNode);
+    expect(saying('nodes', 'warning')).toMatch(/as its --peer too\), nor any other call for blocks/);
+    const believing = await examined([...asNode, '--proof-mode', 'off']);
+    expect(believing.saying('nodes', 'warning')).not.toContain('blocks');
+  });
+
   it('tells which peers give blocks, and what keeps others from it', async () => {
     const devnet = await node();
     const indexing = ['--start-height', 'root', '--no-edi'];

@@ -1,4 +1,5 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
+import { once } from 'node:events';
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { get, request } from 'node:https';
 import type { RequestOptions } from 'node:https';
@@ -11,6 +12,7 @@ import { WebSocket } from 'ws';
 import { atEnd } from '../support/cleanup.js';
 import { runCommand } from '../support/commandLine.js';
 import { GrpcProbe } from '../support/grpcProbe.js';
+import { beginCall, sessionOn } from '../support/http2Probe.js';
 import { eventually, scratchDirectory, runProgram } from '../support/program.js';
 import { devnetForTest, runDaemonHere, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 import type { DaemonHere } from '../support/runningDaemon.js';
@@ -26,6 +28,7 @@ import type { CertificateName } from '../support/secretFiles.js';
 
 /** What a client of a guarded port brings. */
 interface Brought extends Pick<RequestOptions, 'cert' | 'key' | 'method'> {
+  readonly session?: Buffer;
   readonly token?: string;
   /** The certificate that it trusts. */
   readonly trusts?: CertificateName;
@@ -231,7 +234,7 @@ describe('an API with a certificate and tokens', () => {
   });
 
   it('may ask for a token where it is expensive alone, and take a client certificate for one', async () => {
-    const { client, port } = await guarded((files) => [
+    const { client, grpcPort, port } = await guarded((files) => [
       ...[...files.tlsFlags(), '--api-tls-client-ca-file', clientCaFile, '--api-tokens-for', 'expensive'],
     ]);
     const own = { cert: readFileSync(clientCertificateFile), key: readFileSync(clientKeyFile) };
@@ -246,6 +249,26 @@ describe('an API with a certificate and tokens', () => {
     // A certificate that the authority has not signed is none.
     const strange = { cert: readFileSync(certificateOf('renewed')), key: readFileSync(keyOf('renewed')) };
     expect((await askSecurely(port, '/export?from=1', strange)).status).toBe(401);
+    // Nor does a session bring one that it did not begin with.
+    const ca = readFileSync(certificateOf('localhost'));
+    for (const [began, isKnown] of [
+      [{}, false],
+      [strange, false],
+      [own, true],
+    ] as const) {
+      const sessionOf = async (at: number, protocol: string): Promise<Buffer> => {
+        const how = { host: 'localhost', port: at, ca, ALPNProtocols: [protocol], ...began };
+        return ((await once(connect(how).resume(), 'session')) as [Buffer])[0];
+      };
+      const session = await sessionOf(port, 'http/1.1');
+      expect((await askSecurely(port, '/export?from=1', { session })).status).toBe(isKnown ? 200 : 401);
+      const url = `https://localhost:${grpcPort}`;
+      const resumed = sessionOn(url, { ca, session: await sessionOf(grpcPort, 'h2') });
+      const call = beginCall(resumed, '/flow_collection_indexer.v1.IndexAPI/SubscribeIndexedBlocks');
+      call.end(Buffer.from([0, 0, 0, 0, 2, 8, 1])).resume();
+      const [headers] = (await once(call, 'response')) as [Readonly<Record<string, string>>];
+      expect(headers['grpc-status']).toBe(isKnown ? undefined : '16');
+    }
 
     // Flow's SDK cannot send a token, and needs none for this.
     const script = [join(import.meta.dirname, '../support/sdkProgram.mjs'), `https://localhost:${port}`, '7'];

@@ -1,11 +1,11 @@
 import { existsSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { connect } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { StatusDocument } from '../../src/api/index.js';
 import { readDaemonRecord } from '../../src/app/index.js';
 import { unreadPipe, unreadSocket } from '../support/badOutputs.js';
 import type { OtherEnd } from '../support/badOutputs.js';
+import { isOpen } from '../support/httpProbe.js';
 import { eventually, programPath, scratchDirectory, startProgram } from '../support/program.js';
 import type { Program, RunAs } from '../support/program.js';
 import { lastingPort } from '../support/lastingPort.js';
@@ -232,14 +232,6 @@ describe('outputs that take nothing', () => {
     expect(await node.stop()).toBe(0);
   });
 });
-
-function isOpen(port: number): Promise<true | undefined> {
-  return new Promise((resolve) => {
-    const socket = connect(port, '127.0.0.1');
-    socket.once('connect', () => resolve(true)).once('error', () => resolve(undefined));
-    socket.once('connect', () => socket.destroy());
-  });
-}
 
 describe('a command', () => {
   it.each([

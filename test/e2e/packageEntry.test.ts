@@ -22,12 +22,20 @@ it('offers the job queue as an entry point of its own, by the package’s name, 
     );
     await consumer.start();
     await consumer.stop();
+    const { createRequire } = await import('node:module');
+    const required = createRequire(process.cwd() + '/a.cjs')('flow-collection-indexer/jobqueue');
+    const isSame = required.JobConsumer === JobConsumer;
     const refused = await import('flow-collection-indexer/storage').catch(({ code }) => code);
-    console.log(JSON.stringify({ seen, processed: consumer.processedIndex, refused }));
+    console.log(JSON.stringify({ seen, processed: consumer.processedIndex, refused, isSame }));
   `;
   const { stdout } = await run(process.execPath, ['--input-type=module', '--eval', script], { cwd: root });
   expect(JSON.parse(stdout)).toEqual({
-    ...{ seen: ['1', '2', '3', '4', '5'], processed: 5, refused: 'ERR_PACKAGE_PATH_NOT_EXPORTED' },
+    ...{
+      seen: ['1', '2', '3', '4', '5'],
+      processed: 5,
+      refused: 'ERR_PACKAGE_PATH_NOT_EXPORTED',
+      isSame: true,
+    },
   });
 });
 

@@ -33,7 +33,7 @@ describe('readers that use a replica', { timeout: 120_000 }, () => {
     );
     const way = await TcpFaults.before(replica.href);
     atEnd(() => way.close());
-    const daemon = await start('--api-store', way.url);
+    const daemon = await start('--api-store', way.url, '--ready-max-lag', '4');
     atEnd(async () => {
       await daemon.program.stop();
       await asAdmin(postgresOf(url), `DROP DATABASE ${replica.pathname.slice(1)} WITH (FORCE)`);
@@ -43,6 +43,7 @@ describe('readers that use a replica', { timeout: 120_000 }, () => {
     expect((await daemon.api('/v1/blocks?height=40')).status).toBe(200);
     expect((await daemon.api('/v1/blocks?height=41')).status).toBe(404);
     expect((await daemon.api('/status')).body).toMatchObject({ latestIndexed: 40, lag: 5 });
+    expect((await daemon.reason('behind')).message).toContain('api.store, which has come only to 40');
     // What it says of itself counts.
     await asAdmin(
       replica.href,

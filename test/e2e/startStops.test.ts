@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { tcpServer } from '../support/httpProbe.js';
 import { scratchDirectory, startProgram } from '../support/program.js';
-import { devnetForTest, startArguments } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startHere } from '../support/runningDaemon.js';
 import { usePostgres } from '../support/storeKinds.js';
 
 /** Nothing listens there. */
@@ -72,5 +72,11 @@ describe('a start that waits ends at once, in good order, when it is told to', {
     expect(await program.stop(), program.stdout + program.stderr).toBe(0);
     expect(program.stdout).toMatch(/"msg":"stopped"\}\n$/);
     expect(program.stdout + program.stderr).not.toMatch(/did not close in time|Ended although/);
+  });
+
+  it('for its own modules', async () => {
+    const program = startHere(startArguments({ address: CLOSED }, scratchDirectory()));
+    expect(await program.stop()).toBe(0);
+    expect(program.stdout).toMatch(/"signal":"SIGTERM".*"msg":"stopped"\}\n$/s);
   });
 });

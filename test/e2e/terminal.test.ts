@@ -35,16 +35,16 @@ function expectGivenBack(program: Program): void {
   expect(program.stderr).toBe('keys one by one\nkeys by the line\n');
 }
 
-/** What the page shows, and fits, and which keys end it: test/unit/cli/watch.test.ts. */
+/** What the page shows, and fits: test/unit/cli/watch.test.ts. */
 describe('status --watch on a terminal', () => {
-  it('is a page of its own until Ctrl-C is pressed', async () => {
+  it.each(['q', '\u0003'])('is a page of its own until %j is pressed', async (key) => {
     const program = await watching();
     // Of other keys nothing is seen, and the page goes on.
     program.type('x\u001b[A');
     const pages = (): number => program.stdout.split('\u001b[H').length;
     const before = pages();
     await eventually(() => pages() > before);
-    program.type('\u0003');
+    program.type(key);
     expect(await program.exited).toBe(0);
     expectGivenBack(program);
   });

@@ -1,5 +1,13 @@
 import { createHash } from 'node:crypto';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -247,8 +255,13 @@ describe('a directory', () => {
     expect(await refused(...to, '--resume')).toMatch(/does not match manifest\.json/);
     rmSync(path);
     expect(await refused(...to, '--resume')).toMatch(/was changed or removed after it was written/);
-    rmSync(join(directory, 'manifest.json'));
+    const list = join(directory, 'manifest.json');
+    writeFileSync(list, JSON.stringify({ ...manifest, partitions: [null] }));
     expect(await refused(...to, '--resume')).toMatch(/has no manifest\.json of an export/);
+    rmSync(list);
+    expect(await refused(...to, '--resume')).toMatch(/has no manifest\.json of an export/);
+    mkdirSync(list);
+    expect(await refused(...to, '--resume')).toMatch(/Cannot write .*manifest\.json: it is a directory/);
   });
 
   it.each([

@@ -376,7 +376,7 @@ const bugs: Readonly<
   },
   'proof/committee/protocolState.ts': {
     'finality: a snapshot is taken that does not hash to the protocol state': [
-      "  check(sha3Identifier(epochState), rlpBytes(epochStateId).toString('hex'), 'the epoch state');\n",
+      "  check(sha3Identifier(epochState), hexOf(epochStateId), 'the epoch state');\n",
       '',
       'proof/committee.test.ts: is refused when anything of it was changed',
     ],

@@ -47,6 +47,14 @@ export async function tcpServer(take: (socket: Socket) => void): Promise<number>
   return (server.address() as AddressInfo).port;
 }
 
+/** Whether anybody listens at a local port. */
+export function isOpen(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1', () => resolve(true)).once('error', () => resolve(false));
+    socket.once('connect', () => socket.destroy());
+  });
+}
+
 /** An open connection to a local port, until the end of the test. What breaks it is nobody's concern. */
 export async function openSocket(port: number): Promise<Socket> {
   const socket = connect(port, '127.0.0.1').on('error', () => undefined);

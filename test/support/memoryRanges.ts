@@ -53,7 +53,7 @@ export class MemoryRanges implements RangeBook {
   }
 
   async change({ plans, failed = [], dropped = [] }: RangeChange): Promise<void> {
-    if (plans !== undefined) this.#plans = plans;
+    if (plans !== undefined) this.#plans = typeof plans === 'function' ? plans(this.#plans) : plans;
     for (const { from } of dropped) this.#open.delete(from);
     for (const range of failed) {
       const next = this.#open.get(range.from)?.next ?? range.from;

@@ -5,7 +5,7 @@ import { connect } from 'node:net';
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { atEnd } from './cleanup.js';
-import { tcpServer } from './httpProbe.js';
+import { isOpen, tcpServer } from './httpProbe.js';
 import { lastingPort } from './lastingPort.js';
 import { scratchDirectory } from './program.js';
 import { seededRandom } from './seededRandom.js';
@@ -49,7 +49,7 @@ export async function startPgBouncer(
     running.kill('SIGKILL');
     await ended;
   });
-  while (!(await answers(at))) {
+  while (!(await isOpen(at))) {
     if (running.exitCode !== null) throw new Error(`PgBouncer has ended with ${running.exitCode}`);
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
@@ -169,15 +169,4 @@ class ServerSession {
       if (String.fromCharCode(message[0] ?? 0) === 'Z') this.#onReady(message[5] === 'I'.charCodeAt(0));
     }
   }
-}
-
-function answers(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect(port, '127.0.0.1');
-    socket.once('connect', () => {
-      socket.destroy();
-      resolve(true);
-    });
-    socket.once('error', () => resolve(false));
-  });
 }

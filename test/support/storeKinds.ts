@@ -105,7 +105,7 @@ export function usePostgres({ isOwn = false }: { readonly isOwn?: boolean } = {}
   };
   const verified = async (
     url: string,
-    options: Partial<VerifyOptions> = {},
+    options: Partial<VerifyOptions> & { readonly patienceMs?: number } = {},
     how: { readonly signal?: AbortSignal; readonly onProgress?: (progress: VerifyProgress) => void } = {},
   ) => {
     const { verifyPostgres } = await loadPostgres();

@@ -137,12 +137,8 @@ export class GrpcAccessNode implements AccessNode, Candidate {
   }
 
   getProtocolStateSnapshot(height: number, options?: CallOptions): Promise<Uint8Array> {
-    return this.#ask(
-      'GetProtocolStateSnapshotByHeight',
-      numbers(height),
-      decodeProtocolStateSnapshot,
-      options,
-    );
+    const request = numbers(height);
+    return this.#ask('GetProtocolStateSnapshotByHeight', request, decodeProtocolStateSnapshot, options);
   }
 
   getCommitteeEvidence(height: number, options?: CallOptions): Promise<ReceivedEvidence> {

@@ -289,8 +289,15 @@ export class NodePool implements AccessNodes {
     return rootHeight === undefined ? undefined : { rootHeight, sporkId: this.verifier.agreedId(rootHeight) };
   }
 
-  /** Why no node serves the height: the first or last height of each configured node, or why it cannot name its spork. */
+  /**
+   * Why no node serves the height: why the historic nodes of its spork do not answer, else the first or last height of each
+   * configured node, or why it cannot name its spork.
+   */
   whyUnserved(height: number): readonly NodeTrouble[] {
+    const historic = this.#historicNodes(height).flatMap(
+      ({ name }) => this.#byName.get(name)?.troubles.all() ?? [],
+    );
+    if (historic.length > 0) return historic;
     return this.members.flatMap((member): readonly NodeTrouble[] => {
       const { node, range, beginning, origin, troubles } = member;
       if (this.#mayNameSpork(member, height)) return troubles.all();

@@ -74,13 +74,14 @@ export class Attempts {
     const bestHealth = BEST_FIRST.find((health) => healths.includes(health));
     const best = nodes.filter((_, at) => healths[at] === bestHealth);
     const isReady = (node: AccessNode): boolean => waitMs(node) <= 0;
-    const isLast = (node: AccessNode): boolean => this.#last === keyOf(node, methodAt?.(node));
+    const isNext = (node: AccessNode): boolean =>
+      this.#last !== keyOf(node, methodAt?.(node)) && isReady(node);
     const wasAsked = (node: AccessNode): boolean => this.#asked?.has(keyOf(node, methodAt?.(node))) === true;
     if (best.every(wasAsked)) this.#endRound();
     const chosen =
-      this.#lesserTurn(nodes.filter((_, at) => healths[at] !== bestHealth)).find(isReady) ??
-      best.find((node) => !isLast(node) && !wasAsked(node) && isReady(node)) ??
-      best.find((node) => !isLast(node) && isReady(node)) ??
+      this.#lesserTurn(nodes.filter((_, at) => healths[at] !== bestHealth)).find(isNext) ??
+      best.find((node) => !wasAsked(node) && isNext(node)) ??
+      best.find(isNext) ??
       best.find(isReady);
     return chosen === undefined
       ? { node: undefined, retryInMs: Math.min(...best.map(waitMs)) }

@@ -32,6 +32,8 @@ interface Options extends Pick<RpcClientOptions, 'endpoint' | 'maxMessageBytes'>
   /** Limit of each call, and of the wait for a stream's first message. */
   readonly timeoutMs: number;
   readonly asksExecutionData: boolean;
+  /** Blocks in full form, as they are proven from. */
+  readonly asksFullBlocks: boolean;
   /**
    * Present for another indexer, which is asked for its blocks from this height on. `mirrored`: instead of nodes, so for
    * everything that these are asked for, and for blocks with their proofs.
@@ -62,7 +64,9 @@ export async function surveyNode(options: Options, dependencies: { readonly cloc
       isProvable: isMirrored,
       proveBlock: isMirrored
         ? (message) => decodeBlockMessage(decodeProvableBlock(message).block)
-        : undefined,
+        : options.asksFullBlocks
+          ? decodeBlockMessage
+          : undefined,
       healthRecord: new NodeHealthRecord({ clock }),
       metrics: createMetrics({ version: programVersion(), node: process.version }),
     },

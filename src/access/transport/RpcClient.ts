@@ -155,7 +155,7 @@ export class RpcClient {
     rank: Rank,
     { signal, timeoutMs = this.#options.timeoutMs }: CallOptions = {},
   ): Promise<T> {
-    const { clock, healthRecord, metrics } = this.#dependencies;
+    const { clock, healthRecord, isProvable, metrics } = this.#dependencies;
     const limiter = this.#limiter(method);
     if (limiter.isFull(rank)) throw this.#error('rate_limited', method, 'too many calls wait');
     const admission = limiter.acquire(signal, rank);
@@ -166,7 +166,7 @@ export class RpcClient {
     const startedMs = clock.monotonic();
     this.#calls += 1;
     try {
-      const message = await channel.unary(this.#pathOf(method), request, { timeoutMs, signal });
+      const message = await channel.unary(pathOf(method, isProvable), request, { timeoutMs, signal });
       if ('code' in message) throw this.#ofStatus(message, method);
       const elapsedMs = clock.monotonic() - startedMs;
       metrics.upstreamLatency.observe({ endpoint: this.name, method }, elapsedMs / 1_000);
@@ -183,7 +183,7 @@ export class RpcClient {
         if (limiter.refusesEverything) healthRecord.report('failing', failure.message, method);
       }
       // Any other error was sent by the node itself, so its channel works.
-      if (failure.kind === 'deadline') this.#missedDeadline(channel);
+      if (failure.kind === 'deadline') this.#missedDeadline(method, channel);
       else if (failure.kind === 'unavailable') this.#lost(method);
       else this.#answered(method, channel);
       throw failure;
@@ -255,8 +255,9 @@ export class RpcClient {
   }
 
   #openStream(method: StreamMethod, request: Buffer, rank: StreamRank, sink: StreamSink): StreamCall {
-    this.#dependencies.metrics.upstreamRequests.inc({ endpoint: this.name, method });
-    const call = this.#streamApart(this.#pathOf(method), request, sink);
+    const { isProvable, metrics } = this.#dependencies;
+    metrics.upstreamRequests.inc({ endpoint: this.name, method });
+    const call = this.#streamApart(pathOf(method, isProvable), request, sink);
     if (rank === 'needed') return call;
     // It may have to make way, until it is cancelled, as every call is in the end.
     const over = this.#scarcity.yielding(() => sink.onEnd({ code: status.OK, details: '' }), rank);
@@ -300,8 +301,13 @@ export class RpcClient {
     if (breaking.breaks >= BREAKS_BEFORE_APART) breaking.channel ??= this.#openChannel();
   }
 
-  /** A call got no answer in time. A call on another channel says nothing about the shared one. */
-  #missedDeadline(channel: Channel): void {
+  /** A call got no answer in time. One on a channel of its own says nothing about the shared one, and gets another at once. */
+  #missedDeadline(method: UnaryMethod, channel: Channel): void {
+    const breaking = this.#breaking.get(method);
+    if (breaking?.channel === channel) {
+      channel.close();
+      breaking.channel = this.#openChannel();
+    }
     if (this.#isClosed || channel !== this.#shared) return;
     this.#missedDeadlines += 1;
     if (this.#missedDeadlines < DEADLINES_BEFORE_RECONNECT) return;
@@ -312,10 +318,6 @@ export class RpcClient {
     this.#reconnects += 1;
     this.#dependencies.events?.onOutage?.();
     if (this.#reconnects === 1) this.#dependencies.events?.onReconnect?.();
-  }
-
-  #pathOf(method: AccessMethod): string {
-    return pathOf(method, this.#dependencies.isProvable === true);
   }
 
   #limiter(method: string): MethodLimiter {

@@ -19,7 +19,7 @@ export const PROVABLE: Readonly<Partial<Record<AccessMethod, string>>> = {
 };
 
 /** The path of a method: of an indexer that gives blocks with their proofs (`isProvable`), or of a node. */
-export function pathOf(method: AccessMethod, isProvable: boolean): string {
+export function pathOf(method: AccessMethod, isProvable = false): string {
   const provable = isProvable ? PROVABLE[method] : undefined;
   return provable === undefined ? `/${SERVICES[method] ?? ACCESS}/${method}` : `/${INDEX}/${provable}`;
 }

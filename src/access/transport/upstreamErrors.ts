@@ -61,16 +61,19 @@ const HTTP_STATUS = /^Received HTTP status code (\d{3})$/;
 /** The length of a message, of which grpc-js took the first five bytes of something else. */
 const CLAIMED_BYTES = /message larger than max \((\d+) vs/;
 
-/** What to do about a failed call, if its text reveals the cause. */
+/**
+ * What to do about a failed call, if its text reveals the cause. Of a certificate, with NODE_TLS_REJECT_UNAUTHORIZED=0, only the
+ * code is told.
+ */
 const ADVICE: readonly (readonly [sign: RegExp, advice: (node: string) => string])[] = [
   [/wrong version number|packet length too long/i, (node) => `it speaks no TLS: write grpc://${node}`],
   [
     /no application protocol/i,
     () => 'it speaks TLS but no gRPC, like a web server: name the gRPC port of the node',
   ],
-  [/certificate has expired/i, () => 'its operator has to renew it, or this clock is wrong'],
+  [/cert\w*.has.expired/i, () => 'its operator has to renew it, or this clock is wrong'],
   [
-    /certificate is not yet valid/i,
+    /cert\w*.(?:is.)?not.yet.valid/i,
     () => 'this clock is wrong, or its operator made the certificate too early',
   ],
   [
@@ -78,7 +81,7 @@ const ADVICE: readonly (readonly [sign: RegExp, advice: (node: string) => string
     () => 'its certificate is for other names: use one of those, or ask its operator for another certificate',
   ],
   [
-    /self.signed certificate|unable to (?:verify|get)[^.]* certificate/i,
+    /self.signed.cert|unable.to.(?:verify.leaf|(?:verify|get)[^.]*cert)/i,
     () => 'its authority is not trusted here: name it in the file of GRPC_DEFAULT_SSL_ROOTS_FILE_PATH',
   ],
   [

@@ -130,7 +130,6 @@ export function roleNamesOf(roles: number): readonly AccountRole[] {
   return accountRoleNames.filter((name) => (roles & accountRoles[name]) !== 0);
 }
 
-/** All roles. */
 export const ANY_ROLE = accountRoleNames.reduce((sum, name) => sum + accountRoles[name], 0);
 
 const CURSOR_BYTES = 16;

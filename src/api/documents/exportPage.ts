@@ -13,7 +13,6 @@ import { countedCollections } from './lookupDocument.js';
 /** One JSON value per line. */
 export const NDJSON_TYPE = 'application/x-ndjson';
 
-/** Maximum heights per page. */
 export const MAX_PAGE_HEIGHTS = 1_000;
 /** A page ends with the block that reaches this length, in characters or bytes; a block is never split. */
 export const PAGE_BYTES = 1024 * 1024;
@@ -88,7 +87,6 @@ export function storedPage(reader: IndexReader, range: ExportRange): Promise<str
   });
 }
 
-/** A page of the lines of each block. */
 async function pageOf(
   reader: IndexReader,
   { from, to }: ExportRange,

@@ -12,7 +12,6 @@ import {
 import * as T from '../Schema.js';
 import type { IndexedRange } from '../view/indexedRange.js';
 
-/** What can be looked up. */
 export const lookupKinds = ['block', 'collection', 'transaction'] as const;
 export type LookupKind = (typeof lookupKinds)[number];
 
@@ -73,7 +72,6 @@ const transactionSchema = T.object({
 export const lookupSchema = T.oneOf(blockSchema, collectionSchema, transactionSchema).named('LookupDocument');
 type LookupDocument = T.Described<typeof lookupSchema>;
 
-/** True for a kind that can be looked up. */
 export function isLookupKind(word: string): word is LookupKind {
   return (lookupKinds as readonly string[]).includes(word);
 }
@@ -128,7 +126,6 @@ export async function lookupDocument(
   };
 }
 
-/** The places within the view. */
 function listed<Place extends CollectionPlace, Shown>(
   view: IndexView,
   places: readonly Place[],

@@ -39,7 +39,6 @@ interface Sending {
   readonly send: (taken: () => void) => void;
 }
 
-/** A follower and its position. */
 interface Follower extends Required<Pick<Following, 'kind' | 'until' | 'waits'>> {
   /** The last height that is wanted. */
   readonly to: number;

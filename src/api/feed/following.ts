@@ -40,7 +40,6 @@ export interface GivenBlock {
   readonly id: Identifier;
 }
 
-/** The position of a follower. */
 export interface Cursor {
   /** The next height to send. */
   readonly next: number;
@@ -50,7 +49,6 @@ export interface Cursor {
   readonly last: GivenBlock | undefined;
 }
 
-/** What a follower wants. */
 export interface Following {
   readonly kind: FollowerKind;
   readonly from: Cursor;

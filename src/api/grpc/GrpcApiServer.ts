@@ -98,11 +98,6 @@ export class GrpcApiServer extends ListeningServer {
     register(this.#grpc, calls, this);
   }
 
-  /** Call it when the daemon's readiness may have changed. */
-  notify(): void {
-    this.health.notify();
-  }
-
   override close(): Promise<void> {
     this.health.close();
     return super.close();

@@ -91,8 +91,8 @@ function takeCredentials(
 ): Credentials {
   const [authorization] = metadata.get(AUTHORIZATION).map(String);
   metadata.remove(AUTHORIZATION);
-  // The library says so only for a verified certificate.
-  return { authorization, isKnownClient: call.getAuthContext().transportSecurityType === 'ssl' };
+  // The library shows only verified ones.
+  return { authorization, isKnownClient: call.getAuthContext().sslPeerCertificate !== undefined };
 }
 
 function tooLarge(): ApiError {

@@ -8,7 +8,7 @@ import { whenTaken } from '../feed/following.js';
 import { forwardCounter } from '../limits/counters.js';
 import type { ForwardedOutcome, ForwardMetrics } from '../limits/counters.js';
 import type { Held } from '../limits/heldBytes.js';
-import { circleRefusal, PROGRAM } from '../limits/hops.js';
+import { circleRefusal, OF_ONE_CONNECTION, PROGRAM } from '../limits/hops.js';
 import { places } from '../limits/places.js';
 import { ApiError, busy, indexerSilent, isElsewhere, stopping } from '../view/ApiError.js';
 import type { DuplexCall } from './calls/calls.js';
@@ -22,7 +22,6 @@ export const MAX_FORWARDED_REQUEST_BYTES = 4 * 1024 * 1024;
 const REQUEST_TIMEOUT_MS = 15_000;
 /** Concurrent forwarded calls with a single response. */
 const MAX_CALLS = 100;
-/** Concurrent forwarded streams. */
 const MAX_STREAMS = 100;
 /** Forwarded requests received at once; further ones wait with their callers. */
 const MAX_RECEIVED = 32;
@@ -31,10 +30,10 @@ const CALL_LIMIT_MS = 120_000;
 /** Prefix of the calls that the index shares with access nodes. */
 const OF_FLOW = '/flow.access.';
 
-/** These concern one connection or one encoding, ours or the node's. */
+/** The others concern one program or one encoding, ours or the node's. */
 const NOT_PASSED_ON = [
-  ...['user-agent', 'content-type', 'content-length', 'te', 'trailer', 'accept-encoding', 'host', 'date'],
-  ...['connection', 'keep-alive', 'proxy-connection', 'transfer-encoding', 'upgrade', 'server'],
+  ...OF_ONE_CONNECTION,
+  ...['user-agent', 'content-type', 'content-length', 'accept-encoding', 'date', 'server'],
   ...['grpc-timeout', 'grpc-encoding', 'grpc-accept-encoding', 'grpc-status', 'grpc-message'],
 ];
 /** In the metadata of every call to a node, and of its response. */
@@ -238,7 +237,6 @@ export function grpcForwarding(
   };
 }
 
-/** Aborts once the call is over. */
 function endOf(call: {
   readonly cancelled: boolean;
   once(event: 'cancelled', listener: () => void): unknown;

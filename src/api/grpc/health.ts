@@ -4,7 +4,6 @@ import { ApiError, busy, stopping } from '../view/ApiError.js';
 import type { StreamCall, StreamSink, UnaryCall } from './calls/calls.js';
 
 const HEALTH = '/grpc.health.v1.Health';
-/** Maximum open streams. */
 const MAX_WATCHERS = 200;
 
 const SERVING = 1;

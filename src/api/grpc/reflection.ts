@@ -8,7 +8,6 @@ import { fieldsOf } from './calls/calls.js';
 import type { DuplexCall, ServedCall } from './calls/calls.js';
 import type { CallRefusal } from './refusals.js';
 
-/** Maximum messages per call. */
 const MAX_MESSAGES = 1_000;
 
 /** The service under both of its names, with identical messages. */

@@ -1,5 +1,7 @@
-import type { Server, TlsOptions } from 'node:tls';
 import { createHash, timingSafeEqual } from 'node:crypto';
+import type { Socket } from 'node:net';
+import { TLSSocket } from 'node:tls';
+import type { TlsOptions } from 'node:tls';
 import { ApiError } from '../view/ApiError.js';
 
 /** For the TLS handshake of a connection. */
@@ -42,12 +44,7 @@ export function tlsOptions(identity: TlsIdentity): TlsOptions {
   };
 }
 
-/** Sets the certificate for new connections. */
-export function renew(server: Pick<Server, 'setSecureContext'>, identity: TlsIdentity): void {
-  server.setSecureContext(contextOf(identity));
-}
-
-function contextOf({ certificate, clientCa, key }: TlsIdentity) {
+export function contextOf({ certificate, clientCa, key }: TlsIdentity) {
   return { cert: certificate, key, ...(clientCa === undefined ? {} : { ca: clientCa }) };
 }
 
@@ -63,6 +60,14 @@ export interface Credentials {
   readonly authorization: string | undefined;
   /** The connection has a verified client certificate. */
   readonly isKnownClient: boolean;
+}
+
+/**
+ * Whether a connection has a verified client certificate. Node.js calls one `authorized` too that resumes a session (TLS 1.3),
+ * although it never had a certificate.
+ */
+export function isKnownClient(socket: Socket): boolean {
+  return socket instanceof TLSSocket && socket.authorized && socket.getPeerX509Certificate() !== undefined;
 }
 
 /** The digest that identifies a token. */

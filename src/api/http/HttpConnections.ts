@@ -14,6 +14,8 @@ const MAX_LASTING_SHARE = 0.75;
 const LOOK_EVERY_MS = 10_000;
 
 interface HttpConnection extends Connection {
+  /** Not sent yet. */
+  readonly responses: Set<ServerResponse>;
   sentBytes: number;
   /** When `sentBytes` last grew, or nothing was left to send. */
   movedAtMs: number;
@@ -31,10 +33,14 @@ export class HttpConnections extends Connections<HttpConnection> {
     super(options, dependencies);
     // Before anybody asks for its refusal.
     options.server.prependListener('request', ({ socket }: IncomingMessage, response: ServerResponse) => {
-      // Each response that waits may listen for the end of its connection.
-      socket.setMaxListeners(2 * MAX_PIPELINED);
       const connection = this.of(socket);
-      if (connection !== undefined) response.once('close', this.begun(connection));
+      if (connection === undefined) return;
+      const over = this.begun(connection);
+      connection.responses.add(response);
+      response.once('close', () => {
+        connection.responses.delete(response);
+        over();
+      });
     });
   }
 
@@ -60,7 +66,12 @@ export class HttpConnections extends Connections<HttpConnection> {
   }
 
   override recordOf(connection: Connection): HttpConnection {
-    return { ...connection, sentBytes: 0, movedAtMs: this.clock.monotonic() };
+    const responses = new Set<ServerResponse>();
+    // Node.js tells only the one whose turn it is.
+    connection.tcp.once('close', () => {
+      for (const response of responses) if (response.socket === null) response.emit('close');
+    });
+    return { ...connection, responses, sentBytes: 0, movedAtMs: this.clock.monotonic() };
   }
 
   override look(connection: HttpConnection, nowMs: number): void {

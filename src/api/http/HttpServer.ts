@@ -1,8 +1,7 @@
-import { TLSSocket } from 'node:tls';
 import fastify from 'fastify';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { WebSocket } from 'ws';
-import { tlsOptions } from '../guard/TokenGuard.js';
+import { isKnownClient, tlsOptions } from '../guard/TokenGuard.js';
 import type { Credentials } from '../guard/TokenGuard.js';
 import { places } from '../limits/places.js';
 import { ListeningServer } from '../server/ListeningServer.js';
@@ -57,7 +56,6 @@ export interface HttpServerOptions extends ServerOptions {
   readonly keepAliveMs?: number;
 }
 
-/** What a server serves. */
 interface HttpRoutes {
   readonly routes: readonly HttpRoute[];
   /** The refusal of a path without a route. */
@@ -347,5 +345,5 @@ function takeCredentials({ headers, raw, ws }: FastifyRequest): Credentials {
   const isProtocol = ws && scheme === 'bearer' && token !== undefined;
   const authorization = headers.authorization ?? (isProtocol ? `Bearer ${token}` : undefined);
   delete raw.headers.authorization;
-  return { authorization, isKnownClient: raw.socket instanceof TLSSocket && raw.socket.authorized };
+  return { authorization, isKnownClient: isKnownClient(raw.socket) };
 }

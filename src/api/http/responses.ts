@@ -1,10 +1,8 @@
 import { hash } from 'node:crypto';
-import type { ServerResponse } from 'node:http';
-import type { Socket } from 'node:net';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { Held, HoldBytes } from '../limits/heldBytes.js';
+import type { HoldBytes } from '../limits/heldBytes.js';
 import { ApiError } from '../view/ApiError.js';
 import { JSON_TYPE } from './types.js';
 import type { HttpResponse, StreamingResponse } from './types.js';
@@ -74,7 +72,8 @@ export function responseWriter(hold: HoldBytes) {
       return undefined;
     }
     const held = hold(text.length);
-    if (held !== undefined) releaseWhenSent(held, socket, reply.raw);
+    if (held !== undefined) reply.raw.once('close', held.release);
+    if (socket.destroyed) held?.release();
     const compressed = await compress(text, headers['accept-encoding']);
     reply.code(status).header('content-type', contentType ?? JSON_TYPE);
     if (tag !== undefined) reply.header('etag', `"${tag}${compressed === undefined ? '' : GZIP_SUFFIX}"`);
@@ -83,16 +82,6 @@ export function responseWriter(hold: HoldBytes) {
     reply.header('content-encoding', 'gzip');
     return compressed;
   };
-}
-
-function releaseWhenSent({ release }: Held, socket: Socket, response: ServerResponse): void {
-  // A response that waits behind another is not told when its connection closes.
-  socket.once('close', release);
-  response.once('finish', () => {
-    socket.removeListener('close', release);
-    release();
-  });
-  if (socket.destroyed) release();
 }
 
 /** True when the caller names gzip, or `*`, with a weight above 0. */
@@ -147,8 +136,10 @@ export function beginStream(
     // Asks proxies not to buffer the stream.
     'x-accel-buffering': 'no',
   };
+  // A refusal ends the connection as well: it counts as one that lasts.
+  reply.headers(headers);
   if (request.method === 'HEAD') {
-    reply.headers(headers).send();
+    reply.send();
     return;
   }
   // Node.js gives the connection only to the first of several responses.

@@ -9,7 +9,7 @@ import { outOfDescriptors } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import { forwardCounter } from '../limits/counters.js';
 import type { ForwardMetrics, ForwardedOutcome } from '../limits/counters.js';
-import { circleRefusal, PROGRAM } from '../limits/hops.js';
+import { circleRefusal, OF_ONE_CONNECTION, PROGRAM } from '../limits/hops.js';
 import { ApiError, busy, outOfFiles } from '../view/ApiError.js';
 import { MAX_FORWARDED_BODY_BYTES, forwardedBodyTooLarge } from './refusals.js';
 import { privately, variedBy } from './responses.js';
@@ -36,11 +36,7 @@ const KNOWN: ReadonlySet<string> = new Set([
   ...['system_transaction_results', 'system_transactions'],
 ]);
 
-/** These concern one connection only. */
-const NOT_PASSED_ON: ReadonlySet<string> = new Set([
-  ...['connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'te'],
-  ...['trailer', 'transfer-encoding', 'upgrade', 'host', 'expect'],
-]);
+const NOT_PASSED_ON: ReadonlySet<string> = new Set([...OF_ONE_CONNECTION, 'expect']);
 const VIA = `1.1 ${PROGRAM}`;
 
 /** A node's REST interface. */
@@ -53,7 +49,6 @@ export interface RestNode {
   readonly maxSockets?: number | undefined;
 }
 
-/** A request to forward. */
 interface Asked {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
@@ -136,9 +131,14 @@ export function restForwarding(
         else refuse(unreachable(request), 'unreachable');
       },
     });
+    const refuseOdd = (): void => refuse(unreachable(request, { code: 'HPE_INVALID_STATUS' }), 'lost');
     const passBack = (from: IncomingMessage): void => {
       const { statusCode = 502, headers } = from;
       if (isOver) return;
+      if (statusCode < 200) {
+        refuseOdd();
+        return;
+      }
       // Only we can do something about the credentials that we sent.
       if (statusCode === UNAUTHORIZED && longestValue(sent) > 0) {
         refuse(refusedUs(), 'failed');
@@ -194,12 +194,19 @@ export function restForwarding(
         else if (opened.reusedSocket) send(true);
         else refuse(unreachable(request, error), isConnected ? 'lost' : 'unreachable');
       });
+      // Nobody asked for another protocol.
+      opened.once('upgrade', (_from, socket) => {
+        socket.destroy();
+        refuseOdd();
+      });
       opened.once('response', (from) => {
         hasResponse = true;
         silence.moved();
         passBack(from);
       });
       if (request.method !== 'POST') {
+        // The node would take the next request on this connection for the body, which is not passed on.
+        opened.removeHeader('content-length');
         opened.end();
         return;
       }
@@ -325,7 +332,7 @@ function atMost(maxBytes: number, onMoved: () => unknown, secrets: NodeMetadata 
   });
 }
 
-function unreachable({ method }: IncomingMessage, error?: Error): ApiError {
+function unreachable({ method }: IncomingMessage, error?: object): ApiError {
   const why = failureOf(error);
   const message =
     method === 'POST'
@@ -335,7 +342,7 @@ function unreachable({ method }: IncomingMessage, error?: Error): ApiError {
 }
 
 /** Why a connection to the node failed, in brackets, for callers: without its address. */
-export function failureOf(error?: Error): string {
+export function failureOf(error?: object): string {
   const code = error !== undefined && 'code' in error ? String(error.code) : '';
   if (!code.startsWith('HPE_')) return code === '' ? '' : ` (${code})`;
   return ` (${code}: what answers does not speak HTTP as it should; api.forwardRest takes the port for REST, not for gRPC)`;

@@ -41,15 +41,13 @@ export interface StreamingResponse {
   readonly stream: (to: Writable, explain: (reason: unknown) => ApiError) => () => void;
 }
 
-/** Throws ApiError or StorageError for what is expected; anything else it throws is a bug. */
-type HttpHandler = (
-  request: HttpRequest,
-) => HttpResponse | StreamingResponse | Promise<HttpResponse | StreamingResponse>;
-
 export interface HttpRoute {
   /** `{name}` matches a segment. */
   readonly path: string;
-  readonly handle: HttpHandler;
+  /** Throws ApiError or StorageError for what is expected; anything else it throws is a bug. */
+  readonly handle: (
+    request: HttpRequest,
+  ) => HttpResponse | StreamingResponse | Promise<HttpResponse | StreamingResponse>;
   /**
    * `bulk`: one response may be as large as a whole block; few are built at a time. `stream`: it lasts until its caller leaves.
    * `open`: served without a token, because it is the same in every installation. `file`: open, and kept in memory; requests for
@@ -58,7 +56,6 @@ export interface HttpRoute {
   readonly kind?: 'bulk' | 'stream' | 'open' | 'file';
 }
 
-/** What a route costs. */
 export function costOf({ kind }: HttpRoute): Cost {
   if (kind === undefined) return 'cheap';
   return kind === 'bulk' || kind === 'stream' ? 'expensive' : 'open';

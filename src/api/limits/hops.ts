@@ -1,5 +1,11 @@
 import { ApiError } from '../view/ApiError.js';
 
+/** Headers and metadata that concern one connection. Node.js refuses to send most of them over HTTP/2, but takes `http2-settings`. */
+export const OF_ONE_CONNECTION: readonly string[] = [
+  ...['connection', 'http2-settings', 'keep-alive', 'proxy-authenticate', 'proxy-authorization'],
+  ...['proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade', 'host'],
+];
+
 /** What `via` calls this program. */
 export const PROGRAM = 'flow-collection-indexer';
 /** As often as this, indexers may forward one request to each other. */

@@ -3,7 +3,6 @@ import type { ConnectionMetrics, Logger } from '../../observability/index.js';
 import { every } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 
-/** Default limit. */
 const MAX_CONNECTIONS = 512;
 /** A port counts as full until no connection was cut for lack of room for this long. */
 const FULL_FOR_MS = 60_000;
@@ -56,7 +55,6 @@ export interface ConnectionsDependencies {
  * the place of the one that has been without a request longest, and is cut where all have one.
  */
 export abstract class Connections<C extends Connection = Connection> {
-  /** Interval of the regular check. */
   abstract readonly lookEveryMs: number;
   readonly clock: Clock;
   readonly server: Server;
@@ -84,7 +82,6 @@ export abstract class Connections<C extends Connection = Connection> {
     this.#measure();
   }
 
-  /** Open now. */
   get size(): number {
     return this.#byPeer.size;
   }
@@ -101,7 +98,6 @@ export abstract class Connections<C extends Connection = Connection> {
     this.#measure();
   }
 
-  /** Starts the regular check. */
   start(): void {
     this.#timer = every(this.clock, this.lookEveryMs, () => {
       const nowMs = this.clock.monotonic();

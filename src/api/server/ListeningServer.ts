@@ -3,7 +3,7 @@ import { Server as TlsServer } from 'node:tls';
 import type { ConnectionMetrics } from '../../observability/index.js';
 import { messageOf, OperatorError, outOfDescriptors, within } from '../../runtime/index.js';
 import { isCorruption, StorageError } from '../../storage/index.js';
-import { TokenGuard, missingOf, renew } from '../guard/TokenGuard.js';
+import { contextOf, TokenGuard, missingOf } from '../guard/TokenGuard.js';
 import type { ApiSecrets } from '../guard/TokenGuard.js';
 import { AddressLimiter } from '../limits/AddressLimiter.js';
 import { heldBytes } from '../limits/heldBytes.js';
@@ -133,7 +133,8 @@ export abstract class ListeningServer {
   secure(secrets: ApiSecrets): void {
     this.guard.set(secrets);
     const server: Server = this.accepted.server;
-    if (server instanceof TlsServer && secrets.tls !== undefined) renew(server, secrets.tls);
+    if (server instanceof TlsServer && secrets.tls !== undefined)
+      server.setSecureContext(contextOf(secrets.tls));
   }
 
   /** Runs a handler, which `close` waits for. */

@@ -102,7 +102,6 @@ export function parseTransactionId(text: string): Identifier {
   throw new ApiError(400, 'not_served', message);
 }
 
-/** The head that a word names. */
 export function headTerm(text: string): 'final' | 'sealed' | undefined {
   if (text === 'final' || text === 'latest') return 'final';
   return text === 'sealed' ? text : undefined;

@@ -13,28 +13,22 @@ const actions = ['subscribe', 'unsubscribe', 'list_subscriptions'] as const;
 type Action = (typeof actions)[number];
 type Fields = Readonly<Record<string, unknown>>;
 
-/** A subscription's arguments, as received. */
-type Arguments = Fields;
-
-/** What a message of either side says of itself; an id is cut off where it is too long. */
-interface Addressed {
-  readonly action?: Action | undefined;
-  readonly id?: string | undefined;
-}
-
 /** A client's request. Only `subscribe` may come without an id. */
 export type ClientMessage =
   | {
       readonly action: 'subscribe';
       readonly id: string | undefined;
       readonly topic: string;
-      readonly args: Arguments;
+      readonly args: Fields;
     }
   | { readonly action: 'unsubscribe'; readonly id: string }
   | { readonly action: 'list_subscriptions' };
 
-/** Whom the answer to a text frame is to name, whether the frame makes sense or not. */
-export function addressOf(text: string): Addressed {
+/** Whom the answer to a text frame is to name, whether the frame makes sense or not. An id that is too long is cut off. */
+export function addressOf(text: string): {
+  readonly action?: Action | undefined;
+  readonly id?: string | undefined;
+} {
   const message = jsonIn(text);
   const action = isObject(message) ? actions.find((known) => known === message['action']) : undefined;
   if (!isObject(message) || action === undefined || action === 'list_subscriptions') return { action };
@@ -105,7 +99,7 @@ const known: ReadonlySet<string> = new Set(['block_status', 'start_block_id', 's
  * Which head is followed, and from where. A number is accepted for its text, and a height for an id: that is how the
  * transport of @onflow/sdk resumes `block_digests`. Expected errors: ApiError (400).
  */
-export function parseBlockArguments(args: Arguments): {
+export function parseBlockArguments(args: Fields): {
   readonly until: Following['until'];
   readonly start: StartPoint;
 } {
@@ -133,7 +127,7 @@ function startOf(id: string | undefined, height: string | undefined): StartPoint
   return { height: parsed };
 }
 
-function textOf(args: Arguments, name: string): string | undefined {
+function textOf(args: Fields, name: string): string | undefined {
   const value = args[name];
   if (value === undefined || value === null) return undefined;
   if (typeof value === 'number') return String(value);

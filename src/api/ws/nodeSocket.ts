@@ -80,10 +80,10 @@ export function nodeSocket({
   };
   return {
     /** Opens the connection if necessary, and sends. Expected errors: ApiError (503). */
-    send: async (message: Readonly<Record<string, unknown>>): Promise<void> => {
+    send: async (text: string): Promise<void> => {
       opening ??= open();
       await opening;
-      current?.send(JSON.stringify(message));
+      current?.send(text);
     },
     ping: (): void => {
       if (current?.readyState === WebSocket.OPEN) current.ping();

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { WebSocket } from 'ws';
-import { every, quoted } from '../../runtime/index.js';
+import { every, quoted, shortened } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
 import type { RestNode } from '../http/restForwarding.js';
@@ -13,7 +13,6 @@ import { addressOf, blockTopics, endedBy, parseBlockArguments, parseMessage } fr
 import type { BlockTopic, ClientMessage } from './messages.js';
 import { nodeSocket } from './nodeSocket.js';
 
-/** Maximum connections. */
 const MAX_CONNECTIONS = 100;
 /** Limit of a client's message: subscriptions are short. */
 const MAX_MESSAGE_BYTES = 16 * 1024;
@@ -28,6 +27,9 @@ const IDLE_LIMIT_MS = 60_000;
 /** Ping interval: a client that has not replied by the next ping is gone. */
 const LOOK_EVERY_MS = 20_000;
 
+/** A longer entry of the list, such as of a transaction, is kept and listed without its arguments. */
+const MAX_LISTED_CHARACTERS = 16 * 1024;
+
 /** Forwarded topics are counted by these names, and all others by one. */
 const nodeTopics: ReadonlySet<string> = new Set([
   ...['events', 'account_statuses', 'transaction_statuses', 'send_and_get_transaction_statuses'],
@@ -36,7 +38,9 @@ const nodeTopics: ReadonlySet<string> = new Set([
 
 type Subscribe = ClientMessage & { readonly action: 'subscribe' };
 
-interface Subscription extends Pick<Subscribe, 'topic' | 'args'> {
+interface Subscription {
+  /** Its entry of the list, in JSON: parsed, it may take up 25 times as much. */
+  readonly listed: string;
   /** A node serves it. */
   readonly isForwarded: boolean;
   /** Ends it on our side. */
@@ -158,7 +162,7 @@ function converse(
         end: (reason) => ended(id, reason),
       },
     );
-    subscriptions.set(id, { topic, args, isForwarded: false, end });
+    subscriptions.set(id, { listed: entryOf(id, topic, args), isForwarded: false, end });
     send({ subscription_id: id, action: 'subscribe' });
   };
 
@@ -169,10 +173,12 @@ function converse(
       const why = `unsupported topic ${quoted(topic)}: this daemon does not forward it; set its api.forwardRest to the REST address of an access node, or ask the node itself (served here: ${servedHere})`;
       throw noProvider(new ApiError(400, 'not_served', why));
     }
+    const entry = entryOf(id, topic, args);
+    const listed = entry.length > MAX_LISTED_CHARACTERS ? entryOf(id, shortened(topic), {}) : entry;
     const end = counter.begin(`WS ${nodeTopics.has(topic) ? topic : 'other'}`, 'stream');
-    subscriptions.set(id, { topic, args, isForwarded: true, end });
+    subscriptions.set(id, { listed, isForwarded: true, end });
     try {
-      await node.send({ subscription_id: id, action, topic, arguments: args });
+      await node.send(`{"action":"${action}",${entry.slice(1)}`);
     } catch (error) {
       drop(id, 'unreachable');
       throw error;
@@ -188,12 +194,8 @@ function converse(
   const carryOut = async (message: ClientMessage): Promise<void> => {
     const { action } = message;
     if (action === 'list_subscriptions') {
-      const listed = [...subscriptions].map(([id, { topic, args }]) => ({
-        subscription_id: id,
-        topic,
-        arguments: args,
-      }));
-      send({ subscriptions: listed, action });
+      const all = [...subscriptions.values()].map(({ listed }) => listed);
+      sendText(`{"subscriptions":[${all.join()}],"action":"${action}"}`);
       return;
     }
     if (action === 'unsubscribe') {
@@ -202,7 +204,7 @@ function converse(
       if (subscription === undefined) throw new ApiError(404, 'unknown_id', 'subscription not found');
       drop(id, 'cancelled');
       // The client gets the node's response.
-      if (subscription.isForwarded) await node?.send({ subscription_id: id, action });
+      if (subscription.isForwarded) await node?.send(JSON.stringify({ subscription_id: id, action }));
       else send({ subscription_id: id, action });
       return;
     }
@@ -274,6 +276,16 @@ function converse(
     for (const id of [...subscriptions.keys()]) drop(id, 'cancelled');
     node?.close();
   });
+}
+
+/** An entry of the list, in JSON. Expected errors: ApiError (400): JSON of any depth can be read, but not written again. */
+function entryOf(id: string, topic: string, args: object): string {
+  try {
+    return JSON.stringify({ subscription_id: id, topic, arguments: args });
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    throw invalidArgument('error parsing message: arguments are nested too deep');
+  }
 }
 
 /** The refusal of a topic. */

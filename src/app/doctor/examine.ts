@@ -58,12 +58,13 @@ export async function examine(
     const { access } = config;
     const { metadataFile } = access;
     const nodes = knownNodes(config, sporks);
-    const metadata = metadataFile ? await readNodeMetadata(metadataFile, { access, nodes }) : new Map();
+    const metadata = metadataFile ? readNodeMetadata(metadataFile, { access, nodes }) : new Map();
     const ask = (endpoint: Endpoint, isPeer: boolean, asks: Asks): Promise<NodeSurvey> => {
       const credentials = credentialsFor(endpoint, isPeer, metadataFile, () => metadata);
       const { maxMessageBytes } = access;
+      const asksFullBlocks = config.proof.mode !== 'off';
       return surveyNode(
-        { ...asks, endpoint, maxMessageBytes, credentials, timeoutMs: CALL_LIMIT_MS },
+        { ...asks, asksFullBlocks, endpoint, maxMessageBytes, credentials, timeoutMs: CALL_LIMIT_MS },
         { clock },
       );
     };

@@ -88,8 +88,7 @@ function silence({ calls, endpoint }: NodeSurvey, flag: string): string {
   const said = calls.flatMap((call) => call.said ?? []);
   const why = brief(said[0]);
   // The message ends with what to do.
-  if (endpoint.tls && /it speaks no TLS|certificate/i.test(said.join(' ')))
-    return `${why}; or name another ${flag}`;
+  if (endpoint.tls && /it speaks no TLS|cert/i.test(said.join(' '))) return `${why}; or name another ${flag}`;
   return `${why}; check that it runs and can be reached from here (address, port, firewall), or name another ${flag}`;
 }
 

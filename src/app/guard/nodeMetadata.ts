@@ -1,4 +1,4 @@
-import { stat } from 'node:fs/promises';
+import { statSync } from 'node:fs';
 import { parseEndpoint } from '../../access/index.js';
 import type { CallCredentials, Endpoint, NodeMetadata, SporkTable } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
@@ -16,7 +16,7 @@ const NAME = /^[a-z0-9_.-]+$/;
 const VALUE = /^[ -~]+$/;
 /** gRPC, HTTP and we ourselves set these. */
 const TAKEN =
-  /^(?:grpc-.*|sec-websocket-.*|proxy-.*|connection|content-(?:type|length|encoding)|accept-encoding|date|expect|host|keep-alive|te|trailer|transfer-encoding|upgrade|user-agent|via)$/;
+  /^(?:grpc-.*|sec-websocket-.*|proxy-.*|connection|content-(?:type|length|encoding)|accept-encoding|date|expect|host|http2-settings|keep-alive|te|trailer|transfer-encoding|upgrade|user-agent|via)$/;
 /** Anybody on the machine may write. */
 const OTHERS_WRITE = 0o002;
 
@@ -47,16 +47,18 @@ export function restNode(address: string): KnownNode {
  * The metadata file: for each node, what every call to it carries. Expected errors: OperatorError `configuration`, which
  * names file and line and quotes nothing else of it: any word of a misplaced line may be a secret.
  */
-export async function readNodeMetadata(
+export function readNodeMetadata(
   file: string,
   { access, nodes }: Pick<DaemonConfig, 'access'> & { readonly nodes: readonly KnownNode[] },
-): Promise<MetadataByNode> {
+): MetadataByNode {
   const text = readSmallFile(file, SETTING);
   const refuse = (why: string): never => {
     throw unusable(file, SETTING, why);
   };
   if (text.includes('\0')) refuse('it is not text in UTF-8');
-  if (process.platform !== 'win32' && ((await stat(file)).mode & OTHERS_WRITE) !== 0)
+  // One that was removed since is read again when it is back.
+  const { mode = 0 } = statSync(file, { throwIfNoEntry: false }) ?? {};
+  if (process.platform !== 'win32' && (mode & OTHERS_WRITE) !== 0)
     refuse('every user of this machine may change it; chmod 600 it');
   const byNode = new Map<string, Record<string, string>>();
   let count = 0;

@@ -159,7 +159,7 @@ async function watchSecret<T>(
     readonly kind: 'certificate' | 'tokens' | 'node_metadata';
     readonly paths: readonly string[];
     /** Expected errors: OperatorError. */
-    readonly read: () => T | Promise<T>;
+    readonly read: () => T;
     /** Log fields about a new content; not secret. */
     readonly describe: (next: T, last: T) => object;
   },
@@ -167,7 +167,7 @@ async function watchSecret<T>(
   const { logger, metrics } = parts;
   const { kind, paths } = source;
   let stamp = await stampOf(paths);
-  let value = await source.read();
+  let value = source.read();
   let isRefused = false;
   /** The refusal that was logged last. */
   let logged: string | undefined;
@@ -192,7 +192,7 @@ async function watchSecret<T>(
       if (newStamp === stamp && !isRefused) return false;
       const last = value;
       try {
-        value = await source.read();
+        value = source.read();
       } catch (error) {
         if (!(error instanceof OperatorError)) throw error;
         refuse(error.message);

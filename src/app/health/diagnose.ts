@@ -240,14 +240,17 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     const indexed = store.latestIndexedHeight();
     // What readers may read at most.
     const provenTo = config.proof.finality === 'proven' ? (finalBlock(parts)?.height ?? -1) : indexed;
-    const readable = Math.min(indexed, Math.max(provenTo, (store.meta()?.firstHeight ?? 0) - 1));
+    const copied = parts.replica?.latestIndexedHeight() ?? indexed;
+    const readable = Math.min(indexed, copied, Math.max(provenTo, (store.meta()?.firstHeight ?? 0) - 1));
     const lag = (target ?? readable) - readable;
     // While no node confirms the head, the lag is unknown.
     if (lag <= limits.maxLag || !isHeadConfirmed()) return undefined;
     const why =
-      readable === indexed
-        ? ''
-        : `; proof.finality is proven, and finality is proven only up to ${readable}: ${whyNotProven()}`;
+      indexed - copied > limits.maxLag
+        ? `; readers use api.store, which has come only to ${copied}: it may be a replica no more, or receive nothing`
+        : readable === Math.min(indexed, copied)
+          ? ''
+          : `; proof.finality is proven, and finality is proven only up to ${readable}: ${whyNotProven()}`;
     const message = `${lag} heights behind the head ${target ?? ''}; ready at ${limits.maxLag} or fewer${why}`;
     return finding('behind', message, readable < 0 ? undefined : readable);
   };

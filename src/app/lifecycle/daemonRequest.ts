@@ -57,7 +57,7 @@ async function secured(
   try {
     await once(socket, 'secureConnect', { signal });
     if (!socket.authorized && socket.getPeerX509Certificate()?.fingerprint256 !== certificate)
-      throw new Error('another certificate');
+      throw new Error('it has another certificate than the one that is known');
     return socket;
   } catch (error) {
     socket.destroy();

@@ -65,12 +65,11 @@ export async function openControlSocket(
       if (end < 0 && text.length <= MAX_REQUEST_BYTES) return;
       // What else is said is dropped. Whoever does not hang up keeps nobody else out.
       socket.removeAllListeners('data').resume().setTimeout(0);
-      answerTo(text.slice(0, Math.max(0, end))).then(
+      const answering = answerTo(text.slice(0, Math.max(0, end)));
+      lifecycle.supervise(answering);
+      answering.then(
         (answer) => socket.end(`${JSON.stringify(answer)}\n`, () => socket.destroy()),
-        (error: unknown) => {
-          socket.destroy();
-          lifecycle.fail(error);
-        },
+        () => socket.destroy(),
       );
     });
   });

@@ -20,12 +20,18 @@ export type RestoreProgress = Parameters<NonNullable<RestoreDependencies['onProg
 
 /**
  * Copies the store of a configuration, which a daemon may be using, to a new directory that is laid out like a data
- * directory. Expected errors: as `backupStore`; OperatorError `usage` where a database holds the index.
+ * directory. Expected errors: as `backupStore`; OperatorError `usage` where a database
+ * holds the index.
  */
-export async function backupStoreOf(config: DaemonConfig, to: string): Promise<BackupReport> {
+export async function backupStoreOf(
+  config: DaemonConfig,
+  to: string,
+  signal: AbortSignal,
+): Promise<BackupReport> {
   refuseDatabase(config, 'copy the database with its own tools (pg_dump, or a base backup)');
   const { chainId, dataDir } = config;
-  return backupStore({ path: storePathOf(dataDir), to: storePathOf(to), chainId }, forCommand);
+  const options = { path: storePathOf(dataDir), to: storePathOf(to), chainId };
+  return backupStore(options, { ...forCommand, signal });
 }
 
 /** Creates the store of a configuration from a snapshot. Expected errors: as `restoreStore`; OperatorError `usage`. */

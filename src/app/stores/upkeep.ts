@@ -24,7 +24,8 @@ export async function verifyStoreOf(
   const objectionTo = await objectionsOf(config);
   if (url !== undefined) {
     const { verifyPostgres } = await loadPostgres();
-    return verifyPostgres({ url, chainId, ...range, objectionTo }, { ...forCommand, ...dependencies });
+    const options = { url, chainId, ...range, objectionTo, patienceMs: DATABASE_WAIT_MS };
+    return verifyPostgres(options, { ...forCommand, ...dependencies });
   }
   const options = { ...placeOf(config), ...range, objectionTo };
   const verify = (): Promise<VerifyReport> => verifyStore(options, { ...forCommand, ...dependencies });
@@ -55,11 +56,11 @@ export async function repairStoreOf(
   const dependencies = { ...forCommand, signal };
   if (url === undefined) return repairStore({ ...placeOf(config), apply }, dependencies);
   const { repairPostgres } = await loadPostgres();
-  const options = { url, chainId, apply };
+  const options = { url, chainId, apply, patienceMs: DATABASE_WAIT_MS };
   if (!apply) return repairPostgres(options, dependencies);
   return whileNobodyLeads(config, async (queue) => {
     const lastPlan = await queue.lastPlan();
-    return repairPostgres({ ...options, lastPlan, patienceMs: DATABASE_WAIT_MS }, dependencies);
+    return repairPostgres({ ...options, lastPlan }, dependencies);
   });
 }
 

@@ -51,7 +51,7 @@ export function serveReaders(
       link.show(state);
       servers?.replica.show(state.shown);
       servers?.feed.notify();
-      servers?.grpc?.notify();
+      servers?.grpc?.health.notify();
       opening ??= open();
     },
     makeWay: link.makeWay,

@@ -8,7 +8,17 @@ import {
 } from '../../app/index.js';
 import type { DaemonRecord, OwnAccess, PlainResponse } from '../../app/index.js';
 import type { LoadedConfig } from '../../config/index.js';
-import { childOf, jsonIn, maskedEndpoint, OperatorError, systemClock, within } from '../../runtime/index.js';
+import {
+  asError,
+  childOf,
+  jsonIn,
+  maskedEndpoint,
+  OperatorError,
+  systemClock,
+  within,
+} from '../../runtime/index.js';
+
+type DaemonAddress = NonNullable<ReturnType<typeof daemonAddress>>;
 
 const ANSWER_TIMEOUT_MS = 5_000;
 const LARGE_ANSWER_TIMEOUT_MS = 60_000;
@@ -42,15 +52,17 @@ export async function askDaemon(
   return get(address, path, isLarge ? LARGE_ANSWER_TIMEOUT_MS : ANSWER_TIMEOUT_MS, signal);
 }
 
-export function noDaemon(loaded: LoadedConfig): OperatorError {
+/** That none answers, with the reason, for which it is asked once more. */
+export async function noDaemon(loaded: LoadedConfig): Promise<OperatorError> {
   const address = daemonAddress(loaded);
-  const { dataDir } = loaded.config;
+  const who =
+    address?.instance === undefined
+      ? 'none'
+      : `the one recorded in ${loaded.config.dataDir} is gone, or does not answer`;
   const looked =
     address === undefined
       ? nothingRecorded(loaded.config)
-      : address.instance === undefined
-        ? `nothing answers at ${address.url}`
-        : `the one recorded in ${dataDir} is gone, or does not answer at ${address.url}`;
+      : `${who} at ${address.url} (${await failureAt(address)})`;
   return new OperatorError(
     'no_daemon',
     `No daemon answers: ${looked}. Start one, or say where it is with --data-dir, or with --api-host and --api-port.`,
@@ -73,28 +85,48 @@ export function bodyOf({ bytes }: PlainResponse): unknown {
 }
 
 async function get(
-  { access, url }: NonNullable<ReturnType<typeof daemonAddress>>,
+  address: DaemonAddress,
   path: string,
   timeoutMs: number,
   signal?: AbortSignal,
 ): Promise<PlainResponse | undefined> {
-  const known = access();
-  const cut = childOf(...(signal === undefined ? [] : [signal]));
-  const request = async (): Promise<PlainResponse> => daemonRequest(new URL(url + path), known, cut.signal);
-  // Refused: not our daemon.
-  const response = await within(
-    systemClock,
-    timeoutMs,
-    request().catch(() => undefined),
-  );
-  cut.abort();
-  if (response === 'late') return undefined;
-  if (response?.status !== 401) return response;
+  const response = await outcomeOf(address, path, timeoutMs, signal);
+  if (response === 'late' || response instanceof Error) return undefined;
+  if (response.status !== 401) return response;
+  const { access, url } = address;
   throw new OperatorError(
     'usage',
-    `The daemon at ${url} wants a bearer token${known.token === undefined ? '' : ' and does not accept the one we sent'}. ` +
+    `The daemon at ${url} wants a bearer token${access().token === undefined ? '' : ' and does not accept the one we sent'}. ` +
       'Name a file with one: --api-tokens-file FILE.',
   );
+}
+
+async function outcomeOf(
+  { access, url }: DaemonAddress,
+  path: string,
+  timeoutMs: number,
+  signal?: AbortSignal,
+) {
+  const known = access();
+  const cut = childOf(...(signal === undefined ? [] : [signal]));
+  const request = daemonRequest(new URL(url + path), known, cut.signal).catch(asError);
+  const outcome = await within(systemClock, timeoutMs, request);
+  cut.abort();
+  return outcome;
+}
+
+async function failureAt(address: DaemonAddress): Promise<string> {
+  const outcome = await outcomeOf(address, '/status', ANSWER_TIMEOUT_MS);
+  if (outcome === 'late') return `no answer within ${ANSWER_TIMEOUT_MS / 1_000} s`;
+  if (!(outcome instanceof Error))
+    return outcome.status === 200
+      ? 'another process answers there'
+      : `HTTP ${outcome.status}; api.port is that of the read API`;
+  const code = 'code' in outcome ? String(outcome.code) : outcome.message;
+  if (code.startsWith('HPE_')) return `${code}: no HTTP; api.port is not that of gRPC`;
+  if (code.startsWith('ERR_SSL')) return `${code}: no TLS; leave out api.tls.certificateFile`;
+  const mayBeSecured = code === 'ECONNRESET' && address.url.startsWith('http:');
+  return mayBeSecured ? `${code}: if it speaks TLS, name --api-tls-certificate-file FILE` : code;
 }
 
 /**

@@ -22,7 +22,7 @@ export async function documentFrom<T>(
     if (answer.status === 200) return body as T;
     throw refusalOf(answer.status, body).error;
   }
-  if (namesDaemonAddress(loaded)) throw noDaemon(loaded);
+  if (namesDaemonAddress(loaded)) throw await noDaemon(loaded);
   const { openStoreReadOnly } = await loadStores();
   const store = await openStoreReadOnly(loaded.config);
   try {

@@ -43,7 +43,7 @@ export const backfill: Run<typeof backfillFlags> = async (invocation, terminal) 
 async function statusOf(loaded: LoadedConfig): Promise<BackfillStatus> {
   const status = await daemonStatus(loaded);
   if (status !== undefined) return status.backfill;
-  if (namesDaemonAddress(loaded)) throw noDaemon(loaded);
+  if (namesDaemonAddress(loaded)) throw await noDaemon(loaded);
   const { backfillOf } = await loadStores();
   return backfillOf(loaded.config);
 }

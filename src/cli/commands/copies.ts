@@ -16,7 +16,8 @@ export const backup: Run<typeof backupFlags> = async (invocation, terminal) => {
   const { to } = invocation.flags;
   if (to === null) throw wrongUse('Say where the copy is to be: backup --to DIR.');
   const { config } = await configOf(invocation, terminal);
-  const { coverage, copiedBytes, linkedBytes, lost, tables } = await backupStoreOf(config, resolve(to));
+  const report = await backupStoreOf(config, resolve(to), terminal.signal);
+  const { coverage, copiedBytes, linkedBytes, lost, tables } = report;
   const what = coverage.length === 0 ? 'It holds no height yet' : `Heights ${rangesInWords(coverage)}`;
   const linked = linkedBytes === 0 ? '' : `, ${inMib(linkedBytes)} MiB as hard links`;
   terminal.out(

@@ -1,3 +1,4 @@
+import { wasAborted } from '../../runtime/index.js';
 import type { exportFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
 import { wrongUse } from '../command.js';
@@ -26,6 +27,9 @@ export const exportBlocks: Run<typeof exportFlags> = async (invocation, terminal
         ? await exportLines(flags, terminal, parts)
         : await exportToDirectory(path, flags, options, parts);
     progress.end(done);
+  } catch (error) {
+    // Before the first height is there: otherwise it says what it wrote.
+    if (!flags.follow || !wasAborted(error, signal)) throw error;
   } finally {
     progress.end();
     await source.close();

@@ -3,7 +3,7 @@ import { checkLookupKey, proofDocument } from '../../api/index.js';
 import type { LookupKind, ProofDocument } from '../../api/index.js';
 import type { LoadedConfig } from '../../config/index.js';
 import { checkDocument } from '../../proof/index.js';
-import { messageOf, OperatorError } from '../../runtime/index.js';
+import { named, OperatorError, outputError } from '../../runtime/index.js';
 import type { proveFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
 import { checked, documentFrom } from '../client/documentFrom.js';
@@ -35,7 +35,7 @@ export const prove: Run<typeof proveFlags> = async (invocation, terminal) => {
   try {
     writeFileSync(output, document);
   } catch (error) {
-    throw new OperatorError('storage', `Cannot write ${output}: ${messageOf(error)}`);
+    throw outputError(error, named(output));
   }
   return 'done';
 };

@@ -16,7 +16,7 @@ export const status: Run<typeof statusFlags> = async (invocation, terminal) => {
     return 'done';
   }
   const document = await daemonStatus(loaded);
-  if (document === undefined) throw noDaemon(loaded);
+  if (document === undefined) throw await noDaemon(loaded);
   terminal.out(json ? `${JSON.stringify(document)}\n` : renderStatus(document));
   return 'done';
 };
@@ -53,7 +53,7 @@ async function watchStatus(loaded: LoadedConfig, json: boolean, terminal: Termin
       signal.throwIfAborted();
       if (status !== undefined) answeredAtMs = systemClock.monotonic();
       last = status ?? last;
-      if (last === undefined) throw noDaemon(loaded);
+      if (last === undefined) throw await noDaemon(loaded);
       display.show(last, status === undefined ? (systemClock.monotonic() - answeredAtMs) / 1000 : undefined);
       // A terminal that stands still gets what is new when it goes on, and nothing in between.
       if (!(await orAborted(terminal.write(new Uint8Array()), signal))) return;

@@ -22,21 +22,20 @@ export async function exportLines(
 ): Promise<string | undefined> {
   const { progress, signal, source } = parts;
   const { follow, output: path } = flags;
-  const range = await exportRange(source, flags);
   const tally = tallyExport();
   const output =
     path === null ? undefined : await fileOutput(path, { ...parts, resume: flags.resume, tally });
   const write = (bytes: Uint8Array): Promise<boolean> => (output ?? terminal).write(bytes);
   try {
     const [first, last] = [tally.first(), tally.last()];
-    const from = flags.from ?? first?.height ?? range.from;
     const file = named(path ?? '');
-    if (first !== undefined && last !== undefined) {
-      if (first.height !== from)
-        throw wrongUse(`${file} begins at height ${first.height}, not at --from ${from}.`);
-      checkNotBeyond(file, last.height, flags.to);
-      await checkSame(last, source);
-    }
+    if (first !== undefined && flags.from !== null && first.height !== flags.from)
+      throw wrongUse(`${file} begins at height ${first.height}, not at --from ${flags.from}.`);
+    if (last !== undefined) checkNotBeyond(file, last.height, flags.to);
+    // Of what the file holds, the index need have no more than the last block.
+    const range = await exportRange(source, { ...flags, from: last?.height ?? flags.from });
+    if (last !== undefined) await checkSame(last, source);
+    const from = first?.height ?? range.from;
     const closing = output?.closing;
     if (closing !== undefined && last?.height === range.to) {
       if (closeTheSame(closing, tally.closingLine(source.chainId, from)))

@@ -57,7 +57,7 @@ export async function openExportSource(
 ): Promise<ExportSource> {
   const found = await daemonStatus(loaded);
   if (found === undefined) {
-    if (follow || namesDaemonAddress(loaded)) throw noDaemon(loaded);
+    if (follow || namesDaemonAddress(loaded)) throw await noDaemon(loaded);
     return storeSource(loaded, signal);
   }
   /** Once it does not answer, another may: after a restart it listens elsewhere. */
@@ -77,7 +77,7 @@ export async function openExportSource(
           const latest = latestIndexed ?? first - 1;
           return { first, latest, ranges: latest < first ? [] : [{ from: first, to: latest }] };
         }
-        await lookAgain(status === undefined ? noDaemon(loaded) : nothingIndexed());
+        await lookAgain(status === undefined ? await noDaemon(loaded) : nothingIndexed());
       }
     },
     page: async ({ from, to }) => {
@@ -87,7 +87,7 @@ export async function openExportSource(
         if (signal.aborted) throw abortReason(signal);
         isKnown = answer !== undefined;
         if (answer === undefined) {
-          await lookAgain(noDaemon(loaded));
+          await lookAgain(await noDaemon(loaded));
           continue;
         }
         progress.answers(true);
@@ -200,9 +200,10 @@ export async function exportRange(
   const { first, latest, ranges } = await source.range();
   const from = asked.from ?? first;
   const to = asked.to ?? (asked.follow ? ENDLESS : latest);
+  const lowest = Math.min(from, to);
   const outside =
-    from < first
-      ? `Height ${from} is below the first indexed height.`
+    lowest < first
+      ? `Height ${lowest} is below the first indexed height.`
       : asked.follow || Math.max(from, to) <= latest
         ? undefined
         : `Height ${Math.max(from, to)} is not yet indexed: lower --to, or wait for it with --follow.`;

@@ -76,7 +76,14 @@ function manifestOf(shape: ExportShape, partitions: readonly Partition[]): Manif
 /** `undefined` if the text is not a manifest that this version can continue. */
 function parseManifest(text: string): Manifest | undefined {
   const found = jsonIn(text) as Partial<Manifest> | null | undefined;
-  return found?.format === FORMAT && Array.isArray(found.partitions) ? (found as Manifest) : undefined;
+  const isKnown = found?.format === FORMAT && Array.isArray(found.partitions);
+  return isKnown && found.partitions.every(isPartition) ? (found as Manifest) : undefined;
+}
+
+function isPartition(value: unknown): boolean {
+  const { files, to } = Object(value) as Partial<Partition>;
+  const isPartFile = (each: unknown) => typeof (Object(each) as Partial<PartFile>).path === 'string';
+  return Number.isSafeInteger(to) && Array.isArray(files) && files.every(isPartFile);
 }
 
 /** The first flag in which two exports differ; `undefined` when they are the same. */
@@ -125,7 +132,8 @@ async function manifestIn(path: string, resume: boolean): Promise<Manifest | und
   if (entries.every((entry) => entry === unfinishedName(MANIFEST))) return undefined;
   if (!resume)
     throw wrongUse(`The directory ${name} is not empty. Add --resume to continue it, or choose another one.`);
-  const text = entries.includes(MANIFEST) ? await readFile(join(path, MANIFEST), 'utf8') : '';
+  const place = join(path, MANIFEST);
+  const text = entries.includes(MANIFEST) ? await explained(place, () => readFile(place, 'utf8')) : '';
   const manifest = parseManifest(text);
   if (manifest !== undefined) return manifest;
   throw wrongUse(

@@ -125,11 +125,11 @@ export async function beginPart(
       return { table: file.table, path, rows: file.rows(), bytes, sha256: sha256.digest('hex') };
     },
     publish: (): Promise<void> => explained(place, () => rename(unfinishedName(place), place)),
-    /** Removes the unfinished file, which may be finished already. */
+    /** Removes the unfinished file, which may be finished already. Where it cannot be removed, the next export does it. */
     discard: async (): Promise<void> => {
       stream.destroy();
       await written.catch(() => undefined);
-      await rm(unfinishedName(place), { force: true });
+      await rm(unfinishedName(place), { force: true }).catch(() => undefined);
     },
   };
 }

@@ -1,6 +1,6 @@
 import { encodeRlp, identifierBytes, sha3Identifier, toIdentifier } from '../../flow/index.js';
 import type { Identifier } from '../../flow/index.js';
-import { CURRENT_RULES, readCommit, readSetup, type Certificate, type Committee } from '../../proof/index.js';
+import { readCommit, readSetup, type Certificate, type Committee } from '../../proof/index.js';
 import { signCertificate, signingKeyOf, type SigningKey } from './signCertificate.js';
 import { SizedCache } from './SizedCache.js';
 
@@ -100,7 +100,7 @@ export class SimulatedEpochs {
     const signers = keys
       .map((_, index) => index)
       .filter((index) => (index === block.view % MEMBERS) === isMinority);
-    const certificate = signCertificate(block, { committee, keys, signers }, CURRENT_RULES);
+    const certificate = signCertificate(block, { committee, keys, signers });
     this.#certificates.set(block.view, certificate, 1);
     return certificate;
   }

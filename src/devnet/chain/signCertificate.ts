@@ -1,15 +1,10 @@
 import { bls12_381 } from '@noble/curves/bls12-381.js';
 import type { Identifier } from '../../flow/index.js';
-import {
-  loadCertificates,
-  type Certificate,
-  type CertificateRules,
-  type Committee,
-} from '../../proof/index.js';
+import { loadCertificates, type Certificate, type Committee } from '../../proof/index.js';
 
 // Not with the door of the room, so that a daemon does not load it.
-const { checksumOf, encodeKey, hashToPoint, messageOf, SIGNATURE_BYTES, writeSigData } =
-  await loadCertificates();
+const certificates = await loadCertificates();
+const { checksumOf, encodeKey, hashToPoint, messageOf, SIGNATURE_BYTES, writeSigData } = certificates;
 const { Fr } = bls12_381.fields;
 
 /** A key of a simulated member of a committee. */
@@ -38,10 +33,9 @@ export function signCertificate(
     /** Without it the beacon's signature is blank, for a committee without a beacon key. */
     readonly beacon?: SigningKey;
   },
-  rules: CertificateRules,
 ): Certificate {
   const { committee, keys, signers, beacon } = signing;
-  const message = messageOf({ view, blockId }, rules);
+  const message = messageOf({ view, blockId });
   const sign = (tag: string, secret: bigint): Uint8Array =>
     hashToPoint(message, tag).multiply(secret).toBytes(true);
   const sum = signers.reduce((total, index) => Fr.add(total, keys[index]?.secret ?? 0n), 0n);
@@ -51,8 +45,8 @@ export function signCertificate(
     voterIndices: indicesOf(committee, signers),
     voterSigData: writeSigData(
       signers.length,
-      sign(rules.voteTag, sum),
-      beacon === undefined ? Buffer.alloc(SIGNATURE_BYTES) : sign(rules.beaconTag, beacon.secret),
+      sign(certificates.VOTE_TAG, sum),
+      beacon === undefined ? Buffer.alloc(SIGNATURE_BYTES) : sign(certificates.BEACON_TAG, beacon.secret),
     ),
   };
 }

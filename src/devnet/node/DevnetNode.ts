@@ -1,5 +1,5 @@
 import { identifierBytes, WireWriter } from '../../flow/index.js';
-import { type Clock, sleep } from '../../runtime/index.js';
+import { type Clock, sleep, unlessAborted } from '../../runtime/index.js';
 import { ResponseEncoder } from './ResponseEncoder.js';
 import type { Fork } from '../chain/BlockIds.js';
 import type { Chain } from '../chain/Chain.js';
@@ -168,9 +168,5 @@ export function unimplemented(method: DevnetMethod): StatusError {
 
 /** Waits for the signal, then rejects with its reason. */
 export function aborted(signal: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => {
-    const onAbort = (): void => reject(signal.reason as Error);
-    if (signal.aborted) onAbort();
-    else signal.addEventListener('abort', onAbort, { once: true });
-  });
+  return unlessAborted<never>(signal, () => () => undefined);
 }

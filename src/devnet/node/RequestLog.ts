@@ -4,7 +4,6 @@ const IDS_KEPT_MAX = 10_000;
 interface MethodLog {
   count: number;
   inFlight: number;
-  inFlightMax: number;
   highestHeight: number;
   readonly ids: string[];
 }
@@ -47,15 +46,9 @@ export class RequestLog {
     return this.#methods.get(method)?.inFlight ?? 0;
   }
 
-  /** The most concurrent calls of one method. */
-  inFlightMax(method: string): number {
-    return this.#methods.get(method)?.inFlightMax ?? 0;
-  }
-
   reset(): void {
     for (const log of this.#methods.values()) {
       log.count = 0;
-      log.inFlightMax = log.inFlight;
       log.highestHeight = -1;
       log.ids.length = 0;
     }
@@ -68,7 +61,6 @@ export class RequestLog {
     const log = this.#of(method);
     log.count++;
     log.inFlight++;
-    log.inFlightMax = Math.max(log.inFlightMax, log.inFlight);
     if (subject.height !== undefined) {
       log.highestHeight = Math.max(log.highestHeight, subject.height);
       this.#highestAsked = Math.max(this.#highestAsked, subject.height);
@@ -89,7 +81,7 @@ export class RequestLog {
   #of(method: string): MethodLog {
     let log = this.#methods.get(method);
     if (log === undefined) {
-      log = { count: 0, inFlight: 0, inFlightMax: 0, highestHeight: -1, ids: [] };
+      log = { count: 0, inFlight: 0, highestHeight: -1, ids: [] };
       this.#methods.set(method, log);
     }
     return log;

@@ -81,6 +81,8 @@ export interface DevnetOptions extends ChainOptions {
 }
 
 const DEFAULT_HISTORY_HEIGHTS = 1000;
+/** Hashed all at once, before the head can be told: minutes, in which no signal ends it. */
+const MAX_HASHED_HEIGHTS = 1_000_000;
 
 /**
  * Fills in defaults and checks that the heights are consistent. Expected errors: `OperatorError('configuration')`.
@@ -126,6 +128,12 @@ export function resolveNodeOptions(options: DevnetOptions): NodeOptions {
       );
     }
   }
+  const hashed = resolved.startHead - (options.previousSeed === undefined ? rootHeight : 0);
+  if (options.hashedIds === true && hashed > MAX_HASHED_HEIGHTS)
+    throw new OperatorError(
+      'configuration',
+      `The devnet would have to hash ${hashed} blocks, and takes at most ${MAX_HASHED_HEIGHTS}. Add --no-hashed-ids, or give less history.`,
+    );
   if (resolved.endSealedHeight > endHeight || resolved.endSealedHeight < rootHeight) {
     throw new OperatorError(
       'configuration',

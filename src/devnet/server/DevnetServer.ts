@@ -9,7 +9,7 @@ import {
   type UntypedServiceImplementation,
 } from '@grpc/grpc-js';
 import type { ServiceDefinition } from '@grpc/proto-loader';
-import { abortReason, type Clock, OperatorError } from '../../runtime/index.js';
+import { type Clock, OperatorError, unlessAborted } from '../../runtime/index.js';
 import type { Connection, DevnetNode } from '../node/DevnetNode.js';
 import type { StatusName } from '../faults/faultRules.js';
 import { type DevnetMethod, type DevnetRequest, methodNames, methods } from '../faults/rpcMethods.js';
@@ -173,21 +173,9 @@ export class DevnetServer {
       ...this.#connection(call),
       write: (message) => call.write(message),
       drained: (signal) =>
-        new Promise((resolve, reject) => {
-          const onDrain = (): void => {
-            signal.removeEventListener('abort', onAbort);
-            resolve();
-          };
-          const onAbort = (): void => {
-            call.off('drain', onDrain);
-            reject(abortReason(signal));
-          };
-          if (signal.aborted) {
-            onAbort();
-            return;
-          }
-          call.once('drain', onDrain);
-          signal.addEventListener('abort', onAbort, { once: true });
+        unlessAborted(signal, (proceed) => {
+          call.once('drain', proceed);
+          return () => call.off('drain', proceed);
         }),
     };
   }

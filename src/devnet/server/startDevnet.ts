@@ -46,7 +46,9 @@ export async function startDevnet(
   const chain = new Chain({ ...options, ...parentOf(options), ...certifiedFrom(options, nodeOptions) });
   const node = new DevnetNode(nodeOptions, { chain, clock });
   const subscriptions = new Subscriptions({ node });
-  const { promise: finished, resolve: finish, reject: fail } = withResolvers();
+  let finish = (): void => undefined;
+  let fail = (_error: unknown): void => undefined;
+  const finished = new Promise<void>((...ends) => ([finish, fail] = ends));
   const server = new DevnetServer({
     node,
     calls: new UnaryCalls({ node }),
@@ -109,18 +111,4 @@ function parentOf(options: DevnetOptions): Pick<DevnetOptions, 'rootParentId'> {
     ...(systemChunk === undefined ? {} : { systemChunk }),
   });
   return { rootParentId: previous.blockId(rootHeight - 1) };
-}
-
-function withResolvers(): {
-  readonly promise: Promise<void>;
-  readonly resolve: () => void;
-  readonly reject: (error: unknown) => void;
-} {
-  let resolve: () => void = () => undefined;
-  let reject: (error: unknown) => void = () => undefined;
-  const promise = new Promise<void>((onResolve, onReject) => {
-    resolve = onResolve;
-    reject = onReject;
-  });
-  return { promise, resolve, reject };
 }

@@ -30,6 +30,8 @@ export class BlockBelow {
   /** As many nodes gave another block as this one. */
   isDoubted = false;
   isSought = true;
+  /** No node serves the range itself yet: they may have to complete their handshake. */
+  isUnserved = false;
   /** Monotonic milliseconds since when as many nodes give one block as another; `undefined` while they do not. */
   disputedSinceMs: number | undefined;
 
@@ -61,12 +63,13 @@ export class BlockBelow {
       for (const { node } of answers)
         troubles.note(node.name, BLOCK_CALL, 'invalid', `gives another block ${height} than others`);
       const [node] = nodes.forHeight(height, BLOCK_CALL);
+      this.isUnserved = nodes.forHeight(height + 1, BLOCK_CALL).length === 0;
       if (node !== undefined && troubles.all().length === 0)
         troubles.note(node.name, BLOCK_CALL, 'invalid', `gives no finalized block ${height}`);
-      else if (troubles.all().every(({ kind }) => kind === 'denied')) absences += 1;
+      else if (!this.isUnserved && troubles.all().every(({ kind }) => kind === 'denied')) absences += 1;
       await pause.sleep(ROUND_EVERY_MS, signal);
     }
-    this.isSought = false;
+    this.isSought = this.isUnserved = false;
     this.disputedSinceMs = undefined;
     troubles.clear();
   }

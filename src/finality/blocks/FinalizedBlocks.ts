@@ -187,7 +187,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     if (doubtful !== undefined && troubles.length === 0)
       return { height: doubtful.height, troubles: [doubtful.trouble], isUnserved: false };
     if (height > this.#toRead()) return undefined;
-    const isUnserved = this.#isUnserved;
+    const isUnserved = this.#isUnserved || this.#below?.isUnserved === true;
     return troubles.length > 0 || isUnserved ? { height, troubles, isUnserved } : undefined;
   }
 

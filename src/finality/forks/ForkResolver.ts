@@ -284,13 +284,14 @@ export class ForkResolver {
   }
 
   #causeAndFix(target: number): string {
+    const { hasSporks } = this.#parts;
+    const anew = 'start with another --data-dir or --store';
     const rewind = `stop the daemon, run "flow-collection-indexer rewind --to ${target} --yes" with its --data-dir or --store, and start it again`;
-    if (this.#parts.hasSporks)
-      return `the network no longer has the latest stored blocks (a spork discarded them). S${rewind.slice(1)}.`;
-    return (
-      'the access nodes serve another chain, or another history of it, than the index holds. To follow them, ' +
-      `${rewind}; or start with another --data-dir or --store.`
-    );
+    const cause = hasSporks
+      ? 'the network no longer has the latest stored blocks (a spork discarded them)'
+      : 'the access nodes serve another chain, or another history of it, than the index holds';
+    // Nothing of a store that begins at 0 can be kept.
+    return `${cause}. To go on, ${target < 0 ? anew : hasSporks ? rewind : `${rewind}; or ${anew}`}.`;
   }
 }
 

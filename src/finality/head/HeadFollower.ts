@@ -171,14 +171,9 @@ export class HeadFollower {
         this.#take(stream, read.value);
       }
       // The stream may have ended to make way for another one.
+      const said = `${STREAM} at ${node.name}: the node ended the stream`;
       if (stream.height >= 0 || !this.#chooser.mayStream(node)) this.#chooser.avoid(way);
-      else
-        this.#chooser.blame(
-          way,
-          'refused',
-          'failing',
-          `${STREAM} at ${node.name}: the node ended the stream`,
-        );
+      else this.#chooser.blame(way, 'refused', 'failing', said);
       return 'ended';
     } catch (error) {
       if (stream.isStale) return 'stale';

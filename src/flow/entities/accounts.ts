@@ -1,5 +1,5 @@
 import { asBuffer } from '../wire/bytes.js';
-import { LENGTH_DELIMITED, WireReader } from '../wire/WireReader.js';
+import { RequestFields } from '../wire/RequestFields.js';
 
 /** An account's address as 16 lower-case hex digits. Make one with `parseAddress` or `toAddress`. */
 export type Address = string & { readonly __address: true };
@@ -41,31 +41,14 @@ export function addressBytes(address: Address): Buffer {
 export function accountsOf(
   transaction: Uint8Array,
 ): readonly { readonly address: Address; readonly roles: number }[] {
-  let payer: Uint8Array = NO_BYTES;
-  let proposer: Uint8Array = NO_BYTES;
-  const authorizers: Uint8Array[] = [];
-  const reader = new WireReader(transaction);
-  while (reader.next()) {
-    if (reader.wireType !== LENGTH_DELIMITED) reader.skip();
-    else if (reader.field === PROPOSAL_KEY) proposer = addressOfKey(reader.view());
-    else if (reader.field === PAYER) payer = reader.view();
-    else if (reader.field === AUTHORIZER) authorizers.push(reader.view());
-    else reader.skip();
-  }
+  const fields = new RequestFields(transaction, transaction.length);
   const roles = new Map<Address, number>();
   const add = (bytes: Uint8Array, role: number): void => {
     const address = toAddress(bytes);
     roles.set(address, (roles.get(address) ?? 0) | role);
   };
-  add(payer, accountRoles.payer);
-  add(proposer, accountRoles.proposer);
-  for (const authorizer of authorizers) add(authorizer, accountRoles.authorizer);
+  add(fields.bytes(PAYER), accountRoles.payer);
+  add(fields.message(PROPOSAL_KEY)?.bytes(KEY_ADDRESS) ?? NO_BYTES, accountRoles.proposer);
+  for (const authorizer of fields.all(AUTHORIZER)) add(authorizer, accountRoles.authorizer);
   return [...roles].map(([address, sum]) => ({ address, roles: sum }));
-}
-
-function addressOfKey(key: Uint8Array): Uint8Array {
-  let address: Uint8Array = NO_BYTES;
-  const reader = new WireReader(key);
-  while (reader.seek(KEY_ADDRESS)) address = reader.view();
-  return address;
 }

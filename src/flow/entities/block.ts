@@ -20,8 +20,8 @@ export const NO_TIME: Timestamp = { seconds: BigInt(TIMESTAMP_SECONDS_MIN), nano
  * `encoded`. Expected errors: `WireError` (also for an id that is not 32 bytes, a height that is not a safe integer, or
  * an invalid timestamp).
  */
-export function decodeBlock(encoded: Uint8Array): Block {
-  const fields = new RequestFields(encoded);
+export function decodeBlock(encoded: Uint8Array, mostFields = encoded.length): Block {
+  const fields = new RequestFields(encoded, mostFields);
   const time = fields.message(4);
   return {
     id: toIdentifier(fields.bytes(1)),

@@ -1,11 +1,9 @@
 import { decodeBlock, encodeBlock, isCanonicalTimestamp } from './block.js';
 import { WireError } from '../WireError.js';
 import { IDENTIFIER_BYTES } from '../ids/identifiers.js';
+import { MAX_BLOCK_BYTES } from './fullBlock.js';
 import type { FinalizedBlock, Identifier } from '../types.js';
-import { LENGTH_DELIMITED, VARINT, WireReader } from '../wire/WireReader.js';
-
-/** The largest light form kept. A guarantee takes some 300 bytes, and a block has a few dozen at most. */
-const MAX_BLOCK_BYTES = 4 * 1024 * 1024;
+import { LENGTH_DELIMITED, MAX_FIELDS, VARINT, WireReader } from '../wire/WireReader.js';
 
 /** True when two blocks have the same id and the same guarantees, which is all the indexer uses. */
 export function isSameBlock(a: FinalizedBlock, b: FinalizedBlock): boolean {
@@ -27,12 +25,10 @@ export function isSameBlock(a: FinalizedBlock, b: FinalizedBlock): boolean {
  * Expected errors: `WireError`.
  */
 export function finalizedBlock(wire: Uint8Array): FinalizedBlock {
+  if (wire.length > MAX_BLOCK_BYTES) throw new WireError(`a block has more than ${MAX_BLOCK_BYTES} bytes`);
   const scan = new LightFormScan(wire);
-  const isCanonical = scan.run();
-  if ((isCanonical ? scan.keptBytes : wire.length) > MAX_BLOCK_BYTES)
-    throw new WireError(`a block has more than ${MAX_BLOCK_BYTES} bytes`);
-  if (isCanonical) return scan.result();
-  const block = decodeBlock(wire);
+  if (scan.run()) return scan.result();
+  const block = decodeBlock(wire, MAX_FIELDS);
   const { height, id, parentId } = block;
   const collectionIds = block.guarantees.map((guarantee) => guarantee.collectionId);
   return { id, parentId, height, collectionIds, encoded: encodeBlock(block) };
@@ -57,10 +53,6 @@ class LightFormScan {
 
   constructor(wire: Uint8Array) {
     this.#reader = new WireReader(wire);
-  }
-
-  get keptBytes(): number {
-    return this.#headEnd + this.#signaturesEnd - this.#signaturesStart;
   }
 
   /** True when the kept fields are canonical and contiguous in two pieces, so that `result` may copy them. */
@@ -90,7 +82,7 @@ class LightFormScan {
 
   result(): FinalizedBlock {
     const { bytes } = this.#reader;
-    const encoded = Buffer.allocUnsafe(this.keptBytes);
+    const encoded = Buffer.allocUnsafe(this.#headEnd + this.#signaturesEnd - this.#signaturesStart);
     bytes.copy(encoded, 0, 0, this.#headEnd);
     bytes.copy(encoded, this.#headEnd, this.#signaturesStart, this.#signaturesEnd);
     return {

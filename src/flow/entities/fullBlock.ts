@@ -1,8 +1,8 @@
 import { WireError } from '../WireError.js';
 import { FieldScan, type Span } from '../wire/FieldScan.js';
 
-/** A full block of mainnet takes some 12 kB. */
-const MAX_FULL_BLOCK_BYTES = 4 * 1024 * 1024;
+/** The largest block that is taken, in whatever form. A full one of mainnet takes some 12 kB. */
+export const MAX_BLOCK_BYTES = 4 * 1024 * 1024;
 
 export type FullBlock = Readonly<ReturnType<typeof scanFullBlock>>;
 export type FullGuarantee = Readonly<ReturnType<typeof guaranteeOf>>;
@@ -19,8 +19,8 @@ export type TimeoutCertificate = Readonly<ReturnType<typeof timeoutOf>>;
  * Expected errors: `WireError`, also for too many bytes or fields, and for a height or view that is not a safe integer.
  */
 export function scanFullBlock(message: Uint8Array) {
-  if (message.length > MAX_FULL_BLOCK_BYTES) {
-    throw new WireError(`a block has more than ${MAX_FULL_BLOCK_BYTES} bytes`);
+  if (message.length > MAX_BLOCK_BYTES) {
+    throw new WireError(`a block has more than ${MAX_BLOCK_BYTES} bytes`);
   }
   const scan = new FieldScan(message);
   const block = scan.fields({ start: 0, length: message.length }, 11, 0b11_1110_0000);

@@ -9,19 +9,24 @@ import { WireError } from '../WireError.js';
 const TRANSACTION_TAG = 0x0a;
 
 /**
- * The most transactions taken from one message (a collection, or all chunks of a block). Flow's own limit is 100 in a
- * collection; without a bound, a message of empty transactions would cost fifty times its size in memory.
+ * The most transactions, or other parts, taken from one message (a collection, or all chunks of a block). Flow's own limit is
+ * 100 in a collection; without a bound, a message of empty ones would cost fifty times its size in memory.
  */
-const MAX_TRANSACTIONS = 100_000;
+const MAX_PARTS = 100_000;
 
-/** For one message. Appends field 1 of what the reader stands in, and counts them all. Expected errors: `WireError`. */
-export function transactionCollector() {
-  let room = MAX_TRANSACTIONS;
+/**
+ * For one message. Appends the values of a field of what the reader stands in, and counts them all; where there are none, that
+ * counts as one. Expected errors: `WireError`.
+ */
+export function partCollector(field = 1) {
+  let room = MAX_PARTS;
+  const count = (): void => {
+    if (room-- <= 0) throw new WireError(`a message has more than ${MAX_PARTS} parts`);
+  };
   return (reader: WireReader, into: Uint8Array[]): void => {
-    while (reader.seek(1)) {
-      if (room-- <= 0) throw new WireError(`a message has more than ${MAX_TRANSACTIONS} transactions`);
-      into.push(reader.view());
-    }
+    const before = room;
+    for (; reader.seek(field); into.push(reader.view())) count();
+    if (room === before) count();
   };
 }
 
@@ -63,7 +68,7 @@ export function encodeFullCollection(transactions: readonly Uint8Array[]): Uint8
  */
 export function splitCollection(encoded: Uint8Array): Uint8Array[] {
   const transactions: Uint8Array[] = [];
-  transactionCollector()(new WireReader(encoded), transactions);
+  partCollector()(new WireReader(encoded), transactions);
   return transactions;
 }
 

@@ -1,6 +1,7 @@
 import { WireError } from '../WireError.js';
 import type { Transaction, TransactionSignature } from '../types.js';
 import { RequestFields } from '../wire/RequestFields.js';
+import { MAX_FIELDS } from '../wire/WireReader.js';
 import { WireWriter } from '../wire/WireWriter.js';
 
 /**
@@ -21,9 +22,12 @@ export function checkTransactionSize(wire: Uint8Array): void {
  * field wins, repeated singular messages are merged, unknown fields are skipped. The byte fields of the result are
  * views of `wire`. Expected errors: `WireError`.
  */
-export function decodeTransaction(wire: Uint8Array): Transaction {
+export function decodeTransaction(
+  wire: Uint8Array,
+  { mostFields = wire.length }: { readonly mostFields?: number } = {},
+): Transaction {
   checkTransactionSize(wire);
-  const fields = new RequestFields(wire);
+  const fields = new RequestFields(wire, mostFields);
   const key = fields.message(5);
   return {
     script: fields.bytes(1),
@@ -83,5 +87,5 @@ function encodeSignature(signature: TransactionSignature): Buffer {
 
 /** The same transaction in canonical encoding, in a buffer of its own. Expected errors: `WireError`. */
 export function canonicalTransaction(wire: Uint8Array): Buffer {
-  return encodeTransaction(decodeTransaction(wire));
+  return encodeTransaction(decodeTransaction(wire, { mostFields: MAX_FIELDS }));
 }

@@ -1,4 +1,4 @@
-import { transactionCollector } from '../entities/fullCollection.js';
+import { partCollector } from '../entities/fullCollection.js';
 import { toIdentifier } from '../ids/identifiers.js';
 import type { BlockExecutionData } from '../types.js';
 import { LENGTH_DELIMITED, VARINT, WireReader } from '../wire/WireReader.js';
@@ -15,7 +15,7 @@ const MAX_BLOCKS = 10_000;
  */
 export function decodeExecutionDataResponse(message: Uint8Array): BlockExecutionData {
   const reader = new WireReader(message);
-  const collect = transactionCollector();
+  const collect = partCollector();
   // A chunk whose collection occurs twice has the transactions of both: protobuf's merge rule.
   const readChunk = (into: Uint8Array[]): void => {
     while (reader.seek(1)) reader.within(() => collect(reader, into));
@@ -42,7 +42,7 @@ export function decodeExecutionDataResponse(message: Uint8Array): BlockExecution
  */
 export function decodeIndexedBlocksResponse(message: Uint8Array): BlockExecutionData[] {
   const reader = new WireReader(message);
-  const collect = transactionCollector();
+  const collect = partCollector();
   const blocks: BlockExecutionData[] = [];
   while (reader.seek(1)) {
     if (blocks.length >= MAX_BLOCKS) throw new WireError(`a message has more than ${MAX_BLOCKS} blocks`);

@@ -1,7 +1,9 @@
 import { finalizedBlock } from '../entities/finalizedBlock.js';
+import { partCollector } from '../entities/fullCollection.js';
 import { toIdentifier } from '../ids/identifiers.js';
 import type { BlockStatus, FinalizedBlock, Identifier } from '../types.js';
-import { VARINT, WireReader } from '../wire/WireReader.js';
+import { RequestFields } from '../wire/RequestFields.js';
+import { WireReader } from '../wire/WireReader.js';
 import { WireError } from '../WireError.js';
 
 /** Makes a block of its wire form, light or full (`flow.entities.Block`). Expected errors: `WireError`. */
@@ -13,9 +15,7 @@ export function decodeBlockResponse(
   decode: BlockDecoder = finalizedBlock,
 ): { block: FinalizedBlock; status: BlockStatus } {
   const block = decode(messageField(message, 'block'));
-  const reader = new WireReader(message);
-  let status = 0;
-  while (reader.seek(2, VARINT)) status = reader.uint32();
+  const status = new RequestFields(message).uint32(2);
   return { block, status: status === 1 ? 'finalized' : status === 2 ? 'sealed' : 'unknown' };
 }
 
@@ -32,19 +32,14 @@ export function decodeSubscribeBlocksResponse(
  * has none. Both are views of the message. Expected errors: `WireError`.
  */
 export function decodeProvableBlock(message: Uint8Array): { block: Uint8Array; proof: Uint8Array } {
-  const block = messageField(message, 'block');
-  const reader = new WireReader(message);
-  let proof: Uint8Array = new Uint8Array();
-  while (reader.seek(2)) proof = reader.view();
-  return { block, proof };
+  return { block: messageField(message, 'block'), proof: new RequestFields(message).bytes(2) };
 }
 
 /** The transaction ids of a `flow.access.CollectionResponse` (light collection), in order. Expected errors: `WireError`. */
 export function decodeCollectionResponse(message: Uint8Array): Identifier[] {
-  const reader = new WireReader(messageField(message, 'collection'));
-  const ids: Identifier[] = [];
-  while (reader.seek(2)) ids.push(toIdentifier(reader.view()));
-  return ids;
+  const ids: Uint8Array[] = [];
+  partCollector(2)(new WireReader(messageField(message, 'collection')), ids);
+  return ids.map(toIdentifier);
 }
 
 /** The wire bytes of the transaction in a `flow.access.TransactionResponse`. Expected errors: `WireError`. */
@@ -57,17 +52,9 @@ export function decodeTransactionResponse(message: Uint8Array): Uint8Array {
  * Expected errors: `WireError`, also when it is absent.
  */
 function messageField(message: Uint8Array, name: string): Uint8Array {
-  const reader = new WireReader(message);
-  let only: Uint8Array | undefined;
-  let size = 0;
-  while (reader.seek(1)) {
-    only = reader.view();
-    size += only.length;
-  }
+  const parts: Uint8Array[] = [];
+  partCollector()(new WireReader(message), parts);
+  const [only] = parts;
   if (only === undefined) throw new WireError(`the message holds no ${name}`);
-  if (only.length === size) return only;
-  const merged = Buffer.allocUnsafe(size);
-  const again = new WireReader(message);
-  for (let position = 0; again.seek(1);) position += again.view().copy(merged, position);
-  return merged;
+  return parts.length === 1 ? only : Buffer.concat(parts);
 }

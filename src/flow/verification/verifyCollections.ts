@@ -16,6 +16,7 @@ import type {
   TransactionSignature,
   VerifiedCollection,
 } from '../types.js';
+import { MAX_FIELDS } from '../wire/WireReader.js';
 import { WireError } from '../WireError.js';
 import { InvalidCollectionError } from './InvalidCollectionError.js';
 
@@ -203,7 +204,7 @@ class CollectionVerifier {
 /** The transactions with their signatures sorted; `undefined` when that changes none of them. */
 function sortedWires(wires: readonly Uint8Array[]): Uint8Array[] | undefined {
   const sorted = wires.map((wire) => {
-    const transaction = decodeTransaction(wire);
+    const transaction = decodeTransaction(wire, { mostFields: MAX_FIELDS });
     if (transaction.payloadSignatures.length < 2 && transaction.envelopeSignatures.length < 2) return wire;
     return encodeTransaction(withSortedSignatures(transaction));
   });

@@ -1,8 +1,6 @@
-import { LENGTH_DELIMITED, VARINT, WireReader } from './WireReader.js';
+import { LENGTH_DELIMITED, MAX_FIELDS, VARINT, WireReader } from './WireReader.js';
 import { WireError } from '../WireError.js';
 
-/** A full block of mainnet has a few hundred fields. */
-const MAX_NOTED_FIELDS = 100_000;
 const TWO_POW_32 = 0x1_0000_0000;
 
 /** Where a field stands in the bytes. An absent field has length 0. */
@@ -68,7 +66,7 @@ export class FieldScan {
   }
 
   #note(): void {
-    if (++this.#noted > MAX_NOTED_FIELDS) throw new WireError('a message has too many fields');
+    if (++this.#noted > MAX_FIELDS) throw new WireError('a message has too many fields');
   }
 }
 

@@ -1,4 +1,4 @@
-import { LENGTH_DELIMITED, VARINT, WireReader } from './WireReader.js';
+import { LENGTH_DELIMITED, MAX_FIELDS, VARINT, WireReader } from './WireReader.js';
 import { WireError } from '../WireError.js';
 
 const NO_BYTES = Buffer.alloc(0);
@@ -13,12 +13,17 @@ export class RequestFields {
   readonly #bytes: (Buffer[] | undefined)[] = [];
   readonly #numbers: (bigint | undefined)[] = [];
 
-  /** Keeps views of a message, or of all parts of one: every field is read. Expected errors: `WireError`. */
-  constructor(message: Uint8Array | readonly Uint8Array[]) {
+  /**
+   * Keeps views of a message, or of all parts of one: every field is read. Expected errors: `WireError`, also for more fields
+   * than `most`.
+   */
+  constructor(message: Uint8Array | readonly Uint8Array[], most = MAX_FIELDS) {
+    let room = most;
     for (const part of message instanceof Uint8Array ? [message] : message) {
       const reader = new WireReader(part);
       while (reader.next()) {
         const { field } = reader;
+        if (room-- <= 0) throw new WireError('a message has too many fields');
         if (reader.wireType === LENGTH_DELIMITED) (this.#bytes[field] ??= []).push(reader.view());
         else if (reader.wireType === VARINT) this.#numbers[field] = reader.uint64();
         else reader.skip();

@@ -9,6 +9,9 @@ const START_GROUP = 3;
 const END_GROUP = 4;
 const FIXED32 = 5;
 
+/** A full block of mainnet has a few hundred fields. Without a bound, empty ones would cost a hundred times their size in memory. */
+export const MAX_FIELDS = 100_000;
+
 const MAX_VARINT_BYTES = 10;
 /** Groups are older than Flow; a message that nests them deeper than this is an attack. */
 const MAX_GROUP_DEPTH = 100;
@@ -58,10 +61,10 @@ export class WireReader {
     return true;
   }
 
-  /** Passes over other fields up to the next with this number and wire type; false at the end of the message. */
-  seek(field: number, wireType = LENGTH_DELIMITED): boolean {
+  /** Passes over other fields up to the next with this number and a length; false at the end of the message. */
+  seek(field: number): boolean {
     while (this.next()) {
-      if (this.field === field && this.wireType === wireType) return true;
+      if (this.field === field && this.wireType === LENGTH_DELIMITED) return true;
       this.skip();
     }
     return false;

@@ -36,7 +36,6 @@ export function monitorHealth(dependencies: {
   let awakeSinceMs = -Infinity;
   let timer: Timer | undefined;
 
-  /** Starts the periodic checks. */
   const start = (): void => {
     if (timer !== undefined) return;
     const turn = (): void => {
@@ -53,7 +52,6 @@ export function monitorHealth(dependencies: {
     turnedAtMs = undefined;
   };
 
-  /** The current state. */
   const readiness = (): Readiness => {
     const nowMs = clock.monotonic();
     noteStandstill(nowMs);

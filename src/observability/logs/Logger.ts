@@ -9,7 +9,6 @@ export interface Logger {
   error(fields: object, message: string): void;
 }
 
-/** Logs nothing. */
 export const silentLogger: Logger = {
   debug: () => undefined,
   info: () => undefined,

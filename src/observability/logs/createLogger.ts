@@ -12,9 +12,6 @@ export interface ProgramLogger extends Logger {
 /** From quiet to verbose. */
 export type LogLevel = 'silent' | 'error' | 'warn' | 'info' | 'debug';
 
-/** `json` for machines, `pretty` for a person at a terminal. */
-export type LogFormat = 'json' | 'pretty';
-
 /** Takes finished lines, newline included. Must not block. */
 export interface LogDestination {
   write(line: string): unknown;
@@ -53,15 +50,10 @@ export function createLogger(options: {
 
 /** An error from another thread arrives serialised already. */
 function written(value: unknown): unknown {
-  return value instanceof Error ? stdSerializers.err(value) : value;
+  return value instanceof Error ? { ...stdSerializers.err(value) } : value;
 }
 
 /** Fields for the logger of another thread: errors are serialised. */
 export function errorFields(fields: object): object {
-  return Object.fromEntries(
-    Object.entries(fields).map(([name, value]) => [
-      name,
-      value instanceof Error ? { ...stdSerializers.err(value) } : value,
-    ]),
-  );
+  return Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, written(value)]));
 }

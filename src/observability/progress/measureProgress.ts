@@ -10,7 +10,6 @@ export interface ProgressSource {
   heldUpBy?(): string | undefined;
 }
 
-/** Progress at one moment. */
 export interface ProgressState {
   /** `waiting` until watermark and head are known, and while no node confirms the head. */
   readonly mode: 'waiting' | 'catching_up' | 'following';
@@ -93,6 +92,11 @@ export function measureProgress(dependencies: { readonly clock: Clock; readonly 
 
   /** Keeps the sample if it is a slot away from the last one. Returns the first sample of the window. */
   const keep = (now: Sample): Sample => {
+    // What was indexed is gone, such as by a rewind of the database by another process: measure anew.
+    if (now.indexed < (samples.at(-1)?.indexed ?? 0)) {
+      samples.length = 0;
+      begunAt = undefined;
+    }
     const last = samples.at(-1);
     if (last === undefined || now.atMs - last.atMs >= WINDOW_MS / MAX_SAMPLES) {
       samples.push(now);

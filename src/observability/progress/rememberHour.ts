@@ -2,7 +2,6 @@ import { sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { Metrics } from '../metrics/createMetrics.js';
 
-/** How often the metrics are read. */
 const SAMPLE_MS = 2_000;
 const MINUTE_MS = 60_000;
 /** How many whole minutes are kept, besides the current one. */
@@ -11,13 +10,11 @@ export const MAX_MINUTES = 60;
 const RATE_WINDOW_MS = 30_000;
 const MAX_RECENT = RATE_WINDOW_MS / SAMPLE_MS + 1;
 
-/** The metrics that are sampled. */
 type CountedMetrics = Pick<
   Metrics,
   'collectionsReceived' | 'duplicateCollections' | 'upstreamRequests' | 'upstreamErrors'
 >;
 
-/** A sample of the metrics. */
 type Totals = Awaited<ReturnType<typeof readTotals>>;
 
 /** What was done in a stretch of time. */

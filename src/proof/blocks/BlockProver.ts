@@ -162,12 +162,14 @@ export class BlockProver {
     const candidates = [...new Set(receipts.map(({ resultId }) => this.#hasher.sourceText(resultId)))];
     const limit = Math.ceil(MAX_TRIED_RESULTS / (results.length + 1));
     for (const ids of selections(candidates, results.length, limit)) if (fit(ids)) return true;
-    const received = receipts.map(({ resultId }) => toIdentifier(bytes.subarray(...range(resultId))));
-    const ids = results.flatMap((result) => {
-      const id = executionResultId(decodeExecutionResult(bytes.subarray(...range(result))), received);
-      return id === undefined ? [] : [identifierBytes(id).toString('latin1')];
-    });
-    return ids.length === results.length && fit(ids);
+    const left = new Set(receipts.map(({ resultId }) => toIdentifier(bytes.subarray(...range(resultId)))));
+    const ids: string[] = [];
+    for (const result of results) {
+      const id = executionResultId(decodeExecutionResult(bytes.subarray(...range(result))), left);
+      if (id === undefined || !left.delete(id)) return false;
+      ids.push(identifierBytes(id).toString('latin1'));
+    }
+    return fit(ids);
   }
 }
 

@@ -1,21 +1,6 @@
 import type { Identifier } from '../../flow/index.js';
 import type { StoredHeader } from '../blocks/storedProof.js';
 
-/** How the votes of a spork are signed. */
-export interface CertificateRules {
-  /** `view-and-id`: flow-go 0.29 and later. `hash`: SHA3-256 of both, before. */
-  readonly message: 'view-and-id' | 'hash';
-  readonly voteTag: string;
-  readonly beaconTag: string;
-}
-
-/** Since flow-go 0.29 (mainnet21). */
-export const CURRENT_RULES: CertificateRules = {
-  message: 'view-and-id',
-  voteTag: 'FLOW-Consensus_Vote-V00-CS00-with-',
-  beaconTag: 'FLOW-Random_Beacon-V00-CS00-with-',
-};
-
 /** What the members of a committee vote for. */
 export interface Vote {
   readonly view: number;

@@ -3,10 +3,12 @@ import { encodeRlp, identifierBytes, sha3 } from '../../flow/index.js';
 import { thresholdOf, weightOf } from '../committee/committee.js';
 import type { Committee } from '../committee/committee.js';
 import * as bls from './bls.js';
-import { CURRENT_RULES } from './provenFinal.js';
-import type { Certificate, CertificateRules, CertificateVerdict, Vote } from './provenFinal.js';
+import type { Certificate, CertificateVerdict, Vote } from './provenFinal.js';
 
 const CHECKSUM_BYTES = 4;
+/** The domains of both signatures, since flow-go 0.29 (mainnet21): no committee is proven for earlier sporks. */
+export const VOTE_TAG = 'FLOW-Consensus_Vote-V00-CS00-with-';
+export const BEACON_TAG = 'FLOW-Random_Beacon-V00-CS00-with-';
 
 export type PreparedCommittee = Readonly<ReturnType<typeof prepareCommittee>>;
 
@@ -27,11 +29,7 @@ export function prepareCommittee(committee: Committee) {
  * keys are made anew for each epoch, so whoever got hold of old staking keys has not got these. Whatever a node may send
  * is a verdict, never an error. Takes tens of milliseconds.
  */
-export function verifyCertificate(
-  certificate: Certificate,
-  prepared: PreparedCommittee,
-  rules = CURRENT_RULES,
-): CertificateVerdict {
+export function verifyCertificate(certificate: Certificate, prepared: PreparedCommittee): CertificateVerdict {
   const { committee, digest, stakingKeys, beaconKey } = prepared;
   const signers = readIndices(certificate.voterIndices, prepared.checksum, stakingKeys.length);
   if (typeof signers === 'string') return { valid: false, reason: signers };
@@ -44,9 +42,9 @@ export function verifyCertificate(
   if (signatures === undefined)
     return { valid: false, reason: 'the signatures have a form that is not known' };
 
-  const message = messageOf(certificate, rules);
-  const votes = { tag: rules.voteTag, key: bls.sumOf(signers.map((index) => stakingKeys[index])) };
-  const beacon = { tag: rules.beaconTag, key: beaconKey };
+  const message = messageOf(certificate);
+  const votes = { tag: VOTE_TAG, key: bls.sumOf(signers.map((index) => stakingKeys[index])) };
+  const beacon = { tag: BEACON_TAG, key: beaconKey };
   const expected = committee.beaconKey === undefined ? [votes] : [votes, beacon];
   const context = Buffer.concat([digest, certificate.voterIndices]);
   if (!bls.verifySignatures(message, expected, signatures, context))
@@ -55,8 +53,7 @@ export function verifyCertificate(
 }
 
 /** What the members sign. */
-export function messageOf({ view, blockId }: Vote, rules: CertificateRules): Uint8Array {
-  if (rules.message === 'hash') return sha3(encodeRlp([identifierBytes(blockId), view]));
+export function messageOf({ view, blockId }: Vote): Uint8Array {
   const bytes = Buffer.alloc(8);
   bytes.writeBigUInt64BE(BigInt(view));
   return Buffer.concat([bytes, identifierBytes(blockId)]);

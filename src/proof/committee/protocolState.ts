@@ -50,10 +50,16 @@ export function readProtocolState(
   }
 }
 
-/** The epochs of a protocol state; `undefined` where the parts do not hash to the id, or are of a form that is not known. */
+/**
+ * The epochs of a protocol state; `undefined` where the parts do not hash to the id, or are of a form that is not known. Nor are
+ * events taken that no epoch names, or in another order: nothing covers those, and whoever keeps the parts would keep them.
+ */
 export function readParts(parts: StateParts, id: Identifier): EpochState | undefined {
   try {
-    return epochsOf(parts, id);
+    const state = epochsOf(parts, id);
+    const given = parts.events.map((event): string => sha3Identifier(event));
+    const named = epochsIn(parts.epochState).flatMap((epoch) => epoch.slice(0, 2).map(hexOf));
+    return given.join() === named.filter((each) => given.includes(each)).join() ? state : undefined;
   } catch (error) {
     if (error instanceof WireError) return undefined;
     throw error;
@@ -69,17 +75,20 @@ export function epochsOf({ protocolState, epochState, events }: StateParts, id: 
   let values = rlpItems(outermost);
   for (let nested = rlpNumber(version); nested > 0; nested--) values = rlpItems(values[0]);
   const [, epochStateId] = values;
-  check(sha3Identifier(epochState), rlpBytes(epochStateId).toString('hex'), 'the epoch state');
+  check(sha3Identifier(epochState), hexOf(epochStateId), 'the epoch state');
   const byId = new Map(events.map((event) => [sha3Identifier(event), event]));
-  const epochs = rlpItems(decodeRlp(epochState)).slice(0, EPOCHS.length);
-  const [previous, current, next] = epochs.map((epoch) => readEpoch(rlpItems(epoch), byId));
+  const [previous, current, next] = epochsIn(epochState).map((epoch) => readEpoch(epoch, byId));
   if (current === undefined) throw new WireError('the current epoch is missing');
   return { previous, current, next };
 }
 
+function epochsIn(epochState: Uint8Array): readonly (readonly RlpTree[])[] {
+  return rlpItems(decodeRlp(epochState)).slice(0, EPOCHS.length).map(rlpItems);
+}
+
 /** `undefined` until it is committed. */
 function readEpoch(epoch: readonly RlpTree[], byId: ReadonlyMap<string, Uint8Array>): KnownEpoch | undefined {
-  const [setupEvent, commitEvent] = epoch.slice(0, 2).map((id) => byId.get(rlpBytes(id).toString('hex')));
+  const [setupEvent, commitEvent] = epoch.slice(0, 2).map((id) => byId.get(hexOf(id)));
   if (setupEvent === undefined || commitEvent === undefined) return undefined;
   const { committee, firstView, finalView, isSound } = setupOf(setupEvent);
   if (!isSound) throw new WireError('the setup of an epoch breaks a rule');
@@ -191,6 +200,10 @@ function integerOf(value: Packed | undefined): bigint {
 
 function mapOf(value: Packed | undefined): Readonly<Record<string, Packed>> {
   return record(value) as Readonly<Record<string, Packed>>;
+}
+
+function hexOf(item: RlpTree | undefined): string {
+  return rlpBytes(item).toString('hex');
 }
 
 function check(id: string, expected: string, what: string): void {

@@ -19,7 +19,7 @@ const KEY_BYTES = 96;
  */
 export function executionResultId(
   result: ExecutionResult,
-  ids: readonly Identifier[],
+  ids: ReadonlySet<Identifier>,
 ): Identifier | undefined {
   let events: RlpItem[];
   try {
@@ -35,7 +35,7 @@ export function executionResultId(
   return [true, false]
     .map((isCounted) => result.chunks.map((chunk) => chunkItem(chunk, isCounted)))
     .map((chunks) => sha3Identifier(encodeRlp([previousResultId, blockId, chunks, events, executionDataId])))
-    .find((id) => ids.includes(id));
+    .find((id) => ids.has(id));
 }
 
 /** With the count of service events, as in protocol version 2 and later, unless the chunk is marked to have none; or without. */

@@ -190,7 +190,10 @@ function hexList(value: unknown, what: string): Buffer[] {
 }
 
 function hex(value: unknown, what: string): Buffer {
-  ensure(typeof value === 'string' && /^([0-9a-f]{2})*$/.test(value), `${what} is not hexadecimal`);
+  ensure(
+    typeof value === 'string' && value.length % 2 === 0 && !/[^0-9a-f]/.test(value),
+    `${what} is not hexadecimal`,
+  );
   return Buffer.from(value, 'hex');
 }
 

@@ -33,8 +33,6 @@ export class LocalWorkSource implements WorkSource {
   /** Monotonic milliseconds before which an open range is not run, by its first height; at most MAX_OPEN_RANGES. */
   readonly #notBeforeMs = new Map<number, number>();
   readonly #turns = new SporkTurns();
-  /** Ranges that are being cancelled: not to be taken. */
-  #withdrawn: readonly HeightRange[] = [];
   /** Changes run one after another. */
   #turn: Promise<unknown> = Promise.resolve();
   readonly #pause: Pause;
@@ -72,10 +70,10 @@ export class LocalWorkSource implements WorkSource {
   plan(wanted: WantedPlan): Promise<BackfillPlan> {
     return this.#inTurn(async () => {
       const { logger, store } = this.#dependencies;
-      const plans = store.ranges.plans();
-      const highest = Math.max(0, ...plans.map(({ id }) => id));
-      const plan = newPlan(wanted, highest + 1, { plans, coverage: store.coverage() });
-      await store.ranges.change({ plans: [...plans, plan] });
+      let plan = newPlan(wanted, 0, { plans: store.ranges.plans(), coverage: store.coverage() });
+      await store.ranges.change({
+        plans: (now) => [...now, (plan = { ...plan, id: (now.at(-1)?.id ?? 0) + 1 })],
+      });
       const { id, from, to, order } = plan;
       logger.info({ plan: id, from, to, order }, 'backfill planned');
       this.notify();
@@ -100,14 +98,15 @@ export class LocalWorkSource implements WorkSource {
       const { chosen, kept } = choosePlans(ranges.plans(), id);
       if (chosen.length === 0) return;
       const isDropped = (range: HeightRange): boolean => !kept.some((plan) => overlap(plan, range));
-      this.#withdrawn = ranges.open().filter(isDropped);
-      try {
-        await this.#running.giveBack(({ range }) => isDropped(range));
-        await ranges.change({ plans: kept, dropped: ranges.open().filter(isDropped) });
-        this.#ready(ranges.open());
-      } finally {
-        this.#withdrawn = [];
-      }
+      await this.#running.giveBack(({ range }) => isDropped(range));
+      const gone = new Set(chosen.map((plan) => plan.id));
+      // A damaged height may have been planned meanwhile, with an id that is free again.
+      const isLeft = (plan: BackfillPlan): boolean => plan.heals === true || !gone.has(plan.id);
+      await ranges.change({
+        plans: (now) => now.filter(isLeft),
+        dropped: ranges.open().filter(isDropped),
+      });
+      this.#ready(ranges.open());
       this.#dependencies.logger.info({ plans: kept.length }, 'backfill cancelled');
       this.notify();
     });
@@ -218,16 +217,13 @@ export class LocalWorkSource implements WorkSource {
   /** True while an active plan includes the range. */
   #mayRun(range: HeightRange): boolean {
     const { ranges } = this.#dependencies.store;
-    return (
-      !this.#withdrawn.some(({ from }) => from === range.from) &&
-      ranges.plans().some((plan) => !plan.isPaused && overlap(plan, range))
-    );
+    return ranges.plans().some((plan) => !plan.isPaused && overlap(plan, range));
   }
 
   async #setPaused(id: number | undefined, isPaused: boolean): Promise<void> {
     const { ranges } = this.#dependencies.store;
-    const plans = withPaused(ranges.plans(), id, isPaused);
-    if (plans.length > 0) await ranges.change({ plans });
+    if (withPaused(ranges.plans(), id, isPaused).length > 0)
+      await ranges.change({ plans: (now) => withPaused(now, id, isPaused) });
     this.notify();
   }
 

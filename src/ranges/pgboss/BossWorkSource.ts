@@ -104,8 +104,7 @@ export class BossWorkSource implements WorkSource {
   /** This and the next four: one transaction each, with the jobs that belong to the change. */
   async plan(wanted: WantedPlan): Promise<BackfillPlan> {
     const { book, boss, logger } = this.#parts;
-    let tried: BackfillPlan | undefined;
-    const plan = await book.transact(async ({ session, write, ...facts }) => {
+    const plan = await book.transact<BackfillPlan>(async ({ session, write, ...facts }, tried) => {
       // The previous attempt was committed, but its answer was lost.
       const done = facts.plans.find((each) => each.id === tried?.id && each.from === tried.from);
       if (done !== undefined) return done;
@@ -114,7 +113,6 @@ export class BossWorkSource implements WorkSource {
         ...(await planQueues(boss)).map(({ plan: id }) => id),
       ];
       const planned = newPlan(wanted, Math.max(0, ...taken) + 1, facts);
-      tried = planned;
       await this.#queues.makeQueue(planned.id);
       await this.#queues.fill(session, planned, planned, facts);
       await write({ plans: [...facts.plans, planned] });
@@ -142,7 +140,8 @@ export class BossWorkSource implements WorkSource {
 
   async cancel(id?: number): Promise<void> {
     const { book, logger } = this.#parts;
-    const gone = await book.transact(async ({ open, plans, write }) => {
+    const gone = await book.transact<readonly BackfillPlan[]>(async ({ open, plans, write }, tried) => {
+      if (tried?.every((plan) => !plans.some((each) => each.id === plan.id)) === true) return tried;
       const { chosen, kept } = choosePlans(plans, id);
       const dropped = open.filter((range) => !kept.some((plan) => overlap(plan, range)));
       if (chosen.length > 0) await write({ plans: kept, dropped });
@@ -157,12 +156,14 @@ export class BossWorkSource implements WorkSource {
   }
 
   async redrive(): Promise<number> {
-    const count = await this.#parts.book.transact(async ({ open, plans, session, write }) => {
-      const failed = redriven(open);
-      await write({ failed });
-      await this.#queues.resumeAll(session, plans);
-      return failed.length;
-    });
+    const count = await this.#parts.book.transact<number>(
+      async ({ open, plans, session, write }, tried = 0) => {
+        const failed = redriven(open);
+        await write({ failed });
+        await this.#queues.resumeAll(session, plans);
+        return Math.max(tried, failed.length);
+      },
+    );
     await this.refresh();
     return count;
   }
@@ -323,12 +324,14 @@ export class BossWorkSource implements WorkSource {
   #failed({ range, claim }: JobRun, reason: string, startOver: boolean): Promise<number | undefined> {
     const { book, random } = this.#parts;
     return book.transact(async ({ open, session, write }) => {
-      const failures = (open.find(({ from }) => from === range.from)?.failures ?? 0) + 1;
+      const before = open.find(({ from }) => from === range.from);
+      const failures = (before?.failures ?? 0) + 1;
       const isOurs =
         failures >= FAILURES_BEFORE_DISPUTE
           ? await claim.setAside(session)
           : await claim.fail(session, reason, backoffMs(RETRY_BACKOFF, failures - 1, random));
-      if (!isOurs) return undefined;
+      // Nor is it where its plan was cancelled, or the store rewound.
+      if (!isOurs || before === undefined) return undefined;
       const failed = [{ ...range, failures, reason }];
       await write({ failed, ...(startOver ? { dropped: [range] } : {}) });
       return failures;

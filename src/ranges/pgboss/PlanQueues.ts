@@ -105,8 +105,8 @@ export class PlanQueues {
       borders: bordersOf(this.#parts.chain),
       maxHeights: this.#parts.maxRangeHeights,
     });
-    // Open ranges continue with their own bounds.
-    const ranges = [...begun.map(({ from, to }) => ({ from, to })), ...cut];
+    // Open ranges continue with their own bounds. In order: the check of a part looks at all that is between its ends.
+    const ranges = [...begun.map(({ from, to }) => ({ from, to })), ...cut].sort((a, b) => a.from - b.from);
     const { maxPartRanges = MAX_PART_RANGES } = this.#parts;
     for (let at = 0; at < ranges.length; at += maxPartRanges) {
       await this.#addPart(session, plan, ranges.slice(at, at + maxPartRanges));

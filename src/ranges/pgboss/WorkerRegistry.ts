@@ -267,6 +267,7 @@ export class WorkerRegistry implements Leadership {
   /** Gives back the jobs of silent workers, and deletes old rows. */
   async #releaseSilent(): Promise<undefined> {
     const { boss, clock, logger } = this.#parts;
+    if (this.isBlind()) return;
     const nowMs = clock.monotonic();
     for (const { id, beat, held, sinceMs } of this.#rows) {
       if (id === this.id || held.length === 0 || nowMs - sinceMs < SILENT_AFTER_MS) continue;

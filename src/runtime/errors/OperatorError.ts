@@ -24,12 +24,10 @@ export class OperatorError extends Error {
   }
 }
 
-/** Anything that was thrown, as an error. */
 export function asError(error: unknown): Error {
   return error instanceof Error ? error : new Error(String(error));
 }
 
-/** The message of anything that was thrown. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
@@ -67,7 +65,6 @@ export const exitCodes: Readonly<Record<ExitReason, { readonly code: number; rea
   },
 };
 
-/** The exit code of a reason. */
 export function exitCodeOf(reason: ExitReason): number {
   return exitCodes[reason].code;
 }

@@ -1,3 +1,4 @@
+import { isAbort } from '../cancellation/AbortError.js';
 import { OperatorError } from '../errors/OperatorError.js';
 
 /** Why output cannot be written, by the system's code, and what the operator can do. */
@@ -32,7 +33,9 @@ export function isReaderGone(error: unknown): boolean {
  * returned as they are.
  */
 export function outputError(error: unknown, name: string): unknown {
-  if (!(error instanceof Error && 'code' in error && typeof error.code === 'string')) return error;
+  const hasCode = error instanceof Error && 'code' in error && typeof error.code === 'string';
+  // Node.js gives a code to what a signal ended.
+  if (!hasCode || isAbort(error)) return error;
   return new OperatorError(
     'storage',
     `Cannot write ${name}: ${outputFault(error as NodeJS.ErrnoException)}.`,

@@ -24,7 +24,6 @@ export interface Clock {
 /** `setTimeout` fires a longer timer at once. */
 const LONGEST_MS = 2 ** 31 - 1;
 
-/** The machine's own clock. */
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),

@@ -41,12 +41,12 @@ type Description = ReadonlyMap<string, Buffer>;
  * The logs are copied first, so everything in them that is moved to tables meanwhile is in the tables of the manifest,
  * which is read after them; if it changes while the tables are linked, they are linked again. Tables never change and become
  * hard links where the file system allows it; `linksOnly`: it must. What is missing or damaged in the database is so in the copy. Expected errors:
- * `StorageError`.
+ * `StorageError`; the signal's abort reason.
  */
 export async function copyFiles(
   path: string,
   copy: string,
-  { linksOnly = false }: { readonly linksOnly?: boolean } = {},
+  { linksOnly = false, signal }: { readonly linksOnly?: boolean; readonly signal?: AbortSignal } = {},
 ): Promise<CopiedFiles> {
   try {
     await mkdir(copy, { mode: 0o700 });
@@ -73,6 +73,7 @@ export async function copyFiles(
           if (copied !== undefined) files.set(name, copied);
         });
         await Promise.all(copying);
+        signal?.throwIfAborted();
       }
       if (!isSame(description, await describe(path))) {
         // It may have been copied while it was written. A link is the table itself.

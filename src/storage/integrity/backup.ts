@@ -1,12 +1,12 @@
 import { readdir, rename, rm } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { dirname, resolve, sep } from 'node:path';
 import type { Logger } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { copyFiles } from '../files/copyFiles.js';
 import type { CopiedFiles } from '../files/copyFiles.js';
 import { syncDirectory } from '../files/synced.js';
 import { CoverageNote } from '../leveldb/directory/CoverageNote.js';
-import { makeDirectory, prepareDirectory } from '../leveldb/directory/storeDirectory.js';
+import { besideOf, makeDirectory, prepareDirectory } from '../leveldb/directory/storeDirectory.js';
 import { LevelIndexStore } from '../leveldb/LevelIndexStore.js';
 import { without } from '../records/heightRanges.js';
 import type { HeightRanges } from '../records/heightRanges.js';
@@ -25,20 +25,26 @@ export interface BackupReport extends CopiedFiles {
  * An interrupted backup leaves a directory that the next backup to the same place replaces.
  *
  * Expected errors: `StorageError` (`missing`, `corrupt`, `disk_full`, …; `not_a_store` when something is there already);
- * `OperatorError` (`foreign`, `configuration`).
+ * `OperatorError` (`foreign`, `configuration`); the signal's abort reason.
  */
 export async function backupStore(
   { path, to, chainId }: { readonly path: string; readonly to: string; readonly chainId: string },
-  dependencies: { readonly logger: Logger; readonly clock: Clock },
+  dependencies: { readonly logger: Logger; readonly clock: Clock; readonly signal?: AbortSignal },
 ): Promise<BackupReport> {
-  const partial = `${to}.partial`;
+  const partial = besideOf(to, 'backup');
   await prepareDirectory(path, false);
+  // A repair, which puts another directory in its place, would take the copy with it.
+  if (resolve(to).startsWith(resolve(path) + sep))
+    throw new StorageError(
+      'not_a_store',
+      `${to} is in the folder of the store itself. Name a directory outside of it.`,
+    );
   await refuseTaken(to);
   await makeDirectory(dirname(to));
   try {
     await rm(partial, { recursive: true, force: true });
     const durable = await CoverageNote.read(path);
-    const copied = await copyFiles(path, partial);
+    const copied = await copyFiles(path, partial, dependencies);
     const store = await LevelIndexStore.open({ path: partial, chainId, create: false }, dependencies);
     const coverage = store.coverage();
     await store.close();

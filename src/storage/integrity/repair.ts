@@ -4,7 +4,7 @@ import { copyFiles } from '../files/copyFiles.js';
 import { exists, syncDirectory } from '../files/synced.js';
 import { LevelDatabase, withDatabase } from '../leveldb/directory/LevelDatabase.js';
 import { assertUnused, repairLevel } from '../leveldb/directory/openLevel.js';
-import { damagedPathOf, prepareDirectory } from '../leveldb/directory/storeDirectory.js';
+import { besideOf, prepareDirectory } from '../leveldb/directory/storeDirectory.js';
 import { readingOn } from '../leveldb/reading/readingOn.js';
 import type { HeightRanges } from '../records/heightRanges.js';
 import { isCorruption, storageErrorFrom, StorageError, unlessDamaged } from '../StorageError.js';
@@ -101,7 +101,7 @@ async function repairAt(
   { path, chainId }: RepairOptions,
   dependencies: VerifyDependencies,
 ): Promise<RepairReport> {
-  await copyFiles(path, copy);
+  await copyFiles(path, copy, dependencies);
   const verify = (): Promise<VerifyReport> => verifyStore({ path: copy, chainId }, dependencies);
   let found = await verify();
   const files = found.damages.filter(({ kind }) => kind === 'database').map(({ message }) => message);
@@ -165,7 +165,7 @@ export function outcomeOf({ book, holes }: RepairedBook) {
 
 /** Replaces the store by the copy. At no moment does `path` hold an empty directory, where a new store could begin. */
 async function exchange(path: string, copy: string): Promise<void> {
-  const damaged = damagedPathOf(path);
+  const damaged = besideOf(path, 'repair');
   await rename(path, damaged);
   await rename(copy, path);
   await syncDirectory(dirname(path));
@@ -174,7 +174,7 @@ async function exchange(path: string, copy: string): Promise<void> {
 
 /** Reverts an interrupted repair, or finishes it. */
 async function undoInterrupted(path: string, copy: string): Promise<void> {
-  const damaged = damagedPathOf(path);
+  const damaged = besideOf(path, 'repair');
   if (await exists(damaged)) {
     if (await exists(path)) await rm(damaged, { recursive: true, force: true });
     else await rename(damaged, path);

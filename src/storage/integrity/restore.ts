@@ -7,7 +7,7 @@ import { exists, syncDirectory } from '../files/synced.js';
 import { copyFiles } from '../files/copyFiles.js';
 import { unpackSnapshot } from '../files/snapshotArchive.js';
 import type { SnapshotProgress } from '../files/snapshotArchive.js';
-import { holdsData, prepareDirectory } from '../leveldb/directory/storeDirectory.js';
+import { besideOf, holdsData, prepareDirectory } from '../leveldb/directory/storeDirectory.js';
 import { StorageError, storageErrorFrom } from '../StorageError.js';
 import type { VerifyReport } from '../verify/DamageList.js';
 import { verifyStore } from './verify/verifyStore.js';
@@ -40,7 +40,7 @@ export async function restoreStore(
   dependencies: RestoreDependencies,
 ): Promise<VerifyReport> {
   const { clock, logger, onProgress, signal } = dependencies;
-  const partial = `${path}.restored`;
+  const partial = besideOf(path, 'restore');
   if (await holdsData(path)) {
     const what = `There is a store at ${path} already, and nothing is ever replaced. Move it away, or choose another --data-dir.`;
     throw new StorageError('not_a_store', what);
@@ -50,7 +50,7 @@ export async function restoreStore(
     await prepareDirectory(path, true);
     await rm(path, { recursive: true, force: true });
     if (/^https?:\/\//i.test(from)) await unpackSnapshot(from, partial, { clock, signal, onProgress });
-    else await copyFiles(await storeIn(from), partial);
+    else await copyFiles(await storeIn(from), partial, { signal });
     const report = await verifyStore(
       { path: partial, chainId, objectionTo },
       { logger, signal, ...(onProgress === undefined ? {} : { onProgress }) },

@@ -38,7 +38,7 @@ export class ParentLinkError extends LinkError {
   }
 }
 
-/** The range cannot be filled in now: part of it is covered already, or an open range overlaps it. */
+/** The range cannot be filled in now: part of it is covered already, an open range overlaps it, or it is not below the live one. */
 export class RangeTakenError extends Error {
   override readonly name = 'RangeTakenError';
 }

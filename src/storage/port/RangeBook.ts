@@ -37,8 +37,9 @@ export interface BackfillPlan extends HeightRange {
 
 /** One atomic change of plans and open ranges. */
 export interface RangeChange {
-  /** The new list of plans, in the order of their ids. */
-  readonly plans?: readonly BackfillPlan[] | undefined;
+  /** The new list of plans, in the order of their ids; or how it is made of the list at the moment of the change. */
+  readonly plans?:
+    readonly BackfillPlan[] | ((now: readonly BackfillPlan[]) => readonly BackfillPlan[]) | undefined;
   /** Open ranges with new `failures` and `reason`; one that was not open is opened. */
   readonly failed?: readonly FailedRange[] | undefined;
   /**
@@ -54,7 +55,7 @@ export interface RangeBook {
   plans(): readonly BackfillPlan[];
   /** In ascending order; they do not overlap, and lie below the live range. */
   open(): readonly OpenRange[];
-  /** Atomic, and durable on return. Expected errors: `StorageError`. */
+  /** Atomic, and durable on return. Expected errors: `StorageError`; those of `plans`. */
   change(change: RangeChange): Promise<void>;
   /**
    * Begins a range, or continues an open one. A run ends when it is released, its range is published or dropped, or

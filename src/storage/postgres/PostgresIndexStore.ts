@@ -9,15 +9,16 @@ import { proofChecker } from '../records/blocks/assembleBlock.js';
 import { sealEvidence } from '../records/blocks/committeeEvidence.js';
 import { applyCommit } from '../records/book/applyCommit.js';
 import { bothSporks, emptyLine } from '../records/book/changeBook.js';
+import type { RepairedBook } from '../records/book/repairedBook.js';
 import type { StoreBook } from '../records/book/StoreBook.js';
 import { within } from '../records/heightRanges.js';
 import { BookStore } from '../records/BookStore.js';
 import { SCHEMA_VERSION } from '../records/schema.js';
-import { StorageError } from '../StorageError.js';
+import { StorageError, unlessDamaged } from '../StorageError.js';
 import { databasePlace } from './connection/databasePlace.js';
 import { PostgresDatabase } from './connection/PostgresDatabase.js';
 import type { Beginning, PostgresDatabaseDependencies } from './connection/PostgresDatabase.js';
-import type { Session, WriteSession } from './connection/Session.js';
+import type { WriteSession } from './connection/Session.js';
 import { PostgresRangeBook } from './ranges/PostgresRangeBook.js';
 import { readAccountPage, postgresSource } from './reading/postgresReader.js';
 import { loadStore, readMark, readSizeBytes } from './reading/loadStore.js';
@@ -39,8 +40,8 @@ export interface PostgresIndexStoreOptions extends Beginning {
   /** A store of another chain is refused. */
   readonly chainId: string;
   /**
-   * Default false. True: for a command that only reads. It does not see later commits of others, does not wait for an
-   * unreachable database, and may not lead.
+   * Default false. True: for a command that only reads. It does not see later commits of others, and may not
+   * lead.
    */
   readonly isReadOnly?: boolean;
   /** Default true. False: a database without a store is refused (`missing`), for commands that only read. */
@@ -68,8 +69,6 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
   readonly ranges: PostgresRangeBook;
   readonly shared: SharedStore = this;
   readonly #database: PostgresDatabase;
-  /** Waits for an unreachable database; for a command, the error is passed on. */
-  readonly #session: Session;
   readonly #changes = new Listeners();
   readonly #options: PostgresIndexStoreOptions;
   readonly #parts: Pick<LineParts, 'makePartitions' | 'scripts'>;
@@ -93,11 +92,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     dependencies: PostgresDatabaseDependencies,
   ) {
     const { accounts = true, isReadOnly = false } = options;
-    const session: Session = isReadOnly
-      ? database
-      : { query: (statement) => database.persist(() => database.query(statement)) };
-    super(postgresSource(session), dependencies);
-    this.#session = session;
+    super(postgresSource(database.patient), dependencies);
     this.#database = database;
     this.#options = options;
     this.#parts = { makePartitions: partitionMaker(database), scripts: new Scripts() };
@@ -119,7 +114,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
         if (meta === undefined) return { from: 0, to: -1, missingHeights: 0 };
         return { from: meta.firstHeight, to: this.latestIndexedHeight(), missingHeights: 0 };
       },
-      page: (query) => readAccountPage(this.#session, query, this.accounts.coverage()),
+      page: (query) => readAccountPage(this.#database.patient, query, this.accounts.coverage()),
       // Its entries are written with the blocks.
       extend: () => Promise.resolve(),
     };
@@ -267,7 +262,11 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
 
   heal(damaged: readonly HeightRange[], lastPlan = 0): Promise<readonly HeightRange[]> {
     return this.#inTurn(async () => {
-      const healed = await this.#database.write((session) => healRows(session, damaged, lastPlan));
+      let tried: RepairedBook | undefined;
+      // An attempt whose answer was lost may have been committed: then the next one finds nothing to do.
+      const healed = await this.#database.write(
+        async (session) => (tried = (await healRows(session, damaged, lastPlan)) ?? tried),
+      );
       if (healed === undefined) return [];
       this.#adopt(healed.book);
       this.#changes.tell();
@@ -276,7 +275,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
   }
 
   check(range: HeightRange, signal?: AbortSignal): Promise<CheckedHeights> {
-    return checkStored(this.#session, range, { holds: this.#holds, signal });
+    return checkStored(this.#database.patient, range, { holds: this.#holds, signal });
   }
 
   provenBlock(): BlockHead | undefined {
@@ -308,7 +307,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     // The lock lets nobody take over, and rewind, between the comparison and the write.
     const leader = 'WITH leader AS MATERIALIZED (SELECT FROM flow_store.store WHERE epoch = $2 FOR SHARE)';
     const values = [height, epoch, ...more];
-    await database.persist(() => database.query({ text: `${leader} ${text}`, values }));
+    await database.patient.query({ text: `${leader} ${text}`, values });
   }
 
   /** Finds out what other processes have done to the store. */
@@ -320,8 +319,9 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     const isSame = mark.rest === known.rest && (this.isLeading() || mark.live === known.live);
     const isNews = !isSame || mark.proven !== known.proven;
     if (!isSame) await this.#join();
-    if (isNews)
-      this.#proven = mark.proven === null ? undefined : (await this.blockByHeight(mark.proven))?.block;
+    // Where it is damaged, it is fetched again.
+    const blockAt = (height: number) => unlessDamaged(() => this.blockByHeight(height));
+    if (isNews) this.#proven = mark.proven === null ? undefined : (await blockAt(mark.proven))?.block;
     // What another leader has written is not known before this process has stopped leading.
     this.#mark = this.isLeading() ? { ...mark, live: '' } : mark;
     if (isNews) this.#changes.tell();

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http2';
 import type { AddressInfo } from 'node:net';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { parseEndpoint, UpstreamError } from '../../../src/access/index.js';
 import { GrpcAccessNode } from '../../../src/access/node/GrpcAccessNode.js';
 import { NodeHealthRecord } from '../../../src/access/selection/NodeHealthRecord.js';
@@ -15,6 +15,7 @@ import { sleep, systemClock } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import { accessServer, testBlock, testId } from '../../support/accessServer.js';
 import type { AccessHandlers, StreamHandler } from '../../support/accessServer.js';
+import { atEnd } from '../../support/cleanup.js';
 import type { RawNode } from '../../support/rawNode.js';
 
 const never = new AbortController().signal;
@@ -44,19 +45,12 @@ const sealedBlock = (request: Readonly<Record<string, unknown>>) => ({
 const parameters = () => ({ chain_id: 'c' });
 
 let server: RawNode;
-let nodes: GrpcAccessNode[];
 let clock: SkippingClock;
 let metrics: ReturnType<typeof createMetrics>;
 
 beforeEach(() => {
-  nodes = [];
   clock = new SkippingClock();
   metrics = createMetrics({ version: 'test', node: 'test' });
-});
-
-afterEach(() => {
-  for (const node of nodes) node.client.close();
-  server.stop();
 });
 
 async function connect(
@@ -77,7 +71,10 @@ async function connect(
     },
     { clock, healthRecord: new NodeHealthRecord({ clock }), metrics, events },
   );
-  nodes.push(node);
+  atEnd(() => {
+    node.client.close();
+    server.stop();
+  });
   return node;
 }
 

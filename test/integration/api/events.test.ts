@@ -114,7 +114,7 @@ describe('/events', () => {
     expect(reader.isOver).toBe(false);
   });
 
-  it('is not sent behind another request on the same connection', async () => {
+  it('is not sent behind another request on the same connection, which ends with the refusal', async () => {
     const read = served.store.blockByHeight.bind(served.store);
     let release = (): void => undefined;
     const held = new Promise<void>((resolve) => (release = resolve));
@@ -125,7 +125,7 @@ describe('/events', () => {
       return read(height);
     };
     const first = 'GET /v1/blocks?height=100 HTTP/1.1\r\nHost: x\r\n\r\n';
-    const second = `GET /events HTTP/1.1\r\nHost: x\r\nLast-Event-ID: ${idAt(118)}\r\nConnection: close\r\n\r\n`;
+    const second = `GET /events HTTP/1.1\r\nHost: x\r\nLast-Event-ID: ${idAt(118)}\r\n\r\n`;
     const answers = await sendRaw(served.port, first + second);
     expect(answers).toContain('a stream cannot wait behind another request');
     expect(served.feed.followers).toBe(0);

@@ -249,7 +249,7 @@ describe('GrpcApiServer', () => {
         heard.push(status);
         if (heard.length === 3) break;
         ready = !ready;
-        served.server.notify();
+        served.server.health.notify();
       }
       expect(heard).toEqual(['SERVING', 'NOT_SERVING', 'SERVING']);
       watch.on('error', () => undefined).cancel();

@@ -1,6 +1,7 @@
 import { Metadata, status } from '@grpc/grpc-js';
 import type { ClientReadableStream, ServiceError } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
+import type { Forwarder } from '../../../src/access/index.js';
 import { WireWriter } from '../../../src/flow/index.js';
 import { createReaderMetrics } from '../../../src/observability/index.js';
 import type { ReaderMetrics } from '../../../src/observability/index.js';
@@ -146,6 +147,19 @@ describe('a forwarded call', () => {
     expect((await endOf(stream)).code).toBe(status.OK);
     expect(node.calls).toEqual([SCRIPT, EVENTS]);
     expect(seen).toEqual([[], []]);
+  });
+
+  it('has nothing in its answer that Node.js refuses to send', async () => {
+    const metadata = new Metadata();
+    for (const name of ['http2-settings', 'connection']) metadata.set(name, 'x');
+    const forward: Forwarder['forward'] = (_request, sink) => {
+      sink.onMetadata(metadata);
+      sink.onEnd({ code: status.FAILED_PRECONDITION, details: '', metadata });
+      return Promise.resolve('ended');
+    };
+    const probe = (await servedOverGrpc(chain, { forwarder: { forward } })).probe();
+    const { code } = await refusalOf(probe.raw(SCRIPT, Buffer.alloc(0)));
+    expect(code).toBe('FAILED_PRECONDITION');
   });
 
   it('may be one of system or scheduled transactions, or for receipts', async () => {

@@ -48,10 +48,7 @@ describe('headers of stored blocks', () => {
   it('streams the headers that the node has, and refuses at once where the first is not proven', async () => {
     const service = '/flow.access.AccessAPI/SubscribeBlockHeaders';
     const answers: Buffer[] = [];
-    const request = new WireWriter()
-      .number(1, FIRST + 1)
-      .number(2, 1)
-      .finish();
+    const request = Buffer.from([8, FIRST + 1, 16, 1]);
     const raw = (bytes: Buffer): Buffer => bytes;
     const stream = probe.client.makeServerStreamRequest(`${service}FromStartHeight`, raw, raw, request);
     await new Promise<void>((resolve, reject) => {

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { ProofDocument } from '../../../src/api/index.js';
 import { sha3Identifier } from '../../../src/flow/index.js';
-import { checkDocument } from '../../../src/proof/index.js';
+import { bothCheckers, checkProof } from '../../support/bothCheckers.js';
 import { seededRandom } from '../../support/seededRandom.js';
 import { HashedChain } from '../../support/hashedChain.js';
 import { scratchDirectory } from '../../support/program.js';
@@ -22,25 +22,7 @@ const entries = [
   ...hashed.entries(UNPROVEN + 1, LATEST),
 ];
 const checker = fileURLToPath(new URL('../../../docs/examples/check-proof.mjs', import.meta.url));
-const { checkProof, Misfit } = (await import(checker)) as {
-  readonly checkProof: (text: string, trusted: string) => string[];
-  readonly Misfit: new () => Error;
-};
-
 const never = () => ({ valid: false, reason: 'no document here has a certificate' }) as const;
-
-/** What the command and the example say of a document, which must be the same; `undefined`: it is refused. */
-function bothOf(text: string, trusted: string): readonly string[] | undefined {
-  const verdict = checkDocument(text, trusted, never);
-  let said: string[] | undefined;
-  try {
-    said = checkProof(text, trusted);
-  } catch (error) {
-    if (!(error instanceof Misfit || error instanceof SyntaxError)) throw error;
-  }
-  expect(said).toEqual(verdict.ok ? verdict.proven : undefined);
-  return said;
-}
 
 const at = (height: number) => entries[height - FIRST]!;
 const trusted = (height: number): string => `${height}:${at(height).block.id}`;
@@ -104,9 +86,9 @@ describe('proofs for other programs', () => {
     for (let position = 0; position < text.length; position++) {
       const bytes = Buffer.from(text);
       bytes[position]! ^= 1 << Math.floor(random.next() * 8);
-      expect(bothOf(bytes.toString(), anchor), `position ${position}`).toBeUndefined();
+      expect(bothCheckers(bytes.toString(), anchor, never), `position ${position}`).toBeUndefined();
     }
-    expect(bothOf(text, anchor)).toHaveLength(3);
+    expect(bothCheckers(text, anchor, never)).toHaveLength(3);
     expect(() => checkProof(text, trusted(height + 1))).toThrow('all follows from');
   });
 
@@ -128,7 +110,7 @@ describe('proofs for other programs', () => {
     expect(check({ collection: undefined })).toThrow('the transaction has no collection');
     expect(check({ more: 1 })).toThrow('a field that is not known');
     for (const text of ['null', '1', '[]', '{}', '{"version":1,"headers":[1],"guarantees":[]}'])
-      expect(bothOf(text, trusted(height)), text).toBeUndefined();
+      expect(bothCheckers(text, trusted(height), never), text).toBeUndefined();
   });
 
   it.each([

@@ -2,6 +2,7 @@ import { request as httpRequest } from 'node:http';
 import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { createReaderMetrics } from '../../../src/observability/index.js';
+import { openSocket, sendRaw } from '../../support/httpProbe.js';
 import { until } from '../../support/program.js';
 import { RestNode } from '../../support/restNode.js';
 import { forwardedIn, scraped } from '../../support/scrapedMetrics.js';
@@ -44,9 +45,12 @@ describe('a forwarded request', () => {
     socket.subscribe('e', 'events');
     const noSocket = expect.stringContaining('(Unexpected server response: 200)') as string;
     expect(await socket.next()).toMatchObject({ error: { code: 503, message: noSocket } });
-    upstream.reply = (request) => request.socket.end('SSH-2.0');
     const noHttp = expect.stringMatching(/\(HPE_\w+: .* not for gRPC\)/) as string;
-    expect((await daemon.get('/v1/accounts/1')).body).toMatchObject({ message: noHttp });
+    const upgrade = 'Connection: Upgrade\r\nUpgrade: h2c';
+    for (const odd of ['SSH-2.0', 'HTTP/1.1 042 Odd\r\n\r\n', `HTTP/1.1 101 Odd\r\n${upgrade}\r\n\r\n`]) {
+      upstream.reply = (request) => request.socket.end(odd);
+      expect((await daemon.get('/v1/accounts/1')).body, odd).toMatchObject({ message: noHttp });
+    }
     await upstream.stop();
     const nobody = expect.stringContaining('(ECONNREFUSED)') as string;
     expect((await daemon.get('/v1/accounts/1')).body).toMatchObject({ message: nobody });
@@ -93,14 +97,12 @@ describe('a forwarded request', () => {
 
   it('brings a body up to a bound, said or unsaid', async () => {
     const { upstream, daemon } = await served();
-    const said = await fetch(`${daemon.url}/v1/transactions`, {
-      method: 'POST',
-      body: 'x'.repeat(4 * 1024 * 1024 + 1),
-    }).catch(() => undefined);
+    const [url, body] = [`${daemon.url}/v1/transactions`, 'x'.repeat(4 * 1024 * 1024 + 1)];
+    const said = await fetch(url, { method: 'POST', body }).catch(() => undefined);
     // The caller may be cut off while it still sends.
     if (said !== undefined) expect(said.status).toBe(413);
     const unsaid = await new Promise<number | undefined>((resolve) => {
-      const request = httpRequest(`${daemon.url}/v1/transactions`, { method: 'POST' }, (response) => {
+      const request = httpRequest(url, { method: 'POST' }, (response) => {
         response.resume();
         resolve(response.statusCode);
       });
@@ -121,16 +123,19 @@ describe('a forwarded request', () => {
     expect([refused.status, refused.body]).toEqual([400, { code: 400, message: 'Invalid Flow argument' }]);
   });
 
-  it('is ended at the node when its caller hangs up', async () => {
+  it('is ended at the node when its caller hangs up, also while it waits behind another', async () => {
     const { upstream, daemon } = await served();
-    let closed = false;
-    upstream.reply = (request) => request.socket.once('close', () => (closed = true));
-    const caller = new AbortController();
-    const call = fetch(`${daemon.url}/v1/events`, { signal: caller.signal }).catch(() => 'aborted');
-    await expect.poll(() => upstream.seen.length, { timeout: 60_000 }).toBe(1);
-    caller.abort();
-    expect(await call).toBe('aborted');
-    await expect.poll(() => closed, { timeout: 60_000 }).toBe(true);
+    let closed = 0;
+    upstream.reply = (request, response) => {
+      request.socket.once('close', () => (closed += 1));
+      // More than is taken of it before its turn.
+      if (upstream.seen.length === 2) response.end('x'.repeat(16 * 1024 * 1024));
+    };
+    const socket = await openSocket(daemon.port);
+    socket.write('GET /v1/events HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(2));
+    await until(() => upstream.seen.length === 2);
+    socket.destroy();
+    await until(() => closed === 2);
   });
 });
 
@@ -157,6 +162,13 @@ describe('a connection to the node that is kept', () => {
     expect(upstream.seen).toHaveLength(3 + cut);
   });
 
+  it('carries no word of a body that is not passed on', async () => {
+    const { upstream, daemon } = await served();
+    const asked = 'GET /v1/accounts/1 HTTP/1.0\r\nContent-Length: 5\r\n\r\nbytes';
+    expect(await sendRaw(daemon.port, asked)).toContain('of the node');
+    expect(upstream.seen).toMatchObject([{ body: '', headers: { via: '1.1 flow-collection-indexer' } }]);
+  });
+
   it('does not carry what must not be sent twice', async () => {
     const { upstream, daemon } = await served();
     await (await fetch(`${daemon.url}/v1/accounts/1`)).text();
@@ -180,8 +192,7 @@ it('a node that answers before it has the whole request has its answer passed on
     caller: ReturnType<typeof httpRequest>;
   }>((resolve) => {
     const request = httpRequest(`${daemon.url}/v1/transactions`, { method: 'POST' }, (response) => {
-      response.resume();
-      const { connection } = response.headers;
+      const { connection } = response.resume().headers;
       resolve({ answer: { status: response.statusCode, connection }, caller: request });
     });
     request.on('error', () => undefined);

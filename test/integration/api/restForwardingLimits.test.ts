@@ -18,7 +18,7 @@ async function limitedTo(forwardRest: string, options: { readonly connectionTime
   return {
     clock,
     daemon,
-    ask: (path: string, init?: RequestInit) => new Asked(fetch(daemon.url + path, init)),
+    ask: (path: string, init?: RequestInit) => watched(fetch(daemon.url + path, init)),
   };
 }
 
@@ -28,22 +28,12 @@ async function limitedToSilence(options?: { readonly connectionTimeoutMs?: numbe
   return { node, ...(await limitedTo(node.url, options)) };
 }
 
-class Asked {
-  readonly answer: Promise<Response>;
-  isOver = false;
-
-  constructor(answer: Promise<Response>) {
-    this.answer = answer;
-    const over = (): void => {
-      this.isOver = true;
-    };
-    answer.then(over, over);
-  }
-
-  async refusal(): Promise<readonly [number, object]> {
-    const answer = await this.answer;
-    return [answer.status, (await answer.json()) as object];
-  }
+function watched(answer: Promise<Response>) {
+  const refusal = async () => [(await answer).status, (await (await answer).json()) as object] as const;
+  const asked = { answer, refusal, isOver: false };
+  const over = (): void => void (asked.isOver = true);
+  answer.then(over, over);
+  return asked;
 }
 
 describe('the time that a forwarded request may take', () => {

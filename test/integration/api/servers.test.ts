@@ -1,11 +1,11 @@
 import { once } from 'node:events';
-import { connect } from 'node:net';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { OperatorError } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
+import { atEnd } from '../../support/cleanup.js';
 import { GrpcProbe } from '../../support/grpcProbe.js';
 import { beginCall, openSession } from '../../support/http2Probe.js';
-import { getJson, openSocket } from '../../support/httpProbe.js';
+import { getJson, isOpen, openSocket } from '../../support/httpProbe.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { refusal } from '../../support/refusal.js';
 import { apiServerOver, metricsServerOver } from '../../support/servedChain.js';
@@ -14,15 +14,9 @@ import { idOf } from '../../support/smallChain.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 import { waitingStore } from '../../support/waitingStore.js';
 
-const open: { close(): Promise<void> }[] = [];
-
-afterEach(async () => {
-  for (const server of open.splice(0)) await server.close();
-});
-
 function openMetrics(ground: Ground = {}) {
   const made = metricsServerOver(ground);
-  open.push(made.server);
+  atEnd(() => made.server.close());
   return { ...made, url: (path: string) => `http://127.0.0.1:${made.server.address().port}${path}` };
 }
 
@@ -70,7 +64,7 @@ const servers = {
     flags: ['--api-port', '--api-host'],
     make: ({ store = new MemoryIndexStore(), ...ground }: Ground) => {
       const made = apiServerOver(store, nothingIndexed, ground);
-      open.push(made.server);
+      atEnd(() => made.server.close());
       return made;
     },
     call: (port: number) => getJson(`http://127.0.0.1:${port}/status`),
@@ -81,7 +75,7 @@ const servers = {
       grpcServerOver(store, nothingIndexed, ground),
     call: (port: number) => {
       const probe = new GrpcProbe(`127.0.0.1:${port}`);
-      open.push({ close: async () => probe.close() });
+      atEnd(() => probe.close());
       return probe.call('Ping');
     },
   },
@@ -152,12 +146,7 @@ describe.each(['api', 'grpc'] as const)('the server of %s, with a read under way
     const ended: string[] = [];
     const closing = server.close().then(() => ended.push('server'));
     // Where nobody is left, it has let go of the port by the time that nobody gets in any more, and waits for the read alone.
-    const isOpen = () =>
-      new Promise<boolean>((resolve) => {
-        const late = connect(port, '127.0.0.1', () => resolve(true));
-        late.once('error', () => resolve(false)).once('close', () => late.destroy());
-      });
-    while (hasLeft && (await isOpen()));
+    while (hasLeft && (await isOpen(port)));
     ended.push('read');
     answer();
     await closing;

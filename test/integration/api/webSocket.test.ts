@@ -369,6 +369,21 @@ describe('forwarding', () => {
     expect(await outcome('account_statuses', 'failed')).toBe(2);
   });
 
+  it('keeps no long arguments, and refuses those that are nested too deep', async () => {
+    const { asked, served } = await forwarding();
+    const client = await WsClient.open(served.url);
+    const long = { x: 'x'.repeat(100_000) };
+    client.subscribe('long', 'events', long);
+    await client.first(2);
+    const deep = '['.repeat(100_000) + ']'.repeat(100_000);
+    client.send(`{"action":"subscribe","topic":"events","arguments":{"x":${deep}}}`);
+    client.send({ action: 'list_subscriptions' });
+    const [refused, { subscriptions } = {}] = (await client.first(4)).slice(2);
+    expect(refused!.error!.message).toContain('nested too deep');
+    expect(subscriptions).toEqual([{ subscription_id: 'long', topic: 'events', arguments: {} }]);
+    expect(asked).toMatchObject([{ arguments: long }]);
+  });
+
   it('says that the node is out of reach, and closes when it goes, so that clients come back', async () => {
     const { node, served, outcome } = await forwarding();
     const client = await WsClient.open(served.url);

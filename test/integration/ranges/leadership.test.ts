@@ -110,6 +110,31 @@ describe('of several processes on one database', { timeout: 60_000 }, () => {
         await lock.release();
       },
 
+      'judges no other by what it saw before it was suspended': async () => {
+        const url = await database();
+        const one = await join(url, new VirtualClock());
+        expect(await lead(one.leadership)).toBeDefined();
+        const late = { ms: 0 };
+        const two = await join(url, { ...systemClock, monotonic: () => systemClock.monotonic() + late.ms });
+        // It cannot look again before this is over, and goes on with what it does besides.
+        const lock = await lockHeld(
+          url,
+          `SELECT FROM flow_store.worker WHERE id = '${two.worker}' FOR UPDATE`,
+        );
+        late.ms = 60_000;
+        for (let rounds = 0; rounds < 3; rounds += 1) {
+          await asAdmin(
+            url,
+            "UPDATE flow_jobs.job SET state = 'created', start_after = now() + interval '1 h'",
+          );
+          const isFreed = 'SELECT FROM flow_jobs.job WHERE start_after <= now()';
+          await until(async () => (await asAdmin(url, isFreed)).rowCount === 1);
+        }
+        const held = await asAdmin(url, "SELECT FROM flow_store.worker WHERE busy <> '[]'");
+        expect(held.rowCount).toBe(1);
+        await lock.release();
+      },
+
       'takes no job for lost that it is about to take': async () => {
         const url = await database();
         const clock = new VirtualClock();

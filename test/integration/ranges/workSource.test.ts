@@ -8,6 +8,7 @@ import type { BlockEntry, HeightRange, IndexStore, LevelIndexStore } from '../..
 import { asAdmin, countIn } from '../../support/postgresServer.js';
 import { range } from '../../support/ranges.js';
 import { chainWith, seededCollection } from '../../support/storeBlocks.js';
+import type { TcpFaults } from '../../support/tcpFaults.js';
 import { useStores } from '../../support/storeDirectory.js';
 import { parts, usePostgres } from '../../support/storeKinds.js';
 import { together } from '../../support/together.js';
@@ -64,12 +65,29 @@ function useLocal(): () => Promise<World> {
   };
 }
 
-function usePgBoss(): () => Promise<World & { readonly url: string }> {
+interface SharedWorld extends World {
+  readonly url: string;
+  /** By a command. */
+  rewind(height: number): Promise<void>;
+  /** A command, whose connections can be cut. */
+  command(): Promise<{ readonly faults: TcpFaults; readonly source: WorkSource; readonly store: IndexStore }>;
+}
+
+function usePgBoss(): () => Promise<SharedWorld> {
   const postgres = usePostgres();
   return async () => {
     const { url } = await postgres.filled(180, blocksOf(range(180, 189)));
     return {
       url,
+      rewind: async (height) => (await postgres.open(url)).rewind(height),
+      command: async () => {
+        const faults = await postgres.faultsBefore(url);
+        const store = await postgres.open(faults.url, { isReadOnly: true });
+        const queue = await postgres.queue(url, { roles: [] });
+        const source = queue.source({}, { book: sharedRangesOf(store)!, chain: EVERYTHING });
+        await source.refresh();
+        return { faults, source, store };
+      },
       begin: async ({ served = EVERYTHING, clock = systemClock, workVersion = 1, maxPartRanges } = {}) => {
         const store = await postgres.open(url, { isReadOnly: true });
         const queue = await postgres.queue(url, { workVersion, roles: ['backfill'] }, { clock });
@@ -235,6 +253,19 @@ const behaviours: Readonly<Record<string, (newWorld: () => Promise<World>) => Pr
     expect((await next(process)).store.latestIndexedHeight()).toBe(139);
   },
 
+  'keeps the plan of a height that turns out to be damaged while another plan is cancelled': async (
+    newWorld,
+  ) => {
+    const { job, process } = await running(newWorld);
+    job.signal.addEventListener(
+      'abort',
+      () => void process.store.heal([range(185)]).then(() => job.release()),
+    );
+    await process.source.cancel(1);
+    expect(process.store.healing()).toEqual([range(185)]);
+    expect(process.source.status().plans).toMatchObject([{ ...range(185), heals: true }]);
+  },
+
   'runs a failed range again, and sets it aside after five times until it is redriven': async (newWorld) => {
     const { process, world } = await planned(newWorld, range(150, 159));
     // Giving it back is no failure.
@@ -274,9 +305,7 @@ const behaviours: Readonly<Record<string, (newWorld: () => Promise<World>) => Pr
 };
 
 /** What holds for several processes on one database. */
-const shared: Readonly<
-  Record<string, (newWorld: () => Promise<World & { readonly url: string }>) => Promise<void>>
-> = {
+const shared: Readonly<Record<string, (newWorld: () => Promise<SharedWorld>) => Promise<void>>> = {
   'share the ranges of one plan, each filled once': async (newWorld) => {
     const world = await newWorld();
     const [one, two] = [await world.begin(), await world.begin()];
@@ -366,7 +395,11 @@ const shared: Readonly<
   },
 
   'fill a plan of several parts, and find in each of them what was lost': async (newWorld) => {
-    const { process: one, world } = await planned(newWorld, range(110, 169), { maxPartRanges: 2 });
+    const { process: one, world } = await planned(newWorld, range(110, 119), { maxPartRanges: 2 });
+    // It has been begun, and goes on in the other plan.
+    await (await next(one)).release();
+    await one.source.plan({ ...range(110, 169), order: 'newest' });
+    await one.source.cancel(1);
     const { rows } = await asAdmin(
       world.url,
       `SELECT (data ->> 'from')::integer AS from, (data ->> 'to')::integer AS to FROM flow_jobs.job
@@ -419,6 +452,28 @@ const shared: Readonly<
     await asAdmin(world.url, 'DELETE FROM flow_jobs.job');
     await fillAll(one, 1);
     expect(await coverageOf(one)).toEqual([range(150, 159), range(180, 189)]);
+  },
+
+  'leave ranges above the live one, which was rewound, and fill those below it': async (newWorld) => {
+    const { process: one, world } = await planned(newWorld, range(110, 159));
+    const jobs = [await next(one), await next(one), await next(one), await next(one), await next(one)];
+    for (const job of jobs) await ([110, 130].includes(job.range.from) ? fill(job) : job.release());
+    await world.rewind(135);
+    expect(await fillAll(one, 1)).toEqual([120]);
+    expect(await coverageOf(one)).toEqual([range(110, 135)]);
+  },
+
+  'say what they have done where the answer is lost': async (newWorld) => {
+    const { world } = await running(newWorld);
+    await asAdmin(world.url, 'UPDATE flow_store.open_range SET failures = 5');
+    const { faults, source, store } = await world.command();
+    faults.cutAfterRequest('COMMIT');
+    expect(await source.redrive()).toBe(1);
+    faults.cutAfterRequest('COMMIT');
+    expect(await store.heal([range(185)])).toEqual([range(185)]);
+    faults.cutAfterRequest('COMMIT');
+    await source.cancel(1);
+    expect(faults.cuts).toBe(3);
   },
 
   'take only work of their version, and the newer one what nobody else does': async (newWorld) => {

@@ -99,7 +99,7 @@ describe('the store on PostgreSQL', { timeout: 120_000 }, () => {
 
   it('says what to do when its tables are gone, and goes on once they are back', async () => {
     const { store, url } = await begun();
-    const reader = await postgres.open(url, { isReadOnly: true, create: false });
+    const reader = await postgres.open(url, { isReadOnly: true, create: false, patienceMs: 0 });
     await asAdmin(url, 'ALTER SCHEMA flow_store RENAME TO elsewhere');
     await expect(reader.blockByHeight(10)).rejects.toMatchObject(
       fault('not_a_store', 'restore the database from a copy'),
@@ -231,6 +231,16 @@ describe('the store on PostgreSQL', { timeout: 120_000 }, () => {
     expect(reader.coverage()).toEqual([{ from: 10, to: 12 }]);
     expect(await reader.blockByHeight(12)).toBeUndefined();
     await expect(reader.blockByHeight(11)).rejects.toMatchObject({ kind: 'corrupt' });
+  });
+
+  it.each([
+    'UPDATE flow_store.coverage SET to_height = 9000000000000000000',
+    `INSERT INTO flow_store.plan VALUES (1, -5, 5, 'newest', false)`,
+  ])('is damaged where somebody has entered heights that are none (%s)', async (change) => {
+    const { store, url } = await begun();
+    await asAdmin(url, change);
+    await expect(postgres.opening(url)).rejects.toMatchObject(fault('corrupt', 'are no heights'));
+    await until(() => store.trouble()?.includes('are no heights') === true);
   });
 
   it('is read by commands beside the daemon, and written by none of them', async () => {

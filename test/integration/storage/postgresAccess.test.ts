@@ -83,6 +83,31 @@ describe('a database', () => {
     });
   });
 
+  it.each([
+    ['client', 48, /does not accept the certificate of this program/],
+    ['client', 70, /ssl_min_protocol_version/],
+    ['renewed', undefined, /a certificate and its own key/],
+  ])('says which side is to be changed where TLS fails (key of %s, alert %s)', async (key, alert, advice) => {
+    const { url } = await postgres.home();
+    const through = await relayBefore(url, (client) => {
+      client.once('data', () => {
+        client.write('S');
+        if (alert !== undefined)
+          client.once('data', () => client.end(Buffer.from([21, 3, 3, 0, 2, 2, alert])));
+      });
+    });
+    const files = `sslcert=${join(tlsFiles, 'client-cert.pem')}&sslkey=${join(tlsFiles, `${key}-key.pem`)}`;
+    const tls = `sslmode=require&sslrootcert=${certificate}`;
+    await expect(opening(`${through}?${tls}&${files}`)).rejects.toMatchObject(fault('permission', advice));
+  });
+
+  it('is not blamed for what PGOPTIONS asks of it', async () => {
+    const { url } = await postgres.home();
+    vi.stubEnv('PGOPTIONS', '-c nothing=here');
+    onTestFinished(() => void vi.unstubAllEnvs());
+    await expect(opening(url)).rejects.toMatchObject(fault('unavailable', 'change or unset it'));
+  });
+
   it('takes the password from the file that PGPASSFILE names', async () => {
     const { url } = await postgres.home();
     const hba = await asAdmin(url, 'SHOW hba_file');

@@ -241,6 +241,29 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
     await expect(store.shared.lead()).rejects.toMatchObject({ kind: 'permission', code: '42501' });
   });
 
+  it('is asked again by whoever reads, where it has ended the sessions', async () => {
+    const { faults, store, url } = await filledBehindFaults(10, [at(10)]);
+    const command = await opening(faults.url, { isReadOnly: true, patienceMs: 20_000 });
+    const readers = { command, thread: await postgres.replica(faults.url, store) };
+    const reads = {
+      ...Object.fromEntries(
+        Object.entries(readers).map(([name, reader]) => [name, () => reader.blockByHeight(10)]),
+      ),
+      verify: () => postgres.verified(faults.url, { patienceMs: 20_000 }),
+    };
+    for (const [name, read] of Object.entries(reads)) {
+      let ended = 0;
+      faults.script = ({ kind, text }) => {
+        if (kind !== 'statements' || !/flow_store\.body/.test(text) || ended === 2) return undefined;
+        ended += 1;
+        return { code: '57P01', message: 'terminating connection', severity: 'FATAL' };
+      };
+      expect(await read(), name).toBeDefined();
+      expect(ended, name).toBe(2);
+    }
+    expect((await postgres.verified(url)).damageCount).toBe(0);
+  });
+
   it('is said where a connection learnt of it while nothing was asked', async () => {
     const { url } = await filled(10);
     const database = await connected(url);

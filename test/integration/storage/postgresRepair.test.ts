@@ -90,12 +90,16 @@ describe('a store on PostgreSQL that is damaged', () => {
   });
 
   it('goes on below the heights that are lost at its end, and at its beginning', async () => {
-    const { url } = await filled();
+    const { store, url } = await filled();
+    await store.keepProven(49);
+    await store.keepEvidence(evidenceOf(chain[49 - FIRST]!));
     await asAdmin(url, 'DELETE FROM flow_store.block WHERE height IN (10, 30, 49)');
     expect(await repaired(url)).toMatchObject({
       kept: [range(11, 19), range(31, 48)],
       keptThrough: 48,
     });
+    expect(await countIn(url, 'flow_store.proven WHERE height = 48')).toBe(1);
+    expect(await countIn(url, 'flow_store.evidence')).toBe(0);
     await expectHealed(url);
   });
 
@@ -162,6 +166,18 @@ describe('a damaged height in a database', () => {
     await heal(store, longer);
     expect([store.healing(), store.coverage()]).toEqual([[], [{ from: FIRST, to: LAST + 1 }]]);
     expect(await postgres.verified(url)).toMatchObject({ damages: [], damageCount: 0 });
+  });
+
+  it('keeps no follower from hearing of others, where the chain is proven up to it', async () => {
+    const { store, url } = await filled();
+    const other = await postgres.open(url, { isFollower: true });
+    const heard = new Set<number>();
+    other.onChanged(() => heard.add(other.latestIndexedHeight()));
+    await asAdmin(url, `UPDATE flow_store.block SET record = 'none' WHERE height = 30`);
+    await store.keepProven(30);
+    await commitThrough(store, longer, LAST + 1);
+    await until(() => heard.has(LAST + 1));
+    expect([other.provenBlock(), other.trouble()]).toEqual([undefined, undefined]);
   });
 
   it('is not the watermark, and not what no range has', async () => {

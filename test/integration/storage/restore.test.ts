@@ -14,7 +14,7 @@ import {
   writeFile,
 } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { create } from 'tar';
 import { afterAll, describe, expect, it } from 'vitest';
 import { ChainGenerator } from '../../../src/devnet/index.js';
@@ -79,8 +79,8 @@ const served = (body: Buffer): Promise<string> =>
 const archiveOf = (directory: string, gzip = false): Promise<Buffer> =>
   create({ cwd: directory, gzip }, ['.']).concat();
 
-const backup = (path: string, to: string): ReturnType<typeof backupStore> =>
-  backupStore({ path, to, chainId: TEST_CHAIN }, { logger, clock: systemClock });
+const backup = (path: string, to: string, signal?: AbortSignal): ReturnType<typeof backupStore> =>
+  backupStore({ path, to, chainId: TEST_CHAIN }, { logger, clock: systemClock, ...(signal && { signal }) });
 
 interface How extends Partial<RestoreDependencies> {
   readonly path?: string;
@@ -359,7 +359,22 @@ describe('an archive is refused, by its cause,', () => {
     });
     const how = { clock: new VirtualClock(), signal: controller.signal };
     await expectRefused(url, { message: 'stopping' }, how);
+    await expectRefused(await soundStore(), { message: 'stopping' }, how);
   });
+
+  it.each(['restore', 'backup'])(
+    'when a killed %s left what is not whole, until it is made again',
+    async (command) => {
+      const [from, path] = [await soundStore(), await freshPath()];
+      await mkdir(`${path}.${command === 'backup' ? 'partial' : 'restored'}`);
+      await expect(open(path)).rejects.toMatchObject(
+        fault('missing', `A ${command} of the store at ${path} was cut short`),
+      );
+      await (command === 'backup' ? backup(from, path) : restored(from, { path }));
+      expect(await readdir(dirname(path))).toEqual([basename(path)]);
+      await (await open(path)).close();
+    },
+  );
 });
 
 describe('a backup', () => {
@@ -430,12 +445,20 @@ describe('a backup', () => {
     }
   });
 
-  it('is not made where a file is, nor of a store that is not there', async () => {
+  it('is not made where a file is, in the store, of none, nor once it is told to stop', async () => {
     const path = await soundStore();
     const to = await freshPath();
     await writeFile(to, 'a file');
     await expect(backup(path, to)).rejects.toMatchObject({ kind: 'io', ...saying('ENOTDIR') });
     const nowhere = join(dirname(to), 'nowhere');
+    for (const inside of ['index', 'copy/index'])
+      await expect(backup(path, join(path, inside))).rejects.toMatchObject(
+        fault('not_a_store', 'in the folder of the store itself'),
+      );
+    await expect(backup(path, `${to}.copy`, AbortSignal.abort(new AbortError('told')))).rejects.toThrow(
+      'told',
+    );
+    expect(existsSync(`${to}.copy.partial`)).toBe(false);
     await expect(backup(nowhere, `${to}.copy`)).rejects.toMatchObject({
       kind: 'missing',
       ...saying('There is no store at'),

@@ -93,6 +93,9 @@ describe('upstream errors', () => {
     ['80:error:0A00045C:SSL routines::tlsv13 alert certificate required:', 'name a port that wants none'],
     ['80:error:0A00042E:SSL routines::tlsv1 alert protocol version:', 'its TLS is older than 1.2'],
     ['self-signed certificate', 'GRPC_DEFAULT_SSL_ROOTS_FILE_PATH'],
+    ['DEPTH_ZERO_SELF_SIGNED_CERT', 'GRPC_DEFAULT_SSL_ROOTS_FILE_PATH'],
+    ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'GRPC_DEFAULT_SSL_ROOTS_FILE_PATH'],
+    ['CERT_HAS_EXPIRED', 'its operator has to renew it'],
     ['unable to verify the first certificate', 'GRPC_DEFAULT_SSL_ROOTS_FILE_PATH'],
   ])('says what to do about a connection that fails with "%s"', (words, advice, prefix = 'Error: ') => {
     const last = `${prefix}${words}`;

@@ -13,13 +13,17 @@ const id = 'ab'.repeat(32) as never;
 const { signal } = new AbortController();
 
 /** A node that may be called once a second, whose calls never end and whose streams are refused; and what it was sent. */
-function nodeOnChannel() {
+function nodeOnChannel(codes: readonly number[] = []) {
   const clock = new VirtualClock();
   const sent: string[] = [];
-  const openChannel: OpenChannel = () => ({
+  /** The channel of each call, by the order in which they were opened. */
+  const channels: number[] = [];
+  let opened = 0;
+  const openChannel: OpenChannel = (_options, _parts, channel = opened++) => ({
     unary: (path, request) => {
       sent.push(`${path} ${request.toString('hex')}`);
-      return new Promise(() => undefined);
+      const code = codes[channels.push(channel) - 1];
+      return code === undefined ? new Promise(() => undefined) : Promise.resolve({ code, details: '' });
     },
     stream: (path, _request, sink) => {
       sent.push(path);
@@ -38,7 +42,7 @@ function nodeOnChannel() {
       metrics: createMetrics({ version: 'test', node: 'test' }),
     },
   );
-  return { clock, node, sent };
+  return { clock, node, sent, channels };
 }
 
 const calls: Readonly<Record<string, (node: AccessNode) => Promise<unknown>>> = {
@@ -59,6 +63,17 @@ const streams: Readonly<Record<string, (node: AccessNode) => AsyncIterable<unkno
   subscribeExecutionData: (node) => node.subscribeExecutionData(7, { signal }),
   subscribeIndexedBlocks: (node) => node.subscribeIndexedBlocks(7, { signal }),
 };
+
+it('a call that breaks its connection gets one of its own, and another when that does not answer', async () => {
+  // Unavailable twice, a deadline, and two answers.
+  const codes = [14, 14, 4, 5, 5];
+  const { clock, node, channels } = nodeOnChannel(codes);
+  for (const _ of codes) {
+    void node.getBlockByHeight(7).catch(() => undefined);
+    await clock.advance(1_000);
+  }
+  expect(channels).toEqual([0, 0, 1, 2, 0]);
+});
 
 describe('a node for history', () => {
   it('is the same node: its name, its health', () => {

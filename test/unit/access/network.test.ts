@@ -612,6 +612,18 @@ describe('which node for which height', () => {
     expect(historic.closed).toBe(true);
   });
 
+  it('are named where they do not answer, not the node that begins above', async () => {
+    const fails = { GetNetworkParameters: 'unavailable', GetLatestBlockHeader: 'unavailable' } as const;
+    const { net } = await identified(
+      { ...scripts, 's2:1': { fails } },
+      { accessNodes: ['live:1'], sporks: table },
+    );
+    expect(net.forHeight(150)).toEqual([]);
+    await clock.advance(3_000);
+    expect(net.whyUnserved(150)).toMatchObject([{ node: 's2:1', kind: 'unreachable' }]);
+    expect(net.whyUnserved(350)).toEqual([]);
+  });
+
   it('knows the gaps between sporks that nobody serves', async () => {
     const { net } = await identified(scripts, { accessNodes: ['live:1'], sporks: table });
     expect([10, 199, 200, 250, 300, 400].map((height) => net.lowestServedFrom(height))).toEqual([

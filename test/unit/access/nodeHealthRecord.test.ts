@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
+import { Attempts, type AccessNode } from '../../../src/access/index.js';
 import { inOrderOfAsking, NodeHealthRecord } from '../../../src/access/selection/NodeHealthRecord.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
@@ -85,6 +86,17 @@ describe('NodeHealthRecord', () => {
 });
 
 describe('the order of asking', () => {
+  it('gives a lesser node one attempt in three, and not those after it while it only puts us off', () => {
+    const [good, lesser] = ['good', 'lesser'].map((name) => ({ name }) as AccessNode);
+    const attempts = new Attempts();
+    const asked = [0, 1, 2, 3, 4].map((turn) => {
+      const { node } = attempts.choose([good!, lesser!], (each) => (each === good ? 'healthy' : 'failing'));
+      attempts[turn < 2 ? 'failed' : 'declined'](node!);
+      return node?.name;
+    });
+    expect(asked).toEqual(['good', 'good', 'lesser', 'good', 'lesser']);
+  });
+
   it('puts healthy before failing before set aside, and leaves none out', () => {
     const [setAside, failing, healthy] = [candidate('set aside'), candidate('failing'), candidate('healthy')];
     setAside.healthRecord.report('lied', 'why');

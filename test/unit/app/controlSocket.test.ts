@@ -8,7 +8,7 @@ import { keepDaemonRecord } from '../../../src/app/lifecycle/daemonRecord.js';
 import { openControlSocket } from '../../../src/app/lifecycle/openControlSocket.js';
 import { openLifecycle } from '../../../src/app/lifecycle/openLifecycle.js';
 import { MAX_CONTROL_CONNECTIONS } from '../../../src/app/lifecycle/watchDescriptors.js';
-import { OperatorError } from '../../../src/runtime/index.js';
+import { AbortError, OperatorError } from '../../../src/runtime/index.js';
 import { atEnd } from '../../support/cleanup.js';
 import { eventually, scratchDirectory, until } from '../../support/program.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
@@ -22,11 +22,12 @@ async function open(dataDir: string) {
     ...{ clock, lifecycle, logger },
     obey: async (command) => {
       obeyed.push(command);
+      if (lifecycle.signal.aborted) throw new AbortError('the store is closed');
       if (obeyed.length > 1) throw new OperatorError('usage', 'Not twice.');
       return { plan: 1 };
     },
   });
-  const control = { path, close: () => lifecycle.close() };
+  const control = { path, stop: lifecycle.stop, close: () => lifecycle.close() };
   atEnd(control.close);
   return { control, obeyed, clock, logger };
 }
@@ -56,6 +57,9 @@ describe('the socket for commands', () => {
       expect(answer.refused.message).toContain('does not understand');
     }
     expect(obeyed).toEqual([{ do: 'plan' }, { do: 'plan' }]);
+    control.stop();
+    expect(await say(control.path, '{}\n')).toBe('');
+    // The last command was no bug.
     await control.close();
     expect(existsSync(control.path)).toBe(false);
   });

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import {
@@ -8,8 +8,12 @@ import {
   MAX_PAGE_ITEMS,
 } from '../../../src/api/documents/accountTransactions.js';
 import { lookupKinds } from '../../../src/api/documents/lookupDocument.js';
-import { daemonSettings, devnetSettings, flagHelp } from '../../../src/config/index.js';
+import { reloadWhenWanted } from '../../../src/app/reloadWhenWanted.js';
+import { daemonSettings, devnetSettings, flagHelp, loadConfig } from '../../../src/config/index.js';
+import { AbortError } from '../../../src/runtime/index.js';
 import { scratchDirectory } from '../../support/program.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { matching } from '../../support/refusal.js';
 import { runInProcess } from '../../support/terminal.js';
 
 /** Only for commands that end by themselves. */
@@ -144,6 +148,38 @@ it.each([
   const result = await run(...args);
   expect(result.exit).toBe('usage');
   expect(result.message).toMatch(message);
+});
+
+describe('start', () => {
+  it('that is told to end before it has begun ends in good order, and does nothing', async () => {
+    const dataDir = join(scratchDirectory(), 'data');
+    const signal = AbortSignal.abort(new AbortError('SIGTERM'));
+    let heeds = 0;
+    const onReload = () => void (heeds += 1);
+    const start = ['start', '--network', 'devnet', '--data-dir', dataDir];
+    const { exit, out } = await runInProcess(start, { signal, onReload });
+    // SIGHUP as well before its code is loaded.
+    expect({ exit, heeds }).toEqual({ exit: 'done', heeds: 2 });
+    expect(out).toMatch(/^\{.*"signal":"SIGTERM".*"stopping; a second signal forces"\}\n\{.*"stopped"\}\n$/);
+    expect(existsSync(dataDir)).toBe(false);
+  });
+
+  it('takes no setting from a configuration of another network', () => {
+    const at = (network: string) =>
+      loadConfig({ ...sources, flags: new Map([['network', [network]]]) }, { isTerminal: false });
+    const sources = { file: undefined, environment: {} };
+    const logger = Object.assign(new RecordingLogger(), {
+      fatal: () => undefined,
+      setLevel: () => undefined,
+    });
+    const load = () => at('mainnet');
+    const listeners: (() => void)[] = [];
+    const onWanted = (listener: () => void) => void listeners.push(listener);
+    const built = reloadWhenWanted({ hasFile: true, load, loaded: at('devnet'), onWanted }, { logger });
+    listeners[0]?.();
+    built({} as Parameters<typeof built>[0]);
+    expect(logger.records).toMatchObject([{ fields: { why: matching(/for the network mainnet/) } }]);
+  });
 });
 
 describe('config', () => {

@@ -8,9 +8,10 @@ import { programVersion } from '../../../src/app/index.js';
 import { ChainGenerator } from '../../../src/devnet/index.js';
 import { blocksOf, writeReferenceStore } from '../../support/chainReference.js';
 import { eventually, scratchDirectory } from '../../support/program.js';
+import { RestNode } from '../../support/restNode.js';
 import { ServedChain } from '../../support/servedChain.js';
 import { smallChain, transactionWith } from '../../support/smallChain.js';
-import { storeFlags } from '../../support/storeDump.js';
+import { storeFlags, storePath, withStore } from '../../support/storeDump.js';
 import { refusal } from '../../support/refusal.js';
 import { runInProcess } from '../../support/terminal.js';
 import type { Ran } from '../../support/terminal.js';
@@ -132,6 +133,7 @@ describe('an export', () => {
 
   it.each([
     [['--from', String(FIRST - 1)], 'not_found', /99 is below the first.*100 to 112/],
+    [['--to', String(FIRST - 1)], 'not_found', /99 is below the first.*100 to 112/],
     [['--from', String(LAST + 1)], 'not_found', /113 is not yet indexed.*100 to 112/],
     [['--to', String(LAST + 1)], 'not_found', /113 is not yet indexed.*--follow/],
     [['--from', '105', '--to', '104'], 'usage', /--from 105 is above --to 104/],
@@ -193,6 +195,16 @@ describe('a file that was cut', () => {
     );
     expect((await run('--output', path, '--resume')).exit).toBe('done');
     expect(readFileSync(path, 'utf8')).toBe(part.out);
+  });
+
+  it('goes on whatever the index lacks below its last block', async () => {
+    const path = cutFile(Buffer.from((await run('--from', String(MIDDLE))).out).subarray(0, -300));
+    const holed = scratchDirectory();
+    await fill(holed, chain);
+    await withStore(storePath(holed), (store) => store.heal([{ from: MIDDLE - 2, to: MIDDLE + 1 }]));
+    const args = ['export', ...storeFlags(holed), '--output', path, '--resume'];
+    expect(await runInProcess(args)).toMatchObject({ exit: 'done', message: '' });
+    expect(readFileSync(path, 'utf8')).toBe((await run('--from', String(MIDDLE))).out);
   });
 
   it('is not overwritten by accident', async () => {
@@ -310,6 +322,17 @@ describe('an export from a daemon', () => {
     });
     expect((await running).exit).toBe('done');
     expect(expectClosed(out)).toMatchObject({ from: FIRST, to: FIRST + 19, blocks: 20 });
+  });
+
+  it('that has no height yet is followed until a signal ends that', async () => {
+    const ending = new AbortController();
+    let asked = 0;
+    const { port } = await RestNode.start((_request, response) => {
+      if ((asked += 1) > 1) ending.abort();
+      response.end(JSON.stringify({ chainId: 'flow-localnet', firstIndexed: null }));
+    });
+    const args = ['export', '--api-port', String(port), '--follow'];
+    expect(await runInProcess(args, { signal: ending.signal })).toMatchObject({ exit: 'done', out: '' });
   });
 
   it.skipIf(!['linux', 'win32'].includes(process.platform))(

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { scratchDirectory } from '../../support/program.js';
 import { RestNode } from '../../support/restNode.js';
+import type { RestReply } from '../../support/restNode.js';
 import { runInProcess } from '../../support/terminal.js';
 
 /** Something that answers like a daemon of this instance. Resolves with its port. */
@@ -60,6 +61,21 @@ describe('a running daemon', () => {
     expect(await runWith(unused, 'status')).toMatchObject({ exit: 'no_daemon' });
     expect(await runWith(unused, 'get', 'block', '7')).toMatchObject({ exit: 'storage' });
     expect(await run('get', 'block', '7', '--api-port', '1')).toMatchObject({ exit: 'no_daemon' });
+  });
+
+  it.each<[string, RegExp, RestReply]>([
+    [
+      'the port of the metrics',
+      /HTTP 404; api\.port is that of the read API/,
+      (_, to) => to.writeHead(404).end(),
+    ],
+    ['a gRPC port', /HPE_\w+: no HTTP; api\.port is not that/, (_, to) => to.socket?.end('\0\0\0')],
+    ['a port with TLS', /ECONNRESET: if it speaks TLS, name --api-tls/, (_, to) => to.socket?.destroy()],
+  ])('says why where none answers: %s', async (_, why, reply) => {
+    const { port } = await RestNode.start(reply);
+    const { exit, message } = await run('status', '--api-port', String(port));
+    expect(exit).toBe('no_daemon');
+    expect(message).toMatch(why);
   });
 
   it('is whoever answers where the operator says', async () => {

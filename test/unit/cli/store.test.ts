@@ -5,6 +5,7 @@ import { seededRandom } from '../../support/seededRandom.js';
 import type { LevelIndexStore } from '../../../src/storage/index.js';
 import { accountChain } from '../../support/accountChain.js';
 import { scratchDirectory } from '../../support/program.js';
+import { refusal } from '../../support/refusal.js';
 import { makeChain, seededCollection } from '../../support/storeBlocks.js';
 import { begin, useStores } from '../../support/storeDirectory.js';
 import { storePath } from '../../support/storeDump.js';
@@ -74,6 +75,12 @@ it('rewind says what it would forget, and forgets nothing without --yes', async 
     exit: 'usage',
     message: 'This forgets everything above height 10: 31 heights, 11 to 43. Add --yes to do it.',
   });
+  for (const [to, why] of [
+    [['--to', '41'], /the store holds heights 6 to 40\./],
+    [['--to', '4'], /Give a height from 5 \(forget everything\) to 40\./],
+    [[], /rewind --to H --yes/],
+  ] as const)
+    expect(await run(dataDir, 'rewind', ...to, '--yes')).toMatchObject(refusal('usage', why));
   expect((await run(dataDir, 'get', 'block', '40')).exit).toBe('done');
   expect(await run(dataDir, 'rewind', '--to', '10', '--yes')).toMatchObject({ exit: 'done' });
   expect(await run(dataDir, 'rewind', '--to', '10')).toMatchObject({

@@ -86,30 +86,6 @@ describe('status --watch', () => {
     expect(await runInProcess(['status', '--watch', '--api-port', '1'])).toMatchObject({ exit: 'no_daemon' });
   });
 
-  it.each(['q', '\u0003'])('on a terminal is a page that %j ends, and leaves the last state', async (key) => {
-    const chain = await served();
-    let press: (key: string) => void = () => undefined;
-    let stopped = false;
-    const watch = watching(chain.port, [], {
-      isTerminal: true,
-      onKey: (listener) => {
-        press = listener;
-        return () => (stopped = true);
-      },
-    });
-    await watch.sees('q ends this');
-    press('x');
-    await watch.sees(`indexed      100 to 101`);
-    press(key);
-    expect(await watch.ended).toBe('done');
-    expect(stopped).toBe(true);
-    const { out } = watch.printed;
-    expect(out.startsWith(SCREEN_ON)).toBe(true);
-    expect(out.split(SCREEN_ON)).toHaveLength(2);
-    const [, after = ''] = out.split(SCREEN_OFF);
-    expect(after).toContain('indexed      100 to 101: 2 heights, complete');
-  });
-
   it.each([
     [120, 40],
     [80, 24],

@@ -180,6 +180,7 @@ describe('refusals', () => {
     [{ network: ['testnt'] }, /--network.*mainnet, testnet, emulator, devnet/],
     [{ window: ['ten'] }, /--window/],
     [{ maxInFlightBytes: ['12 parsecs'] }, /128MiB/],
+    [{ maxInFlightBytes: ['9'.repeat(400)] }, /: "9{80}…" is not a size/],
     [{ startHeight: ['9007199254740993'] }, /--start-height/],
   ] as const)('the flags %j are wrong use', (flags, message) => {
     const { exit, message: said } = refusal(() => load({ flags }));

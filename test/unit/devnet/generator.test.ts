@@ -122,14 +122,14 @@ describe('what is odd', () => {
 
   const decoded = mixedBlocks.map(({ collections, height, odd }) => ({
     ...{ height, odd },
-    all: collections.flatMap(({ transactions }) => transactions.map(decodeTransaction)),
+    all: collections.flatMap(({ transactions }) => transactions.map((wire) => decodeTransaction(wire))),
   }));
 
   it.each(Object.keys(isOf) as OddKind[])(
     '%s is in the first collection of each of its blocks, and nowhere else',
     (kind) => {
       for (const block of blocksOf(kind)) {
-        const first = block.collections[0]?.transactions.map(decodeTransaction) ?? [];
+        const first = block.collections[0]?.transactions.map((wire) => decodeTransaction(wire)) ?? [];
         const count = first.filter((tx) => isOf[kind]?.(tx)).length;
         // The same transaction may be bare as well: then it has no arguments that could end in a newline.
         if (kind === 'newlineArguments' && block.odd.includes('bareTransaction'))

@@ -226,4 +226,9 @@ it('options are refused when heights do not fit together', () => {
   expect(() => resolveNodeOptions({ rootHeight: 5, nodeRootHeight: 4 })).toThrow(/node's root height/);
   expect(() => resolveNodeOptions({ endHeight: 10, endSealedHeight: 11 })).toThrow(/last sealed height/);
   expect(() => resolveNodeOptions({ rootHeight: 1.5 })).toThrow(/whole number/);
+  // It would hash for ever, and no signal would end it.
+  for (const endless of [{ startHead: 1e15 }, { rootHeight: 1e15, previousSeed: 3 }])
+    expect(() => resolveNodeOptions({ ...endless, hashedIds: true })).toThrow(/takes at most 1000000\./);
+  const highest = { rootHeight: 1e15, epochViews: 1e15, certificatesEvery: 100, hashedIds: true };
+  expect(new ChainGenerator({ ...highest, seed: 1 }).snapshot(1e15)).toBeDefined();
 });

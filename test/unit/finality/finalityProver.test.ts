@@ -326,9 +326,12 @@ describe('FinalityProver', () => {
         ...{ node: 'a', fault: 'failing', method: 'GetCommitteeEvidence' },
         detail: 'what it keeps of who signs is not that of block 385',
       });
-      answer = { ...first, id: headerAt(386).id };
-      await proving.clock.advance(20_000);
-      expect(await proving.evidence.evidence()).toEqual([]);
+      const more = [...first.events, Buffer.from('kept for nothing')];
+      for (const lie of [{ id: headerAt(386).id }, { events: more }, { events: first.events.toReversed() }]) {
+        answer = { ...first, ...lie };
+        await proving.clock.advance(20_000);
+        expect(await proving.evidence.evidence()).toEqual([]);
+      }
       answer = first;
       await proving.clock.advance(20_000);
       expect(proving.prover.status().provenHeight).toBe(389);

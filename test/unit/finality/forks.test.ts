@@ -256,6 +256,11 @@ describe('blocks that do not fit', () => {
       const { reading } = discarded(497, { reader: false });
       await reading.moveHead(600, 3_000);
       expect(reading.blocks.chainTrouble()?.fix).toContain('rewind --to 499 --yes');
+      const world = new World('a');
+      const ofOne = new Reading(world, { window: 10, watermark: 0 });
+      ofOne.latest = { ...world.chain.block(0), id: world.strayed(1).id };
+      await ofOne.moveHead(9, 3_000);
+      expect(ofOne.blocks.chainTrouble()?.fix).toMatch(/To go on, start with another [^;]+--store\.$/);
     });
 
     it('wants a second look before it calls it certain while a node does not answer', async () => {

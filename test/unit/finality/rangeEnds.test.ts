@@ -68,6 +68,18 @@ describe('the first block of a range whose lower neighbour is not indexed', () =
     expect(reading.available()).toEqual(range(101, 104));
   });
 
+  it('waits where no node serves the range itself yet, and says so', async () => {
+    const world = new World('a');
+    world.gives('a', world.chain.fork('lie', 99).block(101));
+    world.nodes.serving = () => false;
+    const reading = new Reading(world, below);
+    await reading.moveHead(200, 10_000);
+    expect(reading.blocks.heldUpBy()).toMatchObject({ height: 100, isUnserved: true });
+    world.nodes.serving = () => true;
+    await world.clock.advance(5_000);
+    expect(reading.linked()).toEqual([]);
+  });
+
   it('blames nobody where as many nodes give one block below as another', async () => {
     const { world, reading } = reads(below, 'liar', 'honest');
     const liar = world.node('liar');

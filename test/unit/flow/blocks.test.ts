@@ -160,10 +160,8 @@ describe('blocks', () => {
       'a timestamp of negative nanos',
       withFields((writer) => writer.element(4, hex('10ffffffffffffffffff01'))),
     ],
-    [
-      'a light form beyond all measure',
-      withFields((writer) => writer.element(7, Buffer.alloc(4 * 1024 * 1024))),
-    ],
+    ['bytes beyond all measure', withFields((writer) => writer.element(7, Buffer.alloc(4 * 1024 * 1024)))],
+    ['many fields', Buffer.concat([hex('3a00'.repeat(100_001)), withFields(() => undefined)])],
     [
       'much that is unknown in front of it',
       Buffer.concat([

@@ -4,6 +4,7 @@ import {
   decodeCollectionResponse,
   decodeExecutionDataResponse,
   decodeFullCollectionResponse,
+  decodeIndexedBlocksResponse,
   decodeTransactionResponse,
   encodeFullCollection,
   encodeTransaction,
@@ -136,6 +137,8 @@ describe('answers', () => {
   });
 
   const element = (...parts: Uint8Array[]): Uint8Array => new WireWriter().elements(1, parts).finish();
+  const id = '07'.repeat(32);
+  const manyChunks = Buffer.from(`1220${id}${'2200'.repeat(10_000)}`, 'hex');
 
   it.each<[string, () => unknown]>([
     ['no transaction', () => decodeTransactionResponse(new Uint8Array(0))],
@@ -149,6 +152,15 @@ describe('answers', () => {
     [
       'execution data of a height beyond 2^53',
       () => decodeExecutionDataResponse(new WireWriter().number(1, 2n ** 53n).finish()),
+    ],
+    ['too many parts', () => decodeTransactionResponse(Buffer.from('0a00'.repeat(100_001), 'hex'))],
+    [
+      'a light collection of too many transactions',
+      () => decodeCollectionResponse(element(Buffer.from(`1220${id}`.repeat(100_001), 'hex'))),
+    ],
+    [
+      'blocks of too many chunks together',
+      () => decodeIndexedBlocksResponse(element(...Array.from({ length: 11 }, () => manyChunks))),
     ],
     [
       'too many chunks',

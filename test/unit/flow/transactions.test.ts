@@ -163,6 +163,9 @@ describe('transaction ids', () => {
     const wire = encodeTransaction({ ...empty, script: Buffer.alloc(4 * 1024 * 1024) });
     expect(() => transactionId(wire)).toThrow(WireError);
     expect(() => decodeTransaction(wire)).toThrow(WireError);
+    const many = encodeTransaction({ ...empty, arguments: new Array(100_001).fill(Buffer.alloc(0)) });
+    expect(() => transactionId(Buffer.concat([many, hex('0a00')]))).toThrow(WireError);
+    expect(decodeTransaction(many).arguments).toHaveLength(100_001);
   });
 });
 

@@ -22,32 +22,21 @@ const block = (height: number): Block => ({ height, word: `w${height}` });
 
 const codec = { entryToJob: blockToJob<Block>, jobToEntry: jobToBlock<Block> };
 
-it('blockToJob and jobToBlock are each other’s inverse', () => {
-  const original = block(7);
-  const job = blockToJob(original);
-  expect(job.id).toBe('7');
-  expect(jobToBlock(job)).toBe(original);
-  expect(blockToJob(jobToBlock(job))).toEqual(job);
-});
-
 describe('PersistedJobs', () => {
-  it('gives entries consecutive indexes and reads them back as jobs', async () => {
-    const jobs = new PersistedJobs({}, { store: new MemoryEntries<Block>(), codec });
-    expect(await jobs.head()).toBe(0);
-    const indexes = await Promise.all(range(10, 14).map((height) => jobs.append(block(height))));
-    expect(indexes).toEqual([1, 2, 3, 4, 5]);
-    expect(await jobs.head()).toBe(5);
-    expect(await jobs.atIndex(2)).toEqual(blockToJob(block(11)));
-    expect(await jobs.atIndex(6)).toBeUndefined();
-  });
-
-  it('continues where its store ends, and from the default index on an empty one', async () => {
+  it('gives entries consecutive indexes from the default one on, and reads them back as jobs', async () => {
     const store = new MemoryEntries<Block>();
-    const first = new PersistedJobs({ defaultIndex: 99 }, { store, codec });
-    expect(await first.head()).toBe(99);
-    expect(await first.append(block(1))).toBe(100);
-    const second = new PersistedJobs({ defaultIndex: 5 }, { store, codec });
-    expect(await second.append(block(2))).toBe(101);
+    expect(await new PersistedJobs({}, { store, codec }).head()).toBe(0);
+    const jobs = new PersistedJobs({ defaultIndex: 99 }, { store, codec });
+    expect(await jobs.head()).toBe(99);
+    const blocks = range(10, 14).map(block);
+    expect(await Promise.all(blocks.map((each) => jobs.append(each)))).toEqual(range(100, 104));
+    expect(await jobs.head()).toBe(104);
+    const job = await jobs.atIndex(101);
+    expect(job).toEqual({ id: '11', height: 11, block: blocks[1] });
+    expect(jobToBlock(job!)).toBe(blocks[1]);
+    expect(await jobs.atIndex(105)).toBeUndefined();
+    // Where its store ends, whatever the default is.
+    expect(await new PersistedJobs({ defaultIndex: 5 }, { store, codec }).append(block(2))).toBe(105);
   });
 
   it('gives the index of an append that failed to the next, and wakes only for what is durable', async () => {

@@ -1,11 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { createLogger, loadPrettyLine, silentLogger } from '../../../src/observability/index.js';
 import type { LogLevel } from '../../../src/observability/index.js';
-import type { LogFormat } from '../../../src/observability/logs/createLogger.js';
 
 const { prettyLine } = await loadPrettyLine();
 
-function logTo(format: LogFormat, level: LogLevel = 'info') {
+function logTo(format: 'json' | 'pretty', level: LogLevel = 'info') {
   const lines: string[] = [];
   const toLine = format === 'pretty' ? prettyLine({ colorize: false }) : undefined;
   const logger = createLogger({ level, toLine, destination: { write: (line) => lines.push(line) } });

@@ -88,6 +88,16 @@ describe('ProgressMeter', () => {
     at.head = 591;
     expect(meter.state()).toMatchObject({ mode: 'catching_up', fraction: 0 });
   });
+
+  it('measures anew where the watermark goes back', async () => {
+    const { at, clock, meter } = metered({ latest: 1000, head: 11_000 });
+    meter.state();
+    await clock.advance(1000);
+    at.latest = 900;
+    const state = meter.state();
+    expect(state).toMatchObject({ ratePerSecond: 0, fraction: 0 });
+    expect(renderProgressLine(state, 80)).toContain('0.0%  900 / 11,000');
+  });
 });
 
 const catchingUp: ProgressState = {

@@ -23,10 +23,11 @@ describe('the id of a result', () => {
       Buffer.from(modern.blockMessageFull, 'base64'),
     ) as unknown as WireBlock,
   );
+  const modernIds = new Set(modern.resultIDs);
 
   it('binds every kind of service event', () => {
-    const bound = block.results.map((result) => executionResultId(result, modern.resultIDs));
-    expect(bound).toEqual(modern.resultIDs);
+    const bound = block.results.map((result) => executionResultId(result, modernIds));
+    expect(bound).toEqual([...modernIds]);
     const types = block.results.flatMap(({ serviceEvents }) => serviceEvents.map(({ type }) => type));
     expect(new Set(types).size).toBe(7);
   });
@@ -37,13 +38,13 @@ describe('the id of a result', () => {
       resultIDs: Identifier[];
     };
     const results = older.Payload.Results.map(olderResult);
-    expect(results.map((result) => executionResultId(result, resultIDs))).toEqual(resultIDs);
+    expect(results.map((result) => executionResultId(result, new Set(resultIDs)))).toEqual(resultIDs);
     const counts = results.flatMap(({ chunks }) => chunks.map((chunk) => chunk.serviceEventCount));
     expect(counts).toContain(0);
     expect(counts).toContain(0xffff_0000);
     // Nodes before the count did not send the field.
     const unmarked = results[1]!.chunks.map((chunk) => ({ ...chunk, serviceEventCount: 0 }));
-    expect(executionResultId({ ...results[1]!, chunks: unmarked }, resultIDs)).toBe(resultIDs[1]);
+    expect(executionResultId({ ...results[1]!, chunks: unmarked }, new Set(resultIDs))).toBe(resultIDs[1]);
   });
 
   it('is another once anything of an event is changed', () => {
@@ -59,15 +60,12 @@ describe('the id of a result', () => {
         changeAt(changed, path);
         return { ...each, payload: Buffer.from(JSON.stringify(changed)) };
       });
-      expect(
-        executionResultId({ ...result, serviceEvents }, modern.resultIDs),
-        path.join('.'),
-      ).toBeUndefined();
+      expect(executionResultId({ ...result, serviceEvents }, modernIds), path.join('.')).toBeUndefined();
     }
-    expect(
-      executionResultId({ ...result, serviceEvents: result.serviceEvents.slice(1) }, modern.resultIDs),
-    ).toBe(undefined);
-    expect(executionResultId(result, [])).toBeUndefined();
+    expect(executionResultId({ ...result, serviceEvents: result.serviceEvents.slice(1) }, modernIds)).toBe(
+      undefined,
+    );
+    expect(executionResultId(result, new Set())).toBeUndefined();
   });
 
   it('is not made of events whose type or shape is not known', () => {
@@ -82,7 +80,7 @@ describe('the id of a result', () => {
       ['commit', '[]'],
     ] as const) {
       const serviceEvents = [{ type, payload: Buffer.from(payload) }];
-      expect(executionResultId({ ...result, serviceEvents }, modern.resultIDs)).toBeUndefined();
+      expect(executionResultId({ ...result, serviceEvents }, modernIds)).toBeUndefined();
     }
   });
 
@@ -90,7 +88,7 @@ describe('the id of a result', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 40 }), (bytes) => {
         try {
-          executionResultId(decodeExecutionResult(bytes), []);
+          executionResultId(decodeExecutionResult(bytes), new Set());
         } catch (error) {
           expect((error as Error).name).toBe('WireError');
         }
@@ -112,6 +110,8 @@ it('RLP of nested values is that of another implementation', () => {
     }),
   );
 });
+
+type Entry = ReturnType<typeof recordedSnapshot>['SealingSegment']['ProtocolStateEntries'][string];
 
 describe('the protocol state of a block', () => {
   const ids = [...new Set(recordedBlocks().map(({ protocolStateId }) => protocolStateId))];
@@ -147,7 +147,7 @@ describe('the protocol state of a block', () => {
   });
 
   it('is refused when anything of it was changed', () => {
-    const changes: ((entry: ReturnType<typeof entryOf>) => void)[] = [
+    const changes: ((entry: Entry) => void)[] = [
       (entry) => (entry.EpochEntry.CurrentEpochSetup.FinalView += 1),
       (entry) => (entry.EpochEntry.CurrentEpochSetup.Participants[0]!.InitialWeight += 1),
       (entry) => (entry.EpochEntry.CurrentEpochSetup.Participants[0]!.StakingPubKey = 'AAAA'),
@@ -167,10 +167,9 @@ describe('the protocol state of a block', () => {
     for (const change of changes) {
       const snapshot = recordedSnapshot();
       const known = Object.keys(snapshot.SealingSegment.ProtocolStateEntries).at(-1)!;
-      change(entryOf(snapshot, known));
-      expect(readProtocolState(JSON.stringify(snapshot), known as Identifier).ok, change.toString()).toBe(
-        false,
-      );
+      change(snapshot.SealingSegment.ProtocolStateEntries[known]!);
+      const { ok } = readProtocolState(JSON.stringify(snapshot), known as Identifier);
+      expect(ok, change.toString()).toBe(false);
     }
     expect(readProtocolState(JSON.stringify(recordedSnapshot()), id)).toEqual({
       ...{ ok: false, reason: 'the snapshot does not have this protocol state' },
@@ -180,6 +179,8 @@ describe('the protocol state of a block', () => {
     }
   });
 
+  const weights = new Map([[2 ** 41, 1]]).set(2 ** 40, 5).set(2, 300);
+  const listOf = (...items: readonly unknown[]) => items;
   it.each([
     // The older forms have the same fields, nested less deeply.
     [0, (base: unknown): unknown => base, {}],
@@ -189,31 +190,14 @@ describe('the protocol state of a block', () => {
       (base: unknown): unknown => [
         [[base]],
         // By number of the kind, not in the order in which they were packed.
-        [
-          [
-            [
-              [2, 300],
-              [2 ** 40, 5],
-              [2 ** 41, 1],
-            ],
-            [],
-            MOST,
-          ],
-          [],
-        ],
-        [
-          [1, 0],
-          [[1, 2], 700],
-        ],
+        [[[...weights].toReversed(), [], MOST], []],
+        listOf(listOf(1, 0), listOf(listOf(1, 2), 700)),
         [[0, 0], []],
       ],
       {
         ExecutionMeteringParameters: {
           CurrentValue: {
-            ExecutionEffortWeights: new Map<number, number>()
-              .set(2 ** 41, 1)
-              .set(2 ** 40, 5)
-              .set(2, 300),
+            ExecutionEffortWeights: weights,
             ExecutionMemoryWeights: null,
             ExecutionMemoryLimit: MOST,
           },
@@ -277,10 +261,6 @@ describe('the protocol state of a block', () => {
     const read = readProtocolState(JSON.stringify(recordedSnapshot()), id);
     if (!read.ok) throw new Error(read.reason);
     return read.state;
-  }
-
-  function entryOf(snapshot: ReturnType<typeof recordedSnapshot>, id: string) {
-    return snapshot.SealingSegment.ProtocolStateEntries[id]!;
   }
 });
 

@@ -1,5 +1,7 @@
+import { PassThrough, Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 import { describe, expect, it } from 'vitest';
-import { Output } from '../../../src/runtime/index.js';
+import { Output, outputError } from '../../../src/runtime/index.js';
 import { MAX_WAITING_BYTES } from '../../../src/runtime/output/Output.js';
 import { seededRandom } from '../../support/seededRandom.js';
 import type { Sink } from '../../../src/runtime/output/openSink.js';
@@ -189,4 +191,12 @@ describe('an output that waits', () => {
     output.write('two');
     expect(refused).toEqual(['EPIPE']);
   });
+});
+
+it('what a signal ends is no output that cannot be written, though Node.js gives it a code', async () => {
+  const given = { signal: AbortSignal.abort() };
+  const ending = pipeline(Readable.from(['x']), new PassThrough(), given);
+  const error = await ending.catch((ended: unknown) => ended);
+  expect(error).toMatchObject({ name: 'AbortError', code: 'ABORT_ERR' });
+  expect(outputError(error, 'a file')).toBe(error);
 });

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { WorkSignal } from '../../../src/jobqueue/index.js';
+import { AbortError } from '../../../src/runtime/index.js';
 import { BorderError, StorageError } from '../../../src/storage/index.js';
 import type { BlockEntry, RangeStore } from '../../../src/storage/index.js';
 import { evidenceOf } from '../../support/committeeEvidence.js';
@@ -83,6 +84,14 @@ describe('a write that fails', () => {
     expect([after, openBatches.size, live.store.latestIndexedHeight()]).toEqual([writes, 0, latest]);
     expect(failures).toEqual([failure]);
   });
+});
+
+it('a removal ends with the store, which nobody takes for a bug while the process stops, and the next open finishes it', async () => {
+  const { database, runOf, store } = await liveStore();
+  await commitThrough(await runOf(11, 20), chain, 19);
+  database.beforeWrite = async () => void store.close();
+  await expect(store.ranges.change({ dropped: [range(11, 20)] })).rejects.toThrow(AbortError);
+  expect((await storeOver(database)).ranges.open()).toEqual([]);
 });
 
 describe('commits that come while a write is under way', () => {

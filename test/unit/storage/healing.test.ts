@@ -2,6 +2,8 @@ import { existsSync } from 'node:fs';
 import { cp, lstat, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { systemClock } from '../../../src/runtime/index.js';
+import { CoverageNote } from '../../../src/storage/leveldb/directory/CoverageNote.js';
 import { seededRandom } from '../../support/seededRandom.js';
 import { rangesInWords } from '../../../src/storage/index.js';
 import type { Entry, FoundDamage, LevelIndexStore } from '../../../src/storage/index.js';
@@ -128,6 +130,16 @@ describe('a store with a damaged record', () => {
     expect(store.coverage()).toEqual([{ from: FIRST, to: LAST + 1 }]);
   });
 
+  it('begins a range above a damaged block, which it tells of', async () => {
+    const { database, store } = await filled();
+    const told: FoundDamage[] = [];
+    store.onDamage((each) => told.push(each));
+    await store.heal(only(12));
+    await database.set(keyOf(0x10, 11), Buffer.from('damaged'));
+    expect((await store.ranges.run(range(12))).latestBlock()).toBeUndefined();
+    expect(told).toMatchObject([{ height: 11 }]);
+  });
+
   it.each([10, 11])('leaves nothing of a hole above the height %i that it is rewound to', async (to) => {
     const { store } = await filled();
     const { store: twin } = await filled();
@@ -209,6 +221,17 @@ describe('a store whose write-ahead log is lost', () => {
     });
     const left = [range(LOGGED, LOGGED), range(LOGGED + 2, LAST - 2)];
     expect(await goneAt(path)).toEqual([rangesInWords(left)]);
+  });
+
+  it('does not name heights that were being taken out when that failed', async () => {
+    const path = join(await freshPath(), '..');
+    const note = new CoverageNote({ path, coverage: () => [whole] }, { clock: systemClock });
+    note.changed();
+    await note.end();
+    expect(await CoverageNote.read(path)).toEqual([whole]);
+    await expect(note.withdrawn(() => Promise.reject(new Error('full')))).rejects.toThrow('full');
+    await note.end();
+    expect(await CoverageNote.read(path)).toEqual([]);
   });
 
   it('says nothing where the note is damaged or missing', async () => {

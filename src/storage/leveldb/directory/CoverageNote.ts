@@ -49,7 +49,7 @@ export class CoverageNote {
     this.#timer ??= this.#clock.setTimer(PAUSE_MS, () => void this.#write());
   }
 
-  /** Does something that makes heights leave the coverage. */
+  /** Does something that makes heights leave the coverage. Where it fails, the note stays away: some may have left. */
   async withdrawn<T>(action: () => Promise<T>): Promise<T> {
     this.#withdrawals += 1;
     try {
@@ -58,10 +58,11 @@ export class CoverageNote {
         // A power loss must not bring it back.
         await syncDirectory(dirname(this.#path));
       });
-      return await action();
+      const result = await action();
+      this.changed();
+      return result;
     } finally {
       this.#withdrawals -= 1;
-      this.changed();
     }
   }
 

@@ -10,9 +10,20 @@ const DATABASE_FILE =
   /^(?:CURRENT|LOCK|LOG(?:\.old)?|MANIFEST-\d+|\d+\.(?:ldb|sst|log|dbtmp)|COVERAGE(?:\.new)?|SUSPECTS)$/;
 const DATA_FILE = /^\d+\.(?:ldb|sst|log)$/;
 
-/** Where `repair` moves a damaged store until the repaired one takes its place. */
-export function damagedPathOf(path: string): string {
-  return `${path}.damaged`;
+/** What a command leaves beside a store where it is killed, and what helps. */
+const unfinished = {
+  /** The damaged store, until the repaired one takes its place. */
+  repair: ['.damaged', 'corrupt', 'Nothing is lost: run "repair --yes" again'],
+  /** The restored one, until it is verified. */
+  restore: ['.restored', 'missing', 'Run it again, or delete what it left, for a new store'],
+  /** The copy, until it could be opened. */
+  backup: ['.partial', 'missing', 'Make it again, or delete what it left'],
+} as const;
+type Unfinished = keyof typeof unfinished;
+
+/** Where a command keeps what is not, or no longer, the store at `path`. */
+export function besideOf(path: string, command: Unfinished): string {
+  return path + unfinished[command][0];
 }
 
 /**
@@ -23,12 +34,7 @@ export function damagedPathOf(path: string): string {
  */
 export async function prepareDirectory(path: string, create: boolean): Promise<void> {
   const names = await list(path);
-  if (names === undefined && (await list(damagedPathOf(path))) !== undefined) {
-    throw new StorageError(
-      'corrupt',
-      `A repair of the store at ${path} was cut short. Nothing is lost: run "repair --yes" again.`,
-    );
-  }
+  if (names === undefined) await refuseUnfinished(path);
   if (names?.includes('CURRENT') === true) return;
   const foreign = (names ?? []).filter((name) => !DATABASE_FILE.test(name));
   if (foreign.length > 0) {
@@ -54,6 +60,19 @@ export async function prepareDirectory(path: string, create: boolean): Promise<v
     );
   }
   if (names === undefined) await makeDirectory(path);
+}
+
+/** A new store would hide that a command was killed. */
+async function refuseUnfinished(path: string): Promise<void> {
+  for (const command of Object.keys(unfinished) as Unfinished[]) {
+    const [, kind, advice] = unfinished[command];
+    const beside = besideOf(path, command);
+    if ((await list(beside)) === undefined) continue;
+    throw new StorageError(
+      kind,
+      `A ${command} of the store at ${path} was cut short. ${advice} (${beside}).`,
+    );
+  }
 }
 
 /**

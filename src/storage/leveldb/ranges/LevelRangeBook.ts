@@ -14,13 +14,14 @@ import {
   withProofs,
   withPublished,
 } from '../../records/book/changeBook.js';
-import { coverageOfBook, hasHeight, isCovered } from '../../records/book/StoreBook.js';
+import { coverageOfBook, hasHeight } from '../../records/book/StoreBook.js';
 import { applyCommit, checkBorders } from '../../records/book/applyCommit.js';
-import { readHead } from '../../records/blocks/readBlocks.js';
+import { headOf } from '../../records/blocks/readBlocks.js';
 import type { OpenState, StoreBook, StoreState } from '../../records/book/StoreBook.js';
 import { RangeReader } from '../../records/reading/RangeReader.js';
 import { RunBook } from '../../records/RunBook.js';
 import type { RecordReader } from '../../records/reading/RecordReader.js';
+import { unlessDamaged } from '../../StorageError.js';
 import { removeRange } from '../removal/rewind.js';
 import type { Change, HeadAt, BookWriter } from '../writing/BookWriter.js';
 
@@ -45,7 +46,7 @@ export class LevelRangeBook extends RunBook<LevelRangeStore> {
   }
 
   async run(range: HeightRange): Promise<RangeStore> {
-    const { queue } = this.#parts;
+    const { queue, reader } = this.#parts;
     await this.endRun(range.from);
     await queue.record('range', (book) => {
       const open = openAt(book, range);
@@ -53,9 +54,9 @@ export class LevelRangeBook extends RunBook<LevelRangeStore> {
       if (open !== undefined) return undefined;
       return { after: settled(withOpen(book, newRange(book, range))) };
     });
-    const isBordered = isCovered(queue.initialised(), range.from - 1);
-    const below = isBordered ? await readHead(queue.database, range.from - 1) : undefined;
-    const run = new LevelRangeStore(range, below, this.#parts);
+    // Where it is damaged, it becomes a hole.
+    const below = await unlessDamaged(() => reader.blockByHeight(range.from - 1));
+    const run = new LevelRangeStore(range, below && headOf(below), this.#parts);
     this.runs.set(range.from, run);
     return run;
   }

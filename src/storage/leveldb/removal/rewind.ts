@@ -117,7 +117,8 @@ async function finishRewind(
 export async function removeRange(range: HeightRange, queue: BookWriter, logger: Logger): Promise<void> {
   const open = openAt(queue.initialised(), range);
   if (open?.record.keep === undefined) return;
-  await removeBlocks({ from: open.record.keep + 1, to: range.to }, queue, logger);
+  const from = open.record.keep + 1;
+  await queue.inSteps(() => removeBlocks({ from, to: range.to }, queue, logger));
   await queue.record('range', (now) => {
     const left = openAt(now, range);
     if (left === undefined) return undefined;

@@ -1,5 +1,5 @@
 import { ok as assert } from 'node:assert/strict';
-import { sleep } from '../../../runtime/index.js';
+import { AbortError, sleep } from '../../../runtime/index.js';
 import type { Clock } from '../../../runtime/index.js';
 import { putAccounts } from '../../accounts/accountEntries.js';
 import type { BlockEntry } from '../../port/RangeStore.js';
@@ -74,6 +74,8 @@ export class BookWriter {
   #staged: Staged | undefined;
   /** All writes, one after the other. Does not reject. */
   #turns: Promise<unknown> = Promise.resolve();
+  /** What makes several of them. */
+  readonly #running = new Set<Promise<void>>();
   /** The failed write: what is on disk is unknown until the next open, so nothing is written on top of it. */
   #failure: { readonly error: unknown } | undefined;
   #closed = false;
@@ -154,6 +156,13 @@ export class BookWriter {
     await turn;
   }
 
+  /** Runs what reads and writes in turns, such as a removal: once the store closes, its next write is refused, and it is waited for. */
+  async inSteps(action: () => Promise<void>): Promise<void> {
+    const running = action();
+    this.#running.add(running);
+    await running.finally(() => this.#running.delete(running));
+  }
+
   /** Runs a write. Rejects with its error, and from then on always with that error. */
   async #write(action: () => Promise<void>): Promise<void> {
     this.#assertSound();
@@ -169,7 +178,7 @@ export class BookWriter {
   }
 
   #assertOpen(): void {
-    assert(!this.#closed, 'the store is closed');
+    if (this.#closed) throw new AbortError('the store is closed');
   }
 
   /** Throws the error of the write that failed. */
@@ -177,11 +186,12 @@ export class BookWriter {
     if (this.#failure !== undefined) throw this.#failure.error;
   }
 
-  /** Refuses further writes and waits for those that were asked for. */
+  /** Refuses further writes and waits for what was asked for. The next open finishes what that cuts short. */
   async end(): Promise<void> {
     this.#closed = true;
     this.discardStaged();
     await this.#turns;
+    await Promise.allSettled(this.#running);
   }
 
   /** The next write of changes, if any wait: that of the live range, and of others until they are enough. Does not reject: they do. */

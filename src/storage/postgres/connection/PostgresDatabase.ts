@@ -38,6 +38,8 @@ export interface Beginning {
 /** The connections to a database. `persist` and `watch` wait for as long as the database refuses, or does not answer. */
 export class PostgresDatabase implements Session {
   readonly place: string;
+  /** Reads that are repeated like `persist`. */
+  readonly patient: Session = { query: (statement) => this.persist(() => this.query(statement)) };
   readonly #reads: Connections;
   readonly #writes: Connections;
   readonly #patienceMs: number;

@@ -4,30 +4,35 @@ import { causesOf, DatabaseFault, StorageError } from '../../StorageError.js';
 import type { StorageErrorKind } from '../../StorageError.js';
 
 /** What to do about some answers. It is only advice: whatever a server says, it is the server's, and is waited for. */
-const ADVICE: readonly (readonly [state: RegExp, kind: StorageErrorKind, advice: string])[] = [
+const ADVICE: readonly (readonly [stateAndSeverity: RegExp, kind: StorageErrorKind, advice: string])[] = [
   [
-    /^53100$/,
+    /^53100/,
     'disk_full',
     'The disk of the database is full. Free some space there; what was indexed is safe.',
   ],
-  [/^25006$/, 'unavailable', 'It takes no writes now: is it a replica, or did its host make it read-only?'],
+  [/^25006/, 'unavailable', 'It takes no writes now: is it a replica, or did its host make it read-only?'],
   [
-    /^26000$|^42P05$/,
+    /^26000|^42P05/,
     'unavailable',
     'A pooler seems to give the sessions of this program to others: see docs/poolers.md.',
   ],
   [
-    /^28|^42501$/,
+    /^28|^42501/,
     'permission',
     'Check user and password (PGPASSWORD, or the file that PGPASSFILE names), and the privileges of the user.',
   ],
   [
-    /^53300$/,
+    /^53300/,
     'unavailable',
     'Allow more connections of the server, the database or the user: docs/poolers.md says how many are used.',
   ],
   [/^3D/, 'missing', 'Create the database first (createdb), or check its name.'],
-  [/^XX00[12]$/, 'io', 'The database files are damaged. Restore the database from a copy.'],
+  [/^XX00[12]/, 'io', 'The database files are damaged. Restore the database from a copy.'],
+  [
+    /^42(?:601|704) FATAL/,
+    'unavailable',
+    'The server does not take what PGOPTIONS asks of a new connection: change or unset it.',
+  ],
   [
     /^(?:42|3F)/,
     'not_a_store',
@@ -39,7 +44,23 @@ const ADVICE: readonly (readonly [state: RegExp, kind: StorageErrorKind, advice:
 /** The same for a connection, by its code or its words. */
 const CONNECTION_ADVICE: typeof ADVICE = [
   [
-    /^(?:ERR_TLS|ERR_SSL|ERR_OSSL|CERT_|UNABLE_TO|SELF_SIGNED|DEPTH_ZERO)/,
+    /^ERR_OSSL/,
+    'permission',
+    'sslcert and sslkey must name a certificate and its own key, in PEM and without a passphrase.',
+  ],
+  // RFC 8446, 6: what the other side says of a certificate.
+  [
+    /SSL alert number (?:4[2-68]|116)\b/,
+    'permission',
+    'The server does not accept the certificate of this program: see sslcert and sslkey.',
+  ],
+  [
+    /SSL routines/,
+    'permission',
+    'What answers does not speak the TLS of this program: check the port, and ssl_min_protocol_version and ssl_ciphers of the server.',
+  ],
+  [
+    /^(?:ERR_TLS|CERT_|UNABLE_TO|SELF_SIGNED|DEPTH_ZERO)/,
     'permission',
     'The certificate of the server is for another host, or its authority is not trusted: see sslrootcert.',
   ],
@@ -72,7 +93,7 @@ export function saidByServer(error: unknown, doing: string, place: string): Stor
   const known = causes.find((cause) => cause instanceof DatabaseFault);
   const said = causes.find((cause) => cause instanceof pg.DatabaseError);
   if (known !== undefined || said === undefined) return known;
-  const { code, message, schema, table } = said;
+  const { code, message, schema, severity, table } = said;
   const words = `Cannot ${doing} at ${place} (${message}${code === undefined ? '' : ` [SQLSTATE ${code}]`})`;
   // The next attempt would meet the same: rows of somebody else, or a constraint or a lost partition.
   if (/^23/.test(code ?? '') && schema === 'flow_store' && table !== undefined) {
@@ -82,7 +103,7 @@ export function saidByServer(error: unknown, doing: string, place: string): Stor
         : 'Somebody has changed that table: remove the constraint, or restore the partition, and start again.';
     return new StorageError('corrupt', `${words}. ${advice}`, { cause: error });
   }
-  const [, kind, advice] = adviceFor(ADVICE, code ?? 'none');
+  const [, kind, advice] = adviceFor(ADVICE, `${code} ${severity}`);
   return new DatabaseFault(kind, `${words}. ${advice}`, { cause: error, code });
 }
 

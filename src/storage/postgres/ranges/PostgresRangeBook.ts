@@ -79,13 +79,13 @@ export class PostgresRangeBook extends RunBook<PostgresRange> {
 
   /**
    * Atomic, and durable on return. Retried while the database is unreachable, so `work` may run more than once, even after
-   * an attempt that was committed. Expected errors: `StorageError`; those of `work`.
+   * an attempt that was committed, whose result is `tried`. Expected errors: `StorageError`; those of `work`.
    */
-  transact<T>(work: (transaction: BookTransaction) => Promise<T>): Promise<T> {
-    return this.#locked((session, rows) => {
+  transact<T>(work: (transaction: BookTransaction, tried: T | undefined) => Promise<T>): Promise<T> {
+    return this.#locked<T>((session, rows, tried) => {
       const book = bookOf(rows);
       const write = (change: RangeChange) => writeBook(session, book, withRangeChange(book, change));
-      return work({ ...rows, session, write });
+      return work({ ...rows, session, write }, tried);
     });
   }
 
@@ -112,11 +112,14 @@ export class PostgresRangeBook extends RunBook<PostgresRange> {
   }
 
   /** Works on the book while no other process changes it, and takes over what the database says afterwards. */
-  async #locked<T>(work: (session: WriteSession, rows: BookRows) => Promise<T>): Promise<T> {
+  async #locked<T>(
+    work: (session: WriteSession, rows: BookRows, tried: T | undefined) => Promise<T>,
+  ): Promise<T> {
     const { database } = this.#parts;
+    let tried: T | undefined;
     const result = await database.write(async (session) => {
       await lockStore(session);
-      return work(session, await readRows(session));
+      return (tried = await work(session, await readRows(session), tried));
     });
     await database.persist(() => this.read());
     return result;

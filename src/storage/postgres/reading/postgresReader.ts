@@ -27,16 +27,22 @@ export function postgresSource(session: Session): RecordSource {
 }
 
 /**
+ * How long a reader waits for a database that refuses: a server that has ended its sessions takes new ones at once, and no
+ * stream has to end for it.
+ */
+const READ_PATIENCE_MS = 1_000;
+
+/**
  * The read side of a database that another thread or process writes to, over connections of its own. It connects at the first
  * read, and reads fail (`unavailable`) while the database is unreachable. Expected errors: `OperatorError` (`configuration`).
  */
 export function openPostgresReplica(url: string): Replica {
-  // Reads never wait for the database, so there is nothing to log.
   const parts = { clock: systemClock, logger: silentLogger };
-  const database = new PostgresDatabase(databasePlace(url), parts);
+  const database = new PostgresDatabase(databasePlace(url), parts, { patienceMs: READ_PATIENCE_MS });
+  const { patient } = database;
   return new Replica({
-    ...postgresSource(database),
-    accountPage: (query, { coverage }) => readAccountPage(database, query, coverage),
+    ...postgresSource(patient),
+    accountPage: (query, { coverage }) => readAccountPage(patient, query, coverage),
     close: () => database.close(),
   });
 }

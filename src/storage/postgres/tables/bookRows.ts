@@ -59,8 +59,15 @@ const ROWS = `SELECT created_by AS "createdBy", chain_id AS "chainId",
     .join()} FROM flow_store.store`;
 
 /** All of one moment. Expected errors: those of `storeRow`. */
-export function readRows(session: Session): Promise<BookRows> {
-  return storeRow<BookRows>(session, { name: 'book', text: ROWS });
+export async function readRows(session: Session): Promise<BookRows> {
+  const rows = await storeRow<BookRows>(session, { name: 'book', text: ROWS });
+  const { coverage, open: open_range, plans: plan } = rows;
+  // Nothing guards these numbers but their type, and no statement of ours has written such.
+  for (const [table, ranges] of Object.entries({ coverage, open_range, plan }))
+    for (const { from, to } of ranges)
+      if (from < 0 || !Number.isSafeInteger(to))
+        throw corruptRecord(`row of flow_store.${table}`, undefined, `${from} to ${to} are no heights`);
+  return rows;
 }
 
 /** What a statement finds of the store, in one row. Expected errors: those of the session; `StorageError` (`corrupt`). */

@@ -9,6 +9,7 @@ import type { HeightRanges } from '../../records/heightRanges.js';
 import { StorageError } from '../../StorageError.js';
 import { databasePlace } from '../connection/databasePlace.js';
 import { PostgresDatabase } from '../connection/PostgresDatabase.js';
+import { deleteAbove } from '../writing/changeRows.js';
 import { Fence } from '../writing/Fence.js';
 import type { HeightRange } from '../../port/stored.js';
 import { assembleEntry } from '../../records/blocks/assembleBlock.js';
@@ -53,7 +54,7 @@ export async function repairPostgres(
   try {
     // From here on no other process changes the live range.
     const fence = apply ? await database.transaction((session) => Fence.take(database, session)) : undefined;
-    const verify = (): Promise<VerifyReport> => verifyPostgres({ url, chainId }, dependencies);
+    const verify = (): Promise<VerifyReport> => verifyPostgres({ url, chainId, patienceMs }, dependencies);
     const found = await verify();
     const report = unchanged(found);
     if (found.damageCount === 0) return report;
@@ -124,9 +125,8 @@ async function repairBook(session: Session, lost: HeightRanges, lastPlan: number
   const before = await readBook(session);
   const repaired = repairedBook(before, lost, { lastPlan });
   const { latestIndexedHeight } = repaired.book.live;
-  const isShorter = latestIndexedHeight < before.live.latestIndexedHeight;
-  const gone = isShorter ? [{ from: latestIndexedHeight + 1, to: Number.MAX_SAFE_INTEGER }] : [];
-  for (const { from, to } of [...lost, ...gone]) await deleteBlocks(session, from, to);
+  for (const { from, to } of lost) await deleteBlocks(session, from, to);
+  if (latestIndexedHeight < before.live.latestIndexedHeight) await deleteAbove(session, latestIndexedHeight);
   await writeBook(session, before, repaired.book);
   await deleteStrays(session);
   return repaired;

@@ -35,23 +35,30 @@ export type PostgresVerifyDependencies = VerifyDependencies & PostgresDatabaseDe
 
 /**
  * Like `verifyStore`, for a database: checks the bytes of every height, and compares all its rows with them. May run
- * beside a daemon. Expected errors: those of `PostgresIndexStore.open`; `OperatorError` (`usage`, heights outside the
+ * beside a daemon. `patienceMs`: as `PostgresIndexStoreOptions.patienceMs`. Expected errors: those of `PostgresIndexStore.open`; `OperatorError` (`usage`, heights outside the
  * store); the signal's abort reason.
  */
 export async function verifyPostgres(
-  { url, chainId, objectionTo, ...asked }: VerifyOptions & { readonly url: string },
+  {
+    url,
+    chainId,
+    objectionTo,
+    patienceMs,
+    ...asked
+  }: VerifyOptions & { readonly url: string; readonly patienceMs?: number | undefined },
   { clock, logger, onProgress, signal }: PostgresVerifyDependencies,
 ): Promise<VerifyReport> {
-  const database = new PostgresDatabase(databasePlace(url), { clock, logger });
+  const database = new PostgresDatabase(databasePlace(url), { clock, logger }, { patienceMs });
+  const { patient } = database;
   try {
     await prepareDatabase(database, { chainId, create: false, isReadOnly: true });
     const damages = new DamageList();
-    const { coverage, open, sporks } = await readRows(database);
+    const { coverage, open, sporks } = await readRows(patient);
     const live = coverage.at(-1) ?? { from: 0, to: -1 };
-    const waiting = await readHeads(database, live.to + 1, Number.MAX_SAFE_INTEGER);
+    const waiting = await readHeads(patient, live.to + 1, Number.MAX_SAFE_INTEGER);
     const extent = extentOf(live, coverage.slice(0, -1), open, { sporks }, waiting.at(-1)?.height);
     const range = rangeToCheck(asked, extent, damages);
-    const counts = await checkRows(database, {
+    const counts = await checkRows(patient, {
       extent,
       range,
       damages,
@@ -64,7 +71,7 @@ export async function verifyPostgres(
     });
     if (asked.from === undefined && asked.to === undefined) {
       // A range that was begun meanwhile has blocks already.
-      await checkRest(database, { damages, open: [...open, ...(await readRows(database)).open] });
+      await checkRest(patient, { damages, open: [...open, ...(await readRows(patient)).open] });
     }
     return reportOf(damages, { range, latestIndexedHeight: coverage.at(-1)?.to, ...counts });
   } finally {
@@ -129,7 +136,7 @@ async function checkRows(database: Session, task: HeightTask) {
 
 /** Checks blocks outside all ranges, evidence of committees, and scripts. */
 async function checkRest(
-  database: PostgresDatabase,
+  database: Session,
   { damages, open }: { readonly damages: DamageList; readonly open: readonly HeightRange[] },
 ): Promise<void> {
   const isOpen = open.map(({ from, to }) => `height BETWEEN ${from} AND ${to}`).join(' OR ');

@@ -54,14 +54,19 @@ export async function checkBordersOf(
 export async function forgetAbove(session: Session, height: number): Promise<void> {
   const before = await readBook(session);
   const { after, target } = rewoundBook(before, height);
-  await deleteBlocks(session, after.live.latestIndexedHeight + 1, Number.MAX_SAFE_INTEGER);
   await writeBook(session, before, settled(after));
-  await session.query({
-    text: `UPDATE flow_store.unproven SET heights = heights * int8multirange(int8range(NULL, $1, '[]'))`,
-    values: [target],
-  });
-  await session.query({ text: 'DELETE FROM flow_store.evidence WHERE height > $1', values: [target] });
-  await session.query({ text: 'UPDATE flow_store.proven SET height = least(height, $1)', values: [target] });
+  await deleteAbove(session, target);
+}
+
+/** Deletes the blocks above a height, and what is known of them. */
+export async function deleteAbove(session: Session, height: number): Promise<void> {
+  await deleteBlocks(session, height + 1, Number.MAX_SAFE_INTEGER);
+  for (const text of [
+    `UPDATE flow_store.unproven SET heights = heights * int8multirange(int8range(NULL, $1, '[]'))`,
+    'DELETE FROM flow_store.evidence WHERE height > $1',
+    'UPDATE flow_store.proven SET height = least(height, $1)',
+  ])
+    await session.query({ text, values: [height] });
 }
 
 /** Like `IndexStore.heal`; `undefined`: no height became a hole. Expected errors: those of the session. */

@@ -112,8 +112,9 @@ export function newRange(book: StoreBook, { from, to }: HeightRange): OpenState 
   const isRange = Number.isSafeInteger(from) && Number.isSafeInteger(to) && from >= 0 && to >= from;
   assert(isRange && to - from < MAX_RANGE_HEIGHTS, `${from} to ${to} is not a range`);
   const { latestIndexedHeight, meta } = book.live;
-  assert(latestIndexedHeight >= meta.firstHeight, 'there is no live range yet');
-  assert(to <= latestIndexedHeight, `height ${to} is not below the live range`);
+  // Another process may have rewound it.
+  if (latestIndexedHeight < meta.firstHeight || to > latestIndexedHeight)
+    throw new RangeTakenError(`height ${to} is not below the live range`);
   const range = { from, to };
   const overlaps = (other: HeightRange): boolean => overlap(other, range);
   if (coverageOfBook(book).some(overlaps))
@@ -133,7 +134,8 @@ export function withRangeChange(
   book: StoreBook,
   { plans, failed = [], dropped = [] }: RangeChange,
 ): StoreBook {
-  let after = plans === undefined ? book : { ...book, plans: checked(plans) };
+  const wanted = typeof plans === 'function' ? plans(book.plans) : plans;
+  let after = wanted === undefined ? book : { ...book, plans: checked(wanted) };
   for (const { failures, reason, ...range } of failed) {
     const open = openAt(after, range) ?? newRange(after, range);
     after = withOpen(after, { ...open, record: { ...open.record, failures, reason } });
