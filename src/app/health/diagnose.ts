@@ -254,7 +254,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
           ? ''
           : `; proof.finality is proven, and finality is proven ${proven}: ${whyNotProven()}`;
     const message = `${lag} heights behind the head ${target ?? ''}; ready at ${limits.maxLag} or fewer${why}`;
-    return finding('behind', message, readable);
+    return finding('behind', message, readable < 0 ? undefined : readable);
   };
 
   const whyNotProven = (): string =>
@@ -345,10 +345,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
   };
 
   /** Why no head came, as nodes told last. */
-  let latest: { readonly troubles: readonly NodeTrouble[]; readonly atMs: number } = {
-    troubles: [],
-    atMs: -Infinity,
-  };
+  let latest = { troubles: [] as readonly NodeTrouble[], atMs: -Infinity };
   /** The head is not reported, or no longer. */
   const upstream = (): Finding | undefined => {
     const silentMs = listener.finalized.answerAgeMs();

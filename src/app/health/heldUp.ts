@@ -41,7 +41,9 @@ export function lineHeldUp(
   // Without the database nothing continues, whatever else is wrong.
   if (away !== undefined) return { height, message: away, code: 'database_unreachable', because: 'store' };
   const { stage } = line.explainer.explain(height);
-  if (stage === 'committing' || stage === 'indexed')
+  // What was stored above a gap before the start waits for its block like any other: the chain has to confirm it.
+  const isConfirmed = stage === 'indexed' && line.window.at(height)?.status === 'durable';
+  if (stage === 'committing' || isConfirmed)
     return { height, because: 'store', ...heldUpByStore(height, line, around) };
   if (stage === 'collecting') return (ediOnly ? heldUpByFeed : heldUpByCollections)(height, line, around);
   const block = line.blocks.heldUpBy();

@@ -72,12 +72,9 @@ function missingOf({ id, trail }: MissingExplanation): MissingDocument {
     lastNode,
     lastError,
     lastAskedAt: trail?.lastAskedAt === undefined ? null : timeOf(trail.lastAskedAt),
-    failures: [...(trail?.failures ?? [])].map(([node, failure]) => ({
-      node,
-      count: failure.count,
-      lastError: failure.lastError,
-      lastAt: timeOf(failure.lastAt),
-    })),
+    failures: [...(trail?.failures ?? [])].map(([node, { count, lastAt, lastError }]) => {
+      return { node, count, lastError, lastAt: timeOf(lastAt) };
+    }),
   };
 }
 

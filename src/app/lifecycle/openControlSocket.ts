@@ -63,11 +63,12 @@ export async function openControlSocket(
       text += part;
       const end = text.indexOf('\n');
       if (end < 0 && text.length <= MAX_REQUEST_BYTES) return;
-      socket.pause().removeAllListeners('data').setTimeout(0);
+      // What else is said is dropped. Whoever does not hang up keeps nobody else out.
+      socket.removeAllListeners('data').resume().setTimeout(0);
       const answering = answerTo(text.slice(0, Math.max(0, end)));
       lifecycle.supervise(answering);
       answering.then(
-        (answer) => socket.end(`${JSON.stringify(answer)}\n`),
+        (answer) => socket.end(`${JSON.stringify(answer)}\n`, () => socket.destroy()),
         () => socket.destroy(),
       );
     });
@@ -95,7 +96,12 @@ export async function openControlSocket(
     }
   };
   const path = await listenIn(resolve(dataDir)).catch(listenElsewhere);
-  server.on('error', (error) => logger.warn({ path, why: messageOf(error) }, 'cannot listen for commands'));
+  let isTold = false;
+  server.on('listening', () => (isTold = false));
+  server.on('error', (error) => {
+    if (!isTold) logger.warn({ path, why: messageOf(error) }, 'cannot listen for commands');
+    isTold = true;
+  });
   const listenAgain = (): void => {
     server.close();
     try {

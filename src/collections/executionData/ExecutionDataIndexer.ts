@@ -124,7 +124,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
   /** Follows the stream until the signal aborts, then resolves. Rejects for bugs only. */
   async run(signal: AbortSignal): Promise<void> {
     if (this.#state.now !== 'off') throw new Error('the indexer of this stream is already running');
-    this.#state.enter('connecting');
+    this.#state.now = 'connecting';
     try {
       while (!signal.aborted) {
         await this.#session(signal);
@@ -134,7 +134,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
       if (!wasAborted(error, signal)) throw error;
     } finally {
       this.#state.node = undefined;
-      this.#state.enter('off');
+      this.#state.now = 'off';
     }
   }
 
@@ -197,7 +197,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
       state.node = undefined;
       if (state.now !== 'unavailable')
         logger.info({ height: state.next }, `no ${words.source} offers ${words.data}`);
-      state.enter('unavailable');
+      state.now = 'unavailable';
     }
     await sleep(clock, Math.min(askAgainInMs, retryMs), signal);
     return undefined;
@@ -259,7 +259,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
       isBrief: this.#attempts.failures < BRIEF_STREAMS,
       look: () => {
         // The stream has been open for a whole check interval: the node has the feed.
-        if (state.now === 'unavailable') state.enter('connecting');
+        if (state.now === 'unavailable') state.now = 'connecting';
         return this.#behind() ?? this.#moved(node);
       },
       onFault: (fault) => reader.cancel(fault),
@@ -338,7 +338,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
         this.#deliver(block, message, receivedAtMs);
       } catch (error) {
         // Above the end of its spork a node may hold blocks that the next spork discarded: that is not a lie.
-        throw this.#moved(node) ?? error;
+        throw (judgeStreamEnd(error) && this.#moved(node)) ?? error;
       }
     }
     this.#onMessage(node, block !== undefined, receivedAtMs);
@@ -389,7 +389,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     }
     if (state.now === 'streaming') return;
     this.#dependencies.logger.info(fields, `${this.#options.stream.words.stream} is delivering`);
-    state.enter('streaming');
+    state.now = 'streaming';
   }
 
   /** Blames the node, if it is to blame. `isFruitless`: nothing came. Returns the pause before the next stream. */
@@ -405,7 +405,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
       return 0;
     }
     this.#state.lastError = end.text;
-    this.#state.enter('connecting');
+    this.#state.now = 'connecting';
     const next = this.#state.next;
     const method = end.method ?? opened;
     metrics.streamReopens.inc({ stream: stream.label, reason: end.reason });

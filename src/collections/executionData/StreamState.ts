@@ -79,6 +79,7 @@ interface OpenStream {
  * One timer; two comparisons per message. (A stream slower than block production looks alive: subsquid/squid-sdk PR 549.)
  */
 export class StreamState implements ExecutionDataForecast {
+  now: ExecutionDataState = 'off';
   /** The next height. When a stream is about to be opened, it is above the watermark. */
   next = 0;
   /** The node that is followed or opened, and the call. */
@@ -88,8 +89,6 @@ export class StreamState implements ExecutionDataForecast {
   lastError: string | undefined;
   readonly #parts: Parts;
   readonly #words: StreamWords;
-  #now: ExecutionDataState = 'off';
-  #sinceMs: number;
   /** The state to return to when waiting ends. */
   #resumed: ExecutionDataState = 'connecting';
   #lastMessage: { readonly height: number; readonly atMs: number } | undefined;
@@ -108,23 +107,12 @@ export class StreamState implements ExecutionDataForecast {
     this.#words = parts.stream.words;
     this.method = parts.stream.method;
     this.#failures = new NodeTroubles(parts);
-    this.#sinceMs = parts.clock.monotonic();
-  }
-
-  get now(): ExecutionDataState {
-    return this.#now;
-  }
-
-  enter(state: ExecutionDataState): void {
-    if (state === this.#now) return;
-    this.#now = state;
-    this.#sinceMs = this.#parts.clock.monotonic();
   }
 
   /** We do not read for a while: ground lost meanwhile is not the stream's fault. */
   waiting(isWaiting: boolean): void {
-    if (isWaiting) this.#resumed = this.#now;
-    this.enter(isWaiting ? 'waiting_window' : this.#resumed);
+    if (isWaiting) this.#resumed = this.now;
+    this.now = isWaiting ? 'waiting_window' : this.#resumed;
     if (isWaiting) return;
     this.alive();
     if (this.#open !== undefined) this.#open.span = undefined;
@@ -207,7 +195,7 @@ export class StreamState implements ExecutionDataForecast {
     if (height > (this.#parts.dueHeight() ?? -Infinity) || ahead < 0 || ahead >= lookaheadHeights)
       return false;
     if (this.#aliveAtMs === undefined) return false;
-    const isPausedByUs = this.#now === 'waiting_window';
+    const isPausedByUs = this.now === 'waiting_window';
     if (!isPausedByUs && clock.monotonic() - this.#aliveAtMs > freshMs) return false;
     return (ahead + 1) * (this.#heightMs.value ?? 0) <= withinMs;
   }
@@ -250,8 +238,7 @@ export class StreamState implements ExecutionDataForecast {
     const message = this.#lastMessage;
     const earlySinceMs = this.#isDue() ? undefined : this.#open?.pullingSinceMs;
     return {
-      state: this.#now,
-      stateAgeMs: nowMs - this.#sinceMs,
+      state: this.now,
       node: this.node?.name,
       nextHeight: this.#missing(),
       /** The height of the last message; `undefined` before the first. */
@@ -266,7 +253,7 @@ export class StreamState implements ExecutionDataForecast {
   }
 
   troubles(): readonly NodeTrouble[] {
-    if (this.#now === 'off') return [];
+    if (this.now === 'off') return [];
     const { method } = this;
     const missing = this.#missing();
     const troubles: NodeTrouble[] = [...this.#lacks].flatMap(([name, { below, said, count, sinceMs }]) =>
@@ -285,7 +272,7 @@ export class StreamState implements ExecutionDataForecast {
 
   trouble(): string | undefined {
     const { data, due, fix, source, stream } = this.#words;
-    if (this.#now === 'off') return `the ${stream} is not followed`;
+    if (this.now === 'off') return `the ${stream} is not followed`;
     const missing = this.#missing();
     const lacks = [...this.#lacks.values()].filter(({ below }) => missing < below && below < Infinity);
     if (lacks.length > 0) return lacks.map(({ said }) => said).join(', ');
@@ -297,7 +284,7 @@ export class StreamState implements ExecutionDataForecast {
       const current = dueHeight === undefined ? `no node reports ${head}` : `${head} is at ${dueHeight}`;
       return `waiting for height ${missing} to be ${due} for ${Math.floor(earlyMs / 1_000)} s: ${current}`;
     }
-    return this.#now === 'unavailable' ? `no ${source} offers ${data}${fix}` : undefined;
+    return this.now === 'unavailable' ? `no ${source} offers ${data}${fix}` : undefined;
   }
 
   #isDue(): boolean {

@@ -21,17 +21,6 @@ const NEXT_STATUSES: Readonly<Record<HeightStatus, readonly HeightStatus[]>> = {
   durable: [],
 };
 
-/** What must hold when a height enters a status, in words. */
-const PROMISES: Readonly<
-  Record<HeightStatus, readonly [what: string, holds: (record: HeightRecord) => boolean]>
-> = {
-  linked: ['has a block', () => true],
-  collecting: ['lacks a collection', ({ missingCount }) => missingCount > 0],
-  complete: ['lacks nothing', ({ missingCount }) => missingCount === 0],
-  committing: ['lacks nothing', ({ missingCount }) => missingCount === 0],
-  durable: ['lacks nothing', ({ missingCount }) => missingCount === 0],
-};
-
 /** Which source gave the last missing collection of a height; `none` for a block without collections. */
 type CompletionSource = Source | 'none';
 
@@ -96,10 +85,10 @@ export class HeightRecord implements BlockJob<FinalizedBlock> {
 
   /** The only place where a status changes; called by `Window.move`, which counts. */
   moveTo(status: HeightStatus): void {
-    const [what, holds] = PROMISES[status];
     if (!NEXT_STATUSES[this.#status].includes(status))
       throw new Error(`height ${this.height} went from ${this.#status} to ${status}`);
-    if (!holds(this)) throw new Error(`height ${this.height} went to ${status}: not one that ${what}`);
+    if (this.missingCount > 0 !== (status === 'collecting'))
+      throw new Error(`height ${this.height} went to ${status}, and lacks ${this.missingCount} collections`);
     this.#status = status;
   }
 

@@ -8,14 +8,12 @@ import type { Window } from './Window.js';
 interface Receipt {
   /** `duplicate`: received or indexed before. `unsolicited`: no height of the window ever wanted it. */
   readonly decision: 'taken' | 'duplicate' | 'unsolicited';
-  /** Heights that wanted it, ascending. */
-  readonly takers: readonly HeightRecord[];
-  /** The takers that it completed. */
+  /** The heights that it completed, ascending. */
   readonly completed: readonly HeightRecord[];
 }
 
-const DUPLICATE: Receipt = { decision: 'duplicate', takers: [], completed: [] };
-const UNSOLICITED: Receipt = { decision: 'unsolicited', takers: [], completed: [] };
+const DUPLICATE: Receipt = { decision: 'duplicate', completed: [] };
+const UNSOLICITED: Receipt = { decision: 'unsolicited', completed: [] };
 
 /**
  * MCQ: which heights lack which collections, what has arrived for them, and which heights want an id. It is the view of
@@ -150,7 +148,7 @@ export class MissingCollectionQueue {
     for (const record of takers) this.#take(record, received);
     this.#missingCollections -= 1;
     this.#dropIfIdle(wanted);
-    return { decision: 'taken', takers, completed: takers.filter(({ missingCount }) => missingCount === 0) };
+    return { decision: 'taken', completed: takers.filter(({ missingCount }) => missingCount === 0) };
   }
 
   /**

@@ -357,7 +357,14 @@ export class CollectionRequester {
           const fault = faultIn(error);
           if (fault !== undefined) wanted.failed(node.name, way, fault);
         },
-        tryAcquireSlot: () => this.#slots.tryAcquire(node.name, use),
+        tryAcquireSlot: () => {
+          const release = this.#slots.tryAcquire(node.name, use);
+          if (release === undefined) return undefined;
+          return () => {
+            release();
+            this.#pump();
+          };
+        },
       });
     } catch (error) {
       failure = { error };

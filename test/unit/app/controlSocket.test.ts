@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { connect } from 'node:net';
 import { dirname, join } from 'node:path';
@@ -6,9 +7,10 @@ import { readDaemonRecord } from '../../../src/app/index.js';
 import { keepDaemonRecord } from '../../../src/app/lifecycle/daemonRecord.js';
 import { openControlSocket } from '../../../src/app/lifecycle/openControlSocket.js';
 import { openLifecycle } from '../../../src/app/lifecycle/openLifecycle.js';
+import { MAX_CONTROL_CONNECTIONS } from '../../../src/app/lifecycle/watchDescriptors.js';
 import { AbortError, OperatorError } from '../../../src/runtime/index.js';
 import { atEnd } from '../../support/cleanup.js';
-import { eventually, scratchDirectory } from '../../support/program.js';
+import { eventually, scratchDirectory, until } from '../../support/program.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
@@ -27,7 +29,7 @@ async function open(dataDir: string) {
   });
   const control = { path, stop: lifecycle.stop, close: () => lifecycle.close() };
   atEnd(control.close);
-  return { control, obeyed, clock };
+  return { control, obeyed, clock, logger };
 }
 
 function say(path: string, text: string): Promise<string> {
@@ -62,6 +64,17 @@ describe('the socket for commands', () => {
     expect(existsSync(control.path)).toBe(false);
   });
 
+  it('has room for further callers, though those before do not hang up', async () => {
+    const { control } = await open(scratchDirectory());
+    for (let count = 0; count < MAX_CONTROL_CONNECTIONS; count += 1) {
+      const socket = connect({ path: control.path, allowHalfOpen: true });
+      atEnd(() => void socket.destroy());
+      socket.on('error', () => undefined).write('{}\n');
+      await once(socket.resume(), 'end');
+    }
+    expect(await say(control.path, '{}\n')).toContain('Not twice.');
+  });
+
   it('takes the place of one that a killed daemon left, and is elsewhere where the directory cannot hold it', async () => {
     const dataDir = scratchDirectory();
     await open(dataDir);
@@ -90,6 +103,28 @@ describe('the socket for commands', () => {
       expect(await say(control.path, '{}\n')).toContain('done');
     },
   );
+
+  it('is told of once, for as long as it has no place', async () => {
+    const dataDir = join(scratchDirectory(), 'data');
+    mkdirSync(dataDir);
+    const { control, clock, logger } = await open(dataDir);
+    const warned = () => logger.records.filter(({ level }) => level === 'warn').length;
+    const look = async () => {
+      await until(() => clock.pendingTimers > 0);
+      await clock.advance(10_000);
+    };
+    for (const times of [1, 2]) {
+      rmSync(dataDir, { recursive: true });
+      await look();
+      await until(() => warned() === times);
+      await look();
+      await until(() => clock.pendingTimers > 0);
+      mkdirSync(dataDir);
+      await look();
+      await until(() => existsSync(control.path));
+      expect(warned()).toBe(times);
+    }
+  });
 });
 
 it('what commands find a daemon by comes back where somebody removed it, and goes with the daemon', async () => {

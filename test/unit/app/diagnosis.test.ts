@@ -31,6 +31,8 @@ const lacking = { height: 990, ids: ['a', 'b', 'c', 'd'].map(idOf), ageMs: 61_00
 /** What a test says of the line that works on the lowest missing height. */
 interface Facts {
   readonly stage: HeightExplanation['stage'];
+  /** Durable, and known to be on the chain. */
+  readonly isConfirmed: boolean;
   readonly commitStartedAtMs: number | undefined;
   /** Its troubles; where nobody serves it, why not. */
   readonly block: NonNullable<ReturnType<IndexingLine['blocks']['heldUpBy']>>;
@@ -93,6 +95,7 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0, ph
       heldUpBy: () => state.facts.collections,
       unresolvable: () => state.wrong.unresolvable ?? [],
     },
+    window: { at: () => (state.facts.isConfirmed === true ? { status: 'durable' } : undefined) },
     indexer: { commitStartedAtMs: () => state.facts.commitStartedAtMs },
     edi: { trouble: () => undefined, troubles: () => state.facts.feedTroubles ?? [] },
     peer: undefined,
@@ -193,6 +196,8 @@ describe('a daemon that is well', () => {
     state.wrong = { proven: { to: -1, reason: undefined } };
     const message = expect.stringMatching(/finality is proven of no block yet: the newest blocks/) as string;
     expect(await after(1_000)).toMatchObject([{ code: 'behind', height: 0, message }]);
+    state.first = 0;
+    expect((await after(1_000))[0]).not.toHaveProperty('height');
   });
 
   it('does not take the quiet before for a standstill when the head moves on', async () => {
@@ -282,6 +287,16 @@ describe('the lowest missing height, held up', () => {
     const { clock, state, told } = healthyDaemon({ head: 1010 });
     state.facts = { stage: 'committing', commitStartedAtMs: clock.monotonic() };
     expect(await told(9_000)).toEqual(['store_stalled: the disk has been writing one batch for 9 s']);
+  });
+
+  it('by its block is told as that though it was stored above a gap before the start', async () => {
+    const { clock, codes, state, told } = healthyDaemon({ head: 1010 });
+    const silent = trouble({ kind: 'unreachable', said: 'a:1: no answer yet', count: 0 });
+    state.facts = { stage: 'indexed', block: { height: 1001, troubles: [silent], isUnserved: false } };
+    const words = 'waiting for block 1001: a:1: no answer yet (since 00:00:00 UTC)';
+    expect(await told(9_000)).toEqual([`upstream_unreachable: ${words}`]);
+    state.facts = { stage: 'indexed', isConfirmed: true, commitStartedAtMs: clock.monotonic() };
+    expect(await codes(9_000)).toEqual(['store_stalled']);
   });
 
   it('by a database is told in its own words, at once, and never as the disk', async () => {
@@ -569,7 +584,7 @@ describe('findings', () => {
     );
     const maybe = <T>(value: T): fc.Arbitrary<T | undefined> =>
       fc.option(fc.constant(value), { nil: undefined });
-    const stages = fc.constantFrom('queued', 'collecting', 'committing' as const);
+    const stages = fc.constantFrom('queued', 'collecting', 'committing', 'indexed' as const);
     const situations = fc.record({
       phase: fc.constantFrom('starting', 'running' as const),
       answered: fc.constantFrom<number | boolean>(true, false, 0),

@@ -307,6 +307,22 @@ describe('nodes without GetFullCollectionByID', () => {
     expect(a.calls.length - before).toBeLessThan(20);
   });
 
+  it('leave the slots of transactions that have come to others, while the last one hangs', async () => {
+    const full = makeCollection('a full one', 8);
+    const serve = honest(full, one);
+    const hangs = full.transactionIds.at(-1);
+    const requests = requester({ concurrency: 4 });
+    requests.request(1, [full.id]);
+    a.pending.forEach(serve);
+    await clock.settle();
+    requests.request(2, [one.id]);
+    expect(a.pending).toHaveLength(4);
+    a.onCall = (call) => (call.id === hangs ? undefined : serve(call));
+    a.pending.forEach(serve);
+    await clock.settle();
+    expect(sink.ids).toEqual([one.id]);
+  });
+
   it('tell of the transactions that a rate limit refuses while they are still asked for', async () => {
     a.onCall = (call) => {
       if (call.method === 'GetCollectionByID') honest(one)(call);

@@ -351,6 +351,19 @@ describe('a stream that lags', () => {
     expect(await counted(metrics, 'stream_reopens_total', { reason: 'lagging' })).toBe(1);
   });
 
+  it('hides no bug of the sink where its node serves no more', async () => {
+    sealed = 102;
+    await following(102);
+    const error = new TypeError('a bug of the sink');
+    sink.onReceivedCollectionsForBlock = () => {
+      nodes.all = [b];
+      throw error;
+    };
+    a.stream.push(dataOf(100));
+    await clock.settle();
+    expect(bug).toBe(error);
+  });
+
   it('is left without report where its node goes on with blocks that the next spork discarded', async () => {
     sealed = 102;
     await following(102);
@@ -381,7 +394,6 @@ it('nodes without execution data are asked again every minute, and used once the
   await clock.advance(540_000);
   expect(a.streams).toHaveLength(11);
   expect(indexer.troubles()).toMatchObject([{ said, count: 11 }]);
-  expect(indexer.status()).toMatchObject({ state: 'unavailable', stateAgeMs: 600_000 });
   expect(logger.messages()).toEqual(['no access node offers execution data']);
   a.onStream = serves(100);
   await clock.advance(60_000);

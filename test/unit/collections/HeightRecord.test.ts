@@ -15,7 +15,7 @@ describe('the life of a height', () => {
     const record = whole();
     if (from !== 'linked') record.moveTo(from);
     record.missingCount = missing;
-    expect(() => record.moveTo(to)).toThrow('not one that');
+    expect(() => record.moveTo(to)).toThrow(`and lacks ${missing}`);
     expect(record.status).toBe(from);
   });
 

@@ -128,12 +128,8 @@ export function documentOf(
     rate: 0,
     eta: state.missingHeights === 0 ? 0 : null,
     heldBack: null,
-    plans: state.plans.map(({ id, from, to, order, isPaused, missingHeights, untakenVersion = null }) => ({
-      id,
-      from,
-      to,
-      order,
-      missingHeights,
+    plans: state.plans.map(({ heals: _heals, isPaused, untakenVersion = null, ...plan }) => ({
+      ...plan,
       untakenVersion,
       state: isPaused ? 'paused' : 'active',
     })),
