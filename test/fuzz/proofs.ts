@@ -88,7 +88,8 @@ export const protocolStateTarget: FuzzTarget = {
       const { id, state, text } = choices.of(samples);
       const snapshot = changedJson(choices, text, choices.of(samples).text);
       if (snapshot === undefined) return 'not JSON';
-      const reading = readProtocolState(JSON.stringify(snapshot.value), id);
+      const changed = JSON.stringify(snapshot.value) as string | undefined;
+      const reading = readProtocolState(changed ?? '', id);
       if (reading.ok) {
         const isSame = isDeepStrictEqual(reading.state, state);
         insist(isSame, 'a snapshot tells of another state', () => snapshot.value);

@@ -20,7 +20,10 @@ export const exportBlocks: Run<typeof exportFlags> = async (invocation, terminal
   const progress = exportProgress(terminal, { isQuiet, isAlone: path !== null || !terminal.isTerminal });
   const loaded = await configOf(invocation, terminal);
   const source = await openExportSource(loaded, flags.follow, { signal, progress });
-  const parts = { source, progress, signal };
+  let isWaiting = flags.follow;
+  const mayEnd = (): boolean => isWaiting;
+  const range = () => source.range().finally(() => (isWaiting &&= signal.aborted));
+  const parts = { source: { ...source, range }, progress, signal };
   try {
     const done =
       options === undefined || path === null
@@ -28,8 +31,8 @@ export const exportBlocks: Run<typeof exportFlags> = async (invocation, terminal
         : await exportToDirectory(path, flags, options, parts);
     progress.end(done);
   } catch (error) {
-    // Before the first height is there: otherwise it says what it wrote.
-    if (!flags.follow || !wasAborted(error, signal)) throw error;
+    // Before the first height is there: later it says what it wrote, or cannot.
+    if (!mayEnd() || !wasAborted(error, signal)) throw error;
   } finally {
     progress.end();
     await source.close();

@@ -47,7 +47,7 @@ export class CertificateThread {
     this.#start = start;
   }
 
-  /** Like `verifyCertificate`, by the rules of today. Expected errors: `CertificateThreadError`. */
+  /** Like `verifyCertificate`. Expected errors: `CertificateThreadError`. */
   async verify(certificate: Certificate, committee: Committee): Promise<CertificateVerdict> {
     return (await this.#ask({ certificate, committee })) as CertificateVerdict;
   }
