@@ -17,7 +17,7 @@ const ROOTS = 5;
 const FIELDS = ['version', 'headers', 'guarantees', 'otherRoots', 'collection', 'transaction', 'way'];
 const STEP_FIELDS = ['headers', 'roots', 'protocolState', 'epochState', 'events'];
 
-/** Verifies a certificate by the rules of today. */
+/** Verifies a certificate. */
 export type VerifyCertificate = (certificate: Certificate, committee: Committee) => CertificateVerdict;
 
 type Fields = ReturnType<typeof record>;
