@@ -146,7 +146,7 @@ export const maxLines = {
   'src/access': 5_508,
   'src/api': 9_864,
   'src/app': 7_131,
-  'src/cli': 4_327,
+  'src/cli': 4_329,
   'src/collections': 3_821,
   'src/config': 1_114,
   'src/devnet': 4_919,

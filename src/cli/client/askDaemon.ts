@@ -20,6 +20,8 @@ import {
 
 const ANSWER_TIMEOUT_MS = 5_000;
 const LARGE_ANSWER_TIMEOUT_MS = 60_000;
+/** Who has not answered before is asked for the reason alone. */
+const REASON_TIMEOUT_MS = 1_000;
 
 /** The status of the running daemon of this configuration; `undefined` when none answers, or the signal aborts. */
 export async function daemonStatus(loaded: LoadedConfig, signal?: AbortSignal) {
@@ -57,7 +59,7 @@ export async function noDaemon(loaded: LoadedConfig): Promise<OperatorError> {
   const { dataDir } = loaded.config;
   const isRecorded = address?.instance !== undefined;
   const who = isRecorded ? `the one recorded in ${dataDir} is gone, or does not answer` : 'none';
-  const answer = address && (await get(address, '/status'));
+  const answer = address && (await get(address, '/status', REASON_TIMEOUT_MS));
   const why =
     typeof answer !== 'object'
       ? answer
@@ -90,7 +92,7 @@ export function bodyOf({ bytes }: PlainResponse): unknown {
 async function get(
   { access, url }: NonNullable<ReturnType<typeof daemonAddress>>,
   path: string,
-  timeoutMs = ANSWER_TIMEOUT_MS,
+  timeoutMs: number,
   signal?: AbortSignal,
 ): Promise<PlainResponse | string> {
   const known = access();

@@ -9,7 +9,7 @@ import type {
   RunningRange,
   SharedQueue,
 } from '../../../ranges/index.js';
-import { every, messageOf, OperatorError, sleep, wasAborted } from '../../../runtime/index.js';
+import { every, messageOf, OperatorError, runTogether, sleep, wasAborted } from '../../../runtime/index.js';
 import { rangesInWords, sharedRangesOf } from '../../../storage/index.js';
 import type { BackfillPlan, FoundDamage, HeightRange } from '../../../storage/index.js';
 import { NotKnownYet } from './NotKnownYet.js';
@@ -22,8 +22,8 @@ import type { HistoryLine, HistoryParts } from './rangeLine.js';
  * each time costs every node one handshake.
  */
 const UNSERVED_ASKED_EVERY_MS = 30_000;
-/** How often the plan of the configuration is tried while no node says where it begins. */
-const PLANNED_EVERY_MS = 1_000;
+/** How often the plan of the configuration is tried while no node says where it begins: with a handshake of each. */
+const PLANNED_EVERY_MS = 5_000;
 
 export type Backfill = ReturnType<typeof fillHistory>;
 
@@ -101,7 +101,7 @@ export function fillHistory(
         if (hasWork() && source.status().unserved.length > 0) network.askAgain();
       });
       try {
-        await Promise.all([planAsConfigured(signal), runner.run(signal)]);
+        await runTogether(signal, [planAsConfigured, (ended) => runner.run(ended)]);
       } finally {
         asking.cancel();
       }
