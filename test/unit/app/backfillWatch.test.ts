@@ -19,11 +19,12 @@ class World {
   running: Running[] = [];
   filled = 0;
   heldBack: ReturnType<Parts['pace']['heldBack']>;
+  trouble: string | undefined;
 
   constructor() {
     const { clock, logger } = this;
     const parts = {
-      ...{ clock, logger, store: {} },
+      ...{ clock, logger, store: { trouble: () => this.trouble } },
       backfill: { state: () => this.state, running: () => this.running, filled: () => this.filled },
       pace: { heldBack: () => this.heldBack },
       network: { source: 'access node', whyUnserved: () => [] },
@@ -110,17 +111,22 @@ describe('watchBackfill', () => {
     expect(held?.waitingFor).toMatchObject({ height: 0, message: 'waiting for block 0' });
     expect(held?.waitingFor?.ageSeconds).toBeGreaterThanOrEqual(5);
     expect(grows?.waitingFor).toBeNull();
-    await world.clock.advance(10_000);
-    expect(world.watch.counts().heldUp).toBe(2);
     const edges = () =>
       world.logger.records
         .filter(({ message }) => /held up|continues/.test(message))
-        .map(({ message }) => message);
-    expect(edges()).toEqual(['history is held up']);
+        .map(({ message, fields }) => [message, fields['why']]);
+    // Without a known cause it is no news yet.
+    expect(edges()).toEqual([]);
+    await world.clock.advance(10_000);
+    expect(world.watch.counts().heldUp).toBe(2);
+    expect(edges()).toEqual([['history is held up', 'waiting for block 0']]);
+    world.trouble = 'the database is away';
+    await world.clock.advance(60_000);
+    expect(edges().at(-1)).toEqual(['history is held up', 'the database is away']);
     lower(1);
     upper(1);
     await world.clock.advance(1_000);
-    expect(edges()).toEqual(['history is held up', 'history continues']);
+    expect(edges().slice(2)).toEqual([['history continues', undefined]]);
     expect(world.watch.counts().heldUp).toBe(0);
   });
 

@@ -13,6 +13,8 @@ const LOOK_EVERY_MS = 500;
 const LOG_EVERY_MS = 10_000;
 /** A range that has not grown for this long is held up. */
 const HELD_UP_AFTER_MS = 5_000;
+/** After this time the log says so even without a known cause. */
+const SILENT_FOR_MS = 8_000;
 
 type Running = RunningRange<HistoryLine>;
 
@@ -30,7 +32,6 @@ export function watchBackfill(
     },
   });
   const edge = new EdgeLog(parts);
-  let isToldHeldUp = false;
   let loggedAtMs = clock.monotonic();
 
   /** What a range waits for that does not grow, and how it yields to the live range, if no fault is known; `undefined`: it grows. */
@@ -38,10 +39,11 @@ export function watchBackfill(
     const ageMs = line.stillMs();
     if (ageMs < HELD_UP_AFTER_MS) return undefined;
     const cause = lineHeldUp(job.store.latestIndexedHeight() + 1, line.indexing, parts, config);
-    const { height, message } = cause;
-    const yields = cause.code === undefined ? pace.heldBack()?.message : undefined;
+    const { code, height, message } = cause;
+    const yields = code === undefined ? pace.heldBack()?.message : undefined;
     const words = yields === undefined ? message : `${message}: ${yields}`;
     return {
+      code,
       range: job.range,
       isYielding: yields !== undefined,
       waitingFor: { height, message: words, ageSeconds: ageMs / 1_000 },
@@ -61,19 +63,17 @@ export function watchBackfill(
     return { ...rangeAtRest(range), rate, eta, waitingFor: heldUp(known)?.waitingFor ?? null };
   };
 
-  /** One warning for all ranges: they often have the same cause. */
+  /** One warning for all ranges: they often have the same cause, and one that is known comes first. */
   const tellTrouble = (): void => {
     const all = allHeldUp();
-    const [first] = all;
-    if ((first !== undefined) === isToldHeldUp) return;
-    isToldHeldUp = first !== undefined;
-    if (first === undefined) {
-      edge.back({}, 'history continues');
-      return;
-    }
-    const { from, to } = first.range;
-    const why = withoutIds(first.waitingFor.message);
-    edge.lost({ from, to, why, ranges: all.length }, 'history is held up');
+    if (all.length === 0) edge.back({}, 'history continues');
+    const told =
+      all.find(({ code }) => code !== undefined) ??
+      all.find(({ waitingFor }) => waitingFor.ageSeconds * 1_000 >= SILENT_FOR_MS);
+    if (told === undefined) return;
+    const { from, to } = told.range;
+    const fields = { from, to, why: withoutIds(told.waitingFor.message), ranges: all.length };
+    edge.lost(fields, 'history is held up', told.code);
   };
   const tellProgress = ({ ratePerSecond, etaSeconds }: ProgressState): void => {
     const nowMs = clock.monotonic();
