@@ -152,6 +152,19 @@ describe('doctor', () => {
     expect(lacking.saying('nodes', 'warning')).toContain('No node sent execution data just now');
     const only = await examined(startArguments(poor, scratchDirectory(), '--edi-only'));
     expect([only.code, only.saying('nodes', 'problem')]).toEqual([69, expect.stringContaining('--edi-node')]);
+    const faults = ['GetBlockByHeight', 'SubscribeBlocksFromStartHeight'].map((method): FaultRule => ({
+      method,
+      fault: 'error',
+      code: 'UNIMPLEMENTED',
+    }));
+    const blockless = startArguments(await devnetForTest({ startHead: 5, faults }), scratchDirectory());
+    const alone = await examined(blockless);
+    expect([alone.code, alone.saying('nodes', 'problem')]).toEqual([
+      69,
+      expect.stringMatching(/^No node serves blocks/),
+    ]);
+    const beside = await examined([...blockless, '--access-node', poor.address]);
+    expect([beside.code, beside.saying('nodes', 'problem')]).toEqual([0, '']);
   });
 
   it('counts planned heights once, however the plans overlap', async () => {
@@ -162,8 +175,14 @@ describe('doctor', () => {
     const plan = ['backfill', 'plan', '--from', '10', '--to', '30', ...storeFlags(dataDir)];
     expect(await runCommand(plan)).toMatchObject({ code: 0, stderr: '' });
 
-    const { saying } = await examined([...startArguments(devnet, dataDir), '--backfill', '5..35']);
-    expect(saying('disk', 'ok')).toMatch(/and 31 heights to come need/);
+    for (const [start, heights, toCome] of [
+      [startArguments(devnet, dataDir), '5..35', 31],
+      // Nothing is indexed yet, and a part of it is that of the live range.
+      [startArguments(devnet, scratchDirectory(), '--start-height', '20'), `0..${HEAD}`, HEAD + 1],
+    ] as const) {
+      const { saying } = await examined([...start, '--backfill', heights]);
+      expect(saying('disk', 'ok')).toContain(`and ${toCome} heights to come need`);
+    }
   });
 
   it('asks for blocks as they are proven from, which an indexer has not', async () => {
@@ -265,6 +284,10 @@ describe('doctor', () => {
     const late = await exposed(...over);
     expect(late.code).toBe(78);
     expect(late.said('problem')).toMatch(/expired at 2020-01-02.*put a new one/);
+    // Beside a certificate that cannot be used, the rest is told as well.
+    const broken = await exposed(...wide, '--api-tls-certificate-file', secrets.tokensFile);
+    expect(broken.said('problem')).toContain('it has no certificate in PEM');
+    expect(broken.said('warning')).toContain('--api-tokens-file');
   });
 
   it('warns of a certificate that ends within two weeks', async () => {
@@ -306,5 +329,8 @@ describe('doctor, where a database holds the index', () => {
     const nowhere = await examined([...start, '--store', 'postgres://127.0.0.1:1/none']);
     expect(nowhere.code).toBe(74);
     expect(nowhere.saying('store', 'problem')).toContain('127.0.0.1:1');
+    const noReplica = await examined([...start, '--api-store', 'postgres://127.0.0.1:1/none']);
+    expect(noReplica.saying('store', 'problem')).toContain('127.0.0.1:1');
+    expect(noReplica.saying('store', 'ok')).toMatch(/heights 0 to/);
   });
 });

@@ -13,14 +13,11 @@ const RENEW_DAYS = 14;
 /** Permission bits: the group may write, others may read or write. */
 const GROUP_WRITES_OTHERS_READ = 0o026;
 
-/**
- * Who can reach the ports and what they may do, what is sent in the clear, and who else can read the secrets. Expected errors:
- * `OperatorError` of a certificate that cannot be used.
- */
-export async function checkExposure(
-  { config, origins }: Pick<LoadedConfig, 'config' | 'origins'>,
-  clock: Pick<Clock, 'now'>,
-): Promise<Finding[]> {
+/** Who can reach the ports and what they may do, what is sent in the clear, and who else can read the secrets. */
+export async function checkExposure({
+  config,
+  origins,
+}: Pick<LoadedConfig, 'config' | 'origins'>): Promise<Finding[]> {
   const { access, api, metrics, roles, store } = config;
   const isServed = roles.includes('api');
   const secrets: readonly (string | undefined)[] = [
@@ -29,7 +26,6 @@ export async function checkExposure(
   ];
   const found = those(
     ...(isServed && !isLoopback(api.host) ? openApi(api) : []),
-    isServed && certificate(api.tls, clock),
     ...(await Promise.all(secrets.map((path) => tooOpen(path)))),
     !isLoopback(metrics.host) &&
       warning(
@@ -83,20 +79,24 @@ function openApi(api: DaemonConfig['api']): Finding[] {
   );
 }
 
-function certificate(
-  { certificateFile, clientCaFile, keyFile = certificateFile }: DaemonConfig['api']['tls'],
+/** Expected errors: `OperatorError` of a certificate that cannot be used. */
+export function checkCertificate(
+  { api, roles }: Pick<DaemonConfig, 'api' | 'roles'>,
   clock: Pick<Clock, 'now'>,
-): Finding | undefined {
-  if (certificateFile === undefined || keyFile === undefined) return undefined;
+): Finding[] {
+  const { certificateFile, clientCaFile, keyFile = certificateFile } = api.tls;
+  if (!roles.includes('api') || certificateFile === undefined || keyFile === undefined) return [];
   const leaf = leafOf(readCertificate(certificateFile, { clientCaFile, keyFile }));
   const days = Math.floor((expiryOf(leaf).getTime() - clock.now()) / DAY_MS);
   const until = expiryOf(leaf).toISOString();
   const next = 'put a new one, and its key, into the same files; a running daemon reloads them by itself';
-  if (days < 0)
-    return problem('configuration', `The certificate in ${certificateFile} expired at ${until}; ${next}.`);
-  return days < RENEW_DAYS
-    ? warning(`The certificate in ${certificateFile} expires in ${days} days, at ${until}; ${next}.`)
-    : ok(`The certificate in ${certificateFile} is valid until ${until}.`);
+  const what = `The certificate in ${certificateFile}`;
+  if (days < 0) return [problem('configuration', `${what} expired at ${until}; ${next}.`)];
+  return [
+    days < RENEW_DAYS
+      ? warning(`${what} expires in ${days} days, at ${until}; ${next}.`)
+      : ok(`${what} is valid until ${until}.`),
+  ];
 }
 
 /** Windows has no permission bits, and a file that is missing `start` names. */

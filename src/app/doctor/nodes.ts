@@ -23,9 +23,10 @@ function brief(text = 'it said nothing'): string {
 type Method = CallSurvey['method'];
 
 /** For each need, the calls that serve it; either one does. */
+const BLOCKS = ['SubscribeBlocksFromStartHeight', 'GetBlockByHeight'] as const;
 const EITHER: readonly (readonly [what: string, ways: readonly Method[]])[] = [
   ['the head of the chain', ['SubscribeBlockDigestsFromLatest', 'GetLatestBlockHeader']],
-  ['blocks', ['SubscribeBlocksFromStartHeight', 'GetBlockByHeight']],
+  ['blocks', BLOCKS],
   ['collections', ['GetFullCollectionByID', 'GetCollectionByID']],
 ];
 const FEED: Method = 'SubscribeExecutionDataFromStartBlockHeight';
@@ -41,12 +42,19 @@ export function checkNodes(
     unusable: whyUnusable(survey, config, '--access-node', stored),
   }));
   const serving = judged.filter(({ unusable }) => unusable === undefined);
-  const found = judged.flatMap(({ survey, unusable }) => {
+  const ofEach = judged.flatMap(({ survey, unusable }) => {
     if (unusable === undefined) return checkNode(survey, config, stored);
     const message = `Node ${survey.endpoint.name} ${unusable.message}`;
     // One node is enough.
     return [serving.length > 0 ? warning(message) : { ...unusable, message }];
   });
+  const isOfUse = (survey: NodeSurvey, method: Method): boolean => {
+    const call = callOf(survey, method);
+    return call === undefined || USEFUL.has(call.outcome);
+  };
+  const hasBlocks = serving.some(({ survey }) => BLOCKS.some((method) => isOfUse(survey, method)));
+  const noBlocks = 'No node serves blocks, so nothing is indexed; name an --access-node that does.';
+  const found = serving.length === 0 || hasBlocks ? ofEach : [...ofEach, problem('no_daemon', noBlocks)];
   const offersFeed = serving.some(({ survey }) => callOf(survey, FEED)?.outcome === 'served');
   if (serving.length === 0 || !config.edi.enabled || offersFeed) return found;
   const none = 'No node sent execution data just now';

@@ -159,7 +159,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
       ...(phase() === 'running' ? running() : []),
       finding('reader_down', parts.readers?.down()),
       diskLow(),
-      finding('database_unreachable', databaseTrouble()),
+      finding('database_unreachable', databaseTrouble() ?? parts.replica?.trouble?.()),
       leaderLost(),
     ];
     // What follows from a lack of descriptors is not a cause of its own.
@@ -226,9 +226,8 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     return finding('unresolvable', message, height);
   };
 
-  /** Why a database does not answer, of those that hold the index and the work; `undefined` if there is none. */
-  const databaseTrouble = (): string | undefined =>
-    store.trouble && (store.trouble() ?? parts.queue?.trouble() ?? parts.replica?.trouble?.());
+  /** Why the database that holds index and work does not answer; `undefined` if there is none. That of readers is another. */
+  const databaseTrouble = (): string | undefined => store.trouble?.() ?? parts.queue?.trouble();
 
   const startHeightAhead = (head: number): Finding | undefined => {
     const first = store.meta()?.firstHeight;
@@ -294,7 +293,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     if (lowest === undefined) return undefined;
     const { because, code, height, message } = lowest;
     // Findings about the store have that already.
-    if (because === 'store' && code !== undefined) return undefined;
+    if (because === 'store' && (code ?? databaseTrouble()) !== undefined) return undefined;
     // Nodes that do not answer serve nothing: that has its own finding.
     if (because === 'unserved' && !isHeadConfirmed()) return undefined;
     if (code !== undefined) return finding(code, message, height);
@@ -316,7 +315,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     const nowMs = clock.monotonic();
     const seen = leader();
     // While the database is away, no leader can be seen: that is reported on its own.
-    const isKnown = store.shared?.isLeading() !== false || store.trouble?.() !== undefined;
+    const isKnown = store.shared?.isLeading() !== false || databaseTrouble() !== undefined;
     if (isKnown) leaderSeenAtMs = nowMs;
     else if (seen !== null) leaderSeenAtMs = Math.max(leaderSeenAtMs, nowMs - seen.ageSeconds * 1_000);
     const forMs = nowMs - leaderSeenAtMs;

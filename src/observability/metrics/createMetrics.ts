@@ -65,7 +65,7 @@ const scrapedGauges = {
   lag_heights: 'Finalized head minus watermark; absent while no access node confirms the head.',
   head_age_seconds: 'Seconds since the finalized head moved; absent until it is known.',
   indexed_age_seconds: 'Seconds since the watermark moved, or since the start.',
-  store_bytes: 'Size of the store on disk, measured every minute; of a database, every five minutes.',
+  store_bytes: 'Size of the store on disk, measured every few seconds; of a database, every five minutes.',
   disk_free_bytes: "Free space on the store's disk, measured every second.",
   disk_min_free_bytes:
     'Indexing pauses with less than this free (disk.minFreeBytes); 0: never, as always when a database holds the index.',

@@ -74,7 +74,8 @@ export function measureProgress(dependencies: { readonly clock: Clock; readonly 
     const seconds = (now.atMs - oldest.atMs) / 1000;
     const perSecond = (change: number): number => (seconds > 0 ? change / seconds : 0);
     const ratePerSecond = perSecond(now.indexed - oldest.indexed);
-    const closingPerSecond = ratePerSecond - perSecond(now.head - oldest.head);
+    // No head goes down; heights of history that are no longer wanted do not make it faster.
+    const closingPerSecond = ratePerSecond - perSecond(Math.max(0, now.head - oldest.head));
     const lag = Math.max(0, head - latestIndexed);
     const base = updateMode(lag, latestIndexed);
     return {

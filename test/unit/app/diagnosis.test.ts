@@ -61,6 +61,8 @@ interface Wrong {
   readonly outOfDescriptors: string;
   /** The index is in one. */
   readonly database: { readonly trouble: string | undefined };
+  /** Readers use another. */
+  readonly replica: string;
 }
 
 const inWords = ({ code, message }: Finding): string => `${code}: ${message}`;
@@ -142,6 +144,7 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0, ph
       status: () => ({ reason: state.wrong.proven?.reason, failed: state.wrong.proofFailed }),
     },
     readers: { down: () => state.wrong.readerDown },
+    replica: { latestIndexedHeight: () => state.latest, trouble: () => state.wrong.replica },
     diskWatch: { disk: () => state.wrong.disk, pause: () => state.wrong.paused },
     descriptors: { trouble: () => state.wrong.outOfDescriptors },
     leadership: { leader: () => state.wrong.shared?.leader },
@@ -356,6 +359,9 @@ describe('the lowest missing height, held up', () => {
     state.wrong = { shared: {} };
     expect(await codes(12_000)).toEqual([]);
     expect(await codes(1_000)).toEqual(['leader_lost']);
+    // What readers use is away as well.
+    state.wrong = { shared: {}, database: { trouble: undefined }, replica: 'the replica is away' };
+    expect(await codes()).toEqual(['database_unreachable', 'leader_lost']);
   });
 
   it('by a missing node is told as that', async () => {

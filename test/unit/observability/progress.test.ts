@@ -56,6 +56,9 @@ describe('ProgressMeter', () => {
     expect(state.ratePerSecond).toBeCloseTo(200);
     expect(state.etaSeconds).toBeCloseTo(8020 / 198);
     expect(state.fraction).toBeCloseTo(2000 / 10_020);
+    // Heights that are no longer wanted are not heights that were filled in.
+    at.head -= 5_000;
+    expect(meter.state().etaSeconds).toBeCloseTo(3020 / 200);
   });
 
   it('knows no end while the gap does not close', async () => {
