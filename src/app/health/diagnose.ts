@@ -2,7 +2,7 @@ import { SILENT_AFTER_MS } from '../../access/index.js';
 import type { NodeTrouble } from '../../access/index.js';
 import type { StatusDocument } from '../../api/index.js';
 import type { DaemonConfig } from '../../config/index.js';
-import { consistent, formatDuration } from '../../observability/index.js';
+import { consistent, formatDuration, readinessCodes } from '../../observability/index.js';
 import type { Finding, LiveTerminal, ReadinessCode } from '../../observability/index.js';
 import type { SharedQueue } from '../../ranges/index.js';
 import type { Output } from '../../runtime/index.js';
@@ -171,13 +171,11 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
   const running = (): (Finding | undefined)[] => {
     const head = listener.finalized.height;
     if (head === undefined) return [];
-    const unfit = misfit();
-    const mismatch = unfit?.code === 'parent_mismatch' ? unfit : undefined;
-    const unconfirmed = (mismatch === undefined ? unfit : undefined) ?? undecidedSpork();
-    const early = [startHeightAhead(head), behind(), mismatch, proofFailed(), unconfirmed];
+    const unfit = misfit() ?? undecidedSpork();
+    const early = [startHeightAhead(head), behind(), unfit, proofFailed(), headStale(head), storeStalled()];
     // Those have their own codes.
-    const isOwn = (mismatch ?? unconfirmed ?? network.chainReplaced()) !== undefined;
-    return [...early, headStale(head), storeStalled(), isOwn ? undefined : heldUp(), unresolvable()];
+    const isOwn = (unfit ?? network.chainReplaced()) !== undefined;
+    return [...early, isOwn ? undefined : heldUp(), unresolvable()];
   };
 
   /** What does not fit, which nodes sent it, and how to fix it. */
@@ -303,6 +301,14 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     return finding(because === 'store' ? 'store_stalled' : ofNodes, silent, height);
   };
 
+  /** Whether a reason keeps blocks from becoming durable. Others lie beside the line, which goes on. */
+  const holdsUp = ({ code }: Pick<Finding, 'code'>): boolean => {
+    if (code === 'disk_low') return parts.diskWatch?.pause() !== undefined;
+    if (code === 'database_unreachable') return databaseTrouble() !== undefined;
+    if (code === 'reader_down' || code === 'proof_failed') return false;
+    return readinessCodes[code].severity === 'trouble';
+  };
+
   /** The process that leads, of those that share the store, as far as this one knows. */
   const leader = (): NonNullable<StatusDocument['cluster']>['leader'] => {
     const known = leadership.leader();
@@ -413,9 +419,8 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     return finding('head_behind', message, head);
   };
 
-  const told = { isHeadConfirmed, noteProgress, heldUpAt, waitingFor, leader, findings };
   return {
-    ...told,
+    ...{ isHeadConfirmed, noteProgress, heldUpAt, waitingFor, leader, findings, holdsUp },
     leaderAgeSeconds: (): number | undefined =>
       store.shared && (store.shared.isLeading() ? 0 : leader()?.ageSeconds),
     /** Takes effect at the next check. */

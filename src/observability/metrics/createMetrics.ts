@@ -17,12 +17,6 @@ const heightSources = [...collectionSources, 'none'] as const;
 /** The states of a range of history that has been begun. */
 const rangeStates = ['waiting', 'running', 'failed', 'disputed'] as const;
 
-/** Why a reader thread was replaced. */
-const readerEnds = ['died', 'hung'] as const;
-
-/** The states of a process that shares a database; `silent`: not heard from lately, though it did not stop. */
-const workerStates = ['live', 'silent', 'stopped'] as const;
-
 /** Why data is refused. These series exist from the start, so that an alert sees the first increase. */
 const collectionRefusals = [
   ...(['malformed', 'too_large', 'id_mismatch', 'unsolicited'] as const).flatMap((reason) =>
@@ -127,15 +121,9 @@ export function createMetrics(build: { readonly version: string; readonly node: 
   const scrapedBy = (
     label: string,
     name: string,
-    {
-      help,
-      known = [],
-      read,
-    }: {
-      readonly help: string;
-      readonly known?: readonly string[];
-      readonly read: (from: ScrapedValues | undefined) => Iterable<readonly [string, number]> | undefined;
-    },
+    help: string,
+    read: (from: ScrapedValues | undefined) => Iterable<readonly [string, number]> | undefined,
+    known: readonly string[] = [],
   ): Gauge =>
     new Gauge({
       name: PREFIX + name,
@@ -150,25 +138,33 @@ export function createMetrics(build: { readonly version: string; readonly node: 
           this.set({ [label]: each }, value);
       },
     });
-  scrapedBy('state', 'backfill_ranges', {
-    help: `Ranges of history that were begun and cannot be read yet, by state: ${rangeStates.join(', ')}.`,
-    known: rangeStates,
-    read: (from) => from?.backfill_ranges() ?? [],
-  });
-  scrapedBy('state', 'workers', {
-    help: 'Processes that share the database, by state: live; silent (not heard from for 12 s, though it did not stop: dead, or cut off); stopped. Silent and stopped ones are forgotten after a day. Absent without a database.',
-    known: workerStates,
-    read: (from) => from?.workers(),
-  });
-  scrapedBy('code', 'not_ready', {
-    help: '1 for each reason why the daemon is not ready, 0 for all others (docs/readiness.md).',
-    known: allReadinessCodes,
-    read: (from) => [...(from?.not_ready() ?? ['starting'])].map((code) => [code, 1]),
-  });
-  scrapedBy('stream', 'stream_age_seconds', {
-    help: 'Seconds since each stream last delivered; of a head, since it last rose.',
-    read: (from) => from?.stream_age_seconds(),
-  });
+  scrapedBy(
+    'state',
+    'backfill_ranges',
+    `Ranges of history that were begun and cannot be read yet, by state: ${rangeStates.join(', ')}.`,
+    (from) => from?.backfill_ranges() ?? [],
+    rangeStates,
+  );
+  scrapedBy(
+    'state',
+    'workers',
+    'Processes that share the database, by state: live; silent (not heard from for 12 s, though it did not stop: dead, or cut off); stopped. Silent and stopped ones are forgotten after a day. Absent without a database.',
+    (from) => from?.workers(),
+    ['live', 'silent', 'stopped'],
+  );
+  scrapedBy(
+    'code',
+    'not_ready',
+    '1 for each reason why the daemon is not ready, 0 for all others (docs/readiness.md).',
+    (from) => [...(from?.not_ready() ?? ['starting'])].map((code) => [code, 1]),
+    allReadinessCodes,
+  );
+  scrapedBy(
+    'stream',
+    'stream_age_seconds',
+    'Seconds since each stream last delivered; of a head, since it last rose.',
+    (from) => from?.stream_age_seconds(),
+  );
   new Gauge({
     name: PREFIX + 'endpoint_state',
     help: `1 for the state each access node is in, 0 for the others: ${endpointStates.join(', ')}.`,
@@ -337,7 +333,7 @@ export function createMetrics(build: { readonly version: string; readonly node: 
   for (const source of heightSources) metrics.heightsCompleted.inc({ source }, 0);
   for (const labels of collectionRefusals) metrics.invalidCollections.inc(labels, 0);
   for (const result of ['valid', 'invalid'] as const) metrics.quorumCertificates.inc({ result }, 0);
-  for (const reason of readerEnds) metrics.readersReplaced.inc({ reason }, 0);
+  for (const reason of ['died', 'hung'] as const) metrics.readersReplaced.inc({ reason }, 0);
   return metrics;
 }
 

@@ -705,12 +705,22 @@ describe('what has a code of its own', () => {
   });
 
   it('is the disk when it is nearly full, by the measure of its size', async () => {
-    const { codes, state, told } = healthyDaemon();
+    const { codes, diagnosis, state, told } = healthyDaemon();
     const GIB = 1024 ** 3;
     state.wrong = { disk: { freeBytes: 0.5 * GIB, sizeBytes: 4 * GIB } };
     expect(await codes()).toEqual([]);
     state.wrong = { disk: { freeBytes: 0.5 * GIB, sizeBytes: 100 * GIB } };
     expect(await told(0)).toEqual(['disk_low: 512 MiB are left on the disk of the data directory']);
+    // That holds nothing up, nor does what lies beside the line.
+    const beside = { readerDown: 'so', replica: 'away', database: { trouble: undefined } };
+    state.wrong = { ...state.wrong, ...beside, proofFailed: { height: 1, reason: 'so', rewindTo: 0 } };
+    expect((await codes()).length).toBe(4);
+    expect(diagnosis.findings().filter(diagnosis.holdsUp)).toEqual([]);
+    state.wrong = { ...state.wrong, paused: 'no room', database: { trouble: 'away' } };
+    expect(diagnosis.findings().filter(diagnosis.holdsUp)).toMatchObject([
+      { code: 'disk_low' },
+      { code: 'database_unreachable' },
+    ]);
   });
 
   it('is the disk that has no room, at once and alone: what waits to be written is no stall and no fault of a node', async () => {

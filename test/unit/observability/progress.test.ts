@@ -77,6 +77,12 @@ describe('ProgressMeter', () => {
       await clock.advance(1000);
     }
     expect(meter.state().ratePerSecond).toBeCloseTo(10, 0);
+    // Nor does an outage in which nobody told the head slow down what comes after it.
+    await clock.advance(600_000);
+    meter.state();
+    await clock.advance(1000);
+    at.latest += 500;
+    expect(meter.state().ratePerSecond).toBeCloseTo(500, 0);
   });
 
   it('does not flutter between following and catching up', async () => {
