@@ -2,11 +2,10 @@ import { createHash } from 'node:crypto';
 import { chmodSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { loadDoctor } from '../../src/app/index.js';
+import { checkCertificate } from '../../src/app/doctor/exposure.js';
 import type { FaultRule } from '../../src/devnet/index.js';
 import type { Verdict } from '../../src/app/index.js';
-import { loadConfig } from '../../src/config/index.js';
-import { systemClock } from '../../src/runtime/index.js';
+import type { DaemonConfig } from '../../src/config/index.js';
 import { runCommand } from '../support/commandLine.js';
 import { HostedNode } from '../support/hostedNode.js';
 import { scratchDirectory } from '../support/program.js';
@@ -290,26 +289,12 @@ describe('doctor', () => {
     expect(broken.said('warning')).toContain('--api-tokens-file');
   });
 
-  it('warns of a certificate that ends within two weeks', async () => {
-    const secrets = new TestSecrets('a-token-of-this-test-0123\n');
-    const loaded = loadConfig(
-      {
-        file: undefined,
-        environment: { FCI_API_TLS_CERTIFICATE_FILE: secrets.certificateFile },
-        flags: new Map([
-          ['accessNodes', ['127.0.0.1:1']],
-          ['dataDir', [scratchDirectory()]],
-          ['api.tls.keyFile', [secrets.keyFile]],
-        ]),
-      },
-      { isTerminal: false },
-    );
-    const { examine } = await loadDoctor();
-    const clock = { ...systemClock, now: () => Date.parse('2126-10-20T00:00:00Z') };
-    const nobody = () => Promise.resolve(undefined);
-    const verdicts = await examine(loaded, { clock, status: nobody, onVerdict: () => undefined });
-    const said = verdicts.filter(({ check }) => check === 'exposure').map(({ message }) => message);
-    expect(said.join()).toMatch(/expires in 8 days, at 2126-10-28/);
+  it('warns of a certificate that ends within two weeks', () => {
+    const { certificateFile, keyFile } = new TestSecrets('a-token-of-this-test-0123\n');
+    const config = { api: { tls: { certificateFile, keyFile } }, roles: ['api'] };
+    const clock = { now: () => Date.parse('2126-10-20T00:00:00Z') };
+    const [found] = checkCertificate(config as unknown as DaemonConfig, clock);
+    expect(found?.message).toMatch(/expires in 8 days, at 2126-10-28/);
   });
 });
 

@@ -203,13 +203,6 @@ describe('a daemon that is well', () => {
     expect((await after(1_000))[0]).not.toHaveProperty('height');
   });
 
-  it('does not take the quiet before for a standstill when the head moves on', async () => {
-    const { codes, state } = healthyDaemon();
-    await codes(60_000);
-    state.head = 1001;
-    expect(await codes(4_000)).toEqual([]);
-  });
-
   it('is behind by more heights than allowed, and no more than that while the watermark moves', async () => {
     const { after, state } = healthyDaemon({ head: 1101 });
     expect(await after(1_000)).toMatchObject([

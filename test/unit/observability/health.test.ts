@@ -33,13 +33,6 @@ describe('HealthMonitor', () => {
     expect(monitor.readiness().reasons[0]?.sinceSeconds).toBe(0);
   });
 
-  it('notices by itself what nobody asks about', async () => {
-    const { clock, logged, state } = monitored();
-    state.findings = [behind];
-    await clock.advance(1_000);
-    expect(logged()).toEqual([['not ready', 'behind']]);
-  });
-
   it('logs what went before what came, once each, and says once that it is ready', async () => {
     const { clock, logged, monitor, state } = monitored();
     state.findings = [behind];
