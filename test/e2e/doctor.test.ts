@@ -289,12 +289,17 @@ describe('doctor', () => {
     expect(broken.said('warning')).toContain('--api-tokens-file');
   });
 
-  it('warns of a certificate that ends within two weeks', () => {
+  it('warns of a certificate that ends within two weeks, and finds one that is not valid yet', () => {
     const { certificateFile, keyFile } = new TestSecrets('a-token-of-this-test-0123\n');
     const config = { api: { tls: { certificateFile, keyFile } }, roles: ['api'] };
-    const clock = { now: () => Date.parse('2126-10-20T00:00:00Z') };
-    const [found] = checkCertificate(config as unknown as DaemonConfig, clock);
-    expect(found?.message).toMatch(/expires in 8 days, at 2126-10-28/);
+    for (const [date, verdict, message] of [
+      ['2126-10-20', 'warning', /expires in 8 days, at 2126-10-28/],
+      ['2001-01-01', 'problem', /is valid only from .*; check the clock/],
+    ] as const) {
+      const clock = { now: () => Date.parse(date) };
+      const [found] = checkCertificate(config as unknown as DaemonConfig, clock);
+      expect(found).toMatchObject({ verdict, message: expect.stringMatching(message) as string });
+    }
   });
 });
 

@@ -91,12 +91,13 @@ export function checkCertificate(
   const until = expiryOf(leaf).toISOString();
   const next = 'put a new one, and its key, into the same files; a running daemon reloads them by itself';
   const what = `The certificate in ${certificateFile}`;
-  if (days < 0) return [problem('configuration', `${what} expired at ${until}; ${next}.`)];
-  return [
-    days < RENEW_DAYS
-      ? warning(`${what} expires in ${days} days, at ${until}; ${next}.`)
-      : ok(`${what} is valid until ${until}.`),
-  ];
+  const isEarly = Date.parse(leaf.validFrom) > clock.now();
+  if (isEarly || days < 0) {
+    const when = isEarly ? `is valid only from ${leaf.validFrom} on` : `expired at ${until}`;
+    return [problem('configuration', `${what} ${when}; check the clock of this machine, or ${next}.`)];
+  }
+  const expires = `${what} expires in ${days} days, at ${until}; ${next}.`;
+  return [days < RENEW_DAYS ? warning(expires) : ok(`${what} is valid until ${until}.`)];
 }
 
 /** Windows has no permission bits, and a file that is missing `start` names. */

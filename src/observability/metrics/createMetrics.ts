@@ -177,10 +177,10 @@ export function createMetrics(build: { readonly version: string; readonly node: 
       }
     },
   });
-  gauge('build_info', 'Always 1; its labels are the versions of the program and of Node.js.', [
-    'version',
-    'node',
-  ]).set(build, 1);
+  gauge(
+    'build_info{version,node}',
+    'Always 1; its labels are the versions of the program and of Node.js.',
+  ).set(build, 1);
   // Those of a Node.js process; some exist on some platforms only.
   collectDefaultMetrics({ register: registry });
   for (const { name } of registry.getMetricsAsArray())
@@ -194,30 +194,25 @@ export function createMetrics(build: { readonly version: string; readonly node: 
     },
     collectionsRequested: counter('collections_requested_total', 'Collection calls sent, retries included.'),
     collectionsReceived: counter(
-      'collections_received_total',
+      'collections_received_total{source}',
       'Valid collections received, duplicates included.',
-      ['source'],
     ),
     duplicateCollections: counter(
-      'duplicate_collections_total',
+      'duplicate_collections_total{source}',
       'Valid collections that were already received or indexed.',
-      ['source'],
     ),
     heightsCompleted: counter(
-      'heights_completed_total',
+      'heights_completed_total{source}',
       'Heights made durable, by the source of their last missing collection; `none` for heights without collections.',
-      ['source'],
     ),
-    invalidCollections: counter('invalid_collections_total', 'Collections refused.', ['source', 'reason']),
+    invalidCollections: counter('invalid_collections_total{source,reason}', 'Collections refused.'),
     invalidBlocks: counter(
-      'invalid_blocks_total',
+      'invalid_blocks_total{endpoint,reason}',
       'Blocks refused, by the node that gave them: they do not fit their id, or the chain.',
-      ['endpoint', 'reason'],
     ),
     quorumCertificates: counter(
-      'quorum_certificates_total',
+      'quorum_certificates_total{result}',
       'Certificates of the consensus nodes that were checked for newest blocks: valid, invalid (/status says at which height).',
-      ['result'],
     ),
     requestsCancelled: counter(
       'collection_requests_cancelled_total',
@@ -242,10 +237,9 @@ export function createMetrics(build: { readonly version: string; readonly node: 
       latencyBuckets,
     ),
     receiveToIndexed: histogram(
-      'collection_receive_to_indexed_seconds',
+      'collection_receive_to_indexed_seconds{source}',
       'From the receipt of a collection to its durable commit.',
       latencyBuckets,
-      ['source'],
     ),
     commitDuration: histogram('commit_duration_seconds', 'Duration of one durable batch.', latencyBuckets),
     commitHeights: histogram(
@@ -275,51 +269,45 @@ export function createMetrics(build: { readonly version: string; readonly node: 
       'Stored heights that were found damaged. They cannot be read until they are fetched again.',
     ),
     healedHeights: counter('healed_heights_total', 'Damaged heights that were fetched again.'),
-    networkInfo: gauge('network_info', 'Always 1; its labels are the network and its chain id.', [
-      'network',
-      'chain',
-    ]),
+    networkInfo: gauge(
+      'network_info{network,chain}',
+      'Always 1; its labels are the network and its chain id.',
+    ),
     endpointLies: counter(
-      'endpoint_lies_total',
+      'endpoint_lies_total{endpoint}',
       'How often an access node sent data that was proved wrong; the node is set aside each time.',
-      ['endpoint'],
     ),
     upstreamRequests: upstreamRequests(makers),
     ...connectionMetrics(makers),
-    upstreamErrors: counter('upstream_errors_total', 'Calls to access nodes that failed.', [
-      'endpoint',
-      'method',
-      'kind',
-    ]),
+    upstreamErrors: counter(
+      'upstream_errors_total{endpoint,method,kind}',
+      'Calls to access nodes that failed.',
+    ),
     upstreamLatency: histogram(
-      'upstream_latency_seconds',
+      'upstream_latency_seconds{endpoint,method}',
       'Duration of unary calls to access nodes.',
       latencyBuckets,
-      ['endpoint', 'method'],
     ),
-    streamReopens: counter('stream_reopens_total', 'Streams opened again, by reason.', ['stream', 'reason']),
+    streamReopens: counter('stream_reopens_total{stream,reason}', 'Streams opened again, by reason.'),
     certificateExpires: gauge(
       'tls_certificate_expires_timestamp_seconds',
       'When the certificate of the read API expires, in seconds since 1970; absent without TLS.',
     ),
     secretReloads: counter(
-      'secret_reloads_total',
+      'secret_reloads_total{secret,outcome}',
       'Changes to the files with the certificate and the tokens of the read API and with the metadata for nodes, by outcome: changed (the new one is in use), refused (it is unusable, so the previous one stays in use; counted at every check, each 5 s, until the file is fixed).',
-      ['secret', 'outcome'],
     ),
     logLinesLost: counter(
       'log_lines_lost_total',
       'Lines that standard output or standard error did not take: a full disk, a reader that is gone or does not read (/status says which, while it lasts); and log records of the reader thread that it could not hand over.',
     ),
     readersReplaced: counter(
-      'reader_replaced_total',
+      'reader_replaced_total{reason}',
       'Reader threads that were replaced, by reason: died (an error of its own ended it, or it ran out of memory), hung (it did not answer, so it was ended).',
-      ['reason'],
     ),
     foreignNodes: counter(
-      'foreign_nodes_total',
+      'foreign_nodes_total{reason}',
       'How often an access node was found to be of another chain or spork.',
-      ['reason'],
     ),
   };
   // A gauge without labels starts at 0, which would mean 1970.

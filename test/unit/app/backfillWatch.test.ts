@@ -31,7 +31,7 @@ class World {
       descriptors: { trouble: () => undefined },
       diskWatch: { pause: () => undefined },
     };
-    this.watch = watchBackfill({ ediOnly: false }, parts as unknown as Parts);
+    this.watch = watchBackfill({ ediOnly: false, roles: ['backfill'] }, parts as unknown as Parts);
   }
 
   /** A range that runs, with what its line waits for. Returns how it grows. */
@@ -128,6 +128,26 @@ describe('watchBackfill', () => {
     await world.clock.advance(1_000);
     expect(edges().slice(2)).toEqual([['history continues', undefined]]);
     expect(world.watch.counts().heldUp).toBe(0);
+  });
+
+  it('names what is planned and served by no node, unless it is paused', async () => {
+    const world = new World();
+    untilEnd(world.watch.run);
+    const unserved = [{ from: 5, to: 9 }];
+    const told = () => world.logger.records.map(({ fields, message }) => [message, fields['why']]);
+    world.plan({ from: 0, to: 9 }, 10);
+    const [plan] = world.state.plans;
+    world.state = { ...world.state, unserved, plans: [{ ...plan!, isPaused: true }] };
+    await world.clock.advance(30_000);
+    world.state = { ...world.state, unserved, plans: [plan!] };
+    await world.clock.advance(6_000);
+    expect(told()).toEqual([]);
+    await world.clock.advance(4_000);
+    expect(told()).toEqual([['history is held up', 'no access node serves height 5']]);
+    world.run({ from: 0, to: 9 });
+    world.plan({ from: 0, to: 9 }, 10);
+    await world.clock.advance(1_000);
+    expect(told().slice(1)).toEqual([['history continues', undefined]]);
   });
 
   it('says that history makes way for the live range, which is no fault', async () => {
