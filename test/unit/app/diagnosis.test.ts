@@ -235,30 +235,21 @@ describe('the lowest missing height, held up', () => {
   });
 
   it.each([
-    ['unreachable', 'upstream_unreachable'],
-    ['refused', 'upstream_refusing'],
-    ['rate_limited', 'upstream_refusing'],
-    ['denied', 'upstream_refusing'],
-    ['unproven', 'unproven'],
-    ['invalid', 'upstream_invalid'],
-  ] as const)('by nodes that are %s has the code %s', async (kind, code) => {
+    [['unreachable'], 'upstream_unreachable'],
+    [['refused'], 'upstream_refusing'],
+    [['rate_limited'], 'upstream_refusing'],
+    [['denied'], 'upstream_refusing'],
+    // One that is early says that it has no such thing.
+    [['denied', 'unreachable'], 'upstream_unreachable'],
+    [['unproven'], 'unproven'],
+    [['invalid'], 'upstream_invalid'],
+  ] as const)('by nodes that are %s has the code %s', async (kinds, code) => {
     const { codes, state } = healthyDaemon({ head: 1010 });
-    const collections = {
-      missing: 1,
-      of: 2,
-      troubles: [trouble({ kind })],
-      heldBack: [],
-    };
+    const troubles = kinds.map((kind) => trouble({ node: `${kind}:1`, kind }));
+    const collections = { missing: 1, of: 2, troubles, heldBack: [] };
     state.facts = { stage: 'collecting', collections };
     expect(await codes(4_000)).toEqual([]);
     expect(await codes(2_000)).toEqual([code]);
-  });
-
-  it('by a node that is silent has its code, though another that is early says that it has no such thing', async () => {
-    const { codes, state } = healthyDaemon({ head: 1010 });
-    const troubles = [trouble({ kind: 'denied' }), trouble({ node: 'b:1', kind: 'unreachable' })];
-    state.facts = { block: { height: 1001, troubles, isUnserved: false } };
-    expect(await codes(6_000)).toEqual(['upstream_unreachable']);
   });
 
   it('by a rate limit says whose, and until when', async () => {
