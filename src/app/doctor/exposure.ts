@@ -47,35 +47,33 @@ export async function checkExposure({
 function openApi(api: DaemonConfig['api']): Finding[] {
   const { corsOrigins, forward, forwardRest, host, ratePerSecondPerAddress, tls, tokensFile, tokensFor } =
     api;
-  const who = `The API listens at ${host}, beyond this machine`;
   const asks = tokensFile !== undefined || tls.clientCaFile !== undefined;
+  const where = (isSo: boolean, words: string) =>
+    isSo && warning(`The API listens at ${host}, beyond this machine, ${words}.`);
+  const readers = tokensFile === undefined ? 'read and change the answers' : 'read the tokens';
   return those(
-    tls.certificateFile === undefined &&
-      warning(
-        `${who}, in the clear: anyone on the network path can ${tokensFile === undefined ? 'read and change the answers' : 'read the tokens'}; ` +
-          'set --api-tls-certificate-file and --api-tls-key-file, or put a TLS proxy in front of it.',
-      ),
-    !asks &&
-      warning(
-        `${who}, without asking for a token; set --api-tokens-file ("openssl rand -hex 32" makes a token), or let a firewall decide ` +
-          'who reaches it.',
-      ),
-    ratePerSecondPerAddress === 0 &&
-      !(asks && tokensFor === 'everything') &&
-      warning(
-        `${who}, without a limit per caller; set --api-rate-per-second-per-address, for example to 50, or put a proxy in front of it.`,
-      ),
-    (forward || forwardRest !== undefined) &&
-      !asks &&
-      warning(
-        `${who}, and forwards what it cannot answer: any caller can use your access nodes; set --api-tokens-file with ` +
-          `--api-tokens-for expensive, or remove ${forward ? '--api-forward' : '--api-forward-rest'}.`,
-      ),
-    corsOrigins.includes('*') &&
-      !asks &&
-      warning(
-        `${who}, and web pages of every origin may use it; unless it is public, name your origins with --api-cors-origin, or none.`,
-      ),
+    where(
+      tls.certificateFile === undefined,
+      `in the clear: anyone on the network path can ${readers}; set --api-tls-certificate-file and --api-tls-key-file, or put a ` +
+        'TLS proxy in front of it',
+    ),
+    where(
+      !asks,
+      'without asking for a token; set --api-tokens-file ("openssl rand -hex 32" makes a token), or let a firewall decide who reaches it',
+    ),
+    where(
+      ratePerSecondPerAddress === 0 && !(asks && tokensFor === 'everything'),
+      'without a limit per caller; set --api-rate-per-second-per-address, for example to 50, or put a proxy in front of it',
+    ),
+    where(
+      (forward || forwardRest !== undefined) && !asks,
+      'and forwards what it cannot answer: any caller can use your access nodes; set --api-tokens-file with ' +
+        `--api-tokens-for expensive, or remove ${forward ? '--api-forward' : '--api-forward-rest'}`,
+    ),
+    where(
+      corsOrigins.includes('*') && !asks,
+      'and web pages of every origin may use it; unless it is public, name your origins with --api-cors-origin, or none',
+    ),
   );
 }
 

@@ -58,16 +58,12 @@ export function checkNodes(
   const offersFeed = serving.some(({ survey }) => callOf(survey, FEED)?.outcome === 'served');
   if (serving.length === 0 || !config.edi.enabled || offersFeed) return found;
   const none = 'No node sent execution data just now';
+  const another = 'name an --edi-node that serves it';
   return [
     ...found,
     config.ediOnly
-      ? problem(
-          'no_daemon',
-          `${none}, and ediOnly uses nothing else; name an --edi-node that serves it, or remove --edi-only.`,
-        )
-      : warning(
-          `${none}, so every collection is requested; name an --edi-node that serves it, or add --no-edi.`,
-        ),
+      ? problem('no_daemon', `${none}, and ediOnly uses nothing else; ${another}, or remove --edi-only.`)
+      : warning(`${none}, so every collection is requested; ${another}, or add --no-edi.`),
   ];
 }
 
