@@ -48,11 +48,10 @@ export function checkNodes(
     // One node is enough.
     return [serving.length > 0 ? warning(message) : { ...unusable, message }];
   });
-  const isOfUse = (survey: NodeSurvey, method: Method): boolean => {
-    const call = callOf(survey, method);
-    return call === undefined || USEFUL.has(call.outcome);
-  };
-  const hasBlocks = serving.some(({ survey }) => BLOCKS.some((method) => isOfUse(survey, method)));
+  // A call that was not made may be served.
+  const hasBlocks = serving.some(({ survey }) =>
+    BLOCKS.some((method) => USEFUL.has(callOf(survey, method)?.outcome ?? 'served')),
+  );
   const noBlocks = 'No node serves blocks, so nothing is indexed; name an --access-node that does.';
   const found = serving.length === 0 || hasBlocks ? ofEach : [...ofEach, problem('no_daemon', noBlocks)];
   const offersFeed = serving.some(({ survey }) => callOf(survey, FEED)?.outcome === 'served');

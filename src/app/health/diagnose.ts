@@ -13,14 +13,11 @@ import type { IndexingLine } from '../line/buildLine.js';
 import type { IndexingParts } from '../line/runIndexing.js';
 import type { ReaderThread } from '../threads/keepReaderThread.js';
 import { finalBlock } from '../threads/readableIndex.js';
-import { codeOf, describeTroubles, lineHeldUp, timeOf, withTroubles } from './heldUp.js';
+import { codeOf, describeTroubles, HELD_UP_AFTER_MS, lineHeldUp } from './heldUp.js';
+import { SILENT_FOR_MS, timeOf, withTroubles } from './heldUp.js';
 import type { HeldUp } from './heldUp.js';
 import type { DiskWatch } from './watches/watchDisk.js';
 
-/** After this time a missing height counts as held up, and a known cause is reported. */
-const HELD_UP_AFTER_MS = 5_000;
-/** After this time it is reported even without a known cause. */
-const SILENT_FOR_MS = 8_000;
 /** A write to the disk takes milliseconds; while LevelDB compacts, a second or two. */
 const COMMIT_STALLED_AFTER_MS = 8_000;
 /** Free space that is enough on any disk, and the share that is enough on a small disk. */

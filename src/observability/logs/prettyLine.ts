@@ -1,4 +1,5 @@
 import { prettyFactory } from 'pino-pretty';
+import { fieldsOf } from '../../runtime/index.js';
 
 /** Fields that the line shows elsewhere. */
 const shownElsewhere = new Set(['level', 'time', 'msg']);
@@ -14,10 +15,6 @@ function show(value: unknown): string {
   if (typeof host === 'string' && typeof port === 'number' && Object.keys(others).length === 0)
     return `${host}:${port}`;
   return typeof value === 'string' && /^[^\s"=]+$/.test(value) ? value : JSON.stringify(value);
-}
-
-function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === 'object' ? { ...value } : {};
 }
 
 /** The message, then `key=value` pairs. An error shows its message; at level error its stack follows. */

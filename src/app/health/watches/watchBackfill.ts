@@ -7,15 +7,11 @@ import type { BackfillState, RangePhase, RangeState, RunningRange } from '../../
 import { sleep } from '../../../runtime/index.js';
 import type { HistoryLine } from '../../line/history/rangeLine.js';
 import type { IndexingParts } from '../../line/runIndexing.js';
-import { lineHeldUp, withTroubles } from '../heldUp.js';
+import { HELD_UP_AFTER_MS, lineHeldUp, SILENT_FOR_MS, withTroubles } from '../heldUp.js';
 import type { Surroundings } from '../heldUp.js';
 
 const LOOK_EVERY_MS = 500;
 const LOG_EVERY_MS = 10_000;
-/** A range that has not grown for this long is held up. */
-const HELD_UP_AFTER_MS = 5_000;
-/** After this time the log says so even without a known cause. */
-const SILENT_FOR_MS = 8_000;
 
 type Running = RunningRange<HistoryLine>;
 
