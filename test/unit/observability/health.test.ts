@@ -48,6 +48,8 @@ describe('HealthMonitor', () => {
       ['readiness reason cleared', 'upstream_refusing'],
       ['ready', undefined],
     ]);
+    monitor.close();
+    expect(clock.pendingTimers).toBe(0);
   });
 
   it('warns of trouble only, and logs what is meant for the log', () => {
@@ -88,11 +90,5 @@ describe('HealthMonitor', () => {
     expect(logger.records).toMatchObject([
       { level: 'warn', message: 'the process stood still', fields: { seconds: 40 } },
     ]);
-  });
-
-  it('stops looking when it is closed', () => {
-    const { clock, monitor } = monitored();
-    monitor.close();
-    expect(clock.pendingTimers).toBe(0);
   });
 });
