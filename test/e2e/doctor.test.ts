@@ -158,10 +158,8 @@ describe('doctor', () => {
     }));
     const blockless = startArguments(await devnetForTest({ startHead: 5, faults }), scratchDirectory());
     const alone = await examined(blockless);
-    expect([alone.code, alone.saying('nodes', 'problem')]).toEqual([
-      69,
-      expect.stringMatching(/^No node serves blocks/),
-    ]);
+    expect(alone.code).toBe(69);
+    expect(alone.saying('nodes', 'problem')).toMatch(/^No node serves blocks/);
     const beside = await examined([...blockless, '--access-node', poor.address]);
     expect([beside.code, beside.saying('nodes', 'problem')]).toEqual([0, '']);
   });

@@ -144,10 +144,6 @@ describe('watchBackfill', () => {
     expect(told()).toEqual([]);
     await world.clock.advance(4_000);
     expect(told()).toEqual([['history is held up', 'no access node serves height 5']]);
-    world.run({ from: 0, to: 9 });
-    world.plan({ from: 0, to: 9 }, 10);
-    await world.clock.advance(1_000);
-    expect(told().slice(1)).toEqual([['history continues', undefined]]);
   });
 
   it('says that history makes way for the live range, which is no fault', async () => {
