@@ -3,7 +3,7 @@ import { redirectLibraryLogs } from '../access/index.js';
 import type { NodeMetadata, OpenChannel } from '../access/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import { createLogger, createMetrics, LiveTerminal, loadPrettyLine } from '../observability/index.js';
-import type { ProgramLogger, TerminalStream } from '../observability/index.js';
+import type { TerminalStream } from '../observability/index.js';
 import { CertificateThread } from '../proof/index.js';
 import { hasSoundHttp2 } from '../api/index.js';
 import {
@@ -91,7 +91,8 @@ export async function runDaemon(
   const clock = systemClock;
   const terminal = host.isLive ? new LiveTerminal({ stream: host.stdout }) : undefined;
   const destination = terminal ?? host.stdout;
-  const toLine = format === 'pretty' ? await prettyLineFor(host) : undefined;
+  const colorize = host.isLive && (process.env['NO_COLOR'] ?? '') === '';
+  const toLine = format === 'pretty' ? (await loadPrettyLine()).prettyLine({ colorize }) : undefined;
   const logger = (ports.createLogger ?? createLogger)({ level, toLine, destination });
   const metrics = createMetrics({ version: programVersion(), node: process.version });
   const onLost = (lines: number): void => metrics.logLinesLost.inc(lines);
@@ -105,9 +106,13 @@ export async function runDaemon(
   });
   redirectLibraryLogs({ logger });
   const lifecycle = openLifecycle({ clock, logger });
-  // In the pretty format, the message on standard error is enough.
+  /** The log's last line: the message for the operator, and the exit code with its name. */
   const tellEnd = (error: unknown): void => {
-    if (format === 'json') logFatal(logger, error);
+    // In the pretty format, the message on standard error is enough.
+    if (format !== 'json') return;
+    const exit = error instanceof OperatorError ? error.exit : 'bug';
+    const stack = error instanceof Error && exit === 'bug' ? { stack: error.stack } : {};
+    logger.fatal({ exitCode: exitCodeOf(exit), exit, ...stack }, messageOf(error));
   };
   onBug?.(tellEnd);
   const onStop = (): void => {
@@ -139,18 +144,6 @@ export async function runDaemon(
   }
   logger.info({}, 'stopped');
   return 'done';
-}
-
-/** The log's last line: the message for the operator, and the exit code with its name. */
-function logFatal(logger: ProgramLogger, error: unknown): void {
-  const exit = error instanceof OperatorError ? error.exit : 'bug';
-  const stack = error instanceof Error && exit === 'bug' ? { stack: error.stack } : {};
-  logger.fatal({ exitCode: exitCodeOf(exit), exit, ...stack }, messageOf(error));
-}
-
-async function prettyLineFor({ isLive }: Host): Promise<(json: string) => string> {
-  const { prettyLine } = await loadPrettyLine();
-  return prettyLine({ colorize: isLive && (process.env['NO_COLOR'] ?? '') === '' });
 }
 
 /** Builds the daemon and runs it until it is to stop. The life cycle closes it. Expected errors: OperatorError; its abort reason. */

@@ -17,7 +17,7 @@ export { RunningAverage } from './RunningAverage.js';
 export { maskedEndpoint, withoutCredentials, withoutUrlPaths } from './text/credentials.js';
 export { asError, exitCodeOf, exitCodes, messageOf, OperatorError } from './errors/OperatorError.js';
 export type { ExitReason } from './errors/OperatorError.js';
-export { inShell, jsonIn, named, parseJson, quoted, sentence, shortened } from './text/text.js';
+export { fieldsOf, inShell, jsonIn, named, parseJson, quoted, sentence, shortened } from './text/text.js';
 export { systemRandom } from './random.js';
 export type { Random } from './random.js';
 export { outOfDescriptors, packageRoot, programVersion, userAgent } from './process.js';

@@ -20,12 +20,10 @@ function findRoot(folder: string): string {
 /** Read at once: an upgrade may replace it while this version runs. */
 const manifest = JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8')) as { version: string };
 
-/** The program's version, from its package.json. */
 export function programVersion(): string {
   return manifest.version;
 }
 
-/** The user agent that nodes see. */
 export function userAgent(): string {
   return `flow-collection-indexer/${programVersion()}`;
 }

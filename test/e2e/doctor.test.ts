@@ -2,11 +2,10 @@ import { createHash } from 'node:crypto';
 import { chmodSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { loadDoctor } from '../../src/app/index.js';
+import { checkCertificate } from '../../src/app/doctor/exposure.js';
 import type { FaultRule } from '../../src/devnet/index.js';
 import type { Verdict } from '../../src/app/index.js';
-import { loadConfig } from '../../src/config/index.js';
-import { systemClock } from '../../src/runtime/index.js';
+import type { DaemonConfig } from '../../src/config/index.js';
 import { runCommand } from '../support/commandLine.js';
 import { HostedNode } from '../support/hostedNode.js';
 import { scratchDirectory } from '../support/program.js';
@@ -152,6 +151,17 @@ describe('doctor', () => {
     expect(lacking.saying('nodes', 'warning')).toContain('No node sent execution data just now');
     const only = await examined(startArguments(poor, scratchDirectory(), '--edi-only'));
     expect([only.code, only.saying('nodes', 'problem')]).toEqual([69, expect.stringContaining('--edi-node')]);
+    const faults = ['GetBlockByHeight', 'SubscribeBlocksFromStartHeight'].map((method): FaultRule => ({
+      method,
+      fault: 'error',
+      code: 'UNIMPLEMENTED',
+    }));
+    const blockless = startArguments(await devnetForTest({ startHead: 5, faults }), scratchDirectory());
+    const alone = await examined(blockless);
+    expect(alone.code).toBe(69);
+    expect(alone.saying('nodes', 'problem')).toMatch(/^No node serves blocks/);
+    const beside = await examined([...blockless, '--access-node', poor.address]);
+    expect([beside.code, beside.saying('nodes', 'problem')]).toEqual([0, '']);
   });
 
   it('counts planned heights once, however the plans overlap', async () => {
@@ -162,8 +172,14 @@ describe('doctor', () => {
     const plan = ['backfill', 'plan', '--from', '10', '--to', '30', ...storeFlags(dataDir)];
     expect(await runCommand(plan)).toMatchObject({ code: 0, stderr: '' });
 
-    const { saying } = await examined([...startArguments(devnet, dataDir), '--backfill', '5..35']);
-    expect(saying('disk', 'ok')).toMatch(/and 31 heights to come need/);
+    for (const [start, heights, toCome] of [
+      [startArguments(devnet, dataDir), '5..35', 31],
+      // Nothing is indexed yet, and a part of it is that of the live range.
+      [startArguments(devnet, scratchDirectory(), '--start-height', '20'), `0..${HEAD}`, HEAD + 1],
+    ] as const) {
+      const { saying } = await examined([...start, '--backfill', heights]);
+      expect(saying('disk', 'ok')).toContain(`and ${toCome} heights to come need`);
+    }
   });
 
   it('asks for blocks as they are proven from, which an indexer has not', async () => {
@@ -265,28 +281,23 @@ describe('doctor', () => {
     const late = await exposed(...over);
     expect(late.code).toBe(78);
     expect(late.said('problem')).toMatch(/expired at 2020-01-02.*put a new one/);
+    // Beside a certificate that cannot be used, the rest is told as well.
+    const broken = await exposed(...wide, '--api-tls-certificate-file', secrets.tokensFile);
+    expect(broken.said('problem')).toContain('it has no certificate in PEM');
+    expect(broken.said('warning')).toContain('--api-tokens-file');
   });
 
-  it('warns of a certificate that ends within two weeks', async () => {
-    const secrets = new TestSecrets('a-token-of-this-test-0123\n');
-    const loaded = loadConfig(
-      {
-        file: undefined,
-        environment: { FCI_API_TLS_CERTIFICATE_FILE: secrets.certificateFile },
-        flags: new Map([
-          ['accessNodes', ['127.0.0.1:1']],
-          ['dataDir', [scratchDirectory()]],
-          ['api.tls.keyFile', [secrets.keyFile]],
-        ]),
-      },
-      { isTerminal: false },
-    );
-    const { examine } = await loadDoctor();
-    const clock = { ...systemClock, now: () => Date.parse('2126-10-20T00:00:00Z') };
-    const nobody = () => Promise.resolve(undefined);
-    const verdicts = await examine(loaded, { clock, status: nobody, onVerdict: () => undefined });
-    const said = verdicts.filter(({ check }) => check === 'exposure').map(({ message }) => message);
-    expect(said.join()).toMatch(/expires in 8 days, at 2126-10-28/);
+  it('warns of a certificate that ends within two weeks, and finds one that is not valid yet', () => {
+    const { certificateFile, keyFile } = new TestSecrets('a-token-of-this-test-0123\n');
+    const config = { api: { tls: { certificateFile, keyFile } }, roles: ['api'] };
+    for (const [date, verdict, message] of [
+      ['2126-10-20', 'warning', /expires in 8 days, at 2126-10-28/],
+      ['2001-01-01', 'problem', /is valid only from .*; check the clock/],
+    ] as const) {
+      const clock = { now: () => Date.parse(date) };
+      const [found] = checkCertificate(config as unknown as DaemonConfig, clock);
+      expect(found).toMatchObject({ verdict, message: expect.stringMatching(message) as string });
+    }
   });
 });
 
@@ -306,5 +317,8 @@ describe('doctor, where a database holds the index', () => {
     const nowhere = await examined([...start, '--store', 'postgres://127.0.0.1:1/none']);
     expect(nowhere.code).toBe(74);
     expect(nowhere.saying('store', 'problem')).toContain('127.0.0.1:1');
+    const noReplica = await examined([...start, '--api-store', 'postgres://127.0.0.1:1/none']);
+    expect(noReplica.saying('store', 'problem')).toContain('127.0.0.1:1');
+    expect(noReplica.saying('store', 'ok')).toMatch(/heights 0 to/);
   });
 });

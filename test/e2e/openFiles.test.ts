@@ -1,4 +1,4 @@
-import { readdirSync } from 'node:fs';
+import { readdirSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import type { NetConnectOpts, Socket } from 'node:net';
 import { join } from 'node:path';
@@ -153,9 +153,16 @@ describe.runIf(process.platform === 'linux')('the files that the daemon may open
     expect(few.stderr).not.toMatch(/\n\s+at /);
     expect((await runProgram(args, {}, withFiles(Number(fewest) - 1))).code).toBe(78);
     const devnet = await devnetForTest({ startHead: 20, paused: true });
-    const enough = startArguments(devnet, scratchDirectory(), '--start-height', '0');
+    const file = join(scratchDirectory(), 'config.json');
+    writeFileSync(file, '{"api.maxConnections": 8}');
+    const enough = startArguments(devnet, scratchDirectory(), '--start-height', '0', '--config', file);
     const daemon = await startDaemon(enough, {}, withFiles(Number(fewest)));
     await daemon.reaches(20);
+    const tooFew = 'each port takes fewer connections than api.maxConnections: too few files may be open';
+    expect(daemon.program.stdout).not.toContain(tooFew);
+    writeFileSync(file, '{"api.maxConnections": 100}');
+    daemon.program.child.kill('SIGHUP');
+    await daemon.program.sees(new RegExp(tooFew));
   });
 
   it('are shared out, so that no crowd of callers takes what the daemon needs', async () => {

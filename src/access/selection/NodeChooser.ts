@@ -68,8 +68,6 @@ export class NodeChooser {
   #silences = 0;
   #lastFailure: { readonly node: string; readonly said: string } | undefined;
   readonly #edge: EdgeLog;
-  /** True from when the log said that single calls are used until it said that a stream works again. */
-  #isLeft = false;
 
   constructor(parts: Parts) {
     this.#parts = parts;
@@ -194,14 +192,11 @@ export class NodeChooser {
     if (!this.isStream(way)) return;
     this.#streams.succeeded();
     this.#lastFailure = undefined;
-    if (!this.#isLeft) return;
-    this.#isLeft = false;
     this.#edge.back({ stream: this.#parts.streamName, node: node.name }, 'a stream works again');
   }
 
   #tellLeft(): void {
-    if (this.#isLeft || this.#lastFailure === undefined) return;
-    this.#isLeft = true;
+    if (this.#lastFailure === undefined) return;
     const { node, said: reason } = this.#lastFailure;
     const fields = { stream: this.#parts.streamName, node, reason };
     this.#edge.lost(fields, 'streams fail, using single calls instead');

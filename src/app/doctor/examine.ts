@@ -9,9 +9,9 @@ import { joined, without } from '../../storage/index.js';
 import { credentialsFor, knownNodes, readNodeMetadata } from '../guard/nodeMetadata.js';
 import { readShippedSporks } from '../lifecycle/knownBlocks.js';
 import { checkDisk } from './disk.js';
-import { checkExposure } from './exposure.js';
+import { checkCertificate, checkExposure } from './exposure.js';
 import { checkClock, checkNodes, checkPeers } from './nodes.js';
-import { lookAtStore, nothingStored } from './store.js';
+import { checkReplica, lookAtStore, nothingStored } from './store.js';
 import type { StatusOfDaemon, StoredHeights } from './store.js';
 import { ok, problem } from './verdicts.js';
 import type { CheckName, Finding, Verdict } from './verdicts.js';
@@ -52,6 +52,7 @@ export async function examine(
     stored = look.stored;
     return look.found;
   });
+  await check('store', () => checkReplica(config, clock));
   await check('nodes', async () => {
     if (config.roles.every((role) => role === 'api'))
       return [ok('This process only serves readers and asks no node.')];
@@ -89,7 +90,8 @@ export async function examine(
   });
   await check('clock', () => [checkClock(surveys, { isPublic: PUBLIC.includes(config.network) })]);
   await check('disk', async () => checkDisk(config, stored, heightsToCome(config, stored, surveys, sporks)));
-  await check('exposure', () => checkExposure({ config, origins }, clock));
+  await check('exposure', () => checkExposure({ config, origins }));
+  await check('exposure', () => checkCertificate(config, clock));
   return verdicts;
 }
 
@@ -128,7 +130,7 @@ function heightsToCome(
   const root = roots.length === 0 ? head : Math.max(...roots);
   const begins = startHeight === 'latest' ? head : startHeight === 'root' ? root : startHeight;
   const { from: first, to: last } = coverage.at(-1) ?? { from: begins, to: begins - 1 };
-  const planned = backfill.plan === undefined ? undefined : readHeightsToFill(backfill.plan);
+  const planned = readHeightsToFill(backfill.plan ?? '');
   const lowestOf = (from: HeightsToFill['from']): number => {
     if (typeof from === 'number') return from;
     if (from === 'root') return root;
@@ -136,6 +138,6 @@ function heightsToCome(
     return spork?.rootHeight ?? root;
   };
   const history = planned ? [{ from: lowestOf(planned.from), to: planned.to ?? first - 1 }] : [];
-  const live = Math.max(0, Math.min(head, stopHeight ?? head) - last);
-  return live + countHeights(without(joined([...plans, ...history]), coverage));
+  const live = { from: last + 1, to: Math.min(head, stopHeight ?? head) };
+  return countHeights(without(joined([...plans, ...history, live]), coverage));
 }

@@ -13,14 +13,11 @@ const RENEW_DAYS = 14;
 /** Permission bits: the group may write, others may read or write. */
 const GROUP_WRITES_OTHERS_READ = 0o026;
 
-/**
- * Who can reach the ports and what they may do, what is sent in the clear, and who else can read the secrets. Expected errors:
- * `OperatorError` of a certificate that cannot be used.
- */
-export async function checkExposure(
-  { config, origins }: Pick<LoadedConfig, 'config' | 'origins'>,
-  clock: Pick<Clock, 'now'>,
-): Promise<Finding[]> {
+/** Who can reach the ports and what they may do, what is sent in the clear, and who else can read the secrets. */
+export async function checkExposure({
+  config,
+  origins,
+}: Pick<LoadedConfig, 'config' | 'origins'>): Promise<Finding[]> {
   const { access, api, metrics, roles, store } = config;
   const isServed = roles.includes('api');
   const secrets: readonly (string | undefined)[] = [
@@ -29,7 +26,6 @@ export async function checkExposure(
   ];
   const found = those(
     ...(isServed && !isLoopback(api.host) ? openApi(api) : []),
-    isServed && certificate(api.tls, clock),
     ...(await Promise.all(secrets.map((path) => tooOpen(path)))),
     !isLoopback(metrics.host) &&
       warning(
@@ -51,52 +47,55 @@ export async function checkExposure(
 function openApi(api: DaemonConfig['api']): Finding[] {
   const { corsOrigins, forward, forwardRest, host, ratePerSecondPerAddress, tls, tokensFile, tokensFor } =
     api;
-  const who = `The API listens at ${host}, beyond this machine`;
   const asks = tokensFile !== undefined || tls.clientCaFile !== undefined;
+  const where = (isSo: boolean, words: string) =>
+    isSo && warning(`The API listens at ${host}, beyond this machine, ${words}.`);
+  const readers = tokensFile === undefined ? 'read and change the answers' : 'read the tokens';
   return those(
-    tls.certificateFile === undefined &&
-      warning(
-        `${who}, in the clear: anyone on the network path can ${tokensFile === undefined ? 'read and change the answers' : 'read the tokens'}; ` +
-          'set --api-tls-certificate-file and --api-tls-key-file, or put a TLS proxy in front of it.',
-      ),
-    !asks &&
-      warning(
-        `${who}, without asking for a token; set --api-tokens-file ("openssl rand -hex 32" makes a token), or let a firewall decide ` +
-          'who reaches it.',
-      ),
-    ratePerSecondPerAddress === 0 &&
-      !(asks && tokensFor === 'everything') &&
-      warning(
-        `${who}, without a limit per caller; set --api-rate-per-second-per-address, for example to 50, or put a proxy in front of it.`,
-      ),
-    (forward || forwardRest !== undefined) &&
-      !asks &&
-      warning(
-        `${who}, and forwards what it cannot answer: any caller can use your access nodes; set --api-tokens-file with ` +
-          `--api-tokens-for expensive, or remove ${forward ? '--api-forward' : '--api-forward-rest'}.`,
-      ),
-    corsOrigins.includes('*') &&
-      !asks &&
-      warning(
-        `${who}, and web pages of every origin may use it; unless it is public, name your origins with --api-cors-origin, or none.`,
-      ),
+    where(
+      tls.certificateFile === undefined,
+      `in the clear: anyone on the network path can ${readers}; set --api-tls-certificate-file and --api-tls-key-file, or put a ` +
+        'TLS proxy in front of it',
+    ),
+    where(
+      !asks,
+      'without asking for a token; set --api-tokens-file ("openssl rand -hex 32" makes a token), or let a firewall decide who reaches it',
+    ),
+    where(
+      ratePerSecondPerAddress === 0 && !(asks && tokensFor === 'everything'),
+      'without a limit per caller; set --api-rate-per-second-per-address, for example to 50, or put a proxy in front of it',
+    ),
+    where(
+      (forward || forwardRest !== undefined) && !asks,
+      'and forwards what it cannot answer: any caller can use your access nodes; set --api-tokens-file with ' +
+        `--api-tokens-for expensive, or remove ${forward ? '--api-forward' : '--api-forward-rest'}`,
+    ),
+    where(
+      corsOrigins.includes('*') && !asks,
+      'and web pages of every origin may use it; unless it is public, name your origins with --api-cors-origin, or none',
+    ),
   );
 }
 
-function certificate(
-  { certificateFile, clientCaFile, keyFile = certificateFile }: DaemonConfig['api']['tls'],
+/** Expected errors: `OperatorError` of a certificate that cannot be used. */
+export function checkCertificate(
+  { api, roles }: Pick<DaemonConfig, 'api' | 'roles'>,
   clock: Pick<Clock, 'now'>,
-): Finding | undefined {
-  if (certificateFile === undefined || keyFile === undefined) return undefined;
+): Finding[] {
+  const { certificateFile, clientCaFile, keyFile = certificateFile } = api.tls;
+  if (!roles.includes('api') || certificateFile === undefined || keyFile === undefined) return [];
   const leaf = leafOf(readCertificate(certificateFile, { clientCaFile, keyFile }));
   const days = Math.floor((expiryOf(leaf).getTime() - clock.now()) / DAY_MS);
   const until = expiryOf(leaf).toISOString();
   const next = 'put a new one, and its key, into the same files; a running daemon reloads them by itself';
-  if (days < 0)
-    return problem('configuration', `The certificate in ${certificateFile} expired at ${until}; ${next}.`);
-  return days < RENEW_DAYS
-    ? warning(`The certificate in ${certificateFile} expires in ${days} days, at ${until}; ${next}.`)
-    : ok(`The certificate in ${certificateFile} is valid until ${until}.`);
+  const what = `The certificate in ${certificateFile}`;
+  const isEarly = Date.parse(leaf.validFrom) > clock.now();
+  if (isEarly || days < 0) {
+    const when = isEarly ? `is valid only from ${leaf.validFrom} on` : `expired at ${until}`;
+    return [problem('configuration', `${what} ${when}; check the clock of this machine, or ${next}.`)];
+  }
+  const expires = `${what} expires in ${days} days, at ${until}; ${next}.`;
+  return [days < RENEW_DAYS ? warning(expires) : ok(`${what} is valid until ${until}.`)];
 }
 
 /** Windows has no permission bits, and a file that is missing `start` names. */

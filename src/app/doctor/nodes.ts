@@ -23,9 +23,10 @@ function brief(text = 'it said nothing'): string {
 type Method = CallSurvey['method'];
 
 /** For each need, the calls that serve it; either one does. */
+const BLOCKS = ['SubscribeBlocksFromStartHeight', 'GetBlockByHeight'] as const;
 const EITHER: readonly (readonly [what: string, ways: readonly Method[]])[] = [
   ['the head of the chain', ['SubscribeBlockDigestsFromLatest', 'GetLatestBlockHeader']],
-  ['blocks', ['SubscribeBlocksFromStartHeight', 'GetBlockByHeight']],
+  ['blocks', BLOCKS],
   ['collections', ['GetFullCollectionByID', 'GetCollectionByID']],
 ];
 const FEED: Method = 'SubscribeExecutionDataFromStartBlockHeight';
@@ -41,25 +42,27 @@ export function checkNodes(
     unusable: whyUnusable(survey, config, '--access-node', stored),
   }));
   const serving = judged.filter(({ unusable }) => unusable === undefined);
-  const found = judged.flatMap(({ survey, unusable }) => {
+  const ofEach = judged.flatMap(({ survey, unusable }) => {
     if (unusable === undefined) return checkNode(survey, config, stored);
     const message = `Node ${survey.endpoint.name} ${unusable.message}`;
     // One node is enough.
     return [serving.length > 0 ? warning(message) : { ...unusable, message }];
   });
+  // A call that was not made may be served.
+  const hasBlocks = serving.some(({ survey }) =>
+    BLOCKS.some((method) => USEFUL.has(callOf(survey, method)?.outcome ?? 'served')),
+  );
+  const noBlocks = 'No node serves blocks, so nothing is indexed; name an --access-node that does.';
+  const found = serving.length === 0 || hasBlocks ? ofEach : [...ofEach, problem('no_daemon', noBlocks)];
   const offersFeed = serving.some(({ survey }) => callOf(survey, FEED)?.outcome === 'served');
   if (serving.length === 0 || !config.edi.enabled || offersFeed) return found;
   const none = 'No node sent execution data just now';
+  const another = 'name an --edi-node that serves it';
   return [
     ...found,
     config.ediOnly
-      ? problem(
-          'no_daemon',
-          `${none}, and ediOnly uses nothing else; name an --edi-node that serves it, or remove --edi-only.`,
-        )
-      : warning(
-          `${none}, so every collection is requested; name an --edi-node that serves it, or add --no-edi.`,
-        ),
+      ? problem('no_daemon', `${none}, and ediOnly uses nothing else; ${another}, or remove --edi-only.`)
+      : warning(`${none}, so every collection is requested; ${another}, or add --no-edi.`),
   ];
 }
 

@@ -30,7 +30,7 @@ export const nothingStored: StoredHeights = { coverage: [], sporks: [], plans: [
 
 /** Looks at the store without opening it for writing. Expected errors: `OperatorError` of a database that does not answer. */
 export async function lookAtStore(
-  { api, chainId, dataDir, store }: Pick<DaemonConfig, 'api' | 'chainId' | 'dataDir' | 'store'>,
+  { chainId, dataDir, store }: Pick<DaemonConfig, 'chainId' | 'dataDir' | 'store'>,
   { clock, status }: { readonly clock: Clock; readonly status: StatusOfDaemon },
 ): Promise<{ readonly stored: StoredHeights; readonly found: readonly Finding[] }> {
   // What is wrong with a store, `start` says itself.
@@ -38,20 +38,25 @@ export async function lookAtStore(
     return { stored: await heightsInDirectory({ dataDir, chainId }, { clock, status }), found: [] };
   const { surveyDatabase } = await loadPostgres();
   const survey = await surveyDatabase({ url: store, key: 'store' }, { clock });
-  const replica =
-    api.store === undefined
-      ? undefined
-      : await surveyDatabase({ url: api.store, key: 'api.store' }, { clock });
-  const found = those(
-    ...checkServer(survey),
-    replica?.isReplica === false &&
-      warning(
-        `api.store, ${replica.place}, is not a replica and does not receive what the store is given; name a streaming replica of the ` +
-          'store, or leave --api-store out.',
-      ),
-    ok(describe(survey)),
-  );
-  return { stored: survey.store ?? nothingStored, found };
+  return { stored: survey.store ?? nothingStored, found: [...checkServer(survey), ok(describe(survey))] };
+}
+
+/** Whether what readers use receives what the store is given. Expected errors: as `lookAtStore`. */
+export async function checkReplica(
+  { api }: Pick<DaemonConfig, 'api'>,
+  clock: Clock,
+): Promise<readonly Finding[]> {
+  if (api.store === undefined) return [];
+  const { surveyDatabase } = await loadPostgres();
+  const { isReplica, place } = await surveyDatabase({ url: api.store, key: 'api.store' }, { clock });
+  const advice = 'name a streaming replica of the store, or leave --api-store out';
+  return isReplica
+    ? []
+    : [
+        warning(
+          `api.store, ${place}, is not a replica and does not receive what the store is given; ${advice}.`,
+        ),
+      ];
 }
 
 /** As the running daemon tells them, else the files; nothing where neither does. */

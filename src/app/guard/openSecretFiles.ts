@@ -18,11 +18,6 @@ import type { KnownToken } from './tokens.js';
 /** How often the files are checked; each check costs one stat. */
 const LOOK_EVERY_MS = 5_000;
 const OWN_TOKEN_BYTES = 32;
-/** For a process without the role `api`. */
-const NOTHING_SERVED = {
-  tls: { certificateFile: undefined, clientCaFile: undefined, keyFile: undefined },
-  tokensFile: undefined,
-} as const;
 
 export type SecretFiles = Awaited<ReturnType<typeof openSecretFiles>>;
 
@@ -36,11 +31,12 @@ export async function openSecretFiles(
 ) {
   const { clock, logger, metrics } = parts;
   const { access, api } = config;
-  const { tls, tokensFile } = config.roles.includes('api') ? api : NOTHING_SERVED;
+  const { tls, tokensFile } = api;
+  const isServed = config.roles.includes('api');
   const { metadataFile } = access;
   const nodes = metadataFile === undefined ? [] : knownNodes(config, parts.sporks);
 
-  const certificate = await ifNamed(tls.certificateFile, (file) =>
+  const certificate = await ifNamed(isServed && tls.certificateFile, (file) =>
     watchSecret(parts, {
       kind: 'certificate',
       paths: [file, tls.keyFile, tls.clientCaFile].filter((each) => each !== undefined),
@@ -48,7 +44,7 @@ export async function openSecretFiles(
       describe: (identity) => ({ expires: expiryOf(leafOf(identity)).toISOString() }),
     }),
   );
-  const tokens = await ifNamed(tokensFile, (file) =>
+  const tokens = await ifNamed(isServed && tokensFile, (file) =>
     watchSecret(parts, {
       kind: 'tokens',
       paths: [file],
@@ -136,8 +132,8 @@ export async function openSecretFiles(
 }
 
 /** Nothing is watched where no file is named. */
-function ifNamed<T>(file: string | undefined, watch: (file: string) => Promise<T>): Promise<T> | undefined {
-  return file === undefined ? undefined : watch(file);
+function ifNamed<T>(file: string | false | undefined, watch: (file: string) => Promise<T>) {
+  return file === undefined || file === false ? undefined : watch(file);
 }
 
 /** The names of the tokens that `others` lacks. */

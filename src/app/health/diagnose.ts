@@ -2,7 +2,7 @@ import { SILENT_AFTER_MS } from '../../access/index.js';
 import type { NodeTrouble } from '../../access/index.js';
 import type { StatusDocument } from '../../api/index.js';
 import type { DaemonConfig } from '../../config/index.js';
-import { consistent, formatDuration } from '../../observability/index.js';
+import { consistent, formatDuration, readinessCodes } from '../../observability/index.js';
 import type { Finding, LiveTerminal, ReadinessCode } from '../../observability/index.js';
 import type { SharedQueue } from '../../ranges/index.js';
 import type { Output } from '../../runtime/index.js';
@@ -13,14 +13,11 @@ import type { IndexingLine } from '../line/buildLine.js';
 import type { IndexingParts } from '../line/runIndexing.js';
 import type { ReaderThread } from '../threads/keepReaderThread.js';
 import { finalBlock } from '../threads/readableIndex.js';
-import { codeOf, describeTroubles, lineHeldUp, timeOf, withTroubles } from './heldUp.js';
+import { codeOf, describeTroubles, HELD_UP_AFTER_MS, lineHeldUp } from './heldUp.js';
+import { SILENT_FOR_MS, timeOf, withTroubles } from './heldUp.js';
 import type { HeldUp } from './heldUp.js';
 import type { DiskWatch } from './watches/watchDisk.js';
 
-/** After this time a missing height counts as held up, and a known cause is reported. */
-const HELD_UP_AFTER_MS = 5_000;
-/** After this time it is reported even without a known cause. */
-const SILENT_FOR_MS = 8_000;
 /** A write to the disk takes milliseconds; while LevelDB compacts, a second or two. */
 const COMMIT_STALLED_AFTER_MS = 8_000;
 /** Free space that is enough on any disk, and the share that is enough on a small disk. */
@@ -159,7 +156,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
       ...(phase() === 'running' ? running() : []),
       finding('reader_down', parts.readers?.down()),
       diskLow(),
-      finding('database_unreachable', databaseTrouble()),
+      finding('database_unreachable', databaseTrouble() ?? parts.replica?.trouble?.()),
       leaderLost(),
     ];
     // What follows from a lack of descriptors is not a cause of its own.
@@ -171,13 +168,11 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
   const running = (): (Finding | undefined)[] => {
     const head = listener.finalized.height;
     if (head === undefined) return [];
-    const unfit = misfit();
-    const mismatch = unfit?.code === 'parent_mismatch' ? unfit : undefined;
-    const unconfirmed = (mismatch === undefined ? unfit : undefined) ?? undecidedSpork();
-    const early = [startHeightAhead(head), behind(), mismatch, proofFailed(), unconfirmed];
+    const unfit = misfit() ?? undecidedSpork();
+    const early = [startHeightAhead(head), behind(), unfit, proofFailed(), headStale(head), storeStalled()];
     // Those have their own codes.
-    const isOwn = (mismatch ?? unconfirmed ?? network.chainReplaced()) !== undefined;
-    return [...early, headStale(head), storeStalled(), isOwn ? undefined : heldUp(), unresolvable()];
+    const isOwn = (unfit ?? network.chainReplaced()) !== undefined;
+    return [...early, isOwn ? undefined : heldUp(), unresolvable()];
   };
 
   /** What does not fit, which nodes sent it, and how to fix it. */
@@ -226,9 +221,8 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     return finding('unresolvable', message, height);
   };
 
-  /** Why a database does not answer, of those that hold the index and the work; `undefined` if there is none. */
-  const databaseTrouble = (): string | undefined =>
-    store.trouble && (store.trouble() ?? parts.queue?.trouble() ?? parts.replica?.trouble?.());
+  /** Why the database that holds index and work does not answer; `undefined` if there is none. That of readers is another. */
+  const databaseTrouble = (): string | undefined => store.trouble?.() ?? parts.queue?.trouble();
 
   const startHeightAhead = (head: number): Finding | undefined => {
     const first = store.meta()?.firstHeight;
@@ -294,7 +288,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     if (lowest === undefined) return undefined;
     const { because, code, height, message } = lowest;
     // Findings about the store have that already.
-    if (because === 'store' && code !== undefined) return undefined;
+    if (because === 'store' && (code ?? databaseTrouble()) !== undefined) return undefined;
     // Nodes that do not answer serve nothing: that has its own finding.
     if (because === 'unserved' && !isHeadConfirmed()) return undefined;
     if (code !== undefined) return finding(code, message, height);
@@ -302,6 +296,14 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     const ofNodes = config.ediOnly ? 'edi_unavailable' : 'upstream_unreachable';
     const silent = `${message}: nothing has come for ${wholeSeconds(stillMs)} s`;
     return finding(because === 'store' ? 'store_stalled' : ofNodes, silent, height);
+  };
+
+  /** Whether a reason keeps blocks from becoming durable. Others lie beside the line, which goes on. */
+  const holdsUp = ({ code }: Pick<Finding, 'code'>): boolean => {
+    if (code === 'disk_low') return parts.diskWatch?.pause() !== undefined;
+    if (code === 'database_unreachable') return databaseTrouble() !== undefined;
+    if (code === 'reader_down' || code === 'proof_failed') return false;
+    return readinessCodes[code].severity === 'trouble';
   };
 
   /** The process that leads, of those that share the store, as far as this one knows. */
@@ -316,7 +318,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     const nowMs = clock.monotonic();
     const seen = leader();
     // While the database is away, no leader can be seen: that is reported on its own.
-    const isKnown = store.shared?.isLeading() !== false || store.trouble?.() !== undefined;
+    const isKnown = store.shared?.isLeading() !== false || databaseTrouble() !== undefined;
     if (isKnown) leaderSeenAtMs = nowMs;
     else if (seen !== null) leaderSeenAtMs = Math.max(leaderSeenAtMs, nowMs - seen.ageSeconds * 1_000);
     const forMs = nowMs - leaderSeenAtMs;
@@ -414,9 +416,8 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     return finding('head_behind', message, head);
   };
 
-  const told = { isHeadConfirmed, noteProgress, heldUpAt, waitingFor, leader, findings };
   return {
-    ...told,
+    ...{ isHeadConfirmed, noteProgress, heldUpAt, waitingFor, leader, findings, holdsUp },
     leaderAgeSeconds: (): number | undefined =>
       store.shared && (store.shared.isLeading() ? 0 : leader()?.ageSeconds),
     /** Takes effect at the next check. */

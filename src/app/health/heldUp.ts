@@ -6,6 +6,10 @@ import type { Descriptors } from '../lifecycle/watchDescriptors.js';
 import type { IndexingLine } from '../line/buildLine.js';
 import type { IndexingParts } from '../line/runIndexing.js';
 
+/** After this time a missing height counts as held up, and a known cause is reported. */
+export const HELD_UP_AFTER_MS = 5_000;
+/** After this time it is reported even without a known cause. */
+export const SILENT_FOR_MS = 8_000;
 /** Nodes named at most in one message. */
 const NODES_NAMED = 3;
 

@@ -71,13 +71,9 @@ function missingOf({ id, trail }: MissingExplanation): MissingDocument {
     notFound,
     lastNode,
     lastError,
-    lastAskedAt: trail?.lastAskedAt === undefined ? null : timeOf(trail.lastAskedAt),
+    lastAskedAt: trail?.lastAskedAt === undefined ? null : new Date(trail.lastAskedAt).toISOString(),
     failures: [...(trail?.failures ?? [])].map(([node, { count, lastAt, lastError }]) => {
-      return { node, count, lastError, lastAt: timeOf(lastAt) };
+      return { node, count, lastError, lastAt: new Date(lastAt).toISOString() };
     }),
   };
-}
-
-function timeOf(wallClockMs: number): string {
-  return new Date(wallClockMs).toISOString();
 }

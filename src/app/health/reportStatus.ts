@@ -3,7 +3,7 @@ import { coverageOf, lastReadable } from '../../api/index.js';
 import type { EndpointStatus, IndexedRange, StatusDocument } from '../../api/index.js';
 import type { ExecutionDataIndexer } from '../../collections/index.js';
 import type { DaemonConfig } from '../../config/index.js';
-import { monitorHealth, rememberHour, measureProgress, readinessCodes } from '../../observability/index.js';
+import { monitorHealth, rememberHour, measureProgress } from '../../observability/index.js';
 import type { Stretch } from '../../observability/index.js';
 import { countHeights, countWorkers } from '../../ranges/index.js';
 import { programVersion } from '../../runtime/index.js';
@@ -38,12 +38,7 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
     source: {
       latestIndexedHeight: () => (store.meta() === undefined ? undefined : store.latestIndexedHeight()),
       headHeight: () => (diagnosis.isHeadConfirmed() ? window.target() : undefined),
-      // The first code that is not part of a normal catch-up.
-      heldUpBy: () =>
-        monitor
-          .readiness()
-          .reasons.find(({ code }) => code !== 'reader_down' && readinessCodes[code].severity === 'trouble')
-          ?.code,
+      heldUpBy: () => monitor.readiness().reasons.find(diagnosis.holdsUp)?.code,
     },
   });
 

@@ -68,6 +68,7 @@ function gaugesOf(status: DaemonStatus): ScrapedValues {
   const { accountBuilder, backfill, diskWatch, listener, store, window } = parts;
   const { line } = diagnosis;
   const { unresolvableAfterMs } = config.requester;
+  const inSeconds = (ms: number | undefined): number | undefined => ms && ms / 1_000;
   return {
     latest_indexed_height: () => store.latestIndexedHeight(),
     first_indexed_height: () => store.meta()?.firstHeight ?? 0,
@@ -90,22 +91,19 @@ function gaugesOf(status: DaemonStatus): ScrapedValues {
     collection_requests_in_flight: () => line()?.requester?.inFlight() ?? 0,
     unresolvable_heights: () => line()?.explainer.unresolvable(unresolvableAfterMs).length ?? 0,
     stream_age_seconds: () => {
-      const agesMs = Object.entries({
-        finalized: listener.finalized.advanceAgeMs(),
-        sealed: listener.sealed.advanceAgeMs(),
-        execution_data: line()?.edi?.status().lastMessageAgeMs,
-        peer: line()?.peer?.status().lastMessageAgeMs,
+      const ages = Object.entries({
+        finalized: inSeconds(listener.finalized.advanceAgeMs()),
+        sealed: inSeconds(listener.sealed.advanceAgeMs()),
+        execution_data: inSeconds(line()?.edi?.status().lastMessageAgeMs),
+        peer: inSeconds(line()?.peer?.status().lastMessageAgeMs),
       });
-      return new Map(agesMs.flatMap(([name, ms]) => (ms === undefined ? [] : [[name, ms / 1000]])));
+      return new Map(ages.flatMap(([name, seconds]) => (seconds === undefined ? [] : [[name, seconds]])));
     },
     endpoint_state: () => parts.network.states(),
     ready: () => Number(monitor.readiness().ready),
     not_ready: () => new Set(monitor.readiness().reasons.map(({ code }) => code)),
     lag_heights: status.lag,
-    head_age_seconds: () => {
-      const ageMs = listener.finalized.advanceAgeMs();
-      return ageMs === undefined ? undefined : ageMs / 1000;
-    },
+    head_age_seconds: () => inSeconds(listener.finalized.advanceAgeMs()),
     indexed_age_seconds: () => diagnosis.indexedAgeMs() / 1000,
     leads: () => store.shared && Number(store.shared.isLeading()),
     leader_age_seconds: diagnosis.leaderAgeSeconds,

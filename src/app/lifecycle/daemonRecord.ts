@@ -2,7 +2,7 @@ import { accessSync, constants, readFileSync, renameSync, rmSync, writeFileSync 
 import { lstat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from '../../observability/index.js';
-import { messageOf, sleep } from '../../runtime/index.js';
+import { fieldsOf, messageOf, sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { hasCode } from '../../storage/index.js';
 import type { Lifecycle } from './openLifecycle.js';
@@ -158,8 +158,4 @@ function isRecord(value: unknown): value is DaemonRecord {
     .map(fieldsOf)
     .every(({ host, port }) => typeof host === 'string' && typeof port === 'number');
   return typeof pid === 'number' && typeof instance === 'string' && areAddresses;
-}
-
-function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null ? { ...value } : {};
 }

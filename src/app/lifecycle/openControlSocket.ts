@@ -5,7 +5,7 @@ import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { Logger } from '../../observability/index.js';
-import { messageOf, OperatorError } from '../../runtime/index.js';
+import { jsonIn, messageOf, OperatorError } from '../../runtime/index.js';
 import type { Clock, ExitReason } from '../../runtime/index.js';
 import { removeIfPossible, whenRemoved } from './daemonRecord.js';
 import type { Lifecycle } from './openLifecycle.js';
@@ -44,7 +44,9 @@ export async function openControlSocket(
   const sockets = new Set<Socket>();
   const answerTo = async (line: string): Promise<ControlAnswer> => {
     try {
-      return { done: await obey(parsed(line)) };
+      const command = jsonIn(line);
+      if (command === undefined) throw notUnderstood();
+      return { done: await obey(command) };
     } catch (error) {
       if (!(error instanceof OperatorError)) throw error;
       logger.debug({ why: error.message }, 'a command was refused');
@@ -119,14 +121,6 @@ export async function openControlSocket(
     removeIfPossible(ownFolder ?? path);
   });
   return path;
-}
-
-function parsed(line: string): unknown {
-  try {
-    return JSON.parse(line) as unknown;
-  } catch {
-    throw notUnderstood();
-  }
 }
 
 export function notUnderstood(): OperatorError {

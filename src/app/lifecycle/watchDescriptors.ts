@@ -125,7 +125,9 @@ export function watchDescriptors(
     },
     /** `api.maxConnections` has changed. */
     reload: ({ api: { maxConnections } }: DaemonConfig): void => {
+      if (maxConnections === config.api.maxConnections) return;
       config = { ...config, api: { ...config.api, maxConnections } };
+      tell();
       changed.tell();
     },
     /** Calls back when the shares may have changed. */

@@ -39,10 +39,6 @@ export function heal(
   const mustLook = (): boolean => isAnywhere;
   const pause = new Pause(parts);
 
-  const wait = ({ height, what }: FoundDamage): void => {
-    if (height === undefined || waiting.has(height) || waiting.size >= MAX_WAITING) return;
-    waiting.set(height, what);
-  };
   /** The watermark cannot leave the index before the live range has grown above it. */
   const mayLeave = (height: number): boolean => height < store.latestIndexedHeight();
 
@@ -115,7 +111,7 @@ export function heal(
       pause.wake();
       return;
     }
-    wait({ height, what });
+    if (!waiting.has(height) && waiting.size < MAX_WAITING) waiting.set(height, what);
     work();
   };
   store.onDamage(found);
@@ -133,7 +129,7 @@ export function heal(
     checkNewest: async (bytes: number, signal: AbortSignal): Promise<void> => {
       let seen = 0;
       for await (const { cost, damages } of verify(signal)) {
-        for (const damage of damages) wait(damage);
+        for (const damage of damages) found(damage);
         seen += cost;
         if (seen >= bytes) break;
       }

@@ -1,12 +1,12 @@
 import type { DaemonConfig } from '../../config/index.js';
 import type { Term } from '../../ranges/index.js';
-import { childOf, orAborted, wasAborted } from '../../runtime/index.js';
-import { StorageError } from '../../storage/index.js';
+import { childOf, orAborted, programVersion, wasAborted } from '../../runtime/index.js';
+import { SCHEMA_VERSION, StorageError } from '../../storage/index.js';
 import type { IndexStore } from '../../storage/index.js';
 import { buildLine } from './buildLine.js';
 import type { IndexingLine } from './buildLine.js';
 import type { IndexingParts } from './runIndexing.js';
-import { firstHeightOf, initialiseStore } from './startHeight.js';
+import { firstHeightOf } from './startHeight.js';
 
 /** Called with every line of the live range that starts; with `undefined` when none runs here: another process leads, or none does. */
 export type OnLine = (line: IndexingLine | undefined) => void;
@@ -17,6 +17,7 @@ export type OnLine = (line: IndexingLine | undefined) => void;
  */
 export function indexLive(config: DaemonConfig, parts: IndexingParts, onLine: OnLine) {
   const { leadership, lifecycle, listener, logger, network, store } = parts;
+  const { chainId } = config;
   const { signal } = lifecycle;
   let line: IndexingLine | undefined;
   let term: Term | undefined;
@@ -33,8 +34,11 @@ export function indexLive(config: DaemonConfig, parts: IndexingParts, onLine: On
     if (config.startHeight === 'root') await network.whenTold('root', lost);
     const first = await firstHeightOf(config, { network, listener }, lost);
     await network.whenTold(first, lost);
-    await initialiseStore(store, config, network, first);
-    logger.info({ height: first, chainId: config.chainId }, 'new store created');
+    const spork = network.sporkAt(first);
+    const createdBy = `flow-collection-indexer ${programVersion()}`;
+    const meta = { schemaVersion: SCHEMA_VERSION, chainId, firstHeight: first, createdBy };
+    await store.initialise({ ...meta, sporks: spork === undefined ? [] : [spork] });
+    logger.info({ height: first, chainId }, 'new store created');
   };
 
   /** Runs lines until `lost` aborts. */

@@ -1,8 +1,7 @@
 import type { AccessNetwork } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import type { FinalizationListener } from '../../finality/index.js';
-import { maskedEndpoint, OperatorError, programVersion } from '../../runtime/index.js';
-import { SCHEMA_VERSION } from '../../storage/index.js';
+import { maskedEndpoint, OperatorError } from '../../runtime/index.js';
 import type { IndexStore } from '../../storage/index.js';
 
 /** Where the store is, in words: "in DIRECTORY", "at DATABASE". */
@@ -80,21 +79,4 @@ function servedHeight(startHeight: number | 'root', network: AccessNetwork): num
 function exceptFor(network: AccessNetwork): string {
   const silent = network.states().filter(({ state }) => state === 'unknown');
   return silent.length === 0 ? '' : ` (${silent.map(({ endpoint }) => endpoint).join(', ')} did not answer)`;
-}
-
-/** Writes the first record of an empty store. */
-export async function initialiseStore(
-  store: IndexStore,
-  config: DaemonConfig,
-  network: AccessNetwork,
-  firstHeight: number,
-): Promise<void> {
-  const spork = network.sporkAt(firstHeight);
-  await store.initialise({
-    schemaVersion: SCHEMA_VERSION,
-    chainId: config.chainId,
-    firstHeight,
-    createdBy: `flow-collection-indexer ${programVersion()}`,
-    sporks: spork === undefined ? [] : [spork],
-  });
 }

@@ -121,7 +121,6 @@ export const readinessCodes = {
     cause:
       'The database that holds the index (`store`), or a pooler before it, does not answer, answers with an error, or takes no writes.',
     fix: 'The message quotes it. Fix the database, or the connection to it. Nothing is lost: indexing waits, and continues by itself.',
-    excludes: ['store_stalled', 'leader_lost'],
   },
   leader_lost: {
     severity: 'trouble',

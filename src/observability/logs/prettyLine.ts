@@ -1,4 +1,5 @@
 import { prettyFactory } from 'pino-pretty';
+import { fieldsOf } from '../../runtime/index.js';
 
 /** Fields that the line shows elsewhere. */
 const shownElsewhere = new Set(['level', 'time', 'msg']);
@@ -10,25 +11,10 @@ const DECIMALS_SHOWN = 2;
 /** Formats a value for people: a single word as is, an address as `host:port`, anything else as JSON. */
 function show(value: unknown): string {
   if (typeof value === 'number') return String(Number(value.toFixed(DECIMALS_SHOWN)));
-  if (isAddress(value)) return `${value.host}:${value.port}`;
+  const { host, port, ...others } = fieldsOf(value);
+  if (typeof host === 'string' && typeof port === 'number' && Object.keys(others).length === 0)
+    return `${host}:${port}`;
   return typeof value === 'string' && /^[^\s"=]+$/.test(value) ? value : JSON.stringify(value);
-}
-
-function isAddress(value: unknown): value is { readonly host: string; readonly port: number } {
-  if (typeof value !== 'object' || value === null || Object.keys(value).length !== 2) return false;
-  const { host, port } = value as { readonly host?: unknown; readonly port?: unknown };
-  return typeof host === 'string' && typeof port === 'number';
-}
-
-interface SerialisedError {
-  readonly message: string;
-  readonly stack?: string;
-}
-
-function isSerialisedError(value: unknown): value is SerialisedError {
-  return (
-    typeof value === 'object' && value !== null && 'message' in value && typeof value.message === 'string'
-  );
 }
 
 /** The message, then `key=value` pairs. An error shows its message; at level error its stack follows. */
@@ -37,12 +23,9 @@ function formatMessage(log: Readonly<Record<string, unknown>>): string {
   let stack = '';
   for (const [key, value] of Object.entries(log)) {
     if (shownElsewhere.has(key)) continue;
-    if (errorFields.has(key) && isSerialisedError(value)) {
-      parts.push(`${key}=${show(value.message)}`);
-      if (log['level'] === 'error' && value.stack !== undefined) stack = `\n${value.stack}`;
-    } else {
-      parts.push(`${key}=${show(value)}`);
-    }
+    const { message = value, stack: trace } = errorFields.has(key) ? fieldsOf(value) : {};
+    parts.push(`${key}=${show(message)}`);
+    if (log['level'] === 'error' && typeof trace === 'string') stack = `\n${trace}`;
   }
   return parts.join('  ').trim() + stack;
 }

@@ -17,12 +17,6 @@ const heightSources = [...collectionSources, 'none'] as const;
 /** The states of a range of history that has been begun. */
 const rangeStates = ['waiting', 'running', 'failed', 'disputed'] as const;
 
-/** Why a reader thread was replaced. */
-const readerEnds = ['died', 'hung'] as const;
-
-/** The states of a process that shares a database; `silent`: not heard from lately, though it did not stop. */
-const workerStates = ['live', 'silent', 'stopped'] as const;
-
 /** Why data is refused. These series exist from the start, so that an alert sees the first increase. */
 const collectionRefusals = [
   ...(['malformed', 'too_large', 'id_mismatch', 'unsolicited'] as const).flatMap((reason) =>
@@ -65,7 +59,7 @@ const scrapedGauges = {
   lag_heights: 'Finalized head minus watermark; absent while no access node confirms the head.',
   head_age_seconds: 'Seconds since the finalized head moved; absent until it is known.',
   indexed_age_seconds: 'Seconds since the watermark moved, or since the start.',
-  store_bytes: 'Size of the store on disk, measured every minute; of a database, every five minutes.',
+  store_bytes: 'Size of the store on disk, measured every few seconds; of a database, every five minutes.',
   disk_free_bytes: "Free space on the store's disk, measured every second.",
   disk_min_free_bytes:
     'Indexing pauses with less than this free (disk.minFreeBytes); 0: never, as always when a database holds the index.',
@@ -127,15 +121,9 @@ export function createMetrics(build: { readonly version: string; readonly node: 
   const scrapedBy = (
     label: string,
     name: string,
-    {
-      help,
-      known = [],
-      read,
-    }: {
-      readonly help: string;
-      readonly known?: readonly string[];
-      readonly read: (from: ScrapedValues | undefined) => Iterable<readonly [string, number]> | undefined;
-    },
+    help: string,
+    read: (from: ScrapedValues | undefined) => Iterable<readonly [string, number]> | undefined,
+    known: readonly string[] = [],
   ): Gauge =>
     new Gauge({
       name: PREFIX + name,
@@ -150,25 +138,33 @@ export function createMetrics(build: { readonly version: string; readonly node: 
           this.set({ [label]: each }, value);
       },
     });
-  scrapedBy('state', 'backfill_ranges', {
-    help: `Ranges of history that were begun and cannot be read yet, by state: ${rangeStates.join(', ')}.`,
-    known: rangeStates,
-    read: (from) => from?.backfill_ranges() ?? [],
-  });
-  scrapedBy('state', 'workers', {
-    help: 'Processes that share the database, by state: live; silent (not heard from for 12 s, though it did not stop: dead, or cut off); stopped. Silent and stopped ones are forgotten after a day. Absent without a database.',
-    known: workerStates,
-    read: (from) => from?.workers(),
-  });
-  scrapedBy('code', 'not_ready', {
-    help: '1 for each reason why the daemon is not ready, 0 for all others (docs/readiness.md).',
-    known: allReadinessCodes,
-    read: (from) => [...(from?.not_ready() ?? ['starting'])].map((code) => [code, 1]),
-  });
-  scrapedBy('stream', 'stream_age_seconds', {
-    help: 'Seconds since each stream last delivered; of a head, since it last rose.',
-    read: (from) => from?.stream_age_seconds(),
-  });
+  scrapedBy(
+    'state',
+    'backfill_ranges',
+    `Ranges of history that were begun and cannot be read yet, by state: ${rangeStates.join(', ')}.`,
+    (from) => from?.backfill_ranges() ?? [],
+    rangeStates,
+  );
+  scrapedBy(
+    'state',
+    'workers',
+    'Processes that share the database, by state: live; silent (not heard from for 12 s, though it did not stop: dead, or cut off); stopped. Silent and stopped ones are forgotten after a day. Absent without a database.',
+    (from) => from?.workers(),
+    ['live', 'silent', 'stopped'],
+  );
+  scrapedBy(
+    'code',
+    'not_ready',
+    '1 for each reason why the daemon is not ready, 0 for all others (docs/readiness.md).',
+    (from) => [...(from?.not_ready() ?? ['starting'])].map((code) => [code, 1]),
+    allReadinessCodes,
+  );
+  scrapedBy(
+    'stream',
+    'stream_age_seconds',
+    'Seconds since each stream last delivered; of a head, since it last rose.',
+    (from) => from?.stream_age_seconds(),
+  );
   new Gauge({
     name: PREFIX + 'endpoint_state',
     help: `1 for the state each access node is in, 0 for the others: ${endpointStates.join(', ')}.`,
@@ -181,10 +177,10 @@ export function createMetrics(build: { readonly version: string; readonly node: 
       }
     },
   });
-  gauge('build_info', 'Always 1; its labels are the versions of the program and of Node.js.', [
-    'version',
-    'node',
-  ]).set(build, 1);
+  gauge(
+    'build_info{version,node}',
+    'Always 1; its labels are the versions of the program and of Node.js.',
+  ).set(build, 1);
   // Those of a Node.js process; some exist on some platforms only.
   collectDefaultMetrics({ register: registry });
   for (const { name } of registry.getMetricsAsArray())
@@ -198,30 +194,25 @@ export function createMetrics(build: { readonly version: string; readonly node: 
     },
     collectionsRequested: counter('collections_requested_total', 'Collection calls sent, retries included.'),
     collectionsReceived: counter(
-      'collections_received_total',
+      'collections_received_total{source}',
       'Valid collections received, duplicates included.',
-      ['source'],
     ),
     duplicateCollections: counter(
-      'duplicate_collections_total',
+      'duplicate_collections_total{source}',
       'Valid collections that were already received or indexed.',
-      ['source'],
     ),
     heightsCompleted: counter(
-      'heights_completed_total',
+      'heights_completed_total{source}',
       'Heights made durable, by the source of their last missing collection; `none` for heights without collections.',
-      ['source'],
     ),
-    invalidCollections: counter('invalid_collections_total', 'Collections refused.', ['source', 'reason']),
+    invalidCollections: counter('invalid_collections_total{source,reason}', 'Collections refused.'),
     invalidBlocks: counter(
-      'invalid_blocks_total',
+      'invalid_blocks_total{endpoint,reason}',
       'Blocks refused, by the node that gave them: they do not fit their id, or the chain.',
-      ['endpoint', 'reason'],
     ),
     quorumCertificates: counter(
-      'quorum_certificates_total',
+      'quorum_certificates_total{result}',
       'Certificates of the consensus nodes that were checked for newest blocks: valid, invalid (/status says at which height).',
-      ['result'],
     ),
     requestsCancelled: counter(
       'collection_requests_cancelled_total',
@@ -246,10 +237,9 @@ export function createMetrics(build: { readonly version: string; readonly node: 
       latencyBuckets,
     ),
     receiveToIndexed: histogram(
-      'collection_receive_to_indexed_seconds',
+      'collection_receive_to_indexed_seconds{source}',
       'From the receipt of a collection to its durable commit.',
       latencyBuckets,
-      ['source'],
     ),
     commitDuration: histogram('commit_duration_seconds', 'Duration of one durable batch.', latencyBuckets),
     commitHeights: histogram(
@@ -279,51 +269,45 @@ export function createMetrics(build: { readonly version: string; readonly node: 
       'Stored heights that were found damaged. They cannot be read until they are fetched again.',
     ),
     healedHeights: counter('healed_heights_total', 'Damaged heights that were fetched again.'),
-    networkInfo: gauge('network_info', 'Always 1; its labels are the network and its chain id.', [
-      'network',
-      'chain',
-    ]),
+    networkInfo: gauge(
+      'network_info{network,chain}',
+      'Always 1; its labels are the network and its chain id.',
+    ),
     endpointLies: counter(
-      'endpoint_lies_total',
+      'endpoint_lies_total{endpoint}',
       'How often an access node sent data that was proved wrong; the node is set aside each time.',
-      ['endpoint'],
     ),
     upstreamRequests: upstreamRequests(makers),
     ...connectionMetrics(makers),
-    upstreamErrors: counter('upstream_errors_total', 'Calls to access nodes that failed.', [
-      'endpoint',
-      'method',
-      'kind',
-    ]),
+    upstreamErrors: counter(
+      'upstream_errors_total{endpoint,method,kind}',
+      'Calls to access nodes that failed.',
+    ),
     upstreamLatency: histogram(
-      'upstream_latency_seconds',
+      'upstream_latency_seconds{endpoint,method}',
       'Duration of unary calls to access nodes.',
       latencyBuckets,
-      ['endpoint', 'method'],
     ),
-    streamReopens: counter('stream_reopens_total', 'Streams opened again, by reason.', ['stream', 'reason']),
+    streamReopens: counter('stream_reopens_total{stream,reason}', 'Streams opened again, by reason.'),
     certificateExpires: gauge(
       'tls_certificate_expires_timestamp_seconds',
       'When the certificate of the read API expires, in seconds since 1970; absent without TLS.',
     ),
     secretReloads: counter(
-      'secret_reloads_total',
+      'secret_reloads_total{secret,outcome}',
       'Changes to the files with the certificate and the tokens of the read API and with the metadata for nodes, by outcome: changed (the new one is in use), refused (it is unusable, so the previous one stays in use; counted at every check, each 5 s, until the file is fixed).',
-      ['secret', 'outcome'],
     ),
     logLinesLost: counter(
       'log_lines_lost_total',
       'Lines that standard output or standard error did not take: a full disk, a reader that is gone or does not read (/status says which, while it lasts); and log records of the reader thread that it could not hand over.',
     ),
     readersReplaced: counter(
-      'reader_replaced_total',
+      'reader_replaced_total{reason}',
       'Reader threads that were replaced, by reason: died (an error of its own ended it, or it ran out of memory), hung (it did not answer, so it was ended).',
-      ['reason'],
     ),
     foreignNodes: counter(
-      'foreign_nodes_total',
+      'foreign_nodes_total{reason}',
       'How often an access node was found to be of another chain or spork.',
-      ['reason'],
     ),
   };
   // A gauge without labels starts at 0, which would mean 1970.
@@ -337,7 +321,7 @@ export function createMetrics(build: { readonly version: string; readonly node: 
   for (const source of heightSources) metrics.heightsCompleted.inc({ source }, 0);
   for (const labels of collectionRefusals) metrics.invalidCollections.inc(labels, 0);
   for (const result of ['valid', 'invalid'] as const) metrics.quorumCertificates.inc({ result }, 0);
-  for (const reason of readerEnds) metrics.readersReplaced.inc({ reason }, 0);
+  for (const reason of ['died', 'hung'] as const) metrics.readersReplaced.inc({ reason }, 0);
   return metrics;
 }
 

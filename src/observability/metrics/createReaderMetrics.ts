@@ -45,38 +45,33 @@ export function createReaderMetrics() {
     /** The current values, for another thread. */
     snapshot: (): Promise<MetricsSnapshot> => registry.getMetricsAsJSON(),
     apiRequests: counter(
-      'api_requests_total',
+      'api_requests_total{interface,route,status}',
       'Finished requests of callers, forwarded ones included, by interface (http or grpc), route (the pattern of a path; the path of a gRPC method) and status (of HTTP, or the name of a gRPC code).',
-      ['interface', 'route', 'status'],
     ),
     apiLatency: histogram(
-      'api_request_seconds',
+      'api_request_seconds{interface,route,status}',
       'Duration of the requests of callers, from their first byte to the end of the answer; streams left out.',
       latencyBuckets,
-      ['interface', 'route', 'status'],
     ),
     forwardedCalls: counter(
-      'forwarded_calls_total',
+      'forwarded_calls_total{protocol,method,outcome}',
       'Calls of callers that were to be forwarded, by outcome.',
-      ['protocol', 'method', 'outcome'],
     ),
     forwardedLatency: histogram(
-      'forwarded_call_seconds',
+      'forwarded_call_seconds{protocol,method}',
       'Duration of forwarded calls that a node answered, errors included; streams left out.',
       latencyBuckets,
-      ['protocol', 'method'],
     ),
-    forwardedUnderWay: gauge('forwarded_calls_in_flight', 'Forwarded calls and streams under way.', [
-      'protocol',
-      'kind',
-    ]),
+    forwardedUnderWay: gauge(
+      'forwarded_calls_in_flight{protocol,kind}',
+      'Forwarded calls and streams under way.',
+    ),
     ...connectionMetrics(makers),
-    feedFollowers: gauge('feed_followers', 'Open streams of the change feed, by interface.', ['kind']),
-    feedEvents: counter('feed_events_total', 'Events of the change feed that callers took.', ['kind']),
+    feedFollowers: gauge('feed_followers{kind}', 'Open streams of the change feed, by interface.'),
+    feedEvents: counter('feed_events_total{kind}', 'Events of the change feed that callers took.'),
     feedFollowersCut: counter(
-      'feed_followers_cut_total',
+      'feed_followers_cut_total{kind}',
       'Streams of the change feed that were ended because the caller took nothing for too long.',
-      ['kind'],
     ),
     upstreamRequests: upstreamRequests(makers),
   };

@@ -7,36 +7,38 @@ export const latencyBuckets = [
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300,
 ];
 
-/** Makes the metrics of one registry. */
+/** The labels of `name{label,label}`. */
+type LabelsOf<Written extends string> = Written extends `${string}{${infer Labels}}` ? Each<Labels> : never;
+type Each<Labels extends string> = Labels extends `${infer First},${infer Rest}`
+  ? First | Each<Rest>
+  : Labels;
+
+/** Makes the metrics of one registry; each is written as `name` or `name{label,label}`. */
 export function metricMakers(registry: Registry) {
-  const registers = [registry];
+  const described = <W extends string>(written: W, help: string) => {
+    const [name = '', ...labels] = written.split(/[{,}]/).filter((part) => part !== '');
+    return { name: PREFIX + name, help, labelNames: labels as LabelsOf<W>[], registers: [registry] };
+  };
   return {
-    counter: <L extends string>(name: string, help: string, labelNames: readonly L[] = []) =>
-      new Counter<L>({ name: PREFIX + name, help, labelNames: [...labelNames], registers }),
-    gauge: <L extends string>(name: string, help: string, labelNames: readonly L[] = []) =>
-      new Gauge<L>({ name: PREFIX + name, help, labelNames: [...labelNames], registers }),
-    histogram: <L extends string>(
-      name: string,
-      help: string,
-      buckets: number[],
-      labelNames: readonly L[] = [],
-    ) => new Histogram<L>({ name: PREFIX + name, help, buckets, labelNames: [...labelNames], registers }),
+    counter: <W extends string>(written: W, help: string) =>
+      new Counter<LabelsOf<W>>(described(written, help)),
+    gauge: <W extends string>(written: W, help: string) => new Gauge<LabelsOf<W>>(described(written, help)),
+    histogram: <W extends string>(written: W, help: string, buckets: number[]) =>
+      new Histogram<LabelsOf<W>>({ ...described(written, help), buckets }),
   };
 }
 
 /** Both threads have ports. */
 export function connectionMetrics({ counter, gauge }: ReturnType<typeof metricMakers>) {
   return {
-    connections: gauge('connections', 'Open connections of callers, by port (api, grpc, metrics).', ['port']),
+    connections: gauge('connections{port}', 'Open connections of callers, by port (api, grpc, metrics).'),
     connectionsLimit: gauge(
-      'connections_limit',
+      'connections_limit{port}',
       'How many connections a port may have: api.maxConnections, or its share of the files that the process may open.',
-      ['port'],
     ),
     connectionsCut: counter(
-      'connections_cut_total',
+      'connections_cut_total{port,reason}',
       'Connections that the daemon cut, by reason: make_room (all were taken, and this one was idle or stuck), no_room (a new one, while all others were busy), unread (its caller did not take an answer), overdue (a call or an answer did not end), talkative (it sent more than its calls account for).',
-      ['port', 'reason'],
     ),
   };
 }
@@ -44,5 +46,5 @@ export type ConnectionMetrics = ReturnType<typeof connectionMetrics>;
 
 /** Both threads call access nodes, so both have this metric. */
 export function upstreamRequests({ counter }: Pick<ReturnType<typeof metricMakers>, 'counter'>) {
-  return counter('upstream_requests_total', 'Calls sent to access nodes.', ['endpoint', 'method']);
+  return counter('upstream_requests_total{endpoint,method}', 'Calls sent to access nodes.');
 }

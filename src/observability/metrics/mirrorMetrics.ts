@@ -18,7 +18,8 @@ export function mirrorMetrics() {
     update: (snapshot: MetricsSnapshot): void => void (last = snapshot),
     /** The thread has ended: its gauges are gone. */
     ended: (): void => {
-      const counted = all().map((snapshot) => snapshot.filter(({ type }) => !isGauge(type)));
+      // It holds the type as a word, where prom-client's types declare a number.
+      const counted = all().map((snapshot) => snapshot.filter(({ type }) => String(type) !== 'gauge'));
       // The value goes straight back into prom-client, whose types do not describe it.
       const sum = (): unknown => AggregatorRegistry.aggregate(counted).getMetricsAsArray();
       before = counted.length === 0 ? undefined : (sum() as MetricsSnapshot);
@@ -39,9 +40,4 @@ export async function mergedPage(
   }));
   const all = [kept, ...others];
   return { contentType: prometheusContentType, text: await AggregatorRegistry.aggregate(all).metrics() };
-}
-
-/** A snapshot holds the type as a word, where prom-client's types declare a number. */
-function isGauge(type: unknown): boolean {
-  return type === 'gauge';
 }

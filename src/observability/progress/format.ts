@@ -1,21 +1,22 @@
-const SECONDS_PER_MINUTE = 60;
-const SECONDS_PER_HOUR = 3600;
-const SECONDS_PER_DAY = 86_400;
+/** From large to small, in seconds. */
+const UNITS = [
+  ['d', 86_400],
+  ['h', 3_600],
+  ['m', 60],
+  ['s', 1],
+] as const;
 const SIZE_UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 
 /** The two largest units of a duration: `13s`, `2m 13s`, `1h 33m`, `12d 4h`. Rounds down; negatives become 0. */
 export function formatDuration(seconds: number): string {
-  const whole = Math.max(0, Math.floor(seconds));
-  if (whole < SECONDS_PER_MINUTE) return `${whole}s`;
-  if (whole < SECONDS_PER_HOUR) {
-    return `${Math.floor(whole / SECONDS_PER_MINUTE)}m ${whole % SECONDS_PER_MINUTE}s`;
-  }
-  if (whole < SECONDS_PER_DAY) {
-    const minutes = Math.floor((whole % SECONDS_PER_HOUR) / SECONDS_PER_MINUTE);
-    return `${Math.floor(whole / SECONDS_PER_HOUR)}h ${minutes}m`;
-  }
-  const hours = Math.floor((whole % SECONDS_PER_DAY) / SECONDS_PER_HOUR);
-  return `${formatCount(Math.floor(whole / SECONDS_PER_DAY))}d ${hours}h`;
+  let rest = Math.max(0, Math.floor(seconds));
+  const shown = UNITS.slice(UNITS.findIndex(([, size]) => rest >= size)).slice(0, 2);
+  const parts = shown.map(([unit, size]) => {
+    const count = Math.floor(rest / size);
+    rest %= size;
+    return `${formatCount(count)}${unit}`;
+  });
+  return parts.join(' ');
 }
 
 /** A size with as many digits as matter: `512 B`, `1.5 MiB`, `412 GiB`. */

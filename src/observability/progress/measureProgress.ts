@@ -41,6 +41,9 @@ const CATCH_UP_LAG = 100;
 /** How many samples are kept: the window is divided into as many slots. */
 const MAX_SAMPLES = 120;
 
+/** Of a state without watermark or head. */
+const UNKNOWN = { lag: undefined, ratePerSecond: 0, etaSeconds: undefined, fraction: 0 } as const;
+
 export type ProgressMeter = ReturnType<typeof measureProgress>;
 
 /** Measures how fast the watermark moves and when it will reach the head. */
@@ -57,24 +60,15 @@ export function measureProgress(dependencies: { readonly clock: Clock; readonly 
     const latestIndexed = source.latestIndexedHeight();
     const head = source.headHeight();
     const heldUpBy = source.heldUpBy?.();
-    if (latestIndexed === undefined || head === undefined) {
-      return {
-        mode: 'waiting',
-        heldUpBy,
-        latestIndexed,
-        head,
-        lag: undefined,
-        ratePerSecond: 0,
-        etaSeconds: undefined,
-        fraction: 0,
-      };
-    }
+    if (latestIndexed === undefined || head === undefined)
+      return { mode: 'waiting', heldUpBy, latestIndexed, head, ...UNKNOWN };
     const now = { atMs: clock.monotonic(), indexed: latestIndexed, head };
     const oldest = keep(now);
     const seconds = (now.atMs - oldest.atMs) / 1000;
     const perSecond = (change: number): number => (seconds > 0 ? change / seconds : 0);
     const ratePerSecond = perSecond(now.indexed - oldest.indexed);
-    const closingPerSecond = ratePerSecond - perSecond(now.head - oldest.head);
+    // No head goes down; heights of history that are no longer wanted do not make it faster.
+    const closingPerSecond = ratePerSecond - perSecond(Math.max(0, now.head - oldest.head));
     const lag = Math.max(0, head - latestIndexed);
     const base = updateMode(lag, latestIndexed);
     return {
@@ -92,15 +86,13 @@ export function measureProgress(dependencies: { readonly clock: Clock; readonly 
 
   /** Keeps the sample if it is a slot away from the last one. Returns the first sample of the window. */
   const keep = (now: Sample): Sample => {
+    const { atMs = -Infinity, indexed = 0 } = samples.at(-1) ?? {};
     // What was indexed is gone, such as by a rewind of the database by another process: measure anew.
-    if (now.indexed < (samples.at(-1)?.indexed ?? 0)) {
-      samples.length = 0;
-      begunAt = undefined;
-    }
-    const last = samples.at(-1);
-    if (last === undefined || now.atMs - last.atMs >= WINDOW_MS / MAX_SAMPLES) {
-      samples.push(now);
-    }
+    const isRewound = now.indexed < indexed;
+    if (isRewound) begunAt = undefined;
+    // An outage without samples, in which the head was not known, is no part of what comes after it.
+    if (isRewound || now.atMs - atMs > WINDOW_MS) samples.length = 0;
+    if (samples.length === 0 || now.atMs - atMs >= WINDOW_MS / MAX_SAMPLES) samples.push(now);
     // Keep the newest sample older than the window: the window begins there.
     while ((samples[1]?.atMs ?? Infinity) <= now.atMs - WINDOW_MS) samples.shift();
     return samples[0] ?? now;

@@ -107,9 +107,10 @@ export async function runTogether(
 
 /** Waits for work, but not once the signal has aborted. Expected errors: the signal's abort reason; those of the work. */
 export async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  // Of work that failed after the abort, nobody hears.
+  const ended = work.catch(() => undefined);
   return unlessAborted<Promise<T>>(signal, (settle) => {
-    const onEnd = (): void => settle(work);
-    work.then(onEnd, onEnd);
+    void ended.then(() => settle(work));
     return () => undefined;
   });
 }

@@ -1,10 +1,8 @@
 import { withoutCredentials } from '../text/credentials.js';
 import { sentence } from '../text/text.js';
 
-/** Why the process ends; `exitCodes` has the number of each. */
-export type ExitReason =
-  | ('done' | 'bug' | 'usage' | 'damage' | 'not_found' | 'no_daemon' | 'storage')
-  | ('foreign' | 'configuration');
+/** Why the process ends. */
+export type ExitReason = keyof typeof exitCodes;
 
 /**
  * An error that only the operator can fix. The message says in one or two sentences what is wrong and what to do.
@@ -33,7 +31,7 @@ export function messageOf(error: unknown): string {
 }
 
 /** Exit codes and their meanings. Scripts and service managers depend on them. */
-export const exitCodes: Readonly<Record<ExitReason, { readonly code: number; readonly meaning: string }>> = {
+export const exitCodes = {
   done: {
     code: 0,
     meaning:
@@ -63,7 +61,7 @@ export const exitCodes: Readonly<Record<ExitReason, { readonly code: number; rea
     meaning:
       'Configuration: wrong value in a file or the environment, keys that cannot work together, a store of a newer version, a Node.js or an installation that lacks something.',
   },
-};
+} as const;
 
 export function exitCodeOf(reason: ExitReason): number {
   return exitCodes[reason].code;

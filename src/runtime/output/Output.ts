@@ -21,7 +21,6 @@ export interface Loss {
   readonly reason: string;
 }
 
-/** Who learns of lost lines. */
 interface LossListener {
   /** That many more are lost. */
   onLost?(lines: number): void;
@@ -43,7 +42,6 @@ interface Waiting {
  * without a bound, as the result of a command does, until `neverWait`.
  */
 export class Output {
-  /** For people. */
   readonly name: string;
   readonly #clock: Clock;
   readonly #dependencies: ConstructorParameters<typeof Output>[1];

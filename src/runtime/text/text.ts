@@ -52,6 +52,11 @@ export function jsonIn(text: string): unknown {
   }
 }
 
+/** What an object has; nothing for any other value. */
+export function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === 'object' ? { ...value } : {};
+}
+
 /** V8 names a position or, for an unexpected token, quotes the text around it. */
 const POSITION = / (?:in|after) JSON at position (\d+).*$/s;
 const QUOTED = /, (?:\.{3})?".*"(?:\.{3})? is not valid JSON$/s;

@@ -19,18 +19,19 @@ class World {
   running: Running[] = [];
   filled = 0;
   heldBack: ReturnType<Parts['pace']['heldBack']>;
+  trouble: string | undefined;
 
   constructor() {
     const { clock, logger } = this;
     const parts = {
-      ...{ clock, logger, store: {} },
+      ...{ clock, logger, store: { trouble: () => this.trouble } },
       backfill: { state: () => this.state, running: () => this.running, filled: () => this.filled },
       pace: { heldBack: () => this.heldBack },
       network: { source: 'access node', whyUnserved: () => [] },
       descriptors: { trouble: () => undefined },
       diskWatch: { pause: () => undefined },
     };
-    this.watch = watchBackfill({ ediOnly: false }, parts as unknown as Parts);
+    this.watch = watchBackfill({ ediOnly: false, roles: ['backfill'] }, parts as unknown as Parts);
   }
 
   /** A range that runs, with what its line waits for. Returns how it grows. */
@@ -110,18 +111,39 @@ describe('watchBackfill', () => {
     expect(held?.waitingFor).toMatchObject({ height: 0, message: 'waiting for block 0' });
     expect(held?.waitingFor?.ageSeconds).toBeGreaterThanOrEqual(5);
     expect(grows?.waitingFor).toBeNull();
-    await world.clock.advance(10_000);
-    expect(world.watch.counts().heldUp).toBe(2);
     const edges = () =>
       world.logger.records
         .filter(({ message }) => /held up|continues/.test(message))
-        .map(({ message }) => message);
-    expect(edges()).toEqual(['history is held up']);
+        .map(({ message, fields }) => [message, fields['why']]);
+    // Without a known cause it is no news yet.
+    expect(edges()).toEqual([]);
+    await world.clock.advance(10_000);
+    expect(world.watch.counts().heldUp).toBe(2);
+    expect(edges()).toEqual([['history is held up', 'waiting for block 0']]);
+    world.trouble = 'the database is away';
+    await world.clock.advance(60_000);
+    expect(edges().at(-1)).toEqual(['history is held up', 'the database is away']);
     lower(1);
     upper(1);
     await world.clock.advance(1_000);
-    expect(edges()).toEqual(['history is held up', 'history continues']);
+    expect(edges().slice(2)).toEqual([['history continues', undefined]]);
     expect(world.watch.counts().heldUp).toBe(0);
+  });
+
+  it('names what is planned and served by no node, unless it is paused', async () => {
+    const world = new World();
+    untilEnd(world.watch.run);
+    const unserved = [{ from: 5, to: 9 }];
+    const told = () => world.logger.records.map(({ fields, message }) => [message, fields['why']]);
+    world.plan({ from: 0, to: 9 }, 10);
+    const [plan] = world.state.plans;
+    world.state = { ...world.state, unserved, plans: [{ ...plan!, isPaused: true }] };
+    await world.clock.advance(30_000);
+    world.state = { ...world.state, unserved, plans: [plan!] };
+    await world.clock.advance(6_000);
+    expect(told()).toEqual([]);
+    await world.clock.advance(4_000);
+    expect(told()).toEqual([['history is held up', 'no access node serves height 5']]);
   });
 
   it('says that history makes way for the live range, which is no fault', async () => {

@@ -61,6 +61,8 @@ interface Wrong {
   readonly outOfDescriptors: string;
   /** The index is in one. */
   readonly database: { readonly trouble: string | undefined };
+  /** Readers use another. */
+  readonly replica: string;
 }
 
 const inWords = ({ code, message }: Finding): string => `${code}: ${message}`;
@@ -142,6 +144,7 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0, ph
       status: () => ({ reason: state.wrong.proven?.reason, failed: state.wrong.proofFailed }),
     },
     readers: { down: () => state.wrong.readerDown },
+    replica: { latestIndexedHeight: () => state.latest, trouble: () => state.wrong.replica },
     diskWatch: { disk: () => state.wrong.disk, pause: () => state.wrong.paused },
     descriptors: { trouble: () => state.wrong.outOfDescriptors },
     leadership: { leader: () => state.wrong.shared?.leader },
@@ -200,13 +203,6 @@ describe('a daemon that is well', () => {
     expect((await after(1_000))[0]).not.toHaveProperty('height');
   });
 
-  it('does not take the quiet before for a standstill when the head moves on', async () => {
-    const { codes, state } = healthyDaemon();
-    await codes(60_000);
-    state.head = 1001;
-    expect(await codes(4_000)).toEqual([]);
-  });
-
   it('is behind by more heights than allowed, and no more than that while the watermark moves', async () => {
     const { after, state } = healthyDaemon({ head: 1101 });
     expect(await after(1_000)).toMatchObject([
@@ -239,30 +235,21 @@ describe('the lowest missing height, held up', () => {
   });
 
   it.each([
-    ['unreachable', 'upstream_unreachable'],
-    ['refused', 'upstream_refusing'],
-    ['rate_limited', 'upstream_refusing'],
-    ['denied', 'upstream_refusing'],
-    ['unproven', 'unproven'],
-    ['invalid', 'upstream_invalid'],
-  ] as const)('by nodes that are %s has the code %s', async (kind, code) => {
+    [['unreachable'], 'upstream_unreachable'],
+    [['refused'], 'upstream_refusing'],
+    [['rate_limited'], 'upstream_refusing'],
+    [['denied'], 'upstream_refusing'],
+    // One that is early says that it has no such thing.
+    [['denied', 'unreachable'], 'upstream_unreachable'],
+    [['unproven'], 'unproven'],
+    [['invalid'], 'upstream_invalid'],
+  ] as const)('by nodes that are %s has the code %s', async (kinds, code) => {
     const { codes, state } = healthyDaemon({ head: 1010 });
-    const collections = {
-      missing: 1,
-      of: 2,
-      troubles: [trouble({ kind })],
-      heldBack: [],
-    };
+    const troubles = kinds.map((kind) => trouble({ node: `${kind}:1`, kind }));
+    const collections = { missing: 1, of: 2, troubles, heldBack: [] };
     state.facts = { stage: 'collecting', collections };
     expect(await codes(4_000)).toEqual([]);
     expect(await codes(2_000)).toEqual([code]);
-  });
-
-  it('by a node that is silent has its code, though another that is early says that it has no such thing', async () => {
-    const { codes, state } = healthyDaemon({ head: 1010 });
-    const troubles = [trouble({ kind: 'denied' }), trouble({ node: 'b:1', kind: 'unreachable' })];
-    state.facts = { block: { height: 1001, troubles, isUnserved: false } };
-    expect(await codes(6_000)).toEqual(['upstream_unreachable']);
   });
 
   it('by a rate limit says whose, and until when', async () => {
@@ -356,6 +343,9 @@ describe('the lowest missing height, held up', () => {
     state.wrong = { shared: {} };
     expect(await codes(12_000)).toEqual([]);
     expect(await codes(1_000)).toEqual(['leader_lost']);
+    // What readers use is away as well.
+    state.wrong = { shared: {}, database: { trouble: undefined }, replica: 'the replica is away' };
+    expect(await codes()).toEqual(['database_unreachable', 'leader_lost']);
   });
 
   it('by a missing node is told as that', async () => {
@@ -699,12 +689,22 @@ describe('what has a code of its own', () => {
   });
 
   it('is the disk when it is nearly full, by the measure of its size', async () => {
-    const { codes, state, told } = healthyDaemon();
+    const { codes, diagnosis, state, told } = healthyDaemon();
     const GIB = 1024 ** 3;
     state.wrong = { disk: { freeBytes: 0.5 * GIB, sizeBytes: 4 * GIB } };
     expect(await codes()).toEqual([]);
     state.wrong = { disk: { freeBytes: 0.5 * GIB, sizeBytes: 100 * GIB } };
     expect(await told(0)).toEqual(['disk_low: 512 MiB are left on the disk of the data directory']);
+    // That holds nothing up, nor does what lies beside the line.
+    const beside = { readerDown: 'so', replica: 'away', database: { trouble: undefined } };
+    state.wrong = { ...state.wrong, ...beside, proofFailed: { height: 1, reason: 'so', rewindTo: 0 } };
+    expect((await codes()).length).toBe(4);
+    expect(diagnosis.findings().filter(diagnosis.holdsUp)).toEqual([]);
+    state.wrong = { ...state.wrong, paused: 'no room', database: { trouble: 'away' } };
+    expect(diagnosis.findings().filter(diagnosis.holdsUp)).toMatchObject([
+      { code: 'disk_low' },
+      { code: 'database_unreachable' },
+    ]);
   });
 
   it('is the disk that has no room, at once and alone: what waits to be written is no stall and no fault of a node', async () => {

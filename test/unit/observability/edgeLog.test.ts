@@ -20,4 +20,17 @@ it('warns of what flaps once a minute, and tells that it is back once for each w
     { level: 'info', message: 'back', fields: { second: 60 } },
   ]);
   expect(logger.records).toHaveLength(122);
+  logger.records.length = 0;
+  // What is lost in that minute and stays lost is told after it, and what it is lost for then.
+  for (let second = 61; second < 241; second += 1) {
+    edge.lost({ second }, 'lost', second < 150 ? 'a' : 'b');
+    await clock.advance(1_000);
+  }
+  edge.back({}, 'back');
+  expect(logger.records.map(({ level, fields }) => [level, fields['second']])).toEqual([
+    ['debug', 61],
+    ['warn', 120],
+    ['warn', 180],
+    ['info', undefined],
+  ]);
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createLogger, loadPrettyLine, silentLogger } from '../../../src/observability/index.js';
+import { createLogger, loadPrettyLine } from '../../../src/observability/index.js';
 import type { LogLevel } from '../../../src/observability/index.js';
 
 const { prettyLine } = await loadPrettyLine();
@@ -38,10 +38,6 @@ describe('createLogger', () => {
     logger.warn({}, 'three');
     logger.error({}, 'four');
     expect(lines.map((line) => (JSON.parse(line) as { msg: string }).msg)).toEqual(['three', 'four']);
-    const silent = logTo('json', 'silent');
-    silent.logger.error({}, 'five');
-    silentLogger.error({}, 'six');
-    expect(silent.lines).toEqual([]);
   });
 
   it('writes one readable line per event in the pretty format, before the call returns', () => {

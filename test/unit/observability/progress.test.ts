@@ -56,6 +56,9 @@ describe('ProgressMeter', () => {
     expect(state.ratePerSecond).toBeCloseTo(200);
     expect(state.etaSeconds).toBeCloseTo(8020 / 198);
     expect(state.fraction).toBeCloseTo(2000 / 10_020);
+    // Heights that are no longer wanted are not heights that were filled in.
+    at.head -= 5_000;
+    expect(meter.state().etaSeconds).toBeCloseTo(3020 / 200);
   });
 
   it('knows no end while the gap does not close', async () => {
@@ -74,6 +77,12 @@ describe('ProgressMeter', () => {
       await clock.advance(1000);
     }
     expect(meter.state().ratePerSecond).toBeCloseTo(10, 0);
+    // Nor does an outage in which nobody told the head slow down what comes after it.
+    await clock.advance(600_000);
+    meter.state();
+    await clock.advance(1000);
+    at.latest += 500;
+    expect(meter.state().ratePerSecond).toBeCloseTo(500, 0);
   });
 
   it('does not flutter between following and catching up', async () => {

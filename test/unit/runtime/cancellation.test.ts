@@ -82,6 +82,9 @@ it('work is waited for until an abort, however often, and leaves no listener beh
   const endless = orAborted(new Promise(() => undefined), signal);
   controller.abort(new AbortError('over'));
   await expect(endless).rejects.toThrow('over');
+  // Its failure after the abort is nobody's: it must not end the process.
+  await expect(orAborted(Promise.reject(new Error('no')), signal)).rejects.toThrow('over');
+  await new Promise(setImmediate);
 });
 
 it('a child of signals aborts with the first of them, for its reason, and leaves the others', () => {

@@ -59,14 +59,6 @@ const LONG = 'x'.repeat(60_000);
 const FULL_LINES = Math.ceil(MAX_WAITING_BYTES / LONG.length);
 
 describe('an output that never waits', () => {
-  it('writes at once what is taken at once', () => {
-    const { behind, output } = outputOver();
-    output.neverWait();
-    output.write('one\n');
-    expect(behind.text).toBe('one\n');
-    expect([output.isBehind, output.trouble()]).toEqual([false, undefined]);
-  });
-
   it('shows that nothing is taken after a second, before anything is lost', async () => {
     for (const isLate of [false, true]) {
       const { behind, clock, output } = outputOver();

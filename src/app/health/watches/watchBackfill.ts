@@ -2,26 +2,25 @@ import type { BackfillRangeStatus, BackfillStatus, PlannedHeight } from '../../.
 import type { DaemonConfig } from '../../../config/index.js';
 import { EdgeLog, formatDuration, measureProgress, withoutIds } from '../../../observability/index.js';
 import type { ProgressState } from '../../../observability/index.js';
+import { common } from '../../../ranges/index.js';
 import type { BackfillState, RangePhase, RangeState, RunningRange } from '../../../ranges/index.js';
 import { sleep } from '../../../runtime/index.js';
 import type { HistoryLine } from '../../line/history/rangeLine.js';
 import type { IndexingParts } from '../../line/runIndexing.js';
-import { lineHeldUp } from '../heldUp.js';
+import { HELD_UP_AFTER_MS, lineHeldUp, SILENT_FOR_MS, withTroubles } from '../heldUp.js';
 import type { Surroundings } from '../heldUp.js';
 
 const LOOK_EVERY_MS = 500;
 const LOG_EVERY_MS = 10_000;
-/** A range that has not grown for this long is held up. */
-const HELD_UP_AFTER_MS = 5_000;
 
 type Running = RunningRange<HistoryLine>;
 
 /** Watches history: its progress, its rate, and what holds it up. */
 export function watchBackfill(
-  config: Pick<DaemonConfig, 'ediOnly'>,
+  config: Pick<DaemonConfig, 'ediOnly' | 'roles'>,
   parts: Surroundings & Pick<IndexingParts, 'backfill' | 'logger' | 'pace'>,
 ) {
-  const { backfill, clock, logger, pace } = parts;
+  const { backfill, clock, logger, network, pace } = parts;
   const total = measureProgress({
     clock,
     source: {
@@ -30,18 +29,20 @@ export function watchBackfill(
     },
   });
   const edge = new EdgeLog(parts);
-  let isToldHeldUp = false;
   let loggedAtMs = clock.monotonic();
+  /** When history was last filled in, or there was none to fill in. */
+  let ranAtMs = clock.monotonic();
 
   /** What a range waits for that does not grow, and how it yields to the live range, if no fault is known; `undefined`: it grows. */
   const heldUp = ({ job, line }: Running) => {
     const ageMs = line.stillMs();
     if (ageMs < HELD_UP_AFTER_MS) return undefined;
     const cause = lineHeldUp(job.store.latestIndexedHeight() + 1, line.indexing, parts, config);
-    const { height, message } = cause;
-    const yields = cause.code === undefined ? pace.heldBack()?.message : undefined;
+    const { code, height, message } = cause;
+    const yields = code === undefined ? pace.heldBack()?.message : undefined;
     const words = yields === undefined ? message : `${message}: ${yields}`;
     return {
+      code,
       range: job.range,
       isYielding: yields !== undefined,
       waitingFor: { height, message: words, ageSeconds: ageMs / 1_000 },
@@ -61,19 +62,31 @@ export function watchBackfill(
     return { ...rangeAtRest(range), rate, eta, waitingFor: heldUp(known)?.waitingFor ?? null };
   };
 
-  /** One warning for all ranges: they often have the same cause. */
+  /** What is planned and not paused, while nothing is filled in here or elsewhere because no node serves it. */
+  const unserved = () => {
+    const { plans, ranges, unserved } = backfill.state();
+    if (!config.roles.includes('backfill') || ranges.some(({ phase }) => phase === 'running')) return [];
+    const wanted = plans.filter(({ isPaused }) => !isPaused);
+    return common(wanted, unserved).map((range) => {
+      const what = `no ${network.source} serves height ${range.from}`;
+      const message = withTroubles(what, network.whyUnserved(range.from), clock);
+      const ageSeconds = (clock.monotonic() - ranAtMs) / 1_000;
+      return { code: 'unserved', range, waitingFor: { message, ageSeconds } };
+    });
+  };
+  /** One warning for all ranges: they often have the same cause, and one that is known comes first. */
   const tellTrouble = (): void => {
-    const all = allHeldUp();
-    const [first] = all;
-    if ((first !== undefined) === isToldHeldUp) return;
-    isToldHeldUp = first !== undefined;
-    if (first === undefined) {
-      edge.back({}, 'history continues');
-      return;
-    }
-    const { from, to } = first.range;
-    const why = withoutIds(first.waitingFor.message);
-    edge.lost({ from, to, why, ranges: all.length }, 'history is held up');
+    const waiting = unserved();
+    if (waiting.length === 0) ranAtMs = clock.monotonic();
+    const all = [...allHeldUp(), ...waiting];
+    if (all.length === 0) edge.back({}, 'history continues');
+    const told = all.find(({ code, waitingFor: { ageSeconds } }) => {
+      return ageSeconds * 1_000 >= (code === undefined || code === 'unserved' ? SILENT_FOR_MS : 0);
+    });
+    if (told === undefined) return;
+    const { from, to } = told.range;
+    const fields = { from, to, why: withoutIds(told.waitingFor.message), ranges: all.length };
+    edge.lost(fields, 'history is held up', told.code);
   };
   const tellProgress = ({ ratePerSecond, etaSeconds }: ProgressState): void => {
     const nowMs = clock.monotonic();
