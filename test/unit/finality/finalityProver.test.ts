@@ -632,25 +632,28 @@ describe('FinalityProver', () => {
     expect(proving.prover.status()).toMatchObject({ provenHeight: 50, reason: undefined });
   });
 
-  it('outlives the thread that verifies, and starts another after a while', async () => {
-    const ports: (() => void)[] = [];
+  it.each([
+    ['starts another after a while', ['a'], 15_000],
+    ['asks another node, as what one sent may end it', ['liar', 'honest'], 0],
+  ])('outlives the thread that verifies, and %s', async (_how, names, afterMs) => {
+    let started = 0;
     const start = (): CertificatePort => {
       const port = certificatesHere();
-      if (ports.length > 0) return port;
+      if (started++ > 0) return port;
+      let end: () => void = () => undefined;
       return {
         ...port,
         // It takes the question with it.
-        postMessage: () => undefined,
+        postMessage: () => queueMicrotask(end),
         on: (event: string, listener: never) => {
-          if (event === 'exit') ports.push(listener);
+          if (event === 'exit') end = listener;
         },
       };
     };
-    const proving = await proved([42, 52], { thread: new CertificateThread(start) });
-    for (const end of ports) end();
-    await proving.clock.advance(1_000);
-    expect(proving.prover.status().reason).toBe('the thread that verifies certificates ended');
-    await proving.clock.advance(15_000);
+    const proving = await proved([42, 52], { names, thread: new CertificateThread(start) });
+    if (afterMs > 0)
+      expect(proving.prover.status().reason).toBe('the thread that verifies certificates ended');
+    await proving.clock.advance(afterMs);
     expect(proving.prover.status()).toMatchObject({ provenHeight: 50, reason: undefined });
   });
 });
