@@ -291,9 +291,10 @@ export class FinalityProver {
   }
 
   async #header(height: number): Promise<StoredHeader> {
-    const header = (await this.#deps.blockAt(height))?.header;
-    if (header === undefined) throw new NotProvenError(`block ${height} itself is not proven`);
-    return header;
+    const block = await this.#deps.blockAt(height);
+    if (block === undefined) throw new NotProvenError(`block ${height} cannot be read now`);
+    if (block.header === undefined) throw new NotProvenError(`block ${height} itself is not proven`);
+    return block.header;
   }
 
   /** Throws what is not expected. Whoever named a checkpoint counts on it, once blocks are caught up with that far. */

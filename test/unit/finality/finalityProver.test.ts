@@ -503,6 +503,21 @@ describe('FinalityProver', () => {
     expect(again.prover.status()).toMatchObject({
       ...{ anchor: { kind: 'first_use', height: 50 }, provenHeight: 50 },
     });
+    // Nor while the block that was believed is damaged, and fetched again.
+    const damaged = await proved([42, 52], {
+      ...{ named: [named('spork_root', 42)], evidence: lacking.evidence },
+      change: ({ first, store }) => {
+        first.snapshot = (height) => (height === 42 ? 'not_found' : snapshot);
+        store.delete(50);
+      },
+    });
+    expect(damaged.prover.status()).toMatchObject({
+      anchor: undefined,
+      reason: 'block 50 cannot be read now',
+    });
+    damaged.store.set(50, headerAt(50));
+    await damaged.reaches(52);
+    expect(damaged.prover.status().provenHeight).toBe(50);
   });
 
   it('rests on the last block of a spork once it is indexed, which proves all below without a certificate', async () => {
