@@ -188,6 +188,8 @@ export class HeadFollower {
 
   #take(stream: HeadStream, digest: BlockDigest): void {
     const { height } = digest;
+    // It was on its way when the stream was left.
+    if (stream.isStale) return;
     this.#answered(digest);
     if (height <= stream.height) return;
     if (stream.height < 0) this.#chooser.works(stream);
