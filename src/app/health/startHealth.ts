@@ -81,7 +81,7 @@ function gaugesOf(status: DaemonStatus): ScrapedValues {
     backfill_ranges: () => backfillWatch.counts().phases,
     backfill_held_up_ranges: () => backfillWatch.counts().heldUp,
     backfill_share: () => parts.pace.heldBack()?.share ?? 1,
-    in_flight_heights: () => line()?.mcq.size ?? 0,
+    in_flight_heights: () => line()?.window.inHand ?? 0,
     collections_missing: () => line()?.mcq.missingCollections ?? 0,
     oldest_missing_age_seconds: () => line()?.explainer.oldestMissing()?.ageSeconds ?? 0,
     window_heights: () => config.window,
@@ -93,8 +93,8 @@ function gaugesOf(status: DaemonStatus): ScrapedValues {
       const agesMs = Object.entries({
         finalized: listener.finalized.advanceAgeMs(),
         sealed: listener.sealed.advanceAgeMs(),
-        execution_data: line()?.edi?.status().lastMessageAgeMs,
-        peer: line()?.peer?.status().lastMessageAgeMs,
+        execution_data: line()?.edi?.state.status().lastMessageAgeMs,
+        peer: line()?.peer?.state.status().lastMessageAgeMs,
       });
       return new Map(agesMs.flatMap(([name, ms]) => (ms === undefined ? [] : [[name, ms / 1000]])));
     },

@@ -36,8 +36,6 @@ export type ExecutionDataState =
   /** Nobody offers the stream, or not for the next height. */
   | 'unavailable';
 
-export type ExecutionDataStatus = Readonly<ReturnType<StreamState['status']>>;
-
 /** A node that does not offer the stream, or not for heights that low. */
 interface Lack {
   readonly sinceMs: number;
@@ -252,6 +250,7 @@ export class StreamState implements ExecutionDataForecast {
     };
   }
 
+  /** Per node: why the next height is missing; empty while we wait for room, or for the height to be due. */
   troubles(): readonly NodeTrouble[] {
     if (this.now === 'off') return [];
     const { method } = this;
@@ -270,6 +269,7 @@ export class StreamState implements ExecutionDataForecast {
     return troubles;
   }
 
+  /** Why nothing arrives, in one sentence; `undefined` while all is well. */
   trouble(): string | undefined {
     const { data, due, fix, source, stream } = this.#words;
     if (this.now === 'off') return `the ${stream} is not followed`;

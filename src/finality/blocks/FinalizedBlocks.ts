@@ -4,7 +4,7 @@ import type { FinalizedBlock } from '../../flow/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
 import type { BlockJob, Jobs, Notifiable } from '../../jobqueue/index.js';
 import { Pause, runTogether } from '../../runtime/index.js';
-import { askForBlock, serves } from '../forks/askForBlock.js';
+import { askForBlock } from '../forks/askForBlock.js';
 import type { Answer } from '../forks/askForBlock.js';
 import { ForkResolver } from '../forks/ForkResolver.js';
 import type { ChainTrouble } from '../forks/ForkResolver.js';
@@ -12,7 +12,7 @@ import { LinkedBlocks } from '../forks/LinkedBlocks.js';
 import type { RootParent } from '../forks/LinkedBlocks.js';
 import { TipCheck } from '../forks/TipCheck.js';
 import { BLOCK_CALL, BLOCK_STREAM } from '../ports.js';
-import type { ChainDependencies, ChainWindow } from '../ports.js';
+import type { ChainDependencies } from '../ports.js';
 import { BlockBelow } from './BlockBelow.js';
 
 export interface FinalizedBlocksOptions {
@@ -91,7 +91,6 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   readonly #resolver: ForkResolver;
   readonly #tipCheck: TipCheck;
   readonly #below: BlockBelow | undefined;
-  readonly #window: ChainWindow;
   readonly #reachedHeight: number;
   readonly #asksForAbove: boolean;
   #handedOutTo: number;
@@ -109,7 +108,6 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   constructor(options: FinalizedBlocksOptions, dependencies: ChainDependencies) {
     const { asksFor, sporkRoots = [] } = options;
     const { window, nodes, clock, random, logger } = dependencies;
-    this.#window = window;
     // A spork in the table has started.
     const begun = sporkRoots.map(({ rootHeight }) => rootHeight + TIP_HEIGHTS);
     this.#reachedHeight = Math.max(options.reachedHeight ?? 0, ...begun);
@@ -207,8 +205,8 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   head(): number {
     const linked = this.#linked.next - 1;
     const isTip = this.#isTip(linked) && !this.#tipCheck.holds();
-    if (isTip || this.#window.heights === 1 || this.#linked.confirmedAt(linked) !== undefined)
-      return Math.min(linked, this.#window.stopHeight ?? linked);
+    if (isTip || this.#deps.window.heights === 1 || this.#linked.confirmedAt(linked) !== undefined)
+      return Math.min(linked, this.#deps.window.stopHeight ?? linked);
     return Math.min(linked, Math.max(this.#handedOutTo, linked - 1));
   }
 
@@ -230,16 +228,16 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
 
   /** The highest height whose block may be read now; for a range also the child of its last block. */
   #toRead(): number {
-    const { heights, stopHeight = Infinity } = this.#window;
-    const bound = this.#window.upperBound();
+    const { heights, stopHeight = Infinity } = this.#deps.window;
+    const bound = this.#deps.window.upperBound();
     if (!this.#asksForAbove || bound < stopHeight) return bound;
-    return Math.min(bound + 1, this.#window.latestIndexedHeight() + heights);
+    return Math.min(bound + 1, this.#deps.window.latestIndexedHeight() + heights);
   }
 
   /** True for a height whose child may be unknown for long, or may not be requested. */
   #isTip(height: number): boolean {
-    const { stopHeight = Infinity } = this.#window;
-    const tip = Math.max(this.#window.finalizedHeight() ?? 0, this.#reachedHeight);
+    const { stopHeight = Infinity } = this.#deps.window;
+    const tip = Math.max(this.#deps.window.finalizedHeight() ?? 0, this.#reachedHeight);
     if (height >= tip - TIP_HEIGHTS || height > stopHeight) return true;
     return height === stopHeight && (!this.#asksForAbove || this.#isUnserved);
   }
@@ -342,7 +340,8 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
           pausedMs = clock.monotonic() - pausedAtMs;
         }
         // The nodes of the next spork may serve the next height, or the watermark may have passed what was read.
-        if (this.#linked.next !== height + 1 || !serves(this.#deps.nodes, node, height + 1)) break;
+        const isServed = this.#deps.nodes.forHeight(height + 1).some(({ name }) => name === node.name);
+        if (this.#linked.next !== height + 1 || !isServed) break;
         // The node was found to lie meanwhile, or its stream must make way.
         if (streams && !this.#mayStream(node)) break;
         if (this.#isOutdone(way)) break;

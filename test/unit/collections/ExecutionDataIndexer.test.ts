@@ -230,11 +230,11 @@ describe('lies', () => {
     expect(a.streams.length).toBeGreaterThan(10);
     expect(a.streams.length).toBeLessThan(20);
     expect(logger.records.filter(({ level }) => level === 'warn')).toHaveLength(1);
-    expect(indexer.trouble()).toContain('wrong_order');
+    expect(indexer.state.trouble()).toContain('wrong_order');
     a.onStream = serves(100);
     await clock.advance(10_000);
     expect(deliveredHeights()).toEqual([100]);
-    expect(indexer.trouble()).toBeUndefined();
+    expect(indexer.state.trouble()).toBeUndefined();
   });
 });
 
@@ -326,8 +326,8 @@ describe('a stream that stands still', () => {
     expect(a.streams).toHaveLength(1);
     handOut(101, 101);
     await clock.settle();
-    expect(indexer.status().state).toBe('streaming');
-    expect(indexer.expects(101, WITHIN_MS)).toBe(true);
+    expect(indexer.state.status().state).toBe('streaming');
+    expect(indexer.state.expects(101, WITHIN_MS)).toBe(true);
     a.stream.push(dataOf(101));
     await clock.settle();
     expect(deliveredHeights()).toEqual([100, 101]);
@@ -384,21 +384,21 @@ it('nodes without execution data are asked again every minute, and used once the
   const unimplemented = (stream: FakeStream): void => stream.push(a.error('unimplemented', METHOD));
   a.onStream = unimplemented;
   const indexer = await following(100, 59_999);
-  expect(indexer.status().state).toBe('unavailable');
-  expect(indexer.trouble()).toContain('no access node');
+  expect(indexer.state.status().state).toBe('unavailable');
+  expect(indexer.state.trouble()).toContain('no access node');
   const said = expect.stringMatching(/ does not offer execution data: .*unimplemented/) as string;
-  expect(indexer.troubles()).toMatchObject([{ node: a.name, said, count: 1 }]);
+  expect(indexer.state.troubles()).toMatchObject([{ node: a.name, said, count: 1 }]);
   expect(a.streams).toHaveLength(1);
   await clock.advance(1);
   expect(a.streams).toHaveLength(2);
   await clock.advance(540_000);
   expect(a.streams).toHaveLength(11);
-  expect(indexer.troubles()).toMatchObject([{ said, count: 11 }]);
+  expect(indexer.state.troubles()).toMatchObject([{ said, count: 11 }]);
   expect(logger.messages()).toEqual(['no access node offers execution data']);
   a.onStream = serves(100);
   await clock.advance(60_000);
   expect(deliveredHeights()).toEqual([100]);
-  expect(indexer.trouble()).toBeUndefined();
+  expect(indexer.state.trouble()).toBeUndefined();
 });
 
 describe('what may be expected', () => {
@@ -407,7 +407,7 @@ describe('what may be expected', () => {
     const indexer = await following(101);
     a.stream.push(dataOf(100));
     await clock.settle();
-    expect([99, 100, 101, 105, 106].map((height) => indexer.expects(height, WITHIN_MS))).toEqual([
+    expect([99, 100, 101, 105, 106].map((height) => indexer.state.expects(height, WITHIN_MS))).toEqual([
       false,
       false,
       true,
@@ -415,7 +415,7 @@ describe('what may be expected', () => {
       false,
     ]);
     sealed = undefined;
-    expect(indexer.expects(101, WITHIN_MS)).toBe(false);
+    expect(indexer.state.expects(101, WITHIN_MS)).toBe(false);
   });
 
   it('only what the present pace brings in time', async () => {
@@ -425,16 +425,20 @@ describe('what may be expected', () => {
       a.stream.push(dataOf(height));
       await clock.settle();
     }
-    expect([130, 134, 135].map((height) => indexer.expects(height, WITHIN_MS))).toEqual([true, true, false]);
+    expect([130, 134, 135].map((height) => indexer.state.expects(height, WITHIN_MS))).toEqual([
+      true,
+      true,
+      false,
+    ]);
   });
 
   it('nothing once the stream has gone stale', async () => {
     const indexer = await following(101, 0, { freshMs: 2_000 });
     a.stream.push(dataOf(100));
     await clock.advance(2_000);
-    expect(indexer.expects(101, WITHIN_MS)).toBe(true);
+    expect(indexer.state.expects(101, WITHIN_MS)).toBe(true);
     await clock.advance(1);
-    expect(indexer.expects(101, WITHIN_MS)).toBe(false);
+    expect(indexer.state.expects(101, WITHIN_MS)).toBe(false);
   });
 });
 
@@ -457,9 +461,9 @@ describe('stopping', () => {
     controller.abort(new AbortError());
     await running;
     expect(bug).toBeUndefined();
-    expect(indexer.status()).toMatchObject({ state: 'off', node: undefined });
-    expect(indexer.trouble()).toContain('is not followed');
-    expect(indexer.troubles()).toEqual([]);
+    expect(indexer.state.status()).toMatchObject({ state: 'off', node: undefined });
+    expect(indexer.state.trouble()).toContain('is not followed');
+    expect(indexer.state.troubles()).toEqual([]);
   });
 
   it.each([
@@ -538,7 +542,7 @@ describe('the other call', () => {
     );
     const indexer = start();
     await clock.advance(1_500);
-    expect(indexer.status().state).not.toBe('unavailable');
+    expect(indexer.state.status().state).not.toBe('unavailable');
     isBroken = false;
     await clock.advance(5_000);
     expect(deliveredHeights()).toEqual([100]);
@@ -555,9 +559,9 @@ describe('why execution data does not come', () => {
     };
     const indexer = await following(104, 500_000);
     expect(opened(a)).toEqual([100]);
-    expect(indexer.status().state).toBe('unavailable');
-    expect(indexer.trouble()).toBe('a:9000 has no execution data below 103');
-    expect(indexer.troubles()).toEqual([
+    expect(indexer.state.status().state).toBe('unavailable');
+    expect(indexer.state.trouble()).toBe('a:9000 has no execution data below 103');
+    expect(indexer.state.troubles()).toEqual([
       {
         ...{ node: 'a:9000', method: METHOD, kind: 'refused', count: 1, sinceMs: 0 },
         said: 'a:9000 has no execution data below 103',
@@ -568,21 +572,21 @@ describe('why execution data does not come', () => {
     await clock.advance(1_000);
     expect(opened(a)).toEqual([100, 103]);
     expect(deliveredHeights()).toEqual([103, 104]);
-    expect([indexer.trouble(), indexer.troubles()]).toEqual([undefined, []]);
+    expect([indexer.state.trouble(), indexer.state.troubles()]).toEqual([undefined, []]);
   });
 
   it('a node that waits and says nothing for a sealed height is said to have pruned it', async () => {
     const indexer = await following(100, 2_999);
-    expect(indexer.troubles()).toEqual([]);
+    expect(indexer.state.troubles()).toEqual([]);
     await clock.advance(1);
-    expect(indexer.troubles()).toMatchObject([
+    expect(indexer.state.troubles()).toMatchObject([
       { node: 'a:9000', method: METHOD, kind: 'unreachable', count: 0, sinceMs: 0 },
     ]);
     await clock.advance(2_000);
-    expect(indexer.trouble()).toBe(
+    expect(indexer.state.trouble()).toBe(
       'a:9000 gives no execution data for height 100, which is sealed: it may have pruned it',
     );
-    expect(indexer.troubles()).toMatchObject([{ node: 'a:9000', count: 1 }]);
+    expect(indexer.state.troubles()).toMatchObject([{ node: 'a:9000', count: 1 }]);
   });
 
   /** The second collection in the place of the first, too. */
@@ -600,8 +604,8 @@ describe('why execution data does not come', () => {
     a.onStream = (stream) =>
       stream.push(kind === 'another order' ? twice(dataOf(100)) : a.error(kind, METHOD));
     const indexer = await following(100, 1_000);
-    expect(indexer.trouble()).toContain(words);
-    const [only, ...more] = indexer.troubles();
+    expect(indexer.state.trouble()).toContain(words);
+    const [only, ...more] = indexer.state.troubles();
     expect(only).toMatchObject({ node: 'a:9000', kind: trouble, sinceMs: 0 });
     expect(only!.count).toBe(a.streams.length);
     expect(more).toEqual([]);
@@ -610,8 +614,8 @@ describe('why execution data does not come', () => {
   it('that no node serves the height is said', async () => {
     nodes.all = [];
     const indexer = await following(100, 1_000);
-    expect(indexer.trouble()).toContain('no access node serves the next height');
-    expect(indexer.troubles()).toEqual([]);
+    expect(indexer.state.trouble()).toContain('no access node serves the next height');
+    expect(indexer.state.troubles()).toEqual([]);
     nodes.all = [a];
     a.onStream = serves(100);
     await clock.advance(60_000);
@@ -622,18 +626,20 @@ describe('why execution data does not come', () => {
     sealed = 100;
     a.onStream = serves(100);
     const indexer = await following(101, 9_000);
-    expect(indexer.trouble()).toBeUndefined();
-    expect(indexer.status().earlyMs).toBe(9_000);
+    expect(indexer.state.trouble()).toBeUndefined();
+    expect(indexer.state.status().earlyMs).toBe(9_000);
     await clock.advance(3_000);
-    expect(indexer.trouble()).toBe('waiting for height 101 to be sealed for 12 s: the sealed head is at 100');
-    expect(indexer.troubles()).toEqual([]);
+    expect(indexer.state.trouble()).toBe(
+      'waiting for height 101 to be sealed for 12 s: the sealed head is at 100',
+    );
+    expect(indexer.state.troubles()).toEqual([]);
     sealed = undefined;
-    expect(indexer.trouble()).toContain('no node reports the sealed head');
+    expect(indexer.state.trouble()).toContain('no node reports the sealed head');
     sealed = 101;
     a.stream.push(dataOf(101));
     await clock.settle();
-    expect(indexer.trouble()).toBeUndefined();
-    expect(indexer.status().earlyMs).toBeUndefined();
+    expect(indexer.state.trouble()).toBeUndefined();
+    expect(indexer.state.status().earlyMs).toBeUndefined();
   });
 });
 
@@ -647,7 +653,7 @@ it('a refused stream is tried again every other second, with one warning in the 
   a.onStream = serves(100);
   await clock.advance(2_000);
   expect(deliveredHeights()).toEqual([100]);
-  expect(indexer.trouble()).toBeUndefined();
+  expect(indexer.state.trouble()).toBeUndefined();
 });
 
 it('one unreadable height costs the stream alone: nothing is counted on, and it is opened above as soon as that height has come', async () => {
@@ -657,10 +663,10 @@ it('one unreadable height costs the stream alone: nothing is counted on, and it 
     else serves(103)(stream);
   };
   const indexer = await following(103);
-  expect(indexer.expects(101, WITHIN_MS)).toBe(false);
-  expect(indexer.expects(102, WITHIN_MS)).toBe(false);
+  expect(indexer.state.expects(101, WITHIN_MS)).toBe(false);
+  expect(indexer.state.expects(102, WITHIN_MS)).toBe(false);
   await clock.advance(300);
-  expect(indexer.expects(102, WITHIN_MS)).toBe(false);
+  expect(indexer.state.expects(102, WITHIN_MS)).toBe(false);
   // It came otherwise.
   durable.add(101);
   window.notify();
@@ -702,7 +708,7 @@ describe('the stream of a peer', () => {
     expect(deliveredHeights()).toEqual([]);
     expect(await counted(metrics, 'invalid_collections_total', { source: 'peer', reason })).toBe(1);
     expect(await counted(metrics, 'stream_reopens_total', { stream: 'peer' })).toBe(1);
-    expect(indexer.trouble()).toMatch(/^a:9000 gives corrupt blocks for height 100: /);
+    expect(indexer.state.trouble()).toMatch(/^a:9000 gives corrupt blocks for height 100: /);
     expect(opened(a)).toEqual([100]);
     await clock.advance(500);
     expect(opened(a)).toEqual([100, 100]);
@@ -710,7 +716,7 @@ describe('the stream of a peer', () => {
 
   it('is due when a height is finalized, and is left when it stalls', async () => {
     const indexer = await following(100, 9_000, { stream: PEER });
-    expect(indexer.trouble()).toBe(
+    expect(indexer.state.trouble()).toBe(
       'a:9000 gives no blocks for height 100, which is finalized: it may not have indexed it yet',
     );
     expect(nodes.faults()[0]).toBe('a:9000 stale');
@@ -721,7 +727,7 @@ describe('the stream of a peer', () => {
     a.onStream = (stream) => stream.push(a.error('unimplemented', PEER_METHOD));
     const indexer = await following(100, 5_000, { stream: PEER });
     expect(opened(a)).toEqual([100]);
-    expect(indexer.trouble()).toBe(
+    expect(indexer.state.trouble()).toBe(
       'no peer offers blocks: upgrade those that do not know the call, or leave them out of peers',
     );
     await clock.advance(60_000);
@@ -734,6 +740,6 @@ describe('the stream of a peer', () => {
     a.onStream = (stream) => stream.push(new UpstreamError('invalid_argument', where, said));
     const indexer = await following(100, 30_000, { stream: PEER });
     expect(opened(a)).toEqual([100]);
-    expect(indexer.trouble()).toBe('a:9000 has no blocks below 500');
+    expect(indexer.state.trouble()).toBe('a:9000 has no blocks below 500');
   });
 });

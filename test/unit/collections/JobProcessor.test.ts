@@ -103,7 +103,7 @@ describe('JobProcessor', () => {
     m.run(block(5, []));
     await settle();
     expect([m.fatal, m.done]).toEqual([[failure], []]);
-    expect(m.mcq.size).toBe(5);
+    expect(m.window.inHand).toBe(5);
   });
 
   it('reports what a done throws to the owner', async () => {
