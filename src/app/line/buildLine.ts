@@ -140,11 +140,7 @@ export function buildLine(
     ...(config.ediOnly ? { probeMs: ONLY_SOURCE_PROBE_MS } : {}),
   };
   const edi = config.edi.enabled
-    ? new ExecutionDataIndexer(streamOptions, {
-        ...common,
-        ...sink,
-        dueHeight: () => listener.sealed.height,
-      })
+    ? new ExecutionDataIndexer(streamOptions, { ...common, ...sink, dueHeight: () => listener.sealed.height })
     : undefined;
   const peer =
     config.peers.length > 0

@@ -358,13 +358,37 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
 
   #open(way: Way, signal: AbortSignal): AsyncIterable<ReceivedBlock> {
     const start = this.#linked.next;
-    if (this.#chooser.isStream(way)) return way.node.subscribeBlocks(start, { signal });
-    return pollBlocks(way.node, start, {
-      timeoutMs: this.#chooser.patienceMs('call'),
-      upperBound: () => this.#toRead(),
-      mayStream: () => this.#mayStream(way.node),
-      signal,
-    });
+    const isStream = this.#chooser.isStream(way);
+    return isStream ? way.node.subscribeBlocks(start, { signal }) : this.#poll(way.node, start, signal);
+  }
+
+  /**
+   * The blocks of a node without streams, in ascending order, several requested at once but none that may not be read yet.
+   * Ends when the node may be asked for a stream again. Expected errors: those of the node's calls.
+   */
+  async *#poll(node: AccessNode, start: number, signal: AbortSignal): AsyncGenerator<ReceivedBlock, void> {
+    const timeoutMs = this.#chooser.patienceMs('call');
+    const asked: Promise<ReceivedBlock>[] = [];
+    let nextToAsk = start;
+    try {
+      for (let height = start; !this.#mayStream(node); height += 1) {
+        const highest = Math.max(height, this.#toRead());
+        while (asked.length < PARALLEL_READS && nextToAsk <= highest) {
+          const answer = node.getBlockByHeight(nextToAsk++, { signal, timeoutMs });
+          // Its failure is handled when it is awaited, or below.
+          answer.catch(() => undefined);
+          asked.push(answer);
+        }
+        const next = asked.shift();
+        if (next === undefined) return;
+        yield await next;
+      }
+    } finally {
+      for (const left of asked)
+        left.catch((error: unknown) => {
+          if (!isExpectedEnd(error)) throw error;
+        });
+    }
   }
 
   /** True when the node was set aside meanwhile, and there is one that was not. */
@@ -449,49 +473,5 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     const nowMs = this.#deps.clock.monotonic();
     this.#notFoundSinceMs ??= nowMs;
     return nowMs - this.#notFoundSinceMs < QUICK_RETRIES_MS;
-  }
-}
-
-/**
- * The blocks of a node without streams, in ascending order, several requested at once but none above `upperBound()`.
- * Ends when the node may have a stream for us again. Expected errors: those of the node's calls.
- */
-async function* pollBlocks(
-  node: AccessNode,
-  startHeight: number,
-  {
-    timeoutMs,
-    upperBound,
-    mayStream,
-    signal,
-  }: {
-    /** Deadline of one call. */
-    readonly timeoutMs: number;
-    readonly upperBound: () => number;
-    /** True once the node may be asked for a stream. */
-    readonly mayStream: () => boolean;
-    readonly signal: AbortSignal;
-  },
-): AsyncGenerator<ReceivedBlock, void> {
-  const asked: Promise<ReceivedBlock>[] = [];
-  let nextToAsk = startHeight;
-  try {
-    for (let height = startHeight; !mayStream(); height += 1) {
-      const highest = Math.max(height, upperBound());
-      while (asked.length < PARALLEL_READS && nextToAsk <= highest) {
-        const answer = node.getBlockByHeight(nextToAsk++, { signal, timeoutMs });
-        // Its failure is handled when it is awaited, or below.
-        answer.catch(() => undefined);
-        asked.push(answer);
-      }
-      const next = asked.shift();
-      if (next === undefined) return;
-      yield await next;
-    }
-  } finally {
-    for (const left of asked)
-      left.catch((error: unknown) => {
-        if (!isExpectedEnd(error)) throw error;
-      });
   }
 }

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { watchBackfill } from '../../../src/app/health/watches/watchBackfill.js';
+import type { NodeTrouble } from '../../../src/access/index.js';
 import { measureProgress } from '../../../src/observability/index.js';
 import type { HeightRange } from '../../../src/storage/index.js';
 import { untilEnd } from '../../support/cleanup.js';
@@ -18,6 +19,7 @@ class World {
   state: State = { plans: [], ranges: [], unserved: [], missingHeights: 0 };
   running: Running[] = [];
   filled = 0;
+  readonly troubles: NodeTrouble[] = [];
   heldBack: ReturnType<Parts['pace']['heldBack']>;
 
   constructor() {
@@ -39,7 +41,7 @@ class World {
     let [latest, grewAtMs] = [range.from - 1, clock.monotonic()];
     const latestIndexedHeight = (): number => latest;
     const indexing = {
-      blocks: { heldUpBy: () => ({ height: latest + 1, isUnserved: false, troubles: [] }) },
+      blocks: { heldUpBy: () => ({ height: latest + 1, isUnserved: false, troubles: this.troubles }) },
       indexer: { commitStartedAtMs: () => undefined },
       explainer: { explain: () => ({ stage: 'queued' }), heldUpBy: () => undefined },
     };
@@ -115,12 +117,19 @@ describe('watchBackfill', () => {
     const edges = () =>
       world.logger.records
         .filter(({ message }) => /held up|continues/.test(message))
-        .map(({ message }) => message);
-    expect(edges()).toEqual(['history is held up']);
+        .map(({ level, message, fields }) => [level, message, fields['why']]);
+    const told: unknown[] = [['warn', 'history is held up', 'waiting for block 0']];
+    expect(edges()).toEqual(told);
+    // The cause shows only later.
+    const trouble = { node: 'a', method: 'GetBlockByHeight', kind: 'refused', said: 'a refuses' } as const;
+    world.troubles.push({ ...trouble, count: 1, sinceMs: world.clock.monotonic() });
+    await world.clock.advance(2_000);
+    told.push(['warn', 'history is held up', expect.stringContaining('waiting for block 0: a refuses')]);
+    expect(edges()).toEqual(told);
     lower(1);
     upper(1);
     await world.clock.advance(1_000);
-    expect(edges()).toEqual(['history is held up', 'history continues']);
+    expect(edges()).toEqual([...told, ['info', 'history continues', undefined]]);
     expect(world.watch.counts().heldUp).toBe(0);
   });
 

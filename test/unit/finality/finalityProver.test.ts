@@ -495,29 +495,20 @@ describe('FinalityProver', () => {
       change: ({ first }) => (first.snapshot = (height) => (height === 42 ? 'not_found' : snapshot)),
     });
     expect(lacking.prover.status().anchor).toMatchObject({ kind: 'first_use', height: 50 });
-    // After a restart no newer block is believed.
+    // After a restart no newer block is believed, even while that one is damaged.
     const again = await proved([42, 52], {
-      ...{ named: [named('spork_root', 42)], evidence: lacking.evidence },
-      change: ({ first }) => (first.snapshot = () => 'not_found'),
-    });
-    expect(again.prover.status()).toMatchObject({
-      ...{ anchor: { kind: 'first_use', height: 50 }, provenHeight: 50 },
-    });
-    // Nor while the block that was believed is damaged, and fetched again.
-    const damaged = await proved([42, 52], {
       ...{ named: [named('spork_root', 42)], evidence: lacking.evidence },
       change: ({ first, store }) => {
         first.snapshot = (height) => (height === 42 ? 'not_found' : snapshot);
         store.delete(50);
       },
     });
-    expect(damaged.prover.status()).toMatchObject({
-      anchor: undefined,
-      reason: 'block 50 cannot be read now',
+    expect(again.prover.status()).toMatchObject({ anchor: undefined, reason: 'block 50 cannot be read now' });
+    again.store.set(50, headerAt(50));
+    await again.reaches(52);
+    expect(again.prover.status()).toMatchObject({
+      ...{ anchor: { kind: 'first_use', height: 50 }, provenHeight: 50 },
     });
-    damaged.store.set(50, headerAt(50));
-    await damaged.reaches(52);
-    expect(damaged.prover.status().provenHeight).toBe(50);
   });
 
   it('rests on the last block of a spork once it is indexed, which proves all below without a certificate', async () => {
@@ -608,6 +599,13 @@ describe('FinalityProver', () => {
       ...{ anchor: undefined, provenHeight: undefined, committee: undefined },
       reason: 'this process has indexed no block yet, or does not follow the chain',
     });
+    // It does not rest for what nodes lacked of the spork before.
+    const lacking = await proved([42, 52], {
+      change: ({ first }) => (first.snapshot = (height) => (height < 274 ? 'not_found' : snapshot)),
+    });
+    lacking.range.from = 274;
+    await lacking.reaches(283);
+    expect(lacking.prover.status()).toMatchObject({ anchor: { height: 274 }, reason: undefined });
   });
 
   it.each([

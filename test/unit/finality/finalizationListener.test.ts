@@ -42,9 +42,8 @@ describe('FinalizationListener', () => {
       const world = new World('astray', 'b');
       const listener = world.listener(100, 100);
       await world.clock.advance(1_000);
-      const [astray, ours] = world.nodes.all;
-      world.nodes.live = () => [ours!];
-      astray!.advance(101, 101);
+      world.nodes.live = () => [world.node('b')];
+      world.node('astray').advance(101, 101);
       for (let turn = 0; turn < turns; turn += 1) await Promise.resolve();
       listener.forget('astray', 98);
       await world.clock.advance(10);

@@ -29,8 +29,9 @@ export function watchBackfill(
       headHeight: () => backfill.filled() + backfill.state().missingHeights,
     },
   });
-  const edge = new EdgeLog(parts);
-  let isToldHeldUp = false;
+  /** By the code of the cause, if that is known: another one is told as well. */
+  const edges = new Map<string, EdgeLog>();
+  let told: EdgeLog | undefined;
   let loggedAtMs = clock.monotonic();
 
   /** What a range waits for that does not grow, and how it yields to the live range, if no fault is known; `undefined`: it grows. */
@@ -43,6 +44,7 @@ export function watchBackfill(
     const words = yields === undefined ? message : `${message}: ${yields}`;
     return {
       range: job.range,
+      code: cause.code ?? '',
       isYielding: yields !== undefined,
       waitingFor: { height, message: words, ageSeconds: ageMs / 1_000 },
     };
@@ -65,15 +67,17 @@ export function watchBackfill(
   const tellTrouble = (): void => {
     const all = allHeldUp();
     const [first] = all;
-    if ((first !== undefined) === isToldHeldUp) return;
-    isToldHeldUp = first !== undefined;
     if (first === undefined) {
-      edge.back({}, 'history continues');
+      told?.back({}, 'history continues');
+      told = undefined;
       return;
     }
-    const { from, to } = first.range;
+    const edge = edges.get(first.code) ?? new EdgeLog(parts);
+    if (edge === told) return;
+    edges.set(first.code, edge);
+    told = edge;
     const why = withoutIds(first.waitingFor.message);
-    edge.lost({ from, to, why, ranges: all.length }, 'history is held up');
+    edge.lost({ ...first.range, why, ranges: all.length }, 'history is held up');
   };
   const tellProgress = ({ ratePerSecond, etaSeconds }: ProgressState): void => {
     const nowMs = clock.monotonic();
