@@ -240,7 +240,8 @@ export class CollectionRequester {
         this.#watchWindow();
         break;
       }
-      const use = this.#useFor(height);
+      const isLowest = height === this.#dependencies.mcq.lowest();
+      const use = this.#options.isHistory === true ? 'history' : isLowest ? 'lowest' : 'other';
       const choice = this.#nodes.choose(height, wanted, use);
       if (choice.node === undefined) {
         this.#order.lookAgainIn(choice.retryInMs);
@@ -264,11 +265,6 @@ export class CollectionRequester {
     if (!forecast.expects(height, Math.min(fetchMs, holdBackMs))) return false;
     if (requests?.holdEndsAtMs === undefined) metrics.requestsHeldBack.inc();
     return this.#order.hold(record, holdBackMs, HELD_BACK_CHECK_MS);
-  }
-
-  #useFor(height: number): SlotUse {
-    if (this.#options.isHistory === true) return 'history';
-    return height === this.#dependencies.mcq.lowest() ? 'lowest' : 'other';
   }
 
   /** Includes the bytes that the calls under way will bring: the window only counts what has arrived. */
@@ -371,7 +367,9 @@ export class CollectionRequester {
     const answeredInMs = receivedAtMs - wanted.sentAtMs;
     this.#nodes.returned(node, way, bodies && answeredInMs);
     if (bodies !== undefined && !this.#stopping.signal.aborted) {
-      this.#paced(answeredInMs);
+      this.#callMs.observe(answeredInMs);
+      if (this.#answeredAtMs !== undefined) this.#intervalMs.observe(receivedAtMs - this.#answeredAtMs);
+      this.#answeredAtMs = receivedAtMs;
       this.#queue({ wanted, node, way, bodies, receivedAtMs });
       return;
     }
@@ -381,13 +379,6 @@ export class CollectionRequester {
     } finally {
       this.#pump();
     }
-  }
-
-  #paced(callMs: number): void {
-    this.#callMs.observe(callMs);
-    const nowMs = this.#dependencies.clock.monotonic();
-    if (this.#answeredAtMs !== undefined) this.#intervalMs.observe(nowMs - this.#answeredAtMs);
-    this.#answeredAtMs = nowMs;
   }
 
   #queue(answer: Answer): void {

@@ -284,18 +284,15 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     const nodes = this.#deps.nodes.forHeight(this.#linked.next, BLOCK_STREAM);
     const way = this.#chooser.choose(nodes, (node) => this.#mayStream(node));
     if (way === undefined) {
-      this.#unserved();
+      this.#unservedLooks += 1;
+      if (this.#unservedLooks === UNSERVED_LOOKS_BEFORE_TOLD) {
+        this.#deps.logger.warn({ height: this.#linked.next }, 'no access node serves the next height');
+        this.#deps.signal.notify();
+      }
       return this.#pause.sleep(this.#chooser.pauseMs(), signal);
     }
     this.#unservedLooks = 0;
     await this.#pause.sleep(await this.#readFrom(way, signal), signal);
-  }
-
-  #unserved(): void {
-    this.#unservedLooks += 1;
-    if (this.#unservedLooks !== UNSERVED_LOOKS_BEFORE_TOLD) return;
-    this.#deps.logger.warn({ height: this.#linked.next }, 'no access node serves the next height');
-    this.#deps.signal.notify();
   }
 
   /** No node serves the next height, and none has for a while. */
