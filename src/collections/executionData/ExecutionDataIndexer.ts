@@ -381,11 +381,9 @@ export class ExecutionDataIndexer {
       // The other call may be there, and is opened at once.
       const other = methodOf(stream, node);
       if (other !== opened && node.supports(other)) return 0;
-      this.state.lastError = end.text;
       this.state.offersNone(node, end.said, probeMs);
       return 0;
     }
-    this.state.lastError = end.text;
     this.state.now = 'connecting';
     const next = this.state.next;
     const method = end.method ?? opened;
