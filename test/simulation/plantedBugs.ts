@@ -452,7 +452,7 @@ const bugs: Readonly<
   },
   'collections/executionData/ExecutionDataIndexer.ts': {
     'execution data of another height is taken for the next': [
-      '    if (height !== this.#state.next) {',
+      '    if (height !== this.state.next) {',
       '    if (height < 0) {',
       'collections/ExecutionDataIndexer.test.ts: that gives %s is refused, counted, named, and asked again after a pause',
     ],
