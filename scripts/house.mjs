@@ -150,7 +150,7 @@ export const maxLines = {
   'src/collections': 3_760,
   'src/config': 1_114,
   'src/devnet': 4_919,
-  'src/finality': 2_511,
+  'src/finality': 2_497,
   'src/flow': 2_604,
   'src/jobqueue': 741,
   'src/observability': 1_529,
