@@ -34,8 +34,6 @@ export interface MissingExplanation {
   readonly trail: RequestTrail | undefined;
 }
 
-export type HeldUpHeight = Readonly<NonNullable<ReturnType<HeightExplainer['heldUpBy']>>>;
-
 interface Parts {
   readonly mcq: MissingCollectionQueue;
   readonly window: Window;
@@ -57,12 +55,15 @@ export class HeightExplainer {
   }
 
   oldestMissing() {
-    const { clock, mcq } = this.#deps;
-    const height = mcq.lowest();
-    const queued = height === undefined ? undefined : mcq.get(height);
-    if (height === undefined || queued === undefined) return undefined;
-    const ageSeconds = (clock.monotonic() - queued.queuedAtMs) / 1000;
-    return { height, ageSeconds, missingIds: mcq.missingIds(height) };
+    const { clock, mcq, window } = this.#deps;
+    const lowest = window.lowestCollecting();
+    if (lowest === undefined) return undefined;
+    const { height, queuedAtMs } = lowest;
+    return {
+      height,
+      ageSeconds: (clock.monotonic() - queuedAtMs) / 1000,
+      missingIds: mcq.missingIds(height),
+    };
   }
 
   /** Heights that have lacked a collection for longer than this, lowest first. They are still retried. */

@@ -14,7 +14,7 @@ import type { CollectionRequester } from './requester/CollectionRequester.js';
 
 interface Dependencies {
   readonly mcq: MissingCollectionQueue;
-  readonly indexer: Pick<BlockCollectionIndexer, 'confirm' | 'isIndexed' | 'onReceivedCollectionsForBlock'>;
+  readonly indexer: Pick<BlockCollectionIndexer, 'confirm' | 'onReceivedCollectionsForBlock'>;
   readonly window: Window;
   /** Absent with `ediOnly`: no collection is requested, and execution data alone completes heights. */
   readonly requests?: Pick<CollectionRequester, 'request' | 'cancel'> | undefined;
@@ -58,7 +58,7 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
   run(job: BlockJob<FinalizedBlock>, done: () => void): void {
     const { height, block } = job;
     if (block.height !== height) throw new Error(`job ${job.id} carries the block of height ${block.height}`);
-    if (this.#deps.indexer.isIndexed(height)) {
+    if (this.#deps.window.isIndexed(height)) {
       const passed = this.#deps.indexer.confirm(block);
       if (passed === undefined) done();
       else passed.then(done, (error: unknown) => this.#fail(error));
@@ -117,7 +117,7 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
     const [first] = collections;
     if (first === undefined) return;
     const queued = this.#deps.mcq.get(height);
-    if (queued === undefined ? !this.#deps.indexer.isIndexed(height) : !matches(queued.block, collections)) {
+    if (queued === undefined ? !this.#deps.window.isIndexed(height) : !matches(queued.block, collections)) {
       this.#refuse(first, collections.length);
       return;
     }

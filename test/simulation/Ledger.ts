@@ -129,11 +129,11 @@ export class Ledger {
     }
   }
 
-  #isOver(what: string, { mcq, requester, window }: IndexingLine, isWritten: boolean): void {
+  #isOver(what: string, { requester, window }: IndexingLine, isWritten: boolean): void {
     this.#nothing(`calls of ${what}`, requester?.inFlight() ?? 0);
     // What a line did not finish goes with it.
     if (!isWritten) return;
-    this.#nothing(`heights of ${what} in hand`, mcq.size);
+    this.#nothing(`heights of ${what} in hand`, window.inHand);
     this.#nothing(`bytes of ${what} in flight`, window.bytesInHand);
   }
 

@@ -366,9 +366,9 @@ export class Oracle implements CallObserver {
   }
 
   /** The invariants of the live range, for one of history. */
-  #lookAtRange({ range: { from, to }, store }: RangeJob, { mcq, blocks }: IndexingLine): void {
+  #lookAtRange({ range: { from, to }, store }: RangeJob, { window, blocks }: IndexingLine): void {
     const { window: k } = this.#parts.config.backfill;
-    if (mcq.size > k) this.fail(`${mcq.size} heights of range ${from} wait, its window is ${k}`);
+    if (window.inHand > k) this.fail(`${window.inHand} heights of range ${from} wait, its window is ${k}`);
     const watermark = store.latestIndexedHeight();
     if (blocks.blockAt(watermark + k + 1) !== undefined)
       this.fail(`range ${from} holds more than ${k} blocks`);
@@ -386,7 +386,7 @@ export class Oracle implements CallObserver {
     for (const { job, line: one } of history()) this.#lookAtRange(job, one.indexing);
     if (line === undefined) return;
     const { window: k } = this.#parts.config;
-    if (line.mcq.size > k) this.fail(`${line.mcq.size} heights wait, the window is ${k}`);
+    if (line.window.inHand > k) this.fail(`${line.window.inHand} heights wait, the window is ${k}`);
     if (line.blocks.blockAt(watermark + k + 1) !== undefined) this.fail(`more than ${k} blocks are held`);
     const { bytesInHand: inFlightBytes } = line.window;
     const received = this.#receivedBytes(line, watermark);
@@ -410,9 +410,9 @@ export class Oracle implements CallObserver {
   }
 
   /** Ascending. */
-  *#heightsInHand({ mcq }: IndexingLine, watermark: number): Generator<HeightRecord> {
+  *#heightsInHand({ mcq, window }: IndexingLine, watermark: number): Generator<HeightRecord> {
     const { window: k } = this.#parts.config;
-    let left = mcq.size;
+    let left = window.inHand;
     // A batch moves the watermark a moment before the heights in it are let go.
     for (let height = watermark - k; height <= watermark + k && left > 0; height += 1) {
       const queued = mcq.get(height);

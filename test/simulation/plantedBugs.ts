@@ -208,8 +208,8 @@ const bugs: Readonly<
       'collections/Window.test.ts: begins less by its share, but a block and its child in any case',
     ],
     'one block above the window is asked for': [
-      'Math.min(this.heights, narrowed), this.headHeight());',
-      'Math.min(this.heights, narrowed) + 1, this.headHeight());',
+      'Math.min(this.heights, narrowed), this.target() ?? 0);',
+      'Math.min(this.heights, narrowed) + 1, this.target() ?? 0);',
     ],
     'byte budget ignored': [
       '    if (this.#bytesInHand + bytes <= this.limitBytes) return true;',
@@ -452,7 +452,7 @@ const bugs: Readonly<
   },
   'collections/executionData/ExecutionDataIndexer.ts': {
     'execution data of another height is taken for the next': [
-      '    if (height !== this.#state.next) {',
+      '    if (height !== this.state.next) {',
       '    if (height < 0) {',
       'collections/ExecutionDataIndexer.test.ts: that gives %s is refused, counted, named, and asked again after a pause',
     ],

@@ -92,7 +92,7 @@ function heldUpByCollections(
     return { height, message: `${what}: ${limits.join('; ')}`, code: 'upstream_refusing' };
   }
   const { message, code } = because(height, what, troubles, clock);
-  const besides = [edi?.trouble(), peer?.trouble()].filter((words) => words !== undefined);
+  const besides = [edi?.state.trouble(), peer?.state.trouble()].filter((words) => words !== undefined);
   return { height, message: [message, ...besides].join('; '), code };
 }
 
@@ -110,9 +110,9 @@ function heldUpByFeed(height: number, { edi }: IndexingLine, { clock, listener }
     return unavailable(`waiting for height ${height} to be sealed; ${head}`, listener.sealed.troubles());
   }
   const what = `waiting for the execution data of height ${height}`;
-  const troubles = edi?.troubles() ?? [];
+  const troubles = edi?.state.troubles() ?? [];
   if (troubles.length > 0) return unavailable(what, troubles);
-  const trouble = edi?.trouble();
+  const trouble = edi?.state.trouble();
   return trouble === undefined
     ? { height, message: what, code: undefined }
     : unavailable(`${what}; ${trouble}`, []);

@@ -88,7 +88,7 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
       window: {
         heights: config.window,
         upperBound: line === undefined || shown.head === null ? null : window.upperBound(),
-        inFlight: line?.mcq.size ?? 0,
+        inFlight: line?.window.inHand ?? 0,
         bytesInFlight: window.bytesInHand,
         bytesLimit: config.maxInFlightBytes,
       },
@@ -213,7 +213,7 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
     if (store.shared?.isLeading() === false)
       return { state: 'off', ...none, reason: 'this process does not lead' };
     if (stream === undefined) return { state: 'connecting', ...none };
-    const { state, node, lastHeight, lastMessageAgeMs, nextHeight } = stream.status();
+    const { state, node, lastHeight, lastMessageAgeMs, nextHeight } = stream.state.status();
     const isAhead = state === 'waiting_window';
     // Else it is up to date, and waits for the chain.
     const isPaused = isAhead && nextHeight <= (window.target() ?? Infinity);
@@ -224,7 +224,7 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
       endpoint: node ?? null,
       height: lastHeight ?? null,
       ageSeconds: seconds(lastMessageAgeMs),
-      reason: stream.trouble() ?? null,
+      reason: stream.state.trouble() ?? null,
     };
   };
 

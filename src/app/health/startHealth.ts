@@ -82,7 +82,7 @@ function gaugesOf(status: DaemonStatus): ScrapedValues {
     backfill_ranges: () => backfillWatch.counts().phases,
     backfill_held_up_ranges: () => backfillWatch.counts().heldUp,
     backfill_share: () => parts.pace.heldBack()?.share ?? 1,
-    in_flight_heights: () => line()?.mcq.size ?? 0,
+    in_flight_heights: () => line()?.window.inHand ?? 0,
     collections_missing: () => line()?.mcq.missingCollections ?? 0,
     oldest_missing_age_seconds: () => line()?.explainer.oldestMissing()?.ageSeconds ?? 0,
     window_heights: () => config.window,
@@ -94,8 +94,8 @@ function gaugesOf(status: DaemonStatus): ScrapedValues {
       const ages = Object.entries({
         finalized: inSeconds(listener.finalized.advanceAgeMs()),
         sealed: inSeconds(listener.sealed.advanceAgeMs()),
-        execution_data: inSeconds(line()?.edi?.status().lastMessageAgeMs),
-        peer: inSeconds(line()?.peer?.status().lastMessageAgeMs),
+        execution_data: inSeconds(line()?.edi?.state.status().lastMessageAgeMs),
+        peer: inSeconds(line()?.peer?.state.status().lastMessageAgeMs),
       });
       return new Map(ages.flatMap(([name, seconds]) => (seconds === undefined ? [] : [[name, seconds]])));
     },

@@ -140,11 +140,7 @@ export function buildLine(
     ...(config.ediOnly ? { probeMs: ONLY_SOURCE_PROBE_MS } : {}),
   };
   const edi = config.edi.enabled
-    ? new ExecutionDataIndexer(streamOptions, {
-        ...common,
-        ...sink,
-        dueHeight: () => listener.sealed.height,
-      })
+    ? new ExecutionDataIndexer(streamOptions, { ...common, ...sink, dueHeight: () => listener.sealed.height })
     : undefined;
   const peer =
     config.peers.length > 0
@@ -157,8 +153,8 @@ export function buildLine(
   const isMirror = config.accessNodes.length === 0;
   const forecast = {
     expects: (height: number, withinMs: number): boolean =>
-      edi?.expects(height, withinMs) === true ||
-      peer?.expects(height, isMirror ? Infinity : withinMs) === true,
+      edi?.state.expects(height, withinMs) === true ||
+      peer?.state.expects(height, isMirror ? Infinity : withinMs) === true,
   };
   if (!config.ediOnly)
     requester = new CollectionRequester(
@@ -206,8 +202,8 @@ export function buildLine(
     mcq,
     window,
     requests: requester,
-    executionDataReason: () => edi?.trouble(),
-    peerReason: () => peer?.trouble(),
+    executionDataReason: () => edi?.state.trouble(),
+    peerReason: () => peer?.state.trouble(),
   });
 
   const listening = [

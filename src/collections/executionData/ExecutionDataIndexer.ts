@@ -1,19 +1,18 @@
 import { Attempts, StreamReader } from '../../access/index.js';
-import type { AccessMethod, AccessNode, AccessNodes, NodeFault, NodeTrouble } from '../../access/index.js';
+import type { AccessMethod, AccessNode, AccessNodes, NodeFault } from '../../access/index.js';
 import { VerificationMemory, verifyBlockCollections } from '../../flow/index.js';
 import type { BlockExecutionData, FinalizedBlock } from '../../flow/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
 import { childOf, doublingMs, isAbort, RunningAverage, sleep, wasAborted } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import type { BlockWindow } from '../heights/Window.js';
-import type { CollectionSink, ExecutionDataForecast } from '../ports.js';
+import type { CollectionSink } from '../ports.js';
 import { FaultReporter } from '../FaultReporter.js';
 import { EXECUTION_DATA, methodOf } from './BodyStream.js';
 import type { BodyStream, StreamSources } from './BodyStream.js';
 import { judgeStreamEnd, StreamFault } from './StreamFault.js';
 import type { StreamEnd } from './StreamFault.js';
 import { SLACK_HEIGHTS, StreamState } from './StreamState.js';
-import type { ExecutionDataStatus } from './StreamState.js';
 
 export interface ExecutionDataIndexerOptions {
   /** The stream to follow. Default: execution data. */
@@ -95,12 +94,12 @@ const MESSAGE_WEIGHT_BYTES = 2 * 1024;
  *
  * A peer is another indexer. Its blocks are verified in the same way, and it is trusted no more than a node.
  */
-export class ExecutionDataIndexer implements ExecutionDataForecast {
+export class ExecutionDataIndexer {
   readonly #options: Required<ExecutionDataIndexerOptions>;
   readonly #dependencies: ExecutionDataIndexerDependencies;
   readonly #attempts = new Attempts();
   readonly #reporter: FaultReporter;
-  readonly #state: StreamState;
+  readonly state: StreamState;
   readonly #messageBytes = new RunningAverage(MESSAGE_BYTES);
   readonly #verificationMemory = new VerificationMemory();
   #turnBytes = 0;
@@ -117,14 +116,14 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     this.#options = { ...DEFAULTS, ...options };
     this.#dependencies = dependencies;
     const { stream } = this.#options;
-    this.#state = new StreamState({ ...this.#options, ...dependencies });
+    this.state = new StreamState({ ...this.#options, ...dependencies });
     this.#reporter = new FaultReporter(stream.source, dependencies);
   }
 
   /** Follows the stream until the signal aborts, then resolves. Rejects for bugs only. */
   async run(signal: AbortSignal): Promise<void> {
-    if (this.#state.now !== 'off') throw new Error('the indexer of this stream is already running');
-    this.#state.now = 'connecting';
+    if (this.state.now !== 'off') throw new Error('the indexer of this stream is already running');
+    this.state.now = 'connecting';
     try {
       while (!signal.aborted) {
         await this.#session(signal);
@@ -133,32 +132,14 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     } catch (error) {
       if (!wasAborted(error, signal)) throw error;
     } finally {
-      this.#state.node = undefined;
-      this.#state.now = 'off';
+      this.state.node = undefined;
+      this.state.now = 'off';
     }
-  }
-
-  status(): ExecutionDataStatus {
-    return this.#state.status();
-  }
-
-  /** Per node: why the next height is missing; empty while we wait for room, or for the height to be due. */
-  troubles(): readonly NodeTrouble[] {
-    return this.#state.troubles();
-  }
-
-  /** Why nothing arrives, in one sentence; `undefined` while all is well. */
-  trouble(): string | undefined {
-    return this.#state.trouble();
-  }
-
-  expects(height: number, withinMs: number): boolean {
-    return this.#state.expects(height, withinMs);
   }
 
   /** From choosing a node to the end of its stream and the pause after it. */
   async #session(signal: AbortSignal): Promise<void> {
-    const state = this.#state;
+    const state = this.state;
     await this.#goToNext(signal);
     const node = await this.#choose(signal);
     if (node === undefined) return;
@@ -178,7 +159,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
   async #choose(signal: AbortSignal): Promise<AccessNode | undefined> {
     const { clock, logger, nodes } = this.#dependencies;
     const { sources, whyNone, words } = this.#options.stream;
-    const state = this.#state;
+    const state = this.state;
     const nowMs = clock.monotonic();
     const all = sources(nodes, state.next);
     const { node } = this.#attempts.choose(
@@ -210,7 +191,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
   async #pause(pauseMs: number, end: StreamEnd, signal: AbortSignal): Promise<void> {
     const { clock, window } = this.#dependencies;
     const startedMs = clock.monotonic();
-    const head = window.headHeight();
+    const head = window.target() ?? 0;
     const isOutage = end.reason === 'unavailable' || end.reason === 'deadline';
     const over = childOf(signal);
     const timer = clock.setTimer(pauseMs, () => over.abort());
@@ -218,8 +199,8 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
       for (;;) {
         await window.changed(over.signal);
         const elapsedMs = clock.monotonic() - startedMs;
-        const isPassed = this.#attempts.failures <= SHORT_PAUSES && window.isIndexed(this.#state.next);
-        const isBack = isOutage && window.headHeight() > head && elapsedMs >= WAKE_AFTER_MS;
+        const isPassed = this.#attempts.failures <= SHORT_PAUSES && window.isIndexed(this.state.next);
+        const isBack = isOutage && (window.target() ?? 0) > head && elapsedMs >= WAKE_AFTER_MS;
         if ((isPassed && elapsedMs >= this.#options.backoffMinMs) || isBack) break;
       }
     } catch (error) {
@@ -229,15 +210,15 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
       over.abort();
     }
     // A stream that failed at a height that is durable by now is reopened above it.
-    while (window.isIndexed(this.#state.next)) this.#state.next += 1;
+    while (window.isIndexed(this.state.next)) this.state.next += 1;
   }
 
   /** Waits until there is a height to open a stream at, and moves there. Expected errors: the abort reason. */
   async #goToNext(signal: AbortSignal): Promise<void> {
     const { window } = this.#dependencies;
     for (;;) {
-      this.#state.next = Math.max(this.#state.next, window.latestIndexedHeight() + 1, LOWEST_HEIGHT);
-      if (this.#state.next <= window.upperBound()) return;
+      this.state.next = Math.max(this.state.next, window.latestIndexedHeight() + 1, LOWEST_HEIGHT);
+      if (this.state.next <= window.upperBound()) return;
       await window.changed(signal);
     }
   }
@@ -248,7 +229,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
   async #follow(node: AccessNode, signal: AbortSignal): Promise<StreamEnd> {
     const { clock } = this.#dependencies;
     const { stream } = this.#options;
-    const state = this.#state;
+    const state = this.state;
     const reader = new StreamReader<BlockExecutionData>({
       open: (ended) => stream.open(node, state.next, { signal: ended }),
       onLateError: (error) => (this.#lateError ??= { error }),
@@ -308,16 +289,16 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
   }
 
   async #waitForRoom(signal: AbortSignal): Promise<void> {
-    this.#state.waiting(true);
+    this.state.waiting(true);
     do await this.#dependencies.window.changed(signal);
     while (!this.#hasRoom());
-    this.#state.waiting(false);
+    this.state.waiting(false);
   }
 
   /** Durable heights are read only to be skipped; others need their block and room for their bytes. */
   #hasRoom(): boolean {
     const { window } = this.#dependencies;
-    const height = this.#state.next;
+    const height = this.state.next;
     if (window.isIndexed(height)) return true;
     if (height > window.upperBound() || window.blockAt(height) === undefined) return false;
     return window.admits(height, this.#messageBytes.value ?? 0);
@@ -327,8 +308,8 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
     const { clock, metrics } = this.#dependencies;
     const { height } = message;
     const receivedAtMs = clock.monotonic();
-    if (height !== this.#state.next) {
-      throw new StreamFault('malformed', `expected height ${this.#state.next}, got ${height}`);
+    if (height !== this.state.next) {
+      throw new StreamFault('malformed', `expected height ${this.state.next}, got ${height}`);
     }
     this.#messageBytes.observe(message.byteLength);
     const block = await this.#blockOf(height, signal);
@@ -366,19 +347,19 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
   }
 
   #behind(): StreamFault | undefined {
-    const behind = this.#dependencies.window.latestIndexedHeight() + 1 - this.#state.next;
+    const behind = this.#dependencies.window.latestIndexedHeight() + 1 - this.state.next;
     if (behind <= SLACK_HEIGHTS) return undefined;
     return new StreamFault('skip_ahead', `the stream is ${behind} heights behind the watermark`);
   }
 
   #moved(node: AccessNode): StreamFault | undefined {
-    const serving = this.#options.stream.sources(this.#dependencies.nodes, this.#state.next);
+    const serving = this.#options.stream.sources(this.#dependencies.nodes, this.state.next);
     if (serving.length === 0 || serving.some(({ name }) => name === node.name)) return undefined;
     return new StreamFault('moved', 'other nodes serve the heights that follow');
   }
 
   #onMessage(node: AccessNode, isVerified: boolean, receivedAtMs: number): void {
-    const state = this.#state;
+    const state = this.state;
     const fields = { node: node.name, height: state.next };
     state.came(node, receivedAtMs);
     this.#isRefused = false;
@@ -400,20 +381,18 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
       // The other call may be there, and is opened at once.
       const other = methodOf(stream, node);
       if (other !== opened && node.supports(other)) return 0;
-      this.#state.lastError = end.text;
-      this.#state.offersNone(node, end.said, probeMs);
+      this.state.offersNone(node, end.said, probeMs);
       return 0;
     }
-    this.#state.lastError = end.text;
-    this.#state.now = 'connecting';
-    const next = this.#state.next;
+    this.state.now = 'connecting';
+    const next = this.state.next;
     const method = end.method ?? opened;
     metrics.streamReopens.inc({ stream: stream.label, reason: end.reason });
-    this.#state.ended(node, method, end);
+    this.state.ended(node, method, end);
     const isLie = end.contradicts !== undefined && window.isCertain(next, end.contradicts);
     const fault = isLie ? 'lied' : (end.fault ?? this.#faultOf(node, end, isFruitless));
     this.#reporter.report(node, method, { ...end, fault }, next, { reason: end.reason });
-    if (this.#state.lacksUntilMs(node) > clock.monotonic()) return 0;
+    if (this.state.lacksUntilMs(node) > clock.monotonic()) return 0;
     this.#warnOfRefusal(node, end);
     this.#attempts.failed(node);
     const isBusy = end.reason === 'rate_limited';
@@ -436,7 +415,7 @@ export class ExecutionDataIndexer implements ExecutionDataForecast {
    * of streams counts too: the other call may have free ones.
    */
   #faultOf(node: AccessNode, { kind }: StreamEnd, isFruitless: boolean): NodeFault | undefined {
-    const height = this.#state.next;
+    const height = this.state.next;
     const isSame = this.#fruitless.node === node.name && this.#fruitless.height === height;
     const count = isFruitless ? (isSame ? this.#fruitless.count : 0) + 1 : 0;
     this.#fruitless = { node: node.name, height, count };

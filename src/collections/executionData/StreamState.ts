@@ -27,7 +27,7 @@ const LOOKS_PER_SILENCE = 4;
 export type ExecutionDataState =
   /** Not running. */
   | 'off'
-  /** Being opened, or pausing between two attempts; `lastError` has the last failure. */
+  /** Being opened, or pausing between two attempts. */
   | 'connecting'
   /** Delivering, or waiting for the next block to be due. */
   | 'streaming'
@@ -35,8 +35,6 @@ export type ExecutionDataState =
   | 'waiting_window'
   /** Nobody offers the stream, or not for the next height. */
   | 'unavailable';
-
-export type ExecutionDataStatus = Readonly<ReturnType<StreamState['status']>>;
 
 /** A node that does not offer the stream, or not for heights that low. */
 interface Lack {
@@ -85,8 +83,6 @@ export class StreamState implements ExecutionDataForecast {
   /** The node that is followed or opened, and the call. */
   node: AccessNode | undefined;
   method: AccessMethod;
-  /** What ended the last stream; cleared by the next message. */
-  lastError: string | undefined;
   readonly #parts: Parts;
   readonly #words: StreamWords;
   /** The state to return to when waiting ends. */
@@ -123,7 +119,6 @@ export class StreamState implements ExecutionDataForecast {
     this.#lastMessage = { height: this.next, atMs };
     this.next += 1;
     this.alive();
-    this.lastError = undefined;
     this.#failures.clear();
     this.#lacks.delete(node.name);
     this.#sentence = undefined;
@@ -228,7 +223,6 @@ export class StreamState implements ExecutionDataForecast {
   noNode(why: string | undefined): void {
     const { source } = this.#words;
     this.node = undefined;
-    this.lastError = why ?? `no ${source} serves the next height`;
     if (why !== undefined) this.#sentence = `no ${source} can be asked: ${why}`;
     this.#sentence ??= `no ${source} serves the next height`;
   }
@@ -245,13 +239,12 @@ export class StreamState implements ExecutionDataForecast {
       lastHeight: message?.height,
       /** Time since the last message of any stream. */
       lastMessageAgeMs: message && nowMs - message.atMs,
-      /** What ended the last stream; cleared by the next message. */
-      lastError: this.lastError,
       /** How long it has waited for the next height to be due; `undefined` when not waiting. */
       earlyMs: earlySinceMs === undefined ? undefined : nowMs - earlySinceMs,
     };
   }
 
+  /** Per node: why the next height is missing; empty while we wait for room, or for the height to be due. */
   troubles(): readonly NodeTrouble[] {
     if (this.now === 'off') return [];
     const { method } = this;
@@ -270,6 +263,7 @@ export class StreamState implements ExecutionDataForecast {
     return troubles;
   }
 
+  /** Why nothing arrives, in one sentence; `undefined` while all is well. */
   trouble(): string | undefined {
     const { data, due, fix, source, stream } = this.#words;
     if (this.now === 'off') return `the ${stream} is not followed`;

@@ -26,7 +26,6 @@ const UNSOLICITED: Receipt = { decision: 'unsolicited', completed: [] };
  * from an unsolicited one.
  */
 export class MissingCollectionQueue {
-  readonly #maxHeights: number;
   readonly #window: Window;
   /** Every id that a height lacks, or that the requester has not released yet. */
   readonly #wanted = new Map<Identifier, WantedCollection>();
@@ -36,13 +35,7 @@ export class MissingCollectionQueue {
   #nextIndexedIds = 0;
 
   constructor(window: Window) {
-    this.#maxHeights = window.heights;
     this.#window = window;
-  }
-
-  /** Heights in hand, complete ones included. */
-  get size(): number {
-    return this.#window.inHand;
   }
 
   get incompleteHeights(): number {
@@ -109,9 +102,9 @@ export class MissingCollectionQueue {
     if (record.status !== 'linked') throw new Error(`height ${height} was queued twice`);
     if (record.block !== block)
       throw new Error(`height ${height} was queued with a block other than the linked one`);
-    if (this.incompleteHeights >= this.#maxHeights || this.size >= 2 * this.#maxHeights) {
-      throw new Error(`height ${height} is one too many: the window holds ${this.#maxHeights} heights`);
-    }
+    const { collecting, heights, inHand } = this.#window;
+    if (collecting >= heights || inHand >= 2 * heights)
+      throw new Error(`height ${height} is one too many: the window holds ${heights} heights`);
     record.queuedAtMs = queuedAtMs;
     record.done = done;
     this.#register(record);
@@ -179,7 +172,7 @@ export class MissingCollectionQueue {
     const { collectionIds } = record.block;
     if (collectionIds.length === 0) return;
     this.#indexedIds[this.#nextIndexedIds] = collectionIds;
-    this.#nextIndexedIds = (this.#nextIndexedIds + 1) % this.#maxHeights;
+    this.#nextIndexedIds = (this.#nextIndexedIds + 1) % this.#window.heights;
   }
 
   /** Registers the ids of a record's block that are not in `carried`. */

@@ -85,11 +85,6 @@ export class Window {
     return head === undefined ? undefined : Math.min(head, this.stopHeight ?? head);
   }
 
-  /** `target`, for those who count from 0. */
-  headHeight(): number {
-    return this.target() ?? 0;
-  }
-
   /** Watermark + K: no height above it is ever worked on. */
   limit(): number {
     return this.latestIndexedHeight() + this.heights;
@@ -99,7 +94,7 @@ export class Window {
   upperBound(): number {
     const { share = () => 1 } = this.#dependencies;
     const narrowed = Math.max(LEAST_NARROWED_HEIGHTS, Math.floor(this.heights * share()));
-    return Math.min(this.latestIndexedHeight() + Math.min(this.heights, narrowed), this.headHeight());
+    return Math.min(this.latestIndexedHeight() + Math.min(this.heights, narrowed), this.target() ?? 0);
   }
 
   /**
@@ -271,7 +266,7 @@ export type BlockWindow = Pick<
   Window,
   | 'latestIndexedHeight'
   | 'upperBound'
-  | 'headHeight'
+  | 'target'
   | 'blockAt'
   | 'isIndexed'
   | 'isCertain'

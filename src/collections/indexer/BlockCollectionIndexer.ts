@@ -33,8 +33,6 @@ interface Dependencies {
  */
 export class BlockCollectionIndexer {
   readonly #deps: Dependencies;
-  readonly #store: RangeStore;
-  readonly #window: Window;
   readonly #queue: CommitQueue;
   /** The last spork that was found to be made up. */
   #refuted: SporkRecord | undefined;
@@ -42,8 +40,6 @@ export class BlockCollectionIndexer {
   constructor(options: CommitQueueOptions, dependencies: Dependencies) {
     const { clock, logger, metrics, room, store, window } = dependencies;
     this.#deps = dependencies;
-    this.#store = store;
-    this.#window = window;
     this.#queue = new CommitQueue(store, options, {
       clock,
       room,
@@ -69,11 +65,6 @@ export class BlockCollectionIndexer {
     return this.#queue.startedAtMs();
   }
 
-  /** True when the height is durable: at or below the watermark, or stored above a gap. */
-  isIndexed(height: number): boolean {
-    return this.#window.isIndexed(height);
-  }
-
   /**
    * Idempotent. A height that is durable, or that another caller has handed in, is not written again; the result is
    * `false`, in the second case once it is durable. Rejects like `CommitQueue.write`; and for collections of another
@@ -84,8 +75,8 @@ export class BlockCollectionIndexer {
     collections: readonly VerifiedCollection[],
   ): Promise<boolean> {
     const { height } = block;
-    if (this.isIndexed(height)) return Promise.resolve(false);
-    const before = this.#window.at(height);
+    if (this.#deps.window.isIndexed(height)) return Promise.resolve(false);
+    const before = this.#deps.window.at(height);
     if (before !== undefined && before.block.id !== block.id) {
       return Promise.reject(new Error(`two blocks were handed in for height ${height}`));
     }
@@ -93,8 +84,8 @@ export class BlockCollectionIndexer {
     const defect = this.#defectOf(block, collections);
     if (defect !== undefined) return Promise.reject(new Error(defect));
 
-    const record = before ?? this.#window.link(block);
-    if (record.status === 'linked') this.#window.move(record, 'complete');
+    const record = before ?? this.#deps.window.link(block);
+    if (record.status === 'linked') this.#deps.window.move(record, 'complete');
     record.commit = this.#write(record, collections);
     return record.commit;
   }
@@ -109,8 +100,8 @@ export class BlockCollectionIndexer {
     const head = this.#queue.doubtedAt(height);
     if (head !== undefined && head.id !== block.id)
       return Promise.reject(new OffChainBlockError(block, head.id));
-    const record = this.#window.at(height);
-    if (record?.status === 'linked') this.#window.move(record, 'durable');
+    const record = this.#deps.window.at(height);
+    if (record?.status === 'linked') this.#deps.window.move(record, 'durable');
     return this.#queue.confirm(height);
   }
 
@@ -127,28 +118,28 @@ export class BlockCollectionIndexer {
    * stopped: otherwise the next batch carries it. Expected errors: `StorageError`.
    */
   async recordLateSpork(): Promise<void> {
-    const latestIndexedHeight = this.#store.latestIndexedHeight();
+    const latestIndexedHeight = this.#deps.store.latestIndexedHeight();
     const spork = await this.#lateSpork();
-    if (spork !== undefined) await this.#store.commit({ blocks: [], latestIndexedHeight, spork });
+    if (spork !== undefined) await this.#deps.store.commit({ blocks: [], latestIndexedHeight, spork });
   }
 
   async #write(record: HeightRecord, collections: readonly VerifiedCollection[]): Promise<boolean> {
     const { block } = record;
     const written = await this.#queue.write({ block, collections, spork: this.#newSporkAt(block) });
-    if (!written) this.#window.move(record, 'durable');
+    if (!written) this.#deps.window.move(record, 'durable');
     return written;
   }
 
   #move(height: number, status: HeightStatus): void {
-    const record = this.#window.at(height);
+    const record = this.#deps.window.at(height);
     if (record === undefined) throw new Error(`height ${height} is being written, and has no record`);
-    this.#window.move(record, status);
+    this.#deps.window.move(record, status);
   }
 
   /** Checks again, after the job processor, that these are all of the block's collections, in its order. */
   #defectOf(block: FinalizedBlock, collections: readonly VerifiedCollection[]): string | undefined {
     const { height, collectionIds } = block;
-    const bound = this.#window.limit();
+    const bound = this.#deps.window.limit();
     if (height > bound) return `height ${height} is above the window, which ends at ${bound}`;
     if (collections.length !== collectionIds.length) {
       return `height ${height} has ${collectionIds.length} guarantees but got ${collections.length} collections`;
@@ -164,7 +155,7 @@ export class BlockCollectionIndexer {
   #newSporkAt(block: FinalizedBlock): SporkRecord | undefined {
     const { rootParentAt, sporkFor } = this.#deps;
     const { height, parentId } = block;
-    const known = this.#store.meta()?.sporks.find((record) => record.rootHeight === height);
+    const known = this.#deps.store.meta()?.sporks.find((record) => record.rootHeight === height);
     const isConfirmed = rootParentAt?.(height) === parentId;
     if (known !== undefined && (!isConfirmed || known.rootParentId !== undefined)) return undefined;
     const spork = sporkFor?.(height);
@@ -178,9 +169,9 @@ export class BlockCollectionIndexer {
    * spork delivers its blocks shortly before its next handshake, and one that is slow may tell its version later.
    */
   #lateSpork(): Promise<SporkRecord | undefined> | undefined {
-    const height = this.#store.latestIndexedHeight();
+    const height = this.#deps.store.latestIndexedHeight();
     const spork = this.#deps.sporkFor?.(height);
-    const recorded = this.#store.meta()?.sporks.findLast(({ rootHeight }) => rootHeight <= height);
+    const recorded = this.#deps.store.meta()?.sporks.findLast(({ rootHeight }) => rootHeight <= height);
     if (spork === undefined || spork.rootHeight > height || this.#isRefuted(spork)) return undefined;
     if (recorded === undefined || recorded.rootHeight < spork.rootHeight) return this.#unlessRefuted(spork);
     const isNameless = recorded.rootHeight === spork.rootHeight && recorded.sporkId === '';
@@ -189,7 +180,7 @@ export class BlockCollectionIndexer {
   }
 
   async #unlessRefuted(spork: SporkRecord): Promise<SporkRecord | undefined> {
-    const root = await this.#store.blockByHeight(spork.rootHeight);
+    const root = await this.#deps.store.blockByHeight(spork.rootHeight);
     return root === undefined || this.#mayBeRoot(root.block, spork) ? spork : undefined;
   }
 

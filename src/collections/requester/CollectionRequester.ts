@@ -41,7 +41,7 @@ export interface CollectionRequesterDependencies {
   readonly nodes: Pick<AccessNodes, 'forHeight' | 'succeeded' | 'report'>;
   /** Takes the collection into `mcq`. */
   readonly sink: Pick<CollectionSink, 'onCollection'>;
-  readonly window: Pick<BlockWindow, 'admits' | 'changed' | 'headHeight'>;
+  readonly window: Pick<BlockWindow, 'admits' | 'changed' | 'target'>;
   /** Absent when execution data is not followed. */
   readonly forecast?: ExecutionDataForecast | undefined;
   /** Shared by the requesters of all ranges: history uses the slots that the live range leaves. Default: its own. */
@@ -112,7 +112,6 @@ interface Answer extends Question {
 export class CollectionRequester {
   readonly #options: CollectionRequesterOptions;
   readonly #dependencies: CollectionRequesterDependencies;
-  readonly #mcq: MissingCollectionQueue;
   readonly #order: RequestOrder;
   readonly #nodes: CollectionNodes;
   readonly #slots: EndpointSlots;
@@ -137,7 +136,6 @@ export class CollectionRequester {
   constructor(options: CollectionRequesterOptions, dependencies: CollectionRequesterDependencies) {
     this.#options = options;
     this.#dependencies = dependencies;
-    this.#mcq = dependencies.mcq;
     this.#order = new RequestOrder({ ...options, ...dependencies, onDue: () => this.#pump() });
     const slots = dependencies.slots ?? new EndpointSlots({ concurrency: options.concurrency });
     this.#slots = slots;
@@ -148,20 +146,20 @@ export class CollectionRequester {
 
   /** Requests what this height lacks. An id is never requested twice. */
   request(height: number): void {
-    const record = this.#mcq.get(height);
+    const record = this.#dependencies.mcq.get(height);
     if (this.#stopping.signal.aborted || record === undefined) return;
     this.#order.add(record);
-    this.#order.sawHead(this.#dependencies.window.headHeight());
+    this.#order.sawHead(this.#dependencies.window.target() ?? 0);
     if (height > this.#order.headHeight - NEW_HEIGHTS) this.#awaitArrival(height);
     this.#pump();
   }
 
   /** The height no longer lacks these: cancels calls for ids that no other height lacks. */
   cancel(height: number, ids: readonly Identifier[]): void {
-    const record = this.#mcq.get(height);
+    const record = this.#dependencies.mcq.get(height);
     if (record?.status !== 'collecting' && record !== undefined) this.#order.waitNoMore(record);
     for (const id of ids) {
-      const wanted = this.#mcq.wanted(id);
+      const wanted = this.#dependencies.mcq.wanted(id);
       if (wanted === undefined || (record !== undefined && wanted.isWantedBy(record))) continue;
       if (record !== undefined) this.#order.withdraw(record, wanted);
       if (!wanted.isWanted) this.#leave(wanted);
@@ -171,7 +169,7 @@ export class CollectionRequester {
 
   /** What was tried for an id that is still wanted; `undefined` if it is unknown. */
   trail(id: Identifier): RequestTrail | undefined {
-    const wanted = this.#mcq.wanted(id);
+    const wanted = this.#dependencies.mcq.wanted(id);
     return wanted?.isWanted === true ? wanted : undefined;
   }
 
@@ -192,7 +190,7 @@ export class CollectionRequester {
     this.#leaveSlots();
     this.#turn?.cancel();
     for (const { wanted } of this.#answers.splice(0)) this.#over(wanted);
-    const calls = Array.from(this.#mcq.allWanted()).flatMap(({ call }) => call ?? []);
+    const calls = Array.from(this.#dependencies.mcq.allWanted()).flatMap(({ call }) => call ?? []);
     for (const { controller } of calls) {
       if (!controller.signal.aborted) controller.abort(reason);
     }
@@ -204,7 +202,7 @@ export class CollectionRequester {
     this.#order.waitNoMore(wanted);
     wanted.forget();
     const { call } = wanted;
-    if (call === undefined) this.#mcq.letGo(wanted);
+    if (call === undefined) this.#dependencies.mcq.letGo(wanted);
     else if (!call.isAnswered && !call.controller.signal.aborted) {
       this.#dependencies.metrics.requestsCancelled.inc();
       call.controller.abort(new AbortError('the collection is no longer wanted'));
@@ -242,7 +240,8 @@ export class CollectionRequester {
         this.#watchWindow();
         break;
       }
-      const use = this.#useFor(height);
+      const isLowest = height === this.#dependencies.mcq.lowest();
+      const use = this.#options.isHistory === true ? 'history' : isLowest ? 'lowest' : 'other';
       const choice = this.#nodes.choose(height, wanted, use);
       if (choice.node === undefined) {
         this.#order.lookAgainIn(choice.retryInMs);
@@ -268,11 +267,6 @@ export class CollectionRequester {
     return this.#order.hold(record, holdBackMs, HELD_BACK_CHECK_MS);
   }
 
-  #useFor(height: number): SlotUse {
-    if (this.#options.isHistory === true) return 'history';
-    return height === this.#mcq.lowest() ? 'lowest' : 'other';
-  }
-
   /** Includes the bytes that the calls under way will bring: the window only counts what has arrived. */
   #isAdmitted(height: number): boolean {
     const bytes = (this.#collectionBytes.value ?? 0) * (this.#underWay + 1);
@@ -286,7 +280,7 @@ export class CollectionRequester {
       .changed(this.#stopping.signal)
       .then(() => {
         this.#watchingWindow = false;
-        this.#order.sawHead(this.#dependencies.window.headHeight());
+        this.#order.sawHead(this.#dependencies.window.target() ?? 0);
         if (this.#order.awaitsHead) this.#watchWindow();
         this.#pump();
       })
@@ -373,7 +367,9 @@ export class CollectionRequester {
     const answeredInMs = receivedAtMs - wanted.sentAtMs;
     this.#nodes.returned(node, way, bodies && answeredInMs);
     if (bodies !== undefined && !this.#stopping.signal.aborted) {
-      this.#paced(answeredInMs);
+      this.#callMs.observe(answeredInMs);
+      if (this.#answeredAtMs !== undefined) this.#intervalMs.observe(receivedAtMs - this.#answeredAtMs);
+      this.#answeredAtMs = receivedAtMs;
       this.#queue({ wanted, node, way, bodies, receivedAtMs });
       return;
     }
@@ -383,13 +379,6 @@ export class CollectionRequester {
     } finally {
       this.#pump();
     }
-  }
-
-  #paced(callMs: number): void {
-    this.#callMs.observe(callMs);
-    const nowMs = this.#dependencies.clock.monotonic();
-    if (this.#answeredAtMs !== undefined) this.#intervalMs.observe(nowMs - this.#answeredAtMs);
-    this.#answeredAtMs = nowMs;
   }
 
   #queue(answer: Answer): void {
@@ -477,6 +466,6 @@ export class CollectionRequester {
     wanted.call?.release();
     this.#underWay -= 1;
     this.#order.returned(wanted);
-    if (!wanted.isWanted) this.#mcq.letGo(wanted);
+    if (!wanted.isWanted) this.#dependencies.mcq.letGo(wanted);
   }
 }

@@ -2,7 +2,6 @@ import type { AccessNode } from '../../access/index.js';
 import type { Timer } from '../../runtime/index.js';
 import { HeightRecord } from '../heights/HeightRecord.js';
 import type { HeightRequests } from '../heights/HeightRecord.js';
-import type { MissingCollectionQueue } from '../heights/MissingCollectionQueue.js';
 import type { Call, WantedCollection } from '../heights/WantedCollection.js';
 import type { Fault } from '../FaultReporter.js';
 import type { CollectionRequesterDependencies, CollectionRequesterOptions } from './CollectionRequester.js';
@@ -34,7 +33,6 @@ type Parts = Pick<CollectionRequesterOptions, 'workersPerHeight' | 'backoffMinMs
  */
 export class RequestOrder {
   readonly #parts: Parts;
-  readonly #mcq: MissingCollectionQueue;
   /** No height below it may request now, and none above `#highest`. */
   #lowest = 0;
   #highest = -1;
@@ -53,7 +51,6 @@ export class RequestOrder {
 
   constructor(parts: Parts) {
     this.#parts = parts;
-    this.#mcq = parts.mcq;
   }
 
   get headHeight(): number {
@@ -66,24 +63,24 @@ export class RequestOrder {
   }
 
   *wantedAt(height: number): Generator<WantedCollection> {
-    for (const id of this.#mcq.missingIds(height)) {
-      const wanted = this.#mcq.wanted(id);
+    for (const id of this.#parts.mcq.missingIds(height)) {
+      const wanted = this.#parts.mcq.wanted(id);
       if (wanted !== undefined) yield wanted;
     }
   }
 
   /** About how many collections are wanted from the lowest height through this one. */
   countThrough(height: number): number {
-    const { incompleteHeights, missingCollections } = this.#mcq;
+    const { incompleteHeights, missingCollections } = this.#parts.mcq;
     if (incompleteHeights === 0) return 0;
-    const through = Math.min(incompleteHeights, height - (this.#mcq.lowest() ?? height) + 1);
+    const through = Math.min(incompleteHeights, height - (this.#parts.mcq.lowest() ?? height) + 1);
     return (missingCollections / incompleteHeights) * through;
   }
 
   /** The lowest height that may request now. */
   next(): HeightRecord | undefined {
     for (; this.#lowest <= this.#highest; this.#lowest += 1) {
-      const record = this.#mcq.get(this.#lowest);
+      const record = this.#parts.mcq.get(this.#lowest);
       if (record !== undefined && this.#mayAsk(record)) return record;
     }
     return undefined;
@@ -202,10 +199,10 @@ export class RequestOrder {
     for (const { height } of given.heights) this.#wake(this.wantedAt(height));
     // What the node could not fetch for long, it now can.
     if (isAwaited(given) && given.earlyAttempts >= EARLY_PAUSE.times)
-      this.#wakeAwaited([...this.#mcq.allWanted()].filter(({ lastNode }) => lastNode === name));
+      this.#wakeAwaited([...this.#parts.mcq.allWanted()].filter(({ lastNode }) => lastNode === name));
     if (!this.#failing.delete(name)) return;
     this.#wake(
-      this.#mcq.allWanted(),
+      this.#parts.mcq.allWanted(),
       ({ lastNode, failures }) => lastNode === name && failures?.get(name)?.isDenial === false,
     );
   }
@@ -217,7 +214,7 @@ export class RequestOrder {
   sawHead(headHeight: number): void {
     if (headHeight <= this.#headHeight) return;
     this.#headHeight = headHeight;
-    const lowest = this.#mcq.lowest();
+    const lowest = this.#parts.mcq.lowest();
     if (lowest === undefined) return;
     this.#wake(this.wantedAt(lowest), ({ lastNode = '', failures }) => {
       return failures?.get(lastNode)?.isDenial === false;

@@ -4,7 +4,7 @@ import type { FinalizedBlock } from '../../flow/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
 import type { BlockJob, Jobs, Notifiable } from '../../jobqueue/index.js';
 import { Pause, runTogether } from '../../runtime/index.js';
-import { askForBlock, serves } from '../forks/askForBlock.js';
+import { askForBlock } from '../forks/askForBlock.js';
 import type { Answer } from '../forks/askForBlock.js';
 import { ForkResolver } from '../forks/ForkResolver.js';
 import type { ChainTrouble } from '../forks/ForkResolver.js';
@@ -12,7 +12,7 @@ import { LinkedBlocks } from '../forks/LinkedBlocks.js';
 import type { RootParent } from '../forks/LinkedBlocks.js';
 import { TipCheck } from '../forks/TipCheck.js';
 import { BLOCK_CALL, BLOCK_STREAM } from '../ports.js';
-import type { ChainDependencies, ChainWindow } from '../ports.js';
+import type { ChainDependencies } from '../ports.js';
 import { BlockBelow } from './BlockBelow.js';
 
 export interface FinalizedBlocksOptions {
@@ -91,7 +91,6 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   readonly #resolver: ForkResolver;
   readonly #tipCheck: TipCheck;
   readonly #below: BlockBelow | undefined;
-  readonly #window: ChainWindow;
   readonly #reachedHeight: number;
   readonly #asksForAbove: boolean;
   #handedOutTo: number;
@@ -109,7 +108,6 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   constructor(options: FinalizedBlocksOptions, dependencies: ChainDependencies) {
     const { asksFor, sporkRoots = [] } = options;
     const { window, nodes, clock, random, logger } = dependencies;
-    this.#window = window;
     // A spork in the table has started.
     const begun = sporkRoots.map(({ rootHeight }) => rootHeight + TIP_HEIGHTS);
     this.#reachedHeight = Math.max(options.reachedHeight ?? 0, ...begun);
@@ -207,8 +205,8 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   head(): number {
     const linked = this.#linked.next - 1;
     const isTip = this.#isTip(linked) && !this.#tipCheck.holds();
-    if (isTip || this.#window.heights === 1 || this.#linked.confirmedAt(linked) !== undefined)
-      return Math.min(linked, this.#window.stopHeight ?? linked);
+    if (isTip || this.#deps.window.heights === 1 || this.#linked.confirmedAt(linked) !== undefined)
+      return Math.min(linked, this.#deps.window.stopHeight ?? linked);
     return Math.min(linked, Math.max(this.#handedOutTo, linked - 1));
   }
 
@@ -230,16 +228,16 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
 
   /** The highest height whose block may be read now; for a range also the child of its last block. */
   #toRead(): number {
-    const { heights, stopHeight = Infinity } = this.#window;
-    const bound = this.#window.upperBound();
+    const { heights, stopHeight = Infinity } = this.#deps.window;
+    const bound = this.#deps.window.upperBound();
     if (!this.#asksForAbove || bound < stopHeight) return bound;
-    return Math.min(bound + 1, this.#window.latestIndexedHeight() + heights);
+    return Math.min(bound + 1, this.#deps.window.latestIndexedHeight() + heights);
   }
 
   /** True for a height whose child may be unknown for long, or may not be requested. */
   #isTip(height: number): boolean {
-    const { stopHeight = Infinity } = this.#window;
-    const tip = Math.max(this.#window.finalizedHeight() ?? 0, this.#reachedHeight);
+    const { stopHeight = Infinity } = this.#deps.window;
+    const tip = Math.max(this.#deps.window.finalizedHeight() ?? 0, this.#reachedHeight);
     if (height >= tip - TIP_HEIGHTS || height > stopHeight) return true;
     return height === stopHeight && (!this.#asksForAbove || this.#isUnserved);
   }
@@ -286,18 +284,15 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     const nodes = this.#deps.nodes.forHeight(this.#linked.next, BLOCK_STREAM);
     const way = this.#chooser.choose(nodes, (node) => this.#mayStream(node));
     if (way === undefined) {
-      this.#unserved();
+      this.#unservedLooks += 1;
+      if (this.#unservedLooks === UNSERVED_LOOKS_BEFORE_TOLD) {
+        this.#deps.logger.warn({ height: this.#linked.next }, 'no access node serves the next height');
+        this.#deps.signal.notify();
+      }
       return this.#pause.sleep(this.#chooser.pauseMs(), signal);
     }
     this.#unservedLooks = 0;
     await this.#pause.sleep(await this.#readFrom(way, signal), signal);
-  }
-
-  #unserved(): void {
-    this.#unservedLooks += 1;
-    if (this.#unservedLooks !== UNSERVED_LOOKS_BEFORE_TOLD) return;
-    this.#deps.logger.warn({ height: this.#linked.next }, 'no access node serves the next height');
-    this.#deps.signal.notify();
   }
 
   /** No node serves the next height, and none has for a while. */
@@ -342,7 +337,8 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
           pausedMs = clock.monotonic() - pausedAtMs;
         }
         // The nodes of the next spork may serve the next height, or the watermark may have passed what was read.
-        if (this.#linked.next !== height + 1 || !serves(this.#deps.nodes, node, height + 1)) break;
+        const isServed = this.#deps.nodes.forHeight(height + 1).some(({ name }) => name === node.name);
+        if (this.#linked.next !== height + 1 || !isServed) break;
         // The node was found to lie meanwhile, or its stream must make way.
         if (streams && !this.#mayStream(node)) break;
         if (this.#isOutdone(way)) break;
@@ -359,13 +355,37 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
 
   #open(way: Way, signal: AbortSignal): AsyncIterable<ReceivedBlock> {
     const start = this.#linked.next;
-    if (this.#chooser.isStream(way)) return way.node.subscribeBlocks(start, { signal });
-    return pollBlocks(way.node, start, {
-      timeoutMs: this.#chooser.patienceMs('call'),
-      upperBound: () => this.#toRead(),
-      mayStream: () => this.#mayStream(way.node),
-      signal,
-    });
+    const isStream = this.#chooser.isStream(way);
+    return isStream ? way.node.subscribeBlocks(start, { signal }) : this.#poll(way.node, start, signal);
+  }
+
+  /**
+   * The blocks of a node without streams, in ascending order, several requested at once but none that may not be read yet.
+   * Ends when the node may be asked for a stream again. Expected errors: those of the node's calls.
+   */
+  async *#poll(node: AccessNode, start: number, signal: AbortSignal): AsyncGenerator<ReceivedBlock, void> {
+    const timeoutMs = this.#chooser.patienceMs('call');
+    const asked: Promise<ReceivedBlock>[] = [];
+    let nextToAsk = start;
+    try {
+      for (let height = start; !this.#mayStream(node); height += 1) {
+        const highest = Math.max(height, this.#toRead());
+        while (asked.length < PARALLEL_READS && nextToAsk <= highest) {
+          const answer = node.getBlockByHeight(nextToAsk++, { signal, timeoutMs });
+          // Its failure is handled when it is awaited, or below.
+          answer.catch(() => undefined);
+          asked.push(answer);
+        }
+        const next = asked.shift();
+        if (next === undefined) return;
+        yield await next;
+      }
+    } finally {
+      for (const left of asked)
+        left.catch((error: unknown) => {
+          if (!isExpectedEnd(error)) throw error;
+        });
+    }
   }
 
   /** True when the node was set aside meanwhile, and there is one that was not. */
@@ -450,49 +470,5 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     const nowMs = this.#deps.clock.monotonic();
     this.#notFoundSinceMs ??= nowMs;
     return nowMs - this.#notFoundSinceMs < QUICK_RETRIES_MS;
-  }
-}
-
-/**
- * The blocks of a node without streams, in ascending order, several requested at once but none above `upperBound()`.
- * Ends when the node may have a stream for us again. Expected errors: those of the node's calls.
- */
-async function* pollBlocks(
-  node: AccessNode,
-  startHeight: number,
-  {
-    timeoutMs,
-    upperBound,
-    mayStream,
-    signal,
-  }: {
-    /** Deadline of one call. */
-    readonly timeoutMs: number;
-    readonly upperBound: () => number;
-    /** True once the node may be asked for a stream. */
-    readonly mayStream: () => boolean;
-    readonly signal: AbortSignal;
-  },
-): AsyncGenerator<ReceivedBlock, void> {
-  const asked: Promise<ReceivedBlock>[] = [];
-  let nextToAsk = startHeight;
-  try {
-    for (let height = startHeight; !mayStream(); height += 1) {
-      const highest = Math.max(height, upperBound());
-      while (asked.length < PARALLEL_READS && nextToAsk <= highest) {
-        const answer = node.getBlockByHeight(nextToAsk++, { signal, timeoutMs });
-        // Its failure is handled when it is awaited, or below.
-        answer.catch(() => undefined);
-        asked.push(answer);
-      }
-      const next = asked.shift();
-      if (next === undefined) return;
-      yield await next;
-    }
-  } finally {
-    for (const left of asked)
-      left.catch((error: unknown) => {
-        if (!isExpectedEnd(error)) throw error;
-      });
   }
 }

@@ -14,8 +14,14 @@ const CERTAIN_AFTER_ROUNDS = 2;
 /** Between them, where all have answered: a name may lead to another network since a moment ago, which a handshake is about to find. */
 const CONFIRM_AFTER_MS = 2_000;
 
-/** Why a block is refused; also the label of `invalid_blocks_total`. */
-type RefusalReason = 'orphaned' | 'wrong_height' | 'parent_mismatch' | 'not_vouched';
+/** Why a block is refused, which is also the label of `invalid_blocks_total`, and what is said of its node. */
+const REFUSALS = {
+  orphaned: (height: number) => `sent block ${height} off the finalized chain`,
+  wrong_height: (height: number, awaited: number) => `sent a block of height ${height} for height ${awaited}`,
+  parent_mismatch: (height: number) => `sent block ${height}, which does not follow block ${height - 1}`,
+  not_vouched: (height: number) => `sent another block ${height} than the spork table confirms`,
+};
+type RefusalReason = keyof typeof REFUSALS;
 
 /** Indexing is stuck because of the chain itself, not because of connections or a bug. */
 export interface ChainTrouble {
@@ -110,7 +116,9 @@ export class ForkResolver {
     const linking = answers.find((answer) => linked.links(answer.block));
     if (linking !== undefined) {
       const isDoubted = this.#parts.isDoubted() && linked.at(height - 1) === undefined;
-      for (const answer of onceEach(isAcceptable ? [refused, ...answers] : answers)) {
+      // A node that gives the same block by stream and by call has lied once.
+      const others = answers.filter((each) => each.node.name !== node.name || each.block.id !== block.id);
+      for (const answer of isAcceptable ? [refused, ...others] : answers) {
         if (linked.links(answer.block)) continue;
         if (isDoubted) this.#name(answer, 'parent_mismatch');
         else this.#refuse(answer, 'parent_mismatch');
@@ -150,7 +158,8 @@ export class ForkResolver {
 
   /** Names the cause of the delay without reporting a node: our own blocks may be wrong. */
   #name({ node, method, block }: Answer, reason: RefusalReason, awaited = block.height): void {
-    this.#parts.chooser.troubles.note(node.name, method, 'invalid', saidOf(block.height, reason, awaited));
+    const said = REFUSALS[reason](block.height, awaited);
+    this.#parts.chooser.troubles.note(node.name, method, 'invalid', said);
   }
 
   /** The block below is not durable: if the nodes agree on another one, it was a lie, and is removed. */
@@ -292,26 +301,5 @@ export class ForkResolver {
       : 'the access nodes serve another chain, or another history of it, than the index holds';
     // Nothing of a store that begins at 0 can be kept.
     return `${cause}. To go on, ${target < 0 ? anew : hasSporks ? rewind : `${rewind}; or ${anew}`}.`;
-  }
-}
-
-/** Without duplicates: a node that gives the same block by stream and by call has lied once. */
-function onceEach(answers: readonly Answer[]): readonly Answer[] {
-  return answers.filter(
-    ({ node, block }, at) =>
-      answers.findIndex((other) => other.node.name === node.name && other.block.id === block.id) === at,
-  );
-}
-
-function saidOf(height: number, reason: RefusalReason, awaited: number): string {
-  switch (reason) {
-    case 'orphaned':
-      return `sent block ${height} off the finalized chain`;
-    case 'wrong_height':
-      return `sent a block of height ${height} for height ${awaited}`;
-    case 'parent_mismatch':
-      return `sent block ${height}, which does not follow block ${height - 1}`;
-    case 'not_vouched':
-      return `sent another block ${height} than the spork table confirms`;
   }
 }

@@ -1,7 +1,7 @@
 import type { BlockSource } from '../../access/index.js';
 import { isSameBlock } from '../../flow/index.js';
 import type { FinalizedBlock, Identifier } from '../../flow/index.js';
-import type { ChainDependencies, ChainWindow, LinkedHeight } from '../ports.js';
+import type { ChainDependencies, LinkedHeight } from '../ports.js';
 import type { BlockHead } from '../../storage/index.js';
 
 /** A spork whose root block names a parent of its own. */
@@ -12,6 +12,8 @@ export interface RootParent {
   readonly rootParentIsBelow?: boolean;
 }
 
+type Parts = Pick<ChainDependencies, 'window' | 'latestBlock'>;
+
 /**
  * The blocks above the watermark that link to it, parent by parent, without a gap. Holds two heights; the blocks
  * themselves are in the records of the heights.
@@ -20,21 +22,19 @@ export class LinkedBlocks {
   readonly #rootParents: ReadonlyMap<number, Identifier>;
   /** By height: the only block that is accepted there. */
   readonly #confirmed: ReadonlyMap<number, Identifier>;
-  readonly #window: ChainWindow;
-  readonly #latestBlock: () => BlockHead | undefined;
+  readonly #parts: Parts;
   #base: number;
   #next: number;
 
-  constructor(sporkRoots: readonly RootParent[], parts: Pick<ChainDependencies, 'window' | 'latestBlock'>) {
-    this.#window = parts.window;
-    this.#latestBlock = parts.latestBlock;
+  constructor(sporkRoots: readonly RootParent[], parts: Parts) {
+    this.#parts = parts;
     this.#rootParents = new Map(sporkRoots.map((root) => [root.rootHeight, root.rootParentId]));
     this.#confirmed = new Map(
       sporkRoots
         .filter(({ rootParentIsBelow = true }) => rootParentIsBelow)
         .map(({ rootHeight, rootParentId }) => [rootHeight - 1, rootParentId]),
     );
-    this.#base = this.#window.latestIndexedHeight();
+    this.#base = this.#parts.window.latestIndexedHeight();
     this.#next = this.#base + 1;
   }
 
@@ -44,7 +44,7 @@ export class LinkedBlocks {
   }
 
   at(height: number): LinkedHeight | undefined {
-    return height > this.#base && height < this.#next ? this.#window.at(height) : undefined;
+    return height > this.#base && height < this.#next ? this.#parts.window.at(height) : undefined;
   }
 
   /** The block that the next one must name as its parent; `undefined` when the next one is the first of a store. */
@@ -52,7 +52,7 @@ export class LinkedBlocks {
     this.prune();
     const held = this.at(this.#next - 1);
     if (held !== undefined) return held.block;
-    const latest = this.#latestBlock();
+    const latest = this.#parts.latestBlock();
     if (latest !== undefined && latest.height !== this.#next - 1)
       throw new Error(`the block at the watermark is ${latest.height}, not ${this.#next - 1}`);
     return latest;
@@ -85,12 +85,12 @@ export class LinkedBlocks {
   append(block: FinalizedBlock, blockSource: BlockSource): boolean {
     if (!this.links(block)) throw new Error(`block ${block.height} does not link`);
     this.#next = block.height + 1;
-    return isSameBlock(this.#window.link(block, blockSource).block, block);
+    return isSameBlock(this.#parts.window.link(block, blockSource).block, block);
   }
 
   /** Removes every block from `height` on. */
   takeBack(height: number): void {
-    for (let above = height; above < this.#next; above += 1) this.#window.unlink(above);
+    for (let above = height; above < this.#next; above += 1) this.#parts.window.unlink(above);
     this.#next = Math.min(this.#next, height);
   }
 
@@ -99,11 +99,11 @@ export class LinkedBlocks {
    * had made durable), removes all of them.
    */
   prune(): void {
-    const watermark = this.#window.latestIndexedHeight();
+    const watermark = this.#parts.window.latestIndexedHeight();
     if (watermark <= this.#base) return;
     this.#base = watermark;
     this.#next = Math.max(this.#next, watermark + 1);
     const above = this.at(watermark + 1)?.block;
-    if (above !== undefined && !this.#follows(above, this.#latestBlock())) this.takeBack(watermark + 1);
+    if (above !== undefined && !this.#follows(above, this.#parts.latestBlock())) this.takeBack(watermark + 1);
   }
 }

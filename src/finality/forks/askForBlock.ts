@@ -56,7 +56,3 @@ export async function askForBlock(
   const answers = (await Promise.all(asked.map(ask))).filter((answer) => answer !== undefined);
   return { answers, complete: answers.length === asked.length };
 }
-
-export function serves(nodes: AccessNodes, node: Pick<AccessNode, 'name'>, height: number): boolean {
-  return nodes.forHeight(height).some(({ name }) => name === node.name);
-}

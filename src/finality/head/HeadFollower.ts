@@ -188,6 +188,8 @@ export class HeadFollower {
 
   #take(stream: HeadStream, digest: BlockDigest): void {
     const { height } = digest;
+    // It was on its way when the stream was left.
+    if (stream.isStale) return;
     this.#answered(digest);
     if (height <= stream.height) return;
     if (stream.height < 0) this.#chooser.works(stream);
@@ -198,17 +200,14 @@ export class HeadFollower {
 
   async #poll(signal: AbortSignal): Promise<void> {
     for (;;) {
-      const told = await this.#askNext(signal);
-      if (this.#stream !== undefined) this.#judge(this.#stream, told?.height);
-      if (told !== undefined) this.rise(told.height, told.node);
+      const height = await this.#askNext(signal);
+      if (this.#stream !== undefined) this.#judge(this.#stream, height);
       await this.#pollPause.sleep(this.#stream === undefined ? POLL_MS : FRESHNESS_POLL_MS, signal);
     }
   }
 
-  /** The head as the next node tells it; `undefined` where it does not. Expected errors: the signal's abort reason. */
-  async #askNext(
-    signal: AbortSignal,
-  ): Promise<{ readonly height: number; readonly node: string } | undefined> {
+  /** Takes the head that the next node tells, if it tells one. Expected errors: the signal's abort reason. */
+  async #askNext(signal: AbortSignal): Promise<number | undefined> {
     const { nodes, name } = this.#parts;
     const live = nodes.live(CALL);
     const healthy = live.filter((node) => node.healthOf(CALL) === 'healthy');
@@ -227,7 +226,8 @@ export class HeadFollower {
     if (!nodes.live(CALL).includes(node)) return undefined;
     if (node.healthOf(CALL) !== 'healthy') nodes.succeeded(node, CALL);
     this.#answered(header);
-    return { height: header.height, node: node.name };
+    this.rise(header.height, node.name);
+    return header.height;
   }
 
   /** Leaves a stream that does not keep up with what polls have seen. */

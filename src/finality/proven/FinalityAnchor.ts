@@ -193,7 +193,10 @@ export class FinalityAnchor {
     const heights: number[] = [];
     for (const { height, id, isAnchor } of (await this.#parts.store.evidence()).toReversed()) {
       if (height < from || height > to || isAnchor !== (wanted.isAnchor ?? isAnchor)) continue;
-      if ((await this.#parts.idAt(height)) === id) heights.push(height);
+      const stored = await this.#parts.idAt(height);
+      // Damaged: without it others would be believed.
+      if (stored === undefined && isAnchor) throw new NotProvenError(`block ${height} cannot be read now`);
+      if (stored === id) heights.push(height);
     }
     return heights;
   }

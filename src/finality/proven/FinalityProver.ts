@@ -85,6 +85,8 @@ export class FinalityProver {
   #reason: string | undefined = NOTHING_YET;
   /** Nothing is tried until it is due. */
   #rest: Timer | undefined;
+  /** Where the blocks began that were looked at last. */
+  #from = -1;
   #hasWarned = false;
 
   constructor(
@@ -176,7 +178,8 @@ export class FinalityProver {
     const isBack = range.to < Math.max(anchor?.height ?? 0, known?.height ?? 0, this.#proven?.height ?? 0);
     // The store went back, or another spork began.
     if (range.to < (this.#final?.height ?? 0)) this.#reached(undefined);
-    if (isBack || (anchor !== undefined && anchor.height < range.from)) this.#forget();
+    if (isBack || range.from > this.#from) this.#forget();
+    this.#from = range.from;
     if (this.#rest !== undefined) return;
     if (this.#reason === NOTHING_YET) this.#reason = ASKING;
     try {
@@ -291,9 +294,10 @@ export class FinalityProver {
   }
 
   async #header(height: number): Promise<StoredHeader> {
-    const header = (await this.#deps.blockAt(height))?.header;
-    if (header === undefined) throw new NotProvenError(`block ${height} itself is not proven`);
-    return header;
+    const block = await this.#deps.blockAt(height);
+    if (block === undefined) throw new NotProvenError(`block ${height} cannot be read now`);
+    if (block.header === undefined) throw new NotProvenError(`block ${height} itself is not proven`);
+    return block.header;
   }
 
   /** Throws what is not expected. Whoever named a checkpoint counts on it, once blocks are caught up with that far. */
@@ -327,6 +331,8 @@ export class FinalityProver {
 
   #forget(): void {
     this.#anchor.forget();
+    this.#rest?.cancel();
+    this.#rest = undefined;
     this.#proven = this.#signers = this.#failed = this.#sealedHeight = undefined;
     this.#reason = NOTHING_YET;
   }

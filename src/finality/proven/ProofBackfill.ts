@@ -58,6 +58,8 @@ export class ProofBackfill {
   /** How many heights to leave alone where the next ones cannot be proven either. */
   #skipped = BATCH_HEIGHTS;
   #reason: string | undefined;
+  /** The same without what is over once nodes answer again. */
+  #lasting: string | undefined;
   #hasWarned = false;
 
   constructor(dependencies: Dependencies) {
@@ -92,13 +94,14 @@ export class ProofBackfill {
     this.#triedFrom = (store.unproven().at(-1)?.to ?? -1) + 1;
     this.#againAtMs = clock.monotonic() + LEFT_ALONE_MS;
     this.#skipped = BATCH_HEIGHTS;
+    this.#lasting = undefined;
   }
 
   /** The highest heights to prove. */
   #next(): HeightRange | undefined {
     const { clock, mayRun, store } = this.#deps;
     const unproven = store.unproven();
-    if (unproven.length === 0) this.#reason = undefined;
+    if (unproven.length === 0) this.#reason = this.#lasting = undefined;
     if (unproven.length === 0 || !mayRun()) return undefined;
     if (clock.monotonic() >= this.#againAtMs) this.#beginPass();
     const highest = unproven.findLast(({ from }) => from < this.#triedFrom);
@@ -122,9 +125,11 @@ export class ProofBackfill {
       this.#deps.onProven();
     }
     const kinds = new Set(answers.map((answer) => answer?.kind));
+    this.#reason = this.#lasting;
     for (const answer of answers)
       if (answer !== undefined && answer.kind !== 'proven') this.#tell(answer.reason);
     if (kinds.size === 1 && kinds.has('failed')) return false;
+    this.#lasting = this.#reason;
     this.#triedFrom = from;
     if (kinds.size === 1 && kinds.has('unprovable')) {
       this.#triedFrom = Math.min(from, to - this.#skipped + 1);

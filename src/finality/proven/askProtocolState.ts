@@ -1,6 +1,7 @@
 import { answerOf, outcomeOf, UpstreamError } from '../../access/index.js';
 import type { AccessNode, AccessNodes, ReceivedEvidence, UpstreamErrorKind } from '../../access/index.js';
 import { toIdentifier } from '../../flow/index.js';
+import { CertificateThreadError } from '../../proof/index.js';
 import type { CertificateThread, EpochState, StateParts, StoredHeader } from '../../proof/index.js';
 
 const METHOD = 'GetProtocolStateSnapshotByHeight';
@@ -44,6 +45,7 @@ export async function askProtocolState(
   }
   const said: string[] = [];
   let isLacking = true;
+  let unread: CertificateThreadError | undefined;
   for (const node of nodes.forHeight(height, METHOD)) {
     if (!node.supports(METHOD)) {
       const advice = nodes.peers().includes(node) ? ': have it forward such calls (api.forward)' : '';
@@ -57,14 +59,24 @@ export async function askProtocolState(
       said.push(snapshot.message);
       continue;
     }
-    const reading = await thread.readState(snapshot, toIdentifier(protocolStateId));
-    if (reading.ok) {
-      nodes.succeeded(node, METHOD);
-      return { state: reading.state, parts: reading.parts };
+    let reason: string;
+    try {
+      const reading = await thread.readState(snapshot, toIdentifier(protocolStateId));
+      if (reading.ok) {
+        nodes.succeeded(node, METHOD);
+        return { state: reading.state, parts: reading.parts };
+      }
+      reason = reading.reason;
+    } catch (error) {
+      if (!(error instanceof CertificateThreadError)) throw error;
+      // What this node sent may have ended the thread: the others are asked as well.
+      unread = error;
+      reason = error.message;
     }
-    nodes.report(node, 'failing', reading.reason, METHOD);
-    said.push(`${node.name}: ${reading.reason}`);
+    nodes.report(node, 'failing', reason, METHOD);
+    said.push(`${node.name}: ${reason}`);
   }
+  if (unread !== undefined) throw unread;
   const why = said[0] ?? 'none is known to serve that height';
   const others = said.length > 1 ? ` (and ${said.length - 1} more)` : '';
   return {

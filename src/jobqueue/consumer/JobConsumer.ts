@@ -39,12 +39,7 @@ export interface JobConsumerDependencies<J extends Job> {
  *   hook is called, progress stands, `done` rejects with the error, and `stop` still resolves.
  */
 export class JobConsumer<J extends Job> {
-  readonly #jobs: Jobs<J>;
-  readonly #worker: Worker<J>;
-  readonly #progress: ConsumerProgress;
-  readonly #hooks: JobHooks<J>;
-  readonly #wakeUp: WakeUp | undefined;
-  readonly #wakes: Notifiable | undefined;
+  readonly #deps: JobConsumerDependencies<J>;
   readonly #defaultIndex: number;
   readonly #window: JobWindow<J>;
   /** Jobs finished since the last round and not accounted for yet, in order of completion; at most `maxProcessing` per round. */
@@ -71,12 +66,7 @@ export class JobConsumer<J extends Job> {
     requireInteger('maxProcessing', maxProcessing, 1);
     requireInteger('maxSearchAhead', maxSearchAhead, 0);
     requireInteger('defaultIndex', defaultIndex, -1);
-    this.#jobs = dependencies.jobs;
-    this.#worker = dependencies.worker;
-    this.#progress = dependencies.progress;
-    this.#hooks = dependencies.hooks ?? {};
-    this.#wakeUp = dependencies.wakeUp;
-    this.#wakes = dependencies.wakes;
+    this.#deps = dependencies;
     this.#defaultIndex = defaultIndex;
     this.#window = new JobWindow({ maxProcessing, maxSearchAhead });
     handledElsewhere(this.#ready.promise);
@@ -145,7 +135,7 @@ export class JobConsumer<J extends Job> {
     this.#startCalled = true;
     this.#passing = true;
     await this.#pass(async () => {
-      const stored = (await this.#progress.processedIndex()) ?? this.#defaultIndex;
+      const stored = (await this.#deps.progress.processedIndex()) ?? this.#defaultIndex;
       requireInteger('the stored progress', stored, -1);
       this.#window.moveTo(stored);
       this.#started = true;
@@ -192,10 +182,11 @@ export class JobConsumer<J extends Job> {
   }
 
   async #checkUntil(ended: AbortSignal): Promise<void> {
-    if (this.#wakeUp === undefined) return whenAborted(ended);
+    const { wakeUp } = this.#deps;
+    if (wakeUp === undefined) return whenAborted(ended);
     for (;;) {
       try {
-        await this.#wakeUp.wait(ended);
+        await wakeUp.wait(ended);
       } catch (error) {
         if (ended.aborted) return;
         throw error;
@@ -263,7 +254,7 @@ export class JobConsumer<J extends Job> {
 
   async #handOut(): Promise<void> {
     if (!this.#mayTake()) return;
-    const head = await this.#jobs.head();
+    const head = await this.#deps.jobs.head();
     while (this.#mayTake() && this.#window.next <= head) {
       const read = this.#read(this.#window.next);
       // Jobs that are available synchronously are handed out in one go.
@@ -281,7 +272,7 @@ export class JobConsumer<J extends Job> {
 
   #run(job: J): void {
     const index = this.#window.take(job);
-    const returned = this.#worker.run(job, () => {
+    const returned = this.#deps.worker.run(job, () => {
       this.#complete(index);
     });
     if (isThenable(returned)) this.#awaitReturn(returned);
@@ -305,10 +296,10 @@ export class JobConsumer<J extends Job> {
   #read(index: number): J | undefined | Promise<J | undefined> {
     const unreadable = (error: unknown): undefined => {
       if (!(error instanceof JobNotReadableError)) throw error;
-      this.#hooks.notReadable?.(index, error);
+      this.#deps.hooks?.notReadable?.(index, error);
     };
     try {
-      const job = this.#jobs.atIndex(index);
+      const job = this.#deps.jobs.atIndex(index);
       return isThenable(job) ? job.then(undefined, unreadable) : job;
     } catch (error) {
       unreadable(error);
@@ -320,24 +311,25 @@ export class JobConsumer<J extends Job> {
   async #settle(): Promise<void> {
     const jobs = this.#finished;
     this.#finished = [];
-    const isOurs = this.#progress.setProcessedIndex !== undefined;
+    const isOurs = this.#deps.progress.setProcessedIndex !== undefined;
     const processed = isOurs
       ? this.#window.contiguous()
-      : ((await this.#progress.processedIndex()) ?? this.#window.processed);
+      : ((await this.#deps.progress.processedIndex()) ?? this.#window.processed);
     await this.#callHook('pre', jobs, processed);
     if (processed !== this.#window.processed) {
-      await this.#progress.setProcessedIndex?.(processed);
+      await this.#deps.progress.setProcessedIndex?.(processed);
       this.#window.moveTo(processed);
     }
     await this.#callHook('post', jobs, processed);
-    if (jobs.length > 0) this.#wakes?.notify();
+    if (jobs.length > 0) this.#deps.wakes?.notify();
   }
 
   /** Awaits only promises: hundreds of jobs whose hooks return nothing do not cost a promise each. */
   async #callHook(name: 'pre' | 'post', jobs: readonly J[], progress: number): Promise<void> {
-    if (this.#hooks[name] === undefined) return;
+    const { hooks } = this.#deps;
+    if (hooks?.[name] === undefined) return;
     for (const job of jobs) {
-      const returned = this.#hooks[name](job, progress);
+      const returned = hooks[name](job, progress);
       if (isThenable(returned)) await returned;
     }
   }

@@ -20,30 +20,25 @@ export interface PersistedJobsOptions {
   readonly defaultIndex?: number;
 }
 
+interface Dependencies<E, J extends Job> {
+  readonly store: EntryStore<E>;
+  readonly codec: EntryCodec<E, J>;
+  /** Notified once an entry is durable: the consumer's wake-up. */
+  readonly wakes?: Notifiable;
+}
+
 /**
  * Push style: a producer appends entries, each durable under the next index, and a `JobConsumer` reads them back as jobs.
  */
 export class PersistedJobs<E, J extends Job> implements Jobs<J> {
   readonly #defaultIndex: number;
-  readonly #store: EntryStore<E>;
-  readonly #codec: EntryCodec<E, J>;
-  readonly #wakes: Notifiable | undefined;
+  readonly #deps: Dependencies<E, J>;
   /** The last append, which waits for those before it. */
   #lastAppend: Promise<unknown> = Promise.resolve();
 
-  constructor(
-    options: PersistedJobsOptions,
-    dependencies: {
-      readonly store: EntryStore<E>;
-      readonly codec: EntryCodec<E, J>;
-      /** Notified once an entry is durable: the consumer's wake-up. */
-      readonly wakes?: Notifiable;
-    },
-  ) {
+  constructor(options: PersistedJobsOptions, dependencies: Dependencies<E, J>) {
     this.#defaultIndex = options.defaultIndex ?? 0;
-    this.#store = dependencies.store;
-    this.#codec = dependencies.codec;
-    this.#wakes = dependencies.wakes;
+    this.#deps = dependencies;
   }
 
   /**
@@ -57,18 +52,18 @@ export class PersistedJobs<E, J extends Job> implements Jobs<J> {
   }
 
   async head(): Promise<number> {
-    return (await this.#store.latestIndex()) ?? this.#defaultIndex;
+    return (await this.#deps.store.latestIndex()) ?? this.#defaultIndex;
   }
 
   async atIndex(index: number): Promise<J | undefined> {
-    const entry = await this.#store.read(index);
-    return entry === undefined ? undefined : this.#codec.entryToJob(entry);
+    const entry = await this.#deps.store.read(index);
+    return entry === undefined ? undefined : this.#deps.codec.entryToJob(entry);
   }
 
   async #appendNext(entry: E): Promise<number> {
     const index = (await this.head()) + 1;
-    await this.#store.append(index, entry);
-    this.#wakes?.notify();
+    await this.#deps.store.append(index, entry);
+    this.#deps.wakes?.notify();
     return index;
   }
 }

@@ -19,7 +19,6 @@ const MAX_TRIED_RESULTS = 8192;
  * to the same, as an id is in a list twice, or the time has more digits than are hashed.
  */
 export const invalidBlockReasons = ['id', 'chain', 'copy', 'payload', 'ambiguous'] as const;
-export type InvalidBlockReason = (typeof invalidBlockReasons)[number];
 
 export type Proving =
   | {
@@ -32,7 +31,11 @@ export type Proving =
       readonly sealedIds: readonly Identifier[] | undefined;
     }
   /** The node lied. `detail` is a part of a sentence, for people. */
-  | { readonly kind: 'refused'; readonly reason: InvalidBlockReason; readonly detail: string }
+  | {
+      readonly kind: 'refused';
+      readonly reason: (typeof invalidBlockReasons)[number];
+      readonly detail: string;
+    }
   /** There is a header, but no known form of it hashes to the id; or none with a payload hash: so do nodes of old sporks answer. */
   | { readonly kind: 'unknown_form' | 'without_header'; readonly block: FinalizedBlock };
 
@@ -185,7 +188,11 @@ function* selections<T>(items: readonly T[], count: number, limit: number): Gene
   }
 }
 
-/** What is made of a block that hashes to its id in this form, unless the copies in its guarantees differ. */
+/**
+ * What is made of a block that hashes to its id in this form, unless the copies in its guarantees differ: the light form with
+ * each copy there once, and without what the id does not cover. So one block is always the same bytes, whatever a node left
+ * out or added; nodes of today do neither. Before P8 a guarantee stays as it was reported.
+ */
 function provenAs(
   form: BlockForm,
   block: FullBlock,
@@ -204,36 +211,22 @@ function provenAs(
   );
   if (!isSame) return refused('copy', 'a guarantee has two signatures that differ');
   const proof = encodeProof(form, header, bytes, roots);
-  return { kind: 'proven', form, block: withCopies(payloadForm, block, header, light), proof, sealedIds };
-}
-
-/**
- * The light form with each copy there once, and without what the id does not cover: one block is always the same bytes,
- * whatever a node left out or added. Nodes of today do neither. Before P8 a guarantee stays as it was reported.
- */
-function withCopies(
-  form: PayloadForm,
-  full: FullBlock,
-  header: FullHeader,
-  light: FinalizedBlock,
-): FinalizedBlock {
-  const isWhole = full.guarantees.every(
-    (each) => each.signatures.length === 1 && each.signerIds.length === 0,
-  );
-  if (full.signatures.length === 1 && (form !== 'P8' || isWhole)) return light;
-  const block = decodeBlock(light.encoded);
+  const isWhole = guarantees.every((each) => each.signatures.length === 1 && each.signerIds.length === 0);
+  if (block.signatures.length === 1 && (payloadForm !== 'P8' || isWhole))
+    return { kind: 'proven', form, block: light, proof, sealedIds };
+  const decoded = decodeBlock(light.encoded);
   const encoded = encodeBlock({
-    ...block,
-    signatures: [full.bytes.subarray(...range(header.parentVoterSigData))],
+    ...decoded,
+    signatures: [bytes.subarray(...range(header.parentVoterSigData))],
     guarantees:
-      form === 'P8'
-        ? block.guarantees.map((each) => ({ ...each, signatures: [each.signature], signerIds: [] }))
-        : block.guarantees,
+      payloadForm === 'P8'
+        ? decoded.guarantees.map((each) => ({ ...each, signatures: [each.signature], signerIds: [] }))
+        : decoded.guarantees,
   });
-  return { ...light, encoded };
+  return { kind: 'proven', form, block: { ...light, encoded }, proof, sealedIds };
 }
 
-function refused(reason: InvalidBlockReason, detail: string): Refusal {
+function refused(reason: Refusal['reason'], detail: string): Refusal {
   return { kind: 'refused', reason, detail };
 }
 

@@ -17,6 +17,9 @@ const FIELD = {
   roots: 7,
 } as const;
 
+/** What an index has of a proven block. Give one hasher to many calls. */
+type StoredBlock = [encodedLightBlock: Uint8Array, proof: Uint8Array, chainId: string, hasher?: BlockHasher];
+
 /** The header of a stored block. Bytes are views of one buffer of its own. */
 export type StoredHeader = Readonly<ReturnType<typeof opened>['stored']>;
 
@@ -41,28 +44,18 @@ export function encodeProof(form: BlockForm, header: FullHeader, bytes: Buffer, 
 
 /**
  * Reads the header of a stored block, from the block in its light form and its proof. It is not checked that it hashes to
- * the block's id; the payload hash is computed, as it is not stored. Give one hasher to many calls.
+ * the block's id; the payload hash is computed, as it is not stored.
  *
  * Expected errors: `WireError`.
  */
-export function readHeader(
-  encodedLightBlock: Uint8Array,
-  proof: Uint8Array,
-  chainId: string,
-  hasher = new BlockHasher(),
-): StoredHeader {
-  return opened(encodedLightBlock, proof, chainId, hasher).stored;
+export function readHeader(...of: StoredBlock): StoredHeader {
+  return opened(...of).stored;
 }
 
 /** The header, or `undefined` where the block and its proof do not hash to the block's id. */
-export function checkStoredProof(
-  encodedLightBlock: Uint8Array,
-  proof: Uint8Array,
-  chainId: string,
-  hasher = new BlockHasher(),
-): StoredHeader | undefined {
+export function checkStoredProof(...of: StoredBlock): StoredHeader | undefined {
   try {
-    const { header, stored } = opened(encodedLightBlock, proof, chainId, hasher);
+    const { hasher, header, stored } = opened(...of);
     return hasher.headerId(headerFormOf(stored.form), header) === stored.id ? stored : undefined;
   } catch (error) {
     if (error instanceof WireError) return undefined;
@@ -76,13 +69,8 @@ export type BlockPreimages = Readonly<ReturnType<typeof preimagesOf>>;
  * What the hashes of a stored block are made of, each in memory of its own, for those who hash it themselves. Expected
  * errors: `WireError`.
  */
-export function preimagesOf(
-  encodedLightBlock: Uint8Array,
-  proof: Uint8Array,
-  chainId: string,
-  hasher: BlockHasher,
-) {
-  const { header, stored, block, roots } = opened(encodedLightBlock, proof, chainId, hasher);
+export function preimagesOf(...of: StoredBlock) {
+  const { hasher, header, stored, block, roots } = opened(...of);
   hasher.headerId(headerFormOf(stored.form), header);
   const form = payloadFormOf(stored.form);
   return {
@@ -121,7 +109,7 @@ function encodeTimeout(timeout: TimeoutCertificate, view: (span: Span) => Buffer
     .finish();
 }
 
-function opened(...of: Parameters<typeof openStored>) {
+function opened(...of: StoredBlock) {
   const found = openStored(...of);
   if (found === undefined) throw new WireError('a proof has an unknown version or form');
   return found;
@@ -131,7 +119,7 @@ function opened(...of: Parameters<typeof openStored>) {
  * The header as the hasher, which has it loaded, wants it, and as readers do. Spans are places in `bytes`. `undefined`: a later
  * version of the program made the proof.
  */
-export function openStored(light: Uint8Array, proof: Uint8Array, chainId: string, hasher: BlockHasher) {
+export function openStored(...[light, proof, chainId, hasher = new BlockHasher()]: StoredBlock) {
   if (proof[0] !== VERSION) return undefined;
   const chain = Buffer.from(chainId);
   const bytes = Buffer.concat([light, proof, chain, Buffer.alloc(IDENTIFIER_BYTES)]);
@@ -193,7 +181,7 @@ export function openStored(light: Uint8Array, proof: Uint8Array, chainId: string
     /** Empty before P7. */
     protocolStateId: roots.subarray(4 * IDENTIFIER_BYTES) as Uint8Array,
   };
-  return { header, stored, block, roots };
+  return { hasher, header, stored, block, roots };
 }
 
 /** Ids that stand one after the other. */

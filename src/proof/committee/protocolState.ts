@@ -60,9 +60,12 @@ function entryOf(snapshot: string, id: Identifier): string | undefined {
   const from = key < 0 ? -1 : snapshot.indexOf('{', key);
   const within = from < 0 ? '' : snapshot.slice(from, from + MAX_ENTRY_LENGTH);
   let depth = 0;
-  for (const { 0: token, index } of within.matchAll(/"[^"\\]*(?:\\.[^"\\]*)*"|[{}]/gs)) {
-    if (token === '{') depth++;
-    if (token === '}' && --depth === 0) return within.slice(0, index + 1);
+  let isText = false;
+  // No text as a whole: one without an end would be looked through again from each of its quotes, for days.
+  for (const { 0: token, index } of within.matchAll(/\\.|["{}]/gs)) {
+    if (token === '"') isText = !isText;
+    else if (token === '{' && !isText) depth++;
+    else if (token === '}' && !isText && --depth === 0) return within.slice(0, index + 1);
   }
   return undefined;
 }

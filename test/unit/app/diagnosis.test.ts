@@ -99,7 +99,7 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0, ph
     },
     window: { at: () => (state.facts.isConfirmed === true ? { status: 'durable' } : undefined) },
     indexer: { commitStartedAtMs: () => state.facts.commitStartedAtMs },
-    edi: { trouble: () => undefined, troubles: () => state.facts.feedTroubles ?? [] },
+    edi: { state: { trouble: () => undefined, troubles: () => state.facts.feedTroubles ?? [] } },
     peer: undefined,
   };
   const parts = {

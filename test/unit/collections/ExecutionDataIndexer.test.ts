@@ -226,15 +226,15 @@ describe('lies', () => {
 
   it('from the only node there is are asked about again, ever more slowly, with one warning', async () => {
     a.onStream = (stream) => stream.push(swapped(dataOf(100)));
-    const indexer = await following(100, 120_000);
+    const { state } = await following(100, 120_000);
     expect(a.streams.length).toBeGreaterThan(10);
     expect(a.streams.length).toBeLessThan(20);
     expect(logger.records.filter(({ level }) => level === 'warn')).toHaveLength(1);
-    expect(indexer.trouble()).toContain('wrong_order');
+    expect(state.trouble()).toContain('wrong_order');
     a.onStream = serves(100);
     await clock.advance(10_000);
     expect(deliveredHeights()).toEqual([100]);
-    expect(indexer.trouble()).toBeUndefined();
+    expect(state.trouble()).toBeUndefined();
   });
 });
 
@@ -318,7 +318,7 @@ describe('a stream that stands still', () => {
 
   it('is left in peace while it is we who do not read', async () => {
     a.onStream = (stream) => stream.push(dataOf(100));
-    const indexer = await following(100);
+    const { state } = await following(100);
     for (let minute = 0; minute < 60; minute += 1) {
       sealed = 1_000 + 60 * minute;
       await clock.advance(60_000);
@@ -326,8 +326,8 @@ describe('a stream that stands still', () => {
     expect(a.streams).toHaveLength(1);
     handOut(101, 101);
     await clock.settle();
-    expect(indexer.status().state).toBe('streaming');
-    expect(indexer.expects(101, WITHIN_MS)).toBe(true);
+    expect(state.status().state).toBe('streaming');
+    expect(state.expects(101, WITHIN_MS)).toBe(true);
     a.stream.push(dataOf(101));
     await clock.settle();
     expect(deliveredHeights()).toEqual([100, 101]);
@@ -383,31 +383,31 @@ describe('a stream that lags', () => {
 it('nodes without execution data are asked again every minute, and used once they have it', async () => {
   const unimplemented = (stream: FakeStream): void => stream.push(a.error('unimplemented', METHOD));
   a.onStream = unimplemented;
-  const indexer = await following(100, 59_999);
-  expect(indexer.status().state).toBe('unavailable');
-  expect(indexer.trouble()).toContain('no access node');
+  const { state } = await following(100, 59_999);
+  expect(state.status().state).toBe('unavailable');
+  expect(state.trouble()).toContain('no access node');
   const said = expect.stringMatching(/ does not offer execution data: .*unimplemented/) as string;
-  expect(indexer.troubles()).toMatchObject([{ node: a.name, said, count: 1 }]);
+  expect(state.troubles()).toMatchObject([{ node: a.name, said, count: 1 }]);
   expect(a.streams).toHaveLength(1);
   await clock.advance(1);
   expect(a.streams).toHaveLength(2);
   await clock.advance(540_000);
   expect(a.streams).toHaveLength(11);
-  expect(indexer.troubles()).toMatchObject([{ said, count: 11 }]);
+  expect(state.troubles()).toMatchObject([{ said, count: 11 }]);
   expect(logger.messages()).toEqual(['no access node offers execution data']);
   a.onStream = serves(100);
   await clock.advance(60_000);
   expect(deliveredHeights()).toEqual([100]);
-  expect(indexer.trouble()).toBeUndefined();
+  expect(state.trouble()).toBeUndefined();
 });
 
 describe('what may be expected', () => {
   it('the next heights of a fresh stream, as far as they are sealed', async () => {
     sealed = 105;
-    const indexer = await following(101);
+    const { state } = await following(101);
     a.stream.push(dataOf(100));
     await clock.settle();
-    expect([99, 100, 101, 105, 106].map((height) => indexer.expects(height, WITHIN_MS))).toEqual([
+    expect([99, 100, 101, 105, 106].map((height) => state.expects(height, WITHIN_MS))).toEqual([
       false,
       false,
       true,
@@ -415,26 +415,26 @@ describe('what may be expected', () => {
       false,
     ]);
     sealed = undefined;
-    expect(indexer.expects(101, WITHIN_MS)).toBe(false);
+    expect(state.expects(101, WITHIN_MS)).toBe(false);
   });
 
   it('only what the present pace brings in time', async () => {
-    const indexer = await following(140);
+    const { state } = await following(140);
     for (let height = 100; height < 130; height += 1) {
       await clock.advance(100);
       a.stream.push(dataOf(height));
       await clock.settle();
     }
-    expect([130, 134, 135].map((height) => indexer.expects(height, WITHIN_MS))).toEqual([true, true, false]);
+    expect([130, 134, 135].map((height) => state.expects(height, WITHIN_MS))).toEqual([true, true, false]);
   });
 
   it('nothing once the stream has gone stale', async () => {
-    const indexer = await following(101, 0, { freshMs: 2_000 });
+    const { state } = await following(101, 0, { freshMs: 2_000 });
     a.stream.push(dataOf(100));
     await clock.advance(2_000);
-    expect(indexer.expects(101, WITHIN_MS)).toBe(true);
+    expect(state.expects(101, WITHIN_MS)).toBe(true);
     await clock.advance(1);
-    expect(indexer.expects(101, WITHIN_MS)).toBe(false);
+    expect(state.expects(101, WITHIN_MS)).toBe(false);
   });
 });
 
@@ -453,13 +453,13 @@ describe('stopping', () => {
     ],
   ])('ends at once %s', async (_, arrange) => {
     arrange();
-    const indexer = await following(100);
+    const { state } = await following(100);
     controller.abort(new AbortError());
     await running;
     expect(bug).toBeUndefined();
-    expect(indexer.status()).toMatchObject({ state: 'off', node: undefined });
-    expect(indexer.trouble()).toContain('is not followed');
-    expect(indexer.troubles()).toEqual([]);
+    expect(state.status()).toMatchObject({ state: 'off', node: undefined });
+    expect(state.trouble()).toContain('is not followed');
+    expect(state.troubles()).toEqual([]);
   });
 
   it.each([
@@ -536,9 +536,9 @@ describe('the other call', () => {
         stream.push(a.error('unimplemented', DEPRECATED));
       },
     );
-    const indexer = start();
+    const { state } = start();
     await clock.advance(1_500);
-    expect(indexer.status().state).not.toBe('unavailable');
+    expect(state.status().state).not.toBe('unavailable');
     isBroken = false;
     await clock.advance(5_000);
     expect(deliveredHeights()).toEqual([100]);
@@ -553,11 +553,11 @@ describe('why execution data does not come', () => {
         stream.push(new UpstreamError('invalid_argument', { node: a.name, method: METHOD }, words));
       else serves(104)(stream);
     };
-    const indexer = await following(104, 500_000);
+    const { state } = await following(104, 500_000);
     expect(opened(a)).toEqual([100]);
-    expect(indexer.status().state).toBe('unavailable');
-    expect(indexer.trouble()).toBe('a:9000 has no execution data below 103');
-    expect(indexer.troubles()).toEqual([
+    expect(state.status().state).toBe('unavailable');
+    expect(state.trouble()).toBe('a:9000 has no execution data below 103');
+    expect(state.troubles()).toEqual([
       {
         ...{ node: 'a:9000', method: METHOD, kind: 'refused', count: 1, sinceMs: 0 },
         said: 'a:9000 has no execution data below 103',
@@ -568,21 +568,21 @@ describe('why execution data does not come', () => {
     await clock.advance(1_000);
     expect(opened(a)).toEqual([100, 103]);
     expect(deliveredHeights()).toEqual([103, 104]);
-    expect([indexer.trouble(), indexer.troubles()]).toEqual([undefined, []]);
+    expect([state.trouble(), state.troubles()]).toEqual([undefined, []]);
   });
 
   it('a node that waits and says nothing for a sealed height is said to have pruned it', async () => {
-    const indexer = await following(100, 2_999);
-    expect(indexer.troubles()).toEqual([]);
+    const { state } = await following(100, 2_999);
+    expect(state.troubles()).toEqual([]);
     await clock.advance(1);
-    expect(indexer.troubles()).toMatchObject([
+    expect(state.troubles()).toMatchObject([
       { node: 'a:9000', method: METHOD, kind: 'unreachable', count: 0, sinceMs: 0 },
     ]);
     await clock.advance(2_000);
-    expect(indexer.trouble()).toBe(
+    expect(state.trouble()).toBe(
       'a:9000 gives no execution data for height 100, which is sealed: it may have pruned it',
     );
-    expect(indexer.troubles()).toMatchObject([{ node: 'a:9000', count: 1 }]);
+    expect(state.troubles()).toMatchObject([{ node: 'a:9000', count: 1 }]);
   });
 
   /** The second collection in the place of the first, too. */
@@ -599,9 +599,9 @@ describe('why execution data does not come', () => {
   ] as const)('%s has words of its own', async (kind, words, trouble) => {
     a.onStream = (stream) =>
       stream.push(kind === 'another order' ? twice(dataOf(100)) : a.error(kind, METHOD));
-    const indexer = await following(100, 1_000);
-    expect(indexer.trouble()).toContain(words);
-    const [only, ...more] = indexer.troubles();
+    const { state } = await following(100, 1_000);
+    expect(state.trouble()).toContain(words);
+    const [only, ...more] = state.troubles();
     expect(only).toMatchObject({ node: 'a:9000', kind: trouble, sinceMs: 0 });
     expect(only!.count).toBe(a.streams.length);
     expect(more).toEqual([]);
@@ -609,9 +609,9 @@ describe('why execution data does not come', () => {
 
   it('that no node serves the height is said', async () => {
     nodes.all = [];
-    const indexer = await following(100, 1_000);
-    expect(indexer.trouble()).toContain('no access node serves the next height');
-    expect(indexer.troubles()).toEqual([]);
+    const { state } = await following(100, 1_000);
+    expect(state.trouble()).toContain('no access node serves the next height');
+    expect(state.troubles()).toEqual([]);
     nodes.all = [a];
     a.onStream = serves(100);
     await clock.advance(60_000);
@@ -621,25 +621,25 @@ describe('why execution data does not come', () => {
   it('a sealed head that stands still is told, and is no trouble of a node', async () => {
     sealed = 100;
     a.onStream = serves(100);
-    const indexer = await following(101, 9_000);
-    expect(indexer.trouble()).toBeUndefined();
-    expect(indexer.status().earlyMs).toBe(9_000);
+    const { state } = await following(101, 9_000);
+    expect(state.trouble()).toBeUndefined();
+    expect(state.status().earlyMs).toBe(9_000);
     await clock.advance(3_000);
-    expect(indexer.trouble()).toBe('waiting for height 101 to be sealed for 12 s: the sealed head is at 100');
-    expect(indexer.troubles()).toEqual([]);
+    expect(state.trouble()).toBe('waiting for height 101 to be sealed for 12 s: the sealed head is at 100');
+    expect(state.troubles()).toEqual([]);
     sealed = undefined;
-    expect(indexer.trouble()).toContain('no node reports the sealed head');
+    expect(state.trouble()).toContain('no node reports the sealed head');
     sealed = 101;
     a.stream.push(dataOf(101));
     await clock.settle();
-    expect(indexer.trouble()).toBeUndefined();
-    expect(indexer.status().earlyMs).toBeUndefined();
+    expect(state.trouble()).toBeUndefined();
+    expect(state.status().earlyMs).toBeUndefined();
   });
 });
 
 it('a refused stream is tried again every other second, with one warning in the words of the node', async () => {
   a.onStream = (stream) => stream.push(a.error('rate_limited', METHOD));
-  const indexer = await following(100, 60_000);
+  const { state } = await following(100, 60_000);
   expect(a.streams.length).toBeGreaterThanOrEqual(30);
   const warnings = logger.records.filter(({ level }) => level === 'warn');
   expect(warnings).toHaveLength(1);
@@ -647,7 +647,7 @@ it('a refused stream is tried again every other second, with one warning in the 
   a.onStream = serves(100);
   await clock.advance(2_000);
   expect(deliveredHeights()).toEqual([100]);
-  expect(indexer.trouble()).toBeUndefined();
+  expect(state.trouble()).toBeUndefined();
 });
 
 it('one unreadable height costs the stream alone: nothing is counted on, and it is opened above as soon as that height has come', async () => {
@@ -656,11 +656,11 @@ it('one unreadable height costs the stream alone: nothing is counted on, and it 
     else if (stream.startHeight < 101) stream.push(dataOf(100), a.error('internal', METHOD));
     else serves(103)(stream);
   };
-  const indexer = await following(103);
-  expect(indexer.expects(101, WITHIN_MS)).toBe(false);
-  expect(indexer.expects(102, WITHIN_MS)).toBe(false);
+  const { state } = await following(103);
+  expect(state.expects(101, WITHIN_MS)).toBe(false);
+  expect(state.expects(102, WITHIN_MS)).toBe(false);
   await clock.advance(300);
-  expect(indexer.expects(102, WITHIN_MS)).toBe(false);
+  expect(state.expects(102, WITHIN_MS)).toBe(false);
   // It came otherwise.
   durable.add(101);
   window.notify();
@@ -696,21 +696,21 @@ describe('the stream of a peer', () => {
     ['too few collections', 'wrong_count', (data) => ({ ...data, chunks: data.chunks.slice(1) })],
     ['another collection', 'id_mismatch', (data) => ({ ...data, chunks: bodiesOf(101).chunks })],
   ])('that gives %s is refused, counted, named, and asked again after a pause', async (_, reason, lie) => {
-    const indexer = await following(101, 0, { stream: PEER });
+    const { state } = await following(101, 0, { stream: PEER });
     a.stream.push(lie(bodiesOf(100)));
     await clock.settle();
     expect(deliveredHeights()).toEqual([]);
     expect(await counted(metrics, 'invalid_collections_total', { source: 'peer', reason })).toBe(1);
     expect(await counted(metrics, 'stream_reopens_total', { stream: 'peer' })).toBe(1);
-    expect(indexer.trouble()).toMatch(/^a:9000 gives corrupt blocks for height 100: /);
+    expect(state.trouble()).toMatch(/^a:9000 gives corrupt blocks for height 100: /);
     expect(opened(a)).toEqual([100]);
     await clock.advance(500);
     expect(opened(a)).toEqual([100, 100]);
   });
 
   it('is due when a height is finalized, and is left when it stalls', async () => {
-    const indexer = await following(100, 9_000, { stream: PEER });
-    expect(indexer.trouble()).toBe(
+    const { state } = await following(100, 9_000, { stream: PEER });
+    expect(state.trouble()).toBe(
       'a:9000 gives no blocks for height 100, which is finalized: it may not have indexed it yet',
     );
     expect(nodes.faults()[0]).toBe('a:9000 stale');
@@ -719,9 +719,9 @@ describe('the stream of a peer', () => {
 
   it('that does not know the call is asked again after a minute, and what to do is said', async () => {
     a.onStream = (stream) => stream.push(a.error('unimplemented', PEER_METHOD));
-    const indexer = await following(100, 5_000, { stream: PEER });
+    const { state } = await following(100, 5_000, { stream: PEER });
     expect(opened(a)).toEqual([100]);
-    expect(indexer.trouble()).toBe(
+    expect(state.trouble()).toBe(
       'no peer offers blocks: upgrade those that do not know the call, or leave them out of peers',
     );
     await clock.advance(60_000);
@@ -732,8 +732,8 @@ describe('the stream of a peer', () => {
     const where = { node: a.name, method: PEER_METHOD } as const;
     const said = 'height 100 is below the first indexed height 500';
     a.onStream = (stream) => stream.push(new UpstreamError('invalid_argument', where, said));
-    const indexer = await following(100, 30_000, { stream: PEER });
+    const { state } = await following(100, 30_000, { stream: PEER });
     expect(opened(a)).toEqual([100]);
-    expect(indexer.trouble()).toBe('a:9000 has no blocks below 500');
+    expect(state.trouble()).toBe('a:9000 has no blocks below 500');
   });
 });

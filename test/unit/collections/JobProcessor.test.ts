@@ -103,7 +103,7 @@ describe('JobProcessor', () => {
     m.run(block(5, []));
     await settle();
     expect([m.fatal, m.done]).toEqual([[failure], []]);
-    expect(m.mcq.size).toBe(5);
+    expect(m.window.inHand).toBe(5);
   });
 
   it('reports what a done throws to the owner', async () => {
@@ -155,30 +155,21 @@ describe('JobProcessor', () => {
     );
   });
 
-  it('names the lowest missing height, its age and its ids', () => {
+  it('names the lowest missing height, its age and its ids, and unresolvable ones, the lowest first', () => {
     const m = meeting();
     expect(m.explainer.oldestMissing()).toBeUndefined();
-    m.run(block(1, ['a']));
+    m.run(block(1, ['a', 'lost']));
     m.clock.ms = 500;
     m.run(block(2, ['b', 'c']));
-    m.answer('b');
+    for (const name of ['a', 'b']) m.answer(name);
     m.clock.ms = 2000;
-    expect(m.explainer.oldestMissing()).toEqual({ height: 1, ageSeconds: 2, missingIds: [id('a')] });
-    m.answer('a');
+    expect(m.explainer.oldestMissing()).toEqual({ height: 1, ageSeconds: 2, missingIds: [id('lost')] });
+    expect(m.explainer.unresolvable(2000)).toEqual([]);
+    const lowest = { height: 1, ids: [id('lost')], ageMs: 2000 };
+    expect(m.explainer.unresolvable(1600)).toEqual([lowest]);
+    expect(m.explainer.unresolvable(400)).toEqual([lowest, { height: 2, ids: [id('c')], ageMs: 1500 }]);
+    m.answer('lost');
     expect(m.explainer.oldestMissing()).toEqual({ height: 2, ageSeconds: 1.5, missingIds: [id('c')] });
-  });
-
-  it('reports unresolvable heights, the lowest first', () => {
-    const m = meeting();
-    m.run(block(1, ['a', 'lost']));
-    m.clock.ms = 1000;
-    m.run(block(2, ['b']));
-    m.answer('a');
-    m.clock.ms = 1500;
-    expect(m.explainer.unresolvable(1500)).toEqual([]);
-    const lowest = { height: 1, ids: [id('lost')], ageMs: 1500 };
-    expect(m.explainer.unresolvable(1000)).toEqual([lowest]);
-    expect(m.explainer.unresolvable(400)).toEqual([lowest, { height: 2, ids: [id('b')], ageMs: 500 }]);
   });
 
   it('explains where a height stands', async () => {

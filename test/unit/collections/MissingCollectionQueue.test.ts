@@ -69,14 +69,12 @@ describe('MissingCollectionQueue', () => {
     expect(queued?.received.size).toBe(3);
     expect(mcq.replaceBlock(block(1, ['z']))).toBeUndefined();
     expect(mcq.replaceBlock(block(9, ['z']))).toBeUndefined();
-  });
-
-  it('completes a height whose new block wants nothing more', () => {
-    const mcq = queue();
-    mcq.enqueueMissingCollections(block(1, ['a', 'lie']), 0, nothing);
-    mcq.onReceivedCollection(received('a', 'edi'));
-    expect(mcq.replaceBlock(block(1, ['a'], 'true'))).toMatchObject({ missingCount: 0, source: 'edi' });
-    expect([mcq.lowest(), mcq.missingCollections]).toEqual([undefined, 0]);
+    // A height whose new block wants nothing more is complete.
+    const one = queue();
+    one.enqueueMissingCollections(block(1, ['a', 'lie']), 0, nothing);
+    one.onReceivedCollection(received('a', 'edi'));
+    expect(one.replaceBlock(block(1, ['a'], 'true'))).toMatchObject({ missingCount: 0, source: 'edi' });
+    expect([one.lowest(), one.missingCollections]).toEqual([undefined, 0]);
   });
 
   it('holds its bounds, and lets no incomplete or unknown height go as indexed', () => {

@@ -23,6 +23,7 @@ function holding(limitBytes: number, heights = 8) {
 
 describe('Window', () => {
   it('is bounded by K, by the head and by the stop height, whichever is lowest', () => {
+    expect(() => windowOf(0, { heights: 0 })).toThrow('a window has at least one height, not 0');
     const { at, window } = bounded({ stopHeight: 14 });
     expect([window.limit(), window.target(), window.upperBound()]).toEqual([15, undefined, 0]);
     at.head = 12;
@@ -31,10 +32,6 @@ describe('Window', () => {
     expect([window.target(), window.upperBound()]).toEqual([14, 14]);
     at.watermark = 2;
     expect([window.limit(), window.upperBound()]).toEqual([7, 7]);
-  });
-
-  it('has at least one height', () => {
-    expect(() => windowOf(0, { heights: 0 })).toThrow('a window has at least one height, not 0');
   });
 
   it('is certain of proven guarantees, and of a block that the next one follows', () => {

@@ -197,7 +197,7 @@ export function meeting({
   const run = (each: FinalizedBlock): void =>
     processor.run({ id: String(each.height), height: each.height, block: each }, () => {
       // Never before it is durable, never while its height is still held open.
-      if (!indexer.isIndexed(each.height)) throw new Error(`done before ${each.height} is durable`);
+      if (!window.isIndexed(each.height)) throw new Error(`done before ${each.height} is durable`);
       if (mcq.get(each.height) !== undefined) throw new Error(`done while ${each.height} is held`);
       done.push(each.height);
     });

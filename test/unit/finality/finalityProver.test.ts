@@ -495,11 +495,17 @@ describe('FinalityProver', () => {
       change: ({ first }) => (first.snapshot = (height) => (height === 42 ? 'not_found' : snapshot)),
     });
     expect(lacking.prover.status().anchor).toMatchObject({ kind: 'first_use', height: 50 });
-    // After a restart no newer block is believed.
+    // After a restart no newer block is believed, even while that one is damaged.
     const again = await proved([42, 52], {
       ...{ named: [named('spork_root', 42)], evidence: lacking.evidence },
-      change: ({ first }) => (first.snapshot = () => 'not_found'),
+      change: ({ first, store }) => {
+        first.snapshot = (height) => (height === 42 ? 'not_found' : snapshot);
+        store.delete(50);
+      },
     });
+    expect(again.prover.status()).toMatchObject({ anchor: undefined, reason: 'block 50 cannot be read now' });
+    again.store.set(50, headerAt(50));
+    await again.reaches(52);
     expect(again.prover.status()).toMatchObject({
       ...{ anchor: { kind: 'first_use', height: 50 }, provenHeight: 50 },
     });
@@ -593,6 +599,13 @@ describe('FinalityProver', () => {
       ...{ anchor: undefined, provenHeight: undefined, committee: undefined },
       reason: 'this process has indexed no block yet, or does not follow the chain',
     });
+    // It does not rest for what nodes lacked of the spork before.
+    const lacking = await proved([42, 52], {
+      change: ({ first }) => (first.snapshot = (height) => (height < 274 ? 'not_found' : snapshot)),
+    });
+    lacking.range.from = 274;
+    await lacking.reaches(283);
+    expect(lacking.prover.status()).toMatchObject({ anchor: { height: 274 }, reason: undefined });
   });
 
   it.each([
@@ -632,25 +645,28 @@ describe('FinalityProver', () => {
     expect(proving.prover.status()).toMatchObject({ provenHeight: 50, reason: undefined });
   });
 
-  it('outlives the thread that verifies, and starts another after a while', async () => {
-    const ports: (() => void)[] = [];
+  it.each([
+    ['starts another after a while', ['a'], 15_000],
+    ['asks another node, as what one sent may end it', ['liar', 'honest'], 0],
+  ])('outlives the thread that verifies, and %s', async (_how, names, afterMs) => {
+    let started = 0;
     const start = (): CertificatePort => {
       const port = certificatesHere();
-      if (ports.length > 0) return port;
+      if (started++ > 0) return port;
+      let end: () => void = () => undefined;
       return {
         ...port,
         // It takes the question with it.
-        postMessage: () => undefined,
+        postMessage: () => queueMicrotask(end),
         on: (event: string, listener: never) => {
-          if (event === 'exit') ports.push(listener);
+          if (event === 'exit') end = listener;
         },
       };
     };
-    const proving = await proved([42, 52], { thread: new CertificateThread(start) });
-    for (const end of ports) end();
-    await proving.clock.advance(1_000);
-    expect(proving.prover.status().reason).toBe('the thread that verifies certificates ended');
-    await proving.clock.advance(15_000);
+    const proving = await proved([42, 52], { names, thread: new CertificateThread(start) });
+    if (afterMs > 0)
+      expect(proving.prover.status().reason).toBe('the thread that verifies certificates ended');
+    await proving.clock.advance(afterMs);
     expect(proving.prover.status()).toMatchObject({ provenHeight: 50, reason: undefined });
   });
 });

@@ -37,6 +37,20 @@ describe('FinalizationListener', () => {
     expect([listener.finalized.height, listener.sealed.height]).toEqual([101, 101]);
   });
 
+  it('forgets what is on its way through a stream as well', async () => {
+    for (let turns = 0; turns < 16; turns += 1) {
+      const world = new World('astray', 'b');
+      const listener = world.listener(100, 100);
+      await world.clock.advance(1_000);
+      world.nodes.live = () => [world.node('b')];
+      world.node('astray').advance(101, 101);
+      for (let turn = 0; turn < turns; turn += 1) await Promise.resolve();
+      listener.forget('astray', 98);
+      await world.clock.advance(10);
+      expect([listener.finalized.height, turns]).toEqual([100, turns]);
+    }
+  });
+
   it('gives the first head as soon as there is one, and stops waiting when told', async () => {
     const world = new World('a');
     world.node('a').down = true;

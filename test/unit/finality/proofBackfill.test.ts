@@ -132,6 +132,11 @@ describe('ProofBackfill', () => {
     expect(run.backfill.reason()).toContain('some stored blocks are not proven');
     expect(run.node('a').calls.length).toBeLessThanOrEqual(4 * 16);
     run.node('a').down = false;
+    run.share = 1 / 1024;
+    await run.clock.advance(16_000);
+    // What is over is no reason for the others.
+    expect([run.left > 0, run.added.length > 0, run.backfill.reason()]).toEqual([true, true, undefined]);
+    run.share = 1;
     await run.clock.advance(30_000);
     expect(run.left).toBe(0);
   });
