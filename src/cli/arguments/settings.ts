@@ -1,6 +1,6 @@
 import { parseEndpoint } from '../../access/index.js';
 import { checkDatabaseUrls } from '../../app/index.js';
-import { loadConfig } from '../../config/index.js';
+import { clashOfPorts, loadConfig } from '../../config/index.js';
 import type { LoadedConfig } from '../../config/index.js';
 import { OperatorError } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
@@ -37,7 +37,7 @@ export function configAgain(invocation: Invocation, terminal: Terminal): LoadedC
 }
 
 /**
- * Checks endpoints before anything is opened. Expected errors: OperatorError `usage` for a flag, else
+ * Checks endpoints and ports before anything is opened. Expected errors: OperatorError `usage` for a flag, else
  * `configuration`.
  */
 export function checkEndpoints(loaded: LoadedConfig): void {
@@ -55,6 +55,8 @@ export function checkEndpoints(loaded: LoadedConfig): void {
       );
     }
   }
+  const clash = clashOfPorts(config);
+  if (clash !== undefined) throw new OperatorError('configuration', clash);
 }
 
 function exitFor({ origins }: LoadedConfig, key: string): ExitReason {

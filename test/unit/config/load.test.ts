@@ -2,7 +2,12 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { configurationReference, daemonSettings, loadConfig } from '../../../src/config/index.js';
+import {
+  clashOfPorts,
+  configurationReference,
+  daemonSettings,
+  loadConfig,
+} from '../../../src/config/index.js';
 import { environmentOf } from '../../../src/config/settings.js';
 import type { Setting } from '../../../src/config/index.js';
 import { OperatorError } from '../../../src/runtime/index.js';
@@ -174,6 +179,31 @@ describe('refusals', () => {
   ] as const)('%j is no configuration', (from, message) => {
     const { exit, message: said } = refusal(() => load(from));
     expect([exit, said]).toEqual(['configuration', expect.stringMatching(message)]);
+  });
+
+  it.each([
+    [{ 'api.port': ['7181'] }, 'api.port and api.grpcPort are both 7181'],
+    [{ 'metrics.port': ['7180'], 'metrics.host': ['localhost'] }, 'api.port and metrics.port are both 7180'],
+    [{ 'metrics.port': ['7180'], 'metrics.host': ['10.0.0.1'] }, undefined],
+    [
+      { 'api.port': ['0'], 'metrics.port': ['0'], 'api.grpcPort': ['0'], peers: ['localhost:7181'] },
+      undefined,
+    ],
+    [
+      { accessNodes: ['a:7181', 'grpcs://LOCALHOST:7181/'] },
+      'accessNodes names the gRPC port of this daemon',
+    ],
+    [{ peers: ['127.0.0.1:9'], 'api.grpcPort': ['9'], 'api.host': ['0.0.0.0'] }, 'peers names the gRPC port'],
+    [{ 'edi.nodes': ['[::1]:7181'], 'api.host': ['::1'] }, 'edi.nodes names the gRPC port'],
+    [{ peers: ['127.0.0.1:7181'], 'api.grpcPort': ['off'] }, undefined],
+    [
+      { peers: ['127.0.0.1:7181'], 'api.port': ['7181'], store: ['postgres://a/b'], roles: ['live'] },
+      undefined,
+    ],
+  ] as const)('ports of %j clash: %s', (flags, said) => {
+    const clash = clashOfPorts(load({ flags }).config);
+    if (said === undefined) expect(clash).toBeUndefined();
+    else expect(clash).toContain(said);
   });
 
   it.each([
