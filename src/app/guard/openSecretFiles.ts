@@ -97,8 +97,10 @@ export async function openSecretFiles(
   const checkDates = (): void => {
     const { fingerprint256, validFrom, validTo } = leaf() ?? {};
     const isValid = Date.parse(validFrom ?? '') <= clock.now() && clock.now() < Date.parse(validTo ?? '');
-    if (isValid || fingerprint256 === toldInvalid) return;
-    toldInvalid = fingerprint256;
+    const invalid = isValid ? undefined : fingerprint256;
+    const isTold = invalid === toldInvalid;
+    toldInvalid = invalid;
+    if (isTold || invalid === undefined) return;
     const advice = 'renew it, and check the clock of this machine; the daemon reads it again by itself';
     logger.warn({ validFrom, validTo, advice }, 'callers refuse the certificate: it is not valid now');
   };
