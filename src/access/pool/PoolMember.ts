@@ -22,7 +22,7 @@ export class PoolMember {
   highestHead = -1;
   /** When its highest head rose, latest last; at most `RISES_KEPT`. */
   risesMs: readonly number[] = [];
-  /** Consecutive handshakes that it did not answer, and in which it did not name the root of its spork. */
+  /** Consecutive handshakes that it did not answer, and in which it left a question open. */
   failures = 0;
   opens = 0;
   /** Failures since its last successful handshake. */
