@@ -11,6 +11,8 @@ export class PoolMember {
   readonly origin: 'configured' | 'historic';
   /** Its roles: a source of blocks and collections, a source of execution data, an indexer that feeds us. */
   readonly roles: { access: boolean; executionData: boolean; peer: boolean };
+  /** The spork table names it for a height that was wanted, so it is asked for all of that, whatever it was named for. */
+  isTabled = false;
   /** Set after its first handshake, whatever the result. */
   tried = false;
   identity: NodeIdentity | undefined;

@@ -613,6 +613,12 @@ describe('which node for which height', () => {
     net.forHeight(150);
     await clock.settle();
     expect(names(net.forHeight(150))).toEqual(['s2:1']);
+    // Nor is it missed where the operator has named it for execution data alone.
+    const named = { accessNodes: ['live:1'], executionDataNodes: ['live:1', 's2:1'], sporks: table };
+    const { net: other } = await identified(scripts, named);
+    other.forHeight(150);
+    expect(names(other.forHeight(150))).toEqual(['s2:1']);
+    expect(names(other.live())).toEqual(['live:1']);
   });
 
   it('tells who serves a height without dialling or keeping anyone for it', async () => {
