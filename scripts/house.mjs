@@ -168,7 +168,6 @@ const packageHomes = {
   'abstract-level': ['storage'],
   '@grpc/grpc-js': ['access', 'api', 'devnet'],
   commander: ['cli'],
-  convict: ['config'],
   fastify: ['api'],
   '@fastify/cors': ['api'],
   '@fastify/websocket': ['api'],
