@@ -207,14 +207,14 @@ export class RpcClient {
     signal: AbortSignal,
     rank: Rank,
   ): AsyncIterable<T> {
-    // Fails at once: otherwise this would look like a stream that the node ended.
-    if (rank === 'history' && this.#scarcity.isScarce('history'))
-      return failing(
-        this.#error('rate_limited', method, 'the node grants few streams, and history makes way'),
-      );
     const streamRank = rank === 'history' ? rank : POLLABLE.has(method) ? 'spare' : 'needed';
     const source: StreamSource<T> = {
-      open: (sink) => this.#openStream(method, request, streamRank, sink),
+      open: (sink) => {
+        // Fails at once: otherwise this would look like a stream that the node ended.
+        if (rank === 'history' && this.#scarcity.isScarce('history'))
+          throw this.#error('rate_limited', method, 'the node grants few streams, and history makes way');
+        return this.#openStream(method, request, streamRank, sink);
+      },
       decode: (message) => {
         try {
           return decode(message);
@@ -387,8 +387,4 @@ export class RpcClient {
     if (kind === 'below_root' && isOfNode) events?.onLowestHeight?.(lowestHeight);
     if (kind === 'unavailable') events?.onOutage?.();
   }
-}
-
-function failing<T>(error: Error): AsyncIterable<T> {
-  return { [Symbol.asyncIterator]: () => ({ next: () => Promise.reject(error) }) };
 }

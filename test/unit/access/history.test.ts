@@ -84,14 +84,6 @@ it('of a method whose calls lose their connection each has one of its own, until
 });
 
 describe('a node for history', () => {
-  it('is the same node: its name, its health', () => {
-    const { node } = nodeOnChannel();
-    node.healthRecord.identity = 'usable';
-    node.healthRecord.report('lied', 'a block of another chain', 'GetBlockByHeight');
-    expect(node.history.name).toBe(node.name);
-    expect(node.history.healthOf('GetTransaction')).toBe('set_aside');
-  });
-
   it.each(Object.entries(calls))('%s waits behind later calls for the live range', async (_name, call) => {
     const { clock, node, sent } = nodeOnChannel();
     void call(node);

@@ -60,7 +60,7 @@ describe('defaults', () => {
       dataDir: join('data', 'mainnet'),
       access: { ratePerSecond: 80 },
     });
-    expect(config.maxProcessing).toBe(config.window);
+    expect(load({ flags: { window: ['64'] } }).config.maxProcessing).toBe(64);
     expect(config.edi).toEqual({ enabled: true, nodes: config.accessNodes });
   });
 
@@ -73,11 +73,6 @@ describe('defaults', () => {
 
   it('logs for the eye on a terminal', () => {
     expect(load({ isTerminal: true }).config.log.format).toBe('pretty');
-  });
-
-  it('keeps maxProcessing at the window unless told otherwise', () => {
-    expect(load({ flags: { window: ['64'] } }).config.maxProcessing).toBe(64);
-    expect(load({ flags: { window: ['64'], maxProcessing: ['3'] } }).config.maxProcessing).toBe(3);
   });
 });
 

@@ -10,8 +10,6 @@ interface Parts<T> {
   readonly clock: Clock;
   /** A read that takes longer ends as `silent`. Default: no limit. */
   readonly limitMs?: number;
-  /** Receives a bug in the stream that appears after it was cancelled. Default: an unhandled rejection. */
-  readonly onLateError?: (error: unknown) => void;
 }
 
 export type StreamRead<T> = IteratorResult<T, unknown> | 'silent';
@@ -100,11 +98,9 @@ export class StreamReader<T> {
     });
   }
 
+  /** A bug in the stream that appears after it was cancelled is an unhandled rejection. */
   #judgeLate(error: unknown): void {
-    if (error === this.#controller.signal.reason || isExpectedEnd(error)) return;
-    const { onLateError } = this.#parts;
-    if (onLateError === undefined) throw error;
-    onLateError(error);
+    if (error !== this.#controller.signal.reason && !isExpectedEnd(error)) throw error;
   }
 
   readonly #onAbort = (): void => {
