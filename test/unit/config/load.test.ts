@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -464,12 +464,6 @@ it.each([
 );
 
 describe('names', () => {
-  it('documents every key in docs/configuration.md exactly as the code has it', () => {
-    const page = readFileSync(join(import.meta.dirname, '../../../docs/configuration.md'), 'utf8');
-    const squeeze = (markdown: string): string => markdown.replaceAll('`', '').replace(/[ -]+/g, ' ');
-    expect(squeeze(page)).toContain(squeeze(configurationReference(daemonSettings)));
-  });
-
   it('gives every key a default that its own format accepts', () => {
     for (const [key, definition] of Object.entries(daemonSettings as Record<string, Setting>)) {
       expect(definition.default === null || definition.format.accepts(definition.default), key).toBe(true);
