@@ -10,6 +10,8 @@ interface Parts<T> {
   readonly clock: Clock;
   /** A read that takes longer ends as `silent`. Default: no limit. */
   readonly limitMs?: number;
+  /** Receives a bug in the stream that appears after it was cancelled. Default: an unhandled rejection. */
+  readonly onLateError?: (error: unknown) => void;
 }
 
 export type StreamRead<T> = IteratorResult<T, unknown> | 'silent';
@@ -98,9 +100,11 @@ export class StreamReader<T> {
     });
   }
 
-  /** A bug in the stream that appears after it was cancelled is an unhandled rejection. */
   #judgeLate(error: unknown): void {
-    if (error !== this.#controller.signal.reason && !isExpectedEnd(error)) throw error;
+    if (error === this.#controller.signal.reason || isExpectedEnd(error)) return;
+    const { onLateError } = this.#parts;
+    if (onLateError === undefined) throw error;
+    onLateError(error);
   }
 
   readonly #onAbort = (): void => {
