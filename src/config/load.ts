@@ -54,17 +54,18 @@ export function loadSettings<S extends Settings>(settings: S, sources: Sources):
   } as const;
 
   const found = Object.entries(settings).map(([key, { default: unset, format }]) => {
-    return { key, format, value: unset, origin: 'default' as Origin };
+    return { key, format, unset, value: unset, origin: 'default' as Origin };
   });
   for (const origin of ['file', 'environment', 'flag'] as const) {
     const wrong: string[] = [];
     for (const each of found) {
-      const { format, key } = each;
+      const { format, key, unset } = each;
       const given = written[origin](key, format.isList);
       if (given === undefined) continue;
       each.value = typeof given === 'string' ? format.coerce(given) : given;
       each.origin = origin;
-      if (format.accepts(each.value)) continue;
+      // A text may stand for no value at all, where there may be none.
+      if (format.accepts(each.value) || (each.value === null && unset === null)) continue;
       const what = shown(each.value, format.isSensitive);
       wrong.push(`Wrong value for ${placesOf[origin](key)}: ${what} is not ${format.allowed}.`);
     }

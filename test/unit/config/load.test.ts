@@ -2,12 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import {
-  clashOfPorts,
-  configurationReference,
-  daemonSettings,
-  loadConfig,
-} from '../../../src/config/index.js';
+import { clashOfPorts, daemonSettings, loadConfig } from '../../../src/config/index.js';
 import { environmentOf } from '../../../src/config/settings.js';
 import type { Setting } from '../../../src/config/index.js';
 import { OperatorError } from '../../../src/runtime/index.js';
