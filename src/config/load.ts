@@ -54,8 +54,9 @@ export function loadSettings<S extends Settings>(settings: S, sources: Sources):
   } as const;
 
   const found = Object.entries(settings).map(([key, { default: unset, format }]) => {
-    return { key, format, unset, value: unset, origin: 'default' as Origin };
+    return { key, format, unset, value: unset };
   });
+  const origins = new Map<string, Origin>();
   for (const origin of ['file', 'environment', 'flag'] as const) {
     const wrong: string[] = [];
     for (const each of found) {
@@ -63,9 +64,9 @@ export function loadSettings<S extends Settings>(settings: S, sources: Sources):
       const given = written[origin](key, format.isList);
       if (given === undefined) continue;
       each.value = typeof given === 'string' ? format.coerce(given) : given;
-      each.origin = origin;
+      origins.set(key, origin);
       // A text may stand for no value at all, where there may be none.
-      if (format.accepts(each.value) || (each.value === null && unset === null)) continue;
+      if ((each.value === null && unset === null) || format.accepts(each.value)) continue;
       const what = shown(each.value, format.isSensitive);
       wrong.push(`Wrong value for ${placesOf[origin](key)}: ${what} is not ${format.allowed}.`);
     }
@@ -73,13 +74,14 @@ export function loadSettings<S extends Settings>(settings: S, sources: Sources):
       throw new OperatorError(origin === 'flag' ? 'usage' : 'configuration', wrong.join(' '));
   }
 
-  const forEach = <T>(of: (each: (typeof found)[number]) => T) =>
-    Object.fromEntries(found.map((each) => [each.key, of(each)]));
+  const originOf = (key: string): Origin => origins.get(key) ?? 'default';
+  const forEach = <T>(of: (key: string, value: unknown) => T) =>
+    Object.fromEntries(found.map(({ key, value }) => [key, of(key, value)]));
   return frozen({
-    values: forEach(({ value }) => value) as ValuesOf<S>,
-    origins: forEach(({ origin }) => origin),
-    places: forEach(({ key, origin }) => placesOf[origin](key)),
-    overridden: found.filter(({ key, origin }) => inFile.has(key) && origin !== 'file').map(({ key }) => key),
+    values: forEach((_, value) => value) as ValuesOf<S>,
+    origins: forEach(originOf),
+    places: forEach((key) => placesOf[originOf(key)](key)),
+    overridden: [...inFile.keys()].filter((key) => originOf(key) !== 'file'),
     links,
   });
 }
