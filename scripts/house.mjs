@@ -145,8 +145,8 @@ export function isFile(name) {
 export const maxLines = {
   'src/access': 5_498,
   'src/api': 9_864,
-  'src/app': 7_133,
-  'src/cli': 4_331,
+  'src/app': 7_131,
+  'src/cli': 4_329,
   'src/collections': 3_821,
   'src/config': 1_113,
   'src/devnet': 4_919,

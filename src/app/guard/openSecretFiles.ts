@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import type { X509Certificate } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { CallCredentials, Endpoint, SporkTable } from '../../access/index.js';
@@ -81,7 +80,7 @@ export async function openSecretFiles(
 
   /** What calls to each node carry, forwarded ones as well. */
   const nodeMetadata = (): MetadataByNode => metadata?.value() ?? new Map();
-  const leaf = (): X509Certificate | undefined => certificate && leafOf(certificate.value());
+  const leaf = () => certificate && leafOf(certificate.value());
   /** Every file is in use now as it is. */
   const taken = (): void => {
     const known = new Set(nodes.map(({ name }) => name));
@@ -97,10 +96,9 @@ export async function openSecretFiles(
   const checkDates = (): void => {
     const { fingerprint256, validFrom, validTo } = leaf() ?? {};
     const isValid = Date.parse(validFrom ?? '') <= clock.now() && clock.now() < Date.parse(validTo ?? '');
-    const invalid = isValid ? undefined : fingerprint256;
-    const isTold = invalid === toldInvalid;
-    toldInvalid = invalid;
-    if (isTold || invalid === undefined) return;
+    const isTold = fingerprint256 === toldInvalid;
+    toldInvalid = isValid ? undefined : fingerprint256;
+    if (isValid || isTold) return;
     const advice = 'renew it, and check the clock of this machine; the daemon reads it again by itself';
     logger.warn({ validFrom, validTo, advice }, 'callers refuse the certificate: it is not valid now');
   };

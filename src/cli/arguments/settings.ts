@@ -29,11 +29,9 @@ export async function configOf(invocation: Invocation, terminal: Terminal): Prom
 }
 
 /** Loads it without that warning, as SIGHUP does. Expected errors: as `configOf`. */
-export function configAgain(invocation: Invocation, terminal: Terminal): LoadedConfig {
-  return loadConfig(
-    { file: invocation.configFile, environment: terminal.environment, flags: invocation.written },
-    terminal,
-  );
+export function configAgain({ configFile, written }: Invocation, terminal: Terminal): LoadedConfig {
+  const { environment } = terminal;
+  return loadConfig({ file: configFile, environment, flags: written }, terminal);
 }
 
 /**
