@@ -35,6 +35,8 @@ const POLLABLE: ReadonlySet<AccessMethod> = new Set<StreamMethod>([
 const ANSWERS_PER_LOSS = 8;
 /** The most answers that a method owes, however many of its calls were lost at once. */
 const MAX_OWED_ANSWERS = 512;
+/** Calls that have a connection of their own at once; others share one, however many are made. */
+const MAX_CALLS_APART = 16;
 /** After this many missed deadlines, without an answer between them, the channel counts as dead and is replaced. */
 const DEADLINES_BEFORE_RECONNECT = 3;
 /** Callers that may wait for one method at one node. */
@@ -95,6 +97,7 @@ export class RpcClient {
    * kilobytes: so each has a connection of its own while more is owed than for one loss.
    */
   readonly #owed = new Map<UnaryMethod, number>();
+  #apart = 0;
   /** Consecutive missed deadlines on the shared channel. */
   #missedDeadlines = 0;
   /** Consecutive new channels on which nothing was answered either. */
@@ -167,10 +170,11 @@ export class RpcClient {
     const permit = 'cuts' in admission ? admission : await admission;
 
     metrics.upstreamRequests.inc({ endpoint: this.name, method });
-    const isApart = (this.#owed.get(method) ?? 0) > ANSWERS_PER_LOSS;
+    const isApart = (this.#owed.get(method) ?? 0) > ANSWERS_PER_LOSS && this.#apart < MAX_CALLS_APART;
     const channel = isApart ? this.#openChannel() : this.#shared;
     const startedMs = clock.monotonic();
     this.#calls += 1;
+    if (isApart) this.#apart += 1;
     try {
       const answer = channel.unary(pathOf(method, isProvable), request, { timeoutMs, signal });
       // No further calls use it: it closes with this one.
@@ -197,6 +201,7 @@ export class RpcClient {
       else this.#answered(method, channel);
       throw failure;
     } finally {
+      if (isApart) this.#apart -= 1;
       this.#calls -= 1;
     }
   }
