@@ -1,9 +1,9 @@
 /**
- * How the values of a setting are written and checked: every text is coerced, from wherever it came, and then asked is
+ * How the values of a setting are written and checked. convict coerces every text, from wherever it came, and then asks
  * whether the value is accepted.
  */
 export interface Format<T> {
-  /** What is allowed, in a few words, for documentation and messages. */
+  /** What is allowed, in a few words, for documentation and messages; convict knows the format by it. */
   readonly allowed: string;
   /** The word for a value in help. */
   readonly value: string;

@@ -1,4 +1,5 @@
-import { maskedEndpoint, named, OperatorError, quoted } from '../runtime/index.js';
+import convict from 'convict';
+import { maskedEndpoint, messageOf, named, OperatorError, quoted } from '../runtime/index.js';
 import { shortened, withoutCredentials, withoutUrlPaths } from '../runtime/index.js';
 import { environmentOf, flagOf } from './settings.js';
 import type { Settings, ValuesOf } from './settings.js';
@@ -29,6 +30,8 @@ export interface Sources {
   readonly flags: ReadonlyMap<string, readonly string[]>;
 }
 
+type Config = convict.Config<Record<string, unknown>>;
+
 /**
  * Merges default < file < environment < flag. Each is checked by itself, so a wrong value is told of even where a stronger
  * one hides it. Expected errors: OperatorError `configuration` for a file or the environment, `usage` for a flag; each
@@ -36,54 +39,82 @@ export interface Sources {
  */
 export function loadSettings<S extends Settings>(settings: S, sources: Sources): Loaded<S> {
   const { file: path, environment, flags } = sources;
+  const schema = schemaOf(settings);
   const inFile = path === undefined ? new Map<string, unknown>() : readFile(path, settings);
   const { links, variables } = readEnvironment(environment, settings);
+  const keys = Object.keys(settings);
   const placesOf: Readonly<Record<Origin, (key: string) => string>> = {
     default: (key) => key,
     file: (key) => `${key} in ${named(path ?? '')}`,
     environment: (key) => `environment variable ${environmentOf(key)}`,
     flag: (key) => `--${flagOf(key, settings[key])}`,
   };
-  const written = {
-    file: (key: string) => inFile.get(key),
-    environment: (key: string) => variables[environmentOf(key)],
-    flag: (key: string, isList = false) => {
-      const texts = flags.get(key)?.map(bare);
-      return isList ? texts?.join() : texts?.at(-1);
-    },
-  } as const;
+  const validate = (layer: Config, origin: Origin): void => {
+    const message = refusalOf(layer, settings, placesOf[origin]);
+    if (message !== undefined)
+      throw new OperatorError(origin === 'flag' ? 'usage' : 'configuration', message);
+  };
 
-  const found = Object.entries(settings).map(([key, { default: unset, format }]) => {
-    return { key, format, unset, value: unset };
-  });
-  const origins = new Map<string, Origin>();
-  for (const origin of ['file', 'environment', 'flag'] as const) {
-    const wrong: string[] = [];
-    for (const each of found) {
-      const { format, key, unset } = each;
-      const given = written[origin](key, format.isList);
-      if (given === undefined) continue;
-      each.value = typeof given === 'string' ? format.coerce(given) : given;
-      origins.set(key, origin);
-      // A text may stand for no value at all, where there may be none.
-      if ((each.value === null && unset === null) || format.accepts(each.value)) continue;
-      const what = shown(each.value, format.isSensitive);
-      wrong.push(`Wrong value for ${placesOf[origin](key)}: ${what} is not ${format.allowed}.`);
-    }
-    if (wrong.length > 0)
-      throw new OperatorError(origin === 'flag' ? 'usage' : 'configuration', wrong.join(' '));
+  const file = convict(schema, { env: {}, args: [] });
+  for (const [key, value] of inFile) file.set(key, value);
+  validate(file, 'file');
+  const config = convict(schema, { env: variables, args: [] }).load(file.getProperties());
+  validate(config, 'environment');
+  for (const key of keys) {
+    const written = flags.get(key)?.map(bare);
+    if (written !== undefined)
+      config.set(key, settings[key]?.format.isList === true ? written.join() : written.at(-1));
   }
+  validate(config, 'flag');
 
-  const originOf = (key: string): Origin => origins.get(key) ?? 'default';
-  const forEach = <T>(of: (key: string, value: unknown) => T) =>
-    Object.fromEntries(found.map(({ key, value }) => [key, of(key, value)]));
+  const originOf = (key: string): Origin => {
+    if (flags.has(key)) return 'flag';
+    if (variables[environmentOf(key)] !== undefined) return 'environment';
+    return inFile.has(key) ? 'file' : 'default';
+  };
+  const forEach = <T>(of: (key: string) => T) => Object.fromEntries(keys.map((key) => [key, of(key)]));
   return frozen({
-    values: forEach((_, value) => value) as ValuesOf<S>,
+    values: forEach((key) => config.get(key)) as ValuesOf<S>,
     origins: forEach(originOf),
     places: forEach((key) => placesOf[originOf(key)](key)),
     overridden: [...inFile.keys()].filter((key) => originOf(key) !== 'file'),
     links,
   });
+}
+
+/** The convict schema of a settings table. convict keeps formats by name, for all of the process: they are constant. */
+function schemaOf(settings: Settings): convict.Schema<Record<string, unknown>> {
+  const entries = Object.entries(settings).map(([key, { default: unset, format }]) => {
+    const validate = (value: unknown): void => {
+      if (!format.accepts(value)) throw new Error(REFUSED);
+    };
+    convict.addFormat({ name: format.allowed, validate, coerce: format.coerce });
+    const isNullable = unset === null;
+    return [
+      key,
+      { default: unset, nullable: isNullable, format: format.allowed, env: environmentOf(key) },
+    ] as const;
+  });
+  return nested(Object.fromEntries(entries)) as convict.Schema<Record<string, unknown>>;
+}
+
+const REFUSED = 'refused';
+/** convict names each key with its error at the start of a line; what it quotes has no line ends. */
+const REFUSED_KEY = new RegExp(`^([\\w.]+): ${REFUSED}`, 'gm');
+
+/** Has convict check all values; says of each that it refuses where it came from and what is allowed. */
+function refusalOf(config: Config, settings: Settings, placeOf: (key: string) => string): string | undefined {
+  try {
+    config.validate({ allowed: 'strict' });
+    return undefined;
+  } catch (error) {
+    const messages = [...messageOf(error).matchAll(REFUSED_KEY)].map(([, key = '']) => {
+      const { allowed = '', isSensitive } = settings[key]?.format ?? {};
+      return `Wrong value for ${placeOf(key)}: ${shown(config.get(key), isSensitive)} is not ${allowed}.`;
+    });
+    if (messages.length === 0) throw error;
+    return messages.join(' ');
+  }
 }
 
 function shown(value: unknown, isSensitive = false): string {

@@ -31,7 +31,7 @@ export function readFile(path: string, settings: Settings): ReadonlyMap<string, 
   return new Map(entriesOf(content, settings, path, ''));
 }
 
-/** The keys and values of a group, however deep. */
+/** convict would skip some unknown names, such as `__proto__`, and fail on a group that is none. */
 function entriesOf(node: unknown, settings: Settings, path: string, prefix: string): [string, unknown][] {
   if (typeof node !== 'object' || node === null || Array.isArray(node)) {
     const where = prefix === '' ? 'The file' : `The key ${prefix.slice(0, -1)}`;
@@ -62,7 +62,8 @@ function entriesOf(node: unknown, settings: Settings, path: string, prefix: stri
 }
 
 /**
- * A value as formats take it, which coerce texts only: a list is a text with commas. `undefined`: it is none.
+ * A value as convict takes it, which coerces texts only: a list is a text with commas. `undefined`: convict would look for
+ * keys in it.
  */
 function plain(value: unknown): unknown {
   if (typeof value === 'string') return bare(value);

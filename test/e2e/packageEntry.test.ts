@@ -149,18 +149,18 @@ function partOf(name: string): string {
 }
 
 it.each([
-  { command: 'backfill, workers', part: 'backfill', packages: [] },
+  { command: 'backfill, workers', part: 'backfill', packages: ['convict'] },
   { command: 'check-proof', part: 'checkProof', packages: [] },
-  { command: 'completion', part: 'completion', packages: ['commander'] },
-  { command: 'config', part: 'config', packages: [] },
-  { command: 'doctor, before it looks', part: 'doctor', packages: [] },
-  { command: 'export', part: 'exportBlocks', packages: ['commander'] },
-  { command: 'get, explain', part: 'lookups', packages: [] },
-  { command: 'prove', part: 'prove', packages: [] },
-  { command: 'status', part: 'status', packages: [] },
-  { command: 'repair, rewind, forget', part: 'upkeep', packages: ['level'] },
-  { command: 'verify', part: 'verify', packages: ['level'] },
-  { command: 'backup, restore, migrate', part: 'copies', packages: ['level'] },
+  { command: 'completion', part: 'completion', packages: ['commander', 'convict'] },
+  { command: 'config', part: 'config', packages: ['convict'] },
+  { command: 'doctor, before it looks', part: 'doctor', packages: ['convict'] },
+  { command: 'export', part: 'exportBlocks', packages: ['commander', 'convict'] },
+  { command: 'get, explain', part: 'lookups', packages: ['convict'] },
+  { command: 'prove', part: 'prove', packages: ['convict'] },
+  { command: 'status', part: 'status', packages: ['convict'] },
+  { command: 'repair, rewind, forget', part: 'upkeep', packages: ['convict', 'level'] },
+  { command: 'verify', part: 'verify', packages: ['convict', 'level'] },
+  { command: 'backup, restore, migrate', part: 'copies', packages: ['convict', 'level'] },
 ])('loads no server, no client and no store that $command does without', ({ part, packages }) => {
   expect(packagesOf(partOf(part))).toEqual(packages);
 });

@@ -56,6 +56,7 @@ describe('defaults', () => {
       access: { ratePerSecond: 80 },
     });
     expect(load({ flags: { window: ['64'] } }).config.maxProcessing).toBe(64);
+    expect(load({ flags: { window: ['64'], maxProcessing: ['3'] } }).config.maxProcessing).toBe(3);
     expect(config.edi).toEqual({ enabled: true, nodes: config.accessNodes });
   });
 
