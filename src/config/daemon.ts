@@ -42,7 +42,7 @@ export function loadConfig(sources: Sources, terminal: { readonly isTerminal: bo
   );
   const { chainId } = networks[values.network];
   const config = { ...nested(Object.fromEntries(given)), chainId } as DaemonConfig;
-  const contradiction = contradictionIn(config, values);
+  const contradiction = mirrorContradiction(config, values) ?? otherContradiction(config, values.roles);
   if (contradiction !== undefined) throw new OperatorError('configuration', contradiction);
   return frozen({ ...loaded, config, effective });
 }
@@ -69,11 +69,42 @@ function resolved(values: DaemonValues, { isTerminal }: { readonly isTerminal: b
   };
 }
 
-/** What is wrong with the combination of values, and what to change; `undefined` if nothing is. */
-function contradictionIn(config: DaemonConfig, given: DaemonValues): string | undefined {
-  return mirrorContradiction(config, given) ?? otherContradiction(config, given.roles);
+/**
+ * What is wrong, and what to change, where two ports of a daemon are one, or it would ask itself; else `undefined`. It does not
+ * matter to a command that only asks a daemon.
+ */
+export function clashOfPorts(config: DaemonConfig): string | undefined {
+  const { accessNodes, api, edi, metrics, peers, roles } = config;
+  const own = plainHost(api.host);
+  const ports = Object.entries({
+    ...(roles.includes('api') && { 'api.port': api.port, 'api.grpcPort': api.grpcPort }),
+    ...(plainHost(metrics.host) === own && { 'metrics.port': metrics.port }),
+  });
+  for (const [index, [key, port]] of ports.entries()) {
+    const [other] = ports.slice(index + 1).find(([, each]) => each === port && port !== 0) ?? [];
+    if (other !== undefined)
+      return `${key} and ${other} are both ${port}, and each needs a port of its own. Change one of them; 0 takes any free port.`;
+  }
+  if (!roles.includes('api')) return undefined;
+  for (const [key, nodes] of Object.entries({ accessNodes, 'edi.nodes': edi.nodes, peers }))
+    for (const node of nodes) {
+      const [, host = '', port] = /^(?:\w+:\/\/)?(.*):(\d+)\/?$/.exec(node) ?? [];
+      const place = plainHost(host);
+      const isOwn = place === own || (place === '127.0.0.1' && /^(?:0\.0\.0\.0|::)$/.test(own));
+      if (isOwn && port === String(api.grpcPort))
+        return `${key} names the gRPC port of this daemon itself (${place}:${port}), which has only what others give it. Name another node, or choose another --api-grpc-port.`;
+    }
+  return undefined;
 }
 
+function plainHost(host: string): string {
+  return host
+    .toLowerCase()
+    .replace(/^\[(.*)\]$/, '$1')
+    .replace(/^localhost$/, '127.0.0.1');
+}
+
+/** What is wrong with the combination of values, and what to change; `undefined` if nothing is. */
 function mirrorContradiction({ peers }: DaemonConfig, given: DaemonValues): string | undefined {
   if (!given.accessNodes.includes(NO_NODE)) return undefined;
   const { length } = given.accessNodes;

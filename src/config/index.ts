@@ -1,4 +1,4 @@
-export { loadConfig } from './daemon.js';
+export { clashOfPorts, loadConfig } from './daemon.js';
 export type { DaemonConfig, LoadedConfig } from './daemon.js';
 export { devnetSettings } from './devnet.js';
 export { loadSettings } from './load.js';

@@ -34,7 +34,7 @@ const FAILURES_BEFORE_PATIENCE = 2;
 const FOREIGN_AGAIN_MS = 5_000;
 /** How often to ask a node whose head may change the verdict on a spork, and one that may enter the next unnoticed. */
 const WITNESS_EVERY_MS = 10_000;
-/** Pauses and number of attempts for a node that has not named the root of its spork: most never will. */
+/** Pauses and number of attempts for a node that left a question open, like that for the root of its spork: most always will. */
 const ROOT_RETRY = { minMs: 500, maxMs: 10_000 };
 const ROOT_ASKED_AGAIN = 10;
 /** The pauses while a new store waits for the root. */
@@ -225,7 +225,7 @@ export class AccessNetwork extends NodePool {
       });
       member.identity = identity;
       member.refusedBelow = member.failures = 0;
-      member.opens = identity.isRootOpen ? member.opens + 1 : 0;
+      member.opens = identity.isRootOpen || identity.isVague ? member.opens + 1 : 0;
       isNews = member.outage || !isUsable(member);
       this.#reached(member, identity);
     } catch (error) {

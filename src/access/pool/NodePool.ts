@@ -341,6 +341,7 @@ export class NodePool implements AccessNodes {
     for (const endpoint of nodes) {
       const roles = { access: true, executionData: true, peer: false };
       const member = this.#byName.get(endpoint.name) ?? this.#add(endpoint, 'historic', roles);
+      member.isTabled = true;
       member.wantedAtMs = this.#dependencies.clock.monotonic();
     }
     return serving;
@@ -351,7 +352,7 @@ export class NodePool implements AccessNodes {
     if (this.verifier.isUndecided(height)) return [];
     const serving = this.members.filter(
       (member) =>
-        member.roles[role] &&
+        (member.roles[role] || member.isTabled) &&
         isUsable(member) &&
         covers(member.range, height) &&
         !this.#mayNameSpork(member, height),

@@ -11,6 +11,8 @@ export class PoolMember {
   readonly origin: 'configured' | 'historic';
   /** Its roles: a source of blocks and collections, a source of execution data, an indexer that feeds us. */
   readonly roles: { access: boolean; executionData: boolean; peer: boolean };
+  /** The spork table names it for a height that was wanted, so it is asked for all of that, whatever it was named for. */
+  isTabled = false;
   /** Set after its first handshake, whatever the result. */
   tried = false;
   identity: NodeIdentity | undefined;
@@ -22,7 +24,7 @@ export class PoolMember {
   highestHead = -1;
   /** When its highest head rose, latest last; at most `RISES_KEPT`. */
   risesMs: readonly number[] = [];
-  /** Consecutive handshakes that it did not answer, and in which it did not name the root of its spork. */
+  /** Consecutive handshakes that it did not answer, and in which it left a question open. */
   failures = 0;
   opens = 0;
   /** Failures since its last successful handshake. */

@@ -12,7 +12,7 @@ import { MessageStream, StreamQuota } from './streams/MessageStream.js';
 import type { StreamRank, StreamSource } from './streams/MessageStream.js';
 import { pathOf } from './methodPaths.js';
 import type { AccessMetrics, Admission, AdmittedCall, CallCredentials, NodeEvents } from './ports.js';
-import { namedRoot, upstreamError } from './upstreamErrors.js';
+import { isCut, namedRoot, upstreamError } from './upstreamErrors.js';
 import type { CallStatus } from './upstreamErrors.js';
 import { RefusedBlockError, UpstreamError } from '../UpstreamError.js';
 import type { UpstreamErrorKind } from '../UpstreamError.js';
@@ -31,8 +31,12 @@ const POLLABLE: ReadonlySet<AccessMethod> = new Set<StreamMethod>([
   'SubscribeBlocksFromStartHeight',
   'SubscribeBlockDigestsFromLatest',
 ]);
-/** After this many consecutive calls that lost their connection, a method gets a connection of its own. */
-const BREAKS_BEFORE_APART = 2;
+/** Answers that make up for one call whose connection was lost: rare losses are chance. */
+const ANSWERS_PER_LOSS = 8;
+/** The most answers that a method owes, however many of its calls were lost at once. */
+const MAX_OWED_ANSWERS = 512;
+/** Calls that have a connection of their own at once; others share one, however many are made. */
+const MAX_CALLS_APART = 16;
 /** After this many missed deadlines, without an answer between them, the channel counts as dead and is replaced. */
 const DEADLINES_BEFORE_RECONNECT = 3;
 /** Callers that may wait for one method at one node. */
@@ -77,8 +81,8 @@ export interface StreamQuestion<T> {
  * All calls and streams to one node: paces calls per method, counts them, types their errors and records their outcome in
  * the node's health record. When the node grants few streams, dispensable ones end to make way.
  *
- * It has one connection for all unary calls, one for each stream, and one for each method whose calls keep
- * breaking their connection. A connection on which nothing is answered any more is replaced.
+ * It has one connection for all unary calls, one for each stream, and one for each call of a method whose calls keep
+ * losing their connection. A connection on which nothing is answered any more is replaced.
  */
 export class RpcClient {
   readonly name: string;
@@ -88,8 +92,12 @@ export class RpcClient {
   readonly #dependencies: RpcClientDependencies;
   readonly #openChannel: () => Channel;
   #shared: Channel;
-  /** Methods whose latest calls lost their connection, perhaps because a proxy breaks it over them. */
-  readonly #breaking = new Map<UnaryMethod, { breaks: number; channel?: Channel }>();
+  /**
+   * Answers that a method owes since its calls lost their connection. A proxy may break it over one of them, or after a few
+   * kilobytes: so each has a connection of its own while more is owed than for one loss.
+   */
+  readonly #owed = new Map<UnaryMethod, number>();
+  #apart = 0;
   /** Consecutive missed deadlines on the shared channel. */
   #missedDeadlines = 0;
   /** Consecutive new channels on which nothing was answered either. */
@@ -162,11 +170,16 @@ export class RpcClient {
     const permit = 'cuts' in admission ? admission : await admission;
 
     metrics.upstreamRequests.inc({ endpoint: this.name, method });
-    const channel = this.#breaking.get(method)?.channel ?? this.#shared;
+    const isApart = (this.#owed.get(method) ?? 0) > ANSWERS_PER_LOSS && this.#apart < MAX_CALLS_APART;
+    const channel = isApart ? this.#openChannel() : this.#shared;
     const startedMs = clock.monotonic();
     this.#calls += 1;
+    if (isApart) this.#apart += 1;
     try {
-      const message = await channel.unary(pathOf(method, isProvable), request, { timeoutMs, signal });
+      const answer = channel.unary(pathOf(method, isProvable), request, { timeoutMs, signal });
+      // No further calls use it: it closes with this one.
+      if (isApart) channel.close();
+      const message = await answer;
       if ('code' in message) throw this.#ofStatus(message, method);
       const elapsedMs = clock.monotonic() - startedMs;
       metrics.upstreamLatency.observe({ endpoint: this.name, method }, elapsedMs / 1_000);
@@ -183,11 +196,12 @@ export class RpcClient {
         if (limiter.refusesEverything) healthRecord.report('failing', failure.message, method);
       }
       // Any other error was sent by the node itself, so its channel works.
-      if (failure.kind === 'deadline') this.#missedDeadline(method, channel);
-      else if (failure.kind === 'unavailable') this.#lost(method);
+      if (failure.kind === 'deadline') this.#missedDeadline(channel);
+      else if (failure.kind === 'unavailable') this.#lost(method, failure.message);
       else this.#answered(method, channel);
       throw failure;
     } finally {
+      if (isApart) this.#apart -= 1;
       this.#calls -= 1;
     }
   }
@@ -198,14 +212,14 @@ export class RpcClient {
     signal: AbortSignal,
     rank: Rank,
   ): AsyncIterable<T> {
-    // Fails at once: otherwise this would look like a stream that the node ended.
-    if (rank === 'history' && this.#scarcity.isScarce('history'))
-      return failing(
-        this.#error('rate_limited', method, 'the node grants few streams, and history makes way'),
-      );
     const streamRank = rank === 'history' ? rank : POLLABLE.has(method) ? 'spare' : 'needed';
     const source: StreamSource<T> = {
-      open: (sink) => this.#openStream(method, request, streamRank, sink),
+      open: (sink) => {
+        // Fails at once: otherwise this would look like a stream that the node ended.
+        if (rank === 'history' && this.#scarcity.isScarce('history'))
+          throw this.#error('rate_limited', method, 'the node grants few streams, and history makes way');
+        return this.#openStream(method, request, streamRank, sink);
+      },
       decode: (message) => {
         try {
           return decode(message);
@@ -226,8 +240,7 @@ export class RpcClient {
   close(): void {
     this.#isClosed = true;
     this.#shared.close();
-    for (const { channel } of this.#breaking.values()) channel?.close();
-    this.#breaking.clear();
+    this.#owed.clear();
   }
 
   /**
@@ -283,31 +296,23 @@ export class RpcClient {
     }
   }
 
-  /** The node answered a call on this channel: its method shares the common one again. */
+  /** The node answered a call on this channel. */
   #answered(method: UnaryMethod, channel: Channel): void {
-    this.#breaking.get(method)?.channel?.close();
-    this.#breaking.delete(method);
+    const owed = this.#owed.get(method);
+    if (owed !== undefined) this.#owed.set(method, Math.max(0, owed - 1));
     if (channel !== this.#shared) return;
     this.#missedDeadlines = 0;
     this.#reconnects = 0;
   }
 
-  /** A method whose calls keep losing their connection gets one of its own, so that it breaks no other call. */
-  #lost(method: UnaryMethod): void {
-    if (this.#isClosed) return;
-    const breaking = this.#breaking.get(method) ?? { breaks: 0 };
-    this.#breaking.set(method, breaking);
-    breaking.breaks += 1;
-    if (breaking.breaks >= BREAKS_BEFORE_APART) breaking.channel ??= this.#openChannel();
+  /** Where no connection comes about, or the node says that it is not available, connections would only cost it more. */
+  #lost(method: UnaryMethod, said: string): void {
+    const owed = isCut(said) && !this.#isClosed ? (this.#owed.get(method) ?? 0) + ANSWERS_PER_LOSS : 0;
+    this.#owed.set(method, Math.min(owed, MAX_OWED_ANSWERS));
   }
 
-  /** A call got no answer in time. One on a channel of its own says nothing about the shared one, and gets another at once. */
-  #missedDeadline(method: UnaryMethod, channel: Channel): void {
-    const breaking = this.#breaking.get(method);
-    if (breaking?.channel === channel) {
-      channel.close();
-      breaking.channel = this.#openChannel();
-    }
+  /** A call got no answer in time. One on a connection of its own says nothing about the shared one. */
+  #missedDeadline(channel: Channel): void {
     if (this.#isClosed || channel !== this.#shared) return;
     this.#missedDeadlines += 1;
     if (this.#missedDeadlines < DEADLINES_BEFORE_RECONNECT) return;
@@ -387,8 +392,4 @@ export class RpcClient {
     if (kind === 'below_root' && isOfNode) events?.onLowestHeight?.(lowestHeight);
     if (kind === 'unavailable') events?.onOutage?.();
   }
-}
-
-function failing<T>(error: Error): AsyncIterable<T> {
-  return { [Symbol.asyncIterator]: () => ({ next: () => Promise.reject(error) }) };
 }

@@ -17,30 +17,22 @@ interface NamedRoot {
   readonly of: 'spork' | 'node' | 'stream' | undefined;
 }
 
-/** The refusal of a stream that was requested from too low a height. */
-const BELOW_INDEX = /start height \d+ is lower than (?:the )?lowest indexed height (\d+)/i;
-
+/** `of` is empty in the refusal of a stream that was requested from too low a height. */
 const BELOW_ROOT = [
-  /less than the (spork|node)(?:'s)? root block height (\d+)/i,
-  /greater than or equal to the (?:(spork|node)(?:'s)? )?root (?:block )?height (\d+)/i,
+  /start height \d+ is lower than (?:the )?lowest indexed (?<of>)height (?<height>\d+)/i,
+  /less than the (?<of>spork|node)(?:'s)? root block height (?<height>\d+)/i,
+  /greater than or equal to the (?:(?<of>spork|node)(?:'s)? )?root (?:block )?height (?<height>\d+)/i,
 ];
 
 /** The root height in the text of a refusal, or `undefined` when it names none. */
 export function namedRoot(details: string): NamedRoot | undefined {
-  const indexed = BELOW_INDEX.exec(details)?.[1];
-  if (indexed !== undefined) {
-    const height = Number(indexed);
-    return Number.isSafeInteger(height) ? { height, of: 'stream' } : undefined;
-  }
-  for (const pattern of BELOW_ROOT) {
-    const match = pattern.exec(details);
-    if (match === null) continue;
-    const height = Number(match[2]);
-    if (!Number.isSafeInteger(height)) return undefined;
-    const of = match[1]?.toLowerCase();
-    return { height, of: of === 'spork' || of === 'node' ? of : undefined };
-  }
-  return undefined;
+  const named = BELOW_ROOT.map((pattern) => pattern.exec(details)?.groups).find(
+    (groups) => groups !== undefined,
+  );
+  const height = Number(named?.['height']);
+  if (!Number.isSafeInteger(height)) return undefined;
+  const of = named?.['of']?.toLowerCase();
+  return { height, of: of === '' ? 'stream' : of === 'spork' || of === 'node' ? of : undefined };
 }
 
 /** Texts of a size limit, which shares its status code with rate limits: grpc-js, its decompression, grpc-go. */
@@ -53,6 +45,9 @@ const UNPACKABLE = /failed to decompress|unsupported compression/i;
 /** The text of grpc-js for a connection or call that is ended with INADEQUATE_SECURITY, which no credentials mend. */
 const INSECURE = /protocol not secure enough/i;
 
+/** The texts of grpc-js for a call whose connection was lost, in a message of ours; for one that had none it has others. */
+const CUT = /: UNAVAILABLE: (?:Connection dropped|(?:read|write) E[A-Z]+)/;
+
 /** What grpc-js appends to a failed connection when it has nothing to say about name resolution. */
 const EMPTY_NOTE = /\s*Resolution note:\s*$/;
 
@@ -62,60 +57,48 @@ const HTTP_STATUS = /^Received HTTP status code (\d{3})$/;
 const CLAIMED_BYTES = /message larger than max \((\d+) vs/;
 
 /**
- * What to do about a failed call, if its text reveals the cause. Of a certificate, with NODE_TLS_REJECT_UNAUTHORIZED=0, only the
- * code is told.
+ * What to do about a failed call, if its text reveals the cause; `NODE` is its name. Of a certificate, with
+ * NODE_TLS_REJECT_UNAUTHORIZED=0, only the code is told.
  */
-const ADVICE: readonly (readonly [sign: RegExp, advice: (node: string) => string])[] = [
-  [/wrong version number|packet length too long/i, (node) => `it speaks no TLS: write grpc://${node}`],
+const ADVICE: readonly (readonly [sign: RegExp, advice: string])[] = [
+  [/wrong version number|packet length too long/i, 'it speaks no TLS: write grpc://NODE'],
   [
     /no application protocol/i,
-    () => 'it speaks TLS but no gRPC, like a web server: name the gRPC port of the node',
+    'it speaks TLS but no gRPC, like a web server: name the gRPC port of the node',
   ],
-  [/cert\w*.has.expired/i, () => 'its operator has to renew it, or this clock is wrong'],
-  [
-    /cert\w*.(?:is.)?not.yet.valid/i,
-    () => 'this clock is wrong, or its operator made the certificate too early',
-  ],
+  [/cert\w*.has.expired/i, 'its operator has to renew it, or this clock is wrong'],
+  [/cert\w*.(?:is.)?not.yet.valid/i, 'this clock is wrong, or its operator made the certificate too early'],
   [
     /ALTNAME_INVALID|does not match certificate/i,
-    () => 'its certificate is for other names: use one of those, or ask its operator for another certificate',
+    'its certificate is for other names: use one of those, or ask its operator for another certificate',
   ],
   [
     /self.signed.cert|unable.to.(?:verify.leaf|(?:verify|get)[^.]*cert)/i,
-    () => 'its authority is not trusted here: name it in the file of GRPC_DEFAULT_SSL_ROOTS_FILE_PATH',
+    'its authority is not trusted here: name it in the file of GRPC_DEFAULT_SSL_ROOTS_FILE_PATH',
   ],
   [
     /Last error: Protocol error/i,
-    () =>
-      'what answers there is no gRPC server but perhaps a web server: check the port, and whether it wants TLS (grpcs://)',
+    'what answers there is no gRPC server but perhaps a web server: check the port, and whether it wants TLS (grpcs://)',
   ],
-  [
-    INSECURE,
-    (node) => `it wants a connection that is more secure: write grpcs://${node}, or ask its operator`,
-  ],
+  [INSECURE, 'it wants a connection that is more secure: write grpcs://NODE, or ask its operator'],
   [
     /alert certificate required/i,
-    () => 'it wants a client certificate, and none can be given here: name a port that wants none',
+    'it wants a client certificate, and none can be given here: name a port that wants none',
   ],
-  [/alert protocol version/i, () => 'its TLS is older than 1.2: its operator has to renew it'],
+  [/alert protocol version/i, 'its TLS is older than 1.2: its operator has to renew it'],
   [
     /Last error: (?:Failed to connect|read ECONNRESET)/i,
-    (node) =>
-      `it hung up at once: if it speaks TLS, write grpcs://${node}; else nothing may run behind what listens there`,
+    'it hung up at once: if it speaks TLS, write grpcs://NODE; else nothing may run behind what listens there',
   ],
-  [
-    /Name resolution failed/i,
-    () => 'no address is known for this name: check it, and the DNS of this machine',
-  ],
-  [/waiting for name resolution/i, () => 'the DNS of this machine does not answer: check /etc/resolv.conf'],
+  [/Name resolution failed/i, 'no address is known for this name: check it, and the DNS of this machine'],
+  [/waiting for name resolution/i, 'the DNS of this machine does not answer: check /etc/resolv.conf'],
   [
     /Waiting for LB pick/i,
-    () => 'no connection came about: a firewall drops it, or something other than a node listens there',
+    'no connection came about: a firewall drops it, or something other than a node listens there',
   ],
   [
     /flow_collection_indexer\.v1/,
-    () =>
-      'it is an access node, or an indexer of an older version: peers are the gRPC ports of current indexers',
+    'it is an access node, or an indexer of an older version: peers are the gRPC ports of current indexers',
   ],
 ];
 
@@ -132,7 +115,7 @@ function adviceOn(details: string, node: string): string | undefined {
   if (http !== undefined) return adviceOnHttp(Number(http));
   if (isText(Number(CLAIMED_BYTES.exec(details)?.[1])))
     return 'that is no length but text: what answered is not the node but a web server or proxy';
-  return ADVICE.find(([sign]) => sign.test(details))?.[1](node);
+  return ADVICE.find(([sign]) => sign.test(details))?.[1].replace('NODE', () => node);
 }
 
 /** True for a length whose four bytes are printable: nobody sends a message of half a gigabyte. */
@@ -141,6 +124,11 @@ function isText(length: number): boolean {
     const byte = Math.floor(length / 2 ** bits) % 256;
     return byte >= 0x20 && byte < 0x7f;
   });
+}
+
+/** True for the message of a call that was sent, and whose connection was lost. */
+export function isCut(message: string): boolean {
+  return CUT.test(message);
 }
 
 /** The kind of upstream error of a status. Every status is expected; OK is never passed in. */

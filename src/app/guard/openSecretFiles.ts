@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import type { X509Certificate } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { CallCredentials, Endpoint, SporkTable } from '../../access/index.js';
@@ -77,7 +76,7 @@ export async function openSecretFiles(
 
   /** What calls to each node carry, forwarded ones as well. */
   const nodeMetadata = (): MetadataByNode => metadata?.value() ?? new Map();
-  const leaf = (): X509Certificate | undefined => certificate && leafOf(certificate.value());
+  const leaf = () => certificate && leafOf(certificate.value());
   /** Every file is in use now as it is. */
   const taken = (): void => {
     const known = new Set(nodes.map(({ name }) => name));
@@ -93,8 +92,9 @@ export async function openSecretFiles(
   const checkDates = (): void => {
     const { fingerprint256, validFrom, validTo } = leaf() ?? {};
     const isValid = Date.parse(validFrom ?? '') <= clock.now() && clock.now() < Date.parse(validTo ?? '');
-    if (isValid || fingerprint256 === toldInvalid) return;
-    toldInvalid = fingerprint256;
+    const isTold = fingerprint256 === toldInvalid;
+    toldInvalid = isValid ? undefined : fingerprint256;
+    if (isValid || isTold) return;
     const advice = 'renew it, and check the clock of this machine; the daemon reads it again by itself';
     logger.warn({ validFrom, validTo, advice }, 'callers refuse the certificate: it is not valid now');
   };

@@ -1,6 +1,6 @@
 import { parseEndpoint } from '../../access/index.js';
 import { checkDatabaseUrls } from '../../app/index.js';
-import { loadConfig } from '../../config/index.js';
+import { clashOfPorts, loadConfig } from '../../config/index.js';
 import type { LoadedConfig } from '../../config/index.js';
 import { OperatorError } from '../../runtime/index.js';
 import type { ExitReason } from '../../runtime/index.js';
@@ -29,15 +29,13 @@ export async function configOf(invocation: Invocation, terminal: Terminal): Prom
 }
 
 /** Loads it without that warning, as SIGHUP does. Expected errors: as `configOf`. */
-export function configAgain(invocation: Invocation, terminal: Terminal): LoadedConfig {
-  return loadConfig(
-    { file: invocation.configFile, environment: terminal.environment, flags: invocation.written },
-    terminal,
-  );
+export function configAgain({ configFile, written }: Invocation, terminal: Terminal): LoadedConfig {
+  const { environment } = terminal;
+  return loadConfig({ file: configFile, environment, flags: written }, terminal);
 }
 
 /**
- * Checks endpoints before anything is opened. Expected errors: OperatorError `usage` for a flag, else
+ * Checks endpoints and ports before anything is opened. Expected errors: OperatorError `usage` for a flag, else
  * `configuration`.
  */
 export function checkEndpoints(loaded: LoadedConfig): void {
@@ -55,6 +53,8 @@ export function checkEndpoints(loaded: LoadedConfig): void {
       );
     }
   }
+  const clash = clashOfPorts(config);
+  if (clash !== undefined) throw new OperatorError('configuration', clash);
 }
 
 function exitFor({ origins }: LoadedConfig, key: string): ExitReason {

@@ -15,17 +15,17 @@ const TRANSACTION_TAG = 0x0a;
 const MAX_PARTS = 100_000;
 
 /**
- * For one message. Appends the values of a field of what the reader stands in, and counts them all; where there are none, that
+ * For one message. Appends the values of field 1 of what the reader stands in, and counts them all; where there are none, that
  * counts as one. Expected errors: `WireError`.
  */
-export function partCollector(field = 1) {
+export function partCollector() {
   let room = MAX_PARTS;
   const count = (): void => {
     if (room-- <= 0) throw new WireError(`a message has more than ${MAX_PARTS} parts`);
   };
   return (reader: WireReader, into: Uint8Array[]): void => {
     const before = room;
-    for (; reader.seek(field); into.push(reader.view())) count();
+    for (; reader.seek(1); into.push(reader.view())) count();
     if (room === before) count();
   };
 }

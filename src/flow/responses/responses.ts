@@ -1,9 +1,7 @@
 import { finalizedBlock } from '../entities/finalizedBlock.js';
-import { partCollector } from '../entities/fullCollection.js';
 import { toIdentifier } from '../ids/identifiers.js';
 import type { BlockStatus, FinalizedBlock, Identifier } from '../types.js';
 import { RequestFields } from '../wire/RequestFields.js';
-import { WireReader } from '../wire/WireReader.js';
 import { WireError } from '../WireError.js';
 
 /** Makes a block of its wire form, light or full (`flow.entities.Block`). Expected errors: `WireError`. */
@@ -14,8 +12,9 @@ export function decodeBlockResponse(
   message: Uint8Array,
   decode: BlockDecoder = finalizedBlock,
 ): { block: FinalizedBlock; status: BlockStatus } {
-  const block = decode(messageField(message, 'block'));
-  const status = new RequestFields(message).uint32(2);
+  const fields = new RequestFields(message);
+  const block = decode(firstField(fields, 'block'));
+  const status = fields.uint32(2);
   return { block, status: status === 1 ? 'finalized' : status === 2 ? 'sealed' : 'unknown' };
 }
 
@@ -24,7 +23,7 @@ export function decodeSubscribeBlocksResponse(
   message: Uint8Array,
   decode: BlockDecoder = finalizedBlock,
 ): FinalizedBlock {
-  return decode(messageField(message, 'block'));
+  return decode(firstField(new RequestFields(message), 'block'));
 }
 
 /**
@@ -32,28 +31,27 @@ export function decodeSubscribeBlocksResponse(
  * has none. Both are views of the message. Expected errors: `WireError`.
  */
 export function decodeProvableBlock(message: Uint8Array): { block: Uint8Array; proof: Uint8Array } {
-  return { block: messageField(message, 'block'), proof: new RequestFields(message).bytes(2) };
+  const fields = new RequestFields(message);
+  return { block: firstField(fields, 'block'), proof: fields.bytes(2) };
 }
 
 /** The transaction ids of a `flow.access.CollectionResponse` (light collection), in order. Expected errors: `WireError`. */
 export function decodeCollectionResponse(message: Uint8Array): Identifier[] {
-  const ids: Uint8Array[] = [];
-  partCollector(2)(new WireReader(messageField(message, 'collection')), ids);
-  return ids.map(toIdentifier);
+  const collection = firstField(new RequestFields(message), 'collection');
+  return new RequestFields(collection).all(2).map(toIdentifier);
 }
 
 /** The wire bytes of the transaction in a `flow.access.TransactionResponse`. Expected errors: `WireError`. */
 export function decodeTransactionResponse(message: Uint8Array): Uint8Array {
-  return messageField(message, 'transaction');
+  return firstField(new RequestFields(message), 'transaction');
 }
 
 /**
  * Field 1 of a message, itself a singular message. Repeated occurrences are concatenated: protobuf's merge rule.
  * Expected errors: `WireError`, also when it is absent.
  */
-function messageField(message: Uint8Array, name: string): Uint8Array {
-  const parts: Uint8Array[] = [];
-  partCollector()(new WireReader(message), parts);
+function firstField(fields: RequestFields, name: string): Uint8Array {
+  const parts = fields.all(1);
   const [only] = parts;
   if (only === undefined) throw new WireError(`the message holds no ${name}`);
   return parts.length === 1 ? only : Buffer.concat(parts);

@@ -15,10 +15,9 @@ const NONE: readonly Span[] = [];
 /** Finds the fields of messages by their place in the bytes. Expected errors: `WireError`. */
 export class FieldScan {
   readonly #reader: WireReader;
-  #noted = 0;
 
   constructor(bytes: Uint8Array) {
-    this.#reader = new WireReader(bytes);
+    this.#reader = new WireReader(bytes, MAX_FIELDS);
   }
 
   get bytes(): Buffer {
@@ -35,7 +34,6 @@ export class FieldScan {
         reader.skip();
         continue;
       }
-      this.#note();
       if (wireType === VARINT) {
         reader.varint();
         fields.setNumber(field, reader.high * TWO_POW_32 + (reader.low >>> 0));
@@ -53,7 +51,7 @@ export class FieldScan {
     const reader = this.#enter(packed);
     const views: number[] = [];
     while (reader.position < reader.end) {
-      this.#note();
+      reader.count();
       views.push(reader.safeInteger('view'));
     }
     return views;
@@ -63,10 +61,6 @@ export class FieldScan {
     this.#reader.position = start;
     this.#reader.end = start + length;
     return this.#reader;
-  }
-
-  #note(): void {
-    if (++this.#noted > MAX_FIELDS) throw new WireError('a message has too many fields');
   }
 }
 

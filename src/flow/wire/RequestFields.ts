@@ -20,14 +20,14 @@ export class RequestFields {
   constructor(message: Uint8Array | readonly Uint8Array[], most = MAX_FIELDS) {
     let room = most;
     for (const part of message instanceof Uint8Array ? [message] : message) {
-      const reader = new WireReader(part);
+      const reader = new WireReader(part, room);
       while (reader.next()) {
         const { field } = reader;
-        if (room-- <= 0) throw new WireError('a message has too many fields');
         if (reader.wireType === LENGTH_DELIMITED) (this.#bytes[field] ??= []).push(reader.view());
         else if (reader.wireType === VARINT) this.#numbers[field] = reader.uint64();
         else reader.skip();
       }
+      room = reader.room;
     }
   }
 

@@ -11,6 +11,8 @@ const FIXED32 = 5;
 
 /** A full block of mainnet has a few hundred fields. Without a bound, empty ones would cost a hundred times their size in memory. */
 export const MAX_FIELDS = 100_000;
+/** A large message has more, if they are not small: an event of execution data takes some hundred bytes. */
+const LARGE_FIELD_BYTES = 32;
 
 const MAX_VARINT_BYTES = 10;
 /** Groups are older than Flow; a message that nests them deeper than this is an attack. */
@@ -37,9 +39,13 @@ export class WireReader {
   low = 0;
   high = 0;
 
-  constructor(bytes: Uint8Array) {
+  /** Fields that may still be read: a message of nothing but empty ones would take seconds. */
+  room: number;
+
+  constructor(bytes: Uint8Array, room = MAX_FIELDS + bytes.length / LARGE_FIELD_BYTES) {
     this.bytes = asBuffer(bytes);
     this.end = bytes.length;
+    this.room = room;
   }
 
   /** Starts over with a message that stands at `start … end`. */
@@ -53,12 +59,18 @@ export class WireReader {
   /** Reads the next tag into `field` and `wireType`; false at the end of the message. */
   next(): boolean {
     if (this.position >= this.end) return false;
+    this.count();
     this.varint();
     if (this.high !== 0) throw new WireError('a field number is out of range');
     this.field = this.low >>> 3;
     this.wireType = this.low & 7;
     if (this.field === 0) throw new WireError('a field number is zero');
     return true;
+  }
+
+  /** Takes room for one more field, or number of a packed one. */
+  count(): void {
+    if (this.room-- <= 0) throw new WireError('a message has too many fields');
   }
 
   /** Passes over other fields up to the next with this number and a length; false at the end of the message. */

@@ -32,11 +32,7 @@ export class WireWriter {
 
   /** A singular integer up to 64 bits; a negative one is written as int64 does, in ten bytes. Zero is omitted. */
   number(field: number, value: number | bigint): this {
-    return value === 0 || value === 0n ? this : this.presentNumber(field, value);
-  }
-
-  /** Like `number`, for a field whose presence matters: zero is written too. */
-  presentNumber(field: number, value: number | bigint): this {
+    if (value === 0 || value === 0n) return this;
     this.#reserve(TAG_AND_NUMBER_BYTES);
     this.#tag(field, 0);
     return this.packed(value);

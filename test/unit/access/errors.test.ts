@@ -36,8 +36,6 @@ const cases: readonly (readonly [status, string, UpstreamErrorKind])[] = [
   [status.INTERNAL, 'failed to find: leveldb trouble', 'internal'],
   [status.INTERNAL, 'Failed to decompress gzip-encoded message', 'malformed'],
   [status.UNKNOWN, '', 'internal'],
-  [status.DATA_LOSS, '', 'internal'],
-  [status.ALREADY_EXISTS, '', 'internal'],
 ];
 
 describe('upstream errors', () => {

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { parseEndpoint } from '../../../src/access/index.js';
 import type { AccessNode, OpenChannel } from '../../../src/access/index.js';
 import { GrpcAccessNode } from '../../../src/access/node/GrpcAccessNode.js';
+import type { CallStatus } from '../../../src/access/transport/upstreamErrors.js';
 import { NodeHealthRecord } from '../../../src/access/selection/NodeHealthRecord.js';
 import { createMetrics } from '../../../src/observability/index.js';
 import { scriptedWorlds } from './scriptedNetwork.js';
@@ -13,7 +14,7 @@ const id = 'ab'.repeat(32) as never;
 const { signal } = new AbortController();
 
 /** A node that may be called once a second, whose calls never end and whose streams are refused; and what it was sent. */
-function nodeOnChannel(codes: readonly number[] = []) {
+function nodeOnChannel(ends: readonly CallStatus[] = []) {
   const clock = new VirtualClock();
   const sent: string[] = [];
   /** The channel of each call, by the order in which they were opened. */
@@ -22,8 +23,8 @@ function nodeOnChannel(codes: readonly number[] = []) {
   const openChannel: OpenChannel = (_options, _parts, channel = opened++) => ({
     unary: (path, request) => {
       sent.push(`${path} ${request.toString('hex')}`);
-      const code = codes[channels.push(channel) - 1];
-      return code === undefined ? new Promise(() => undefined) : Promise.resolve({ code, details: '' });
+      const end = ends[channels.push(channel) - 1];
+      return end === undefined ? new Promise(() => undefined) : Promise.resolve(end);
     },
     stream: (path, _request, sink) => {
       sent.push(path);
@@ -64,26 +65,25 @@ const streams: Readonly<Record<string, (node: AccessNode) => AsyncIterable<unkno
   subscribeIndexedBlocks: (node) => node.subscribeIndexedBlocks(7, { signal }),
 };
 
-it('a call that breaks its connection gets one of its own, and another when that does not answer', async () => {
-  // Unavailable twice, a deadline, and two answers.
-  const codes = [14, 14, 4, 5, 5];
-  const { clock, node, channels } = nodeOnChannel(codes);
-  for (const _ of codes) {
+it('of a method whose calls lose their connection each has one of its own, until others were answered or none comes about', async () => {
+  const lost = { code: status.UNAVAILABLE, details: 'Connection dropped' };
+  const refused = {
+    code: status.UNAVAILABLE,
+    details: 'No connection established. Last error: read ECONNRESET',
+  };
+  const late = { code: status.DEADLINE_EXCEEDED, details: '' };
+  const answered = { code: status.NOT_FOUND, details: '' };
+  const eightAnswers = Array.from({ length: 8 }, () => answered);
+  const ends = [refused, refused, lost, lost, late, ...eightAnswers, answered, lost, refused, answered];
+  const { clock, node, channels } = nodeOnChannel(ends);
+  for (const _ of ends) {
     void node.getBlockByHeight(7).catch(() => undefined);
     await clock.advance(1_000);
   }
-  expect(channels).toEqual([0, 0, 1, 2, 0]);
+  expect(channels).toEqual([0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 0, 10, 0]);
 });
 
 describe('a node for history', () => {
-  it('is the same node: its name, its health', () => {
-    const { node } = nodeOnChannel();
-    node.healthRecord.identity = 'usable';
-    node.healthRecord.report('lied', 'a block of another chain', 'GetBlockByHeight');
-    expect(node.history.name).toBe(node.name);
-    expect(node.history.healthOf('GetTransaction')).toBe('set_aside');
-  });
-
   it.each(Object.entries(calls))('%s waits behind later calls for the live range', async (_name, call) => {
     const { clock, node, sent } = nodeOnChannel();
     void call(node);

@@ -415,6 +415,27 @@ describe('a chain that began anew', () => {
     blockIdAt: (height) => (height <= head ? idOf('b') : undefined),
   });
 
+  it.each(['unavailable', 'deadline'] as const)(
+    'is noticed soon where the first question for a block had no answer, and where they part is not guessed: %s',
+    async (kind) => {
+      sharedTo = 150;
+      const script: NodeScript = { ...anew(232), fails: { GetBlockByHeight: kind } };
+      const { net } = await identified({ 'a:1': script }, {}, expectation);
+      expect(net.chainReplaced()).toBeUndefined();
+      let looks = 0;
+      script.blockIdAt = (height) => {
+        // In the middle of the search for the highest block that both have.
+        if ((looks += 1) === 4) script.fails = { GetBlockByHeight: kind };
+        return height <= 232 ? idOf('b') : undefined;
+      };
+      for (const said of [undefined, expect.stringContaining('rewind --to 150 --yes')]) {
+        script.fails = {};
+        await clock.advance(12_000);
+        expect(net.chainReplaced()).toEqual(said);
+      }
+    },
+  );
+
   it.each<[number, string]>([
     [-1, '--to 99 --yes'],
     [150, '--to 150 --yes'],
@@ -592,6 +613,12 @@ describe('which node for which height', () => {
     net.forHeight(150);
     await clock.settle();
     expect(names(net.forHeight(150))).toEqual(['s2:1']);
+    // Nor is it missed where the operator has named it for execution data alone.
+    const named = { accessNodes: ['live:1'], executionDataNodes: ['live:1', 's2:1'], sporks: table };
+    const { net: other } = await identified(scripts, named);
+    other.forHeight(150);
+    expect(names(other.forHeight(150))).toEqual(['s2:1']);
+    expect(names(other.live())).toEqual(['live:1']);
   });
 
   it('tells who serves a height without dialling or keeping anyone for it', async () => {

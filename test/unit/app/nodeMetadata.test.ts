@@ -1,9 +1,14 @@
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
+import { openSecretFiles } from '../../../src/app/guard/openSecretFiles.js';
 import { readNodeMetadata } from '../../../src/app/guard/nodeMetadata.js';
 import { loadConfig } from '../../../src/config/index.js';
+import { createMetrics } from '../../../src/observability/index.js';
 import { scratchDirectory } from '../../support/program.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
+import { TestSecrets } from '../../support/secretFiles.js';
+import { VirtualClock } from '../../support/virtualClock.js';
 
 it('a file of metadata that is removed while it is read was read', async () => {
   const sources = { file: undefined, environment: {}, flags: new Map() };
@@ -16,4 +21,28 @@ it('a file of metadata that is removed while it is read was read', async () => {
     rmSync(file);
     expect([...(await reading).keys()]).toEqual(['node:9000']);
   }
+});
+
+it('a certificate is told of when it is not valid yet, and again when it no longer is', async () => {
+  let year = 2020;
+  const clock = Object.assign(new VirtualClock(), { now: () => Date.UTC(year, 0, 1) });
+  const logger = new RecordingLogger();
+  const { certificateFile, keyFile } = new TestSecrets('');
+  const flags = new Map([
+    ['api.tls.certificateFile', [certificateFile]],
+    ['api.tls.keyFile', [keyFile]],
+  ]);
+  const { config } = loadConfig({ file: undefined, environment: {}, flags }, { isTerminal: false });
+  const metrics = createMetrics({ version: 'test', node: 'test' });
+  const files = await openSecretFiles(config, { clock, logger, metrics, sporks: [] });
+  const stop = new AbortController();
+  const running = files.run(stop.signal).catch(() => undefined);
+  const told: number[] = [];
+  for (year of [2020, 2100, 2200]) {
+    await clock.advance(60_000);
+    told.push(logger.records.length);
+  }
+  expect(told).toEqual([1, 1, 2]);
+  stop.abort();
+  await running;
 });

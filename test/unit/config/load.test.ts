@@ -1,8 +1,8 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { configurationReference, daemonSettings, loadConfig } from '../../../src/config/index.js';
+import { clashOfPorts, daemonSettings, loadConfig } from '../../../src/config/index.js';
 import { environmentOf } from '../../../src/config/settings.js';
 import type { Setting } from '../../../src/config/index.js';
 import { OperatorError } from '../../../src/runtime/index.js';
@@ -55,7 +55,8 @@ describe('defaults', () => {
       dataDir: join('data', 'mainnet'),
       access: { ratePerSecond: 80 },
     });
-    expect(config.maxProcessing).toBe(config.window);
+    expect(load({ flags: { window: ['64'] } }).config.maxProcessing).toBe(64);
+    expect(load({ flags: { window: ['64'], maxProcessing: ['3'] } }).config.maxProcessing).toBe(3);
     expect(config.edi).toEqual({ enabled: true, nodes: config.accessNodes });
   });
 
@@ -68,11 +69,6 @@ describe('defaults', () => {
 
   it('logs for the eye on a terminal', () => {
     expect(load({ isTerminal: true }).config.log.format).toBe('pretty');
-  });
-
-  it('keeps maxProcessing at the window unless told otherwise', () => {
-    expect(load({ flags: { window: ['64'] } }).config.maxProcessing).toBe(64);
-    expect(load({ flags: { window: ['64'], maxProcessing: ['3'] } }).config.maxProcessing).toBe(3);
   });
 });
 
@@ -174,6 +170,31 @@ describe('refusals', () => {
   ] as const)('%j is no configuration', (from, message) => {
     const { exit, message: said } = refusal(() => load(from));
     expect([exit, said]).toEqual(['configuration', expect.stringMatching(message)]);
+  });
+
+  it.each([
+    [{ 'api.port': ['7181'] }, 'api.port and api.grpcPort are both 7181'],
+    [{ 'metrics.port': ['7180'], 'metrics.host': ['localhost'] }, 'api.port and metrics.port are both 7180'],
+    [{ 'metrics.port': ['7180'], 'metrics.host': ['10.0.0.1'] }, undefined],
+    [
+      { 'api.port': ['0'], 'metrics.port': ['0'], 'api.grpcPort': ['0'], peers: ['localhost:7181'] },
+      undefined,
+    ],
+    [
+      { accessNodes: ['a:7181', 'grpcs://LOCALHOST:7181/'] },
+      'accessNodes names the gRPC port of this daemon',
+    ],
+    [{ peers: ['127.0.0.1:9'], 'api.grpcPort': ['9'], 'api.host': ['0.0.0.0'] }, 'peers names the gRPC port'],
+    [{ 'edi.nodes': ['[::1]:7181'], 'api.host': ['::1'] }, 'edi.nodes names the gRPC port'],
+    [{ peers: ['127.0.0.1:7181'], 'api.grpcPort': ['off'] }, undefined],
+    [
+      { peers: ['127.0.0.1:7181'], 'api.port': ['7181'], store: ['postgres://a/b'], roles: ['live'] },
+      undefined,
+    ],
+  ] as const)('ports of %j clash: %s', (flags, said) => {
+    const clash = clashOfPorts(load({ flags }).config);
+    if (said === undefined) expect(clash).toBeUndefined();
+    else expect(clash).toContain(said);
   });
 
   it.each([
@@ -439,12 +460,6 @@ it.each([
 );
 
 describe('names', () => {
-  it('documents every key in docs/configuration.md exactly as the code has it', () => {
-    const page = readFileSync(join(import.meta.dirname, '../../../docs/configuration.md'), 'utf8');
-    const squeeze = (markdown: string): string => markdown.replaceAll('`', '').replace(/[ -]+/g, ' ');
-    expect(squeeze(page)).toContain(squeeze(configurationReference(daemonSettings)));
-  });
-
   it('gives every key a default that its own format accepts', () => {
     for (const [key, definition] of Object.entries(daemonSettings as Record<string, Setting>)) {
       expect(definition.default === null || definition.format.accepts(definition.default), key).toBe(true);

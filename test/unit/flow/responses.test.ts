@@ -153,6 +153,18 @@ describe('answers', () => {
       'execution data of a height beyond 2^53',
       () => decodeExecutionDataResponse(new WireWriter().number(1, 2n ** 53n).finish()),
     ],
+    [
+      'too many unknown fields',
+      () => decodeTransactionResponse(Buffer.from('1a000a00' + '1a00'.repeat(200_000), 'hex')),
+    ],
+    [
+      'too many numbers',
+      () => decodeExecutionDataResponse(Buffer.from('0801'.repeat(200_000) + `12221220${id}`, 'hex')),
+    ],
+    [
+      'too many groups',
+      () => decodeTransactionResponse(Buffer.from(`0b${'1314'.repeat(200_000)}0c0a00`, 'hex')),
+    ],
     ['too many parts', () => decodeTransactionResponse(Buffer.from('0a00'.repeat(100_001), 'hex'))],
     [
       'a light collection of too many transactions',

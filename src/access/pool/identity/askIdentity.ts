@@ -2,14 +2,7 @@ import { within } from '../../../runtime/index.js';
 import type { Clock } from '../../../runtime/index.js';
 import { StreamReader } from '../../transport/streams/StreamReader.js';
 import { namedRoot } from '../../transport/upstreamErrors.js';
-import type {
-  AccessMethod,
-  AccessNode,
-  BlockHeader,
-  CallOptions,
-  NodeVersionInfo,
-  ReceivedBlock,
-} from '../../types.js';
+import type { AccessMethod, AccessNode, BlockHeader, NodeVersionInfo, ReceivedBlock } from '../../types.js';
 import { outcomeOf, UpstreamError } from '../../UpstreamError.js';
 import type { UpstreamErrorKind } from '../../UpstreamError.js';
 import { highestShared } from './highestShared.js';
@@ -24,6 +17,9 @@ const NOTHING_THERE: ReadonlySet<UpstreamErrorKind> = new Set([
   'failed_precondition',
   'unimplemented',
 ]);
+
+/** No answer at all: the next one may tell. */
+const SILENT: ReadonlySet<UpstreamErrorKind> = new Set(['unavailable', 'deadline']);
 
 /** Longest wait for one answer before the next question is sent. */
 const NEXT_ASKED_AFTER_MS = 500;
@@ -44,7 +40,7 @@ export interface Inquiry {
  * Identifies a node in four or a few more calls. A node that lacks a call, or fails it, is used all the same: what it does
  * not say stays unknown. Only its chain is required, from its parameters or its latest header. The calls are sent one
  * after the other, the header last: a call that breaks the connection breaks all calls under way on it. Expected errors:
- * `UpstreamError` when the chain stays unknown; the signal's abort reason.
+ * `UpstreamError` when the chain stays unknown, or where it parted from ours; the signal's abort reason.
  */
 export async function askIdentity(
   node: AccessNode,
@@ -67,27 +63,33 @@ async function askOnce(
   const options = { signal, timeoutMs: inquiry.timeoutMs };
   const { watermark } = expectation;
   const next = inTurns(inquiry);
+  const kinds = new Set<UpstreamErrorKind>();
+  const note = <T>(answer: T | UpstreamError): T | UpstreamError => {
+    if (answer instanceof UpstreamError) kinds.add(answer.kind);
+    return answer;
+  };
   const [parameters, info, atWatermark, head] = await Promise.all([
-    next('GetNetworkParameters', () => node.getNetworkParameters(options)),
-    next('GetNodeVersionInfo', () => node.getNodeVersionInfo(options)),
-    watermark && next('GetBlockByHeight', () => node.getBlockByHeight(watermark.height, options)),
-    next('GetLatestBlockHeader', () => node.getLatestBlockHeader(false, options)),
+    next('GetNetworkParameters', () => node.getNetworkParameters(options)).then(note),
+    next('GetNodeVersionInfo', () => node.getNodeVersionInfo(options)).then(note),
+    watermark && next('GetBlockByHeight', () => node.getBlockByHeight(watermark.height, options)).then(note),
+    next('GetLatestBlockHeader', () => node.getLatestBlockHeader(false, options)).then(note),
   ]);
+  const blockAt: BlockAt = async (height) => note(await outcomeOf(node.getBlockByHeight(height, options)));
   const chainId = chainOf(parameters, head);
   const roots = await askRoots(node, believable(node, info, head), signal, inquiry);
   const { semver, sporkId } = info instanceof UpstreamError ? { semver: '', sporkId: '' } : info;
   const headHeight = head instanceof UpstreamError ? undefined : head.height;
-  const found = await compareBlocks(node, expectation, atWatermark, headHeight, options);
+  const found = await compareBlocks(expectation, atWatermark, headHeight, blockAt);
   const isOther = found !== undefined && found.ours !== found.theirs && !inquiry.isForeign;
   const comparison = isOther
-    ? { ...found, sharedHeight: await sharedHeight(node, expectation, found.height, options) }
+    ? { ...found, sharedHeight: await sharedHeight(expectation, found.height, blockAt) }
     : found;
-  const isCut = [parameters, info, atWatermark, head].some(
-    (answer) => answer instanceof UpstreamError && answer.kind === 'unavailable',
-  );
-  return { identity: { chainId, semver, sporkId, ...roots, comparison, head: headHeight }, isCut };
+  const isVague = [...kinds].some((kind) => SILENT.has(kind));
+  const identity = { chainId, semver, sporkId, ...roots, comparison, head: headHeight, isVague };
+  return { identity, isCut: kinds.has('unavailable') };
 }
 
+type BlockAt = (height: number) => Promise<ReceivedBlock | UpstreamError>;
 type Ask = <T>(method: AccessMethod, ask: () => Promise<T>) => Promise<T | UpstreamError>;
 
 /** Sends one question after the other; does not wait for a late answer. */
@@ -205,11 +207,10 @@ async function askZero(
  * block that is not finalized says nothing about the chain.
  */
 async function compareBlocks(
-  node: AccessNode,
   { storedBlock, watermark }: Expectation,
   atWatermark: ReceivedBlock | UpstreamError | undefined,
   headHeight: number | undefined,
-  options: CallOptions,
+  blockAt: BlockAt,
 ): Promise<BlockComparison | undefined> {
   if (watermark === undefined) return undefined;
   if (isFinalized(atWatermark))
@@ -217,7 +218,7 @@ async function compareBlocks(
   if (headHeight === undefined || headHeight >= watermark.height) return undefined;
   // `undefined` for a height in a hole of the index.
   const stored = await storedBlock?.(headHeight);
-  const received = stored && (await outcomeOf(node.getBlockByHeight(headHeight, options)));
+  const received = stored && (await blockAt(headHeight));
   if (stored === undefined || !isFinalized(received)) return undefined;
   return { height: headHeight, isWatermark: false, ours: stored.id, theirs: received.block.id };
 }
@@ -226,19 +227,20 @@ function isFinalized(received: ReceivedBlock | UpstreamError | undefined): recei
   return received !== undefined && !(received instanceof UpstreamError) && received.status !== 'unknown';
 }
 
-/** The highest block below `differing` that both have, as far as it is found. A node that fails meanwhile is not asked on. */
+/**
+ * The highest block below `differing` that both have, as far as it is found. The operator is told to rewind to it, so a node
+ * that falls silent meanwhile is asked all over again. Expected errors: `UpstreamError`.
+ */
 async function sharedHeight(
-  node: AccessNode,
   { firstHeight, storedBlock }: Expectation,
   differing: number,
-  options: CallOptions,
+  blockAt: BlockAt,
 ): Promise<number | undefined> {
   if (firstHeight === undefined) return undefined;
-  let isSilent = false;
   return highestShared({ firstHeight, differing }, async (height) => {
-    const stored = isSilent ? undefined : await storedBlock?.(height);
-    const received = stored && (await outcomeOf(node.getBlockByHeight(height, options)));
-    isSilent ||= received instanceof UpstreamError;
+    const stored = await storedBlock?.(height);
+    const received = stored && (await blockAt(height));
+    if (received instanceof UpstreamError && SILENT.has(received.kind)) throw received;
     return stored !== undefined && isFinalized(received) ? stored.id === received.block.id : undefined;
   });
 }

@@ -44,6 +44,8 @@ export interface NodeIdentity {
   readonly comparison: BlockComparison | undefined;
   /** The height of its latest finalized block; `undefined` when unknown. */
   readonly head: number | undefined;
+  /** A question had no answer: worth asking again. */
+  readonly isVague: boolean;
 }
 
 export interface BlockComparison {

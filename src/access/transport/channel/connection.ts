@@ -97,12 +97,6 @@ function cancelBudget(clock: Clock): () => boolean {
 function drainWatch(channel: ChannelInterface, clock: Clock): (end: () => void) => () => void {
   const open = new Set<() => void>();
   let isWatching = false;
-  const drain = (streams: readonly (() => void)[]): void => {
-    if (streams.length === 0) return;
-    clock.setTimer(DRAIN_AFTER_MS, () => {
-      for (const end of streams) if (open.delete(end)) end();
-    });
-  };
   const watch = (): void => {
     if (isWatching) return;
     const state = channel.getConnectivityState(false);
@@ -110,8 +104,13 @@ function drainWatch(channel: ChannelInterface, clock: Clock): (end: () => void) 
     isWatching = true;
     channel.watchConnectivityState(state, Infinity, () => {
       isWatching = false;
-      if (state === connectivityState.READY) drain([...open]);
-      if (open.size > 0) watch();
+      if (open.size === 0) return;
+      const streams = [...open];
+      if (state === connectivityState.READY)
+        clock.setTimer(DRAIN_AFTER_MS, () => {
+          for (const end of streams) if (open.delete(end)) end();
+        });
+      watch();
     });
   };
   return (end) => {
