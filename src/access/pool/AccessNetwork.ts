@@ -122,8 +122,8 @@ export class AccessNetwork extends NodePool {
 
   /**
    * Resolves once the root of the live spork is known, or the spork of a height; when no configured node can name it any more; or
-   * after a minute, and for a height sooner where only nodes are left that fail to answer. Meanwhile the members' troubles show what
-   * they answer in place of the root.
+   * after a minute, and for a height sooner where only nodes are left that fail to answer. The root, without which nothing begins, is
+   * awaited as long as one of them is away. Meanwhile the members' troubles show what they answer in place of the root.
    */
   async whenTold(wanted: 'root' | number, signal: AbortSignal): Promise<void> {
     const isTold = (): boolean => (wanted === 'root' ? this.liveRoot() : this.sporkAt(wanted)) !== undefined;
@@ -134,6 +134,7 @@ export class AccessNetwork extends NodePool {
     try {
       await this.#until(isDecided, signal, TROUBLED_ROOT_WAIT_MS);
       await this.#until(() => isDecided() || isHopeless(), signal, ROOT_WAIT_MS - TROUBLED_ROOT_WAIT_MS);
+      await this.#until(() => isDecided() || wanted !== 'root' || !this.#open().some(isAway), signal);
     } finally {
       this.#wanted = undefined;
     }
@@ -358,6 +359,12 @@ export class AccessNetwork extends NodePool {
     );
     this.#dependencies.logger.debug({ endpoint: node.name, ...foreign }, `ids of the foreign ${name}`);
   }
+}
+
+/** Its last handshake, or the question for its root, had no answer. */
+function isAway({ outage, identity }: PoolMember): boolean {
+  const kind = identity?.rootTrouble?.kind;
+  return outage || kind === 'deadline' || kind === 'unavailable';
 }
 
 function foreignOf(members: readonly PoolMember[]) {

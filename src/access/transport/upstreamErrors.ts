@@ -110,7 +110,7 @@ const ADVICE: readonly (readonly [sign: RegExp, advice: (node: string) => string
   [/waiting for name resolution/i, () => 'the DNS of this machine does not answer: check /etc/resolv.conf'],
   [
     /Waiting for LB pick/i,
-    () => 'no connection came about: a firewall drops it, or something other than a node listens there',
+    () => 'no connection came about: the node hangs, a firewall drops it, or something else listens there',
   ],
   [
     /flow_collection_indexer\.v1/,

@@ -1,9 +1,13 @@
+import { status } from '@grpc/grpc-js';
+import { promises as dns } from 'node:dns';
 import { once } from 'node:events';
 import { createServer } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { parseEndpoint, UpstreamError } from '../../../src/access/index.js';
 import { GrpcAccessNode } from '../../../src/access/node/GrpcAccessNode.js';
+import { RpcChannel } from '../../../src/access/transport/channel/RpcChannel.js';
+import { pathOf } from '../../../src/access/transport/methodPaths.js';
 import { NodeHealthRecord } from '../../../src/access/selection/NodeHealthRecord.js';
 import type { UpstreamErrorKind } from '../../../src/access/index.js';
 import type { RpcClientOptions } from '../../../src/access/transport/RpcClient.js';
@@ -251,6 +255,18 @@ describe('unary calls', () => {
     expect(peers.size).toBe(2);
     await before.return?.();
     await after.return?.();
+  });
+
+  it('reach a node that has moved to another address of its name within seconds', async () => {
+    await connect({ unary: { GetNetworkParameters: parameters } });
+    const lookup = vi.spyOn(dns, 'lookup').mockResolvedValue([{ address: '127.0.0.2', family: 4 }] as never);
+    const endpoint = parseEndpoint(server.endpoint.replace('127.0.0.1', 'moved.test'));
+    const channel = new RpcChannel({ endpoint, maxMessageBytes: 1024, userAgent: 'test' }, { clock });
+    atEnd(() => [lookup.mockRestore(), channel.close()]);
+    const ask = () => channel.unary(pathOf('GetNetworkParameters'), Buffer.alloc(0), { timeoutMs: 1_000 });
+    expect(await ask()).toMatchObject({ code: status.UNAVAILABLE });
+    lookup.mockResolvedValue([{ address: '127.0.0.1', family: 4 }] as never);
+    await expect.poll(ask, { timeout: 15_000 }).toBeInstanceOf(Buffer);
   });
 
   it('remember for five minutes that the node does not know a method', async () => {

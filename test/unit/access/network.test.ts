@@ -342,6 +342,14 @@ describe('a node that fails some of the questions', () => {
       { node: 'a:1', kind: 'denied', said: 'GetBlockByHeight: not_found' },
     ]);
     expect(net.identityTroubles()[0]?.count).toBeGreaterThan(3);
+    // Its minute is not over while it is away, or slow.
+    script.down = true;
+    await clock.advance(MINUTE_MS);
+    script.down = false;
+    script.fails = { GetNodeVersionInfo: 'deadline' };
+    await clock.advance(MINUTE_MS);
+    expect(told).toBe(false);
+    delete script.fails;
     script.blockIdAt = () => idOf('1');
     await clock.advance(3_000);
     await waiting;
