@@ -262,7 +262,8 @@ describe('unary calls', () => {
     const lookup = vi.spyOn(dns, 'lookup').mockResolvedValue([{ address: '127.0.0.2', family: 4 }] as never);
     const endpoint = parseEndpoint(server.endpoint.replace('127.0.0.1', 'moved.test'));
     const channel = new RpcChannel({ endpoint, maxMessageBytes: 1024, userAgent: 'test' }, { clock });
-    atEnd(() => [lookup.mockRestore(), channel.close()]);
+    atEnd(() => channel.close());
+    atEnd(() => lookup.mockRestore());
     const ask = () => channel.unary(pathOf('GetNetworkParameters'), Buffer.alloc(0), { timeoutMs: 1_000 });
     expect(await ask()).toMatchObject({ code: status.UNAVAILABLE });
     lookup.mockResolvedValue([{ address: '127.0.0.1', family: 4 }] as never);
