@@ -31,6 +31,8 @@ const POLLABLE: ReadonlySet<AccessMethod> = new Set<StreamMethod>([
   'SubscribeBlocksFromStartHeight',
   'SubscribeBlockDigestsFromLatest',
 ]);
+/** A node that gave an answer within this time is reached: a proxy that refuses others limits its callers. */
+const REACHED_MS = 2_000;
 /** After this many consecutive calls that lost their connection, a method gets a connection of its own. */
 const BREAKS_BEFORE_APART = 2;
 /** After this many missed deadlines, without an answer between them, the channel counts as dead and is replaced. */
@@ -90,6 +92,8 @@ export class RpcClient {
   #shared: Channel;
   /** Methods whose latest calls lost their connection, perhaps because a proxy breaks it over them. */
   readonly #breaking = new Map<UnaryMethod, { breaks: number; channel?: Channel }>();
+  /** When the node last gave what was asked for: of a refusal, only its text may tell whose it is. */
+  #gaveAtMs = -Infinity;
   /** Consecutive missed deadlines on the shared channel. */
   #missedDeadlines = 0;
   /** Consecutive new channels on which nothing was answered either. */
@@ -168,7 +172,8 @@ export class RpcClient {
     try {
       const message = await channel.unary(pathOf(method, isProvable), request, { timeoutMs, signal });
       if ('code' in message) throw this.#ofStatus(message, method);
-      const elapsedMs = clock.monotonic() - startedMs;
+      this.#gaveAtMs = clock.monotonic();
+      const elapsedMs = this.#gaveAtMs - startedMs;
       metrics.upstreamLatency.observe({ endpoint: this.name, method }, elapsedMs / 1_000);
       healthRecord.answeredIn(elapsedMs);
       if (limiter.succeeded(permit)) healthRecord.succeeded(method);
@@ -366,10 +371,11 @@ export class RpcClient {
   }
 
   #ofStatus(callStatus: CallStatus, method: AccessMethod): UpstreamError {
-    const { credentials } = this.#dependencies;
+    const { clock, credentials } = this.#dependencies;
     const { endpoint } = this.#options;
     const proxy = proxyFor(endpoint);
-    const causes = { fix: credentials?.fix(), proxy: proxy && wordsOf(proxy, endpoint) };
+    const isReached = clock.monotonic() - this.#gaveAtMs < REACHED_MS;
+    const causes = { fix: credentials?.fix(), proxy: proxy && wordsOf(proxy, endpoint), isReached };
     return upstreamError(callStatus, { node: this.name, method }, causes);
   }
 

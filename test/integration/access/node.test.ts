@@ -270,6 +270,21 @@ describe('unary calls', () => {
     await expect.poll(ask, { timeout: 15_000 }).toBeInstanceOf(Buffer);
   });
 
+  it('take the 503 of a proxy for a limit while the node behind it answers, and else for an outage', async () => {
+    const refusal = new StatusError('UNAVAILABLE', '');
+    // As grpc-js reports it, word for word.
+    refusal.toString = () => 'Received HTTP status code 503';
+    const refuse = () => Promise.reject(refusal);
+    const node = await connect({ unary: { GetNetworkParameters: parameters, GetBlockByHeight: refuse } });
+    const ask = () => kindOf(node.getBlockByHeight(1));
+    expect(await ask()).toBe('unavailable');
+    await node.getNetworkParameters();
+    expect(await ask()).toBe('rate_limited');
+    clock.skippedMs += 2_000;
+    // No refusal counts as an answer.
+    expect(await ask()).toBe('unavailable');
+  });
+
   it('remember for five minutes that the node does not know a method', async () => {
     const node = await connect({});
     expect(node.supports('GetFullCollectionByID')).toBe(true);

@@ -107,6 +107,7 @@ describe('upstream errors', () => {
 
   it.each<[keyof typeof status, string, string]>([
     ['UNAVAILABLE', 'Received HTTP status code 502', 'a web server or proxy (HTTP 502): it reaches no node'],
+    ['UNAVAILABLE', 'Received HTTP status code 504', '(HTTP 504): the node behind it is too slow'],
     ['PERMISSION_DENIED', 'Received HTTP status code 403', 'a web server or proxy (HTTP 403)'],
     ['UNKNOWN', 'Received HTTP status code 301', '(HTTP 301): check address and port'],
     // The length of a message is "html".
