@@ -143,9 +143,9 @@ export function isFile(name) {
 
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
-  'src/access': 5_508,
+  'src/access': 5_504,
   'src/api': 9_864,
-  'src/app': 7_131,
+  'src/app': 7_127,
   'src/cli': 4_329,
   'src/collections': 3_821,
   'src/config': 1_114,
@@ -153,7 +153,7 @@ export const maxLines = {
   'src/finality': 2_511,
   'src/flow': 2_604,
   'src/jobqueue': 754,
-  'src/observability': 1_529,
+  'src/observability': 1_528,
   'src/proof': 2_215,
   'src/ranges': 2_386,
   'src/runtime': 1_172,

@@ -3,7 +3,7 @@ import { redirectLibraryLogs } from '../access/index.js';
 import type { NodeMetadata, OpenChannel } from '../access/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import { createLogger, createMetrics, LiveTerminal, loadPrettyLine } from '../observability/index.js';
-import type { ProgramLogger, TerminalStream } from '../observability/index.js';
+import type { TerminalStream } from '../observability/index.js';
 import { CertificateThread } from '../proof/index.js';
 import { hasSoundHttp2 } from '../api/index.js';
 import {
@@ -105,9 +105,11 @@ export async function runDaemon(
   });
   redirectLibraryLogs({ logger });
   const lifecycle = openLifecycle({ clock, logger });
-  // In the pretty format, the message on standard error is enough.
+  // The log's last line. In the pretty format, the message on standard error is enough.
   const tellEnd = (error: unknown): void => {
-    if (format === 'json') logFatal(logger, error);
+    const exit = error instanceof OperatorError ? error.exit : 'bug';
+    const stack = error instanceof Error && exit === 'bug' ? { stack: error.stack } : {};
+    if (format === 'json') logger.fatal({ exitCode: exitCodeOf(exit), exit, ...stack }, messageOf(error));
   };
   onBug?.(tellEnd);
   const onStop = (): void => {
@@ -139,13 +141,6 @@ export async function runDaemon(
   }
   logger.info({}, 'stopped');
   return 'done';
-}
-
-/** The log's last line: the message for the operator, and the exit code with its name. */
-function logFatal(logger: ProgramLogger, error: unknown): void {
-  const exit = error instanceof OperatorError ? error.exit : 'bug';
-  const stack = error instanceof Error && exit === 'bug' ? { stack: error.stack } : {};
-  logger.fatal({ exitCode: exitCodeOf(exit), exit, ...stack }, messageOf(error));
 }
 
 async function prettyLineFor({ isLive }: Host): Promise<(json: string) => string> {

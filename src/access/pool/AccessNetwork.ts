@@ -130,6 +130,8 @@ export class AccessNetwork extends NodePool {
     const isDecided = (): boolean => isTold() || this.#open().length === 0;
     const isHopeless = (): boolean =>
       wanted !== 'root' && this.#open().every(({ identity }) => identity?.rootTrouble !== undefined);
+    const isAway = ({ outage, identity }: PoolMember): boolean =>
+      outage || ['deadline', 'unavailable'].some((kind) => identity?.rootTrouble?.kind === kind);
     this.#wanted = wanted;
     try {
       await this.#until(isDecided, signal, TROUBLED_ROOT_WAIT_MS);
@@ -359,12 +361,6 @@ export class AccessNetwork extends NodePool {
     );
     this.#dependencies.logger.debug({ endpoint: node.name, ...foreign }, `ids of the foreign ${name}`);
   }
-}
-
-/** Its last handshake, or the question for its root, had no answer. */
-function isAway({ outage, identity }: PoolMember): boolean {
-  const kind = identity?.rootTrouble?.kind;
-  return outage || kind === 'deadline' || kind === 'unavailable';
 }
 
 function foreignOf(members: readonly PoolMember[]) {

@@ -135,7 +135,9 @@ export class RpcClient {
   }
 
   supports(method: AccessMethod, rank: Rank): boolean {
-    if (!this.#knows(method) || !this.#grants(method, rank)) return false;
+    if (!this.#knows(method)) return false;
+    // While streams are scarce, what can be polled is.
+    if (POLLABLE.has(method) && this.#scarcity.isScarce(rank === 'history' ? rank : 'spare')) return false;
     const other = EQUIVALENTS[method];
     if (other === undefined || !this.#knows(other)) return true;
     return !this.#dependencies.healthRecord.isBetterAskedBy(other, method);
@@ -335,11 +337,6 @@ export class RpcClient {
       this.#limiters.set(method, limiter);
     }
     return limiter;
-  }
-
-  /** False while streams are scarce and the method's data can be polled. */
-  #grants(method: AccessMethod, rank: Rank): boolean {
-    return !POLLABLE.has(method) || !this.#scarcity.isScarce(rank === 'history' ? rank : 'spare');
   }
 
   /** False while the method counts as unsupported by the node. */

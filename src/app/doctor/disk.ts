@@ -38,7 +38,10 @@ export async function checkDisk(
   heightsToCome: number | undefined,
 ): Promise<Finding[]> {
   if (store !== undefined) return [ok('The index is in a database, whose disks are not seen from here.')];
-  const room = await diskRoomOf(await nearest(resolve(dataDir)));
+  let place = resolve(dataDir);
+  // It may be yet to be made.
+  while (!(await stat(place).catch(() => undefined))) place = dirname(place);
+  const room = await diskRoomOf(place);
   const { freeBytes, type } = room;
   const unfit = UNFIT[type >>> 0];
   const unfitting =
@@ -58,8 +61,9 @@ export async function checkDisk(
     : 'assuming 5 collections of 10 transactions, because too little is indexed to measure';
   const neededBytes = heightsToCome * perBlock;
   const days = Math.floor((usableBytes - neededBytes) / (perBlock * BLOCKS_PER_DAY));
+  const toCome = heightsToCome === 1 ? '1 height' : `${formatCount(heightsToCome)} heights`;
   const facts =
-    `${free}, and ${counted(heightsToCome)} to come need about ${formatSize(neededBytes)} at ` +
+    `${free}, and ${toCome} to come need about ${formatSize(neededBytes)} at ` +
     `${formatSize(perBlock)} a block (${measured})`;
   const lasts = `${facts}; then it lasts for about ${formatCount(Math.max(0, days))} days at a block a second`;
   return those(
@@ -70,18 +74,4 @@ export async function checkDisk(
         ? warning(`${lasts}; plan for a larger one.`)
         : ok(`${lasts}.`),
   );
-}
-
-function counted(heights: number): string {
-  return heights === 1 ? '1 height' : `${formatCount(heights)} heights`;
-}
-
-/** The directory, or its nearest existing ancestor. */
-async function nearest(path: string): Promise<string> {
-  try {
-    if ((await stat(path)).isDirectory()) return path;
-  } catch {
-    // Try its parent.
-  }
-  return dirname(path) === path ? path : nearest(dirname(path));
 }

@@ -1,4 +1,3 @@
-import { status } from '@grpc/grpc-js';
 import { promises as dns } from 'node:dns';
 import { once } from 'node:events';
 import { createServer } from 'node:http2';
@@ -265,7 +264,7 @@ describe('unary calls', () => {
     atEnd(() => channel.close());
     atEnd(() => lookup.mockRestore());
     const ask = () => channel.unary(pathOf('GetNetworkParameters'), Buffer.alloc(0), { timeoutMs: 1_000 });
-    expect(await ask()).toMatchObject({ code: status.UNAVAILABLE });
+    expect(await ask()).toHaveProperty('code', 14);
     lookup.mockResolvedValue([{ address: '127.0.0.1', family: 4 }] as never);
     await expect.poll(ask, { timeout: 15_000 }).toBeInstanceOf(Buffer);
   });
