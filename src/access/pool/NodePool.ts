@@ -410,8 +410,8 @@ export class NodePool implements AccessNodes {
       onReconnect: () => logger.info({ endpoint: endpoint.name }, 'calls kept timing out, reconnecting'),
     };
     const healthRecord = new NodeHealthRecord({ clock });
-    const maxPerSecond = origin === 'configured' ? Infinity : HISTORIC_RATE_PER_SECOND;
-    const ratePerSecond = Math.min(this.#ratePerSecond || maxPerSecond, maxPerSecond);
+    const ofHistoric = Math.min(this.#ratePerSecond || Infinity, HISTORIC_RATE_PER_SECOND);
+    const ratePerSecond = origin === 'configured' ? this.#ratePerSecond : ofHistoric;
     const node = this.#open(endpoint, { ratePerSecond, isPeer: roles.peer }, { healthRecord, events });
     const member = new PoolMember(node, origin, roles, clock);
     this.#byName.set(node.name, member);
