@@ -143,9 +143,9 @@ export function isFile(name) {
 
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
-  'src/access': 5_498,
+  'src/access': 5_496,
   'src/api': 9_864,
-  'src/app': 7_106,
+  'src/app': 7_105,
   'src/cli': 4_329,
   'src/collections': 3_760,
   'src/config': 1_145,
@@ -153,7 +153,7 @@ export const maxLines = {
   'src/finality': 2_497,
   'src/flow': 2_604,
   'src/jobqueue': 741,
-  'src/observability': 1_488,
+  'src/observability': 1_487,
   'src/proof': 2_199,
   'src/ranges': 2_386,
   'src/runtime': 1_172,

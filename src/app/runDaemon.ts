@@ -106,13 +106,11 @@ export async function runDaemon(
   });
   redirectLibraryLogs({ logger });
   const lifecycle = openLifecycle({ clock, logger });
-  /** The log's last line: the message for the operator, and the exit code with its name. */
+  // The log's last line. In the pretty format, the message on standard error is enough.
   const tellEnd = (error: unknown): void => {
-    // In the pretty format, the message on standard error is enough.
-    if (format !== 'json') return;
     const exit = error instanceof OperatorError ? error.exit : 'bug';
     const stack = error instanceof Error && exit === 'bug' ? { stack: error.stack } : {};
-    logger.fatal({ exitCode: exitCodeOf(exit), exit, ...stack }, messageOf(error));
+    if (format === 'json') logger.fatal({ exitCode: exitCodeOf(exit), exit, ...stack }, messageOf(error));
   };
   onBug?.(tellEnd);
   const onStop = (): void => {

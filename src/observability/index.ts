@@ -17,7 +17,6 @@ export type { Finding, Readiness, ReadinessCode, ReadinessReason } from './healt
 export { measureProgress } from './progress/measureProgress.js';
 export type { ProgressState } from './progress/measureProgress.js';
 export { rememberHour } from './progress/rememberHour.js';
-export type { Stretch } from './progress/rememberHour.js';
 export { renderProgressLine } from './progress/progressLine.js';
 export { reportProgress } from './progress/reportProgress.js';
 export { EdgeLog } from './health/EdgeLog.js';

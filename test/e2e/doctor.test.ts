@@ -246,6 +246,11 @@ describe('doctor', () => {
     const { code, saying } = await examined(start);
     expect(code).toBe(0);
     expect(saying('disk', 'warning')).toMatch(/is in memory \(tmpfs\)[^]*plan for a larger one/);
+    const paused = await examined(startArguments(devnet, join(small.path, 'data')));
+    expect(paused.code).toBe(74);
+    expect(paused.saying('disk', 'problem')).toMatch(
+      /paused: \d+ MiB are free on .*, and 640 MiB are needed/,
+    );
   });
 
   it('warns of what is exposed, of secrets that others can read and of a certificate that is over, and of nothing behind TLS and tokens', async () => {

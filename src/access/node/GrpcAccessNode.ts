@@ -96,7 +96,8 @@ export class GrpcAccessNode implements AccessNode, Candidate {
   }
 
   getNetworkParameters(options?: CallOptions): Promise<{ readonly chainId: string }> {
-    return this.#ask('GetNetworkParameters', NO_FIELDS, decodeNetworkParameters, options);
+    const decode = (message: Buffer) => ({ chainId: textOf(new RequestFields(message), 1) });
+    return this.#ask('GetNetworkParameters', NO_FIELDS, decode, options);
   }
 
   getNodeVersionInfo(options?: CallOptions): Promise<NodeVersionInfo> {
@@ -137,8 +138,12 @@ export class GrpcAccessNode implements AccessNode, Candidate {
   }
 
   getProtocolStateSnapshot(height: number, options?: CallOptions): Promise<Uint8Array> {
-    const request = numbers(height);
-    return this.#ask('GetProtocolStateSnapshotByHeight', request, decodeProtocolStateSnapshot, options);
+    const decode = (message: Buffer): Uint8Array => {
+      const snapshot = new RequestFields(message).bytes(1);
+      if (snapshot.length === 0) throw new WireError('the snapshot is empty');
+      return snapshot;
+    };
+    return this.#ask('GetProtocolStateSnapshotByHeight', numbers(height), decode, options);
   }
 
   getCommitteeEvidence(height: number, options?: CallOptions): Promise<ReceivedEvidence> {
@@ -157,7 +162,8 @@ export class GrpcAccessNode implements AccessNode, Candidate {
   subscribeBlockDigests(options: StreamOptions & { readonly sealed: boolean }): AsyncIterable<BlockDigest> {
     const request = numbers(options.sealed ? SEALED : FINALIZED);
     const decode: Decode<BlockDigest> = (message) => {
-      const digest = decodeBlockDigest(message);
+      const fields = new RequestFields(message);
+      const digest = { id: toIdentifier(fields.bytes(1)), height: fields.safeInteger(2) };
       if (!options.sealed) this.#client.reportedHead(digest.height);
       return digest;
     };
@@ -223,10 +229,6 @@ function partOf(message: Buffer, name: string): RequestFields {
 }
 
 /** Expected errors of all of these: `WireError`. */
-function decodeNetworkParameters(message: Buffer): { readonly chainId: string } {
-  return { chainId: textOf(new RequestFields(message), 1) };
-}
-
 function decodeNodeVersionInfo(message: Buffer): NodeVersionInfo {
   const info = partOf(message, 'info');
   return {
@@ -248,12 +250,6 @@ function decodeBlockHeader(message: Buffer): BlockHeader {
   };
 }
 
-function decodeProtocolStateSnapshot(message: Buffer): Uint8Array {
-  const snapshot = new RequestFields(message).bytes(1);
-  if (snapshot.length === 0) throw new WireError('the snapshot is empty');
-  return snapshot;
-}
-
 function decodeCommitteeEvidence(message: Buffer): ReceivedEvidence {
   const fields = new RequestFields(message);
   return {
@@ -270,9 +266,4 @@ function timestampMs(timestamp: RequestFields | undefined): number | undefined {
   if (timestamp === undefined) return undefined;
   const ms = Number(BigInt.asIntN(64, timestamp.number(1))) * 1_000;
   return Number.isSafeInteger(ms) ? ms : undefined;
-}
-
-function decodeBlockDigest(message: Buffer): BlockDigest {
-  const digest = new RequestFields(message);
-  return { id: toIdentifier(digest.bytes(1)), height: digest.safeInteger(2) };
 }

@@ -122,18 +122,21 @@ export class AccessNetwork extends NodePool {
 
   /**
    * Resolves once the root of the live spork is known, or the spork of a height; when no configured node can name it any more; or
-   * after a minute, and for a height sooner where only nodes are left that fail to answer. Meanwhile the members' troubles show what
-   * they answer in place of the root.
+   * after a minute, and for a height sooner where only nodes are left that fail to answer. The root, without which nothing begins, is
+   * awaited as long as one of them is away. Meanwhile the members' troubles show what they answer in place of the root.
    */
   async whenTold(wanted: 'root' | number, signal: AbortSignal): Promise<void> {
     const isTold = (): boolean => (wanted === 'root' ? this.liveRoot() : this.sporkAt(wanted)) !== undefined;
     const isDecided = (): boolean => isTold() || this.#open().length === 0;
     const isHopeless = (): boolean =>
       wanted !== 'root' && this.#open().every(({ identity }) => identity?.rootTrouble !== undefined);
+    const isAway = ({ outage, identity }: PoolMember): boolean =>
+      outage || ['deadline', 'unavailable'].some((kind) => identity?.rootTrouble?.kind === kind);
     this.#wanted = wanted;
     try {
       await this.#until(isDecided, signal, TROUBLED_ROOT_WAIT_MS);
       await this.#until(() => isDecided() || isHopeless(), signal, ROOT_WAIT_MS - TROUBLED_ROOT_WAIT_MS);
+      await this.#until(() => isDecided() || wanted !== 'root' || !this.#open().some(isAway), signal);
     } finally {
       this.#wanted = undefined;
     }

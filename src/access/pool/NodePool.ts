@@ -411,7 +411,8 @@ export class NodePool implements AccessNodes {
       onReconnect: () => logger.info({ endpoint: endpoint.name }, 'calls kept timing out, reconnecting'),
     };
     const healthRecord = new NodeHealthRecord({ clock });
-    const ratePerSecond = this.#rateOf(origin);
+    const ofHistoric = Math.min(this.#ratePerSecond || Infinity, HISTORIC_RATE_PER_SECOND);
+    const ratePerSecond = origin === 'configured' ? this.#ratePerSecond : ofHistoric;
     const node = this.#open(endpoint, { ratePerSecond, isPeer: roles.peer }, { healthRecord, events });
     const member = new PoolMember(node, origin, roles, clock);
     this.#byName.set(node.name, member);
@@ -437,12 +438,6 @@ export class NodePool implements AccessNodes {
       },
     );
   }
-
-  #rateOf(origin: PoolMember['origin']): number {
-    const ratePerSecond = this.#ratePerSecond;
-    if (origin === 'configured') return ratePerSecond;
-    return ratePerSecond === 0 ? HISTORIC_RATE_PER_SECOND : Math.min(ratePerSecond, HISTORIC_RATE_PER_SECOND);
-  }
 }
 
 function forHistory(nodes: readonly PooledNode[]): readonly AccessNode[] {
@@ -463,7 +458,7 @@ function minimum(heights: readonly (number | undefined)[]): number | undefined {
 
 /**
  * Each named node once, with all its roles; access nodes first. Expected errors: OperatorError `configuration` for an
- * unusable endpoint, or without an access node.
+ * unusable endpoint.
  */
 function configuredNodes({
   accessNodes,
@@ -476,11 +471,6 @@ function configuredNodes({
     executionData: executionDataNodes,
     peer: peers,
   };
-  if (named.access.length === 0)
-    throw new OperatorError(
-      'configuration',
-      'No access node is named. Set accessNodes to at least one host:port.',
-    );
   for (const role of ['access', 'executionData', 'peer'] as const)
     for (const endpoint of named[role].map(parseEndpoint)) {
       const known = nodes.get(endpoint.name);

@@ -37,6 +37,8 @@ const ANSWERS_PER_LOSS = 8;
 const MAX_OWED_ANSWERS = 512;
 /** Calls that have a connection of their own at once; others share one, however many are made. */
 const MAX_CALLS_APART = 16;
+/** A node that gave an answer within this time is reached: a proxy that refuses others limits its callers. */
+const REACHED_MS = 2_000;
 /** After this many missed deadlines, without an answer between them, the channel counts as dead and is replaced. */
 const DEADLINES_BEFORE_RECONNECT = 3;
 /** Callers that may wait for one method at one node. */
@@ -98,6 +100,8 @@ export class RpcClient {
    */
   readonly #owed = new Map<UnaryMethod, number>();
   #apart = 0;
+  /** When the node last gave what was asked for: of a refusal, only its text may tell whose it is. */
+  #gaveAtMs = -Infinity;
   /** Consecutive missed deadlines on the shared channel. */
   #missedDeadlines = 0;
   /** Consecutive new channels on which nothing was answered either. */
@@ -139,7 +143,9 @@ export class RpcClient {
   }
 
   supports(method: AccessMethod, rank: Rank): boolean {
-    if (!this.#knows(method) || !this.#grants(method, rank)) return false;
+    if (!this.#knows(method)) return false;
+    // While streams are scarce, what can be polled is.
+    if (POLLABLE.has(method) && this.#scarcity.isScarce(rank === 'history' ? rank : 'spare')) return false;
     const other = EQUIVALENTS[method];
     if (other === undefined || !this.#knows(other)) return true;
     return !this.#dependencies.healthRecord.isBetterAskedBy(other, method);
@@ -181,7 +187,8 @@ export class RpcClient {
       if (isApart) channel.close();
       const message = await answer;
       if ('code' in message) throw this.#ofStatus(message, method);
-      const elapsedMs = clock.monotonic() - startedMs;
+      this.#gaveAtMs = clock.monotonic();
+      const elapsedMs = this.#gaveAtMs - startedMs;
       metrics.upstreamLatency.observe({ endpoint: this.name, method }, elapsedMs / 1_000);
       healthRecord.answeredIn(elapsedMs);
       if (limiter.succeeded(permit)) healthRecord.succeeded(method);
@@ -337,11 +344,6 @@ export class RpcClient {
     return limiter;
   }
 
-  /** False while streams are scarce and the method's data can be polled. */
-  #grants(method: AccessMethod, rank: Rank): boolean {
-    return !POLLABLE.has(method) || !this.#scarcity.isScarce(rank === 'history' ? rank : 'spare');
-  }
-
   /** False while the method counts as unsupported by the node. */
   #knows(method: AccessMethod): boolean {
     return this.#dependencies.clock.monotonic() >= (this.#unsupportedUntilMs.get(method) ?? -Infinity);
@@ -371,10 +373,11 @@ export class RpcClient {
   }
 
   #ofStatus(callStatus: CallStatus, method: AccessMethod): UpstreamError {
-    const { credentials } = this.#dependencies;
+    const { clock, credentials } = this.#dependencies;
     const { endpoint } = this.#options;
     const proxy = proxyFor(endpoint);
-    const causes = { fix: credentials?.fix(), proxy: proxy && wordsOf(proxy, endpoint) };
+    const isReached = clock.monotonic() - this.#gaveAtMs < REACHED_MS;
+    const causes = { fix: credentials?.fix(), proxy: proxy && wordsOf(proxy, endpoint), isReached };
     return upstreamError(callStatus, { node: this.name, method }, causes);
   }
 

@@ -94,7 +94,7 @@ const ADVICE: readonly (readonly [sign: RegExp, advice: string])[] = [
   [/waiting for name resolution/i, 'the DNS of this machine does not answer: check /etc/resolv.conf'],
   [
     /Waiting for LB pick/i,
-    'no connection came about: a firewall drops it, or something other than a node listens there',
+    'no connection came about: the node hangs, a firewall drops it, or something else listens there',
   ],
   [
     /flow_collection_indexer\.v1/,
@@ -103,16 +103,18 @@ const ADVICE: readonly (readonly [sign: RegExp, advice: string])[] = [
 ];
 
 /** What to do about a call that something other than a node answered: a proxy, a balancer, a web server. */
-function adviceOnHttp(code: number): string {
+function adviceOnHttp(code: number, isReached: boolean): string {
   const who = `what answered is not the node but a web server or proxy (HTTP ${code})`;
-  if (code === 502 || code === 503 || code === 504) return `${who}: it reaches no node behind it`;
+  if (code === 503 && isReached) return `${who}: it limits its callers`;
+  if (code === 502 || code === 503) return `${who}: it reaches no node behind it`;
+  if (code === 504) return `${who}: the node behind it is too slow for it`;
   if (code === 401 || code === 403 || code === 407 || code === 429) return who;
   return `${who}: check address and port`;
 }
 
-function adviceOn(details: string, node: string): string | undefined {
+function adviceOn(details: string, node: string, isReached: boolean): string | undefined {
   const http = HTTP_STATUS.exec(details)?.[1];
-  if (http !== undefined) return adviceOnHttp(Number(http));
+  if (http !== undefined) return adviceOnHttp(Number(http), isReached);
   if (isText(Number(CLAIMED_BYTES.exec(details)?.[1])))
     return 'that is no length but text: what answered is not the node but a web server or proxy';
   return ADVICE.find(([sign]) => sign.test(details))?.[1].replace('NODE', () => node);
@@ -131,8 +133,11 @@ export function isCut(message: string): boolean {
   return CUT.test(message);
 }
 
-/** The kind of upstream error of a status. Every status is expected; OK is never passed in. */
-export function kindOfStatus({ code, details }: CallStatus): UpstreamErrorKind {
+/**
+ * The kind of upstream error of a status. Every status is expected; OK is never passed in. `isReached`: the node itself has
+ * answered other calls a moment ago.
+ */
+export function kindOfStatus({ code, details }: CallStatus, isReached = false): UpstreamErrorKind {
   switch (code) {
     case status.NOT_FOUND:
     case status.OUT_OF_RANGE:
@@ -151,9 +156,11 @@ export function kindOfStatus({ code, details }: CallStatus): UpstreamErrorKind {
       return 'deadline';
     // CANCELLED comes from the node (it shuts down): our own cancellation never arrives this way.
     case status.CANCELLED:
-    case status.UNAVAILABLE:
-      // Proxies limit rates by HTTP's own status.
-      return HTTP_STATUS.exec(details)?.[1] === '429' ? 'rate_limited' : 'unavailable';
+    case status.UNAVAILABLE: {
+      // Proxies limit rates by HTTP's own status; nginx by 503, unless told otherwise, as it says that it reaches nobody.
+      const http = HTTP_STATUS.exec(details)?.[1];
+      return http === '429' || (http === '503' && isReached) ? 'rate_limited' : 'unavailable';
+    }
     case status.UNAUTHENTICATED:
     case status.PERMISSION_DENIED:
       return INSECURE.test(details) ? 'unavailable' : 'unauthenticated';
@@ -169,22 +176,25 @@ export function upstreamError(
   {
     fix,
     proxy,
+    isReached = false,
   }: {
     /** What to do if the node refuses our credentials, or requires some. */
     readonly fix?: string | undefined;
     /** What to say if the node is not reached. */
     readonly proxy?: string | undefined;
+    /** See `kindOfStatus`. */
+    readonly isReached?: boolean;
   } = {},
 ): UpstreamError {
   const { code } = callStatus;
   // A node may send as much as headers can hold, and what a terminal would act on.
   const details = sentence(callStatus.details);
-  const kind = kindOfStatus({ code, details });
+  const kind = kindOfStatus({ code, details }, isReached);
   const lowestHeight = kind === 'below_root' ? namedRoot(details)?.height : undefined;
   const isUnreached = kind === 'unavailable' || kind === 'deadline';
   const words = [
     details.replace(EMPTY_NOTE, ''),
-    adviceOn(details, where.node),
+    adviceOn(details, where.node, isReached),
     kind === 'unauthenticated' ? fix : undefined,
     isUnreached ? proxy : undefined,
   ].filter((each) => each !== undefined);

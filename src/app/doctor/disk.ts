@@ -1,10 +1,11 @@
-import { stat, statfs } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import type { DaemonConfig } from '../../config/index.js';
 import { formatCount, formatSize } from '../../observability/index.js';
 import { countHeights } from '../../ranges/index.js';
+import { diskRoomOf, whyNoRoom } from '../lifecycle/diskRoom.js';
 import type { StoredHeights } from './store.js';
-import { ok, those, warning } from './verdicts.js';
+import { ok, problem, those, warning } from './verdicts.js';
 import type { Finding } from './verdicts.js';
 
 /** With fewer heights, the mean block size is not reliable. */
@@ -32,18 +33,24 @@ const UNFIT: Readonly<Record<number, string>> = {
  * plans. `undefined`: no node gave its head.
  */
 export async function checkDisk(
-  { dataDir, store }: Pick<DaemonConfig, 'dataDir' | 'store'>,
+  { dataDir, disk: { minFreeBytes }, store }: Pick<DaemonConfig, 'dataDir' | 'disk' | 'store'>,
   stored: StoredHeights,
   heightsToCome: number | undefined,
 ): Promise<Finding[]> {
   if (store !== undefined) return [ok('The index is in a database, whose disks are not seen from here.')];
-  const { bavail, bsize, type } = await statfs(await nearest(resolve(dataDir)));
-  const freeBytes = bavail * bsize;
+  let place = resolve(dataDir);
+  // It may be yet to be made.
+  while (!(await stat(place).catch(() => undefined))) place = dirname(place);
+  const room = await diskRoomOf(place);
+  const { freeBytes, type } = room;
   const unfit = UNFIT[type >>> 0];
   const unfitting =
     unfit !== undefined &&
     warning(`${dataDir} is in ${unfit}; choose a --data-dir on a local disk, or mount a volume there.`);
-  const free = `${formatSize(freeBytes)} are free on the disk of ${dataDir}`;
+  const noRoom = whyNoRoom(dataDir, room, { minFreeBytes, isPaused: false });
+  if (noRoom !== undefined) return those(unfitting, problem('storage', `Indexing is paused: ${noRoom}.`));
+  const free = `${formatSize(freeBytes)} are free on the disk of ${dataDir}, of which indexing leaves ${formatSize(minFreeBytes)}`;
+  const usableBytes = freeBytes - minFreeBytes;
   if (heightsToCome === undefined)
     return those(unfitting, ok(`${free}. No node says how many heights are to come.`));
   const heights = countHeights(stored.coverage);
@@ -53,31 +60,18 @@ export async function checkDisk(
     ? `measured over ${formatCount(heights)} heights`
     : 'assuming 5 collections of 10 transactions, because too little is indexed to measure';
   const neededBytes = heightsToCome * perBlock;
-  const days = Math.floor((freeBytes - neededBytes) / (perBlock * BLOCKS_PER_DAY));
+  const days = Math.floor((usableBytes - neededBytes) / (perBlock * BLOCKS_PER_DAY));
+  const toCome = heightsToCome === 1 ? '1 height' : `${formatCount(heightsToCome)} heights`;
   const facts =
-    `${free}, and ${counted(heightsToCome)} to come need about ${formatSize(neededBytes)} at ` +
+    `${free}, and ${toCome} to come need about ${formatSize(neededBytes)} at ` +
     `${formatSize(perBlock)} a block (${measured})`;
   const lasts = `${facts}; then it lasts for about ${formatCount(Math.max(0, days))} days at a block a second`;
   return those(
     unfitting,
-    neededBytes > freeBytes
+    neededBytes > usableBytes
       ? warning(`${facts}; use a larger disk, or begin at a later --start-height.`)
       : days < DAYS_TO_LAST
         ? warning(`${lasts}; plan for a larger one.`)
         : ok(`${lasts}.`),
   );
-}
-
-function counted(heights: number): string {
-  return heights === 1 ? '1 height' : `${formatCount(heights)} heights`;
-}
-
-/** The directory, or its nearest existing ancestor. */
-async function nearest(path: string): Promise<string> {
-  try {
-    if ((await stat(path)).isDirectory()) return path;
-  } catch {
-    // Try its parent.
-  }
-  return dirname(path) === path ? path : nearest(dirname(path));
 }

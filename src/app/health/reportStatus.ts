@@ -4,7 +4,6 @@ import type { EndpointStatus, IndexedRange, StatusDocument } from '../../api/ind
 import type { ExecutionDataIndexer } from '../../collections/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { monitorHealth, rememberHour, measureProgress } from '../../observability/index.js';
-import type { Stretch } from '../../observability/index.js';
 import { countHeights, countWorkers } from '../../ranges/index.js';
 import { programVersion } from '../../runtime/index.js';
 import { finalBlock, rangeOf, readableIndex } from '../threads/readableIndex.js';
@@ -68,6 +67,8 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
     const { awaitsProof: _awaitsProof, proven: _proven, healing = [], ...shown } = range();
     const { ratePerSecond, etaSeconds } = meter.state();
     const { ready, reasons } = monitor.readiness();
+    const recent = lastHour.now();
+    const delivered = Object.values(recent?.races ?? {}).reduce((sum, { first }) => sum + first, 0);
     const { coverage, state: accountState } = parts.accountBuilder.progress();
     return {
       network: config.network,
@@ -83,7 +84,7 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
       headAgeSeconds: seconds(listener.finalized.advanceAgeMs()),
       headConfirmedSeconds: seconds(listener.finalized.answerAgeMs()),
       rate: ratePerSecond,
-      collectionsPerSecond: collectionRate(lastHour.now()) ?? null,
+      collectionsPerSecond: recent === undefined ? null : delivered / recent.seconds,
       eta: etaSeconds ?? null,
       window: {
         heights: config.window,
@@ -234,10 +235,4 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
 
 function seconds(milliseconds: number | undefined): number | null {
   return milliseconds === undefined ? null : milliseconds / 1000;
-}
-
-function collectionRate(now: Stretch | undefined): number | undefined {
-  if (now === undefined) return undefined;
-  const { requester, edi, peer } = now.races;
-  return (requester.first + edi.first + peer.first) / now.seconds;
 }

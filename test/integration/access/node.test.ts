@@ -1,9 +1,12 @@
+import { promises as dns } from 'node:dns';
 import { once } from 'node:events';
 import { createServer } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { parseEndpoint, UpstreamError } from '../../../src/access/index.js';
 import { GrpcAccessNode } from '../../../src/access/node/GrpcAccessNode.js';
+import { RpcChannel } from '../../../src/access/transport/channel/RpcChannel.js';
+import { pathOf } from '../../../src/access/transport/methodPaths.js';
 import { NodeHealthRecord } from '../../../src/access/selection/NodeHealthRecord.js';
 import type { UpstreamErrorKind } from '../../../src/access/index.js';
 import type { RpcClientOptions } from '../../../src/access/transport/RpcClient.js';
@@ -242,6 +245,34 @@ describe('unary calls', () => {
     expect(peers.size).toBe(2);
     await before.return?.();
     await after.return?.();
+  });
+
+  it('reach a node that has moved to another address of its name within seconds', async () => {
+    await connect({ unary: { GetNetworkParameters: parameters } });
+    const lookup = vi.spyOn(dns, 'lookup').mockResolvedValue([{ address: '127.0.0.2', family: 4 }] as never);
+    const endpoint = parseEndpoint(server.endpoint.replace('127.0.0.1', 'moved.test'));
+    const channel = new RpcChannel({ endpoint, maxMessageBytes: 1024, userAgent: 'test' }, { clock });
+    atEnd(() => channel.close());
+    atEnd(() => lookup.mockRestore());
+    const ask = () => channel.unary(pathOf('GetNetworkParameters'), Buffer.alloc(0), { timeoutMs: 1_000 });
+    expect(await ask()).toHaveProperty('code', 14);
+    lookup.mockResolvedValue([{ address: '127.0.0.1', family: 4 }] as never);
+    await expect.poll(ask, { timeout: 15_000 }).toBeInstanceOf(Buffer);
+  });
+
+  it('take the 503 of a proxy for a limit while the node behind it answers, and else for an outage', async () => {
+    const refusal = new StatusError('UNAVAILABLE', '');
+    // As grpc-js reports it, word for word.
+    refusal.toString = () => 'Received HTTP status code 503';
+    const refuse = () => Promise.reject(refusal);
+    const node = await connect({ unary: { GetNetworkParameters: parameters, GetBlockByHeight: refuse } });
+    const ask = () => kindOf(node.getBlockByHeight(1));
+    expect(await ask()).toBe('unavailable');
+    await node.getNetworkParameters();
+    expect(await ask()).toBe('rate_limited');
+    clock.skippedMs += 2_000;
+    // No refusal counts as an answer.
+    expect(await ask()).toBe('unavailable');
   });
 
   it('remember for five minutes that the node does not know a method', async () => {

@@ -9,12 +9,8 @@ const parent = 'ab'.repeat(32);
 
 function spork(rootHeight: number, endHeightExclusive: number | null, changes: object = {}): object {
   return {
-    name: `spork${rootHeight}`,
-    rootHeight,
-    endHeightExclusive,
-    rootParentId: parent,
-    accessNodes: ['node:9000'],
-    ...changes,
+    ...{ name: `spork${rootHeight}`, rootHeight, endHeightExclusive, rootParentId: parent },
+    ...{ accessNodes: ['node:9000'], ...changes },
   };
 }
 
@@ -40,14 +36,12 @@ describe('the spork table that ships', () => {
 
   it('gives no two roots the same parent, and two of mainnet none', async () => {
     for (const network of ['mainnet', 'testnet']) {
-      const parents = (await readSporkTable(shipped, network)).flatMap(
-        ({ rootParentId }) => rootParentId ?? [],
-      );
+      const table = await readSporkTable(shipped, network);
+      const parents = table.flatMap(({ rootParentId }) => rootParentId ?? []);
       expect(new Set(parents).size).toBe(parents.length);
     }
-    const unknown = (await readSporkTable(shipped, 'mainnet')).filter(
-      (each) => each.rootParentId === undefined,
-    );
+    const mainnet = await readSporkTable(shipped, 'mainnet');
+    const unknown = mainnet.filter(({ rootParentId }) => rootParentId === undefined);
     expect(unknown.map(({ name }) => name)).toEqual(['candidate9', 'mainnet5']);
   });
 
@@ -69,8 +63,8 @@ describe('a spork table', () => {
     ['a short parent id', { net: [spork(5, null, { rootParentId: 'ab' })] }, 'net[0].rootParentId'],
     ['a short root id', { net: [spork(5, null, { rootId: 'ab' })] }, 'net[0].rootId'],
     [
-      'a parent that is below or not',
-      { net: [spork(5, null, { rootParentIsBelow: 'no' })] },
+      'a parent below or not',
+      { net: [spork(5, 6, { rootParentIsBelow: 'no' })] },
       'net[0].rootParentIsBelow',
     ],
     ['no nodes', { net: [spork(5, null, { accessNodes: [] })] }, 'net[0].accessNodes'],
@@ -92,8 +86,7 @@ describe('a spork table', () => {
   });
 
   it('that is not there is a configuration error', async () => {
-    await expect(readSporkTable('/no/such/table.json', 'net')).rejects.toMatchObject({
-      exit: 'configuration',
-    });
+    const read = readSporkTable('/no/such/table.json', 'net');
+    await expect(read).rejects.toMatchObject({ exit: 'configuration' });
   });
 });

@@ -92,9 +92,7 @@ describe('watchDisk', () => {
     const message = await eventually(() => watch.pause());
     const neededMib = Math.ceil(((bavail * bsize + GIB) * 1.25) / 1024 ** 2);
     expect(message).toContain(`${neededMib} MiB are needed to resume`);
-    expect(message).toMatch(
-      /^indexing is paused: \d+ MiB are free on the disk of .*, and \d+ MiB are needed/,
-    );
+    expect(message).toMatch(/^indexing is paused: \d+ MiB are free on the disk of .*, and \d+ MiB are/);
 
     const stop = new AbortController();
     const stopped = watch.whenRoom(stop.signal);

@@ -10,6 +10,8 @@ import type { Endpoint } from '../endpoint.js';
 /** Bounds of the pauses between attempts to connect. */
 const RECONNECT_MIN_MS = 250;
 const RECONNECT_MAX_MS = 2_000;
+/** While no connection comes about, the name is looked up again this often: the node may have moved. The default is 30 s. */
+const LOOKED_UP_AGAIN_MS = 2_000;
 /** Nodes close connections that ping more than once in five minutes ("too_many_pings"). */
 const KEEPALIVE_MS = 330_000;
 const KEEPALIVE_TIMEOUT_MS = 20_000;
@@ -43,6 +45,7 @@ export function openConnection(
     'grpc-node.flow_control_window': windowBytes,
     'grpc.initial_reconnect_backoff_ms': RECONNECT_MIN_MS,
     'grpc.max_reconnect_backoff_ms': RECONNECT_MAX_MS,
+    'grpc.dns_min_time_between_resolutions_ms': LOOKED_UP_AGAIN_MS,
     'grpc.keepalive_time_ms': KEEPALIVE_MS,
     'grpc.keepalive_timeout_ms': KEEPALIVE_TIMEOUT_MS,
     'grpc.primary_user_agent': userAgent,

@@ -1,9 +1,11 @@
-import { opendir, stat, statfs } from 'node:fs/promises';
+import { opendir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isAbort, Listeners, sleep, unlessAborted } from '../../../runtime/index.js';
 import type { Clock } from '../../../runtime/index.js';
 import { hasCode, StorageError } from '../../../storage/index.js';
 import type { IndexStore } from '../../../storage/index.js';
+import { diskRoomOf, whyNoRoom } from '../../lifecycle/diskRoom.js';
+import type { DiskRoom } from '../../lifecycle/diskRoom.js';
 
 /** How often the disk is looked at: that is cheap, and a disk takes a hundred MiB a second. */
 const LOOK_MS = 1_000;
@@ -11,27 +13,15 @@ const LOOK_MS = 1_000;
 const WEIGH_EVERY_MS = 5_000;
 /** A measurement that took t is followed by a pause of this many t: LevelDB keeps a file for every 2 to 4 MiB. */
 const REST_PER_WEIGHING = 20;
-/** Writing resumes at this multiple of the minimum, so that it does not stop again at once. */
-const RESUME_AT = 1.25;
-/** With room for fewer further files, writing pauses too: LevelDB makes new ones all the time, some ten at once. */
-const MIN_FREE_FILES = 100;
 
 /** What the file system does not say is `undefined`. */
 interface Seen {
-  readonly disk:
-    | {
-        readonly freeBytes: number;
-        readonly sizeBytes: number;
-        /** How many more files it has room for; `Infinity` where it sets no bound of its own. */
-        readonly freeFiles: number;
-      }
-    | undefined;
+  readonly disk: Omit<DiskRoom, 'type'> | undefined;
   /** What tells the store at the path from any other. */
   readonly place: string | undefined;
 }
 
 const GONE = 'gone';
-const MIB = 1024 ** 2;
 
 export type DiskWatch = ReturnType<typeof watchDisk>;
 
@@ -59,16 +49,13 @@ export function watchDisk(
   let { minFreeBytes } = given;
   let disk: Seen['disk'];
   let storeBytes: number | undefined;
-  let isPaused = false;
+  /** Why writing is paused; `undefined` while it is not. */
+  let noRoom: string | undefined;
 
-  const neededBytes = (): number => Math.ceil(minFreeBytes * RESUME_AT);
-  const neededFiles = Math.ceil(MIN_FREE_FILES * RESUME_AT);
-  /** Whether there is too little of either. An unknown free space pauses nothing. */
-  const isShort = (bytes: number, files: number): boolean =>
-    disk !== undefined && minFreeBytes > 0 && (disk.freeBytes < bytes || disk.freeFiles < files);
+  /** An unknown free space pauses nothing. */
   const decide = (): void => {
-    isPaused = isPaused ? isShort(neededBytes(), neededFiles) : isShort(minFreeBytes, MIN_FREE_FILES);
-    if (!isPaused) waiting.tell();
+    noRoom = disk && whyNoRoom(path, disk, { minFreeBytes, isPaused: noRoom !== undefined });
+    if (noRoom === undefined) waiting.tell();
   };
   const lookOn = async (signal: AbortSignal): Promise<void> => {
     let place: string | undefined;
@@ -114,18 +101,10 @@ export function watchDisk(
       decide();
     },
     /** Why nothing is written: how much is free, how much is needed, and what to do. `undefined` while writing is not paused. */
-    pause: (): string | undefined => {
-      if (!isPaused || disk === undefined) return undefined;
-      const { freeBytes, freeFiles } = disk;
-      return freeFiles < neededFiles
-        ? `indexing is paused: the disk of ${path} has room for ${freeFiles} more files ("df -i"), and for ${neededFiles} it must ` +
-            'have to resume, whatever space is free; remove files there'
-        : `indexing is paused: ${Math.floor(freeBytes / MIB)} MiB are free on the disk of ${path}, and ` +
-            `${Math.ceil(neededBytes() / MIB)} MiB are needed to resume; free some space, or lower disk.minFreeBytes`;
-    },
+    pause: (): string | undefined => noRoom && `indexing is paused: ${noRoom}`,
     /** See `WriteRoom`. */
     whenRoom: (signal: AbortSignal): Promise<void> | undefined => {
-      if (!isPaused || signal.aborted) return undefined;
+      if (noRoom === undefined || signal.aborted) return undefined;
       // Whoever stops goes on as well.
       return unlessAborted(signal, (proceed) => waiting.add(proceed)).catch(() => undefined);
     },
@@ -142,17 +121,12 @@ export function watchDisk(
 
 /** The store is its lock: LevelDB keeps that file open, so that no other file has its number. */
 async function seenAt(path: string): Promise<Seen> {
-  const [disk, lock] = await Promise.allSettled([statfs(path), stat(join(path, 'LOCK'))]);
-  const of = disk.status === 'fulfilled' ? disk.value : undefined;
+  const [disk, lock] = await Promise.allSettled([diskRoomOf(path), stat(join(path, 'LOCK'))]);
   const isGone =
     lock.status === 'rejected' &&
     ['ENOENT', 'ENOTDIR', 'ELOOP', 'EACCES'].some((code) => hasCode(lock.reason, code));
   return {
-    disk: of && {
-      freeBytes: of.bavail * of.bsize,
-      sizeBytes: of.blocks * of.bsize,
-      freeFiles: of.files === 0 ? Infinity : of.ffree,
-    },
+    disk: disk.status === 'fulfilled' ? disk.value : undefined,
     place: lock.status === 'fulfilled' ? `${lock.value.dev}:${lock.value.ino}` : isGone ? GONE : undefined,
   };
 }

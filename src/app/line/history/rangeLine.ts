@@ -94,6 +94,10 @@ export async function startRangeLine(
     }
     if (latest === range.to) settle({ kind: 'published' });
   });
+  // The range as a whole reports what holds it up. The messages of its parts are meant for the live range.
+  const quiet = (fields: object, message: string): void =>
+    parts.logger.debug({ from: range.from, to: range.to, ...fields }, message);
+  const logger: Logger = { debug: quiet, info: quiet, warn: quiet, error: quiet };
   const indexing = buildLine(
     {
       ...config,
@@ -101,7 +105,7 @@ export async function startRangeLine(
       maxProcessing: Math.min(config.backfill.window, config.maxProcessing),
       stopHeight: range.to,
     },
-    { ...parts, store, nodes, listener, window, fail, logger: debugLogger(parts.logger, range) },
+    { ...parts, store, nodes, listener, window, fail, logger },
     { reachedHeight: parts.store.latestIndexedHeight(), isHistory: true, isUrgent, rootParents, asksFor },
   );
   const stopPacing = parts.pace.onMore(() => window.moved());
@@ -157,13 +161,4 @@ function misfitOf(
   const next = height === to ? height + 1 : height - 1;
   const reason = `no access node has a block ${height} that links to block ${next}, beside the range`;
   return { reason, startOver: true };
-}
-
-/**
- * The range as a whole reports what holds it up. The messages of its parts are meant for the live range, so they go to
- * debug here.
- */
-function debugLogger(logger: Logger, { from, to }: HeightRange): Logger {
-  const quiet = (fields: object, message: string): void => logger.debug({ from, to, ...fields }, message);
-  return { debug: quiet, info: quiet, warn: quiet, error: quiet };
 }
