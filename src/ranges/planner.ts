@@ -27,12 +27,12 @@ interface Cutting {
   readonly maxHeights?: number | undefined;
 }
 
-/** Cuts all missing heights into ranges, in the order to run them. */
+/** Cuts all missing heights into ranges, ascending. */
 export function cutAll(
   missing: readonly HeightRange[],
-  { order, ...options }: Cutting,
+  options: Omit<Cutting, 'order'>,
 ): readonly HeightRange[] {
-  const ascending = joined(missing).flatMap((hole) => {
+  return joined(missing).flatMap((hole) => {
     const cuts: HeightRange[] = [];
     // Always from the bottom, so that two processes cut the same hole the same way.
     for (let from = hole.from; from <= hole.to;) {
@@ -43,7 +43,6 @@ export function cutAll(
     }
     return cuts;
   });
-  return order === 'oldest' ? ascending : ascending.reverse();
 }
 
 /** The next range to run, at the upper or lower end of the missing heights; `undefined` when none is missing. */
