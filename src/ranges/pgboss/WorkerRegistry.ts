@@ -214,8 +214,9 @@ export class WorkerRegistry implements Leadership {
   async #beat(): Promise<undefined> {
     const state = this.#state === 'ready' && this.#held.size > 0 ? 'running' : this.#state;
     const { rows } = await this.#database.query<Pick<Row, 'kill'>>({
-      text: `UPDATE flow_store.worker SET beat = beat + 1, beat_at = now(), state = $2 WHERE id = $1 RETURNING kill`,
-      values: [this.id, state],
+      text: `UPDATE flow_store.worker SET beat = beat + 1, beat_at = now(), state = $2, busy = $3 WHERE id = $1 RETURNING kill`,
+      // What was taken or released where the answer was lost, too.
+      values: [this.id, state, this.#busyText()],
     });
     const [row] = rows;
     // The row was removed after a long silence.

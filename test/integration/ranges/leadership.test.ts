@@ -124,6 +124,23 @@ describe('of several processes on one database', { timeout: 60_000 }, () => {
         await lock.release();
       },
 
+      'says no longer than a moment that it leads where it does not know that it does': async () => {
+        const url = await database();
+        const first = await join(url);
+        await (await lead(first.leadership))?.release();
+        await first.queue.close();
+        const faults = await postgres.faultsBefore(url);
+        const { leadership, queue } = await join(faults.url);
+        faults.cutAfterRequest('COMMIT');
+        const leading = lead(leadership);
+        const leads = async () => (await queue.workers()).some((worker) => worker.leads);
+        await until(() => faults.cuts === 1);
+        await until(async () => !(await leads()));
+        // The queue gives away what nobody says that it holds.
+        expect(await leading).toBeDefined();
+        expect(await leads()).toBe(true);
+      },
+
       'takes no job for lost that it is about to take': async () => {
         const url = await database();
         const clock = new VirtualClock();
