@@ -53,7 +53,8 @@ export async function repairPostgres(
   const database = new PostgresDatabase(databasePlace(url), dependencies, { patienceMs });
   try {
     // From here on no other process changes the live range.
-    const fence = apply ? await database.transaction((session) => Fence.take(database, session)) : undefined;
+    const take = () => database.transaction((session) => Fence.take(database, session));
+    const fence = apply ? await database.begin(take, {}) : undefined;
     const verify = (): Promise<VerifyReport> => verifyPostgres({ url, chainId, patienceMs }, dependencies);
     const found = await verify();
     const report = unchanged(found);

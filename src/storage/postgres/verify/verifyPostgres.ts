@@ -51,7 +51,7 @@ export async function verifyPostgres(
   const database = new PostgresDatabase(databasePlace(url), { clock, logger }, { patienceMs });
   const { patient } = database;
   try {
-    await prepareDatabase(database, { chainId, create: false, isReadOnly: true });
+    await database.begin(() => prepareDatabase(database, { chainId, create: false, isReadOnly: true }), {});
     const damages = new DamageList();
     const { coverage, open, sporks } = await readRows(patient);
     const live = coverage.at(-1) ?? { from: 0, to: -1 };
