@@ -1,3 +1,5 @@
+import { loadPostgres } from '../storage/index.js';
+
 export { LocalWorkSource } from './local/LocalWorkSource.js';
 export { migrateStore } from './migration/migrateStore.js';
 export type { MigrationProgress, MigrationReport } from './migration/migrateStore.js';
@@ -21,4 +23,4 @@ export type { BossWorkSource } from './pgboss/BossWorkSource.js';
 export type { SharedQueue } from './pgboss/SharedQueue.js';
 
 /** Loads the queue of many machines, and its packages, on demand. */
-export const loadQueue = () => import('./pgboss/SharedQueue.js');
+export const loadQueue = () => loadPostgres().then(() => import('./pgboss/SharedQueue.js'));

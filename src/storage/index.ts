@@ -63,7 +63,11 @@ export function sharedRangesOf({ ranges }: Pick<IndexStore, 'ranges'>): Postgres
 }
 
 /** The store on PostgreSQL, whose packages are loaded here and not before. */
-export const loadPostgres = () => import('./postgres/postgres.js');
+export const loadPostgres = () => {
+  // Else `pg` would want a package that this program does not have, and whose connections it could not watch.
+  delete process.env['NODE_PG_FORCE_NATIVE'];
+  return import('./postgres/postgres.js');
+};
 
 /** Restoring a snapshot, whose package is loaded here and not before. */
 export const loadRestore = () => import('./integrity/restore.js');

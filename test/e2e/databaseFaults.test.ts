@@ -100,7 +100,11 @@ describe('a database that says something else than what is asked', { timeout: 18
       return;
     }
     const role = await passwordRole(url, 'rotated', 'old-one');
-    const daemon = await startDaemon(start('--store', role.url), { PGPASSFILE: role.passwordFile });
+    const daemon = await startDaemon(start('--store', role.url), {
+      PGPASSFILE: role.passwordFile,
+      // For other programs: this one has no such package.
+      NODE_PG_FORCE_NATIVE: '1',
+    });
     await daemon.reaches(HEAD);
     await asAdmin(
       url,
