@@ -151,7 +151,8 @@ export class BossWorkSource implements WorkSource {
     await this.refresh();
     await this.#giveBackUnwanted();
     for (const { id } of gone) {
-      for (const { name } of this.#queuesOf(id)) await this.#queues.removeQueue(name);
+      // `maintain` removes later what cannot be removed now.
+      for (const { name } of this.#queuesOf(id)) await unlessRefused(this.#queues.removeQueue(name));
       logger.info({ plan: id }, 'backfill cancelled');
     }
   }

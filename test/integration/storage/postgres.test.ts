@@ -239,7 +239,8 @@ describe('the store on PostgreSQL', { timeout: 120_000 }, () => {
   ])('is damaged where somebody has entered heights that are none (%s)', async (change) => {
     const { store, url } = await begun();
     await asAdmin(url, change);
-    await expect(postgres.opening(url)).rejects.toMatchObject(fault('corrupt', 'are no heights'));
+    const advice = 'are no heights. Somebody has changed that table: put it right, or restore the database';
+    await expect(postgres.opening(url)).rejects.toMatchObject(fault('corrupt', advice));
     await until(() => store.trouble()?.includes('are no heights') === true);
   });
 
