@@ -50,8 +50,8 @@ export class PlanQueues {
     return this.#parts.boss.makeQueue(this.nameOf(plan), 'standard');
   }
 
-  nameOf(plan: number, version = this.#parts.workVersion): string {
-    return `plan-${plan}.v${version}`;
+  nameOf(plan: number): string {
+    return `plan-${plan}.v${this.#parts.workVersion}`;
   }
 
   async removeQueue(name: string): Promise<void> {

@@ -470,7 +470,6 @@ const shared: Readonly<Record<string, (newWorld: () => Promise<SharedWorld>) => 
     faults.cutAfterRequest('COMMIT');
     expect(await store.heal([range(185)])).toEqual([range(185)]);
     faults.cutAfterRequest('COMMIT');
-    // What is left of it in the queue is removed later.
     faults.script = ({ text }) =>
       text.includes('delete_queue') ? { code: '57P01', message: 'gone', severity: 'FATAL' } : undefined;
     await source.cancel(1);

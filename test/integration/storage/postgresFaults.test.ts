@@ -255,11 +255,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
       'repair at first': () => postgres.repaired(faults.url),
     };
     for (const [name, read] of Object.entries(reads)) {
-      const asked = name.startsWith('repair')
-        ? /SET epoch/
-        : name.endsWith('first')
-          ? /chain_id/
-          : /flow_store\.body/;
+      const asked = name.endsWith('first') ? /chain_id|SET epoch/ : /flow_store\.body/;
       let ended = 0;
       faults.script = ({ kind, text }) => {
         if (kind !== 'statements' || !asked.test(text) || ended === 2) return undefined;

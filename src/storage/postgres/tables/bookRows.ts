@@ -221,20 +221,17 @@ export async function writeBook(session: Session, before: StoreBook, after: Stor
 /** A range whose upper end stays keeps its row: it may be the live range, whose writer finds it by that end. */
 async function writeCoverage(session: Session, before: HeightRanges, after: HeightRanges): Promise<void> {
   const write = (text: string, ...values: number[]) => session.query({ text, values });
-  const endsAt = (ranges: HeightRanges, end: number): HeightRange | undefined =>
-    ranges.find(({ to }) => to === end);
-  const kept = before.filter(({ to }) => endsAt(after, to) !== undefined);
-  for (const range of before)
-    if (!kept.includes(range))
-      await write('DELETE FROM flow_store.coverage WHERE from_height = $1', range.from);
-  for (const { from, to } of kept) {
-    const next = endsAt(after, to)?.from ?? from;
+  const byEnd = (ranges: HeightRanges) => new Map(ranges.map(({ from, to }) => [to, from]));
+  const [known, wanted] = [byEnd(before), byEnd(after)];
+  for (const { from, to } of before)
+    if (!wanted.has(to)) await write('DELETE FROM flow_store.coverage WHERE from_height = $1', from);
+  for (const { from, to } of before) {
+    const next = wanted.get(to) ?? from;
     if (next !== from)
       await write('UPDATE flow_store.coverage SET from_height = $2 WHERE from_height = $1', from, next);
   }
   for (const { from, to } of after)
-    if (endsAt(kept, to) === undefined)
-      await write('INSERT INTO flow_store.coverage VALUES ($1, $2)', from, to);
+    if (!known.has(to)) await write('INSERT INTO flow_store.coverage VALUES ($1, $2)', from, to);
 }
 
 /** Deletes every row of the heights `from … to`. */
