@@ -317,18 +317,23 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
       this.#leading.replaced.abort(replacement());
     const isSame = mark.rest === known.rest && (this.isLeading() || mark.live === known.live);
     const isNews = !isSame || mark.proven !== known.proven;
-    if (!isSame)
-      await this.#inTurn(async () => {
-        const loaded = await this.#loaded();
-        if (!this.isLeading()) this.#load(loaded);
-        else if (loaded.book !== undefined) this.#adopt(loaded.book);
-      });
+    if (!isSame && !(await this.#inTurn(() => this.#takeOver()))) return undefined;
     // Where it is damaged, it is fetched again.
     const blockAt = (height: number) => unlessDamaged(() => this.blockByHeight(height));
     if (isNews) this.#proven = mark.proven === null ? undefined : (await blockAt(mark.proven))?.block;
     // What another leader has written is not known before this process has stopped leading.
     this.#mark = this.isLeading() ? { ...mark, live: '' } : mark;
     if (isNews) this.#changes.tell();
+  }
+
+  /** Takes over what others have done. False: it has stopped leading meanwhile, and may have written more than it has read. */
+  async #takeOver(): Promise<boolean> {
+    const isLeading = this.isLeading();
+    const loaded = await this.#loaded();
+    if (this.isLeading() !== isLeading) return false;
+    if (!isLeading) this.#load(loaded);
+    else if (loaded.book !== undefined) this.#adopt(loaded.book);
+    return true;
   }
 
   /** Reads everything from the database. */

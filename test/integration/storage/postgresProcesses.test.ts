@@ -125,6 +125,20 @@ describe('a store on PostgreSQL that several processes have', () => {
     await until(() => leader.latestIndexedHeight() === 11);
   });
 
+  it('is known to a leader that follows while it looks: it forgets nothing that it has written', async () => {
+    const { store: leader, url } = await postgres.filled(10, [at(10)]);
+    const bodies = await lockedTable(url, 'flow_store.body');
+    await asAdmin(url, "INSERT INTO flow_store.plan VALUES (1, 5, 9, 'newest', false)");
+    await until(() => bodies.isAwaited());
+    await leader.commit(batchOf(makeBlock(11, at(10).block.id, [])));
+    await leader.shared.follow();
+    const seen = new Set<number>();
+    leader.shared.onChanged(() => seen.add(leader.latestIndexedHeight()));
+    await bodies.release();
+    await until(() => leader.ranges.plans().length === 1);
+    expect([...seen, leader.latestIndexedHeight()]).toEqual([11, 11]);
+  });
+
   it('has one coverage, whoever publishes', async () => {
     const { url, follower: worker, leader } = await two(30);
     await until(() => worker.latestBlock() !== undefined);
