@@ -155,7 +155,7 @@ export const maxLines = {
   'src/jobqueue': 754,
   'src/observability': 1_529,
   'src/proof': 2_215,
-  'src/ranges': 2_371,
+  'src/ranges': 2_370,
   'src/runtime': 1_172,
   'src/storage': 12_019,
   'src/main.ts': 266,

@@ -24,9 +24,10 @@ export class SporkTurns {
   ): readonly HeightRange[] {
     const sporks = spansBetween(borders);
     const busyOf = (spork: HeightRange): number => running.filter((range) => overlap(range, spork)).length;
+    const lastOf = ({ from }: HeightRange): number => this.#lastTurns.get(from) ?? 0;
     const ordered = order === 'newest' ? [...sporks].reverse() : [...sporks];
     // The sort is stable: equal sporks stay in the order of the plan.
-    return ordered.sort((a, b) => busyOf(a) - busyOf(b) || this.#lastTurn(a) - this.#lastTurn(b));
+    return ordered.sort((a, b) => busyOf(a) - busyOf(b) || lastOf(a) - lastOf(b));
   }
 
   /** Records a turn: a range of the spork was begun. */
@@ -36,9 +37,5 @@ export class SporkTurns {
     for (const first of this.#lastTurns.keys()) if (!known.has(first)) this.#lastTurns.delete(first);
     const spork = sporks.findLast((each) => each.from <= from);
     if (spork !== undefined) this.#lastTurns.set(spork.from, (this.#turns += 1));
-  }
-
-  #lastTurn({ from }: HeightRange): number {
-    return this.#lastTurns.get(from) ?? 0;
   }
 }

@@ -1,5 +1,3 @@
-import { loadPostgres } from '../storage/index.js';
-
 export { LocalWorkSource } from './local/LocalWorkSource.js';
 export { migrateStore } from './migration/migrateStore.js';
 export type { MigrationProgress, MigrationReport } from './migration/migrateStore.js';
@@ -23,4 +21,8 @@ export type { BossWorkSource } from './pgboss/BossWorkSource.js';
 export type { SharedQueue } from './pgboss/SharedQueue.js';
 
 /** Loads the queue of many machines, and its packages, on demand. */
-export const loadQueue = () => loadPostgres().then(() => import('./pgboss/SharedQueue.js'));
+export const loadQueue = () => {
+  // As in `loadPostgres`: one of the packages loads `pg`.
+  delete process.env['NODE_PG_FORCE_NATIVE'];
+  return import('./pgboss/SharedQueue.js');
+};
