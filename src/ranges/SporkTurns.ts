@@ -1,5 +1,6 @@
 import { overlap } from '../storage/index.js';
 import type { HeightRange } from '../storage/index.js';
+import { spansBetween } from './planner.js';
 import type { FillOrder } from './ports.js';
 
 /**
@@ -21,29 +22,20 @@ export class SporkTurns {
     running: readonly HeightRange[],
     order: FillOrder,
   ): readonly HeightRange[] {
-    const sporks = sporksBetween(borders);
+    const sporks = spansBetween(borders);
     const busyOf = (spork: HeightRange): number => running.filter((range) => overlap(range, spork)).length;
+    const lastOf = ({ from }: HeightRange): number => this.#lastTurns.get(from) ?? 0;
     const ordered = order === 'newest' ? [...sporks].reverse() : [...sporks];
     // The sort is stable: equal sporks stay in the order of the plan.
-    return ordered.sort((a, b) => busyOf(a) - busyOf(b) || this.#lastTurn(a) - this.#lastTurn(b));
+    return ordered.sort((a, b) => busyOf(a) - busyOf(b) || lastOf(a) - lastOf(b));
   }
 
   /** Records a turn: a range of the spork was begun. */
   took({ from }: HeightRange, borders: readonly number[]): void {
-    const sporks = sporksBetween(borders);
+    const sporks = spansBetween(borders);
     const known = new Set(sporks.map((spork) => spork.from));
     for (const first of this.#lastTurns.keys()) if (!known.has(first)) this.#lastTurns.delete(first);
     const spork = sporks.findLast((each) => each.from <= from);
     if (spork !== undefined) this.#lastTurns.set(spork.from, (this.#turns += 1));
   }
-
-  #lastTurn({ from }: HeightRange): number {
-    return this.#lastTurns.get(from) ?? 0;
-  }
-}
-
-/** Ascending. */
-function sporksBetween(borders: readonly number[]): readonly HeightRange[] {
-  const firsts = [...new Set([0, ...borders])].sort((a, b) => a - b);
-  return firsts.map((from, at) => ({ from, to: (firsts[at + 1] ?? Number.MAX_SAFE_INTEGER) - 1 }));
 }

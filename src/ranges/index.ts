@@ -21,4 +21,8 @@ export type { BossWorkSource } from './pgboss/BossWorkSource.js';
 export type { SharedQueue } from './pgboss/SharedQueue.js';
 
 /** Loads the queue of many machines, and its packages, on demand. */
-export const loadQueue = () => import('./pgboss/SharedQueue.js');
+export const loadQueue = () => {
+  // As in `loadPostgres`: one of the packages loads `pg`.
+  delete process.env['NODE_PG_FORCE_NATIVE'];
+  return import('./pgboss/SharedQueue.js');
+};

@@ -1,4 +1,4 @@
-import { joined, MAX_RANGE_HEIGHTS, without } from '../storage/index.js';
+import { joined, MAX_RANGE_HEIGHTS, slicesOf, within, without } from '../storage/index.js';
 import type { HeightRange } from '../storage/index.js';
 import type { FillOrder } from './ports.js';
 
@@ -12,7 +12,14 @@ export function lacking(
 
 /** The heights in both. */
 export function common(a: readonly HeightRange[], b: readonly HeightRange[]): readonly HeightRange[] {
-  return lacking(a, lacking(a, b));
+  const there = joined(a);
+  return joined(b).flatMap((range) => within(there, range));
+}
+
+/** Between two borders each, ascending; together they cover all heights. */
+export function spansBetween(borders: readonly number[]): readonly HeightRange[] {
+  const firsts = [...new Set([0, ...borders])].sort((a, b) => a - b);
+  return firsts.map((from, at) => ({ from, to: (firsts[at + 1] ?? Number.MAX_SAFE_INTEGER) - 1 }));
 }
 
 export function countHeights(ranges: readonly HeightRange[]): number {
@@ -27,23 +34,12 @@ interface Cutting {
   readonly maxHeights?: number | undefined;
 }
 
-/** Cuts all missing heights into ranges, in the order to run them. */
+/** Cuts all missing heights into ranges, ascending; always from the bottom, so that two processes cut the same hole the same way. */
 export function cutAll(
   missing: readonly HeightRange[],
-  { order, ...options }: Cutting,
+  { borders, maxHeights = MAX_RANGE_HEIGHTS }: Omit<Cutting, 'order'>,
 ): readonly HeightRange[] {
-  const ascending = joined(missing).flatMap((hole) => {
-    const cuts: HeightRange[] = [];
-    // Always from the bottom, so that two processes cut the same hole the same way.
-    for (let from = hole.from; from <= hole.to;) {
-      const cut = cutNext([{ from, to: hole.to }], { order: 'oldest', ...options });
-      if (cut === undefined) break;
-      cuts.push(cut);
-      from = cut.to + 1;
-    }
-    return cuts;
-  });
-  return order === 'oldest' ? ascending : ascending.reverse();
+  return [...slicesOf(splitAt(borders, missing), maxHeights)];
 }
 
 /** The next range to run, at the upper or lower end of the missing heights; `undefined` when none is missing. */
@@ -51,15 +47,15 @@ export function cutNext(
   missing: readonly HeightRange[],
   { order, borders, maxHeights = MAX_RANGE_HEIGHTS }: Cutting,
 ): HeightRange | undefined {
-  const holes = joined(missing);
-  if (order === 'newest') {
-    const hole = holes.at(-1);
-    if (hole === undefined) return undefined;
-    const border = borders.reduce((high, at) => (at <= hole.to ? Math.max(high, at) : high), hole.from);
-    return { from: Math.max(hole.from, border, hole.to - maxHeights + 1), to: hole.to };
-  }
-  const [hole] = holes;
+  const hole = splitAt(borders, missing).at(order === 'newest' ? -1 : 0);
   if (hole === undefined) return undefined;
-  const border = borders.reduce((low, at) => (at > hole.from ? Math.min(low, at - 1) : low), hole.to);
-  return { from: hole.from, to: Math.min(hole.to, border, hole.from + maxHeights - 1) };
+  const { from, to } = hole;
+  return order === 'newest'
+    ? { from: Math.max(from, to - maxHeights + 1), to }
+    : { from, to: Math.min(to, from + maxHeights - 1) };
+}
+
+function splitAt(borders: readonly number[], heights: readonly HeightRange[]): readonly HeightRange[] {
+  const all = joined(heights);
+  return spansBetween(borders).flatMap((span) => within(all, span));
 }

@@ -30,7 +30,15 @@ export { holdsData, logBytes, makeDirectory } from './leveldb/directory/storeDir
 export { backupStore } from './integrity/backup.js';
 export type { BackupReport } from './integrity/backup.js';
 export { verifiedBlock } from './records/blocks/assembleBlock.js';
-export { joined, missingIn, overlap, rangesInWords, without } from './records/heightRanges.js';
+export {
+  joined,
+  missingIn,
+  overlap,
+  rangesInWords,
+  slicesOf,
+  within,
+  without,
+} from './records/heightRanges.js';
 export { repairStore } from './integrity/repair.js';
 export type { RepairReport } from './integrity/repair.js';
 export { SCHEMA_VERSION } from './records/schema.js';
@@ -63,7 +71,11 @@ export function sharedRangesOf({ ranges }: Pick<IndexStore, 'ranges'>): Postgres
 }
 
 /** The store on PostgreSQL, whose packages are loaded here and not before. */
-export const loadPostgres = () => import('./postgres/postgres.js');
+export const loadPostgres = () => {
+  // Else `pg` would want a package that this program does not have, and whose connections it could not watch.
+  delete process.env['NODE_PG_FORCE_NATIVE'];
+  return import('./postgres/postgres.js');
+};
 
 /** Restoring a snapshot, whose package is loaded here and not before. */
 export const loadRestore = () => import('./integrity/restore.js');

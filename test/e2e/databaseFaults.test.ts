@@ -100,7 +100,8 @@ describe('a database that says something else than what is asked', { timeout: 18
       return;
     }
     const role = await passwordRole(url, 'rotated', 'old-one');
-    const daemon = await startDaemon(start('--store', role.url), { PGPASSFILE: role.passwordFile });
+    const environment = { PGPASSFILE: role.passwordFile, NODE_PG_FORCE_NATIVE: '1' };
+    const daemon = await startDaemon(start('--store', role.url), environment);
     await daemon.reaches(HEAD);
     await asAdmin(
       url,

@@ -518,8 +518,8 @@ const bugs: Readonly<
   },
   'ranges/planner.ts': {
     'a range of history crosses the root of a spork': [
-      'from: Math.max(hole.from, border, hole.to - maxHeights + 1), to: hole.to }',
-      'from: Math.max(hole.from, border - maxHeights, hole.to - maxHeights + 1), to: hole.to }',
+      'splitAt(borders, missing).at(',
+      'splitAt([], missing).at(',
       'ranges/planner.test.ts: takes every missing height once, none twice, none across a border, and none beyond the bound',
     ],
   },

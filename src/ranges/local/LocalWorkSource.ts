@@ -84,7 +84,8 @@ export class LocalWorkSource implements WorkSource {
   pause(id?: number): Promise<void> {
     return this.#inTurn(async () => {
       await this.#setPaused(id, true);
-      await this.#running.giveBack(({ range }) => !this.#mayRun(range));
+      const active = this.#active();
+      await this.#running.giveBack(({ range }) => !active.some((plan) => overlap(plan, range)));
     });
   }
 
@@ -139,7 +140,7 @@ export class LocalWorkSource implements WorkSource {
     const { chain, store } = this.#dependencies;
     // Ranges lie below a live range that has a block.
     if (store.latestBlock() === undefined) return undefined;
-    const plans = store.ranges.plans();
+    const plans = this.#active();
     // Readers wait for damaged heights.
     const range = this.#choose(plans.filter(({ heals }) => heals === true)) ?? this.#choose(plans);
     if (range === undefined) return undefined;
@@ -171,15 +172,13 @@ export class LocalWorkSource implements WorkSource {
     );
   }
 
-  /** The next range of some plans, from the spork whose turn it is: an open range before a new one. */
+  /** The next range of some active plans, from the spork whose turn it is: an open range before a new one. */
   #choose(plans: readonly BackfillPlan[]): HeightRange | undefined {
     const { chain, store } = this.#dependencies;
     const planOf = (range: HeightRange): BackfillPlan | undefined =>
       plans.find((plan) => overlap(plan, range));
     const open = store.ranges.open();
-    const ready = this.#ready(open).filter(
-      (range) => !isDisputed(range) && this.#mayRun(range) && planOf(range) !== undefined,
-    );
+    const ready = this.#ready(open).filter((range) => !isDisputed(range) && planOf(range) !== undefined);
     const unbegun = this.#unbegun(plans, open);
     const [begun] = ready;
     const order = (begun && planOf(begun)?.order) ?? unbegun[0]?.plan.order;
@@ -205,15 +204,11 @@ export class LocalWorkSource implements WorkSource {
     const coverage = store.coverage();
     const there = [...coverage, ...open];
     const served = chain.served();
-    return plans
-      .filter(({ isPaused }) => !isPaused)
-      .map((plan) => ({ plan, heights: common(lacking([plan], there), served) }));
+    return plans.map((plan) => ({ plan, heights: common(lacking([plan], there), served) }));
   }
 
-  /** True while an active plan includes the range. */
-  #mayRun(range: HeightRange): boolean {
-    const { ranges } = this.#dependencies.store;
-    return ranges.plans().some((plan) => !plan.isPaused && overlap(plan, range));
+  #active(): readonly BackfillPlan[] {
+    return this.#dependencies.store.ranges.plans().filter(({ isPaused }) => !isPaused);
   }
 
   async #setPaused(id: number | undefined, isPaused: boolean): Promise<void> {
@@ -232,7 +227,7 @@ export class LocalWorkSource implements WorkSource {
   /** Until then, only after a change there may be a range to take: a retry pause ends, or nodes may serve more. */
   #lookAgainInMs(): number {
     if (this.#isChanged) return 0;
-    if (this.#dependencies.store.ranges.plans().every(({ isPaused }) => isPaused)) return Infinity;
+    if (this.#active().length === 0) return Infinity;
     const nowMs = this.#dependencies.clock.monotonic();
     const due = [...this.#notBeforeMs.values()].filter((atMs) => atMs > nowMs).map((atMs) => atMs - nowMs);
     return Math.min(LOOK_AGAIN_MS, ...due);

@@ -91,7 +91,7 @@ export class BossWorkSource implements WorkSource {
   async next(signal: AbortSignal): Promise<RangeJob | undefined> {
     while (!signal.aborted) {
       try {
-        const job = await this.#takeNext();
+        const job = await this.#takeNext(signal);
         if (job !== undefined) return job;
       } catch (error) {
         if (!isTransient(error)) throw error;
@@ -151,7 +151,8 @@ export class BossWorkSource implements WorkSource {
     await this.refresh();
     await this.#giveBackUnwanted();
     for (const { id } of gone) {
-      for (const { name } of this.#queuesOf(id)) await this.#queues.removeQueue(name);
+      // `maintain` removes later what cannot be removed now.
+      for (const { name } of this.#queuesOf(id)) await unlessRefused(this.#queues.removeQueue(name));
       logger.info({ plan: id }, 'backfill cancelled');
     }
   }
@@ -192,21 +193,22 @@ export class BossWorkSource implements WorkSource {
     return this.#existing.filter(({ plan }) => plan === id);
   }
 
-  /** The next range; `undefined`: there is none now. Expected errors: `StorageError`. */
-  async #takeNext(): Promise<RangeJob | undefined> {
+  /** The next range; `undefined`: there is none now, or the signal has aborted. Expected errors: `StorageError`. */
+  async #takeNext(signal: AbortSignal): Promise<RangeJob | undefined> {
     if (!this.#registry.isWorker || liveOf(this.#facts.coverage) === undefined) return undefined;
     const queues = new Set(this.#existing.map(({ name }) => name));
     const ours = this.#facts.plans
       .filter(({ id, isPaused }) => !isPaused && queues.has(this.#queues.nameOf(id)))
       // Readers wait for damaged heights.
       .sort((a, b) => Number(b.heals === true) - Number(a.heals === true));
-    for (;;) {
+    while (!signal.aborted) {
       const claim = await this.#registry.take((session) => this.#find(session, ours));
       const plan = ours.find(({ id }) => this.#queues.nameOf(id) === claim?.key.queue);
       if (claim === undefined || plan === undefined) return undefined;
       const begun = await this.#begin(plan, claim);
       if (begun !== undefined) return begun;
     }
+    return undefined;
   }
 
   /** Gives back ranges whose plan is paused or gone. */
@@ -265,16 +267,16 @@ export class BossWorkSource implements WorkSource {
     return begun;
   }
 
-  /** Plans the heights again that a part still lacks after its ranges. */
+  /** Plans the heights that a part lacks: at first, and again after its ranges. */
   async #checkPart(plan: BackfillPlan, claim: Claim<PlanJob>): Promise<void> {
     const { book, logger } = this.#parts;
-    const { from, to } = claim.data;
+    const { from, isUncut = false, to } = claim.data;
     const again = await book.transact(async ({ session, ...facts }) => {
       await claim.complete(session);
       if (!facts.plans.some(({ id }) => id === plan.id)) return 0;
       return this.#queues.fill(session, plan, { from, to }, facts);
     });
-    if (again > 0)
+    if (again > 0 && !isUncut)
       logger.warn({ plan: plan.id, from, to, ranges: again }, 'ranges were missing and are planned again');
   }
 

@@ -17,9 +17,10 @@ const PART_PRIORITY = 2_147_483_647;
 /** Priorities are heights, so that a worker can ask for heights that its nodes serve. */
 const HIGHEST = PART_PRIORITY - 1;
 
-/** `part`: a check after all ranges of the part, which plans missing heights again. */
+/** `part`: a check after all ranges of the part, which plans missing heights again. `isUncut`: there are no ranges yet. */
 export interface PlanJob extends HeightRange {
   readonly kind: 'range' | 'part';
+  readonly isUncut?: boolean;
 }
 
 /** What the parts of the work source of a process share. */
@@ -49,8 +50,8 @@ export class PlanQueues {
     return this.#parts.boss.makeQueue(this.nameOf(plan), 'standard');
   }
 
-  nameOf(plan: number, version = this.#parts.workVersion): string {
-    return `plan-${plan}.v${version}`;
+  nameOf(plan: number): string {
+    return `plan-${plan}.v${this.#parts.workVersion}`;
   }
 
   async removeQueue(name: string): Promise<void> {
@@ -92,7 +93,10 @@ export class PlanQueues {
     if (made > 0) logger.warn({ plan: id, ranges: made }, 'a plan had no jobs and is planned again');
   }
 
-  /** Adds jobs for the missing heights of `interval`, as part of a transaction. Returns the number of ranges. */
+  /**
+   * Adds jobs for the missing heights of `interval`, as part of a transaction. Returns the number of ranges. Of several parts
+   * each is cut when it is checked, in a transaction of its own: the leader cannot write meanwhile.
+   */
   async fill(
     session: Session,
     plan: Pick<BackfillPlan, 'id' | 'order'>,
@@ -100,16 +104,35 @@ export class PlanQueues {
     { coverage, open }: RangeFacts,
   ): Promise<number> {
     const begun = open.filter((range) => overlap(range, interval));
-    const cut = cutAll(lacking([interval], [...coverage, ...begun]), {
-      order: plan.order,
+    // The live range grows over what is above it.
+    const to = Math.min(interval.to, (coverage.at(-1)?.from ?? 0) - 1);
+    const cut = cutAll(lacking([{ ...interval, to }], [...coverage, ...begun]), {
       borders: bordersOf(this.#parts.chain),
       maxHeights: this.#parts.maxRangeHeights,
     });
     // Open ranges continue with their own bounds. In order: the check of a part looks at all that is between its ends.
     const ranges = [...begun.map(({ from, to }) => ({ from, to })), ...cut].sort((a, b) => a.from - b.from);
-    const { maxPartRanges = MAX_PART_RANGES } = this.#parts;
-    for (let at = 0; at < ranges.length; at += maxPartRanges) {
-      await this.#addPart(session, plan, ranges.slice(at, at + maxPartRanges));
+    const { boss, maxPartRanges = MAX_PART_RANGES } = this.#parts;
+    const name = this.nameOf(plan.id);
+    const parts = Array.from({ length: Math.ceil(ranges.length / maxPartRanges) }, (_, at): PlanJob => {
+      const some = ranges.slice(at * maxPartRanges, (at + 1) * maxPartRanges);
+      const from = Math.min(...some.map((range) => range.from));
+      return { kind: 'part', from, to: Math.max(...some.map((range) => range.to)) };
+    });
+    const options = { priority: PART_PRIORITY };
+    const [part] = parts;
+    if (parts.length > 1) {
+      const checks = parts.map((data) => ({ data: { ...data, isUncut: true }, ...options }));
+      await boss.run((jobs) => jobs.insert(name, checks, within(session)));
+    } else if (part !== undefined) {
+      const cuts = ranges.map((range) => ({
+        ref: `${range.from}`,
+        name,
+        data: { kind: 'range', ...range } satisfies PlanJob,
+        options: { priority: priorityOf(range.from, plan.order) },
+      }));
+      const check = { ref: 'part', name, data: part, options, dependsOn: cuts.map(({ ref }) => ref) };
+      await boss.run((jobs) => jobs.flow([...cuts, check], within(session)));
     }
     return ranges.length;
   }
@@ -164,29 +187,6 @@ export class PlanQueues {
       jobs.fetch<PlanJob>(this.nameOf(plan), { includeMetadata: true, ...band, ...within(session) }),
     );
     return job;
-  }
-
-  async #addPart(
-    session: Session,
-    { id, order }: Pick<BackfillPlan, 'id' | 'order'>,
-    ranges: readonly HeightRange[],
-  ): Promise<void> {
-    const name = this.nameOf(id);
-    const jobs = ranges.map(({ from, to }) => ({
-      ref: `${from}`,
-      name,
-      data: { kind: 'range', from, to } satisfies PlanJob,
-      options: { priority: priorityOf(from, order) },
-    }));
-    const part: PlanJob = {
-      kind: 'part',
-      from: Math.min(...ranges.map(({ from }) => from)),
-      to: Math.max(...ranges.map(({ to }) => to)),
-    };
-    const check = { ref: 'part', name, data: part, options: { priority: PART_PRIORITY } };
-    await this.#parts.boss.run((boss) =>
-      boss.flow([...jobs, { ...check, dependsOn: jobs.map(({ ref }) => ref) }], within(session)),
-    );
   }
 }
 

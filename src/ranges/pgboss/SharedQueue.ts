@@ -11,13 +11,7 @@ const WORK_VERSION = 1;
 
 /** What the processes of one database share besides the store: the queue of ranges, the list of workers, and the leadership. */
 export class SharedQueue extends WorkerRegistry {
-  readonly #parts: QueueParts;
   readonly #sources = new Set<BossWorkSource>();
-
-  private constructor(parts: QueueParts) {
-    super(parts);
-    this.#parts = parts;
-  }
 
   /**
    * Open the store first: its tables must exist. `roles`: none for a command, which takes no work; `workVersion`: default
@@ -53,12 +47,12 @@ export class SharedQueue extends WorkerRegistry {
 
   /** Why the database does not do what is asked of it here; `undefined` while it does. */
   trouble(): string | undefined {
-    return this.#parts.boss.database.trouble();
+    return this.parts.boss.database.trouble();
   }
 
   /** The highest plan that has, or had, jobs; 0: none. Expected errors: `StorageError`. */
   async lastPlan(): Promise<number> {
-    const { boss } = this.#parts;
+    const { boss } = this.parts;
     const queues = await boss.database.persist(() => planQueues(boss));
     return Math.max(0, ...queues.map(({ plan }) => plan));
   }
@@ -68,7 +62,7 @@ export class SharedQueue extends WorkerRegistry {
     options: Pick<SharedWork, 'maxRangeHeights' | 'maxPartRanges'>,
     { book, chain }: Pick<SharedWork, 'book' | 'chain'>,
   ): BossWorkSource {
-    const source = new BossWorkSource({ ...this.#parts, ...options, book, chain }, this);
+    const source = new BossWorkSource({ ...this.parts, ...options, book, chain }, this);
     this.#sources.add(source);
     return source;
   }
@@ -77,6 +71,6 @@ export class SharedQueue extends WorkerRegistry {
   async close(): Promise<void> {
     for (const source of this.#sources) await source.close();
     if (this.isWorker) await this.leave();
-    await this.#parts.boss.close();
+    await this.parts.boss.close();
   }
 }

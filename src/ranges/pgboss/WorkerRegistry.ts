@@ -60,7 +60,7 @@ export interface QueueParts {
  */
 export class WorkerRegistry implements Leadership {
   readonly id = randomUUID();
-  readonly #parts: QueueParts;
+  readonly parts: QueueParts;
   readonly #held = new Set<Claim<AnyJob>>();
   readonly #closing = new AbortController();
   #state: WorkerState['state'] = 'ready';
@@ -71,12 +71,12 @@ export class WorkerRegistry implements Leadership {
   #beating: Promise<unknown> | undefined;
 
   constructor(parts: QueueParts) {
-    this.#parts = parts;
+    this.parts = parts;
   }
 
   /** False for a command. */
   get isWorker(): boolean {
-    return this.#parts.roles.length > 0;
+    return this.parts.roles.length > 0;
   }
 
   /** Inserts the row of this process. May be repeated after an error. Expected errors: `StorageError`. */
@@ -125,7 +125,7 @@ export class WorkerRegistry implements Leadership {
 
   /** True when the workers were last read too long ago: the database is away. */
   isBlind(): boolean {
-    return this.#parts.clock.monotonic() - this.#readAtMs > BLIND_AFTER_MS;
+    return this.parts.clock.monotonic() - this.#readAtMs > BLIND_AFTER_MS;
   }
 
   /** Takes the job that `find` fetches, and records in the same transaction that it is held. Expected errors: `StorageError`. */
@@ -137,7 +137,7 @@ export class WorkerRegistry implements Leadership {
       await this.#database.transaction(async (session) => {
         const job = await find(session);
         if (job === undefined) return;
-        taken = new Claim(job, this.#parts);
+        taken = new Claim(job, this.parts);
         this.#held.add(taken);
         await this.#writeBusy(session);
       });
@@ -156,7 +156,7 @@ export class WorkerRegistry implements Leadership {
     this.#held.delete(claim);
     const end = this.#database.transaction(async (session) => {
       // Nobody gives back an attempt that is over.
-      if (isGivenBack) await giveBack(this.#parts.boss, session, claim.key);
+      if (isGivenBack) await giveBack(this.parts.boss, session, claim.key);
       await this.#writeBusy(session);
     });
     await unlessRefused(end);
@@ -188,11 +188,11 @@ export class WorkerRegistry implements Leadership {
   }
 
   get #database(): PostgresDatabase {
-    return this.#parts.boss.database;
+    return this.parts.boss.database;
   }
 
   async #takeLead(): Promise<Term | undefined> {
-    const { boss, clock } = this.#parts;
+    const { boss, clock } = this.parts;
     const everyMs = TRY_EVERY_MS[this.leader() === undefined ? 'unled' : 'led'];
     if (clock.monotonic() - this.#triedAtMs < everyMs) return undefined;
     this.#triedAtMs = clock.monotonic();
@@ -214,22 +214,23 @@ export class WorkerRegistry implements Leadership {
   async #beat(): Promise<undefined> {
     const state = this.#state === 'ready' && this.#held.size > 0 ? 'running' : this.#state;
     const { rows } = await this.#database.query<Pick<Row, 'kill'>>({
-      text: `UPDATE flow_store.worker SET beat = beat + 1, beat_at = now(), state = $2 WHERE id = $1 RETURNING kill`,
-      values: [this.id, state],
+      text: `UPDATE flow_store.worker SET beat = beat + 1, beat_at = now(), state = $2, busy = $3 WHERE id = $1 RETURNING kill`,
+      // What was taken or released where the answer was lost, too.
+      values: [this.id, state, this.#busyText()],
     });
     const [row] = rows;
     // The row was removed after a long silence.
     if (row === undefined) await this.#insert();
     if ((row?.kill ?? null) !== null && this.#state !== 'stopping') {
       this.#state = 'stopping';
-      this.#parts.logger.info({}, 'the operator wants this worker to end');
-      this.#parts.onKill();
+      this.parts.logger.info({}, 'the operator wants this worker to end');
+      this.parts.onKill();
     }
     await this.look();
   }
 
   async #insert(): Promise<void> {
-    const { roles, workVersion } = this.#parts;
+    const { roles, workVersion } = this.parts;
     await this.#database.query({
       text: `INSERT INTO flow_store.worker VALUES ($1, $2, $3, $4, $5, $6, $7, $8, now(), 0, now(), NULL)
         ON CONFLICT (id) DO NOTHING`,
@@ -255,7 +256,7 @@ export class WorkerRegistry implements Leadership {
   /** Reads the table. Expected errors: `StorageError`. */
   async look(): Promise<void> {
     const rows = await readRows(this.#database);
-    const nowMs = this.#parts.clock.monotonic();
+    const nowMs = this.parts.clock.monotonic();
     const seen = new Map(this.isBlind() ? [] : this.#rows.map((row) => [row.id, row]));
     this.#readAtMs = nowMs;
     this.#rows = rows.map((row) => {
@@ -266,7 +267,7 @@ export class WorkerRegistry implements Leadership {
 
   /** Gives back the jobs of silent workers, and deletes old rows. */
   async #releaseSilent(): Promise<undefined> {
-    const { boss, clock, logger } = this.#parts;
+    const { boss, clock, logger } = this.parts;
     if (this.isBlind()) return;
     const nowMs = clock.monotonic();
     for (const { id, beat, held, sinceMs } of this.#rows) {

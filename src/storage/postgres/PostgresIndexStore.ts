@@ -23,7 +23,7 @@ import { PostgresRangeBook } from './ranges/PostgresRangeBook.js';
 import { readAccountPage, postgresSource } from './reading/postgresReader.js';
 import { loadStore, readMark, readSizeBytes } from './reading/loadStore.js';
 import type { Loaded, StoreMark } from './reading/loadStore.js';
-import { partitionMaker, prepareDatabase } from './tables/prepareDatabase.js';
+import { prepareDatabase } from './tables/prepareDatabase.js';
 import { writeSporks } from './tables/bookRows.js';
 import { Scripts } from './tables/Scripts.js';
 import { checkStored } from './verify/verifyPostgres.js';
@@ -71,7 +71,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
   readonly #database: PostgresDatabase;
   readonly #changes = new Listeners();
   readonly #options: PostgresIndexStoreOptions;
-  readonly #parts: Pick<LineParts, 'makePartitions' | 'scripts'>;
+  readonly #parts: Omit<LineParts, 'fence'>;
   readonly #holds: ReturnType<typeof proofChecker>;
   /** What this process knows, and has written, of the store. */
   #book: StoreBook | undefined;
@@ -95,12 +95,11 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     super(postgresSource(database.patient), dependencies);
     this.#database = database;
     this.#options = options;
-    this.#parts = { makePartitions: partitionMaker(database), scripts: new Scripts() };
+    this.#parts = { database, scripts: new Scripts() };
     this.#holds = proofChecker(options.chainId);
     this.#mark = { epoch: 0, live: '', rest: '', unproven: loaded.unproven, proven: null };
     this.ranges = new PostgresRangeBook({
       ...this.#parts,
-      database,
       reader: this,
       book: () => this.#book,
       adopt: (ranges) => this.#adopt(ranges),
@@ -318,18 +317,23 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
       this.#leading.replaced.abort(replacement());
     const isSame = mark.rest === known.rest && (this.isLeading() || mark.live === known.live);
     const isNews = !isSame || mark.proven !== known.proven;
-    if (!isSame)
-      await this.#inTurn(async () => {
-        const loaded = await this.#loaded();
-        if (!this.isLeading()) this.#load(loaded);
-        else if (loaded.book !== undefined) this.#adopt(loaded.book);
-      });
+    if (!isSame && !(await this.#inTurn(() => this.#takeOver()))) return undefined;
     // Where it is damaged, it is fetched again.
     const blockAt = (height: number) => unlessDamaged(() => this.blockByHeight(height));
     if (isNews) this.#proven = mark.proven === null ? undefined : (await blockAt(mark.proven))?.block;
     // What another leader has written is not known before this process has stopped leading.
     this.#mark = this.isLeading() ? { ...mark, live: '' } : mark;
     if (isNews) this.#changes.tell();
+  }
+
+  /** Takes over what others have done. False: it has stopped leading meanwhile, and may have written more than it has read. */
+  async #takeOver(): Promise<boolean> {
+    const isLeading = this.isLeading();
+    const loaded = await this.#loaded();
+    if (this.isLeading() !== isLeading) return false;
+    if (!isLeading) this.#load(loaded);
+    else if (loaded.book !== undefined) this.#adopt(loaded.book);
+    return true;
   }
 
   /** Reads everything from the database. */

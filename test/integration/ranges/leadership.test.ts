@@ -124,6 +124,13 @@ describe('of several processes on one database', { timeout: 60_000 }, () => {
         await lock.release();
       },
 
+      'says with each beat what it holds, whatever was known of that': async () => {
+        const url = await database();
+        const { queue } = await join(url);
+        await asAdmin(url, `UPDATE flow_store.worker SET busy = '[{"queue": "live", "id": ""}]'`);
+        await until(async () => (await queue.workers()).every(({ leads }) => !leads));
+      },
+
       'takes no job for lost that it is about to take': async () => {
         const url = await database();
         const clock = new VirtualClock();

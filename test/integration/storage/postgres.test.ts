@@ -49,16 +49,6 @@ describe('the store on PostgreSQL', { timeout: 120_000 }, () => {
     }
   });
 
-  it('finds out that a commit counts whose end it did not see', async () => {
-    const { faults, store, url } = await postgres.filledBehindFaults(10);
-    // The answer to COMMIT is lost, and the connection with it.
-    faults.cutAfterRequest('COMMIT');
-    await store.commit(batchOf(at(10)));
-    expect(faults.cuts).toBe(1);
-    await store.commit(batchOf(at(11)));
-    expect(await countOf(url, 'block')).toBe(2);
-  });
-
   it('says what is wrong while the database is away, and readers are told at once', async () => {
     const { faults, store } = await postgres.filledBehindFaults(10, [at(10), at(11)]);
     const replica = await postgres.replica(faults.url, store);
@@ -239,7 +229,8 @@ describe('the store on PostgreSQL', { timeout: 120_000 }, () => {
   ])('is damaged where somebody has entered heights that are none (%s)', async (change) => {
     const { store, url } = await begun();
     await asAdmin(url, change);
-    await expect(postgres.opening(url)).rejects.toMatchObject(fault('corrupt', 'are no heights'));
+    const advice = 'are no heights. Somebody has changed that table: put it right, or restore the database';
+    await expect(postgres.opening(url)).rejects.toMatchObject(fault('corrupt', advice));
     await until(() => store.trouble()?.includes('are no heights') === true);
   });
 

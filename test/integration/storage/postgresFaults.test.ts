@@ -245,16 +245,20 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
     const { faults, store, url } = await filledBehindFaults(10, [at(10)]);
     const command = await opening(faults.url, { isReadOnly: true, patienceMs: 20_000 });
     const readers = { command, thread: await postgres.replica(faults.url, store) };
-    const reads = {
+    const reads: Record<string, () => Promise<unknown>> = {
       ...Object.fromEntries(
         Object.entries(readers).map(([name, reader]) => [name, () => reader.blockByHeight(10)]),
       ),
       verify: () => postgres.verified(faults.url, { patienceMs: 20_000 }),
+      'open at first': () => opening(faults.url),
+      'verify at first': () => postgres.verified(faults.url),
+      'repair at first': () => postgres.repaired(faults.url),
     };
     for (const [name, read] of Object.entries(reads)) {
+      const asked = name.endsWith('first') ? /chain_id|SET epoch/ : /flow_store\.body/;
       let ended = 0;
       faults.script = ({ kind, text }) => {
-        if (kind !== 'statements' || !/flow_store\.body/.test(text) || ended === 2) return undefined;
+        if (kind !== 'statements' || !asked.test(text) || ended === 2) return undefined;
         ended += 1;
         return { code: '57P01', message: 'terminating connection', severity: 'FATAL' };
       };

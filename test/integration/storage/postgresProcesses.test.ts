@@ -3,7 +3,7 @@ import type { BlockEntry } from '../../../src/storage/index.js';
 import { asAdmin, countIn, lockHeld } from '../../support/postgresServer.js';
 import { until } from '../../support/program.js';
 import { batchOf, chainWith, makeBlock, plainChain, seededCollection } from '../../support/storeBlocks.js';
-import { begin, metaFrom } from '../../support/storeDirectory.js';
+import { begin } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
 import { range } from '../../support/ranges.js';
 
@@ -84,12 +84,12 @@ describe('a store on PostgreSQL that several processes have', () => {
     await until(() => term.aborted);
   });
 
-  it('is whole where an older copy of the database takes its place, like a replica that was behind', async () => {
+  it('is whole where an older copy without its partitions takes its place, like a replica that was behind', async () => {
     const [first, second, third] = chainWith(10, 3, (index) => [
       seededCollection(`c${Math.min(index, 1)}`, 2),
     ]);
     const { url } = await postgres.home();
-    const leader = await begin(postgres.open(url), 10, [first!]);
+    const leader = await begin(postgres.open(url), 10);
     const name = new URL(url).pathname.slice(1);
     const server = Object.assign(new URL(url), { pathname: '/postgres' }).href;
     const alone = async (...statements: readonly string[]) => {
@@ -101,7 +101,7 @@ describe('a store on PostgreSQL that several processes have', () => {
       await asAdmin(server, `ALTER DATABASE ${name} ALLOW_CONNECTIONS true`);
     };
     await alone(`CREATE DATABASE ${name}_older TEMPLATE ${name}`);
-    await leader.commit(batchOf(second!));
+    await leader.commit({ blocks: [first!, second!], latestIndexedHeight: 11 });
     await alone(
       `ALTER DATABASE ${name} RENAME TO ${name}_lost`,
       `ALTER DATABASE ${name}_older RENAME TO ${name}`,
@@ -109,9 +109,8 @@ describe('a store on PostgreSQL that several processes have', () => {
     );
     await expect(leader.commit(batchOf(third!))).rejects.toMatchObject({ kind: 'locked' });
     await leader.shared.lead();
-    expect(leader.latestIndexedHeight()).toBe(10);
-    await leader.commit(batchOf(second!));
-    await leader.commit(batchOf(third!));
+    expect(leader.latestIndexedHeight()).toBe(9);
+    for (const block of [first!, second!, third!]) await leader.commit(batchOf(block));
     expect(await postgres.verified(url)).toMatchObject({ damageCount: 0, damages: [] });
   });
 
@@ -126,15 +125,18 @@ describe('a store on PostgreSQL that several processes have', () => {
     await until(() => leader.latestIndexedHeight() === 11);
   });
 
-  it('tells a leader that has nothing to write that it was replaced', async () => {
-    const { url } = await postgres.home();
-    const first = await postgres.open(url, { isFollower: true });
-    const term = await first.shared.lead();
-    const second = await postgres.open(url);
-    await until(() => term.aborted);
-    await second.initialise(metaFrom(10));
-    await first.shared.follow();
-    await until(() => first.meta() !== undefined);
+  it('is known to a leader that follows while it looks: it forgets nothing that it has written', async () => {
+    const { store: leader, url } = await postgres.filled(10, [at(10)]);
+    const bodies = await lockedTable(url, 'flow_store.body');
+    await asAdmin(url, "INSERT INTO flow_store.plan VALUES (1, 5, 9, 'newest', false)");
+    await until(() => bodies.isAwaited());
+    await leader.commit(batchOf(makeBlock(11, at(10).block.id, [])));
+    await leader.shared.follow();
+    const seen = new Set<number>();
+    leader.shared.onChanged(() => seen.add(leader.latestIndexedHeight()));
+    await bodies.release();
+    await until(() => leader.ranges.plans().length === 1);
+    expect([...seen, leader.latestIndexedHeight()]).toEqual([11, 11]);
   });
 
   it('has one coverage, whoever publishes', async () => {

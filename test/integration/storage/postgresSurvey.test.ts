@@ -85,7 +85,7 @@ describe('a survey of a database', () => {
     await asAdmin(url, 'DELETE FROM flow_store.store');
     expect((await surveyed(url)).store).toBeUndefined();
     await expect(opening(url)).rejects.toMatchObject(
-      fault('corrupt', 'its row of flow_store.store is missing. Restore it'),
+      fault('corrupt', 'row of flow_store.store: it is missing. Somebody has changed that table'),
     );
   });
 

@@ -52,29 +52,20 @@ function setUp({
 }
 
 /** What both work sources do: test/integration/ranges/workSource.test.ts. */
-describe('a plan', () => {
-  it('ends at the border of a spork, and waits where nobody serves its heights', async () => {
-    const served = [{ from: 80, to: 1_000 }];
-    const { clock, next, nextNow, source } = setUp({ served, borders: [95] });
-    await source.plan({ ...ALL, from: 70 });
-    expect((await next()).range).toEqual({ from: 95, to: 99 });
-    // The spork above has nothing left.
-    expect((await next()).range).toEqual({ from: 85, to: 94 });
-    expect((await next()).range).toEqual({ from: 80, to: 84 });
-    expect(await nextNow()).toBeUndefined();
-    expect(source.status().unserved).toEqual([{ from: 70, to: 79 }]);
-    const waiting = next();
-    served.push({ from: 0, to: 79 });
-    await clock.advance(10_000);
-    expect((await waiting).range).toEqual({ from: 70, to: 79 });
-  });
-
-  it('hands out what it was planned while somebody waits for it', async () => {
-    const { next, source } = setUp();
-    const waiting = next();
-    await source.plan(ALL);
-    expect((await waiting).range).toEqual({ from: 90, to: 99 });
-  });
+it('a plan ends at the border of a spork, and waits where nobody serves its heights', async () => {
+  const served = [{ from: 80, to: 1_000 }];
+  const { clock, next, nextNow, source } = setUp({ served, borders: [95] });
+  await source.plan({ ...ALL, from: 70 });
+  expect((await next()).range).toEqual({ from: 95, to: 99 });
+  // The spork above has nothing left.
+  expect((await next()).range).toEqual({ from: 85, to: 94 });
+  expect((await next()).range).toEqual({ from: 80, to: 84 });
+  expect(await nextNow()).toBeUndefined();
+  expect(source.status().unserved).toEqual([{ from: 70, to: 79 }]);
+  const waiting = next();
+  served.push({ from: 0, to: 79 });
+  await clock.advance(10_000);
+  expect((await waiting).range).toEqual({ from: 70, to: 79 });
 });
 
 describe('plans of several sporks', () => {

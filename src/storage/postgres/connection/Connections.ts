@@ -30,10 +30,11 @@ export interface ConnectionsOptions {
 export class Connections {
   readonly #options: ConnectionsOptions;
   #pool: Pool;
-  /** Those that are open and set up. */
-  readonly #links = new Map<PoolClient, Link>();
-  /** All that may hold a socket, also those that are not connected yet, of which the pool tells nothing. */
-  readonly #clients = new Set<QuietClient>();
+  /**
+   * All that may hold a socket, also those that are not connected yet, of which the pool tells nothing; with what uses each
+   * that is set up.
+   */
+  readonly #links = new Map<QuietClient, Link | undefined>();
   /** Ends the wait of those who want a connection of the pool: one that ends forgets them. */
   #over = openScope();
 
@@ -44,7 +45,7 @@ export class Connections {
 
   /** Why an answer does not come, in words; `undefined` while none is late. */
   silence(): string | undefined {
-    return [...this.#links.values()].map(({ silence }) => silence).find((words) => words !== undefined);
+    return [...this.#links.values()].map((link) => link?.silence).find((words) => words !== undefined);
   }
 
   /**
@@ -53,6 +54,7 @@ export class Connections {
    */
   async use<T>(action: (link: Link) => Promise<T>): Promise<T> {
     const client = await this.#connect();
+    assert(client instanceof QuietClient, 'the pool has clients of this class');
     let failure: Error | undefined;
     try {
       return await action(this.#links.get(client) ?? (await this.#begin(client)));
@@ -76,7 +78,7 @@ export class Connections {
   async end(): Promise<void> {
     const ended = this.#endPool().catch(() => undefined);
     await within(systemClock, END_TIMEOUT_MS, ended);
-    for (const { connection } of this.#clients) connection.stream.destroy();
+    for (const { connection } of this.#links.keys()) connection.stream.destroy();
   }
 
   async #connect(): Promise<PoolClient> {
@@ -97,22 +99,20 @@ export class Connections {
     }
   }
 
-  async #begin(client: PoolClient): Promise<Link> {
-    assert(client instanceof QuietClient, 'the pool has clients of this class');
+  async #begin(client: PoolClient & QuietClient): Promise<Link> {
     const link = new Link(client, this.#options);
     await link.begin();
     this.#links.set(client, link);
-    client.once('end', () => this.#links.delete(client));
     return link;
   }
 
   #newPool(): Pool {
-    const clients = this.#clients;
+    const links = this.#links;
     class Client extends QuietClient {
       constructor(config?: ClientConfig) {
         super(config);
-        clients.add(this);
-        this.once('end', () => clients.delete(this));
+        links.set(this, undefined);
+        this.once('end', () => links.delete(this));
       }
     }
     const pool = new pg.Pool({

@@ -15,6 +15,8 @@ const LOCK_TIMEOUT_MS = 15_000;
 /** The server ends a transaction whose client is silent for so long. */
 const IDLE_TRANSACTION_MS = 20_000;
 const RETRY = { minMs: 100, maxMs: 5_000 };
+/** For so long even those ask again who do not wait: a server that has ended its sessions takes new ones at once. */
+export const MOMENT_MS = 1_000;
 
 const BEGIN: Step = { name: 'begin', text: 'BEGIN' };
 const BEGIN_SNAPSHOT: Step = {
@@ -29,7 +31,7 @@ export interface PostgresDatabaseDependencies {
 
 /** How a database is used first. */
 export interface Beginning {
-  /** How long to wait for a database that refuses or does not answer. Default: not at all. */
+  /** How long to wait for a database that refuses or does not answer. Default: a moment. */
   readonly waitMs?: number | undefined;
   /** Aborted: nobody waits for it any longer. */
   readonly signal?: AbortSignal | undefined;
@@ -164,10 +166,10 @@ export class PostgresDatabase implements Session {
   }
 
   /**
-   * The first use: repeats it as `persist` does, for `waitMs`, default: not at all. Closes the database where it fails, and at
+   * The first use: repeats it as `persist` does, for `waitMs`. Closes the database where it fails, and at
    * once when `signal` aborts. Expected errors: those of `persist`; the reason of `signal`.
    */
-  async begin<T>(action: () => Promise<T>, { waitMs = 0, signal }: Beginning): Promise<T> {
+  async begin<T>(action: () => Promise<T>, { waitMs = MOMENT_MS, signal }: Beginning): Promise<T> {
     const end = (): void => void this.close();
     signal?.addEventListener('abort', end, { once: true });
     try {

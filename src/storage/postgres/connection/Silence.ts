@@ -14,18 +14,18 @@ const DOUBTFUL_AFTER_MS = 2_500;
 /** A wait for a lock of somebody else is named after this time. */
 const NAMED_AFTER_MS = 8_000;
 
-/** What the server process of a statement does. `mark` differs once it has moved. */
+/** What the server process of a statement does. `mark` differs once it has moved; `holders`: of locks that it waits for. */
 interface Look {
   readonly works: boolean;
   readonly mark: string;
-  readonly holders: string | null;
+  readonly holders: string;
 }
 
 /** Only the processes of the same user are visible in full, and may be ended. */
 const LOOK = `SELECT state IN ('active', 'disabled') AND wait_event_type IS DISTINCT FROM 'Client' AS works,
     concat_ws(' ', query_start, state_change, bytes_processed) AS mark,
-    (SELECT string_agg(concat_ws(' ', holder.pid, holder.application_name), ', ') FROM pg_stat_activity AS holder
-      WHERE holder.pid = ANY (pg_blocking_pids(asked.pid))) AS holders
+    (SELECT coalesce(string_agg(concat_ws(' ', holder.pid, holder.application_name), ', '), '')
+      FROM pg_stat_activity AS holder WHERE holder.pid = ANY (pg_blocking_pids(asked.pid))) AS holders
   FROM pg_stat_activity AS asked LEFT JOIN pg_stat_progress_copy USING (pid)
   WHERE asked.pid = $1 AND asked.usename = session_user`;
 
@@ -42,7 +42,7 @@ export class Silence {
   readonly #sinceMs = systemClock.monotonic();
   #state: 'answered' | 'awaited' | 'silent' = 'awaited';
   #lookingSinceMs = Infinity;
-  #holders: string | null = null;
+  #holders = '';
   /** Of the look under way: it ends with the statement. */
   #looking: AbortController | undefined;
   #timer = systemClock.setTimer(LOOK_AFTER_MS, () => void this.#look());
@@ -57,7 +57,7 @@ export class Silence {
   get words(): string | undefined {
     const nowMs = systemClock.monotonic();
     const isDoubtful = nowMs - this.#lookingSinceMs > DOUBTFUL_AFTER_MS;
-    const isNamed = this.#holders !== null && nowMs - this.#sinceMs > NAMED_AFTER_MS;
+    const isNamed = this.#holders !== '' && nowMs - this.#sinceMs > NAMED_AFTER_MS;
     if (this.#state !== 'silent' && !isDoubtful && !isNamed) return undefined;
     const what = this.#text.trim().replace(/\s+/g, ' ').slice(0, SHOWN_LENGTH);
     const words = `the database has not answered for ${Math.floor((nowMs - this.#sinceMs) / 1_000)} s on ${what}`;
@@ -76,11 +76,11 @@ export class Silence {
   async #look(): Promise<void> {
     this.#lookingSinceMs = systemClock.monotonic();
     this.#looking = new AbortController();
-    const found = await lookAt(this.#whom, this.#looking.signal);
+    const holders = await lookAt(this.#whom, this.#looking.signal);
     if (this.#state !== 'awaited') return;
     this.#lookingSinceMs = Infinity;
-    this.#holders = found?.holders ?? null;
-    if (found !== undefined) {
+    this.#holders = holders ?? '';
+    if (holders !== undefined) {
       this.#timer = systemClock.setTimer(LOOK_AFTER_MS, () => void this.#look());
       return;
     }
@@ -102,13 +102,13 @@ interface Whom {
 }
 
 /**
- * `undefined`: the server process waits for us, or nobody tells. Then it is ended, if there is one, with what it holds; not once
+ * Who holds up the server process; `undefined`: it waits for us, or nobody tells. Then it is ended, if there is one, with what it holds; not once
  * the signal says that the answer is here, since then it waits for its next statement.
  */
 async function lookAt(
   { client: asked, config, pid }: Whom,
   signal: AbortSignal,
-): Promise<Pick<Look, 'holders'> | undefined> {
+): Promise<string | undefined> {
   if (pid === undefined) return undefined;
   const limits = { connectionTimeoutMillis: LOOK_TIMEOUT_MS, query_timeout: LOOK_TIMEOUT_MS };
   const client = new QuietClient({ ...config, ...limits });
@@ -122,12 +122,12 @@ async function lookAt(
     if (first.works !== true) await sleep(systemClock, MOVES_WITHIN_MS, signal);
     const last = first.works === true ? first : await look();
     const moves = last.mark !== first.mark || last.received !== first.received;
-    if (last.works === true || moves) return { holders: last.holders ?? null };
+    if (last.works === true || moves) return last.holders ?? '';
     await client.query('SELECT pg_terminate_backend($1)', [pid]).catch(() => undefined);
     return undefined;
   } catch (error) {
     // A server that refuses the look is there.
-    return error instanceof pg.DatabaseError ? { holders: null } : undefined;
+    return error instanceof pg.DatabaseError ? '' : undefined;
   } finally {
     client.end().catch(() => undefined);
   }

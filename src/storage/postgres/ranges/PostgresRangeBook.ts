@@ -30,7 +30,6 @@ import { RangeLostError } from '../../StorageError.js';
 import { RangeReader } from '../../records/reading/RangeReader.js';
 import { RunBook } from '../../records/RunBook.js';
 import type { RecordReader } from '../../records/reading/RecordReader.js';
-import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import { BlockLine } from '../writing/BlockLine.js';
 import type { LineParts } from '../writing/BlockLine.js';
 import { checkBordersOf, publish } from '../writing/changeRows.js';
@@ -142,8 +141,7 @@ export interface RunHooks {
 }
 
 /** What the ranges of a store use of it. */
-export interface RangeParts extends Pick<LineParts, 'makePartitions' | 'scripts'> {
-  readonly database: PostgresDatabase;
+export interface RangeParts extends Omit<LineParts, 'fence'> {
   readonly reader: RecordReader;
   /** `undefined` for a store that was never initialised. */
   readonly book: () => StoreBook | undefined;

@@ -10,7 +10,7 @@ import { Replica } from '../../records/reading/Replica.js';
 import { parseBlockKey, parseBodyKey, Prefix } from '../../records/schema.js';
 import type { PointerPrefix } from '../../records/schema.js';
 import { databasePlace } from '../connection/databasePlace.js';
-import { PostgresDatabase } from '../connection/PostgresDatabase.js';
+import { MOMENT_MS, PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
 import { readEvidence } from '../tables/prepareDatabase.js';
 import type { AccountCoverage, AccountPage, AccountQuery, AccountEntry } from '../../port/AccountIndex.js';
@@ -27,18 +27,12 @@ export function postgresSource(session: Session): RecordSource {
 }
 
 /**
- * How long a reader waits for a database that refuses: a server that has ended its sessions takes new ones at once, and no
- * stream has to end for it.
- */
-const READ_PATIENCE_MS = 1_000;
-
-/**
  * The read side of a database that another thread or process writes to, over connections of its own. It connects at the first
- * read, and reads fail (`unavailable`) while the database is unreachable. Expected errors: `OperatorError` (`configuration`).
+ * read, and reads fail (`unavailable`) while the database is unreachable for longer than a moment. Expected errors: `OperatorError` (`configuration`).
  */
 export function openPostgresReplica(url: string): Replica {
   const parts = { clock: systemClock, logger: silentLogger };
-  const database = new PostgresDatabase(databasePlace(url), parts, { patienceMs: READ_PATIENCE_MS });
+  const database = new PostgresDatabase(databasePlace(url), parts, { patienceMs: MOMENT_MS });
   const { patient } = database;
   return new Replica({
     ...postgresSource(patient),

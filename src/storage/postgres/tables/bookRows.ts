@@ -6,8 +6,8 @@ import type { OpenRecord } from '../../records/coding/jsonRecords.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
 import { SCHEMA_VERSION } from '../../records/schema.js';
 import type { Session, Statement } from '../connection/Session.js';
-import { DATA_TABLES } from './schema.js';
-import { corruptRecord } from '../../StorageError.js';
+import { DATA_TABLES, isCovered } from './schema.js';
+import { corruptRecord, StorageError } from '../../StorageError.js';
 import type { BackfillPlan, OpenRange } from '../../port/RangeBook.js';
 
 /** Until the transaction ends, no other process changes what takes this lock: plans, ranges, partitions. */
@@ -65,8 +65,7 @@ export async function readRows(session: Session): Promise<BookRows> {
   // Nothing guards these numbers but their type, and no statement of ours has written such.
   for (const [table, ranges] of Object.entries({ coverage, open_range, plan }))
     for (const { from, to } of ranges)
-      if (from < 0 || !Number.isSafeInteger(to))
-        throw corruptRecord(`row of flow_store.${table}`, undefined, `${from} to ${to} are no heights`);
+      if (from < 0 || !Number.isSafeInteger(to)) throw damagedRow(table, `${from} to ${to} are no heights`);
   return rows;
 }
 
@@ -74,8 +73,15 @@ export async function readRows(session: Session): Promise<BookRows> {
 export async function storeRow<Row extends object>(session: Session, statement: Statement): Promise<Row> {
   const { rows } = await session.query<Row>(statement);
   const [row] = rows;
-  if (row === undefined) throw corruptRecord('row of flow_store.store', undefined, 'it is missing');
+  if (row === undefined) throw damagedRow('store', 'it is missing');
   return row;
+}
+
+/** No command mends it: `verify` and `repair` need the rows as well. */
+function damagedRow(table: string, detail: string): StorageError {
+  const damage = `row of flow_store.${table}: ${detail}`;
+  const advice = 'Somebody has changed that table: put it right, or restore the database from a copy.';
+  return new StorageError('corrupt', `The store is damaged: ${damage}. ${advice}`, { damage });
 }
 
 /** The book according to the rows; no block is read. */
@@ -160,6 +166,18 @@ export async function readStored(session: Session, { from, to }: HeightRange): P
   return stored;
 }
 
+/** The first blocks below the live range that are in no range, ascending; default: all. Expected errors: those of the session. */
+export async function readStrays(session: Session, limit?: number): Promise<number[]> {
+  const { rows } = await session.query<{ height: number }>({
+    text: `SELECT height FROM flow_store.block data WHERE NOT ${isCovered('data.height')}
+      AND NOT EXISTS (SELECT FROM flow_store.open_range
+        WHERE data.height BETWEEN open_range.from_height AND open_range.to_height)
+      AND data.height < (SELECT max(from_height) FROM flow_store.coverage) ORDER BY height LIMIT $1`,
+    values: [limit ?? null],
+  });
+  return rows.map(({ height }) => height);
+}
+
 /** Every range of a book, ascending; the last one is the live range, which may be empty. */
 function rangesOf({ live, published }: StoreBook): HeightRanges {
   return [...published, { from: live.meta.firstHeight, to: live.latestIndexedHeight }];
@@ -203,20 +221,17 @@ export async function writeBook(session: Session, before: StoreBook, after: Stor
 /** A range whose upper end stays keeps its row: it may be the live range, whose writer finds it by that end. */
 async function writeCoverage(session: Session, before: HeightRanges, after: HeightRanges): Promise<void> {
   const write = (text: string, ...values: number[]) => session.query({ text, values });
-  const endsAt = (ranges: HeightRanges, end: number): HeightRange | undefined =>
-    ranges.find(({ to }) => to === end);
-  const kept = before.filter(({ to }) => endsAt(after, to) !== undefined);
-  for (const range of before)
-    if (!kept.includes(range))
-      await write('DELETE FROM flow_store.coverage WHERE from_height = $1', range.from);
-  for (const { from, to } of kept) {
-    const next = endsAt(after, to)?.from ?? from;
+  const byEnd = (ranges: HeightRanges) => new Map(ranges.map(({ from, to }) => [to, from]));
+  const [known, wanted] = [byEnd(before), byEnd(after)];
+  for (const { from, to } of before)
+    if (!wanted.has(to)) await write('DELETE FROM flow_store.coverage WHERE from_height = $1', from);
+  for (const { from, to } of before) {
+    const next = wanted.get(to) ?? from;
     if (next !== from)
       await write('UPDATE flow_store.coverage SET from_height = $2 WHERE from_height = $1', from, next);
   }
   for (const { from, to } of after)
-    if (endsAt(kept, to) === undefined)
-      await write('INSERT INTO flow_store.coverage VALUES ($1, $2)', from, to);
+    if (!known.has(to)) await write('INSERT INTO flow_store.coverage VALUES ($1, $2)', from, to);
 }
 
 /** Deletes every row of the heights `from … to`. */

@@ -5,7 +5,7 @@ import { heightKey, Prefix } from '../../records/schema.js';
 import { DatabaseFault, StorageError } from '../../StorageError.js';
 import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
-import { lockStore } from './bookRows.js';
+import { lockStore, storeRow } from './bookRows.js';
 import {
   DATA_TABLES,
   OLDEST_SERVER,
@@ -57,18 +57,11 @@ export async function prepareDatabase(
       await makeViews(session);
     });
   }
-  const { rows } = await database.query<StoreRow>({
+  const row = await storeRow<StoreRow>(database, {
     text: `SELECT schema_version AS "schemaVersion", chain_id AS "chainId",
       to_regclass('flow_store.evidence') IS NOT NULL AS "hasEvidence", EXISTS (SELECT FROM pg_attribute
         WHERE attrelid = 'flow_store.plan'::regclass AND attname = 'heals') AS "hasHeals" FROM flow_store.store`,
   });
-  const [row] = rows;
-  if (row === undefined) {
-    throw new StorageError(
-      'corrupt',
-      `The store at ${database.place} is damaged: its row of flow_store.store is missing. Restore it from a copy.`,
-    );
-  }
   const usable = { chainId, newestVersion: POSTGRES_SCHEMA_VERSION, holder: 'database' } as const;
   checkMeta(row, { path: database.place, ...usable });
   if (isReadOnly) return;

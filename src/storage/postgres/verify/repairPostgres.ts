@@ -18,9 +18,8 @@ import { isDamagedEvidence } from '../../records/blocks/committeeEvidence.js';
 import { parseHeightKey, Prefix } from '../../records/schema.js';
 import type { Session, WriteSession } from '../connection/Session.js';
 import { BlockRows } from '../tables/BlockRows.js';
-import { deleteBlocks, readBook, readStored, writeBook } from '../tables/bookRows.js';
+import { deleteBlocks, readBook, readStored, readStrays, writeBook } from '../tables/bookRows.js';
 import { readEvidence } from '../tables/prepareDatabase.js';
-import { isCovered } from '../tables/schema.js';
 import { Scripts } from '../tables/Scripts.js';
 import { verifyPostgres } from './verifyPostgres.js';
 import type { PostgresVerifyDependencies } from './verifyPostgres.js';
@@ -53,7 +52,8 @@ export async function repairPostgres(
   const database = new PostgresDatabase(databasePlace(url), dependencies, { patienceMs });
   try {
     // From here on no other process changes the live range.
-    const fence = apply ? await database.transaction((session) => Fence.take(database, session)) : undefined;
+    const take = () => database.transaction((session) => Fence.take(database, session));
+    const fence = apply ? await database.begin(take, {}) : undefined;
     const verify = (): Promise<VerifyReport> => verifyPostgres({ url, chainId, patienceMs }, dependencies);
     const found = await verify();
     const report = unchanged(found);
@@ -128,18 +128,6 @@ async function repairBook(session: Session, lost: HeightRanges, lastPlan: number
   for (const { from, to } of lost) await deleteBlocks(session, from, to);
   if (latestIndexedHeight < before.live.latestIndexedHeight) await deleteAbove(session, latestIndexedHeight);
   await writeBook(session, before, repaired.book);
-  await deleteStrays(session);
+  for (const { from, to } of rangesAt(await readStrays(session))) await deleteBlocks(session, from, to);
   return repaired;
-}
-
-/** Deletes blocks below the live range that are in no range. */
-async function deleteStrays(session: Session): Promise<void> {
-  const { rows } = await session.query<{ height: number }>({
-    text: `SELECT height FROM flow_store.block data WHERE NOT ${isCovered('data.height')}
-      AND NOT EXISTS (SELECT FROM flow_store.open_range
-        WHERE data.height BETWEEN open_range.from_height AND open_range.to_height)
-      AND data.height < (SELECT max(from_height) FROM flow_store.coverage)`,
-  });
-  for (const { from, to } of rangesAt(rows.map(({ height }) => height)))
-    await deleteBlocks(session, from, to);
 }

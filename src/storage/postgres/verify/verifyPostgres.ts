@@ -14,9 +14,8 @@ import { databasePlace } from '../connection/databasePlace.js';
 import { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { PostgresDatabaseDependencies } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
-import { readHeads, readRows, readStored } from '../tables/bookRows.js';
+import { readHeads, readRows, readStored, readStrays } from '../tables/bookRows.js';
 import { prepareDatabase, readEvidence } from '../tables/prepareDatabase.js';
-import { isCovered } from '../tables/schema.js';
 import {
   accountsOf,
   decodeBlock,
@@ -30,6 +29,8 @@ import { microsecondsOf } from '../tables/BlockRows.js';
 
 /** Heights read at once. */
 const HEIGHTS_AT_ONCE = 50;
+/** Damaged blocks outside all ranges, and scripts. */
+const MAX_NAMED = 100;
 
 export type PostgresVerifyDependencies = VerifyDependencies & PostgresDatabaseDependencies;
 
@@ -51,7 +52,7 @@ export async function verifyPostgres(
   const database = new PostgresDatabase(databasePlace(url), { clock, logger }, { patienceMs });
   const { patient } = database;
   try {
-    await prepareDatabase(database, { chainId, create: false, isReadOnly: true });
+    await database.begin(() => prepareDatabase(database, { chainId, create: false, isReadOnly: true }), {});
     const damages = new DamageList();
     const { coverage, open, sporks } = await readRows(patient);
     const live = coverage.at(-1) ?? { from: 0, to: -1 };
@@ -70,8 +71,7 @@ export async function verifyPostgres(
       },
     });
     if (asked.from === undefined && asked.to === undefined) {
-      // A range that was begun meanwhile has blocks already.
-      await checkRest(patient, { damages, open: [...open, ...(await readRows(patient)).open] });
+      await checkRest(patient, damages);
     }
     return reportOf(damages, { range, latestIndexedHeight: coverage.at(-1)?.to, ...counts });
   } finally {
@@ -135,23 +135,13 @@ async function checkRows(database: Session, task: HeightTask) {
 }
 
 /** Checks blocks outside all ranges, evidence of committees, and scripts. */
-async function checkRest(
-  database: Session,
-  { damages, open }: { readonly damages: DamageList; readonly open: readonly HeightRange[] },
-): Promise<void> {
-  const isOpen = open.map(({ from, to }) => `height BETWEEN ${from} AND ${to}`).join(' OR ');
-  const { rows } = await database.query<{ height: number }>({
-    text: `SELECT height FROM flow_store.block WHERE NOT ${isCovered('height')}
-      AND height < (SELECT max(from_height) FROM flow_store.coverage) AND NOT (${isOpen || 'false'})
-      ORDER BY height LIMIT 100`,
-  });
-  for (const { height } of rows) {
+async function checkRest(database: Session, damages: DamageList): Promise<void> {
+  for (const height of await readStrays(database, MAX_NAMED))
     damages.add('unexpected', height, `block of height ${height}: no range has this height`);
-  }
   for (const entry of await readEvidence(database))
     await damages.unlessIn('store_record', () => openEvidence(entry));
   const scripts = await database.query<{ hash: string }>({
-    text: `SELECT encode(hash, 'hex') AS hash FROM flow_store.script WHERE sha256(body) <> hash LIMIT 100`,
+    text: `SELECT encode(hash, 'hex') AS hash FROM flow_store.script WHERE sha256(body) <> hash LIMIT ${MAX_NAMED}`,
   });
   for (const { hash } of scripts.rows)
     damages.add('pointer', undefined, `script ${hash}: its body does not match its hash`);

@@ -1,16 +1,18 @@
 import { ok as assert } from 'node:assert/strict';
 import type { BlockEntry } from '../../port/RangeStore.js';
 import { BlockEntryWriter } from '../../records/blocks/BlockEntryWriter.js';
+import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session, WriteSession } from '../connection/Session.js';
 import { BlockRows } from '../tables/BlockRows.js';
+import { partitionMaker } from '../tables/prepareDatabase.js';
 import type { Script, Scripts } from '../tables/Scripts.js';
 import type { Fence } from './Fence.js';
 import { noteProofs } from './changeRows.js';
 
-/** What a line writes with; the lines of a store share partitions and scripts. */
+/** What a line writes with; the lines of a store share scripts. */
 export interface LineParts {
+  readonly database: PostgresDatabase;
   readonly fence: Fence;
-  readonly makePartitions: (heights: readonly number[]) => Promise<void>;
   readonly scripts: Scripts;
 }
 
@@ -19,10 +21,11 @@ export class BlockLine {
   readonly #parts: LineParts;
   readonly #entryWriter = new BlockEntryWriter();
   /**
-   * Scripts that commits of this line have stored. What others have stored may be gone where a copy that is behind took the
-   * database's place; if commits of this line are gone, its fence fails, and it ends.
+   * Scripts that commits of this line have stored, and partitions that it has seen. What others have stored may be gone where a
+   * copy that is behind, or a new store, took the database's place; if commits of this line are gone, its fence fails, and it ends.
    */
   readonly #storedScripts = new WeakSet<Script>();
+  readonly #makePartitions: ReturnType<typeof partitionMaker>;
   /** Rows of the next commit, prepared in advance. */
   #staged: BlockRows | undefined;
   /** The emptied rows of an earlier commit, for reuse. */
@@ -36,6 +39,7 @@ export class BlockLine {
 
   constructor(parts: LineParts) {
     this.#parts = parts;
+    this.#makePartitions = partitionMaker(parts.database);
   }
 
   stage(entry: BlockEntry): void {
@@ -50,13 +54,12 @@ export class BlockLine {
     write: (session: WriteSession) => Promise<T>,
     isGone?: (session: Session) => Promise<boolean>,
   ): Promise<T> {
-    const { fence, makePartitions } = this.#parts;
     const blocks = entries.map(({ block }) => block);
     return this.#alone(async () => {
       const rows = this.#takeRows(entries);
       const steps = rows.steps();
-      await makePartitions(blocks.map(({ height }) => height));
-      const result = await fence.write(async (session) => {
+      await this.#makePartitions(blocks.map(({ height }) => height));
+      const result = await this.#parts.fence.write(async (session) => {
         for (const step of steps) session.later(step);
         noteProofs(session, blocks, { hasProofs: this.#hasProofs });
         return write(session);
