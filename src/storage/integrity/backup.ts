@@ -48,9 +48,11 @@ export async function backupStore(
     const store = await LevelIndexStore.open({ path: partial, chainId, create: false }, dependencies);
     const coverage = store.coverage();
     await store.close();
+    // What a daemon has taken out meanwhile, to heal it, is not lost.
+    const takenOut = without(durable, await CoverageNote.read(path));
     await rename(partial, to);
     await syncDirectory(dirname(to));
-    return { ...copied, coverage, lost: without(durable, coverage) };
+    return { ...copied, coverage, lost: without(without(durable, takenOut), coverage) };
   } catch (error) {
     // What cannot be removed goes with the next attempt.
     await rm(partial, { recursive: true, force: true }).catch(() => undefined);

@@ -1,10 +1,16 @@
-import { rename, rm } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { readdir, rename, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { copyFiles } from '../files/copyFiles.js';
 import { exists, syncDirectory } from '../files/synced.js';
 import { LevelDatabase, withDatabase } from '../leveldb/directory/LevelDatabase.js';
 import { assertUnused, repairLevel } from '../leveldb/directory/openLevel.js';
-import { besideOf, prepareDirectory } from '../leveldb/directory/storeDirectory.js';
+import {
+  besideOf,
+  DATABASE_FILE,
+  holdsData,
+  prepareDirectory,
+  realPlace,
+} from '../leveldb/directory/storeDirectory.js';
 import { readingOn } from '../leveldb/reading/readingOn.js';
 import type { HeightRanges } from '../records/heightRanges.js';
 import { isCorruption, storageErrorFrom, StorageError, unlessDamaged } from '../StorageError.js';
@@ -74,14 +80,14 @@ export async function repairStore(
   options: RepairOptions,
   dependencies: VerifyDependencies,
 ): Promise<RepairReport> {
-  const { path } = options;
+  const path = await realPlace(options.path);
   const copy = `${path}.repaired`;
   try {
     await undoInterrupted(path, copy);
     await prepareDirectory(path, false);
     await assertUnused(path);
     try {
-      const report = await repairAt(copy, options, dependencies);
+      const report = await repairAt(copy, { ...options, path }, dependencies);
       if (report.damageCount === 0 || !options.apply) return report;
       // Checked again: the repair may have taken long.
       await assertUnused(path);
@@ -169,6 +175,13 @@ async function exchange(path: string, copy: string): Promise<void> {
   await rename(path, damaged);
   await rename(copy, path);
   await syncDirectory(dirname(path));
+  await discard(damaged, path);
+}
+
+/** Deletes the damaged store. What others have put into its folder goes to that of the repaired one. */
+async function discard(damaged: string, path: string): Promise<void> {
+  for (const name of await readdir(damaged))
+    if (!DATABASE_FILE.test(name)) await rename(join(damaged, name), join(path, name));
   await rm(damaged, { recursive: true, force: true });
 }
 
@@ -176,7 +189,7 @@ async function exchange(path: string, copy: string): Promise<void> {
 async function undoInterrupted(path: string, copy: string): Promise<void> {
   const damaged = besideOf(path, 'repair');
   if (await exists(damaged)) {
-    if (await exists(path)) await rm(damaged, { recursive: true, force: true });
+    if (await holdsData(path)) await discard(damaged, path);
     else await rename(damaged, path);
   }
   await rm(copy, { recursive: true, force: true });

@@ -15,6 +15,7 @@ import {
 } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
+import { crc32 } from 'node:zlib';
 import { create } from 'tar';
 import { afterAll, describe, expect, it } from 'vitest';
 import { ChainGenerator } from '../../../src/devnet/index.js';
@@ -125,9 +126,11 @@ describe('a snapshot of a store becomes a store', () => {
 
   it('in a directory that held a store without blocks, and says how far it is', async () => {
     const body = await archiveOf(await soundStore());
-    const path = await freshPath();
-    await mkdir(path, { recursive: true });
-    await writeFile(join(path, 'LOCK'), '');
+    const [path, place] = [await freshPath(), await freshPath()];
+    await mkdir(place);
+    await writeFile(join(place, 'LOCK'), '');
+    // On another disk, say.
+    await symlink(place, path);
     const phases = new Set<string>();
     let downloaded: unknown;
     const onProgress: RestoreDependencies['onProgress'] = (progress) => {
@@ -137,6 +140,7 @@ describe('a snapshot of a store becomes a store', () => {
     await restored(await served(body), { path, onProgress });
     expect(downloaded).toEqual({ phase: 'download', bytes: body.length, ofBytes: body.length });
     expect([...phases]).toEqual(expect.arrayContaining(['download', 'blocks']));
+    expect(await readdir(place)).toContain('CURRENT');
     // One that does not say how long it is.
     const inParts = await servedBy((response) => {
       response.write(body.subarray(0, 100));
@@ -443,6 +447,21 @@ describe('a backup', () => {
       expect(linkedBytes === 0).toBe(isOther && to.startsWith(memory));
       expect(await rawEntries(to)).toEqual(await rawEntries(path));
     }
+  });
+
+  it('takes no height for lost that a daemon takes out while it is made, to heal it', async () => {
+    const path = await soundStore();
+    const note = async (to: number): Promise<void> => {
+      const ranges = JSON.stringify([{ from: 1, to }]);
+      await writeFile(join(path, 'COVERAGE'), `${ranges}\n${crc32(ranges).toString(16)}\n`);
+    };
+    await note(32);
+    expect((await backup(path, await freshPath())).lost).toEqual([{ from: 31, to: 32 }]);
+    const signal = new AbortController().signal;
+    const noted: Promise<void>[] = [];
+    signal.throwIfAborted = () => void noted.push(note(30));
+    expect((await backup(path, await freshPath(), signal)).lost).toEqual([]);
+    expect(await Promise.all(noted)).not.toEqual([]);
   });
 
   it('is not made where a file is, in the store, of none, nor once it is told to stop', async () => {

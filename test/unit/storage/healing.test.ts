@@ -229,7 +229,11 @@ describe('a store whose write-ahead log is lost', () => {
     note.changed();
     await note.end();
     expect(await CoverageNote.read(path)).toEqual([whole]);
-    await expect(note.withdrawn(() => Promise.reject(new Error('full')))).rejects.toThrow('full');
+    const failing = (): Promise<void> => {
+      note.changed();
+      return Promise.reject(new Error('full'));
+    };
+    await expect(note.withdrawn(failing)).rejects.toThrow('full');
     await note.end();
     expect(await CoverageNote.read(path)).toEqual([]);
   });

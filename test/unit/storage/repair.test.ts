@@ -1,4 +1,16 @@
-import { cp, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import {
+  cp,
+  lstat,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+} from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -347,16 +359,30 @@ describe('repair', () => {
   it('that was cut short is asked for again, and done', async () => {
     const path = await closedStore(chain);
     await rm(join(path, 'CURRENT'));
-    // As it is between the two renamings.
+    // As it is between the two renamings, even where somebody has made the directory since.
     await rename(path, `${path}.damaged`);
     await mkdir(`${path}.repaired`);
-    await expect(open(path)).rejects.toMatchObject(fault('corrupt', '"repair --yes" again'));
+    const refusal = fault('corrupt', '"repair --yes" again');
+    await expect(open(path)).rejects.toMatchObject(refusal);
+    await mkdir(path);
+    await expect(open(path)).rejects.toMatchObject(refusal);
     await repairAt(path);
     expect(await expectSound(path)).toBe(LAST);
     // And as it is before the damaged one is removed.
     await mkdir(`${path}.damaged`);
     await repairAt(path);
     expect(await readdir(dirname(path))).toEqual(['store']);
+    expect(await expectSound(path)).toBe(LAST);
+  });
+
+  it('takes place behind a link, and keeps what others have put into the folder', async () => {
+    const path = await changedStore(chain, (database) => flip(database, keyOf(0x10, 7)));
+    await writeFile(join(path, 'notes.txt'), 'mine');
+    const link = await freshPath();
+    await symlink(path, link);
+    expect(await repairAt(link)).toMatchObject({ applied: true, holes: [range(7)] });
+    expect((await lstat(link)).isSymbolicLink()).toBe(true);
+    expect(await readFile(join(path, 'notes.txt'), 'utf8')).toBe('mine');
     expect(await expectSound(path)).toBe(LAST);
   });
 });
