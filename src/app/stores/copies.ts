@@ -16,7 +16,7 @@ import { openForCommand, openStoreReadOnly, refuseDatabase, storeAt, whenFree } 
 const LOG_EVERY_MS = 10_000;
 const MIB = 1024 * 1024;
 
-export type RestoreProgress = Parameters<NonNullable<RestoreDependencies['onProgress']>>[0];
+type RestoreProgress = Parameters<NonNullable<RestoreDependencies['onProgress']>>[0];
 
 /**
  * Copies the store of a configuration, which a daemon may be using, to a new directory that is laid out like a data

@@ -7,7 +7,13 @@ import {
   repairStore,
   verifyStore,
 } from '../../storage/index.js';
-import type { RepairReport, VerifyDependencies, VerifyOptions, VerifyReport } from '../../storage/index.js';
+import type {
+  IndexStore,
+  RepairReport,
+  VerifyDependencies,
+  VerifyOptions,
+  VerifyReport,
+} from '../../storage/index.js';
 import { closing, DATABASE_WAIT_MS, forCommand, takeLead, whileNobodyLeads } from './databases.js';
 import { objectionsOf } from '../lifecycle/knownBlocks.js';
 import { storePathOf } from '../lifecycle/daemonRecord.js';
@@ -50,10 +56,10 @@ export async function forgetAccountsOf(config: DaemonConfig): Promise<number | u
  */
 export async function repairStoreOf(
   config: DaemonConfig,
-  { apply, signal }: { readonly apply: boolean; readonly signal: AbortSignal },
+  { apply, ...telling }: { readonly apply: boolean } & Pick<VerifyDependencies, 'onProgress' | 'signal'>,
 ): Promise<RepairReport> {
   const { chainId, store: url } = config;
-  const dependencies = { ...forCommand, signal };
+  const dependencies = { ...forCommand, ...telling };
   if (url === undefined) return repairStore({ ...placeOf(config), apply }, dependencies);
   const { repairPostgres } = await loadPostgres();
   const options = { url, chainId, apply, patienceMs: DATABASE_WAIT_MS };
@@ -81,7 +87,15 @@ export interface RewindReport {
 export async function rewindStore(
   config: DaemonConfig,
   height: number,
-  { openStore, apply = true }: { readonly openStore?: OpenStore; readonly apply?: boolean } = {},
+  {
+    openStore,
+    apply = true,
+    onStep,
+  }: {
+    readonly openStore?: OpenStore;
+    readonly apply?: boolean;
+    readonly onStep?: Parameters<IndexStore['rewind']>[1];
+  } = {},
 ): Promise<RewindReport> {
   const opening = openForCommand(config, { openStore });
   return closing(await opening, async (store) => {
@@ -108,7 +122,7 @@ export async function rewindStore(
     const heights = above.reduce((sum, each) => sum + each, waiting.length);
     if (apply) {
       await takeLead(config, store);
-      await store.rewind(height);
+      await store.rewind(height, onStep);
     }
     const to = waiting.at(-1)?.height ?? from;
     return { from, through, forgotten: heights === 0 ? undefined : { heights, from: through + 1, to } };

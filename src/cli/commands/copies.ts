@@ -1,6 +1,5 @@
 import { resolve } from 'node:path';
 import { backupStoreOf, migrateStores, restoreInWords, restoreStoreOf } from '../../app/index.js';
-import type { RestoreProgress } from '../../app/index.js';
 import { formatCount, formatDuration, formatRate } from '../../observability/index.js';
 import { inShell, systemClock } from '../../runtime/index.js';
 import { rangesInWords } from '../../storage/index.js';
@@ -8,7 +7,7 @@ import type { backupFlags, migrateFlags, restoreFlags } from '../arguments/flags
 import { configOf } from '../arguments/settings.js';
 import { wrongUse } from '../command.js';
 import type { Run } from '../command.js';
-import { atMostEvery, counted } from '../output/words.js';
+import { atMostEvery, counted, progressTo } from '../output/words.js';
 
 const MIB = 1024 * 1024;
 
@@ -39,11 +38,8 @@ export const restore: Run<typeof restoreFlags> = async (invocation, terminal) =>
   const { from, quiet } = invocation.flags;
   if (from === null) throw wrongUse('Say what to restore: restore --from DIR, or --from https://….');
   const { config } = await configOf(invocation, terminal);
-  const isDue = atMostEvery();
-  const onProgress = (progress: RestoreProgress): void => {
-    if (!quiet && isDue()) terminal.err(`${restoreInWords(progress)}\n`);
-  };
-  const report = await restoreStoreOf(config, from, { signal: terminal.signal, onProgress });
+  const telling = quiet ? {} : { onProgress: progressTo(terminal, restoreInWords) };
+  const report = await restoreStoreOf(config, from, { signal: terminal.signal, ...telling });
   const heights = report.ranges.length === 0 ? 'no height' : `heights ${rangesInWords(report.ranges)}`;
   terminal.out(
     `Restored and verified: ${heights}, ` +

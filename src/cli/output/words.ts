@@ -18,6 +18,18 @@ export function atMostEvery(intervalMs = 2_000): () => boolean {
   };
 }
 
+/** Returns a function that tells how far something is, on standard error, at most once per interval. */
+export function progressTo<Progress>(
+  terminal: { err(text: string): void },
+  inWords: (progress: Progress) => string,
+  intervalMs?: number,
+): (progress: Progress) => void {
+  const isDue = atMostEvery(intervalMs);
+  return (progress) => {
+    if (isDue()) terminal.err(`${inWords(progress)}\n`);
+  };
+}
+
 /** Wraps a text to `columns` characters, between words; longer words are cut, or left as they are. */
 export function wrapped(text: string, columns: number, longWords: 'cut' | 'whole' = 'cut'): string[] {
   const width = Math.max(1, columns);

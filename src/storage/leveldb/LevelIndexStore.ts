@@ -232,13 +232,13 @@ export class LevelIndexStore extends BookStore implements IndexStore {
     await this.#queue.record('live', change, batch.blocks);
   }
 
-  removeAbove(height: number): Promise<void> {
+  removeAbove(height: number, onStep?: (highest: number) => void): Promise<void> {
     return this.#withdrawn(async () => {
       const queue = this.#queue;
       queue.discardStaged();
       await queue.alone(async () => {
         const before = this.latestIndexedHeight();
-        await rewindStore(queue, height, this.#dependencies.logger);
+        await rewindStore(queue, height, { ...this.#dependencies, onStep });
         if (before > this.latestIndexedHeight()) this.#rewinds += 1;
       });
     });

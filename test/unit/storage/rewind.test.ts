@@ -52,7 +52,11 @@ describe('rewind', () => {
         : [seededCollection(`long ${index}`, 1)],
     );
     const store = await filled(long);
-    await store.rewind(20);
+    const steps: number[] = [];
+    await store.rewind(20, (highest) => steps.push(highest));
+    expect(steps.length).toBeGreaterThan(2);
+    expect([...steps].sort((a, b) => b - a)).toEqual(steps);
+    expect(steps.at(-1)).toBe(20);
     expect(await digestOf(store)).toBe(await digestOf(await filled(long.slice(0, 20))));
   });
 

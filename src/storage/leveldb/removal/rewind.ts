@@ -38,6 +38,12 @@ import {
 /** Writes one batch of a removal. */
 type WriteOne = (batch: WriteBatch) => Promise<void>;
 
+/** Who is told of a removal; `onStep`: see `IndexStore.rewind`. */
+interface Telling {
+  readonly logger: Logger;
+  readonly onStep?: ((highest: number) => void) | undefined;
+}
+
 /** Heights, and deletions, per atomic batch of a rewind. */
 const MAX_HEIGHTS_PER_BATCH = 64;
 const MAX_DELETIONS_PER_BATCH = 20_000;
@@ -47,8 +53,9 @@ const MAX_DELETIONS_PER_BATCH = 20_000;
  * the target counts as indexed any more, and the next open finishes the work. Until the end the account index covers what
  * will be left of it: a step of it that is under way is void. Expected errors: `StorageError`; `OperatorError` (`usage`).
  */
-export async function rewindStore(queue: BookWriter, height: number, logger: Logger): Promise<void> {
+export async function rewindStore(queue: BookWriter, height: number, how: Telling): Promise<void> {
   const { database } = queue;
+  const { logger } = how;
   // Of this moment: a range that touches the live one may have been published before the turn of this write.
   const before = queue.initialised();
   const { accounts, live } = before;
@@ -67,7 +74,7 @@ export async function rewindStore(queue: BookWriter, height: number, logger: Log
   await batch.write();
   queue.replace({ ...before, accounts: accounts && rewound(accounts, target) });
   logger.info({ height, from: remaining }, 'rewind begins');
-  await finishRewind(database, intent, { logger, coverage: accounts });
+  await finishRewind(database, intent, { ...how, coverage: accounts });
   queue.replace(await loadBook(database, after.live.meta, logger));
 }
 
@@ -79,7 +86,7 @@ export async function rewindStore(queue: BookWriter, height: number, logger: Log
 async function finishRewind(
   database: Database,
   begun: RewindIntent,
-  { logger, coverage }: { readonly logger: Logger; readonly coverage: Coverage | undefined },
+  { logger, coverage, onStep }: Telling & { readonly coverage: Coverage | undefined },
 ): Promise<void> {
   let intent = begun;
   const { target, watermarkBefore, covered = [{ from: target + 1, to: watermarkBefore }] } = begun;
@@ -100,6 +107,7 @@ async function finishRewind(
     batch.put(...sealOne(single.rewind, intent));
     await batch.write();
     logger.debug({ remaining, target }, 'rewinding');
+    onStep?.(remaining);
   }
   if (intent.sweep) {
     logger.warn({ target }, 'damaged records above the target: looking through all pointers');
