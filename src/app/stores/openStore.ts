@@ -81,12 +81,9 @@ async function warnOfOpenDirectory(dataDir: string, { logger }: { readonly logge
   if (!hasModes) return;
   for (const path of [dataDir, storePathOf(dataDir)]) {
     // Where it has gone meanwhile, the watch of the disk says so.
-    const mode = await stat(path).then(
-      (found) => found.mode & 0o777,
-      () => 0,
-    );
+    const { mode = 0 } = (await stat(path).catch(() => undefined)) ?? {};
     if ((mode & OTHERS) === 0) continue;
-    const fields = { path, mode: mode.toString(8), advice: `chmod 700 ${inShell(path)}` };
+    const fields = { path, mode: (mode & 0o777).toString(8), advice: `chmod 700 ${inShell(path)}` };
     logger.warn(fields, 'the data directory is open to other users of this machine');
     return;
   }

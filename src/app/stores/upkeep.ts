@@ -7,13 +7,7 @@ import {
   repairStore,
   verifyStore,
 } from '../../storage/index.js';
-import type {
-  IndexStore,
-  RepairReport,
-  VerifyDependencies,
-  VerifyOptions,
-  VerifyReport,
-} from '../../storage/index.js';
+import type { RepairReport, VerifyDependencies, VerifyOptions, VerifyReport } from '../../storage/index.js';
 import { closing, DATABASE_WAIT_MS, forCommand, takeLead, whileNobodyLeads } from './databases.js';
 import { objectionsOf } from '../lifecycle/knownBlocks.js';
 import { storePathOf } from '../lifecycle/daemonRecord.js';
@@ -87,16 +81,14 @@ export interface RewindReport {
 export async function rewindStore(
   config: DaemonConfig,
   height: number,
-  {
-    openStore,
-    apply = true,
-    onStep,
-  }: {
+  how: {
     readonly openStore?: OpenStore;
     readonly apply?: boolean;
-    readonly onStep?: Parameters<IndexStore['rewind']>[1];
+    /** See `IndexStore.rewind`. */
+    readonly onStep?: (highest: number) => void;
   } = {},
 ): Promise<RewindReport> {
+  const { apply = true, onStep, openStore } = how;
   const opening = openForCommand(config, { openStore });
   return closing(await opening, async (store) => {
     const meta = store.meta();

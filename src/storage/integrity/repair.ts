@@ -54,7 +54,6 @@ export interface RepairReport {
   readonly files: readonly string[];
   /** All damage, that of files included. 0: nothing was damaged, and nothing was changed. */
   readonly damageCount: number;
-  readonly firstHeight: number | undefined;
   /** The watermark that the store claims, where readable. */
   readonly latestIndexedHeight: number | undefined;
   /** The watermark of the repaired store: first height - 1 when no height can be kept. */
@@ -155,7 +154,6 @@ export function unchanged(found: VerifyReport, files: RepairReport['files'] = []
   return {
     files,
     damageCount: files.length + found.damageCount,
-    firstHeight: found.range?.from,
     latestIndexedHeight: found.latestIndexedHeight,
     keptThrough: found.latestIndexedHeight,
     kept: [],
@@ -228,7 +226,7 @@ function forgetDamage(copy: string, path: string, found: VerifyReport) {
     const entered = book.open.filter(({ record }) => record.hasAccounts).map(({ record }) => record);
     const withAccounts = book.accounts === undefined ? [] : joined([...book.accounts, ...entered]);
     await restorePointers(database, without(damaged, lost), withAccounts);
-    return { ...outcomeOf(repaired), firstHeight: before.live.meta.firstHeight };
+    return outcomeOf(repaired);
   });
 }
 

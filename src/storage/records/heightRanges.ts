@@ -57,11 +57,6 @@ export function without(ranges: HeightRanges, removed: HeightRanges): HeightRang
   });
 }
 
-/** The heights of a range that are in none of `ranges`. */
-export function missingIn(range: HeightRange, ranges: HeightRanges): HeightRange[] {
-  return without([range], ranges);
-}
-
 /** The heights of `ranges` that are in a range. */
 export function within(ranges: HeightRanges, { from, to }: HeightRange): HeightRange[] {
   return upTo(ranges, to)

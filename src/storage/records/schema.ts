@@ -146,12 +146,9 @@ export function parseHeightKey(
 
 /** Every pointer of an id under a pointer prefix. */
 export function idRange(prefix: number, id: Uint8Array): KeyRange {
-  const gte = Buffer.allocUnsafe(1 + ID_BYTES);
-  gte[0] = prefix;
-  gte.set(id, 1);
+  const gte = idKey(prefix, id, 0);
   // Heights are safe integers, so their first byte is 0: nothing of this id sorts above id + 0xff.
-  const lt = Buffer.concat([gte, Buffer.of(0xff)]);
-  return { gte, lt };
+  return { gte, lt: Buffer.concat([gte.subarray(0, 1 + ID_BYTES), Buffer.of(0xff)]) };
 }
 
 /** The first key of an id's pointers at or above a height. */

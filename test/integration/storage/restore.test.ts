@@ -456,7 +456,6 @@ describe('a backup', () => {
       await writeFile(join(path, 'COVERAGE'), `${ranges}\n${crc32(ranges).toString(16)}\n`);
     };
     await note(32);
-    expect((await backup(path, await freshPath())).lost).toEqual([{ from: 31, to: 32 }]);
     const signal = new AbortController().signal;
     const noted: Promise<void>[] = [];
     signal.throwIfAborted = () => void noted.push(note(30));
