@@ -15,7 +15,8 @@ export const backup: Run<typeof backupFlags> = async (invocation, terminal) => {
   const { to } = invocation.flags;
   if (to === null) throw wrongUse('Say where the copy is to be: backup --to DIR.');
   const { config } = await configOf(invocation, terminal);
-  const report = await backupStoreOf(config, resolve(to), terminal.signal);
+  const telling = { onProgress: progressTo(terminal, restoreInWords), signal: terminal.signal };
+  const report = await backupStoreOf(config, resolve(to), telling);
   const { coverage, copiedBytes, linkedBytes, lost, tables } = report;
   const what = coverage.length === 0 ? 'It holds no height yet' : `Heights ${rangesInWords(coverage)}`;
   const linked = linkedBytes === 0 ? '' : `, ${inMib(linkedBytes)} MiB as hard links`;

@@ -51,7 +51,7 @@ export async function restoreStore(
     await prepareDirectory(path, true);
     await rm(path, { recursive: true, force: true });
     if (/^https?:\/\//i.test(from)) await unpackSnapshot(from, partial, { clock, signal, onProgress });
-    else await copyFiles(await storeIn(from), partial, { signal });
+    else await copyFiles(await storeIn(from), partial, { onProgress, signal });
     const report = await verifyStore(
       { path: partial, chainId, objectionTo },
       { logger, signal, ...(onProgress === undefined ? {} : { onProgress }) },

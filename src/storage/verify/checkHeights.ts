@@ -22,8 +22,9 @@ export interface VerifyOptions {
   readonly objectionTo?: ((block: FinalizedBlock) => string | undefined) | undefined;
 }
 
-/** How far a verification has come. */
+/** How far a verification has come, or the copy before it: how much of that could not be linked. */
 export type VerifyProgress =
+  | { readonly phase: 'copy'; readonly bytes: number }
   | { readonly phase: 'blocks'; readonly height: number; readonly from: number; readonly to: number }
   | { readonly phase: 'pointers'; readonly pointers: number };
 

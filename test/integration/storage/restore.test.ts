@@ -80,8 +80,8 @@ const served = (body: Buffer): Promise<string> =>
 const archiveOf = (directory: string, gzip = false): Promise<Buffer> =>
   create({ cwd: directory, gzip }, ['.']).concat();
 
-const backup = (path: string, to: string, signal?: AbortSignal): ReturnType<typeof backupStore> =>
-  backupStore({ path, to, chainId: TEST_CHAIN }, { logger, clock: systemClock, ...(signal && { signal }) });
+const backup = (path: string, to: string, how: Partial<RestoreDependencies> = {}) =>
+  backupStore({ path, to, chainId: TEST_CHAIN }, { logger, clock: systemClock, ...how });
 
 interface How extends Partial<RestoreDependencies> {
   readonly path?: string;
@@ -442,7 +442,12 @@ describe('a backup', () => {
     atEnd(() => rm(memory, { recursive: true, force: true }));
     const isOther = (await stat(memory)).dev !== (await stat(path)).dev;
     for (const to of [await freshPath(), join(memory, 'copy')]) {
-      const { linkedBytes, tables } = await backup(path, to);
+      let copied = 0;
+      const onProgress: RestoreDependencies['onProgress'] = (progress) => {
+        if (progress.phase === 'copy') copied = progress.bytes;
+      };
+      const { linkedBytes, tables } = await backup(path, to, { onProgress });
+      expect(copied > 0).toBe(linkedBytes === 0);
       expect(tables).toBeGreaterThan(0);
       expect(linkedBytes === 0).toBe(isOther && to.startsWith(memory));
       expect(await rawEntries(to)).toEqual(await rawEntries(path));
@@ -459,7 +464,7 @@ describe('a backup', () => {
     const signal = new AbortController().signal;
     const noted: Promise<void>[] = [];
     signal.throwIfAborted = () => void noted.push(note(30));
-    expect((await backup(path, await freshPath(), signal)).lost).toEqual([]);
+    expect((await backup(path, await freshPath(), { signal })).lost).toEqual([]);
     expect(await Promise.all(noted)).not.toEqual([]);
   });
 
@@ -473,9 +478,8 @@ describe('a backup', () => {
       await expect(backup(path, join(path, inside))).rejects.toMatchObject(
         fault('not_a_store', 'in the folder of the store itself'),
       );
-    await expect(backup(path, `${to}.copy`, AbortSignal.abort(new AbortError('told')))).rejects.toThrow(
-      'told',
-    );
+    const signal = AbortSignal.abort(new AbortError('told'));
+    await expect(backup(path, `${to}.copy`, { signal })).rejects.toThrow('told');
     expect(existsSync(`${to}.copy.partial`)).toBe(false);
     await expect(backup(nowhere, `${to}.copy`)).rejects.toMatchObject({
       kind: 'missing',
