@@ -64,19 +64,10 @@ export async function repairStoreOf(
   });
 }
 
-/** What a rewind deletes. */
-export interface RewindReport {
-  /** The watermark. */
-  readonly from: number;
-  /** The watermark afterwards: below the requested height if no range has that height. */
-  readonly through: number;
-  /** What is deleted: in all ranges, and the blocks above the watermark. `undefined`: nothing. */
-  readonly forgotten: { readonly heights: number; readonly from: number; readonly to: number } | undefined;
-}
-
 /**
  * Finds out what is stored above `height`, and with `apply` deletes it. Expected errors: those of `openStoreReadOnly`;
- * OperatorError `usage` when there is nothing to keep at that height.
+ * OperatorError `usage` when there is nothing to keep at that height. Returns the watermark, what it is then (below the requested
+ * height if no range has that), and what is deleted, blocks above the watermark included; `undefined`: nothing.
  */
 export async function rewindStore(
   config: DaemonConfig,
@@ -87,7 +78,7 @@ export async function rewindStore(
     /** See `IndexStore.rewind`. */
     readonly onStep?: (highest: number) => void;
   } = {},
-): Promise<RewindReport> {
+) {
   const { apply = true, onStep, openStore } = how;
   const opening = openForCommand(config, { openStore });
   return closing(await opening, async (store) => {

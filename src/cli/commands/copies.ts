@@ -7,9 +7,7 @@ import type { backupFlags, migrateFlags, restoreFlags } from '../arguments/flags
 import { configOf } from '../arguments/settings.js';
 import { wrongUse } from '../command.js';
 import type { Run } from '../command.js';
-import { atMostEvery, counted, progressTo } from '../output/words.js';
-
-const MIB = 1024 * 1024;
+import { counted, progressTo } from '../output/words.js';
 
 export const backup: Run<typeof backupFlags> = async (invocation, terminal) => {
   const { to } = invocation.flags;
@@ -31,9 +29,7 @@ export const backup: Run<typeof backupFlags> = async (invocation, terminal) => {
   return 'damage';
 };
 
-function inMib(bytes: number): string {
-  return formatCount(Math.ceil(bytes / MIB));
-}
+const inMib = (bytes: number): string => formatCount(Math.ceil(bytes / 2 ** 20));
 
 export const restore: Run<typeof restoreFlags> = async (invocation, terminal) => {
   const { from, quiet } = invocation.flags;
@@ -62,16 +58,18 @@ export const migrate: Run<typeof migrateFlags> = async (invocation, terminal) =>
         'postgres://HOST/DATABASE. "start --peer HOST:PORT" fills an index from a daemon.',
     );
   const startedAtMs = systemClock.monotonic();
-  const isDue = atMostEvery();
-  const onProgress: Parameters<typeof migrateStores>[2]['onProgress'] = ({ copied, missing, height }) => {
-    if (quiet || !isDue()) return;
-    const perSecond = (1_000 * copied) / (systemClock.monotonic() - startedAtMs);
-    terminal.err(
-      `copied ${formatCount(copied)} of ${counted(missing, 'height')}, now at ${formatCount(height)}, ` +
-        `${formatRate(perSecond)}, ${formatDuration((missing - copied) / perSecond)} left\n`,
-    );
-  };
-  const report = await migrateStores(config, { from, to }, { signal: terminal.signal, onProgress });
+  const told: Parameters<typeof migrateStores>[2]['onProgress'] = progressTo(
+    terminal,
+    ({ copied, missing, height }) => {
+      const perSecond = (1_000 * copied) / (systemClock.monotonic() - startedAtMs);
+      return (
+        `copied ${formatCount(copied)} of ${counted(missing, 'height')}, now at ${formatCount(height)}, ` +
+        `${formatRate(perSecond)}, ${formatDuration((missing - copied) / perSecond)} left`
+      );
+    },
+  );
+  const telling = { onProgress: quiet ? () => undefined : told, signal: terminal.signal };
+  const report = await migrateStores(config, { from, to }, telling);
   const skipped = report.skipped === 0 ? '' : `; ${counted(report.skipped, 'height')} were there already`;
   const plans = report.plans === 0 ? '' : `, ${counted(report.plans, 'plan')}`;
   terminal.out(

