@@ -16,7 +16,7 @@ import { openForCommand, openStoreReadOnly, refuseDatabase, storeAt, whenFree } 
 const LOG_EVERY_MS = 10_000;
 const MIB = 1024 * 1024;
 
-export type RestoreProgress = Parameters<NonNullable<RestoreDependencies['onProgress']>>[0];
+type RestoreProgress = Parameters<NonNullable<RestoreDependencies['onProgress']>>[0];
 
 /**
  * Copies the store of a configuration, which a daemon may be using, to a new directory that is laid out like a data
@@ -26,12 +26,12 @@ export type RestoreProgress = Parameters<NonNullable<RestoreDependencies['onProg
 export async function backupStoreOf(
   config: DaemonConfig,
   to: string,
-  signal: AbortSignal,
+  telling: Pick<RestoreDependencies, 'onProgress' | 'signal'>,
 ): Promise<BackupReport> {
   refuseDatabase(config, 'copy the database with its own tools (pg_dump, or a base backup)');
   const { chainId, dataDir } = config;
   const options = { path: storePathOf(dataDir), to: storePathOf(to), chainId };
-  return backupStore(options, { ...forCommand, signal });
+  return backupStore(options, { ...forCommand, ...telling });
 }
 
 /** Creates the store of a configuration from a snapshot. Expected errors: as `restoreStore`; OperatorError `usage`. */
@@ -104,6 +104,8 @@ export function restoreInWords(progress: RestoreProgress): string {
       const { bytes, ofBytes } = progress;
       return `received ${inMib(bytes)}${ofBytes === undefined ? '' : ` of ${inMib(ofBytes)}`}`;
     }
+    case 'copy':
+      return `copied ${inMib(progress.bytes)}`;
     case 'blocks':
       return `verifying height ${formatCount(progress.height)} of ${formatCount(progress.to)}`;
     case 'pointers':

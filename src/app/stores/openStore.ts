@@ -80,9 +80,10 @@ export async function openStoreToIndex(
 async function warnOfOpenDirectory(dataDir: string, { logger }: { readonly logger: Logger }): Promise<void> {
   if (!hasModes) return;
   for (const path of [dataDir, storePathOf(dataDir)]) {
-    const mode = (await stat(path)).mode & 0o777;
+    // Where it has gone meanwhile, the watch of the disk says so.
+    const { mode = 0 } = (await stat(path).catch(() => undefined)) ?? {};
     if ((mode & OTHERS) === 0) continue;
-    const fields = { path, mode: mode.toString(8), advice: `chmod 700 ${inShell(path)}` };
+    const fields = { path, mode: (mode & 0o777).toString(8), advice: `chmod 700 ${inShell(path)}` };
     logger.warn(fields, 'the data directory is open to other users of this machine');
     return;
   }

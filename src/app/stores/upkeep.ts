@@ -50,10 +50,10 @@ export async function forgetAccountsOf(config: DaemonConfig): Promise<number | u
  */
 export async function repairStoreOf(
   config: DaemonConfig,
-  { apply, signal }: { readonly apply: boolean; readonly signal: AbortSignal },
+  { apply, ...telling }: { readonly apply: boolean } & Pick<VerifyDependencies, 'onProgress' | 'signal'>,
 ): Promise<RepairReport> {
   const { chainId, store: url } = config;
-  const dependencies = { ...forCommand, signal };
+  const dependencies = { ...forCommand, ...telling };
   if (url === undefined) return repairStore({ ...placeOf(config), apply }, dependencies);
   const { repairPostgres } = await loadPostgres();
   const options = { url, chainId, apply, patienceMs: DATABASE_WAIT_MS };
@@ -64,25 +64,22 @@ export async function repairStoreOf(
   });
 }
 
-/** What a rewind deletes. */
-export interface RewindReport {
-  /** The watermark. */
-  readonly from: number;
-  /** The watermark afterwards: below the requested height if no range has that height. */
-  readonly through: number;
-  /** What is deleted: in all ranges, and the blocks above the watermark. `undefined`: nothing. */
-  readonly forgotten: { readonly heights: number; readonly from: number; readonly to: number } | undefined;
-}
-
 /**
  * Finds out what is stored above `height`, and with `apply` deletes it. Expected errors: those of `openStoreReadOnly`;
- * OperatorError `usage` when there is nothing to keep at that height.
+ * OperatorError `usage` when there is nothing to keep at that height. Returns the watermark, what it is then (below the requested
+ * height if no range has that), and what is deleted, blocks above the watermark included; `undefined`: nothing.
  */
 export async function rewindStore(
   config: DaemonConfig,
   height: number,
-  { openStore, apply = true }: { readonly openStore?: OpenStore; readonly apply?: boolean } = {},
-): Promise<RewindReport> {
+  how: {
+    readonly openStore?: OpenStore;
+    readonly apply?: boolean;
+    /** See `IndexStore.rewind`. */
+    readonly onStep?: (highest: number) => void;
+  } = {},
+) {
+  const { apply = true, onStep, openStore } = how;
   const opening = openForCommand(config, { openStore });
   return closing(await opening, async (store) => {
     const meta = store.meta();
@@ -108,7 +105,7 @@ export async function rewindStore(
     const heights = above.reduce((sum, each) => sum + each, waiting.length);
     if (apply) {
       await takeLead(config, store);
-      await store.rewind(height);
+      await store.rewind(height, onStep);
     }
     const to = waiting.at(-1)?.height ?? from;
     return { from, through, forgotten: heights === 0 ? undefined : { heights, from: through + 1, to } };

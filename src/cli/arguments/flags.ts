@@ -100,7 +100,6 @@ export type FileFormat = (typeof fileFormats)[number];
 export const compressions = ['none', 'gzip', 'zstd'] as const;
 export type Compression = (typeof compressions)[number];
 
-/** Heights. */
 export const DEFAULT_PARTITION = 100_000;
 
 export const exportFlags = {

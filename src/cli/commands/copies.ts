@@ -1,6 +1,5 @@
 import { resolve } from 'node:path';
 import { backupStoreOf, migrateStores, restoreInWords, restoreStoreOf } from '../../app/index.js';
-import type { RestoreProgress } from '../../app/index.js';
 import { formatCount, formatDuration, formatRate } from '../../observability/index.js';
 import { inShell, systemClock } from '../../runtime/index.js';
 import { rangesInWords } from '../../storage/index.js';
@@ -8,15 +7,14 @@ import type { backupFlags, migrateFlags, restoreFlags } from '../arguments/flags
 import { configOf } from '../arguments/settings.js';
 import { wrongUse } from '../command.js';
 import type { Run } from '../command.js';
-import { atMostEvery, counted } from '../output/words.js';
-
-const MIB = 1024 * 1024;
+import { counted, progressTo } from '../output/words.js';
 
 export const backup: Run<typeof backupFlags> = async (invocation, terminal) => {
   const { to } = invocation.flags;
   if (to === null) throw wrongUse('Say where the copy is to be: backup --to DIR.');
   const { config } = await configOf(invocation, terminal);
-  const report = await backupStoreOf(config, resolve(to), terminal.signal);
+  const telling = { onProgress: progressTo(terminal, restoreInWords), signal: terminal.signal };
+  const report = await backupStoreOf(config, resolve(to), telling);
   const { coverage, copiedBytes, linkedBytes, lost, tables } = report;
   const what = coverage.length === 0 ? 'It holds no height yet' : `Heights ${rangesInWords(coverage)}`;
   const linked = linkedBytes === 0 ? '' : `, ${inMib(linkedBytes)} MiB as hard links`;
@@ -31,19 +29,14 @@ export const backup: Run<typeof backupFlags> = async (invocation, terminal) => {
   return 'damage';
 };
 
-function inMib(bytes: number): string {
-  return formatCount(Math.ceil(bytes / MIB));
-}
+const inMib = (bytes: number): string => formatCount(Math.ceil(bytes / 2 ** 20));
 
 export const restore: Run<typeof restoreFlags> = async (invocation, terminal) => {
   const { from, quiet } = invocation.flags;
   if (from === null) throw wrongUse('Say what to restore: restore --from DIR, or --from https://….');
   const { config } = await configOf(invocation, terminal);
-  const isDue = atMostEvery();
-  const onProgress = (progress: RestoreProgress): void => {
-    if (!quiet && isDue()) terminal.err(`${restoreInWords(progress)}\n`);
-  };
-  const report = await restoreStoreOf(config, from, { signal: terminal.signal, onProgress });
+  const telling = quiet ? {} : { onProgress: progressTo(terminal, restoreInWords) };
+  const report = await restoreStoreOf(config, from, { signal: terminal.signal, ...telling });
   const heights = report.ranges.length === 0 ? 'no height' : `heights ${rangesInWords(report.ranges)}`;
   terminal.out(
     `Restored and verified: ${heights}, ` +
@@ -65,16 +58,18 @@ export const migrate: Run<typeof migrateFlags> = async (invocation, terminal) =>
         'postgres://HOST/DATABASE. "start --peer HOST:PORT" fills an index from a daemon.',
     );
   const startedAtMs = systemClock.monotonic();
-  const isDue = atMostEvery();
-  const onProgress: Parameters<typeof migrateStores>[2]['onProgress'] = ({ copied, missing, height }) => {
-    if (quiet || !isDue()) return;
-    const perSecond = (1_000 * copied) / (systemClock.monotonic() - startedAtMs);
-    terminal.err(
-      `copied ${formatCount(copied)} of ${counted(missing, 'height')}, now at ${formatCount(height)}, ` +
-        `${formatRate(perSecond)}, ${formatDuration((missing - copied) / perSecond)} left\n`,
-    );
-  };
-  const report = await migrateStores(config, { from, to }, { signal: terminal.signal, onProgress });
+  const told: Parameters<typeof migrateStores>[2]['onProgress'] = progressTo(
+    terminal,
+    ({ copied, missing, height }) => {
+      const perSecond = (1_000 * copied) / (systemClock.monotonic() - startedAtMs);
+      return (
+        `copied ${formatCount(copied)} of ${counted(missing, 'height')}, now at ${formatCount(height)}, ` +
+        `${formatRate(perSecond)}, ${formatDuration((missing - copied) / perSecond)} left`
+      );
+    },
+  );
+  const telling = { onProgress: quiet ? () => undefined : told, signal: terminal.signal };
+  const report = await migrateStores(config, { from, to }, telling);
   const skipped = report.skipped === 0 ? '' : `; ${counted(report.skipped, 'height')} were there already`;
   const plans = report.plans === 0 ? '' : `, ${counted(report.plans, 'plan')}`;
   terminal.out(

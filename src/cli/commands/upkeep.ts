@@ -1,4 +1,4 @@
-import { forgetAccountsOf, repairStoreOf, rewindStore } from '../../app/index.js';
+import { forgetAccountsOf, repairStoreOf, restoreInWords, rewindStore } from '../../app/index.js';
 import { formatCount } from '../../observability/index.js';
 import { rangesInWords } from '../../storage/index.js';
 import type { RepairReport } from '../../storage/index.js';
@@ -6,10 +6,12 @@ import type { forgetFlags, repairFlags, rewindFlags } from '../arguments/flags.j
 import { configOf } from '../arguments/settings.js';
 import { wrongUse } from '../command.js';
 import type { Run } from '../command.js';
+import { progressTo } from '../output/words.js';
 
 export const repair: Run<typeof repairFlags> = async (invocation, terminal) => {
   const { config } = await configOf(invocation, terminal);
-  const report = await repairStoreOf(config, { apply: invocation.flags.yes, signal: terminal.signal });
+  const telling = { onProgress: progressTo(terminal, restoreInWords), signal: terminal.signal };
+  const report = await repairStoreOf(config, { apply: invocation.flags.yes, ...telling });
   if (report.damageCount === 0) {
     terminal.out('No damage: nothing to repair.\n');
     return 'done';
@@ -42,7 +44,8 @@ export const rewind: Run<typeof rewindFlags> = async (invocation, terminal) => {
   if (height === null)
     throw wrongUse('Say which height to keep: flow-collection-indexer rewind --to H --yes.');
   const { config } = await configOf(invocation, terminal);
-  const { from, through, forgotten } = await rewindStore(config, height, { apply: yes });
+  const onStep = progressTo(terminal, (highest: number) => `forgotten down to height ${highest}`);
+  const { from, through, forgotten } = await rewindStore(config, height, { apply: yes, onStep });
   if (!yes) {
     const what =
       forgotten === undefined

@@ -1,21 +1,17 @@
 import { restoreInWords, verifyStoreOf } from '../../app/index.js';
 import { formatCount } from '../../observability/index.js';
 import { rangesInWords } from '../../storage/index.js';
-import type { RangeReport, VerifyProgress, VerifyReport } from '../../storage/index.js';
+import type { RangeReport, VerifyReport } from '../../storage/index.js';
 import type { Run } from '../command.js';
 import type { verifyFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
-import { atMostEvery, counted } from '../output/words.js';
+import { counted, progressTo } from '../output/words.js';
 
 export const verify: Run<typeof verifyFlags> = async (invocation, terminal) => {
   const { from, to } = invocation.flags;
   const { config } = await configOf(invocation, terminal);
-  const isDue = atMostEvery(1_000);
-  const onProgress = (progress: VerifyProgress): void => {
-    if (isDue()) terminal.err(`${restoreInWords(progress)}\n`);
-  };
-  const range = { from: from ?? undefined, to: to ?? undefined };
-  const report = await verifyStoreOf(config, range, { onProgress, signal: terminal.signal });
+  const telling = { onProgress: progressTo(terminal, restoreInWords), signal: terminal.signal };
+  const report = await verifyStoreOf(config, { from: from ?? undefined, to: to ?? undefined }, telling);
   terminal.out(renderReport(report));
   return report.damageCount === 0 ? 'done' : 'damage';
 };

@@ -6,7 +6,7 @@ import type { LoadedConfig } from '../../config/index.js';
 import { decodeBlockMessage, VerificationMemory, WireError } from '../../flow/index.js';
 import { formatCount } from '../../observability/index.js';
 import { abortReason, OperatorError, programVersion, sleep, systemClock } from '../../runtime/index.js';
-import { missingIn, rangesInWords, verifiedBlock } from '../../storage/index.js';
+import { rangesInWords, verifiedBlock, without } from '../../storage/index.js';
 import type { BlockEntry, HeightRange, WholeBlock } from '../../storage/index.js';
 import type { ExportFlags } from '../arguments/flags.js';
 import { PROGRAM } from '../arguments/parse.js';
@@ -209,7 +209,7 @@ export async function exportRange(
         : `Height ${Math.max(from, to)} is not yet indexed: lower --to, or wait for it with --follow.`;
   const indexed = `The indexed heights are ${rangesInWords(ranges)}`;
   if (outside !== undefined) throw new OperatorError('not_found', `${outside} ${indexed}.`);
-  const holes = missingIn({ from, to: Math.min(to, latest) }, ranges);
+  const holes = without([{ from, to: Math.min(to, latest) }], ranges);
   if (holes.length === 0) return { from, to };
   throw new OperatorError(
     'not_found',

@@ -14,7 +14,6 @@ interface CountedBlock {
 
 export type ExportTally = ReturnType<typeof tallyExport>;
 
-/** Counts and hashes the whole blocks of an export. */
 export function tallyExport() {
   const sha256 = createHash('sha256');
   const sums = { blocks: 0, collections: 0, transactions: 0, bytes: 0 };

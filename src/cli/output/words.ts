@@ -18,6 +18,14 @@ export function atMostEvery(intervalMs = 2_000): () => boolean {
   };
 }
 
+/** Returns a function that tells how far something is, now and then. */
+export function progressTo<T>(terminal: { err(text: string): void }, inWords: (progress: T) => string) {
+  const isDue = atMostEvery();
+  return (progress: T): void => {
+    if (isDue()) terminal.err(`${inWords(progress)}\n`);
+  };
+}
+
 /** Wraps a text to `columns` characters, between words; longer words are cut, or left as they are. */
 export function wrapped(text: string, columns: number, longWords: 'cut' | 'whole' = 'cut'): string[] {
   const width = Math.max(1, columns);

@@ -12,7 +12,6 @@ const MIN_REST_MS = 1;
 /** Between two log lines. */
 const REPORT_EVERY_MS = 10_000;
 
-/** How far the account index has come. */
 interface AccountIndexProgress {
   /** `stopped`: a stored block is damaged, and the index cannot get past it. */
   readonly state: 'off' | 'building' | 'stopped' | 'complete';

@@ -9,14 +9,12 @@ const LOG_FILE = /^\d+\.log$/;
 
 /** How often the database may change its tables before they are linked. */
 const ATTEMPTS_MAX = 300;
-/** Files linked at once. */
 const LINKS_AT_ONCE = 32;
 /** Errors of `link` after which the bytes are copied instead: links are not possible here. */
 const NO_LINK = ['EXDEV', 'EPERM', 'ENOTSUP', 'EMLINK', 'ENOSYS'];
 
 const NO_ROOM = ['ENOSPC', 'EDQUOT', 'EROFS'];
 
-/** What a copy consists of. */
 export interface CopiedFiles {
   readonly tables: number;
   /** Bytes of the tables that are hard links, which take no space. */
@@ -46,11 +44,21 @@ type Description = ReadonlyMap<string, Buffer>;
 export async function copyFiles(
   path: string,
   copy: string,
-  { linksOnly = false, signal }: { readonly linksOnly?: boolean; readonly signal?: AbortSignal } = {},
+  {
+    linksOnly = false,
+    onProgress,
+    signal,
+  }: {
+    readonly linksOnly?: boolean;
+    readonly onProgress?:
+      ((progress: { readonly phase: 'copy'; readonly bytes: number }) => void) | undefined;
+    readonly signal?: AbortSignal;
+  } = {},
 ): Promise<CopiedFiles> {
   try {
     await mkdir(copy, { mode: 0o700 });
     const files = new Map<string, CopiedFile>();
+    let bytes = 0;
     const write = async (name: string, content: Buffer): Promise<void> => {
       await writeSynced(join(copy, name), content);
       files.set(name, { bytes: content.length, isLink: false });
@@ -70,9 +78,12 @@ export async function copyFiles(
         const copying = names.slice(at, at + LINKS_AT_ONCE).map(async (name) => {
           const mayLink = numberOf(name) < newest;
           const copied = await copyTable(path, copy, name, { mayLink, linksOnly });
-          if (copied !== undefined) files.set(name, copied);
+          if (copied === undefined) return;
+          files.set(name, copied);
+          if (!copied.isLink) bytes += copied.bytes;
         });
         await Promise.all(copying);
+        onProgress?.({ phase: 'copy', bytes });
         signal?.throwIfAborted();
       }
       if (!isSame(description, await describe(path))) {
@@ -83,9 +94,9 @@ export async function copyFiles(
       for (const [name, content] of description) await write(name, content);
       await syncDirectory(copy);
       const found = { tables: 0, linkedBytes: 0, copiedBytes: 0 };
-      for (const [name, { bytes, isLink }] of files) {
+      for (const [name, { bytes: size, isLink }] of files) {
         if (TABLE_FILE.test(name)) found.tables += 1;
-        found[isLink ? 'linkedBytes' : 'copiedBytes'] += bytes;
+        found[isLink ? 'linkedBytes' : 'copiedBytes'] += size;
       }
       return found;
     }

@@ -9,7 +9,6 @@ import { syncDirectory, syncFile } from './synced.js';
 
 /** The files of a database. Everything else in an archive is ignored. */
 const DATABASE_FILE = /^(?:CURRENT|MANIFEST-\d+|\d+\.(?:ldb|sst|log))$/;
-/** Only the owner may read what a store contains. */
 const FILE_MODE = 0o600;
 /** Answers of a server, or of a proxy before it, that it gives only for a while. */
 const PASSING_STATUS = /^(?:408|425|429|5\d\d)$/;

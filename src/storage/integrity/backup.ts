@@ -1,6 +1,5 @@
 import { readdir, rename, rm } from 'node:fs/promises';
 import { dirname, resolve, sep } from 'node:path';
-import type { Logger } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { copyFiles } from '../files/copyFiles.js';
 import type { CopiedFiles } from '../files/copyFiles.js';
@@ -11,6 +10,7 @@ import { LevelIndexStore } from '../leveldb/LevelIndexStore.js';
 import { without } from '../records/heightRanges.js';
 import type { HeightRanges } from '../records/heightRanges.js';
 import { hasCode, StorageError, storageErrorFrom } from '../StorageError.js';
+import type { VerifyDependencies } from './verify/verifyStore.js';
 
 export interface BackupReport extends CopiedFiles {
   /** The heights that the copy holds. */
@@ -29,7 +29,7 @@ export interface BackupReport extends CopiedFiles {
  */
 export async function backupStore(
   { path, to, chainId }: { readonly path: string; readonly to: string; readonly chainId: string },
-  dependencies: { readonly logger: Logger; readonly clock: Clock; readonly signal?: AbortSignal },
+  dependencies: VerifyDependencies & { readonly clock: Clock },
 ): Promise<BackupReport> {
   const partial = besideOf(to, 'backup');
   await prepareDirectory(path, false);
@@ -48,9 +48,11 @@ export async function backupStore(
     const store = await LevelIndexStore.open({ path: partial, chainId, create: false }, dependencies);
     const coverage = store.coverage();
     await store.close();
+    // What a daemon has taken out meanwhile, to heal it, is not lost.
+    const takenOut = without(durable, await CoverageNote.read(path));
     await rename(partial, to);
     await syncDirectory(dirname(to));
-    return { ...copied, coverage, lost: without(durable, coverage) };
+    return { ...copied, coverage, lost: without(without(durable, takenOut), coverage) };
   } catch (error) {
     // What cannot be removed goes with the next attempt.
     await rm(partial, { recursive: true, force: true }).catch(() => undefined);

@@ -1,24 +1,28 @@
-import { rename, rm } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { readdir, rename, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { copyFiles } from '../files/copyFiles.js';
 import { exists, syncDirectory } from '../files/synced.js';
 import { LevelDatabase, withDatabase } from '../leveldb/directory/LevelDatabase.js';
 import { assertUnused, repairLevel } from '../leveldb/directory/openLevel.js';
-import { besideOf, prepareDirectory } from '../leveldb/directory/storeDirectory.js';
+import {
+  besideOf,
+  DATABASE_FILE,
+  holdsData,
+  prepareDirectory,
+  realPlace,
+} from '../leveldb/directory/storeDirectory.js';
 import { readingOn } from '../leveldb/reading/readingOn.js';
 import type { HeightRanges } from '../records/heightRanges.js';
 import { isCorruption, storageErrorFrom, StorageError, unlessDamaged } from '../StorageError.js';
 import type { VerifyReport } from '../verify/DamageList.js';
 import { verifyStore } from './verify/verifyStore.js';
 import type { VerifyDependencies } from './verify/verifyStore.js';
-import { putAccounts } from '../accounts/accountEntries.js';
+import { entriesOf } from '../accounts/accountEntries.js';
 import { withSoundAccounts } from '../leveldb/LevelAccountIndex.js';
 import { sweepOutside } from '../leveldb/removal/rewind.js';
 import type { StoreMeta } from '../port/stored.js';
 import { readSoundEntry } from '../records/blocks/assembleBlock.js';
 import { isDamagedEvidence, readEvidence } from '../records/blocks/committeeEvidence.js';
-import { putPointers } from '../records/blocks/BlockEntryWriter.js';
-import type { Put } from '../records/blocks/BlockEntryWriter.js';
 import { emptyLine } from '../records/book/changeBook.js';
 import { keeps, repairedBook } from '../records/book/repairedBook.js';
 import type { RepairedBook } from '../records/book/repairedBook.js';
@@ -48,7 +52,6 @@ export interface RepairReport {
   readonly files: readonly string[];
   /** All damage, that of files included. 0: nothing was damaged, and nothing was changed. */
   readonly damageCount: number;
-  readonly firstHeight: number | undefined;
   /** The watermark that the store claims, where readable. */
   readonly latestIndexedHeight: number | undefined;
   /** The watermark of the repaired store: first height - 1 when no height can be kept. */
@@ -74,14 +77,14 @@ export async function repairStore(
   options: RepairOptions,
   dependencies: VerifyDependencies,
 ): Promise<RepairReport> {
-  const { path } = options;
+  const path = await realPlace(options.path);
   const copy = `${path}.repaired`;
   try {
     await undoInterrupted(path, copy);
     await prepareDirectory(path, false);
     await assertUnused(path);
     try {
-      const report = await repairAt(copy, options, dependencies);
+      const report = await repairAt(copy, { ...options, path }, dependencies);
       if (report.damageCount === 0 || !options.apply) return report;
       // Checked again: the repair may have taken long.
       await assertUnused(path);
@@ -149,7 +152,6 @@ export function unchanged(found: VerifyReport, files: RepairReport['files'] = []
   return {
     files,
     damageCount: files.length + found.damageCount,
-    firstHeight: found.range?.from,
     latestIndexedHeight: found.latestIndexedHeight,
     keptThrough: found.latestIndexedHeight,
     kept: [],
@@ -158,7 +160,6 @@ export function unchanged(found: VerifyReport, files: RepairReport['files'] = []
   };
 }
 
-/** What a repair has kept, or would keep. */
 export function outcomeOf({ book, holes }: RepairedBook) {
   return { kept: coverageOfBook(book), holes, keptThrough: book.live.latestIndexedHeight };
 }
@@ -169,6 +170,13 @@ async function exchange(path: string, copy: string): Promise<void> {
   await rename(path, damaged);
   await rename(copy, path);
   await syncDirectory(dirname(path));
+  await discard(damaged, path);
+}
+
+/** Deletes the damaged store. What others have put into its folder goes to that of the repaired one. */
+async function discard(damaged: string, path: string): Promise<void> {
+  for (const name of await readdir(damaged))
+    if (!DATABASE_FILE.test(name)) await rename(join(damaged, name), join(path, name));
   await rm(damaged, { recursive: true, force: true });
 }
 
@@ -176,7 +184,7 @@ async function exchange(path: string, copy: string): Promise<void> {
 async function undoInterrupted(path: string, copy: string): Promise<void> {
   const damaged = besideOf(path, 'repair');
   if (await exists(damaged)) {
-    if (await exists(path)) await rm(damaged, { recursive: true, force: true });
+    if (await holdsData(path)) await discard(damaged, path);
     else await rename(damaged, path);
   }
   await rm(copy, { recursive: true, force: true });
@@ -215,7 +223,7 @@ function forgetDamage(copy: string, path: string, found: VerifyReport) {
     const entered = book.open.filter(({ record }) => record.hasAccounts).map(({ record }) => record);
     const withAccounts = book.accounts === undefined ? [] : joined([...book.accounts, ...entered]);
     await restorePointers(database, without(damaged, lost), withAccounts);
-    return { ...outcomeOf(repaired), firstHeight: before.live.meta.firstHeight };
+    return outcomeOf(repaired);
   });
 }
 
@@ -229,9 +237,7 @@ async function restorePointers(database: Database, heights: HeightRanges, accoun
           height === undefined ? undefined : await unlessDamaged(() => readSoundEntry(database, height));
         if (entry === undefined || height === undefined) continue;
         using batch = database.batch();
-        const put: Put = (pointer, value) => batch.put(pointer, value);
-        putPointers(entry, put);
-        if (contains(accounts, height)) putAccounts(height, entry.collections, put);
+        for (const pointer of entriesOf(entry, contains(accounts, height))) batch.put(...pointer);
         await batch.write();
       }
     }

@@ -7,7 +7,7 @@ import { exists, syncDirectory } from '../files/synced.js';
 import { copyFiles } from '../files/copyFiles.js';
 import { unpackSnapshot } from '../files/snapshotArchive.js';
 import type { SnapshotProgress } from '../files/snapshotArchive.js';
-import { besideOf, holdsData, prepareDirectory } from '../leveldb/directory/storeDirectory.js';
+import { besideOf, holdsData, prepareDirectory, realPlace } from '../leveldb/directory/storeDirectory.js';
 import { StorageError, storageErrorFrom } from '../StorageError.js';
 import type { VerifyReport } from '../verify/DamageList.js';
 import { verifyStore } from './verify/verifyStore.js';
@@ -33,13 +33,14 @@ export interface RestoreDependencies {
 export async function restoreStore(
   {
     from,
-    path,
+    path: place,
     chainId,
     objectionTo,
   }: Pick<VerifyOptions, 'chainId' | 'objectionTo'> & { readonly from: string; readonly path: string },
   dependencies: RestoreDependencies,
 ): Promise<VerifyReport> {
   const { clock, logger, onProgress, signal } = dependencies;
+  const path = await realPlace(place);
   const partial = besideOf(path, 'restore');
   if (await holdsData(path)) {
     const what = `There is a store at ${path} already, and nothing is ever replaced. Move it away, or choose another --data-dir.`;
@@ -50,7 +51,7 @@ export async function restoreStore(
     await prepareDirectory(path, true);
     await rm(path, { recursive: true, force: true });
     if (/^https?:\/\//i.test(from)) await unpackSnapshot(from, partial, { clock, signal, onProgress });
-    else await copyFiles(await storeIn(from), partial, { signal });
+    else await copyFiles(await storeIn(from), partial, { onProgress, signal });
     const report = await verifyStore(
       { path: partial, chainId, objectionTo },
       { logger, signal, ...(onProgress === undefined ? {} : { onProgress }) },

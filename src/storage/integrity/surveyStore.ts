@@ -3,7 +3,7 @@ import { basename, dirname, join } from 'node:path';
 import type { Logger } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { copyFiles } from '../files/copyFiles.js';
-import { prepareDirectory } from '../leveldb/directory/storeDirectory.js';
+import { prepareDirectory, realPlace } from '../leveldb/directory/storeDirectory.js';
 import { LevelIndexStore } from '../leveldb/LevelIndexStore.js';
 import { hasCode } from '../StorageError.js';
 
@@ -21,15 +21,17 @@ function isGone(pid: number): boolean {
  * beside it that is opened, which shares its tables. Expected errors: those of `LevelIndexStore.open`.
  */
 export async function surveyStore(
-  { path, chainId }: { readonly path: string; readonly chainId: string },
+  { path: place, chainId }: { readonly path: string; readonly chainId: string },
   dependencies: { readonly logger: Logger; readonly clock: Clock },
 ) {
+  const path = await realPlace(place);
   const copy = `${path}.survey-${process.pid}`;
   await prepareDirectory(path, false);
   const [beside, name] = [dirname(path), `${basename(path)}.survey-`];
-  for (const left of await readdir(beside))
+  for (const left of await readdir(beside).catch(() => []))
     if (left.startsWith(name) && isGone(Number(left.slice(name.length))))
-      await rm(join(beside, left), { recursive: true, force: true });
+      // That of another user is left to that one.
+      await rm(join(beside, left), { recursive: true, force: true }).catch(() => undefined);
   try {
     const { linkedBytes: bytes } = await copyFiles(path, copy, { linksOnly: true });
     const store = await LevelIndexStore.open({ path: copy, chainId, create: false }, dependencies);

@@ -31,7 +31,6 @@ import { levelSource } from './reading/levelReader.js';
 import { rewindStore, finishInterrupted } from './removal/rewind.js';
 import { BookWriter } from './writing/BookWriter.js';
 import type { Change } from './writing/BookWriter.js';
-import { isDeepStrictEqual } from 'node:util';
 import { checkMeta } from '../records/book/checkMeta.js';
 import { StorageError } from '../StorageError.js';
 
@@ -232,13 +231,13 @@ export class LevelIndexStore extends BookStore implements IndexStore {
     await this.#queue.record('live', change, batch.blocks);
   }
 
-  removeAbove(height: number): Promise<void> {
+  removeAbove(height: number, onStep?: (highest: number) => void): Promise<void> {
     return this.#withdrawn(async () => {
       const queue = this.#queue;
       queue.discardStaged();
       await queue.alone(async () => {
         const before = this.latestIndexedHeight();
-        await rewindStore(queue, height, this.#dependencies.logger);
+        await rewindStore(queue, height, { ...this.#dependencies, onStep });
         if (before > this.latestIndexedHeight()) this.#rewinds += 1;
       });
     });
@@ -334,7 +333,7 @@ async function switchAccounts(database: Database, book: StoreBook, isOn: boolean
   const highest = Math.max(latestIndexedHeight, ...above.keys());
   const before = book.accounts;
   const accounts = isOn ? opened(before ?? [], highest + 1) : before && closed(before, latestIndexedHeight);
-  if (accounts === undefined || (before !== undefined && isDeepStrictEqual(accounts, before))) return book;
+  if (accounts === before) return book;
   const open = isOn ? book.open : book.open.map(withoutEntries);
   const after = settled({ ...book, open, accounts });
   using batch = database.batch();

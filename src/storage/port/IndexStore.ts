@@ -171,8 +171,9 @@ export interface IndexStore extends IndexReader, RangeStore {
    * Deletes every block above `height`, in every range, and the plans for them. If `height` is below the live range,
    * the highest covered range at or below it becomes the live one, and no range may have a run. Idempotent; after a
    * crash the next open finishes the work. Expected errors: `StorageError`; `OperatorError` (`usage`) when nothing is
-   * covered at or below `height`, unless it is the first height - 1 of a store that has no other range.
+   * covered at or below `height`, unless it is the first height - 1 of a store that has no other range. `onStep`: may be told now
+   * and then of the highest height that is still to be deleted.
    */
-  rewind(height: number): Promise<void>;
+  rewind(height: number, onStep?: (highest: number) => void): Promise<void>;
   close(): Promise<void>;
 }

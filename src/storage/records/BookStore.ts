@@ -24,12 +24,12 @@ export abstract class BookStore extends RecordReader {
   /** `undefined` for a store that was never initialised. */
   abstract book(): StoreBook | undefined;
   /** For `rewind`: removes what is stored above a height, in all ranges, and reads the book anew. */
-  abstract removeAbove(height: number): Promise<void>;
+  abstract removeAbove(height: number, onStep?: (highest: number) => void): Promise<void>;
   /** For `close`. */
   abstract end(): Promise<void>;
 
   /** Damaged records above the target are removed as well. */
-  async rewind(height: number): Promise<void> {
+  async rewind(height: number, onStep?: (highest: number) => void): Promise<void> {
     const { clock, logger } = this.#dependencies;
     const book = this.initialised();
     const { above, damage, latestIndexedHeight, meta } = book.live;
@@ -37,7 +37,7 @@ export abstract class BookStore extends RecordReader {
     if (Math.max(latestIndexedHeight, ...above.keys()) <= height && damage === undefined) return;
     if (after.live.meta.firstHeight !== meta.firstHeight) await this.ranges.endRuns();
     const startedAtMs = clock.monotonic();
-    await this.removeAbove(height);
+    await this.removeAbove(height, onStep);
     logger.info({ height, durationMs: Math.round(clock.monotonic() - startedAtMs) }, 'rewind done');
   }
 

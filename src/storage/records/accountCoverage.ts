@@ -35,14 +35,9 @@ export function opened(coverage: Coverage, next: number): Coverage {
   return ranges.filter((range) => range !== closed.find((each) => heightsOf(each) === shortest));
 }
 
-/**
- * Closes the open range: from now on blocks have no entries, and durable blocks above the watermark are not claimed.
- */
+/** Closes the open range: from now on blocks have no entries, and durable blocks above the watermark are not claimed. */
 export function closed(coverage: Coverage, watermark: number): Coverage {
-  return coverage.flatMap((range) => {
-    if (range.to !== OPEN_END) return [range];
-    return range.from <= watermark ? [{ from: range.from, to: watermark }] : [];
-  });
+  return isLive(coverage) ? upTo(coverage, watermark) : coverage;
 }
 
 /** The coverage after a rewind to `target`. */

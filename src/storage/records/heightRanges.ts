@@ -3,7 +3,6 @@ import type { HeightRange } from '../port/stored.js';
 /** Ascending ranges that neither overlap nor touch. */
 export type HeightRanges = readonly HeightRange[];
 
-/** The range that contains a height. */
 export function rangeOf<Range extends HeightRange>(
   ranges: readonly Range[],
   height: number,
@@ -57,11 +56,6 @@ export function without(ranges: HeightRanges, removed: HeightRanges): HeightRang
   });
 }
 
-/** The heights of a range that are in none of `ranges`. */
-export function missingIn(range: HeightRange, ranges: HeightRanges): HeightRange[] {
-  return without([range], ranges);
-}
-
 /** The heights of `ranges` that are in a range. */
 export function within(ranges: HeightRanges, { from, to }: HeightRange): HeightRange[] {
   return upTo(ranges, to)
@@ -76,7 +70,6 @@ export function upTo(ranges: HeightRanges, height: number): HeightRange[] {
     .map(({ from, to }) => ({ from, to: Math.min(to, height) }));
 }
 
-/** Every height of the ranges. */
 export function* heightsIn(ranges: HeightRanges): Generator<number, void> {
   for (const { from, to } of ranges) for (let height = from; height <= to; height += 1) yield height;
 }

@@ -108,12 +108,10 @@ export interface KeyRange {
   readonly lt: Buffer;
 }
 
-/** The lowest key above another. */
 export function keyAfter(key: Buffer): Buffer {
   return Buffer.concat([key, Buffer.of(0)]);
 }
 
-/** Every key of a prefix. */
 export function prefixRange(prefix: number): KeyRange {
   return { gte: Buffer.of(prefix), lt: Buffer.of(prefix + 1) };
 }
@@ -146,12 +144,9 @@ export function parseHeightKey(
 
 /** Every pointer of an id under a pointer prefix. */
 export function idRange(prefix: number, id: Uint8Array): KeyRange {
-  const gte = Buffer.allocUnsafe(1 + ID_BYTES);
-  gte[0] = prefix;
-  gte.set(id, 1);
+  const gte = idKey(prefix, id, 0);
   // Heights are safe integers, so their first byte is 0: nothing of this id sorts above id + 0xff.
-  const lt = Buffer.concat([gte, Buffer.of(0xff)]);
-  return { gte, lt };
+  return { gte, lt: Buffer.concat([gte.subarray(0, 1 + ID_BYTES), Buffer.of(0xff)]) };
 }
 
 /** The first key of an id's pointers at or above a height. */
@@ -222,7 +217,6 @@ export function parsePointerKey(key: Buffer): PointerKey | undefined {
   };
 }
 
-/** A parsed account key. */
 export interface AccountKey {
   readonly address: Address;
   readonly height: number;

@@ -12,7 +12,6 @@ import { bodyChunks } from '../records/schema.js';
 import { DamageList } from './DamageList.js';
 import type { StoredRange, VerifyReport } from './DamageList.js';
 
-/** What is asked of a verification, of whatever store. */
 export interface VerifyOptions {
   readonly chainId: string;
   /** First and last height to check. Default: the whole store. */
@@ -22,8 +21,9 @@ export interface VerifyOptions {
   readonly objectionTo?: ((block: FinalizedBlock) => string | undefined) | undefined;
 }
 
-/** How far a verification has come. */
+/** How far a verification has come, or the copy before it: how much of that could not be linked. */
 export type VerifyProgress =
+  | { readonly phase: 'copy'; readonly bytes: number }
   | { readonly phase: 'blocks'; readonly height: number; readonly from: number; readonly to: number }
   | { readonly phase: 'pointers'; readonly pointers: number };
 
@@ -257,15 +257,13 @@ export function reportOf(
   damages: DamageList,
   found: Partial<Counts & Pick<VerifyReport, 'range' | 'latestIndexedHeight' | 'pointers'>> = {},
 ): VerifyReport {
-  const { range, ranges = [], latestIndexedHeight, waiting } = found;
+  const { range, ranges = [] } = found;
   const report = damages.report();
   return {
     ...NOTHING,
-    pointers: 0,
+    ...{ pointers: 0, latestIndexedHeight: undefined, waiting: undefined },
     ...found,
     ...report,
-    latestIndexedHeight,
-    waiting,
     ranges: ranges.map((each) => ({ ...each, damaged: within(report.damagedHeights, each) })),
     range: range === undefined || range.to < range.from ? undefined : range,
   };

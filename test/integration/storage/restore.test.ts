@@ -15,6 +15,7 @@ import {
 } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
+import { crc32 } from 'node:zlib';
 import { create } from 'tar';
 import { afterAll, describe, expect, it } from 'vitest';
 import { ChainGenerator } from '../../../src/devnet/index.js';
@@ -79,8 +80,8 @@ const served = (body: Buffer): Promise<string> =>
 const archiveOf = (directory: string, gzip = false): Promise<Buffer> =>
   create({ cwd: directory, gzip }, ['.']).concat();
 
-const backup = (path: string, to: string, signal?: AbortSignal): ReturnType<typeof backupStore> =>
-  backupStore({ path, to, chainId: TEST_CHAIN }, { logger, clock: systemClock, ...(signal && { signal }) });
+const backup = (path: string, to: string, how: Partial<RestoreDependencies> = {}) =>
+  backupStore({ path, to, chainId: TEST_CHAIN }, { logger, clock: systemClock, ...how });
 
 interface How extends Partial<RestoreDependencies> {
   readonly path?: string;
@@ -125,9 +126,10 @@ describe('a snapshot of a store becomes a store', () => {
 
   it('in a directory that held a store without blocks, and says how far it is', async () => {
     const body = await archiveOf(await soundStore());
-    const path = await freshPath();
-    await mkdir(path, { recursive: true });
-    await writeFile(join(path, 'LOCK'), '');
+    const [path, place] = [await freshPath(), await freshPath()];
+    await mkdir(place);
+    await writeFile(join(place, 'LOCK'), '');
+    await symlink(place, path);
     const phases = new Set<string>();
     let downloaded: unknown;
     const onProgress: RestoreDependencies['onProgress'] = (progress) => {
@@ -137,6 +139,7 @@ describe('a snapshot of a store becomes a store', () => {
     await restored(await served(body), { path, onProgress });
     expect(downloaded).toEqual({ phase: 'download', bytes: body.length, ofBytes: body.length });
     expect([...phases]).toEqual(expect.arrayContaining(['download', 'blocks']));
+    expect(await readdir(place)).toContain('CURRENT');
     // One that does not say how long it is.
     const inParts = await servedBy((response) => {
       response.write(body.subarray(0, 100));
@@ -438,11 +441,30 @@ describe('a backup', () => {
     atEnd(() => rm(memory, { recursive: true, force: true }));
     const isOther = (await stat(memory)).dev !== (await stat(path)).dev;
     for (const to of [await freshPath(), join(memory, 'copy')]) {
-      const { linkedBytes, tables } = await backup(path, to);
+      let copied = 0;
+      const onProgress: RestoreDependencies['onProgress'] = (progress) => {
+        if (progress.phase === 'copy') copied = progress.bytes;
+      };
+      const { linkedBytes, tables } = await backup(path, to, { onProgress });
+      expect(copied > 0).toBe(linkedBytes === 0);
       expect(tables).toBeGreaterThan(0);
       expect(linkedBytes === 0).toBe(isOther && to.startsWith(memory));
       expect(await rawEntries(to)).toEqual(await rawEntries(path));
     }
+  });
+
+  it('takes no height for lost that a daemon takes out while it is made, to heal it', async () => {
+    const path = await soundStore();
+    const note = async (to: number): Promise<void> => {
+      const ranges = JSON.stringify([{ from: 1, to }]);
+      await writeFile(join(path, 'COVERAGE'), `${ranges}\n${crc32(ranges).toString(16)}\n`);
+    };
+    await note(32);
+    const signal = new AbortController().signal;
+    const noted: Promise<void>[] = [];
+    signal.throwIfAborted = () => void noted.push(note(30));
+    expect((await backup(path, await freshPath(), { signal })).lost).toEqual([]);
+    await Promise.all(noted);
   });
 
   it('is not made where a file is, in the store, of none, nor once it is told to stop', async () => {
@@ -455,9 +477,8 @@ describe('a backup', () => {
       await expect(backup(path, join(path, inside))).rejects.toMatchObject(
         fault('not_a_store', 'in the folder of the store itself'),
       );
-    await expect(backup(path, `${to}.copy`, AbortSignal.abort(new AbortError('told')))).rejects.toThrow(
-      'told',
-    );
+    const signal = AbortSignal.abort(new AbortError('told'));
+    await expect(backup(path, `${to}.copy`, { signal })).rejects.toThrow('told');
     expect(existsSync(`${to}.copy.partial`)).toBe(false);
     await expect(backup(nowhere, `${to}.copy`)).rejects.toMatchObject({
       kind: 'missing',

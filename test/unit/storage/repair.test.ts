@@ -1,3 +1,4 @@
+import { symlinkSync } from 'node:fs';
 import { cp, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -268,7 +269,7 @@ describe('repair', () => {
     expect(await expectWhole(path)).toBe(true);
   });
 
-  it('forgets who signs where that is damaged, and keeps the rest', async () => {
+  it('forgets who signs where that is damaged, and keeps the rest, files of others as well', async () => {
     const path = await closedStore(chain);
     const store = await open(path);
     const [kept, damaged] = [chain[0]!, chain[1]!].map((each) => evidenceOf(each));
@@ -280,9 +281,14 @@ describe('repair', () => {
       expect(keys).toHaveLength(2);
       await database.put(keys[1]!, Buffer.from('none'));
     });
-    expect(await repairAt(path)).toMatchObject({
+    await writeFile(join(path, 'notes.txt'), 'of somebody else');
+    const link = await freshPath();
+    symlinkSync(path, link);
+    expect(await repairAt(link)).toMatchObject({
       ...{ damageCount: 1, applied: true, keptThrough: LAST, holes: [] },
     });
+    // It takes place where the link leads.
+    expect(await readdir(path)).toContain('notes.txt');
     expect(await expectWhole(path)).toBe(true);
     expect(await (await open(path)).evidence()).toEqual([kept]);
   });
@@ -347,10 +353,13 @@ describe('repair', () => {
   it('that was cut short is asked for again, and done', async () => {
     const path = await closedStore(chain);
     await rm(join(path, 'CURRENT'));
-    // As it is between the two renamings.
+    // As it is between the two renamings, even where somebody has made the directory since.
     await rename(path, `${path}.damaged`);
     await mkdir(`${path}.repaired`);
-    await expect(open(path)).rejects.toMatchObject(fault('corrupt', '"repair --yes" again'));
+    const refusal = fault('corrupt', '"repair --yes" again');
+    await expect(open(path)).rejects.toMatchObject(refusal);
+    await mkdir(path);
+    await expect(open(path)).rejects.toMatchObject(refusal);
     await repairAt(path);
     expect(await expectSound(path)).toBe(LAST);
     // And as it is before the damaged one is removed.

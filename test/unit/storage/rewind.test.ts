@@ -52,7 +52,9 @@ describe('rewind', () => {
         : [seededCollection(`long ${index}`, 1)],
     );
     const store = await filled(long);
-    await store.rewind(20);
+    const steps: number[] = [];
+    await store.rewind(20, (highest) => steps.push(highest));
+    expect([steps.length > 2, steps.at(-1)]).toEqual([true, 20]);
     expect(await digestOf(store)).toBe(await digestOf(await filled(long.slice(0, 20))));
   });
 

@@ -22,7 +22,7 @@ export class CoverageNote {
   readonly #clock: Clock;
   /** Set while the note is stale: it is written then. */
   #timer: ReturnType<Clock['setTimer']> | undefined;
-  /** How many actions make heights leave at this moment. */
+  /** How many actions make heights leave at this moment, or have failed to. */
   #withdrawals = 0;
   /** What is done to the file, one after the other. */
   #turn: Promise<void> = Promise.resolve();
@@ -49,21 +49,18 @@ export class CoverageNote {
     this.#timer ??= this.#clock.setTimer(PAUSE_MS, () => void this.#write());
   }
 
-  /** Does something that makes heights leave the coverage. Where it fails, the note stays away: some may have left. */
+  /** Does something that makes heights leave the coverage. Where it fails, the note stays away for good: some may have left. */
   async withdrawn<T>(action: () => Promise<T>): Promise<T> {
     this.#withdrawals += 1;
-    try {
-      await this.#inTurn(async () => {
-        await rm(this.#path, { force: true });
-        // A power loss must not bring it back.
-        await syncDirectory(dirname(this.#path));
-      });
-      const result = await action();
-      this.changed();
-      return result;
-    } finally {
-      this.#withdrawals -= 1;
-    }
+    await this.#inTurn(async () => {
+      await rm(this.#path, { force: true });
+      // A power loss must not bring it back.
+      await syncDirectory(dirname(this.#path));
+    });
+    const result = await action();
+    this.#withdrawals -= 1;
+    this.changed();
+    return result;
   }
 
   /** Writes it for the last time. */

@@ -26,7 +26,6 @@ const defaultTuning: LevelTuning = {
   blockBytes: 4096,
 };
 
-/** How a database is opened. */
 export interface OpenOptions {
   readonly create: boolean;
   /** Overrides of the measured defaults. */

@@ -1,4 +1,4 @@
-import { mkdir, readdir, readFile, stat } from 'node:fs/promises';
+import { mkdir, readdir, readFile, realpath, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { hasCode, StorageError, storageErrorFrom } from '../../StorageError.js';
 
@@ -6,7 +6,7 @@ import { hasCode, StorageError, storageErrorFrom } from '../../StorageError.js';
 const DIRECTORY_MODE = 0o700;
 
 /** LevelDB's own files, `CoverageNote` beside them, and a note that earlier versions left. */
-const DATABASE_FILE =
+export const DATABASE_FILE =
   /^(?:CURRENT|LOCK|LOG(?:\.old)?|MANIFEST-\d+|\d+\.(?:ldb|sst|log|dbtmp)|COVERAGE(?:\.new)?|SUSPECTS)$/;
 const DATA_FILE = /^\d+\.(?:ldb|sst|log)$/;
 
@@ -26,6 +26,9 @@ export function besideOf(path: string, command: Unfinished): string {
   return path + unfinished[command][0];
 }
 
+/** Where a link to a store leads: what is made beside it, to take its place, must be on the same disk. */
+export const realPlace = (path: string): Promise<string> => realpath(path).catch(() => path);
+
 /**
  * Makes sure that `path` may be a store: creates a missing directory (`create`), and refuses one that holds something
  * else, in which LevelDB would create a new database.
@@ -34,7 +37,6 @@ export function besideOf(path: string, command: Unfinished): string {
  */
 export async function prepareDirectory(path: string, create: boolean): Promise<void> {
   const names = await list(path);
-  if (names === undefined) await refuseUnfinished(path);
   if (names?.includes('CURRENT') === true) return;
   const foreign = (names ?? []).filter((name) => !DATABASE_FILE.test(name));
   if (foreign.length > 0) {
@@ -46,6 +48,7 @@ export async function prepareDirectory(path: string, create: boolean): Promise<v
   }
   // Possibly a store that lost its CURRENT file: LevelDB is told to open it, and not to make one.
   if (names?.some((name) => DATA_FILE.test(name)) === true) return;
+  await refuseUnfinished(path);
   const above = dirname(path);
   if (names === undefined && (await list(above))?.includes('CURRENT') === true) {
     throw new StorageError(

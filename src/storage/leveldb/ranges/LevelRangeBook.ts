@@ -72,14 +72,12 @@ export class LevelRangeBook extends RunBook<LevelRangeStore> {
   }
 }
 
-/** The parts of a store that its ranges use. */
 interface RangeParts {
   readonly queue: BookWriter;
   readonly reader: RecordReader;
   readonly logger: Logger;
 }
 
-/** One run of an open range. */
 class LevelRangeStore extends RangeReader implements RangeStore {
   readonly #queue: BookWriter;
   readonly #logger: Logger;

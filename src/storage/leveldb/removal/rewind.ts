@@ -1,12 +1,11 @@
 import type { Logger } from '../../../observability/index.js';
 import { unlessDamaged } from '../../StorageError.js';
 import type { StorageError } from '../../StorageError.js';
-import { putAccounts } from '../../accounts/accountEntries.js';
+import { entriesOf } from '../../accounts/accountEntries.js';
 import type { HeightRange, StoreMeta } from '../../port/stored.js';
 import type { Database, WriteBatch } from '../../records/Database.js';
 import { covers, rewound } from '../../records/accountCoverage.js';
 import type { Coverage } from '../../records/accountCoverage.js';
-import { putPointers } from '../../records/blocks/BlockEntryWriter.js';
 import { readSoundEntry } from '../../records/blocks/assembleBlock.js';
 import { healingIn, rewoundBook } from '../../records/book/repairedBook.js';
 import { coverageOfBook, durableHeights } from '../../records/book/StoreBook.js';
@@ -45,10 +44,15 @@ const MAX_DELETIONS_PER_BATCH = 20_000;
 /**
  * Removes everything above a height, as the only write under way. With the first of its own, one atomic batch, nothing above
  * the target counts as indexed any more, and the next open finishes the work. Until the end the account index covers what
- * will be left of it: a step of it that is under way is void. Expected errors: `StorageError`; `OperatorError` (`usage`).
+ * will be left of it: a step of it that is under way is void. Like `IndexStore.rewind`, with its expected errors.
  */
-export async function rewindStore(queue: BookWriter, height: number, logger: Logger): Promise<void> {
+export async function rewindStore(
+  queue: BookWriter,
+  height: number,
+  how: { readonly logger: Logger; readonly onStep?: ((highest: number) => void) | undefined },
+): Promise<void> {
   const { database } = queue;
+  const { logger } = how;
   // Of this moment: a range that touches the live one may have been published before the turn of this write.
   const before = queue.initialised();
   const { accounts, live } = before;
@@ -67,7 +71,7 @@ export async function rewindStore(queue: BookWriter, height: number, logger: Log
   await batch.write();
   queue.replace({ ...before, accounts: accounts && rewound(accounts, target) });
   logger.info({ height, from: remaining }, 'rewind begins');
-  await finishRewind(database, intent, { logger, coverage: accounts });
+  await finishRewind(database, intent, accounts, how);
   queue.replace(await loadBook(database, after.live.meta, logger));
 }
 
@@ -79,7 +83,8 @@ export async function rewindStore(queue: BookWriter, height: number, logger: Log
 async function finishRewind(
   database: Database,
   begun: RewindIntent,
-  { logger, coverage }: { readonly logger: Logger; readonly coverage: Coverage | undefined },
+  coverage: Coverage | undefined,
+  { logger, onStep }: Parameters<typeof rewindStore>[2],
 ): Promise<void> {
   let intent = begun;
   const { target, watermarkBefore, covered = [{ from: target + 1, to: watermarkBefore }] } = begun;
@@ -100,6 +105,7 @@ async function finishRewind(
     batch.put(...sealOne(single.rewind, intent));
     await batch.write();
     logger.debug({ remaining, target }, 'rewinding');
+    onStep?.(remaining);
   }
   if (intent.sweep) {
     logger.warn({ target }, 'damaged records above the target: looking through all pointers');
@@ -187,17 +193,12 @@ async function removeHeight(
     for (const key of keys) batch.del(key);
   }
   if (entry === undefined) return damage.length > 0 ? 'damaged' : 'no record';
-  const pointers: Buffer[] = [];
-  putPointers(entry, (key) => pointers.push(Buffer.from(key)));
-  const accounts: Buffer[] = [];
-  if (coverage !== undefined) {
-    putAccounts(height, entry.collections, (key) => accounts.push(Buffer.from(key)));
-  }
-  for (const key of [...pointers, ...accounts]) batch.del(key);
-  // Uncovered heights may have some entries but not others.
-  if (covers(coverage, height)) pointers.push(...accounts);
+  const keys = entriesOf(entry, coverage !== undefined).map(([key]) => key);
+  for (const key of keys) batch.del(key);
+  // Uncovered heights may have some entries of accounts but not others.
+  const needed = covers(coverage, height) ? keys : keys.filter(([prefix]) => prefix !== Prefix.account);
   // A missing pointer is stored under a corrupted key somewhere else.
-  const present = await database.getMany(pointers);
+  const present = await database.getMany(needed);
   return present.includes(undefined) ? 'damaged' : 'whole';
 }
 
@@ -236,5 +237,5 @@ export async function finishInterrupted(database: Database, meta: StoreMeta, log
   const rewind = await readOne(database, single.rewind);
   if (rewind === undefined) return;
   logger.info({ height: rewind.target, from: rewind.remaining }, 'finishing an interrupted rewind');
-  await finishRewind(database, rewind, { logger, coverage: await coverageOf(database, meta) });
+  await finishRewind(database, rewind, await coverageOf(database, meta), { logger });
 }

@@ -26,7 +26,6 @@ const WRITE_FULL_BYTES = 2 * 1024 * 1024;
 /** The block of a height in the book: durable, or carried by the same write. Expected errors: `StorageError`. */
 export type HeadAt = (height: number) => Promise<BlockHead>;
 
-/** The result of a change. */
 export interface Changed {
   readonly after: StoreBook;
   /** Further entries of the same write, and keys of those that it deletes. */

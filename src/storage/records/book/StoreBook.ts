@@ -83,7 +83,6 @@ export function unprovenOf(book: StoreBook): HeightRanges {
   return coverage.flatMap((range) => within(book.unproven, range));
 }
 
-/** True for a height that can be read. */
 export function isCovered(book: StoreBook, height: number): boolean {
   return contains(coverageOfBook(book), height);
 }

@@ -29,7 +29,6 @@ export function decodeMeta(payload: Buffer, schemaVersion: number): StoreMeta | 
   return isWhole ? json : undefined;
 }
 
-/** The record of an open range. */
 export interface OpenRecord extends HeightRange {
   readonly next: number;
   readonly failures: number;
