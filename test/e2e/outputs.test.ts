@@ -1,5 +1,4 @@
-import { execFileSync } from 'node:child_process';
-import { existsSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { StatusDocument } from '../../src/api/index.js';
@@ -77,15 +76,15 @@ const scenes: Readonly<Record<string, () => Scene | Promise<Scene> | undefined>>
     // Root alone may make one.
     const small = smallFileSystem(1);
     if (small === undefined) return undefined;
-    const [ballast, log] = [join(small.path, 'ballast'), join(small.path, 'log')];
-    writeFileSync(ballast, Buffer.alloc(1_000_000));
+    const log = join(small.path, 'log');
+    small.fill(48_576);
     const given = openSync(log, 'a');
     return {
       outputs: [given, given],
       says: /^the disk is full\./,
       losesAtOnce: true,
       heal: () => {
-        rmSync(ballast);
+        rmSync(small.ballast);
         small.remount('size=64m');
         return () => readFileSync(log, 'utf8');
       },
@@ -258,10 +257,9 @@ describe('a command', () => {
     'says in a sentence that the disk is full, and ends quietly when its reader has gone: %s',
     async (command) => {
       // A file takes its time to refuse. Root alone may make such a disk.
-      const small = smallFileSystem(1)?.path;
-      if (small !== undefined)
-        execFileSync('sh', ['-c', `cat /dev/zero > ${small}/ballast || :`], { stdio: 'ignore' });
-      for (const path of ['/dev/full', ...(small === undefined ? [] : [join(small, 'result')])]) {
+      const small = smallFileSystem(1);
+      small?.fill();
+      for (const path of ['/dev/full', ...(small === undefined ? [] : [join(small.path, 'result')])]) {
         const full = startProgram(command.split(' '), {}, { outputs: [openSync(path, 'w'), 'pipe'] });
         expect(await full.exited).toBe(74);
         expect(full.stderr).toBe('Cannot write to standard output: the disk is full. Free some space.\n');

@@ -9,6 +9,7 @@ import { syncDirectory } from '../../storage/index.js';
 import type { HeightRange } from '../../storage/index.js';
 import type { ExportFlags } from '../arguments/flags.js';
 import { wrongUse } from '../command.js';
+import { replaceFile, unfinishedName } from '../output/wholeFile.js';
 import { counted } from '../output/words.js';
 import { compressingStream } from './compression.js';
 import { ENDLESS } from './exportProgress.js';
@@ -16,7 +17,7 @@ import { checkNotBeyond, checkSame, exportRange, inWords, madeBy, pagesOf } from
 import type { ExportParts } from './exportSource.js';
 import { formMaker, LINES } from './forms.js';
 import type { AskedShape, FormOptions, PartitionForm } from './forms.js';
-import { beginPart, explained, openLocked, replaceFile, unfinishedName } from './partFiles.js';
+import { beginPart, explained, openLocked } from './partFiles.js';
 import type { Part, PartFile } from './partFiles.js';
 import { blockRow } from './TransactionRow.js';
 import type { BlockRow } from './TransactionRow.js';
@@ -221,8 +222,9 @@ async function prepare(path: string, manifest: Manifest): Promise<void> {
   await syncDirectory(path);
 }
 
-function save(path: string, manifest: Manifest): Promise<void> {
-  return replaceFile(join(path, MANIFEST), `${JSON.stringify(manifest, null, 1)}\n`);
+async function save(path: string, manifest: Manifest): Promise<void> {
+  await replaceFile(join(path, MANIFEST), `${JSON.stringify(manifest, null, 1)}\n`);
+  await syncDirectory(path);
 }
 
 async function removeUnnamed(path: string, table: string, manifest: Manifest): Promise<void> {
