@@ -11,7 +11,6 @@ export type { BackfillCommand, BackfillOutcome } from './line/history/plans.js';
 export type { ControlAnswer } from './lifecycle/openControlSocket.js';
 export { forgetAccountsOf, repairStoreOf, rewindStore, verifyStoreOf } from './stores/upkeep.js';
 export { backupStoreOf, migrateStores, restoreInWords, restoreStoreOf } from './stores/copies.js';
-export type { RestoreProgress } from './stores/copies.js';
 export { checkDatabaseUrls, killWorkersOf, workersOf } from './stores/databases.js';
 export { exitCodeOf, exitCodes, programVersion } from '../runtime/index.js';
 export type { Verdict } from './doctor/verdicts.js';

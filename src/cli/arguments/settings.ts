@@ -37,10 +37,10 @@ export function configAgain(invocation: Invocation, terminal: Terminal): LoadedC
 }
 
 /**
- * Checks endpoints before anything is opened. Expected errors: OperatorError `usage` for a flag, else
+ * Checks endpoints before anything is opened, and returns what it was given. Expected errors: OperatorError `usage` for a flag, else
  * `configuration`.
  */
-export function checkEndpoints(loaded: LoadedConfig): void {
+export function checkEndpoints(loaded: LoadedConfig): LoadedConfig {
   const { config, places } = loaded;
   const lists = { accessNodes: config.accessNodes, 'edi.nodes': config.edi.nodes, peers: config.peers };
   for (const [key, endpoints] of Object.entries(lists)) {
@@ -55,6 +55,7 @@ export function checkEndpoints(loaded: LoadedConfig): void {
       );
     }
   }
+  return loaded;
 }
 
 function exitFor({ origins }: LoadedConfig, key: string): ExitReason {

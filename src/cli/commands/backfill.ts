@@ -87,11 +87,11 @@ async function exchanged(path: string, line: string): Promise<string | undefined
   return socket.bytesWritten > 0 ? undefined : 'nobody';
 }
 
+/** Expected errors, as of what asks it: OperatorError `usage`. */
 function refuseIf(isWrong: boolean, message: string): void {
   if (isWrong) throw wrongUse(`${message} See flow-collection-indexer backfill --help.`);
 }
 
-/** Expected errors: OperatorError. */
 function workerOf(given = ''): string {
   refuseIf(given === '', 'Say which worker: the beginning of its id, as "workers" lists it, or all.');
   const isId = given === 'all' || /^[0-9a-f][0-9a-f-]*$/.test(given);
@@ -99,7 +99,6 @@ function workerOf(given = ''): string {
   return given;
 }
 
-/** Expected errors: OperatorError. */
 function commandOf(
   action: Exclude<(typeof backfillActions)[number], 'status' | 'kill'>,
   plan: string | undefined,

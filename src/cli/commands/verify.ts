@@ -1,19 +1,16 @@
 import { restoreInWords, verifyStoreOf } from '../../app/index.js';
 import { formatCount } from '../../observability/index.js';
 import { rangesInWords } from '../../storage/index.js';
-import type { RangeReport, VerifyProgress, VerifyReport } from '../../storage/index.js';
+import type { RangeReport, VerifyReport } from '../../storage/index.js';
 import type { Run } from '../command.js';
 import type { verifyFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
-import { atMostEvery, counted } from '../output/words.js';
+import { counted, telling } from '../output/words.js';
 
 export const verify: Run<typeof verifyFlags> = async (invocation, terminal) => {
   const { from, to } = invocation.flags;
   const { config } = await configOf(invocation, terminal);
-  const isDue = atMostEvery(1_000);
-  const onProgress = (progress: VerifyProgress): void => {
-    if (isDue()) terminal.err(`${restoreInWords(progress)}\n`);
-  };
+  const onProgress = telling(terminal, restoreInWords, 1_000);
   const range = { from: from ?? undefined, to: to ?? undefined };
   const report = await verifyStoreOf(config, range, { onProgress, signal: terminal.signal });
   terminal.out(renderReport(report));

@@ -11,7 +11,7 @@ import { unfinishedName } from '../output/wholeFile.js';
 /**
  * Opens and locks a file or directory. Expected errors: OperatorError `storage`, also when another process has the lock.
  */
-export async function openLocked(path: string, flags: string, kind: 'file' | 'directory') {
+export async function openLocked(path: string, flags: string) {
   const handle = await explained(path, () => open(path, flags));
   try {
     const about = await handle.stat({ bigint: true });
@@ -22,7 +22,7 @@ export async function openLocked(path: string, flags: string, kind: 'file' | 'di
       unlock?.();
     };
     if (unlock !== undefined) return { about, close, handle };
-    const message = `Another export writes to ${named(path)}. Wait until it ends, or choose another ${kind}.`;
+    const message = `Another export writes to ${named(path)}. Wait until it ends, or choose another ${about.isFile() ? 'file' : 'directory'}.`;
     throw new OperatorError('storage', message);
   } catch (error) {
     await handle.close();

@@ -20,13 +20,14 @@ const NO_ROOM = ['ENOSPC', 'EDQUOT', 'EFBIG'];
  */
 export async function writeWhole(path: string, text: string): Promise<void> {
   const about = await lstat(path).catch(() => undefined);
-  if (about?.isFile() !== false)
-    try {
+  try {
+    if (about?.isFile() !== false) {
       await replaceFile(path, text);
       return;
-    } catch (error) {
-      await rm(unfinishedName(path), { force: true }).catch(() => undefined);
-      if (NO_ROOM.includes(String((error as NodeJS.ErrnoException).code))) throw error;
     }
+  } catch (error) {
+    await rm(unfinishedName(path), { force: true }).catch(() => undefined);
+    if (NO_ROOM.includes(String((error as NodeJS.ErrnoException).code))) throw error;
+  }
   await writeFile(path, text);
 }

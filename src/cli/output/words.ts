@@ -1,6 +1,7 @@
 import type { StatusDocument } from '../../api/index.js';
 import { formatCount, formatDuration } from '../../observability/index.js';
 import { systemClock } from '../../runtime/index.js';
+import type { Terminal } from '../command.js';
 
 /** A count with its noun: "1 height", "1,234 heights". */
 export function counted(count: number, noun: string): string {
@@ -15,6 +16,14 @@ export function atMostEvery(intervalMs = 2_000): () => boolean {
     if (nowMs - lastAtMs < intervalMs) return false;
     lastAtMs = nowMs;
     return true;
+  };
+}
+
+/** Tells of progress on standard error, at most once per interval. */
+export function telling<T>(terminal: Terminal, inWords: (progress: T) => string, intervalMs?: number) {
+  const isDue = atMostEvery(intervalMs);
+  return (progress: T): void => {
+    if (isDue()) terminal.err(`${inWords(progress)}\n`);
   };
 }
 
