@@ -17,9 +17,7 @@ import { ENDLESS } from './exportProgress.js';
 import type { ExportProgress } from './exportProgress.js';
 
 /** Name and version of what makes the files, from whichever source. */
-export function madeBy(): string {
-  return `${PROGRAM} ${programVersion()}`;
-}
+export const madeBy = (): string => `${PROGRAM} ${programVersion()}`;
 
 /** Before looking again for a height that is not indexed yet, or for a daemon that does not answer. */
 const LOOK_AGAIN_MS = 500;
