@@ -145,8 +145,8 @@ export function isFile(name) {
 export const maxLines = {
   'src/access': 5_508,
   'src/api': 9_864,
-  'src/app': 7_131,
-  'src/cli': 4_329,
+  'src/app': 7_125,
+  'src/cli': 4_300,
   'src/collections': 3_821,
   'src/config': 1_114,
   'src/devnet': 4_919,

@@ -102,7 +102,6 @@ describe.each(['compose.yaml', 'postgres.yaml'])('deploy/compose/%s', (file) => 
   });
 
   it('keeps every container of the program from writing elsewhere, and has all come back after the machine', () => {
-    // "on-failure" brings back nothing that ended in good order with the machine.
     for (const service of services.values()) expect(service['restart']).toBe('unless-stopped');
     const own = [...services].filter(([, { image }]) => image === 'flow-collection-indexer');
     expect(own.length).toBeGreaterThan(1);

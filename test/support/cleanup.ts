@@ -24,10 +24,7 @@ export function untilEnd(run: (signal: AbortSignal) => Promise<unknown>): void {
   });
 }
 
-/**
- * A scenario, cleaned up after whatever becomes of it, all of it: the first failure is told at the end. One within another, never two
- * beside each other.
- */
+/** A scenario, cleaned up after whatever becomes of it, all of it. One within another, never two beside each other. */
 export async function withCleanup<T>(action: () => Promise<T>): Promise<T> {
   const outer = scenario;
   const cleaning: Clean[] = [];

@@ -55,8 +55,7 @@ describe('a running daemon', () => {
   });
 
   it('takes commands through the socket beside its record, though from here neither its process nor its path is seen', async () => {
-    const elsewhere = { pid: 2 ** 22, control: '/elsewhere/control.sock' };
-    const dataDir = dataDirectory('contained', 1, elsewhere);
+    const dataDir = dataDirectory('contained', 1, { pid: 2 ** 22, control: '/elsewhere/control.sock' });
     const server = createServer((socket) => socket.once('data', () => socket.end('{"done":{}}\n')));
     atEnd(() => void server.close());
     await once(server.listen(join(dataDir, 'control.sock')), 'listening');
