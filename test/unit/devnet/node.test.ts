@@ -158,14 +158,14 @@ describe('scripted faults', () => {
   it('wait, and give up waiting when the caller does', async () => {
     const { calls, clock } = makeNode({ faults: [{ method: 'Ping', fault: 'latency', delayMs: 50 }] });
     const caller = new AbortController();
-    const call = { signal: caller.signal, connection: { reset: () => undefined } };
+    const ownCall = { signal: caller.signal, connection: { reset: () => undefined } };
     let isAnswered = false;
-    const answer = calls.answer('Ping', {}, call).then(() => (isAnswered = true));
+    const answer = calls.answer('Ping', {}, ownCall).then(() => (isAnswered = true));
     await clock.advance(49);
     expect(isAnswered).toBe(false);
     await clock.advance(1);
     await answer;
-    const second = calls.answer('Ping', {}, call);
+    const second = calls.answer('Ping', {}, ownCall);
     caller.abort(new Error('gone'));
     await expect(second).rejects.toThrow('gone');
     expect(clock.pendingTimers).toBe(0);
