@@ -51,7 +51,13 @@ export class OwnPostgres {
     );
     if (initdb.status !== 0) throw new Error(`initdb failed: ${initdb.stderr}${String(initdb.error ?? '')}`);
     const server = new OwnPostgres(binaries, { directory, port, settings });
-    await server.start();
+    try {
+      await server.start();
+    } catch (error) {
+      // It is in a process group of its own, and would outlive this process.
+      await server.close();
+      throw error;
+    }
     return server;
   }
 
@@ -78,8 +84,7 @@ export class OwnPostgres {
     this.#process = started;
     const untilMs = Date.now() + START_TIMEOUT_MS;
     for (;;) {
-      if (started.exitCode !== null || Date.now() > untilMs)
-        throw new Error(`PostgreSQL did not start: ${said}`);
+      if (!isRunning(started) || Date.now() > untilMs) throw new Error(`PostgreSQL did not start: ${said}`);
       // It listens before it accepts connections, and prints this line when it does; a replica says "read-only".
       if (/ready to accept (?:read-only )?connections/.test(said) && (await answers(this.#port))) return;
       await new Promise((resolve) => setTimeout(resolve, POLL_MS));
@@ -100,12 +105,15 @@ export class OwnPostgres {
   async #end(signal) {
     const running = this.#process;
     this.#process = undefined;
-    if (running === undefined || running.exitCode !== null) return;
+    if (running === undefined || !isRunning(running)) return;
     const ended = once(running, 'exit');
     running.kill(signal);
     await ended;
   }
 }
+
+/** One that a signal has ended has no exit code. */
+const isRunning = ({ exitCode, signalCode }) => exitCode === null && signalCode === null;
 
 function answers(port) {
   return new Promise((resolve) => {

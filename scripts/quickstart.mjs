@@ -101,7 +101,7 @@ if (build.status !== 0) process.exit(build.status ?? 1);
 
 /** Children in the order of their start; stopped in reverse. */
 const children = [];
-/** The PostgreSQL server of --cluster. It is stopped last. */
+/** A promise of the PostgreSQL server of --cluster, from before it starts. It is stopped last. */
 let database;
 let stopping;
 
@@ -143,7 +143,7 @@ function stop(code, fromTerminal = false) {
       if (isRunning(child)) child.kill('SIGKILL');
       await child.exited;
     }
-    await database?.close();
+    await database?.then((server) => server.close()).catch(() => undefined);
     say(code === 0 ? 'Everything is stopped.' : 'Stopped.');
     process.exit(code);
   })();
@@ -153,6 +153,11 @@ process.on('SIGINT', () => void stop(0, process.stdin.isTTY === true));
 process.on('SIGTERM', () => void stop(0));
 process.on('SIGQUIT', () => void stop(0));
 process.on('SIGHUP', () => void stop(0));
+// What could not be started leaves the rest running no more than a signal does.
+process.on('uncaughtException', (error) => {
+  say(error.stack);
+  void stop(1);
+});
 // npm passes a signal on to its shell, which ends without a word to this process.
 if (process.env.npm_command !== undefined) {
   setInterval(() => {
@@ -253,9 +258,10 @@ async function launchCluster() {
   const { OwnPostgres } = await import('./postgres.mjs');
   const port = (await freePort(5433)) || (await anyPort());
   // The server's user may have no access to a home directory.
-  database = await OwnPostgres.begin({ directory: mkdtempSync(join(tmpdir(), 'fci-quickstart-')), port });
-  const store = ['--store', database.url];
-  say(`PostgreSQL: ${database.url}, with the index of both daemons.`);
+  database = OwnPostgres.begin({ directory: mkdtempSync(join(tmpdir(), 'fci-quickstart-')), port });
+  const { url } = await database;
+  const store = ['--store', url];
+  say(`PostgreSQL: ${url}, with the index of both daemons.`);
   say('The first daemon follows the tip; both fill in the history, from the newest block to the first:');
   say();
   const record = await launchDaemon(
@@ -308,8 +314,9 @@ say(`  health    ${metrics}/readyz`);
 say(`  terminal  ${command} status --data-dir ${typed(dataDir)}`);
 say(`            ${command} get block ${status.latestIndexed} --data-dir ${typed(dataDir)}`);
 if (database !== undefined) {
-  say(`            ${command} workers --network devnet --store ${database.url}`);
-  say(`  SQL       psql ${database.url} -c 'SELECT * FROM flow.coverage'   (docs/postgresql.md)`);
+  const { url } = await database;
+  say(`            ${command} workers --network devnet --store ${url}`);
+  say(`  SQL       psql ${url} -c 'SELECT * FROM flow.coverage'   (docs/postgresql.md)`);
 }
 say();
 

@@ -225,10 +225,10 @@ function endDespiteLeftovers(): void {
   }, LINGER_LIMIT_MS).unref();
 }
 
-/** Waits for the outputs: for the reader of a result until a signal ends that, else for a moment. */
+/** Waits for the outputs: for the reader of a result until a signal ends that, else for a moment. A file refuses it only now. */
 async function lastWords(): Promise<void> {
   const aMoment = new Promise<void>((resolve) => setTimeout(resolve, LAST_WORDS_MS).unref());
-  const written = stdout.put().catch(() => undefined);
+  const written = stdout.put().catch(onRefused);
   await Promise.all([
     Promise.race([written, stdout.isBounded ? aMoment : givenUp]),
     Promise.race([stderr.put(), aMoment]),

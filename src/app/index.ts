@@ -1,5 +1,5 @@
 export { runDaemon } from './runDaemon.js';
-export { daemonRuns, mayReadRecord, readDaemonRecord } from './lifecycle/daemonRecord.js';
+export { mayReadRecord, readDaemonRecord } from './lifecycle/daemonRecord.js';
 export type { DaemonRecord, OwnAccess } from './lifecycle/daemonRecord.js';
 export { readFingerprint } from './guard/certificate.js';
 export { daemonRequest } from './lifecycle/daemonRequest.js';

@@ -112,7 +112,7 @@ export const commands: readonly Command[] = [
       'only the leader must be stopped.\n' +
       'Exit code 0: repaired, or nothing to repair. Exit code 65: damage found, but no --yes.',
     settings: flags.storeSettings,
-    ownFlags: flags.repairFlags,
+    ownFlags: flags.confirmFlags,
     load: async () => (await import('./commands/upkeep.js')).repair,
   }),
   command('rewind', {
@@ -163,7 +163,7 @@ export const commands: readonly Command[] = [
       'If interrupted, the store stays sound: run it again to finish.',
     positionals: [['accounts']],
     settings: flags.storeSettings,
-    ownFlags: flags.forgetFlags,
+    ownFlags: flags.confirmFlags,
     load: async () => (await import('./commands/upkeep.js')).forget,
   }),
   command('config', {

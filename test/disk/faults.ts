@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { chmodSync, mkdirSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, renameSync, rmSync, symlinkSync } from 'node:fs';
 import { connect } from 'node:net';
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
@@ -190,14 +190,9 @@ export const faultScenarios: Scenarios = {
     const small = smallFileSystem(20);
     if (small === undefined) return throughPort('No space left on device', FULL);
     return atStart(FULL, join(small.path, 'data'), () => {
-      const filler = join(small.path, 'filler');
-      try {
-        writeFileSync(filler, Buffer.alloc(20 * 1024 ** 2));
-      } catch {
-        // What fits of it is written.
-      }
+      small.fill();
       return () => {
-        rmSync(filler);
+        rmSync(small.ballast);
         small.remount('size=200m');
       };
     });

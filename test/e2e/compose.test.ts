@@ -101,7 +101,8 @@ describe.each(['compose.yaml', 'postgres.yaml'])('deploy/compose/%s', (file) => 
     expect(new Set(hosts).size).toBe(hosts.length);
   });
 
-  it('keeps every container of the program from writing elsewhere', () => {
+  it('keeps every container of the program from writing elsewhere, and has all come back after the machine', () => {
+    for (const service of services.values()) expect(service['restart']).toBe('unless-stopped');
     const own = [...services].filter(([, { image }]) => image === 'flow-collection-indexer');
     expect(own.length).toBeGreaterThan(1);
     for (const [, service] of own)

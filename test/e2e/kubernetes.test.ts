@@ -103,6 +103,13 @@ describe.each(['leveldb', 'postgres'])('deploy/kubernetes/%s', (name) => {
     for (const pod of pods) expect(at(containerOf(pod), 'image')).toBe('flow-collection-indexer');
   });
 
+  it('lets no pod that is not ready, as while it catches up, hold up a change or the drain of a node', () => {
+    for (const { kind, spec } of documents) {
+      if (kind === 'StatefulSet') expect(at(spec, 'podManagementPolicy')).toBe('Parallel');
+      if (kind === 'PodDisruptionBudget') expect(at(spec, 'unhealthyPodEvictionPolicy')).toBe('AlwaysAllow');
+    }
+  });
+
   it('gives pods no right that they do not need', () => {
     for (const pod of pods) {
       expect(podOf(pod)).toMatchObject({

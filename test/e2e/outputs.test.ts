@@ -1,4 +1,4 @@
-import { existsSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { StatusDocument } from '../../src/api/index.js';
@@ -76,15 +76,15 @@ const scenes: Readonly<Record<string, () => Scene | Promise<Scene> | undefined>>
     // Root alone may make one.
     const small = smallFileSystem(1);
     if (small === undefined) return undefined;
-    const [ballast, log] = [join(small.path, 'ballast'), join(small.path, 'log')];
-    writeFileSync(ballast, Buffer.alloc(1_000_000));
+    const log = join(small.path, 'log');
+    small.fill(48_576);
     const given = openSync(log, 'a');
     return {
       outputs: [given, given],
       says: /^the disk is full\./,
       losesAtOnce: true,
       heal: () => {
-        rmSync(ballast);
+        rmSync(small.ballast);
         small.remount('size=64m');
         return () => readFileSync(log, 'utf8');
       },
@@ -256,9 +256,14 @@ describe('a command', () => {
   it.each(['version', 'config docs', 'config print'])(
     'says in a sentence that the disk is full, and ends quietly when its reader has gone: %s',
     async (command) => {
-      const full = startProgram(command.split(' '), {}, { outputs: [openSync('/dev/full', 'w'), 'pipe'] });
-      expect(await full.exited).toBe(74);
-      expect(full.stderr).toBe('Cannot write to standard output: the disk is full. Free some space.\n');
+      // A file takes its time to refuse. Root alone may make such a disk.
+      const small = smallFileSystem(1);
+      small?.fill();
+      for (const path of ['/dev/full', ...(small === undefined ? [] : [join(small.path, 'result')])]) {
+        const full = startProgram(command.split(' '), {}, { outputs: [openSync(path, 'w'), 'pipe'] });
+        expect(await full.exited).toBe(74);
+        expect(full.stderr).toBe('Cannot write to standard output: the disk is full. Free some space.\n');
+      }
 
       const pipe = unreadPipe({ isFull: false });
       pipe.end();

@@ -1,9 +1,10 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
+import { chmodSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { readDaemonRecord } from '../../src/app/index.js';
-import { eventually } from '../support/program.js';
+import { eventually, scratchDirectory } from '../support/program.js';
 import { expectNoDamage } from '../support/provenStore.js';
 
 const root = join(import.meta.dirname, '../..');
@@ -23,8 +24,9 @@ function startQuickstart(...flags: string[]): Quickstart {
   return startGroup(process.execPath, ['scripts/quickstart.mjs', ...flags]);
 }
 
-function startGroup(program: string, args: readonly string[]): Quickstart {
-  const child = spawn(program, args, { cwd: root, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
+function startGroup(program: string, args: readonly string[], environment: object = {}): Quickstart {
+  const env = { ...process.env, ...environment };
+  const child = spawn(program, args, { cwd: root, detached: true, env, stdio: ['ignore', 'pipe', 'pipe'] });
   const group = child.pid;
   if (group === undefined) throw new Error('the quickstart did not start');
   let output = '';
@@ -92,6 +94,20 @@ describe('the quickstart', () => {
     expect(await quickstart.exited, quickstart.output()).toBe(0);
     // Init may not have reaped the last of them yet.
     await eventually(() => !quickstart.hasProcesses());
+  });
+
+  it('leaves nothing behind where the database cannot be started, or is being started when it is told to stop', async () => {
+    const cluster = ['scripts/quickstart.mjs', '--cluster', '--blocks', '50'];
+    const failing = startGroup(process.execPath, cluster, { TMPDIR: '/nowhere' });
+    expect(await failing.exited).toBe(1);
+    await eventually(() => !failing.hasProcesses());
+    const TMPDIR = scratchDirectory();
+    chmodSync(TMPDIR, 0o755);
+    const stopped = startGroup(process.execPath, cluster, { TMPDIR });
+    // The database is in a group of its own. Its files go after it.
+    await eventually(() => readdirSync(TMPDIR).length > 0);
+    stopped.child.kill('SIGTERM');
+    expect([await stopped.exited, readdirSync(TMPDIR)]).toEqual([0, []]);
   });
 
   it('says what it takes, and what of that it does not know', async () => {

@@ -55,9 +55,9 @@ it('builds an image, step by step as it stands there, whose command indexes and 
   await daemon.reaches(20);
 
   const [check = ''] = build.healthCheck;
-  const metricsPort = new URL(daemon.metricsUrl).port;
-  const healthy = () =>
-    run(build.path(`/usr/local/bin/${check}`), { env: { ...process.env, FCI_METRICS_PORT: metricsPort } });
+  // Wherever it listens: a flag or a file may say so, and not the environment.
+  const env = { ...process.env, FCI_DATA_DIR: build.path('/data'), FCI_METRICS_PORT: '1' };
+  const healthy = () => run(build.path(`/usr/local/bin/${check}`), { env });
   await healthy();
   expect(await daemon.program.stop()).toBe(0);
   await expect(healthy()).rejects.toMatchObject({ code: 1 });

@@ -24,15 +24,18 @@ export function untilEnd(run: (signal: AbortSignal) => Promise<unknown>): void {
   });
 }
 
-/** A scenario, cleaned up after whatever becomes of it. One within another, never two beside each other. */
+/** A scenario, cleaned up after whatever becomes of it, all of it. One within another, never two beside each other. */
 export async function withCleanup<T>(action: () => Promise<T>): Promise<T> {
   const outer = scenario;
   const cleaning: Clean[] = [];
   scenario = cleaning;
-  try {
-    return await action();
-  } finally {
-    scenario = outer;
-    for (const clean of cleaning.reverse()) await clean();
+  const [outcome] = await Promise.allSettled([action()]);
+  scenario = outer;
+  const failures = outcome.status === 'rejected' ? [outcome] : [];
+  for (const clean of cleaning.reverse()) {
+    const [cleaned] = await Promise.allSettled([(async () => clean())()]);
+    if (cleaned.status === 'rejected') failures.push(cleaned);
   }
+  if (outcome.status === 'fulfilled' && failures.length === 0) return outcome.value;
+  throw failures[0]?.reason;
 }

@@ -43,14 +43,15 @@ export async function startPgBouncer(
   );
   const asOther = process.getuid?.() === 0 ? ['-u', 'postgres'] : [];
   const running = spawn(PGBOUNCER, ['-q', ...asOther, file], { stdio: 'ignore' });
+  const hasEnded = () => running.exitCode !== null || running.signalCode !== null;
   atEnd(async () => {
-    if (running.exitCode !== null) return;
+    if (hasEnded()) return;
     const ended = once(running, 'exit');
     running.kill('SIGKILL');
     await ended;
   });
   while (!(await isOpen(at))) {
-    if (running.exitCode !== null) throw new Error(`PgBouncer has ended with ${running.exitCode}`);
+    if (hasEnded()) throw new Error(`PgBouncer has ended with ${running.exitCode ?? running.signalCode}`);
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
   return elsewhere(target, at);

@@ -1,11 +1,11 @@
 import { execFileSync } from 'node:child_process';
+import { statSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { atEnd } from './cleanup.js';
 import { scratchDirectory } from './program.js';
 
 /** A small file system in memory; `undefined` where this user may mount none. It is gone at the end of the test. */
-export function smallFileSystem(
-  mib: number,
-): { readonly path: string; readonly remount: (options: string) => void } | undefined {
+export function smallFileSystem(mib: number) {
   const path = scratchDirectory();
   const mount = (...args: string[]): void => void execFileSync('mount', args, { stdio: 'ignore' });
   try {
@@ -14,5 +14,18 @@ export function smallFileSystem(
     return undefined;
   }
   atEnd(() => void execFileSync('umount', ['-l', path]));
-  return { path, remount: (options) => mount('-o', `remount,${options}`, path) };
+  const ballast = join(path, 'ballast');
+  return {
+    path,
+    ballast,
+    /** Leaves no more than this. */
+    fill: (leftBytes = 0): void => {
+      try {
+        writeFileSync(ballast, Buffer.alloc(mib * 1_048_576));
+      } catch {
+        truncateSync(ballast, statSync(ballast).size - leftBytes);
+      }
+    },
+    remount: (options: string): void => mount('-o', `remount,${options}`, path),
+  };
 }

@@ -1,5 +1,5 @@
 import type { DaemonConfig } from '../../config/index.js';
-import { formatCount } from '../../observability/index.js';
+import { formatCount, formatSize } from '../../observability/index.js';
 import type { Logger } from '../../observability/index.js';
 import { migrateStore } from '../../ranges/index.js';
 import type { MigrationProgress, MigrationReport } from '../../ranges/index.js';
@@ -14,7 +14,6 @@ import { openForCommand, openStoreReadOnly, refuseDatabase, storeAt, whenFree } 
 
 /** How often the progress of a restore is logged. */
 const LOG_EVERY_MS = 10_000;
-const MIB = 1024 * 1024;
 
 type RestoreProgress = Parameters<NonNullable<RestoreDependencies['onProgress']>>[0];
 
@@ -102,17 +101,13 @@ export function restoreInWords(progress: RestoreProgress): string {
   switch (progress.phase) {
     case 'download': {
       const { bytes, ofBytes } = progress;
-      return `received ${inMib(bytes)}${ofBytes === undefined ? '' : ` of ${inMib(ofBytes)}`}`;
+      return `received ${formatSize(bytes)}${ofBytes === undefined ? '' : ` of ${formatSize(ofBytes)}`}`;
     }
     case 'copy':
-      return `copied ${inMib(progress.bytes)}`;
+      return `copied ${formatSize(progress.bytes)}`;
     case 'blocks':
       return `verifying height ${formatCount(progress.height)} of ${formatCount(progress.to)}`;
     case 'pointers':
       return `verifying pointers: ${formatCount(progress.pointers)} so far`;
   }
-}
-
-function inMib(bytes: number): string {
-  return `${formatCount(bytes / MIB)} MiB`;
 }

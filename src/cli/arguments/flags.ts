@@ -56,8 +56,6 @@ function anyStore(doc: string): Setting<string | null> {
   return optional({ ...path, allowed, accepts }, { doc, defaultDoc: 'required' });
 }
 
-const yes = toggle('Skip the confirmation.');
-
 export const statusFlags = {
   watch: toggle('Update every second: a live page on a terminal (q quits), otherwise a line each time.'),
   json: toggle('Print the daemon’s status as JSON, one document per line.'),
@@ -138,14 +136,13 @@ export const verifyFlags = {
   to: height('Last height to check.', 'the last of the store'),
 } as const;
 
-export const repairFlags = { yes } as const;
+/** Of repair and forget. */
+export const confirmFlags = { yes: toggle('Skip the confirmation.') } as const;
 
 export const rewindFlags = {
   to: height('Keep this height and everything below it; delete the rest.', 'required'),
-  yes,
+  ...confirmFlags,
 } as const;
-
-export const forgetFlags = { yes } as const;
 
 export const backupFlags = {
   to: optional(localPath('directory', 'directory'), {

@@ -56,7 +56,6 @@ function refusal(message: string, parser: Parser): OperatorError {
 
 function rootParser(terminal: Terminal): Parser {
   const version = programVersion();
-  const width = terminal.columns;
   const root = new Parser(PROGRAM)
     .description(
       `${PROGRAM} ${version}: a verified, complete, queryable local index of every Flow collection and transaction.\n\n` +
@@ -71,8 +70,8 @@ function rootParser(terminal: Terminal): Parser {
     .configureOutput({
       writeOut: (text) => terminal.out(text),
       writeErr: (text) => terminal.err(text),
-      getOutHelpWidth: width,
-      getErrHelpWidth: width,
+      getOutHelpWidth: terminal.columns,
+      getErrHelpWidth: terminal.columns,
       outputError: () => undefined,
     });
   return root.exitOverride((error) => refuse(error, root));

@@ -35,10 +35,10 @@ export function configAgain({ configFile, written }: Invocation, terminal: Termi
 }
 
 /**
- * Checks endpoints and ports before anything is opened. Expected errors: OperatorError `usage` for a flag, else
- * `configuration`.
+ * Checks endpoints and ports before anything is opened, and returns what it was given. Expected errors: OperatorError `usage` for a
+ * flag, else `configuration`.
  */
-export function checkEndpoints(loaded: LoadedConfig): void {
+export function checkEndpoints(loaded: LoadedConfig): LoadedConfig {
   const { config, places } = loaded;
   const lists = { accessNodes: config.accessNodes, 'edi.nodes': config.edi.nodes, peers: config.peers };
   for (const [key, endpoints] of Object.entries(lists)) {
@@ -55,6 +55,7 @@ export function checkEndpoints(loaded: LoadedConfig): void {
   }
   const clash = clashOfPorts(config);
   if (clash !== undefined) throw new OperatorError('configuration', clash);
+  return loaded;
 }
 
 function exitFor({ origins }: LoadedConfig, key: string): ExitReason {

@@ -84,9 +84,7 @@ function nothingRecorded(config: LoadedConfig['config']): string {
 }
 
 /** `undefined` for anything else than JSON. */
-export function bodyOf({ bytes }: PlainResponse): unknown {
-  return jsonIn(bytes.toString());
-}
+export const bodyOf = ({ bytes }: PlainResponse): unknown => jsonIn(bytes.toString());
 
 /** The answer or, where none comes in time, why. Expected errors: OperatorError (it wants a token that we do not have). */
 async function get(

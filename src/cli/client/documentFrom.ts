@@ -48,9 +48,8 @@ export function refusalOf(status: number, body: unknown) {
   return { reason, error: new OperatorError(exit, message) };
 }
 
-function translated(error: unknown): unknown {
-  return error instanceof ApiError ? refusalOf(error.code, error).error : error;
-}
+const translated = (error: unknown): unknown =>
+  error instanceof ApiError ? refusalOf(error.code, error).error : error;
 
 /** Refuses malformed words before anyone is asked. Expected errors: OperatorError `usage`. */
 export function checked<T>(parse: () => T): T {

@@ -1,7 +1,9 @@
+import { existsSync } from 'node:fs';
 import { connect } from 'node:net';
+import { basename, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import type { BackfillStatus } from '../../api/index.js';
-import { daemonRuns, killWorkersOf, loadStores, workersOf } from '../../app/index.js';
+import { killWorkersOf, loadStores, workersOf } from '../../app/index.js';
 import type { BackfillCommand, BackfillOutcome, ControlAnswer } from '../../app/index.js';
 import { readHeightsToFill } from '../../config/index.js';
 import type { LoadedConfig, ValuesOf } from '../../config/index.js';
@@ -60,17 +62,14 @@ async function obeyed(loaded: LoadedConfig, command: BackfillCommand): Promise<B
       'Commands that change something go through the data directory, on the machine of the daemon: name it with ' +
         '--data-dir instead of --api-host and --api-port.',
     );
-  const record = daemonRuns(config.dataDir) ? recordOf(config) : undefined;
-  if (record !== undefined && record.control === undefined)
-    throw new OperatorError(
-      'no_daemon',
-      'The running daemon is an older version that takes no commands. Restart it.',
-    );
+  const { control } = recordOf(config) ?? {};
+  // Another container does not see the process of the daemon, and may have its directory elsewhere.
+  const beside = join(config.dataDir, basename(control ?? ''));
   const line =
-    record?.control === undefined
+    control === undefined
       ? 'nobody'
-      : await exchanged(record.control, `${JSON.stringify(command)}\n`);
-  // The record may be of a daemon that was killed; another process may have its number by now.
+      : await exchanged(existsSync(beside) ? beside : control, `${JSON.stringify(command)}\n`);
+  // The record may be of a daemon that was killed.
   if (line === 'nobody') return (await loadStores()).commandStore(config, command);
   if (line === undefined)
     throw new OperatorError('no_daemon', `The daemon of ${config.dataDir} does not answer. See its log.`);
@@ -88,11 +87,11 @@ async function exchanged(path: string, line: string): Promise<string | undefined
   return socket.bytesWritten > 0 ? undefined : 'nobody';
 }
 
+/** Expected errors, as of what asks it: OperatorError `usage`. */
 function refuseIf(isWrong: boolean, message: string): void {
   if (isWrong) throw wrongUse(`${message} See flow-collection-indexer backfill --help.`);
 }
 
-/** Expected errors: OperatorError. */
 function workerOf(given = ''): string {
   refuseIf(given === '', 'Say which worker: the beginning of its id, as "workers" lists it, or all.');
   const isId = given === 'all' || /^[0-9a-f][0-9a-f-]*$/.test(given);
@@ -100,7 +99,6 @@ function workerOf(given = ''): string {
   return given;
 }
 
-/** Expected errors: OperatorError. */
 function commandOf(
   action: Exclude<(typeof backfillActions)[number], 'status' | 'kill'>,
   plan: string | undefined,

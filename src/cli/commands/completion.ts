@@ -1,4 +1,4 @@
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir } from 'node:fs/promises';
 import { userInfo } from 'node:os';
 import { basename, dirname, isAbsolute, join } from 'node:path';
 import { flagOf } from '../../config/index.js';
@@ -9,6 +9,7 @@ import type { completionFlags, Shell } from '../arguments/flags.js';
 import { PROGRAM } from '../arguments/parse.js';
 import { wrongUse } from '../command.js';
 import type { Command, Run, Terminal } from '../command.js';
+import { writeWhole } from '../output/wholeFile.js';
 
 /** `completion`: prints a shell's script for these commands, or writes it to where the shell looks for it. */
 export function completionOf(commands: readonly Command[]): Run<typeof completionFlags> {
@@ -37,7 +38,7 @@ export function completionOf(commands: readonly Command[]): Run<typeof completio
     const place = system ? join(SYSTEM_FOLDER, forEveryone) : ownPath(own, environment);
     try {
       await mkdir(dirname(place), { recursive: true });
-      await writeFile(place, script);
+      await writeWhole(place, script);
     } catch (error) {
       throw new OperatorError(
         'storage',

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { backupStoreOf, migrateStores, restoreInWords, restoreStoreOf } from '../../app/index.js';
-import { formatCount, formatDuration, formatRate } from '../../observability/index.js';
+import { formatCount, formatDuration, formatRate, formatSize } from '../../observability/index.js';
 import { inShell, systemClock } from '../../runtime/index.js';
 import { rangesInWords } from '../../storage/index.js';
 import type { backupFlags, migrateFlags, restoreFlags } from '../arguments/flags.js';
@@ -17,9 +17,9 @@ export const backup: Run<typeof backupFlags> = async (invocation, terminal) => {
   const report = await backupStoreOf(config, resolve(to), telling);
   const { coverage, copiedBytes, linkedBytes, lost, tables } = report;
   const what = coverage.length === 0 ? 'It holds no height yet' : `Heights ${rangesInWords(coverage)}`;
-  const linked = linkedBytes === 0 ? '' : `, ${inMib(linkedBytes)} MiB as hard links`;
+  const linked = linkedBytes === 0 ? '' : `, ${formatSize(linkedBytes)} as hard links`;
   terminal.out(
-    `Copied to ${to}. ${what}; ${formatCount(tables)} tables${linked}, ${inMib(copiedBytes)} MiB copied.\n` +
+    `Copied to ${to}. ${what}; ${formatCount(tables)} tables${linked}, ${formatSize(copiedBytes)} copied.\n` +
       `"flow-collection-indexer verify --network ${config.network} --data-dir ${inShell(to)}" checks every block of it.\n`,
   );
   if (lost.length === 0) return 'done';
@@ -29,14 +29,12 @@ export const backup: Run<typeof backupFlags> = async (invocation, terminal) => {
   return 'damage';
 };
 
-const inMib = (bytes: number): string => formatCount(Math.ceil(bytes / 2 ** 20));
-
 export const restore: Run<typeof restoreFlags> = async (invocation, terminal) => {
   const { from, quiet } = invocation.flags;
   if (from === null) throw wrongUse('Say what to restore: restore --from DIR, or --from https://….');
   const { config } = await configOf(invocation, terminal);
-  const telling = quiet ? {} : { onProgress: progressTo(terminal, restoreInWords) };
-  const report = await restoreStoreOf(config, from, { signal: terminal.signal, ...telling });
+  const onProgress = quiet ? () => undefined : progressTo(terminal, restoreInWords);
+  const report = await restoreStoreOf(config, from, { signal: terminal.signal, onProgress });
   const heights = report.ranges.length === 0 ? 'no height' : `heights ${rangesInWords(report.ranges)}`;
   terminal.out(
     `Restored and verified: ${heights}, ` +
@@ -58,18 +56,13 @@ export const migrate: Run<typeof migrateFlags> = async (invocation, terminal) =>
         'postgres://HOST/DATABASE. "start --peer HOST:PORT" fills an index from a daemon.',
     );
   const startedAtMs = systemClock.monotonic();
-  const told: Parameters<typeof migrateStores>[2]['onProgress'] = progressTo(
-    terminal,
-    ({ copied, missing, height }) => {
-      const perSecond = (1_000 * copied) / (systemClock.monotonic() - startedAtMs);
-      return (
-        `copied ${formatCount(copied)} of ${counted(missing, 'height')}, now at ${formatCount(height)}, ` +
-        `${formatRate(perSecond)}, ${formatDuration((missing - copied) / perSecond)} left`
-      );
-    },
-  );
-  const telling = { onProgress: quiet ? () => undefined : told, signal: terminal.signal };
-  const report = await migrateStores(config, { from, to }, telling);
+  const inWords = ({ copied, missing, height }: Record<'copied' | 'missing' | 'height', number>): string => {
+    const perSecond = (1_000 * copied) / (systemClock.monotonic() - startedAtMs);
+    const soFar = `copied ${formatCount(copied)} of ${counted(missing, 'height')}, now at ${formatCount(height)}`;
+    return `${soFar}, ${formatRate(perSecond)}, ${formatDuration((missing - copied) / perSecond)} left`;
+  };
+  const onProgress = quiet ? () => undefined : progressTo(terminal, inWords);
+  const report = await migrateStores(config, { from, to }, { signal: terminal.signal, onProgress });
   const skipped = report.skipped === 0 ? '' : `; ${counted(report.skipped, 'height')} were there already`;
   const plans = report.plans === 0 ? '' : `, ${counted(report.plans, 'plan')}`;
   terminal.out(

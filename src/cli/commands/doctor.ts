@@ -25,8 +25,7 @@ function verdictLines({ check, message, verdict }: Verdict, width: number): stri
 
 export const doctor: Run<typeof doctorFlags> = async (invocation, terminal) => {
   const { json } = invocation.flags;
-  const loaded = await configOf(invocation, terminal);
-  checkEndpoints(loaded);
+  const loaded = checkEndpoints(await configOf(invocation, terminal));
   const width = terminal.isTerminal ? terminal.columns() : Infinity;
   const { examine } = await loadDoctor();
   const verdicts = await examine(loaded, {

@@ -35,7 +35,7 @@ export const exportBlocks: Run<typeof exportFlags> = async (invocation, terminal
     if (!mayEnd() || !wasAborted(error, signal)) throw error;
   } finally {
     progress.end();
-    await source.close();
+    await source.close?.();
   }
   return 'done';
 };

@@ -31,10 +31,7 @@ export const get: Run<typeof getFlags> = async (invocation, terminal) => {
 };
 
 /** Where a daemon answers what was asked, and how a store does. Expected errors: OperatorError `usage`. */
-function questionOf({ flags, positionals }: Invocation<typeof getFlags>): {
-  readonly path: string;
-  readonly read: (store: IndexStore, range: IndexedRange) => Promise<unknown>;
-} {
+function questionOf({ flags, positionals }: Invocation<typeof getFlags>) {
   const [kind, key] = positionals;
   const given = Object.entries(flags).filter((flag): flag is [string, string] => flag[1] !== null);
   if (kind === ACCOUNT && key !== undefined) {
@@ -43,7 +40,7 @@ function questionOf({ flags, positionals }: Invocation<typeof getFlags>): {
     const query = new URLSearchParams(given.filter(([, value]) => value !== '')).toString();
     return {
       path: `/accounts/${encodeURIComponent(key)}/transactions?${query}`,
-      read: (store, range) => accountDocument(store, asked, range),
+      read: (store: IndexStore, range: IndexedRange) => accountDocument(store, asked, range),
     };
   }
   if (kind === undefined || !isLookupKind(kind) || key === undefined)
@@ -56,7 +53,7 @@ function questionOf({ flags, positionals }: Invocation<typeof getFlags>): {
   checked(() => checkLookupKey(kind, key));
   return {
     path: `/lookup/${kind}/${encodeURIComponent(key)}`,
-    read: (store, range) => lookupDocument(store, kind, key, () => range),
+    read: (store: IndexStore, range: IndexedRange) => lookupDocument(store, kind, key, () => range),
   };
 }
 
@@ -69,8 +66,11 @@ export const explain: Run<typeof explainFlags> = async (invocation, terminal) =>
   const document = await documentFrom(loaded, `/explain/${encodeURIComponent(key)}`, async (store, range) => {
     const { plannedHeightOf } = await loadStores();
     const planned = (height: number) => plannedHeightOf(store, height);
-    const work = workOfStore(store, () => range, planned);
-    return explainDocument(store, key, work);
+    return explainDocument(
+      store,
+      key,
+      workOfStore(store, () => range, planned),
+    );
   });
   terminal.out(
     json ? JSON.stringify(document, undefined, 2) + '\n' : renderExplanation(document, systemClock.now()),
@@ -151,6 +151,5 @@ function indexed({ firstIndexed, latestIndexed, head }: ExplainDocument): string
   return `heights ${firstIndexed} to ${latestIndexed}${chain}`;
 }
 
-function ago(time: string, nowMs: number): string {
-  return `${formatDuration((nowMs - Date.parse(time)) / 1000)} ago`;
-}
+const ago = (time: string, nowMs: number): string =>
+  `${formatDuration((nowMs - Date.parse(time)) / 1000)} ago`;

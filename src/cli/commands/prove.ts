@@ -1,14 +1,15 @@
-import { writeFileSync } from 'node:fs';
 import { checkLookupKey, proofDocument } from '../../api/index.js';
 import type { LookupKind, ProofDocument } from '../../api/index.js';
 import type { LoadedConfig } from '../../config/index.js';
 import { checkDocument } from '../../proof/index.js';
-import { named, OperatorError, outputError } from '../../runtime/index.js';
+import { OperatorError } from '../../runtime/index.js';
 import type { proveFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
 import { checked, documentFrom } from '../client/documentFrom.js';
 import { wrongUse } from '../command.js';
 import type { Run } from '../command.js';
+import { explained } from '../export/partFiles.js';
+import { writeWhole } from '../output/wholeFile.js';
 import { verifierFor } from './checkProof.js';
 
 /** What an id may name, the most likely first. */
@@ -28,15 +29,8 @@ export const prove: Run<typeof proveFlags> = async (invocation, terminal) => {
       'not_found',
       `What is stored proves nothing: ${verdict.reason}. Try again when there are more blocks, or name --to; "verify" checks the store.`,
     );
-  if (output === null) {
-    terminal.out(document);
-    return 'done';
-  }
-  try {
-    writeFileSync(output, document);
-  } catch (error) {
-    throw outputError(error, named(output));
-  }
+  if (output === null) terminal.out(document);
+  else await explained(output, () => writeWhole(output, document));
   return 'done';
 };
 

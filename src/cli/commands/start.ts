@@ -10,8 +10,7 @@ export async function start(
   terminal: Terminal,
   ports?: Parameters<typeof runDaemon>[2],
 ): Promise<ExitReason> {
-  const loaded = await configOf(invocation, terminal);
-  checkEndpoints(loaded);
+  const loaded = checkEndpoints(await configOf(invocation, terminal));
   const { config } = loaded;
   const { configFile } = invocation;
   const host = {
@@ -24,11 +23,7 @@ export async function start(
       loaded,
       // A pipe, as of a shell's `<(…)`, has been read: waiting for more would hold up everything.
       hasFile: configFile !== undefined && statSync(configFile, { throwIfNoEntry: false })?.isFile() === true,
-      load: () => {
-        const again = configAgain(invocation, terminal);
-        checkEndpoints(again);
-        return again;
-      },
+      load: () => checkEndpoints(configAgain(invocation, terminal)),
       onWanted: (listener: () => void) => terminal.onReload(listener),
     },
   };

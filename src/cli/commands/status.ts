@@ -25,12 +25,6 @@ const INTERVAL_MS = 1_000;
 const CTRL_C = '\u0003';
 const HINT = 'q ends this.';
 
-/** Shows an answer; `awaySeconds`: the daemon has not answered for this long, and this was its last. */
-interface Display {
-  show(status: StatusDocument, awaySeconds?: number): void;
-  close(): void;
-}
-
 /**
  * Asks the daemon every second and shows its answer, until a signal or a key ends it. Waits for a daemon that goes
  * away. Expected errors: OperatorError (`no_daemon`) when none answers at first.
@@ -68,19 +62,22 @@ async function watchStatus(loaded: LoadedConfig, json: boolean, terminal: Termin
   }
 }
 
-/** Uses the whole terminal. The last page stays on it. */
-function screen(terminal: Terminal): Display {
+/**
+ * Uses the whole terminal. The last page stays on it. `awaySeconds`: the daemon has not answered for this long, and what is shown
+ * was its last answer.
+ */
+function screen(terminal: Terminal) {
   const live = new LiveScreen({ stream: { write: (text) => terminal.out(text) } });
   let last: StatusDocument | undefined;
   return {
-    show: (status, awaySeconds) => {
+    show: (status: StatusDocument, awaySeconds?: number): void => {
       last = status;
       const away = `The daemon has not answered for ${formatDuration(awaySeconds ?? 0)}. Its last answer: (${HINT})`;
       const head = awaySeconds === undefined ? HINT : away;
       // Leave the last column free: clearing the rest of the line would erase a character there.
       live.show(statusScreen(status, { columns: terminal.columns() - 1, rows: terminal.rows(), head }));
     },
-    close: () => {
+    close: (): void => {
       live.close();
       if (last !== undefined) terminal.out(renderStatus(last));
     },
@@ -91,7 +88,7 @@ function screen(terminal: Terminal): Display {
  * One line per answer, and one whenever the daemon goes away or comes back. With `json` the answers are documents, and those
  * lines are for standard error.
  */
-function lines(terminal: Terminal, json: boolean): Display {
+function lines(terminal: Terminal, json: boolean): ReturnType<typeof screen> {
   const tell = (text: string): void => (json ? terminal.err(text) : terminal.out(text));
   let isAway = false;
   return {

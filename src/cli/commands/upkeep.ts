@@ -2,13 +2,13 @@ import { forgetAccountsOf, repairStoreOf, restoreInWords, rewindStore } from '..
 import { formatCount } from '../../observability/index.js';
 import { rangesInWords } from '../../storage/index.js';
 import type { RepairReport } from '../../storage/index.js';
-import type { forgetFlags, repairFlags, rewindFlags } from '../arguments/flags.js';
+import type { confirmFlags, rewindFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
 import { wrongUse } from '../command.js';
 import type { Run } from '../command.js';
 import { progressTo } from '../output/words.js';
 
-export const repair: Run<typeof repairFlags> = async (invocation, terminal) => {
+export const repair: Run<typeof confirmFlags> = async (invocation, terminal) => {
   const { config } = await configOf(invocation, terminal);
   const telling = { onProgress: progressTo(terminal, restoreInWords), signal: terminal.signal };
   const report = await repairStoreOf(config, { apply: invocation.flags.yes, ...telling });
@@ -57,7 +57,7 @@ export const rewind: Run<typeof rewindFlags> = async (invocation, terminal) => {
   return 'done';
 };
 
-export const forget: Run<typeof forgetFlags> = async (invocation, terminal) => {
+export const forget: Run<typeof confirmFlags> = async (invocation, terminal) => {
   const { yes } = invocation.flags;
   if (invocation.positionals[0] !== 'accounts')
     throw wrongUse('Say what to forget: flow-collection-indexer forget accounts --yes.');

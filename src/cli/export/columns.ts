@@ -24,6 +24,7 @@ interface CellForm {
 
 const TEXT = { type: 'BYTE_ARRAY', converted_type: 'UTF8', logical_type: { type: 'STRING' } } as const;
 const BINARY = { type: 'BYTE_ARRAY' } as const;
+const base64 = (bytes: Buffer): string => bytes.toString('base64');
 const REQUIRED = { repetition_type: 'REQUIRED' } as const;
 
 /** What a column can hold, in every format; docs/export.md says how each format writes it. */
@@ -77,10 +78,6 @@ export const cellForms: Readonly<Record<ColumnType, CellForm>> = forms;
 export function plainOf({ type }: ColumnShape): (cell: unknown) => unknown {
   const { plain } = cellForms[type];
   return (cell) => (cell === null || plain === undefined ? cell : plain(cell as never));
-}
-
-function base64(bytes: Buffer): string {
-  return bytes.toString('base64');
 }
 
 /** The three levels that Parquet requires. */

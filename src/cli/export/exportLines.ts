@@ -87,7 +87,7 @@ async function fileOutput(
 ) {
   const { progress, resume, signal, tally } = parts;
   const name = named(path);
-  const opened = await openLocked(path, resume ? 'a+' : 'a', 'file');
+  const opened = await openLocked(path, resume ? 'a+' : 'a');
   const { about, handle } = opened;
   const close = async (): Promise<void> => {
     try {

@@ -33,7 +33,7 @@ export function exportProgress(
     if (live === undefined) say(text());
     else live.setLine(text().slice(0, live.columns()));
   };
-  let isGone = false;
+  let waitsFor: string | undefined;
   return {
     at: (reached: number, to: number, transactions: number): void => {
       height = reached;
@@ -47,11 +47,10 @@ export function exportProgress(
       });
     },
     scanned: (share: number): void => show(() => `reading what the file holds: ${(100 * share).toFixed(0)}%`),
-    /** Whether the daemon answers; prints changes. */
-    answers: (doesAnswer: boolean): void => {
-      if (isGone === doesAnswer)
-        say(doesAnswer ? 'The daemon answers again.' : 'The daemon does not answer; waiting for it.');
-      isGone = !doesAnswer;
+    /** Why the daemon is waited for, if it is; prints changes. */
+    waits: (why?: string): void => {
+      if (why !== waitsFor) say(why === undefined ? 'The daemon answers again.' : `${why}; waiting for it.`);
+      waitsFor = why;
     },
     /** Removes the live line and prints a last message. */
     end: (text?: string): void => {

@@ -17,9 +17,7 @@ import { ENDLESS } from './exportProgress.js';
 import type { ExportProgress } from './exportProgress.js';
 
 /** Name and version of what makes the files, from whichever source. */
-export function madeBy(): string {
-  return `${PROGRAM} ${programVersion()}`;
-}
+export const madeBy = (): string => `${PROGRAM} ${programVersion()}`;
 
 /** Before looking again for a height that is not indexed yet, or for a daemon that does not answer. */
 const LOOK_AGAIN_MS = 500;
@@ -34,7 +32,7 @@ export interface ExportSource {
   range(): Promise<Readonly<{ first: number; latest: number; ranges: readonly HeightRange[] }>>;
   /** A page of blocks with all their bytes, which are not hashed: at least the one at `from`, none above `to`. */
   page(range: HeightRange): Promise<readonly StoredBlock[]>;
-  close(): Promise<void>;
+  close?(): Promise<void>;
 }
 
 /** A block with its full collections, in guarantee order. */
@@ -64,7 +62,7 @@ export async function openExportSource(
   let isKnown = true;
   const lookAgain = async (error?: OperatorError): Promise<void> => {
     if (!follow) throw error ?? (await noDaemon(loaded));
-    progress.answers(error !== undefined);
+    progress.waits(error === undefined ? 'The daemon does not answer' : undefined);
     await sleep(systemClock, LOOK_AGAIN_MS, signal);
   };
   return {
@@ -90,15 +88,15 @@ export async function openExportSource(
           await lookAgain();
           continue;
         }
-        progress.answers(true);
-        if (answer.status === 200) return storedBlocksIn(answer.bytes);
-        const { reason, error } = refusalOf(answer.status, bodyOf(answer));
+        const refused = answer.status === 200 ? undefined : refusalOf(answer.status, bodyOf(answer));
+        progress.waits(answer.status === 503 ? `The daemon says "${refused?.error.message}"` : undefined);
+        if (refused === undefined) return storedBlocksIn(answer.bytes);
+        const { reason, error } = refused;
         if (answer.status === 429 || answer.status === 503) await sleep(systemClock, BUSY_MS, signal);
         else if (reason === 'not_yet_indexed') await lookAgain(error);
         else throw error;
       }
     },
-    close: () => Promise.resolve(),
   };
 }
 

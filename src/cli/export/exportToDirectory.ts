@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
-import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
+import { createReadStream, existsSync, statSync } from 'node:fs';
+import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { formatCount } from '../../observability/index.js';
@@ -9,6 +9,7 @@ import { syncDirectory } from '../../storage/index.js';
 import type { HeightRange } from '../../storage/index.js';
 import type { ExportFlags } from '../arguments/flags.js';
 import { wrongUse } from '../command.js';
+import { replaceFile, unfinishedName } from '../output/wholeFile.js';
 import { counted } from '../output/words.js';
 import { compressingStream } from './compression.js';
 import { ENDLESS } from './exportProgress.js';
@@ -16,7 +17,7 @@ import { checkNotBeyond, checkSame, exportRange, inWords, madeBy, pagesOf } from
 import type { ExportParts } from './exportSource.js';
 import { formMaker, LINES } from './forms.js';
 import type { AskedShape, FormOptions, PartitionForm } from './forms.js';
-import { beginPart, explained, openLocked, replaceFile, unfinishedName } from './partFiles.js';
+import { beginPart, explained, openLocked } from './partFiles.js';
 import type { Part, PartFile } from './partFiles.js';
 import { blockRow } from './TransactionRow.js';
 import type { BlockRow } from './TransactionRow.js';
@@ -116,8 +117,10 @@ export async function exportToDirectory(
   options: FormOptions,
   parts: ExportParts,
 ): Promise<string> {
-  await explained(path, () => mkdir(path).catch(unless('EEXIST')));
-  const { close } = await openLocked(path, 'r', 'directory');
+  await explained(path, async () => {
+    if (!existsSync(path)) await mkdir(path);
+  });
+  const { close } = await openLocked(path, 'r');
   try {
     return await writePartitions(path, await manifestIn(path, asked.resume), asked, options, parts);
   } finally {
@@ -150,10 +153,14 @@ async function writePartitions(
 ): Promise<string> {
   const { progress, signal, source } = parts;
   const name = named(path);
-  const range = await exportRange(source, { ...asked, from: asked.from ?? begun?.from ?? null });
   const { partition: size } = options.shape;
-  const shape: ExportShape = { chain_id: source.chainId, from: range.from, ...options.shape };
-  const span = Math.floor(range.to / size) - Math.floor(range.from / size);
+  const last = begun?.partitions.at(-1);
+  const wanted = asked.from ?? begun?.from;
+  // Of what the directory holds, the index need have no more than the last block, or what is written again.
+  const needed = last === undefined ? wanted : Math.min(last.to, nextFrom(last, size));
+  const range = await exportRange(source, { ...asked, from: needed ?? null });
+  const shape: ExportShape = { chain_id: source.chainId, from: wanted ?? range.from, ...options.shape };
+  const span = Math.floor(range.to / size) - Math.floor(shape.from / size);
   if (range.to < ENDLESS && span >= MAX_PARTITIONS) throw tooMany();
   if (begun !== undefined) {
     if (begun.chain_id !== source.chainId) {
@@ -161,8 +168,7 @@ async function writePartitions(
       throw new OperatorError('foreign', message);
     }
     checkNotBeyond(name, begun.to, asked.to);
-    const last = begun.partitions.at(-1);
-    if (last !== undefined) await checkSame(lastBlockOf(last), source);
+    if (last !== undefined) await checkSame({ height: last.to, id: last.last_block_id }, source);
     const difference = differenceOf(begun, shape);
     if (difference !== undefined)
       throw wrongUse(
@@ -209,20 +215,21 @@ async function writePartitions(
 async function prepare(path: string, manifest: Manifest): Promise<void> {
   const files = filesOf(manifest);
   for (const file of files) {
-    const found = await stat(join(path, file.path)).catch(unless('ENOENT'));
+    const found = statSync(join(path, file.path), { throwIfNoEntry: false });
     if (found?.size !== file.bytes) throw damaged(path, file);
   }
   if (manifest.partitions.length === 0) await save(path, manifest);
   const tables = manifest.file_format === 'ndjson' ? [LINES] : Object.keys(manifest.columns ?? {});
   for (const table of tables) {
-    await mkdir(join(path, table)).catch(unless('EEXIST'));
+    await mkdir(join(path, table), { recursive: true });
     await removeUnnamed(path, table, manifest);
   }
   await syncDirectory(path);
 }
 
-function save(path: string, manifest: Manifest): Promise<void> {
-  return replaceFile(join(path, MANIFEST), `${JSON.stringify(manifest, null, 1)}\n`);
+async function save(path: string, manifest: Manifest): Promise<void> {
+  await replaceFile(join(path, MANIFEST), `${JSON.stringify(manifest, null, 1)}\n`);
+  await syncDirectory(path);
 }
 
 async function removeUnnamed(path: string, table: string, manifest: Manifest): Promise<void> {
@@ -257,14 +264,17 @@ function damaged(path: string, file: PartFile): OperatorError {
   return new OperatorError('damage', message);
 }
 
-/** The next partition; a last one that can now be longer is written again from its beginning. */
 function nextOf({ partitions }: Manifest, range: HeightRange, size: number): HeightRange | undefined {
   const last = partitions.at(-1);
-  const isWhole = last !== undefined && last.to === endOf(last.to, size);
-  const from = last === undefined ? range.from : isWhole ? last.to + 1 : last.from;
+  const from = last === undefined ? range.from : nextFrom(last, size);
   if ((last?.to ?? -1) >= range.to) return undefined;
   if (partitions.length >= MAX_PARTITIONS) throw tooMany();
   return { from, to: Math.min(range.to, endOf(from, size)) };
+}
+
+/** Where the next partition begins; a last one that can now be longer is written again from its beginning. */
+function nextFrom({ from, to }: HeightRange, size: number): number {
+  return to === endOf(to, size) ? to + 1 : from;
 }
 
 /** The last height of the partition that a height is in. */
@@ -279,14 +289,8 @@ function tooMany(): OperatorError {
 }
 
 function phrase({ from, to, partitions, files }: Manifest): string {
-  const sum = (of: (partition: Partition) => number) =>
-    partitions.reduce((total, each) => total + of(each), 0);
-  const all = {
-    from,
-    to,
-    blocks: sum(({ blocks }) => blocks),
-    transactions: sum((each) => each.transactions),
-  };
+  const sum = (of: 'blocks' | 'transactions') => partitions.reduce((total, each) => total + each[of], 0);
+  const all = { from, to, blocks: sum('blocks'), transactions: sum('transactions') };
   return partitions.length === 0 ? 'no block' : `${inWords(all)}, in ${counted(files, 'file')}`;
 }
 
@@ -316,7 +320,11 @@ async function writePartition(
       const place = { directory, path: pathOf(file.table, heights, shape) };
       parts.push(await beginPart(file, place, compressingStream(compression)));
     }
-    for await (const page of pagesOf(source, heights, below && lastBlockOf(below))) {
+    for await (const page of pagesOf(
+      source,
+      heights,
+      below && { height: below.to, id: below.last_block_id },
+    )) {
       for (const entry of page) {
         last = blockRow(entry);
         form.add(last);
@@ -336,21 +344,10 @@ async function writePartition(
   }
 }
 
-function lastBlockOf({ to, last_block_id: id }: Partition): { readonly height: number; readonly id: string } {
-  return { height: to, id };
-}
-
 /** From the directory. A Parquet file is called the same, however its pages are compressed. */
 function pathOf(table: string, { from, to }: HeightRange, shape: ExportShape): string {
   const [first, last] = [from, to].map((height) => String(height).padStart(HEIGHT_DIGITS, '0'));
   const { compression, file_format: format } = shape;
   const suffix = format === 'parquet' ? '' : { none: '', gzip: '.gz', zstd: '.zst' }[compression];
   return `${table}/${table}-${first}-${last}.${format}${suffix}`;
-}
-
-/** For `catch`: ignores an error of this kind. */
-function unless(code: string): (error: NodeJS.ErrnoException) => undefined {
-  return (error) => {
-    if (error.code !== code) throw error;
-  };
 }

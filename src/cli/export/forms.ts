@@ -99,24 +99,21 @@ export async function formMaker({ shape, tables, wanted }: FormOptions): Promise
 const PIECE_BYTES = 1024 * 1024;
 
 function textFile(table: string, head = '') {
-  let pieces = [head];
-  let characters = 0;
+  let text = head;
   let rows = 0;
   const finish = (): Uint8Array => {
-    const text = pieces.join('');
-    pieces = [];
-    characters = 0;
-    return Buffer.from(text);
+    const bytes = Buffer.from(text);
+    text = '';
+    return bytes;
   };
   return {
     table,
     rows: (): number => rows,
-    add: (text: string): void => {
-      pieces.push(text);
-      characters += text.length;
+    add: (line: string): void => {
+      text += line;
       rows += 1;
     },
-    take: (): Uint8Array | undefined => (characters < PIECE_BYTES ? undefined : finish()),
+    take: (): Uint8Array | undefined => (text.length < PIECE_BYTES ? undefined : finish()),
     finish,
   };
 }
@@ -129,13 +126,10 @@ function jsonLine(
   table: Table['name'],
   columns: readonly ColumnShape[],
 ): (row: readonly unknown[]) => string {
-  const members = columns.map((column) => ({
-    key: `,${JSON.stringify(column.name)}:`,
-    plain: plainOf(column),
-  }));
+  const members = columns.map((column) => [`,${JSON.stringify(column.name)}:`, plainOf(column)] as const);
   return (row) => {
     let line = `{"kind":"${kinds[table]}"`;
-    for (const [index, { key, plain }] of members.entries())
+    for (const [index, [key, plain]] of members.entries())
       line += key + JSON.stringify(plain(row[index] ?? null));
     return `${line}}\n`;
   };

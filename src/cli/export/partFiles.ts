@@ -1,17 +1,17 @@
 import { createHash } from 'node:crypto';
-import { open, rename, rm, writeFile } from 'node:fs/promises';
+import { open, rename, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
-import { basename, dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import type { Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { named, OperatorError, outputError } from '../../runtime/index.js';
-import { syncDirectory } from '../../storage/index.js';
+import { unfinishedName } from '../output/wholeFile.js';
 
 /**
  * Opens and locks a file or directory. Expected errors: OperatorError `storage`, also when another process has the lock.
  */
-export async function openLocked(path: string, flags: string, kind: 'file' | 'directory') {
+export async function openLocked(path: string, flags: string) {
   const handle = await explained(path, () => open(path, flags));
   try {
     const about = await handle.stat({ bigint: true });
@@ -22,7 +22,7 @@ export async function openLocked(path: string, flags: string, kind: 'file' | 'di
       unlock?.();
     };
     if (unlock !== undefined) return { about, close, handle };
-    const message = `Another export writes to ${named(path)}. Wait until it ends, or choose another ${kind}.`;
+    const message = `Another export writes to ${named(path)}. Wait until it ends, or choose another ${about.isFile() ? 'file' : 'directory'}.`;
     throw new OperatorError('storage', message);
   } catch (error) {
     await handle.close();
@@ -51,18 +51,6 @@ async function lock(identity: string): Promise<(() => void) | undefined> {
     );
     server.listen(path, () => resolve(() => server.close()));
   });
-}
-
-/** The name of a file while it is written: no pattern for finished files matches it. */
-export function unfinishedName(path: string): string {
-  return join(dirname(path), `.${basename(path)}.tmp`);
-}
-
-/** Replaces a file as a whole: after a crash, the old or the new one is there. */
-export async function replaceFile(path: string, text: string): Promise<void> {
-  await writeFile(unfinishedName(path), text, { flush: true });
-  await rename(unfinishedName(path), path);
-  await syncDirectory(dirname(path));
 }
 
 export interface GrowingFile {

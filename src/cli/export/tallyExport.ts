@@ -140,9 +140,7 @@ function blockIn(line: Buffer): CountedBlock | undefined {
   return { height, id, collections: collections.length, transactions };
 }
 
-function isCount(value: unknown): value is number {
-  return Number.isSafeInteger(value) && Number(value) >= 0;
-}
+const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) >= 0;
 
 /** The parsed line; empty if it is not JSON. */
 function objectOf(line: string): Readonly<Record<string, unknown>> {

@@ -1,5 +1,6 @@
 import type { BackfillRangeStatus, BackfillStatus } from '../../api/index.js';
 import { formatCount, formatDuration, formatRate } from '../../observability/index.js';
+import type { HeightRange } from '../../storage/index.js';
 
 export function renderBackfill(backfill: BackfillStatus): string {
   const { plans, ranges, unserved } = backfill;
@@ -36,9 +37,8 @@ export function rangesLine(backfill: BackfillStatus): string {
 
 const MAX_RANGES_IN_LINE = 4;
 
-function percentOf({ from, to, next }: BackfillRangeStatus): string {
-  return `${Math.floor((100 * (next - from)) / (to - from + 1))}%`;
-}
+const percentOf = ({ from, to, next }: BackfillRangeStatus): string =>
+  `${Math.floor((100 * (next - from)) / (to - from + 1))}%`;
 
 export function rangeLine(range: BackfillRangeStatus): string {
   const { state, rate, eta, failures, reason, waitingFor } = range;
@@ -53,6 +53,4 @@ export function rangeLine(range: BackfillRangeStatus): string {
   return `${head}, failed ${failures} times: ${reason ?? 'reason unknown'}${again}`;
 }
 
-function span({ from, to }: { readonly from: number; readonly to: number }): string {
-  return `${formatCount(from)} to ${formatCount(to)}`;
-}
+const span = ({ from, to }: HeightRange): string => `${formatCount(from)} to ${formatCount(to)}`;

@@ -93,9 +93,7 @@ function rowsOf(status: StatusDocument): Row[] {
   ].flat();
 }
 
-function height(value: number | null): string {
-  return value === null ? 'unknown' : formatCount(value);
-}
+const height = (value: number | null): string => (value === null ? 'unknown' : formatCount(value));
 
 function indexed({ firstIndexed, latestIndexed }: StatusDocument): string {
   if (firstIndexed === null) return 'nothing yet: the first height is not known';

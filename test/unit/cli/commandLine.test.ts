@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import {
   accountRoleNames,
@@ -14,6 +14,7 @@ import { AbortError } from '../../../src/runtime/index.js';
 import { scratchDirectory } from '../../support/program.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { matching } from '../../support/refusal.js';
+import { smallFileSystem } from '../../support/smallFileSystem.js';
 import { runInProcess } from '../../support/terminal.js';
 
 /** Only for commands that end by themselves. */
@@ -287,6 +288,14 @@ describe('completion', () => {
     // Named, it needs no SHELL; and what was there is replaced.
     const again = await runInProcess(['completion', 'install', shell], { environment: { HOME: home } });
     expect(again.out).toBe(out);
+    // A shell would read half a script at each of its starts.
+    const full = smallFileSystem(1);
+    if (full === undefined) return;
+    full.fill(4_096);
+    const refused = await runInProcess(['completion', 'install', shell], {
+      environment: { HOME: full.path },
+    });
+    expect([refused.exit, readdirSync(dirname(join(full.path, path)))]).toEqual(['storage', []]);
   });
 
   it('takes empty and relative paths of the environment for none', async () => {

@@ -205,6 +205,11 @@ describe('a file that was cut', () => {
     const args = ['export', ...storeFlags(holed), '--output', path, '--resume'];
     expect(await runInProcess(args)).toMatchObject({ exit: 'done', message: '' });
     expect(readFileSync(path, 'utf8')).toBe((await run('--from', String(MIDDLE))).out);
+    const into = ['--output', join(scratchDirectory(), 'directory'), '--partition', '2'];
+    await run('--from', String(MIDDLE), '--to', String(MIDDLE + 3), ...into);
+    const resumed = await runInProcess(['export', ...storeFlags(holed), ...into, '--resume']);
+    expect(resumed).toMatchObject({ exit: 'done', message: '' });
+    expect(resumed.err).toContain(`exported heights ${MIDDLE} to ${LAST}: `);
   });
 
   it('is not overwritten by accident', async () => {
@@ -333,6 +338,20 @@ describe('an export from a daemon', () => {
     });
     const args = ['export', '--api-port', String(port), '--follow'];
     expect(await runInProcess(args, { signal: ending.signal })).toMatchObject({ exit: 'done', out: '' });
+  });
+
+  it('that cannot answer now is asked again, and says why', async () => {
+    const ending = new AbortController();
+    const { port, seen } = await RestNode.start(({ url = '' }, response) => {
+      if (url === '/status')
+        response.end(JSON.stringify({ chainId: 'flow-localnet', firstIndexed: 0, latestIndexed: 1 }));
+      else response.writeHead(503).end('{"reason":"healing","message":"it heals; retry"}');
+      if (seen.length > 2) ending.abort();
+    });
+    let said = '';
+    const change = { signal: ending.signal, err: (text: string) => void (said += text) };
+    await expect(runInProcess(['export', '--api-port', String(port)], change)).rejects.toThrow();
+    expect(said).toBe('The daemon says "it heals; retry"; waiting for it.\n');
   });
 
   it.skipIf(!['linux', 'win32'].includes(process.platform))(

@@ -1,6 +1,9 @@
+import { once } from 'node:events';
 import { rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { atEnd } from '../../support/cleanup.js';
 import { scratchDirectory } from '../../support/program.js';
 import { RestNode } from '../../support/restNode.js';
 import type { RestReply } from '../../support/restNode.js';
@@ -15,13 +18,13 @@ async function answerer(instance: string): Promise<number> {
   return port;
 }
 
-/** A data directory with the record of a daemon, and no store. */
-function dataDirectory(instance: string, port: number): string {
+/** A data directory with the record of a daemon, and no store. `more`: what else the record says. */
+function dataDirectory(instance: string, port: number, more: object = {}): string {
   const directory = scratchDirectory();
   const address = { host: '127.0.0.1', port };
   writeFileSync(
     join(directory, 'daemon.json'),
-    JSON.stringify({ pid: 1, instance, api: address, metrics: address }),
+    JSON.stringify({ pid: 1, instance, api: address, metrics: address, ...more }),
   );
   return directory;
 }
@@ -49,6 +52,15 @@ describe('a running daemon', () => {
     expect(status.message).toContain(`the one recorded in ${dataDir} is gone`);
     // The store itself is read instead; here there is none.
     expect(await run('get', 'block', '7', '--data-dir', dataDir)).toMatchObject({ exit: 'storage', out: '' });
+  });
+
+  it('takes commands through the socket beside its record, though from here neither its process nor its path is seen', async () => {
+    const dataDir = dataDirectory('contained', 1, { pid: 2 ** 22, control: '/elsewhere/control.sock' });
+    const server = createServer((socket) => socket.once('data', () => socket.end('{"done":{}}\n')));
+    atEnd(() => void server.close());
+    await once(server.listen(join(dataDir, 'control.sock')), 'listening');
+    const { out } = await run('backfill', 'pause', '--data-dir', dataDir);
+    expect(out).toBe('Every plan is paused.\n');
   });
 
   it('is looked for where the environment says when there is no record, but the store is as good', async () => {

@@ -1,6 +1,6 @@
 import { readdirSync, statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { seededRandom } from '../../support/seededRandom.js';
 import type { LevelIndexStore } from '../../../src/storage/index.js';
 import { accountChain } from '../../support/accountChain.js';
@@ -38,6 +38,14 @@ async function directoryWith(
 function run(dataDir: string, ...args: string[]) {
   return runInProcess([...args, '--network', 'devnet', '--data-dir', dataDir]);
 }
+
+it.each([['verify'], ['repair']])('%s tells how far it is', async (command) => {
+  const dataDir = await directoryWith(FIRST, 8);
+  let nowMs = performance.now();
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => (nowMs += 600));
+  const { err } = await run(dataDir, command).finally(() => clock.mockRestore());
+  expect(err).toMatch(/^verifying height \d of 8\n/);
+});
 
 describe('verify', () => {
   it('says what can be read, and what is on disk but cannot be read yet', async () => {

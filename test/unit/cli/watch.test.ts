@@ -48,15 +48,8 @@ describe('status --watch', () => {
       ...{ failures: 0, reason: null, waitingFor: null },
     });
     const ranges = [range(0, 'failed'), ...[1, 2, 3, 4, 5].map((index) => range(1_000 * index, 'running'))];
-    const plan = {
-      id: 1,
-      from: 0,
-      to: 9_999,
-      order: 'newest',
-      missingHeights: 7_500,
-      state: 'active',
-      untakenVersion: null,
-    } as const;
+    const heights = { from: 0, to: 9_999, missingHeights: 7_500 };
+    const plan = { id: 1, ...heights, order: 'newest', state: 'active', untakenVersion: null } as const;
     const pace = { missingHeights: 7_500, rate: 125, eta: 60, heldBack: null };
     const backfill = { ...pace, plans: [plan], ranges, unserved: [] };
     const chain = await ServedChain.start(smallChain(100, [[], []]), { sealed: 101 }, { told: { backfill } });

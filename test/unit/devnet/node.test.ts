@@ -21,8 +21,9 @@ function makeNode(options: DevnetOptions = {}): { node: DevnetNode; calls: Unary
   return { node, calls: new UnaryCalls({ node }), clock };
 }
 
+const call = { signal: new AbortController().signal, connection: { reset: () => undefined } };
+
 async function ask(calls: UnaryCalls, method: DevnetMethod, request: object = {}): Promise<string> {
-  const call = { signal: new AbortController().signal, connection: { reset: () => undefined } };
   return calls.answer(method, request, call).then(
     () => 'OK',
     (error: unknown) => (error instanceof Error ? error.message : String(error)),
@@ -36,7 +37,6 @@ it.each([true, false])(
   async (hashedIds) => {
     const { calls } = makeNode({ hashedIds });
     const request = { ...byHeight(50), full_block_response: true };
-    const call = { signal: new AbortController().signal, connection: { reset: () => undefined } };
     const answer = await calls.answer('GetBlockByHeight', request, call);
     const reader = new WireReader(new RequestFields(answer).bytes(1));
     const fields: number[] = [];
@@ -74,10 +74,8 @@ it('collections of new blocks that come each in its own time come within the spr
   const lag = { collectionLagMs: 46, collectionLagSpreadMs: 85 };
   const { node, calls, clock } = makeNode({ ...lag, blockIntervalMs: 0, profile: 'dense' });
   for (let block = 0; block < 40; block += 1) node.head.advance();
-  const collections = Array.from(
-    { length: 40 },
-    (_, place) => node.chain.block(101 + place).collections,
-  ).flat();
+  const heights = Array.from({ length: 40 }, (_, place) => 101 + place);
+  const collections = heights.flatMap((height) => node.chain.block(height).collections);
   const lagsMs = collections.map(({ id }) => collectionLagMs(lag, id)).sort((a, b) => a - b);
   expect(lagsMs).toHaveLength(200);
   for (const [place, least, most] of [
@@ -160,14 +158,14 @@ describe('scripted faults', () => {
   it('wait, and give up waiting when the caller does', async () => {
     const { calls, clock } = makeNode({ faults: [{ method: 'Ping', fault: 'latency', delayMs: 50 }] });
     const caller = new AbortController();
-    const call = { signal: caller.signal, connection: { reset: () => undefined } };
+    const ownCall = { signal: caller.signal, connection: { reset: () => undefined } };
     let isAnswered = false;
-    const answer = calls.answer('Ping', {}, call).then(() => (isAnswered = true));
+    const answer = calls.answer('Ping', {}, ownCall).then(() => (isAnswered = true));
     await clock.advance(49);
     expect(isAnswered).toBe(false);
     await clock.advance(1);
     await answer;
-    const second = calls.answer('Ping', {}, call);
+    const second = calls.answer('Ping', {}, ownCall);
     caller.abort(new Error('gone'));
     await expect(second).rejects.toThrow('gone');
     expect(clock.pendingTimers).toBe(0);
@@ -204,7 +202,6 @@ describe('consecutive sporks', () => {
     const { node, calls } = makeNode({ ...old, startHead: 52 });
     expect(node.head.finalized).toBe(52);
     expect(node.head.sealed).toBe(49);
-    const call = { signal: new AbortController().signal, connection: { reset: () => undefined } };
     const status = async (height: number): Promise<string> =>
       decodeBlockResponse(await calls.answer('GetBlockByHeight', byHeight(height), call)).status;
     expect(await status(49)).toBe('sealed');
