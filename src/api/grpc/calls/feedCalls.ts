@@ -209,7 +209,7 @@ function indexedHeight({ stored, isSealed, isProven }: HeightEvent): Buffer {
 }
 
 function rewind({ height, blockId }: RewindEvent): Buffer {
-  const message = new WireWriter().number(1, height);
+  const message = new WireWriter().number(1, Math.max(0, height));
   if (blockId !== undefined) message.bytes(2, identifierBytes(blockId));
   return message.finish();
 }
