@@ -171,7 +171,6 @@ const packageHomes = {
   convict: ['config'],
   fastify: ['api'],
   '@fastify/cors': ['api'],
-  '@fastify/websocket': ['api'],
   ws: ['api'],
   'prom-client': ['observability'],
   pino: ['observability'],

@@ -1,5 +1,7 @@
+import type { IncomingMessage } from 'node:http';
 import fastify from 'fastify';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { WebSocketServer } from 'ws';
 import type { WebSocket } from 'ws';
 import { isKnownClient, tlsOptions } from '../guard/TokenGuard.js';
 import type { Credentials } from '../guard/TokenGuard.js';
@@ -11,7 +13,7 @@ import type { Query } from '../view/queryParameters.js';
 import { allowOrigins, isAllowedOrigin } from './cors.js';
 import type { RestForwarding } from './restForwarding.js';
 import { HttpConnections } from './HttpConnections.js';
-import { refusalOf, refuseClient, refusedByRouter } from './refusals.js';
+import { refusalOf, refuseClient, refusedByRouter, writeRefusal } from './refusals.js';
 import { beginStream, responseWriter } from './responses.js';
 import { closeCodes, costOf, JSON_TYPE } from './types.js';
 import type { HttpRoute, WebSocketRoute } from './types.js';
@@ -76,6 +78,8 @@ export class HttpServer extends ListeningServer {
   readonly #app: FastifyInstance;
   readonly #write = responseWriter(this.hold);
   readonly #bulk = places(MAX_BULK_RESPONSES);
+  /** Open, whether served or about to be turned away. */
+  readonly #webSockets = new Set<WebSocket>();
   #corsOrigins: readonly string[];
 
   constructor(
@@ -91,7 +95,7 @@ export class HttpServer extends ListeningServer {
     const app = this.#fastify(options);
     this.#app = app;
     this.accepted = new HttpConnections({ server: app.server, name, maxConnections }, dependencies);
-    // Also for the route that the plugin adds.
+    // Also for the route that the plugin for CORS adds.
     app.setErrorHandler((error, request, reply) => {
       const isForwarded =
         isElsewhere(error) && this.#isForwardable(request) && this.guard.mayForward(request.raw);
@@ -102,7 +106,6 @@ export class HttpServer extends ListeningServer {
       const methods = forwarding === undefined ? ['GET', 'HEAD'] : ['GET', 'HEAD', 'POST'];
       allowOrigins(app, () => this.#corsOrigins, methods);
     }
-    if (webSocket !== undefined) takeUpgrades(app, webSocket);
     app.after(() => {
       app.addHook('onRequest', async (request, reply) => {
         this.#count(request, reply);
@@ -129,13 +132,13 @@ export class HttpServer extends ListeningServer {
   }
 
   override async stop(): Promise<void> {
+    for (const socket of this.#webSockets) socket.close(closeCodes.goingAway, 'the daemon is stopping');
     await this.#app.close();
     this.#served.forwarding?.close();
   }
 
   override cut(): void {
-    if (this.#served.webSocket === undefined) return;
-    for (const client of this.#app.websocketServer.clients) client.terminate();
+    for (const socket of this.#webSockets) socket.terminate();
   }
 
   override explain(error: unknown): ApiError {
@@ -177,28 +180,26 @@ export class HttpServer extends ListeningServer {
   #admit(request: FastifyRequest, reply: FastifyReply, isForwarded: boolean): void {
     const refusal =
       refusalOf(request, isForwarded) ??
-      this.#originRefused(request) ??
+      (request.method === 'POST' ? this.#originRefused(request.raw) : undefined) ??
       this.accepted.refusalOf(request.raw.socket);
     if (refusal !== undefined) {
       // The rest of the request is not read: the connection ends with the response.
       reply.header('connection', 'close');
       throw refusal;
     }
-    // A WebSocket is refused once it is open.
-    if (request.ws) return;
     const { served } = request.routeOptions.config;
     const tooSoon = served?.kind === 'file' ? undefined : this.limiter.refusal(request.socket.remoteAddress);
     if (tooSoon !== undefined) throw tooSoon;
     const cost = isForwarded ? 'expensive' : served === undefined ? 'cheap' : costOf(served);
-    const unauthorized = this.guard.check(request.raw, cost, () => takeCredentials(request));
+    const unauthorized = this.guard.check(request.raw, cost, () => takeCredentials(request.raw));
     if (unauthorized === undefined) return;
     if (isForwarded) reply.header('connection', 'close');
     throw unauthorized;
   }
 
   /** Browsers send a POST, and open a WebSocket, without a preflight. */
-  #originRefused({ headers, method, ws }: FastifyRequest): ApiError | undefined {
-    if ((method !== 'POST' && !ws) || isAllowedOrigin(headers.origin, this.#corsOrigins)) return undefined;
+  #originRefused({ headers }: IncomingMessage): ApiError | undefined {
+    if (isAllowedOrigin(headers.origin, this.#corsOrigins)) return undefined;
     const message = 'pages of this origin are not allowed here (api.corsOrigins)';
     return new ApiError(403, 'origin_refused', message);
   }
@@ -267,44 +268,59 @@ export class HttpServer extends ListeningServer {
     return undefined;
   }
 
-  #addWebSocket({ accept, maxConnections, path }: WebSocketRoute): void {
+  #addWebSocket({ accept, maxConnections, maxMessageBytes, path }: WebSocketRoute): void {
+    const handshakes = new WebSocketServer({
+      ...{ noServer: true, clientTracking: false, maxPayload: maxMessageBytes },
+    });
     let open = 0;
-    const refusalFor = (request: FastifyRequest): ApiError | undefined => {
+    const refusalFor = (request: IncomingMessage): ApiError | undefined => {
       // First of all, so that our tokens are never forwarded.
-      const unauthorized = this.guard.check(request.raw, 'expensive', () => takeCredentials(request));
+      const unauthorized = this.guard.check(request, 'expensive', () => takeCredentials(request, true));
       if (this.isClosing) return stopping();
       if (open >= maxConnections) return busy(`at most ${maxConnections} connections at once`);
       const { socket } = request;
       return this.accepted.hold(socket) ?? this.limiter.refusal(socket.remoteAddress) ?? unauthorized;
     };
-    const wsHandler = (socket: WebSocket, request: FastifyRequest): void => {
+    const begin = (socket: WebSocket, request: IncomingMessage): void => {
+      this.#webSockets.add(socket);
+      socket.once('close', () => this.#webSockets.delete(socket));
+      // The library closes the connection with a code that says why.
+      socket.on('error', () => undefined);
       const address = request.socket.remoteAddress;
-      try {
-        const refusal = refusalFor(request);
-        if (refusal !== undefined) {
-          turnAway(socket, refusal);
-          return;
-        }
-        open += 1;
-        socket.once('close', () => (open -= 1));
-        accept(socket, request.headers, {
-          countMessage: () => this.limiter.refusal(address),
-          explain: (error) => this.explain(error),
-        });
-      } catch (error) {
-        this.explain(error);
-        socket.terminate();
+      const refusal = refusalFor(request);
+      if (refusal !== undefined) {
+        turnAway(socket, refusal);
+        return;
       }
+      open += 1;
+      socket.once('close', () => (open -= 1));
+      accept(socket, request.headers, {
+        countMessage: () => this.limiter.refusal(address),
+        explain: (error) => this.explain(error),
+      });
     };
-    this.#app.route({
-      method: 'GET',
-      url: path,
-      onRequest: (request, _reply, done) => {
+    takeUpgrades(this.#app.server, path, (request, socket, head) => {
+      const end = this.countRequest(path, { isLasting: true });
+      const refused = this.#originRefused(request);
+      let status = refused?.code ?? 400;
+      socket.once('close', () => end(String(status)));
+      if (refused !== undefined) {
+        socket.on('error', () => socket.destroy());
+        writeRefusal(socket, refused);
+        return;
+      }
+      handshakes.handleUpgrade(request, socket, head, (opened) => {
+        status = 101;
+        begin(opened, request);
+      });
+    });
+    this.#addRoute({
+      path,
+      kind: 'open',
+      handle: () => {
         const message = `${path} speaks WebSocket: open it with a client that does (ws://…)`;
-        done(request.ws ? undefined : new ApiError(400, 'bad_request', message));
+        throw new ApiError(400, 'bad_request', message);
       },
-      handler: () => undefined,
-      wsHandler,
     });
   }
 
@@ -312,10 +328,8 @@ export class HttpServer extends ListeningServer {
   #count(request: FastifyRequest, { raw }: FastifyReply): void {
     const { config, url } = request.routeOptions;
     const route = config.served?.path ?? url ?? (this.#isForwardable(request) ? 'forwarded' : 'other');
-    const end = this.countRequest(route, { isLasting: request.ws || config.served?.kind === 'stream' });
-    // A handshake is answered past this response.
-    const unanswered = request.ws ? '101' : 'cancelled';
-    raw.once('close', () => end(raw.headersSent ? String(raw.statusCode) : unanswered));
+    const end = this.countRequest(route, { isLasting: config.served?.kind === 'stream' });
+    raw.once('close', () => end(raw.headersSent ? String(raw.statusCode) : 'cancelled'));
   }
 }
 
@@ -340,10 +354,10 @@ function refuseSchema(): never {
 }
 
 /** Pages cannot give a WebSocket a header: they name the token as the protocol after `bearer`. */
-function takeCredentials({ headers, raw, ws }: FastifyRequest): Credentials {
+function takeCredentials({ headers, socket }: IncomingMessage, isWebSocket = false): Credentials {
   const [scheme, token] = (headers['sec-websocket-protocol'] ?? '').split(',').map((name) => name.trim());
-  const isProtocol = ws && scheme === 'bearer' && token !== undefined;
+  const isProtocol = isWebSocket && scheme === 'bearer' && token !== undefined;
   const authorization = headers.authorization ?? (isProtocol ? `Bearer ${token}` : undefined);
-  delete raw.headers.authorization;
-  return { authorization, isKnownClient: isKnownClient(raw.socket) };
+  delete headers.authorization;
+  return { authorization, isKnownClient: isKnownClient(socket) };
 }

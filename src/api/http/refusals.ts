@@ -1,5 +1,6 @@
 import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
 import { shortened } from '../../runtime/index.js';
 import { ApiError } from '../view/ApiError.js';
@@ -56,7 +57,11 @@ export function refuseClient(error: Error & { readonly code?: string }, socket: 
     socket.destroy();
     return;
   }
-  const refusal = clientRefusal(error.code);
+  writeRefusal(socket, clientRefusal(error.code));
+}
+
+/** Answers past Node.js, and hangs up. */
+export function writeRefusal(socket: Duplex, refusal: ApiError): void {
   const body = JSON.stringify(refusal.body());
   socket.end(
     [

@@ -1,33 +1,30 @@
-import { Server } from 'node:http';
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { Server as TlsServer } from 'node:tls';
-import websocket from '@fastify/websocket';
-import type { FastifyInstance } from 'fastify';
-import { closeCodes } from './types.js';
-import type { WebSocketRoute } from './types.js';
 
 /** Headers that request another protocol, also as they are named in Connection. */
 const UPGRADE_HEADERS: ReadonlySet<string> = new Set(['upgrade', 'http2-settings']);
 
 /**
- * Takes WebSocket upgrades at one path. Any other upgrade request, such as that of Java's HTTP client for HTTP/2, is
+ * Hands over WebSocket upgrades at one path. Any other upgrade request, such as that of Java's HTTP client for HTTP/2, is
  * served as a plain request: once there is a listener for upgrades, Node.js serves them nowhere else.
  */
-export function takeUpgrades(app: FastifyInstance, route: WebSocketRoute): void {
-  // Never listens: the plugin sees only the upgrades passed on to it.
-  const upgrades = new Server();
+export function takeUpgrades(
+  server: Server,
+  path: string,
+  take: (request: IncomingMessage, socket: Duplex, head: Buffer) => void,
+): void {
   const latest = new WeakMap<Duplex, ServerResponse>();
   const note = (request: IncomingMessage, response: ServerResponse): void => {
     latest.set(request.socket, response);
   };
-  app.server.on('request', note);
+  server.on('request', note);
   // Answers like Node.js, and records the response.
-  app.server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
+  server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
     note(request, response);
     response.writeHead(417).end();
   });
-  app.server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+  server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     const before = latest.get(socket);
     if (before?.closed === false) {
       // Node.js no longer manages the connection, nor listens for its errors, so end it here.
@@ -36,19 +33,8 @@ export function takeUpgrades(app: FastifyInstance, route: WebSocketRoute): void 
       return;
     }
     const isWebSocket = request.headers.upgrade?.toLowerCase() === 'websocket';
-    if (isWebSocket && pathOf(request.url ?? '') === route.path)
-      upgrades.emit('upgrade', request, socket, head);
-    else serveWithoutUpgrade(app.server, request, socket, head);
-  });
-  app.register(websocket, {
-    options: { server: upgrades, maxPayload: route.maxMessageBytes, perMessageDeflate: false },
-    // The library has closed the connection with a code that says why.
-    errorHandler: () => undefined,
-    preClose: (done) => {
-      for (const client of app.websocketServer.clients)
-        client.close(closeCodes.goingAway, 'the daemon is stopping');
-      done();
-    },
+    if (isWebSocket && pathOf(request.url ?? '') === path) take(request, socket, head);
+    else serveWithoutUpgrade(server, request, socket, head);
   });
 }
 
