@@ -63,12 +63,12 @@ export interface Following {
 /** The receiving end of a follower's stream. */
 export interface FeedSink<E = FeedEvent> {
   /** Sends an event. `taken` must be called once the transport has passed it on; no further event comes before that. */
-  send(event: E, taken: () => void): void;
+  readonly send: (event: E, taken: () => void) => void;
   /**
    * Ends the stream: without a reason after the last wanted height, else with an ApiError for the caller, the StorageError of a
    * read, or anything else, which is a bug. May be called after the caller has left.
    */
-  end(reason?: unknown): void;
+  readonly end: (reason?: unknown) => void;
 }
 
 /** The callback of a write that reports that it was taken. A failed one ends the stream: nobody waits for the next event. */

@@ -151,7 +151,7 @@ describe('calls over gRPC', () => {
     const node = await RawNode.start({
       [script]: (call, request) => answer(call, request),
       [header]: (call) => fail(call, status.NOT_FOUND, 'none'),
-      [events]: (call) => fail(call, 99 as status, 'of a later version'),
+      [events]: (call) => call.emit('error', { code: 99 }),
     });
     const forwarder = forwarderTo(await networkOf([node]));
     const probe = (await servedOverGrpc(chain, { metrics, forwarder })).probe();

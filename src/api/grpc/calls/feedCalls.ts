@@ -49,8 +49,8 @@ function feedStream(feed: ChangeFeed, parse: (request: RequestFields) => FeedStr
     return feed.follow(
       { kind, from, until, waits },
       {
-        send: (event, taken) => sink.write(encode(event), taken),
-        end: (reason) => sink.refuse(reason),
+        send: (event, taken) => sink.send(encode(event), taken),
+        end: sink.end,
       },
     );
   };
@@ -227,8 +227,8 @@ function bodyStream(feed: ChangeFeed): StreamCall {
     return feed.followBodies(
       { kind: 'indexed_blocks', from, to, until, waits },
       {
-        send: (blocks, taken) => sink.write(encodedBodies(blocks), taken),
-        end: (reason) => (reason === undefined ? sink.finish() : sink.refuse(reason)),
+        send: (blocks, taken) => sink.send(encodedBodies(blocks), taken),
+        end: sink.end,
       },
     );
   };
