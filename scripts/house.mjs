@@ -170,7 +170,6 @@ const packageHomes = {
   commander: ['cli'],
   convict: ['config'],
   fastify: ['api'],
-  '@fastify/cors': ['api'],
   ws: ['api'],
   'prom-client': ['observability'],
   pino: ['observability'],

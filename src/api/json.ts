@@ -269,10 +269,6 @@ export function restBlock(
   };
 }
 
-export function restBlockPayload(encoded: Uint8Array): RestBlockPayload {
-  return payload(decodeBlock(encoded));
-}
-
 export function blockBody(encoded: Uint8Array) {
   const block = decodeBlock(encoded);
   return { header: header(block), payload: payload(block) };

@@ -10,7 +10,7 @@ import { ListeningServer } from '../server/ListeningServer.js';
 import type { ServerDependencies, ServerLimits, ServerOptions } from '../server/ListeningServer.js';
 import { ApiError, busy, isElsewhere, stopping } from '../view/ApiError.js';
 import type { Query } from '../view/queryParameters.js';
-import { allowOrigins, isAllowedOrigin } from './cors.js';
+import { allowOrigins, isAllowedOrigin, preflightHeaders } from './cors.js';
 import type { RestForwarding } from './restForwarding.js';
 import { HttpConnections } from './HttpConnections.js';
 import { refusalOf, refuseClient, refusedByRouter, writeRefusal } from './refusals.js';
@@ -95,31 +95,30 @@ export class HttpServer extends ListeningServer {
     const app = this.#fastify(options);
     this.#app = app;
     this.accepted = new HttpConnections({ server: app.server, name, maxConnections }, dependencies);
-    // Also for the route that the plugin for CORS adds.
     app.setErrorHandler((error, request, reply) => {
       const isForwarded =
         isElsewhere(error) && this.#isForwardable(request) && this.guard.mayForward(request.raw);
       return isForwarded ? this.#forward(request, reply, error) : this.#refuse(error, reply);
     });
-    // Plugins load before what is added after them: their headers are on every refusal too.
-    if (options.corsOrigins !== undefined) {
-      const methods = forwarding === undefined ? ['GET', 'HEAD'] : ['GET', 'HEAD', 'POST'];
-      allowOrigins(app, () => this.#corsOrigins, methods);
-    }
-    app.after(() => {
-      app.addHook('onRequest', async (request, reply) => {
-        this.#count(request, reply);
-        const isForwarded = request.is404 && this.#isForwardable(request);
-        this.#admit(request, reply, isForwarded);
-        // Before the body is read.
-        return isForwarded ? this.#forward(request, reply) : undefined;
-      });
-      app.setNotFoundHandler((request) => {
-        throw unknownPath(request.url.split('?', 1)[0] ?? '');
-      });
-      if (webSocket !== undefined) this.#addWebSocket(webSocket);
-      for (const route of routes) this.#addRoute(route);
+    const methods = forwarding === undefined ? 'GET, HEAD' : 'GET, HEAD, POST';
+    app.addHook('onRequest', async (request, reply) => {
+      // First of all: every refusal has these headers too.
+      if (this.#corsOrigins.length > 0) {
+        allowOrigins(request.headers, reply.raw, this.#corsOrigins);
+        if (request.method === 'OPTIONS')
+          return reply.code(204).headers(preflightHeaders(request.headers, methods)).send();
+      }
+      this.#count(request, reply);
+      const isForwarded = request.is404 && this.#isForwardable(request);
+      this.#admit(request, reply, isForwarded);
+      // Before the body is read.
+      return isForwarded ? this.#forward(request, reply) : undefined;
     });
+    app.setNotFoundHandler((request) => {
+      throw unknownPath(request.url.split('?', 1)[0] ?? '');
+    });
+    if (webSocket !== undefined) this.#addWebSocket(webSocket);
+    for (const route of routes) this.#addRoute(route);
   }
 
   override setLimits(limits: Partial<ServerLimits & Pick<HttpServerOptions, 'corsOrigins'>>): void {

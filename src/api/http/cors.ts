@@ -1,48 +1,37 @@
-import cors from '@fastify/cors';
-import type { FastifyInstance } from 'fastify';
+import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 
 /** Means every origin. */
 const ANY = '*';
 /** How long a browser may keep the result of a preflight; Chromium's own limit. */
 const PREFLIGHT_HOLDS_SECONDS = 7_200;
 /** Headers that pages may read in addition to the safelisted ones. */
-const EXPOSED_HEADERS = ['etag', 'retry-after', 'via'];
+const EXPOSED_HEADERS = 'etag, retry-after, via';
+const ALLOWED = 'access-control-allow-origin';
 
-/**
- * Lets pages of other origins read responses. Call before anything that may refuse a request is added. `origins` is called at
- * each request: with `*` among them every origin may, without any none.
- */
+/** Lets pages of these origins, one or more, read a response, however it is written. */
 export function allowOrigins(
-  app: FastifyInstance,
-  origins: () => readonly string[],
-  methods: string[],
+  { origin }: IncomingHttpHeaders,
+  response: ServerResponse,
+  origins: readonly string[],
 ): void {
-  const allowed = (): string | string[] | false => {
-    const now = origins();
-    if (now.includes(ANY)) return ANY;
-    return now.length > 0 && [...now];
+  const isAny = origins.includes(ANY);
+  // If all pages get the same, caches need not distinguish origins.
+  if (!isAny) response.setHeader('vary', 'Origin');
+  if (origin !== undefined && origins.includes(origin)) response.setHeader(ALLOWED, origin);
+  if (isAny) response.setHeader(ALLOWED, ANY);
+  response.setHeader('access-control-expose-headers', EXPOSED_HEADERS);
+}
+
+/** The further headers of the response to OPTIONS, whether a browser asks before a request or another program does. */
+export function preflightHeaders(headers: IncomingHttpHeaders, methods: string): Record<string, string> {
+  const asked = headers['access-control-request-headers'];
+  return {
+    'access-control-allow-methods': methods,
+    ...(asked === undefined ? {} : { 'access-control-allow-headers': asked }),
+    'access-control-max-age': String(PREFLIGHT_HOLDS_SECONDS),
+    // Without it, Safari waits for a body.
+    'content-length': '0',
   };
-  app.register(cors, {
-    delegator: (_request, decide) =>
-      decide(null, {
-        origin: allowed(),
-        methods,
-        exposedHeaders: EXPOSED_HEADERS,
-        maxAge: PREFLIGHT_HOLDS_SECONDS,
-        // OPTIONS requests from other programs get the same response.
-        strictPreflight: false,
-      }),
-  });
-  app.after(() => {
-    // Streams, forwarded responses and refusals are written past Fastify and need these headers too.
-    app.addHook('onRequest', async (_request, reply) => {
-      // If all pages get the same, or none gets anything, caches need not distinguish origins.
-      if (!Array.isArray(allowed())) reply.removeHeader('vary');
-      for (const [name, value] of Object.entries(reply.getHeaders())) {
-        if (value !== undefined) reply.raw.setHeader(name, value);
-      }
-    });
-  });
 }
 
 /** True for a request that no page sent, or that a page of an allowed origin sent. */
