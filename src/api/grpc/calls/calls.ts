@@ -1,11 +1,11 @@
 import type { ServerDuplexStream } from '@grpc/grpc-js';
 import {
+  IDENTIFIER_BYTES,
   identifierBytes,
   RequestFields,
   toIdentifier,
   WireError,
   WireWriter,
-  ZERO_ID,
 } from '../../../flow/index.js';
 import type { FinalizedBlock, Identifier, Timestamp } from '../../../flow/index.js';
 import { readHeader } from '../../../proof/index.js';
@@ -14,7 +14,6 @@ import type { FeedSink } from '../../feed/following.js';
 import type { Cost } from '../../guard/TokenGuard.js';
 import { ApiError, invalidArgument } from '../../view/ApiError.js';
 
-const IDENTIFIER_BYTES = ZERO_ID.length / 2;
 const FINALITY = 4;
 const finalities = ['indexed', 'proven'] as const;
 
