@@ -83,10 +83,9 @@ function standingOf(
   }
   if ((isShown && height <= latestIndexed) || (firstIndexed !== null && height < firstIndexed)) {
     if (history !== undefined) {
-      const { plan } = history;
       const isDamaged = isHealing(height, range);
-      const is = isDamaged ? 'was damaged, and is fetched again by' : 'is history that';
-      return ['backfill', historyWords(history, `${what} ${is} plan ${plan}${isDamaged ? '' : ' fills in'}`)];
+      const [is, does] = isDamaged ? ['damaged, and', 'fetches it again'] : ['history that', 'fills in'];
+      return ['backfill', historyWords(history, `${what} is ${is} plan ${history.plan} ${does}`)];
     }
     const first = coverageOf(range)[0]?.from;
     const advice = `To index it, plan it: backfill plan --from ${height}.`;

@@ -129,10 +129,7 @@ export class ChangeFeed {
       const range = this.#dependencies.status.range();
       const isSealed = next <= (range.sealed ?? -1);
       const event = { kind: 'height', stored, isSealed, isProven: isProven(next, range) } as const;
-      return {
-        blocks: [stored.block],
-        send: (taken) => sink.send(event, taken),
-      };
+      return { blocks: [stored.block], send: (taken) => sink.send(event, taken) };
     };
     return this.#add(following, read, (reason) => sink.end(reason));
   }

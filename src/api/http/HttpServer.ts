@@ -78,8 +78,7 @@ export class HttpServer extends ListeningServer {
   readonly #app: FastifyInstance;
   readonly #write = responseWriter(this.hold);
   readonly #bulk = places(MAX_BULK_RESPONSES);
-  /** Open, whether served or about to be turned away. */
-  readonly #webSockets = new Set<WebSocket>();
+  readonly #webSockets: WebSocketServer;
   #corsOrigins: readonly string[];
 
   constructor(
@@ -91,6 +90,7 @@ export class HttpServer extends ListeningServer {
     const { maxConnections } = options;
     const { forwarding, routes, unknownPath, webSocket } = dependencies;
     this.#served = dependencies;
+    this.#webSockets = new WebSocketServer({ noServer: true, maxPayload: webSocket?.maxMessageBytes ?? 0 });
     this.#corsOrigins = options.corsOrigins ?? [];
     const app = this.#fastify(options);
     this.#app = app;
@@ -131,13 +131,14 @@ export class HttpServer extends ListeningServer {
   }
 
   override async stop(): Promise<void> {
-    for (const socket of this.#webSockets) socket.close(closeCodes.goingAway, 'the daemon is stopping');
+    for (const socket of this.#webSockets.clients)
+      socket.close(closeCodes.goingAway, 'the daemon is stopping');
     await this.#app.close();
     this.#served.forwarding?.close();
   }
 
   override cut(): void {
-    for (const socket of this.#webSockets) socket.terminate();
+    for (const socket of this.#webSockets.clients) socket.terminate();
   }
 
   override explain(error: unknown): ApiError {
@@ -267,10 +268,7 @@ export class HttpServer extends ListeningServer {
     return undefined;
   }
 
-  #addWebSocket({ accept, maxConnections, maxMessageBytes, path }: WebSocketRoute): void {
-    const handshakes = new WebSocketServer({
-      ...{ noServer: true, clientTracking: false, maxPayload: maxMessageBytes },
-    });
+  #addWebSocket({ accept, maxConnections, path }: WebSocketRoute): void {
     let open = 0;
     const refusalFor = (request: IncomingMessage): ApiError | undefined => {
       // First of all, so that our tokens are never forwarded.
@@ -281,8 +279,6 @@ export class HttpServer extends ListeningServer {
       return this.accepted.hold(socket) ?? this.limiter.refusal(socket.remoteAddress) ?? unauthorized;
     };
     const begin = (socket: WebSocket, request: IncomingMessage): void => {
-      this.#webSockets.add(socket);
-      socket.once('close', () => this.#webSockets.delete(socket));
       // The library closes the connection with a code that says why.
       socket.on('error', () => undefined);
       const address = request.socket.remoteAddress;
@@ -308,7 +304,7 @@ export class HttpServer extends ListeningServer {
         writeRefusal(socket, refused);
         return;
       }
-      handshakes.handleUpgrade(request, socket, head, (opened) => {
+      this.#webSockets.handleUpgrade(request, socket, head, (opened) => {
         status = 101;
         begin(opened, request);
       });

@@ -129,7 +129,7 @@ describe('a height', () => {
       async (height) => (await explainDocument(store, `${height}`, source)).summary,
     );
     expect(await Promise.all(summaries)).toEqual([
-      'Height 100 was damaged, and is fetched again by plan 2; its turn has not come yet.',
+      'Height 100 is damaged, and plan 2 fetches it again; its turn has not come yet.',
       'Height 101 is history that plan 2 fills in; its turn has not come yet.',
     ]);
   });
