@@ -121,17 +121,16 @@ describe('a height', () => {
   it('that was damaged is called so', async () => {
     const history = { plan: 2, isPaused: false, range: null };
     range = { ...range, coverage: [{ from: FIRST + 2, to: LATEST }], healing: [{ from: FIRST, to: FIRST }] };
-    const source = {
-      naming: () => undefined,
-      momentAt: () => ({ range, history, durableId: undefined, daemon: undefined }),
-    };
-    const summaries = [FIRST, FIRST + 1].map(
-      async (height) => (await explainDocument(store, `${height}`, source)).summary,
+    const source = workOfStore(
+      store,
+      () => range,
+      () => history,
     );
-    expect(await Promise.all(summaries)).toEqual([
-      'Height 100 is damaged, and plan 2 fetches it again; its turn has not come yet.',
-      'Height 101 is history that plan 2 fills in; its turn has not come yet.',
-    ]);
+    for (const [height, says] of [
+      [FIRST, 'Height 100 is damaged, and plan 2 fetches it again; its turn has not come yet.'],
+      [FIRST + 1, 'Height 101 is history that plan 2 fills in; its turn has not come yet.'],
+    ])
+      expect(await explainDocument(store, `${height}`, source)).toMatchObject({ summary: says });
   });
 
   it('that is stored is not called readable before it is proven final', async () => {
