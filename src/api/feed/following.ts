@@ -85,10 +85,7 @@ export function heightEventOf(event: FeedEvent): HeightEvent {
 }
 
 /** The last block that a follower has; without an id only the height is compared. */
-interface SeenBlock {
-  readonly height: number;
-  readonly blockId: Identifier | undefined;
-}
+type SeenBlock = Pick<RewindEvent, 'height' | 'blockId'>;
 
 /** Where a follower wants to begin. */
 export type StartPoint =

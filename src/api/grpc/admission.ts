@@ -79,7 +79,7 @@ export function admission(calls: ServedCalls, server: GrpcApiServer): ServerInte
       },
       sendStatus: (given, next) => {
         // A node may send any number.
-        over(status[given.code] ?? status[status.UNKNOWN]);
+        over(given.code in status ? status[given.code] : status[status.UNKNOWN]);
         next(given);
       },
     });

@@ -42,7 +42,7 @@ const NO_COMPILERS = { buildValidator: refuseSchema, buildSerializer: refuseSche
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** The route as we describe it; absent where a plugin added it. */
+    /** The route as we describe it; absent where there is none. */
     readonly served?: HttpRoute;
   }
 }
@@ -278,22 +278,6 @@ export class HttpServer extends ListeningServer {
       const { socket } = request;
       return this.accepted.hold(socket) ?? this.limiter.refusal(socket.remoteAddress) ?? unauthorized;
     };
-    const begin = (socket: WebSocket, request: IncomingMessage): void => {
-      // The library closes the connection with a code that says why.
-      socket.on('error', () => undefined);
-      const address = request.socket.remoteAddress;
-      const refusal = refusalFor(request);
-      if (refusal !== undefined) {
-        turnAway(socket, refusal);
-        return;
-      }
-      open += 1;
-      socket.once('close', () => (open -= 1));
-      accept(socket, request.headers, {
-        countMessage: () => this.limiter.refusal(address),
-        explain: (error) => this.explain(error),
-      });
-    };
     takeUpgrades(this.#app.server, path, (request, socket, head) => {
       const end = this.countRequest(path, { isLasting: true });
       const refused = this.#originRefused(request);
@@ -306,7 +290,20 @@ export class HttpServer extends ListeningServer {
       }
       this.#webSockets.handleUpgrade(request, socket, head, (opened) => {
         status = 101;
-        begin(opened, request);
+        // The library closes the connection with a code that says why.
+        opened.on('error', () => undefined);
+        const address = request.socket.remoteAddress;
+        const refusal = refusalFor(request);
+        if (refusal !== undefined) {
+          turnAway(opened, refusal);
+          return;
+        }
+        open += 1;
+        opened.once('close', () => (open -= 1));
+        accept(opened, request.headers, {
+          countMessage: () => this.limiter.refusal(address),
+          explain: (error) => this.explain(error),
+        });
       });
     });
     this.#addRoute({
@@ -321,9 +318,9 @@ export class HttpServer extends ListeningServer {
 
   /** Counts a request by the pattern of its route, never by its path: paths are unbounded. */
   #count(request: FastifyRequest, { raw }: FastifyReply): void {
-    const { config, url } = request.routeOptions;
-    const route = config.served?.path ?? url ?? (this.#isForwardable(request) ? 'forwarded' : 'other');
-    const end = this.countRequest(route, { isLasting: config.served?.kind === 'stream' });
+    const { served } = request.routeOptions.config;
+    const route = served?.path ?? (this.#isForwardable(request) ? 'forwarded' : 'other');
+    const end = this.countRequest(route, { isLasting: served?.kind === 'stream' });
     raw.once('close', () => end(raw.headersSent ? String(raw.statusCode) : 'cancelled'));
   }
 }

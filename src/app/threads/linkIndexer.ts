@@ -12,8 +12,8 @@ import { rangeOf } from './readableIndex.js';
 /** How long the indexing thread may take to answer a question, or be silent while a call waits to be admitted. */
 export const QUESTION_LIMIT_MS = 2_000;
 export const MAX_QUESTIONS = 64;
-/** The status is made on the thread that indexes, and at most this often. */
-const STATUS_EVERY_MS = 50;
+/** The status is made on the thread that indexes: for all who ask within this time. */
+const STATUS_PAUSE_MS = 20;
 
 /**
  * What the reader thread knows of the indexing thread: its latest state, the answers to questions, which have a deadline, and
@@ -26,8 +26,6 @@ export function linkIndexer(parts: { readonly clock: Clock; readonly indexer: ()
   let lastCall = 0;
   let questions = 0;
   let shown: ReaderState | undefined;
-  /** When the status was last asked for, and the answer for all who ask until it is asked for again. */
-  let statusAtMs = -Infinity;
   let nextStatus: Promise<StatusDocument> | undefined;
   /** When the last state came. It comes twice a second. */
   let heardAtMs = -Infinity;
@@ -55,13 +53,6 @@ export function linkIndexer(parts: { readonly clock: Clock; readonly indexer: ()
     }
   };
 
-  const freshStatus = async (): Promise<StatusDocument> => {
-    await sleep(clock, Math.max(0, statusAtMs + STATUS_EVERY_MS - clock.monotonic()));
-    nextStatus = undefined;
-    statusAtMs = clock.monotonic();
-    return asked((signal) => indexer().ask(signal, 'status'));
-  };
-
   return {
     state,
     show: (next: ReaderState): void => {
@@ -71,7 +62,11 @@ export function linkIndexer(parts: { readonly clock: Clock; readonly indexer: ()
     makeWay: (id: number): void => calls.get(id)?.abort(),
     range: (): IndexedRange => rangeOf(state()),
     readiness: (): { readonly ready: boolean } => ({ ready: state().isReady }),
-    status: () => (nextStatus ??= freshStatus()),
+    status: () =>
+      (nextStatus ??= sleep(clock, STATUS_PAUSE_MS).then(() => {
+        nextStatus = undefined;
+        return asked((signal) => indexer().ask(signal, 'status'));
+      })),
     momentAt: (height: number) => asked((signal) => indexer().ask(signal, 'momentAt', height)),
     naming: (id: Identifier) => asked((signal) => indexer().ask(signal, 'naming', id)),
     /** See `ForwardingAdmission`. */

@@ -76,15 +76,12 @@ it('a question is refused where too many wait, and given up after its time', asy
   expect(await answered).toEqual({ kind: 'block', height: 7 });
 });
 
-it('however many ask for the status, it is made for all of them, a few times a second', async () => {
+it('however many ask for the status, it is made for all of them', async () => {
   const { answer, clock, link, posted } = linked();
   const poll = () => Promise.all(Array.from({ length: 2 * MAX_QUESTIONS }, () => link.status()));
-  for (const [id, afterMs] of [
-    [2, 0],
-    [3, 50],
-  ] as const) {
+  for (const id of [2, 3]) {
     const answers = poll();
-    await clock.advance(afterMs);
+    await clock.advance(20);
     expect(posted.slice(id - 1)).toEqual([{ id, call: 'status', args: [] }]);
     answer(id, { id });
     expect(new Set(await answers)).toEqual(new Set([{ id }]));
