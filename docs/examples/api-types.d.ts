@@ -916,7 +916,7 @@ export interface components {
       proven: boolean;
     };
     Rewind: {
-      /** @description Discard everything above. */
+      /** @description Discard everything above; -1: everything. */
       height: number;
       /** @description The block indexed at this height; null where none is known. */
       block_id: string | null;

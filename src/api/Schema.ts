@@ -83,7 +83,7 @@ export function words<const Word extends string>(...allowed: readonly Word[]): S
 
 export const text = new Schema<string>({ type: 'string' });
 export const flag = new Schema<boolean>({ type: 'boolean' });
-export const count = new Schema<number>({ type: 'integer', minimum: 0 });
+export const count = countFrom(0);
 export const amount = new Schema<number>({ type: 'number', minimum: 0 });
 export const identifier = textOf('^[0-9a-f]{64}$');
 export const address = textOf('^[0-9a-f]{16}$');
@@ -96,6 +96,10 @@ export const time = new Schema<string>({ type: 'string', format: 'date-time' });
 export const link = textOf('/v1/');
 /** Path under which a document links to itself. */
 export const selfLink = object({ _self: link });
+
+export function countFrom(minimum: number): Schema<number> {
+  return new Schema({ type: 'integer', minimum });
+}
 
 /** A text of this pattern. */
 export function textOf(pattern: string): Schema<string> {

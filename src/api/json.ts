@@ -62,7 +62,6 @@ const bodyFields = {
 
 /** Flow's REST form of a transaction, without links. */
 export const transactionBodySchema = T.object(bodyFields).named('TransactionBody');
-type RestTransactionBody = T.Described<typeof transactionBodySchema>;
 
 export const transactionSchema = T.object({
   ...bodyFields,
@@ -73,7 +72,10 @@ export const transactionSchema = T.object({
 }).named('Transaction');
 
 /** `encoded` is the wire form of the transaction, `id` its id (taken from the index, not recomputed). */
-export function transactionBody(id: Identifier, encoded: Uint8Array): RestTransactionBody {
+export function transactionBody(
+  id: Identifier,
+  encoded: Uint8Array,
+): T.Described<typeof transactionBodySchema> {
   const transaction = decodeTransaction(encoded);
   const { proposalKey } = transaction;
   return {
@@ -136,7 +138,6 @@ export const blockCollectionsSchema = T.object({
   ).note('In the order of the guarantees.'),
   _links: T.selfLink,
 }).named('BlockCollections');
-type RestBlockCollections = T.Described<typeof blockCollectionsSchema>;
 
 /** A collection with the bodies of its transactions and without links. */
 export const collectionBodySchema = T.object({
@@ -157,7 +158,7 @@ export function restBlockCollections(
   height: number,
   collections: readonly { readonly id: Identifier; readonly encoded: Uint8Array }[],
   isExpanded: boolean,
-): RestBlockCollections {
+): T.Described<typeof blockCollectionsSchema> {
   return {
     block_id: blockId,
     height: String(height),
@@ -247,15 +248,13 @@ export const blockSchema = T.object(
     ),
   },
 ).named('Block');
-type RestBlock = T.Described<typeof blockSchema>;
-type RestBlockPayload = T.Described<typeof payloadSchema>;
 
 /** `encoded` is the stored block record; the status follows from the sealed head (`undefined` while unknown). */
 export function restBlock(
   encoded: Uint8Array,
   sealedHeight: number | undefined,
   expand: { readonly payload: boolean; readonly proven?: boolean },
-): RestBlock {
+): T.Described<typeof blockSchema> {
   const block = decodeBlock(encoded);
   const self = `/v1/blocks/${block.id}`;
   return {
@@ -267,10 +266,6 @@ export function restBlock(
       sealedHeight !== undefined && block.height <= sealedHeight ? 'BLOCK_SEALED' : 'BLOCK_FINALIZED',
     ...(expand.proven === undefined ? {} : { proven: expand.proven }),
   };
-}
-
-export function restBlockPayload(encoded: Uint8Array): RestBlockPayload {
-  return payload(decodeBlock(encoded));
 }
 
 export function blockBody(encoded: Uint8Array) {
@@ -288,7 +283,7 @@ function header(block: Block): T.Described<typeof headerSchema> {
   };
 }
 
-function payload(block: Block): RestBlockPayload {
+function payload(block: Block): T.Described<typeof payloadSchema> {
   return { collection_guarantees: block.guarantees.map(guarantee), block_seals: [] };
 }
 

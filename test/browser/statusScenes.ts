@@ -208,8 +208,8 @@ const found: Scene = async (stage) => {
   await page.isFine('found');
   await page.page.run('history.back();');
   await page.says('/lookup/block/123');
-  await page.page.run("location.hash = '#find=nonsense';");
-  await page.says('nonsense', /refuses/);
+  await page.page.run("location.hash = '#find=100%';");
+  await page.says('100%', /refuses/);
   await page.page.run(
     "[...document.querySelectorAll('button')].find((each) => each.innerText === 'Close').click();",
   );

@@ -40,8 +40,11 @@ describe('a program with FCL that knows the address of the daemon alone', () => 
         ? scraped
         : undefined;
     });
-    for (const topic of ['transaction_statuses', 'events']) {
-      const labels = { protocol: 'rest', method: `WS ${topic}`, outcome: 'cancelled' };
+    for (const [topic, outcome] of Object.entries({
+      transaction_statuses: 'answered',
+      events: 'cancelled',
+    })) {
+      const labels = { protocol: 'rest', method: `WS ${topic}`, outcome };
       expect(metrics.value('forwarded_calls_total', labels)).toBe(1);
     }
   });

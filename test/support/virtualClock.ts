@@ -51,6 +51,12 @@ export class VirtualClock implements Clock {
     this.elapsedMs = targetMs;
   }
 
+  /** The process stands still: what fell due meanwhile fires late. */
+  async standStill(ms: number): Promise<void> {
+    this.elapsedMs += ms;
+    await this.settle();
+  }
+
   /** Moves from timer to timer until `condition` holds; throws when it does not within `limitMs`. Returns the time it took. */
   async advanceUntil(condition: () => boolean, limitMs = 3_600_000): Promise<number> {
     const startMs = this.elapsedMs;

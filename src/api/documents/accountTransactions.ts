@@ -28,7 +28,7 @@ const transactionSchema = T.object({
 export const accountTransactionsSchema = T.object({
   kind: T.words('account'),
   address: T.address,
-  covered: T.object({ from: T.count, to: new T.Schema<number>({ ...T.count.keywords, minimum: -1 }) }).note(
+  covered: T.object({ from: T.count, to: T.countFrom(-1) }).note(
     'The heights that the index covers, both ends included; empty while the first is above the second.',
   ),
   complete: T.flag.note('False: the index does not reach down to the first indexed height yet.'),

@@ -2,7 +2,7 @@ import { parseIdentifier } from '../../flow/index.js';
 import type { Identifier } from '../../flow/index.js';
 import { quoted } from '../../runtime/index.js';
 import type { BlockHead, IndexReader, IndexStore } from '../../storage/index.js';
-import { ApiError } from '../view/ApiError.js';
+import { ApiError, heightsTold, isHealing } from '../view/ApiError.js';
 import type {
   ExplainDocument,
   ExplainStage,
@@ -82,7 +82,11 @@ function standingOf(
     ];
   }
   if ((isShown && height <= latestIndexed) || (firstIndexed !== null && height < firstIndexed)) {
-    if (history !== undefined) return ['backfill', historyWords(history, what)];
+    if (history !== undefined) {
+      const isDamaged = isHealing(height, range);
+      const [is, does] = isDamaged ? ['damaged, and', 'fetches it again'] : ['history that', 'fills in'];
+      return ['backfill', historyWords(history, `${what} is ${is} plan ${history.plan} ${does}`)];
+    }
     const first = coverageOf(range)[0]?.from;
     const advice = `To index it, plan it: backfill plan --from ${height}.`;
     return height < (first ?? Infinity)
@@ -207,8 +211,7 @@ async function placeInIndex(reader: IndexReader, id: Identifier): Promise<Place 
   return { kind, height: place.height, blockId: stored?.block.id ?? null };
 }
 
-function historyWords({ plan, isPaused, range }: PlannedHeight, what: string): string {
-  const is = `${what} is history that plan ${plan} fills in`;
+function historyWords({ isPaused, range }: PlannedHeight, is: string): string {
   if (range === null) return isPaused ? `${is}, once it is resumed.` : `${is}; its turn has not come yet.`;
   const { from, to, next, state, failures, reason, waitingFor } = range;
   const where = `its range, ${from} to ${to}, is ${next > from ? `on disk up to ${next - 1}` : 'begun'}`;
@@ -239,11 +242,9 @@ function fetchingWords({ kind, key, height }: Asked, what: string, { work, holdi
 }
 
 function unknown(range: IndexedRange): string {
-  const heights = coverageOf(range)
-    .map(({ from, to }) => `${from} to ${to}`)
-    .join(', ');
+  const heights = heightsTold(range);
   const where =
-    lastReadable(range) === null
+    heights === ''
       ? 'Nothing is indexed yet, and nothing in progress'
       : `Nothing in heights ${heights}, and nothing in progress,`;
   const unread = range.awaitsProof?.at(-1);
@@ -251,5 +252,6 @@ function unknown(range: IndexedRange): string {
     unread === undefined
       ? ''
       : ` What is stored up to ${unread.to} and not proven final yet is recognised once it is proven.`;
-  return `${where} has this ID.${stored} A transaction is recognised only once its collection is here. IDs of system transactions, of results and of events are not indexed.`;
+  const damaged = range.healing?.length ? ' What was damaged is recognised once it was fetched again.' : '';
+  return `${where} has this ID.${stored}${damaged} A transaction is recognised only once its collection is here. IDs of system transactions, of results and of events are not indexed.`;
 }

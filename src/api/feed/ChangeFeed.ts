@@ -21,7 +21,7 @@ import { recentBodies, recentHeights } from './recentHeights.js';
 
 /** Maximum followers, of all kinds. For each, at most one untaken event is held. */
 export const MAX_FOLLOWERS = 200;
-/** How long an event may stay untaken; the same as on access nodes. */
+/** How long an event may stay untaken, as on access nodes. */
 export const SEND_LIMIT_MS = 30_000;
 /** The most recently read blocks: all followers of the tip want the same one. */
 const RECENT_BLOCKS = 64;
@@ -52,7 +52,8 @@ interface Follower extends Required<Pick<Following, 'kind' | 'until' | 'waits'>>
   isDoubted: boolean;
   /** `queued`: its next event, or the comparison, waits to be read. */
   state: 'waiting' | 'queued' | 'sending';
-  sentAtMs: number;
+  /** Checks that found its event untaken: while the process stands still, there are none, and nobody can take anything. */
+  untaken: number;
 }
 
 interface ChangeFeedDependencies {
@@ -128,10 +129,7 @@ export class ChangeFeed {
       const range = this.#dependencies.status.range();
       const isSealed = next <= (range.sealed ?? -1);
       const event = { kind: 'height', stored, isSealed, isProven: isProven(next, range) } as const;
-      return {
-        blocks: [stored.block],
-        send: (taken) => sink.send(event, taken),
-      };
+      return { blocks: [stored.block], send: (taken) => sink.send(event, taken) };
     };
     return this.#add(following, read, (reason) => sink.end(reason));
   }
@@ -179,7 +177,7 @@ export class ChangeFeed {
       read,
       end,
       state: 'waiting',
-      sentAtMs: 0,
+      untaken: 0,
       isDoubted: false,
     };
     this.#followers.add(follower);
@@ -275,7 +273,7 @@ export class ChangeFeed {
     const newest = blocks.at(-1);
     if (newest !== undefined) follower.last = { height: newest.height, id: newest.id };
     follower.state = 'sending';
-    follower.sentAtMs = this.#clock.monotonic();
+    follower.untaken = 0;
     let isTaken = false;
     send(() => {
       if (isTaken || !this.#followers.has(follower)) return;
@@ -323,9 +321,10 @@ export class ChangeFeed {
   }
 
   #cutLate(): void {
-    const sentBeforeMs = this.#clock.monotonic() - SEND_LIMIT_MS;
     for (const follower of [...this.#followers]) {
-      if (follower.state !== 'sending' || follower.sentAtMs > sentBeforeMs) continue;
+      if (follower.state !== 'sending') continue;
+      follower.untaken += 1;
+      if (follower.untaken <= SEND_LIMIT_MS / LOOK_EVERY_MS) continue;
       this.#dependencies.metrics.feedFollowersCut.inc({ kind: follower.kind });
       const message = `the caller did not accept an event for ${SEND_LIMIT_MS / 1_000} s; resume after the last height that you have`;
       this.#end(follower, new ApiError(408, 'overdue', message));

@@ -63,12 +63,12 @@ export interface Following {
 /** The receiving end of a follower's stream. */
 export interface FeedSink<E = FeedEvent> {
   /** Sends an event. `taken` must be called once the transport has passed it on; no further event comes before that. */
-  send(event: E, taken: () => void): void;
+  readonly send: (event: E, taken: () => void) => void;
   /**
    * Ends the stream: without a reason after the last wanted height, else with an ApiError for the caller, the StorageError of a
    * read, or anything else, which is a bug. May be called after the caller has left.
    */
-  end(reason?: unknown): void;
+  readonly end: (reason?: unknown) => void;
 }
 
 /** The callback of a write that reports that it was taken. A failed one ends the stream: nobody waits for the next event. */
@@ -85,10 +85,7 @@ export function heightEventOf(event: FeedEvent): HeightEvent {
 }
 
 /** The last block that a follower has; without an id only the height is compared. */
-interface SeenBlock {
-  readonly height: number;
-  readonly blockId: Identifier | undefined;
-}
+type SeenBlock = Pick<RewindEvent, 'height' | 'blockId'>;
 
 /** Where a follower wants to begin. */
 export type StartPoint =
@@ -108,9 +105,10 @@ export type StartPoint =
  * below the live range may be missing: the stream waits for it.
  */
 export async function cursorAt(point: StartPoint, view: IndexView, { waits = false } = {}): Promise<Cursor> {
-  const { firstIndexed: first, latestIndexed: latest, head } = view.range;
+  const { awaitsProof: unread = [], firstIndexed: first, latestIndexed: latest, head } = view.range;
   if (first === null || latest === null) throw nothingIndexed(view.range);
-  if (point === 'next') return plain(latest + 1);
+  // While nothing is known to be proven, as right after a start: behind all that may be soon.
+  if (point === 'next') return plain(((latest < first ? unread.at(-1)?.to : undefined) ?? latest) + 1);
   if (point === 'sealed') return plain(view.head('sealed'));
   if ('blockId' in point) return plain((await view.block(point.blockId)).block.height);
   if ('lastSeen' in point) return after(point.lastSeen, view, { latest, waits });
@@ -152,10 +150,10 @@ async function rewound(height: number, view: IndexView): Promise<Cursor> {
   return { next: height + 1, rewind: { kind: 'rewind', height, blockId }, last };
 }
 
-/** The block below the first one of a range is known as its parent. */
+/** The block below the first one of a range is known as its parent; there is none below height 0. */
 async function blockIdAt(height: number, view: IndexView): Promise<Identifier | undefined> {
   if (rangeWith(height, view.range) !== undefined) return (await view.block(height)).block.id;
-  if (rangeWith(height + 1, view.range) === undefined) return undefined;
+  if (height < 0 || rangeWith(height + 1, view.range) === undefined) return undefined;
   return (await view.block(height + 1)).block.parentId;
 }
 

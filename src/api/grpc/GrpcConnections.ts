@@ -34,7 +34,8 @@ export interface Watched {
 }
 
 interface OpenCall extends Watched {
-  readonly startedAtMs: number;
+  /** The connection's checks when it began: there are none while the process stands still. */
+  readonly startedAtCheck: number;
   isRefused: boolean;
 }
 
@@ -68,7 +69,7 @@ export class GrpcConnections extends Connections<GrpcConnection> {
   begin(peer: Peer, { extraBytes, refuse }: Watched): () => void {
     const connection = this.of(peer);
     if (connection === undefined) return () => undefined;
-    const call = { refuse, extraBytes, startedAtMs: this.clock.monotonic(), isRefused: false };
+    const call = { refuse, extraBytes, startedAtCheck: connection.checks, isRefused: false };
     connection.callBytes += MAX_CALL_BYTES + extraBytes;
     connection.calls.add(call);
     const over = this.begun(connection);
@@ -135,10 +136,10 @@ export class GrpcConnections extends Connections<GrpcConnection> {
     noteMovement(connection, nowMs);
     connection.checks += 1;
     if (isTalkative(connection)) this.cut(connection, 'talkative');
-    else if (connection.checks % CHECKS_PER_LOOK === 0) this.#lookAtCalls(connection, nowMs);
+    else if (connection.checks % CHECKS_PER_LOOK === 0) this.#lookAtCalls(connection);
   }
 
-  #lookAtCalls(connection: GrpcConnection, nowMs: number): void {
+  #lookAtCalls(connection: GrpcConnection): void {
     const { socket, calls, ending } = connection;
     const [firstEnded] = ending;
     if (firstEnded?.isSeen === true || [...calls].some(({ isRefused }) => isRefused)) {
@@ -146,7 +147,8 @@ export class GrpcConnections extends Connections<GrpcConnection> {
       return;
     }
     for (const call of [...calls]) {
-      if (call.refuse === undefined || nowMs - call.startedAtMs < CALL_LIMIT_MS) continue;
+      const checks = connection.checks - call.startedAtCheck;
+      if (call.refuse === undefined || checks * CHECK_EVERY_MS < CALL_LIMIT_MS) continue;
       call.isRefused = true;
       call.refuse(overdue());
     }

@@ -78,7 +78,8 @@ export function admission(calls: ServedCalls, server: GrpcApiServer): ServerInte
         });
       },
       sendStatus: (given, next) => {
-        over(status[given.code]);
+        // A node may send any number.
+        over(given.code in status ? status[given.code] : status[status.UNKNOWN]);
         next(given);
       },
     });

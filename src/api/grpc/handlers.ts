@@ -43,12 +43,7 @@ function streamHandler(begin: StreamCall, server: GrpcApiServer): handleServerSt
     let holding: Held | undefined;
     call.once('cancelled', () => holding?.release());
     const sink = {
-      send: (message: Buffer) => {
-        if (call.writableNeedDrain) return false;
-        call.write(message);
-        return true;
-      },
-      write: (message: Buffer, onTaken: () => void) => {
+      send: (message: Buffer, onTaken: () => void): void => {
         // Nobody would be told that it was taken.
         if (call.cancelled) return;
         holding = server.hold(message.length);
@@ -58,8 +53,10 @@ function streamHandler(begin: StreamCall, server: GrpcApiServer): handleServerSt
         });
         call.write(message, taken);
       },
-      finish: () => call.end(),
-      refuse: (reason: unknown) => server.endStream(call, server.refusalFor(reason)),
+      end: (reason?: unknown): void => {
+        if (reason === undefined) call.end();
+        else server.endStream(call, server.refusalFor(reason));
+      },
     };
     void server.run(async () => {
       try {
@@ -72,7 +69,7 @@ function streamHandler(begin: StreamCall, server: GrpcApiServer): handleServerSt
         if (forwarding?.takes(call.getPath(), error) === true && error.reason === 'not_served') {
           forwarding.serveRefusedStream(call);
         } else {
-          sink.refuse(error);
+          sink.end(error);
         }
       }
     });

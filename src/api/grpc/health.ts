@@ -1,7 +1,8 @@
 import { WireWriter } from '../../flow/index.js';
 import { quoted } from '../../runtime/index.js';
+import type { FeedSink } from '../feed/following.js';
 import { ApiError, busy, stopping } from '../view/ApiError.js';
-import type { StreamCall, StreamSink, UnaryCall } from './calls/calls.js';
+import type { StreamCall, UnaryCall } from './calls/calls.js';
 
 const HEALTH = '/grpc.health.v1.Health';
 const MAX_WATCHERS = 200;
@@ -12,9 +13,10 @@ const SERVICE_UNKNOWN = 3;
 
 interface Watcher {
   readonly isKnown: boolean;
-  readonly sink: StreamSink;
-  /** The last state sent to it. */
+  readonly sink: FeedSink<Buffer>;
+  /** The last state sent to it, and whether it was taken. */
   reported: number | undefined;
+  isTaken: boolean;
 }
 
 /**
@@ -31,7 +33,9 @@ export function healthService(
   const stateNow = (): number => (!isClosed && daemon.readiness().ready ? SERVING : NOT_SERVING);
   const report = (watcher: Watcher, state: number): void => {
     const current = watcher.isKnown ? state : SERVICE_UNKNOWN;
-    if (current !== watcher.reported && watcher.sink.send(encoded(current))) watcher.reported = current;
+    if (current === watcher.reported || !watcher.isTaken) return;
+    Object.assign(watcher, { reported: current, isTaken: false });
+    watcher.sink.send(encoded(current), () => (watcher.isTaken = true));
   };
   const notify = (): void => {
     const state = stateNow();
@@ -44,7 +48,8 @@ export function healthService(
   };
   const watch: StreamCall = (request, sink) => {
     if (watchers.size >= MAX_WATCHERS) throw busy(`at most ${MAX_WATCHERS} callers may watch at once`);
-    const watcher: Watcher = { isKnown: known.has(request.text(1)), sink, reported: undefined };
+    const isKnown = known.has(request.text(1));
+    const watcher: Watcher = { isKnown, sink, reported: undefined, isTaken: true };
     report(watcher, stateNow());
     watchers.add(watcher);
     return () => void watchers.delete(watcher);
@@ -60,7 +65,7 @@ export function healthService(
     close: (): void => {
       isClosed = true;
       notify();
-      for (const { sink } of [...watchers]) sink.refuse(stopping());
+      for (const { sink } of [...watchers]) sink.end(stopping());
     },
   };
 }

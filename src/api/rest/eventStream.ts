@@ -30,7 +30,7 @@ export const heightSchema = T.object({
 
 /** The data of a `rewind` event. */
 export const rewindSchema = T.object({
-  height: T.count.note('Discard everything above.'),
+  height: T.countFrom(-1).note('Discard everything above; -1: everything.'),
   block_id: T.identifier.orNull.note('The block indexed at this height; null where none is known.'),
 }).named('Rewind');
 
@@ -79,8 +79,8 @@ function startOf({ query, headers }: HttpRequest): StartPoint {
 
 /** Expected errors: ApiError (invalid_argument). */
 function seenOf(eventId: string): { height: number; blockId: ReturnType<typeof parseIdentifier> } {
-  const [heightText = '', blockText] = eventId.split('-', 2);
-  const height = parseHeight(heightText);
+  const [, heightText = '', blockText] = /^(-1|\d+)(?:-(.*))?$/s.exec(eventId) ?? [];
+  const height = heightText === '-1' ? -1 : parseHeight(heightText);
   const blockId = blockText === undefined ? undefined : parseIdentifier(blockText);
   if (height !== undefined && (blockText === undefined || blockId !== undefined)) return { height, blockId };
   throw invalidArgument(

@@ -1,13 +1,13 @@
 import type { IndexReader, IndexStore, StoredBlock } from '../../storage/index.js';
 import type { HttpResponse } from '../http/types.js';
 import {
+  blockBody,
   blockCollectionsSchema,
   blockSchema,
   collectionSchema,
   payloadSchema,
   restBlock,
   restBlockCollections,
-  restBlockPayload,
   restCollection,
   restTransaction,
   restTransactions,
@@ -103,7 +103,7 @@ export function flowRoutes(
       handle: async ({ params, query }) => {
         const id = parse.parseId(params['id'] ?? '');
         const { block } = await now().block(id);
-        return kept(restBlockPayload(block.encoded), query);
+        return kept(blockBody(block.encoded).payload, query);
       },
     },
     {

@@ -15,6 +15,8 @@ import type { Connections, ConnectionsDependencies } from './Connections.js';
 
 /** For requests in progress when a server closes; then their connections are cut. */
 const CLOSE_GRACE_MS = 2_000;
+/** Reads that fail alike are one trouble while this little time passes between them: it is logged once. */
+const SAME_TROUBLE_MS = 60_000;
 
 /** The limits that can change while a server runs. */
 export interface ServerLimits {
@@ -67,8 +69,8 @@ export abstract class ListeningServer {
   readonly #dependencies: ServerDependencies;
   #inProgress = 0;
   #onIdle: (() => void) | undefined;
-  /** The last damage logged, so that a repeated request does not fill the log. */
-  #damageLogged = '';
+  /** The last failed read, so that repeated requests do not fill the log. */
+  #failed = { message: '', atMs: -Infinity };
   #closing: Promise<void> | undefined;
   #isClosed = false;
 
@@ -154,10 +156,10 @@ export abstract class ListeningServer {
     if (error instanceof StorageError) {
       // The damage of a known height is named by what heals it.
       const isNamed = isCorruption(error) && error.height !== undefined;
-      if (!isNamed && this.#damageLogged !== error.message) {
-        this.#damageLogged = error.message;
-        this.#dependencies.logger.error({ kind: error.kind, error }, 'a read failed');
-      }
+      const atMs = this.#dependencies.clock.monotonic();
+      const isNews = this.#failed.message !== error.message || atMs - this.#failed.atMs >= SAME_TROUBLE_MS;
+      if (!isNamed) this.#failed = { message: error.message, atMs };
+      if (!isNamed && isNews) this.#dependencies.logger.error({ kind: error.kind, error }, 'a read failed');
       return storageRefusal(error);
     }
     if (outOfDescriptors(error) !== undefined) return outOfFiles();

@@ -150,7 +150,7 @@ export function holeAt(height: number, range: IndexedRange): ApiError {
   return new ApiError(404, 'hole', message, { range, height });
 }
 
-function isHealing(height: number, range: IndexedRange): boolean {
+export function isHealing(height: number, range: IndexedRange): boolean {
   return range.healing?.some(({ from, to }) => height >= from && height <= to) === true;
 }
 
@@ -167,6 +167,13 @@ function reportedRanges(range: IndexedRange, height = Infinity): readonly Height
   const middle = (above === -1 ? all.length : above) - MAX_RANGES_TOLD / 2;
   const start = Math.max(0, Math.min(all.length - MAX_RANGES_TOLD, middle));
   return all.slice(start, start + MAX_RANGES_TOLD);
+}
+
+/** The indexed heights in words, of very many ranges the highest; empty where there are none. */
+export function heightsTold(range: IndexedRange): string {
+  const told = reportedRanges(range).map(({ from, to }) => `${from}..${to}`);
+  const others = coverageOf(range).length - told.length;
+  return `${told.join(', ')}${others === 0 ? '' : ` and ${others} ranges below`}`;
 }
 
 /**
@@ -206,9 +213,8 @@ export function unknownId(what: 'block' | 'collection' | 'transaction', range: I
     return healing(
       `no such ${what} in the heights that can be read, but some are damaged and fetched again; retry`,
     );
-  const told = reportedRanges(range);
-  if (told.length === 0) return nothingIndexed(range);
-  const heights = told.map(({ from, to }) => `${from}..${to}`).join(', ');
+  const heights = heightsTold(range);
+  if (heights === '') return nothingIndexed(range);
   const message = `no such ${what} in heights ${heights}`;
   return new ApiError(404, 'unknown_id', message, { range });
 }

@@ -8,6 +8,8 @@ import { restBlock, rfc3339 } from '../json.js';
 
 /** The longest subscription id that a client may choose, as on access nodes. */
 const MAX_ID_LENGTH = 20;
+/** Objects and lists of one message: far more take seconds to read, and very deep ones cannot be written again. */
+const MAX_PARTS = 1_000;
 
 const actions = ['subscribe', 'unsubscribe', 'list_subscriptions'] as const;
 type Action = (typeof actions)[number];
@@ -24,27 +26,29 @@ export type ClientMessage =
   | { readonly action: 'unsubscribe'; readonly id: string }
   | { readonly action: 'list_subscriptions' };
 
-/** Whom the answer to a text frame is to name, whether the frame makes sense or not. An id that is too long is cut off. */
-export function addressOf(text: string): {
+/** The JSON of a text frame. Expected errors: ApiError (400). */
+export function messageIn(text: string): unknown {
+  if (text.split(/[[{]/, MAX_PARTS + 2).length > MAX_PARTS + 1)
+    throw invalid(`error reading message: it may have ${MAX_PARTS} objects and lists`);
+  const message = jsonIn(text);
+  if (message === undefined) throw invalid('error reading message: it is not JSON');
+  return message;
+}
+
+/** Whom the answer to a message is to name, whether it makes sense or not. An id that is too long is cut off. */
+export function addressOf(message: unknown): {
   readonly action?: Action | undefined;
   readonly id?: string | undefined;
 } {
-  const message = jsonIn(text);
   const action = isObject(message) ? actions.find((known) => known === message['action']) : undefined;
   if (!isObject(message) || action === undefined || action === 'list_subscriptions') return { action };
   const id = message['subscription_id'];
   return { action, id: typeof id === 'string' && id !== '' ? id.slice(0, MAX_ID_LENGTH) : undefined };
 }
 
-/** Reads one text frame. Expected errors: ApiError (400). */
-export function parseMessage(text: string): ClientMessage {
-  const message = jsonIn(text);
-  if (!isObject(message))
-    throw invalid(
-      message === undefined
-        ? 'error reading message: it is not JSON'
-        : 'error parsing message: it is not a JSON object',
-    );
+/** Expected errors: ApiError (400). */
+export function parseMessage(message: unknown): ClientMessage {
+  if (!isObject(message)) throw invalid('error parsing message: it is not a JSON object');
   const { action: given, subscription_id: id = '', topic, arguments: args = {} } = message;
   const action = actions.find((known) => known === given);
   if (action === undefined) {
@@ -64,12 +68,20 @@ export function parseMessage(text: string): ClientMessage {
   return { action, id: id === '' ? undefined : id, topic, args };
 }
 
-/** The subscription that a message of a node ends. */
-export function endedBy(text: string): string | undefined {
+/**
+ * The subscription that a message of a node ends, and how: by an error, or by the last status of a transaction, after which
+ * nodes forget it without a word. Data, which may be large, is not read; a quote within a string would be escaped.
+ */
+export function endedBy(text: string): readonly [id: string, outcome: 'answered' | 'failed'] | undefined {
+  const isLast = /"status":"(?:Sealed|Expired)"/.test(text);
+  if (!isLast && !text.includes('"action"')) return undefined;
   const message = jsonIn(text);
-  if (!isObject(message) || !isObject(message['error'])) return undefined;
-  const { subscription_id: id } = message;
-  return typeof id === 'string' ? id : undefined;
+  if (!isObject(message) || typeof message['subscription_id'] !== 'string') return undefined;
+  const { error, payload, subscription_id: id } = message;
+  if (isObject(error)) return [id, 'failed'];
+  return isLast && isObject(payload) && isObject(payload['transaction_result'])
+    ? [id, 'answered']
+    : undefined;
 }
 
 function isObject(value: unknown): value is Fields {

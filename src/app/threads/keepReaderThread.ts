@@ -135,7 +135,6 @@ export function keepReaderThread(
   let run: Run | undefined;
   let looking: Timer | undefined;
   let restart: Timer | undefined;
-  let lookedAtMs = 0;
   /** Consecutive threads that ended soon after their start. */
   let failures = 0;
   /** Why the last thread ended. */
@@ -234,14 +233,12 @@ export function keepReaderThread(
 
   /** The regular check: sends the state, or counts the silence. */
   const look = (): void => {
-    const nowMs = clock.monotonic();
-    // A process that was suspended could receive nothing.
-    const passedMs = Math.min(nowMs - lookedAtMs, 2 * LOOK_EVERY_MS);
-    lookedAtMs = nowMs;
     if (run === undefined || run.isGivenUp) return;
-    if (run.awaitsAck) run.silentMs += passedMs;
+    // Not by the clock: a process that was suspended could receive nothing.
+    if (run.awaitsAck) run.silentMs += LOOK_EVERY_MS;
     else void show(run);
-    if (run.silentMs === 0 && nowMs - (run.listensSinceMs ?? nowMs) >= STABLE_AFTER_MS) failures = 0;
+    const stableAtMs = (run.listensSinceMs ?? Infinity) + STABLE_AFTER_MS;
+    if (run.silentMs === 0 && clock.monotonic() >= stableAtMs) failures = 0;
     const limitMs = run.isServing ? HUNG_AFTER_MS : START_LIMIT_MS;
     if (run.silentMs < limitMs || isClosing) return;
     run.cause = `no answer for ${limitMs / 1_000} s`;
@@ -309,7 +306,6 @@ export function keepReaderThread(
         if (isClosing) reject(new AbortError('stopping'));
         else if (run === undefined) reject(asError(cause));
         else {
-          lookedAtMs = clock.monotonic();
           looking = every(clock, LOOK_EVERY_MS, look);
           void show(run);
         }

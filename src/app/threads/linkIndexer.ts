@@ -1,9 +1,9 @@
 import { ok as assert } from 'node:assert/strict';
 import type { Admission, AdmittedCall, NotAdmitted } from '../../access/index.js';
 import { ApiError, indexerSilent } from '../../api/index.js';
-import type { IndexedRange } from '../../api/index.js';
+import type { IndexedRange, StatusDocument } from '../../api/index.js';
 import type { Identifier } from '../../flow/index.js';
-import { AbortError, childOf, every } from '../../runtime/index.js';
+import { AbortError, childOf, every, sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { Calls } from './calls.js';
 import type { IndexerCalls, ReaderState } from './messages.js';
@@ -12,6 +12,8 @@ import { rangeOf } from './readableIndex.js';
 /** How long the indexing thread may take to answer a question, or be silent while a call waits to be admitted. */
 export const QUESTION_LIMIT_MS = 2_000;
 export const MAX_QUESTIONS = 64;
+/** The status is made on the thread that indexes: for all who ask within this time. */
+const STATUS_PAUSE_MS = 20;
 
 /**
  * What the reader thread knows of the indexing thread: its latest state, the answers to questions, which have a deadline, and
@@ -24,6 +26,7 @@ export function linkIndexer(parts: { readonly clock: Clock; readonly indexer: ()
   let lastCall = 0;
   let questions = 0;
   let shown: ReaderState | undefined;
+  let nextStatus: Promise<StatusDocument> | undefined;
   /** When the last state came. It comes twice a second. */
   let heardAtMs = -Infinity;
 
@@ -59,7 +62,11 @@ export function linkIndexer(parts: { readonly clock: Clock; readonly indexer: ()
     makeWay: (id: number): void => calls.get(id)?.abort(),
     range: (): IndexedRange => rangeOf(state()),
     readiness: (): { readonly ready: boolean } => ({ ready: state().isReady }),
-    status: () => asked((signal) => indexer().ask(signal, 'status')),
+    status: () =>
+      (nextStatus ??= sleep(clock, STATUS_PAUSE_MS).then(() => {
+        nextStatus = undefined;
+        return asked((signal) => indexer().ask(signal, 'status'));
+      })),
     momentAt: (height: number) => asked((signal) => indexer().ask(signal, 'momentAt', height)),
     naming: (id: Identifier) => asked((signal) => indexer().ask(signal, 'naming', id)),
     /** See `ForwardingAdmission`. */

@@ -3,6 +3,7 @@ import { StorageError } from '../../../src/storage/index.js';
 import { sendRaw } from '../../support/httpProbe.js';
 import { ServedChain } from '../../support/servedChain.js';
 import { chainOf, idOf, transactionWith } from '../../support/smallChain.js';
+import { VirtualClock } from '../../support/virtualClock.js';
 
 const FIRST = 100;
 const LATEST = 159;
@@ -155,7 +156,9 @@ describe('the API server', () => {
   });
 
   describe('errors behind it', () => {
-    it('tells the caller that a record is damaged, the log what and where, once', async () => {
+    it('tells the caller that a record is damaged, the log what and where, once a trouble', async () => {
+      const clock = new VirtualClock();
+      served = await ServedChain.start(chain, { sealed: SEALED, head: HEAD }, { clock });
       served.store.transaction = () =>
         Promise.reject(new StorageError('corrupt', 'body of height 7: wrong checksum'));
       for (const path of [`/v1/transactions/${idOf('a')}`, `/lookup/transaction/${idOf('a')}`]) {
@@ -164,13 +167,14 @@ describe('the API server', () => {
           body: { code: 503, reason: 'healing', message: expect.stringContaining('damaged') as string },
         });
       }
-      expect(served.logger.records).toEqual([
-        {
-          level: 'error',
-          message: 'a read failed',
-          fields: expect.objectContaining({ kind: 'corrupt' }) as object,
-        },
-      ]);
+      const told = {
+        ...{ level: 'error', message: 'a read failed' },
+        fields: expect.objectContaining({ kind: 'corrupt' }) as object,
+      };
+      expect(served.logger.records).toEqual([told]);
+      await clock.advance(60_000);
+      await get(`/v1/transactions/${idOf('a')}`);
+      expect(served.logger.records).toEqual([told, told]);
     });
 
     it('hands an error that nobody foresaw to its owner', async () => {

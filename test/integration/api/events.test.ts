@@ -46,6 +46,13 @@ describe('/events', () => {
   });
 
   it('has nothing below what is proven, with finality=proven, and no other finality', async () => {
+    // As after a start: without a height, it begins behind what may be proven any moment.
+    served.change({ proven: { from: 0, to: -1 } });
+    const early = await EventReader.open(`${served.url}/events?finality=proven`);
+    served.change({ proven: { from: 104, to: 118 } });
+    await served.commit(chain.slice(20, 21));
+    served.change({ proven: { from: 104, to: 120 } });
+    expect(await early.first(1)).toMatchObject([{ id: idAt(120) }]);
     served.change({ proven: { from: 104, to: 118 } });
     expect(await served.get('/events?from=103&finality=proven')).toMatchObject({
       status: 404,
@@ -70,15 +77,14 @@ describe('/events', () => {
     ]);
   });
 
-  it('can tell to forget everything', async () => {
+  it.each([99, -1])('can tell to forget everything above %i', async (height) => {
     const served = await ServedChain.start([], { sealed: null });
-    served.range = { firstIndexed: 100, latestIndexed: 99, head: null, sealed: null };
+    served.range = { firstIndexed: height + 1, latestIndexed: height, head: null, sealed: null };
     const reader = await EventReader.open(`${served.url}/events`, { 'last-event-id': idAt(117) });
-    expect(await reader.first(1)).toEqual([
-      { id: '99', event: 'rewind', data: { height: 99, block_id: null } },
-    ]);
+    const id = String(height);
+    expect(await reader.first(1)).toEqual([{ id, event: 'rewind', data: { height, block_id: null } }]);
     // And that is an id with which one can come back.
-    const again = await EventReader.open(`${served.url}/events`, { 'last-event-id': '99' });
+    const again = await EventReader.open(`${served.url}/events`, { 'last-event-id': id });
     expect(again.status).toBe(200);
   });
 

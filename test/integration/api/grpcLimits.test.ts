@@ -189,7 +189,8 @@ describe('bounds', () => {
     const deaf = await openSession(port, { initialWindowSize: 0 });
     const untaken = request(deaf, 'GetFullCollectionByID', withId(id));
     expect(await headersOf(untaken)).not.toHaveProperty('grpc-status');
-    await clock.advance(110_000);
+    await clock.standStill(600_000);
+    await clock.advance(109_000);
     await pinged(deaf);
     const cut = closed(deaf);
     await clock.advance(20_000);

@@ -153,6 +153,10 @@ describe('SubscribeIndexedHeights', () => {
     expect(await client.take('SubscribeIndexedHeights', seen(117, idOf('a lie')), 1)).toEqual([
       { event: 'rewind', rewind: { height: '116', block_id: bytes(blockOf(116).id) } },
     ]);
+    served.index.range = { firstIndexed: 0, latestIndexed: -1, head: null, sealed: null };
+    expect(await client.take('SubscribeIndexedHeights', seen(117, idOf('a lie')), 1)).toEqual([
+      { event: 'rewind', rewind: { height: '0', block_id: Buffer.alloc(0) } },
+    ]);
   });
 
   it('is named by the health service', async () => {

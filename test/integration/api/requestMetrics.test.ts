@@ -147,16 +147,20 @@ describe('calls over gRPC', () => {
     const metrics = createReaderMetrics();
     const script = `${ACCESS}/ExecuteScriptAtLatestBlock`;
     const header = `${ACCESS}/GetLatestBlockHeader`;
+    const events = `${ACCESS}/GetEventsForHeightRange`;
     const node = await RawNode.start({
       [script]: (call, request) => answer(call, request),
       [header]: (call) => fail(call, status.NOT_FOUND, 'none'),
+      [events]: (call) => call.emit('error', { code: 99 }),
     });
     const forwarder = forwarderTo(await networkOf([node]));
     const probe = (await servedOverGrpc(chain, { metrics, forwarder })).probe();
     await probe.raw(script, Buffer.from([8, 1]));
     await refusalOf(probe.raw(header, Buffer.alloc(0)));
+    await refusalOf(probe.raw(events, Buffer.alloc(0)));
     await expectCounts(metrics, 'api_requests_total', [
       `grpc ${script} OK: 1`,
+      `grpc ${events} UNKNOWN: 1`,
       `grpc ${header} NOT_FOUND: 1`,
     ]);
   });

@@ -223,7 +223,8 @@ describe('a follower', () => {
     const world = await World.with(20);
     const slow = await world.follow({ height: 100 }, { atOnce: false });
     const good = await world.follow({ height: 100 });
-    await world.clock.advance(SEND_LIMIT_MS - 5_000);
+    await world.clock.standStill(3_600_000);
+    await world.clock.advance(SEND_LIMIT_MS - 10_000);
     slow.take();
     await world.clock.advance(SEND_LIMIT_MS - 1_000);
     expect(slow.ended).toBeUndefined();

@@ -118,6 +118,21 @@ describe('a height', () => {
     });
   });
 
+  it('that was damaged is called so', async () => {
+    const history = { plan: 2, isPaused: false, range: null };
+    range = { ...range, coverage: [{ from: FIRST + 2, to: LATEST }], healing: [{ from: FIRST, to: FIRST }] };
+    const source = workOfStore(
+      store,
+      () => range,
+      () => history,
+    );
+    for (const [height, says] of [
+      [FIRST, 'Height 100 is damaged, and plan 2 fetches it again; its turn has not come yet.'],
+      [FIRST + 1, 'Height 101 is history that plan 2 fills in; its turn has not come yet.'],
+    ])
+      expect(await explainDocument(store, `${height}`, source)).toMatchObject({ summary: says });
+  });
+
   it('that is stored is not called readable before it is proven final', async () => {
     range = {
       ...{ ...range, latestIndexed: FIRST + 1, coverage: [{ from: FIRST, to: FIRST + 1 }] },
@@ -221,8 +236,15 @@ describe('an id', () => {
   it('that nobody knows is unknown', async () => {
     expect(await explained(idOf('nothing'), working('queued'))).toMatchObject({
       ...{ kind: 'unknown', stage: 'unknown_id', height: null, blockId: null },
-      summary: expect.stringMatching(/^Nothing in heights 100 to 104/) as string,
+      summary: expect.stringMatching(/^Nothing in heights 100..104, and nothing in progress, has/) as string,
     });
+    const coverage = Array.from({ length: 1_000 }, (_, index) => ({ from: 3 * index, to: 3 * index + 1 }));
+    range = { ...range, coverage, healing: [{ from: 2, to: 2 }] };
+    const { summary } = await explained(idOf('nothing'), working('queued'));
+    expect(summary).toMatch(
+      /2994\.\.2995, 2997\.\.2998 and 984 ranges below.*What was damaged is recognised/,
+    );
+    expect(summary.length).toBeLessThan(700);
   });
 
   it('that is none is refused with what is expected', async () => {

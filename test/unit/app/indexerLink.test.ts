@@ -66,11 +66,24 @@ describe('a call that is to be forwarded', () => {
 
 it('a question is refused where too many wait, and given up after its time', async () => {
   const { answer, clock, link } = linked();
-  const waiting = Array.from({ length: MAX_QUESTIONS }, () => link.status().catch(String));
-  await expect(link.status()).rejects.toMatchObject({ reason: 'busy' });
+  const ask = () => link.naming('id' as never);
+  const waiting = Array.from({ length: MAX_QUESTIONS }, () => ask().catch(String));
+  await expect(ask()).rejects.toMatchObject({ reason: 'busy' });
   await clock.advance(QUESTION_LIMIT_MS);
   expect(new Set(await Promise.all(waiting)).size).toBe(1);
-  const answered = link.naming('id' as never);
+  const answered = ask();
   answer(MAX_QUESTIONS + 2, { kind: 'block', height: 7 });
   expect(await answered).toEqual({ kind: 'block', height: 7 });
+});
+
+it('however many ask for the status, it is made for all of them', async () => {
+  const { answer, clock, link, posted } = linked();
+  const poll = () => Promise.all(Array.from({ length: 2 * MAX_QUESTIONS }, () => link.status()));
+  for (const id of [2, 3]) {
+    const answers = poll();
+    await clock.advance(20);
+    expect(posted.slice(id - 1)).toEqual([{ id, call: 'status', args: [] }]);
+    answer(id, { id });
+    expect(new Set(await answers)).toEqual(new Set([{ id }]));
+  }
 });

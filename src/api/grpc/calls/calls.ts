@@ -1,39 +1,30 @@
 import type { ServerDuplexStream } from '@grpc/grpc-js';
 import {
+  IDENTIFIER_BYTES,
   identifierBytes,
   RequestFields,
   toIdentifier,
   WireError,
   WireWriter,
-  ZERO_ID,
 } from '../../../flow/index.js';
 import type { FinalizedBlock, Identifier, Timestamp } from '../../../flow/index.js';
 import { readHeader } from '../../../proof/index.js';
 import type { BlockHasher } from '../../../proof/index.js';
+import type { FeedSink } from '../../feed/following.js';
 import type { Cost } from '../../guard/TokenGuard.js';
 import { ApiError, invalidArgument } from '../../view/ApiError.js';
 
-const IDENTIFIER_BYTES = ZERO_ID.length / 2;
 const FINALITY = 4;
 const finalities = ['indexed', 'proven'] as const;
 
 /** Returns an encoded message. Throws ApiError or StorageError for what is expected; anything else it throws is a bug. */
 export type UnaryCall = (request: RequestFields) => Buffer | Promise<Buffer>;
 
-/** An open response stream. */
-export interface StreamSink {
-  /** False when the message was dropped because earlier ones are not taken yet. */
-  send(message: Buffer): boolean;
-  /** Sends a message, and calls back once the caller has granted the credit for it. */
-  write(message: Buffer, onTaken: () => void): void;
-  /** Ends the stream: everything was sent. */
-  finish(): void;
-  /** Ends the stream with this reason: an ApiError or StorageError; anything else is a bug. */
-  refuse(reason: unknown): void;
-}
-
 /** Begins a stream; returns a function to call when it is over. Expected errors: those of `UnaryCall`. */
-export type StreamCall = (request: RequestFields, sink: StreamSink) => (() => void) | Promise<() => void>;
+export type StreamCall = (
+  request: RequestFields,
+  sink: FeedSink<Buffer>,
+) => (() => void) | Promise<() => void>;
 
 /** A call of which the library passes every message. */
 export type DuplexCall = ServerDuplexStream<Buffer, Buffer>;

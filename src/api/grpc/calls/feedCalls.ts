@@ -49,8 +49,8 @@ function feedStream(feed: ChangeFeed, parse: (request: RequestFields) => FeedStr
     return feed.follow(
       { kind, from, until, waits },
       {
-        send: (event, taken) => sink.write(encode(event), taken),
-        end: (reason) => sink.refuse(reason),
+        send: (event, taken) => sink.send(encode(event), taken),
+        end: sink.end,
       },
     );
   };
@@ -209,7 +209,7 @@ function indexedHeight({ stored, isSealed, isProven }: HeightEvent): Buffer {
 }
 
 function rewind({ height, blockId }: RewindEvent): Buffer {
-  const message = new WireWriter().number(1, height);
+  const message = new WireWriter().number(1, Math.max(0, height));
   if (blockId !== undefined) message.bytes(2, identifierBytes(blockId));
   return message.finish();
 }
@@ -227,8 +227,8 @@ function bodyStream(feed: ChangeFeed): StreamCall {
     return feed.followBodies(
       { kind: 'indexed_blocks', from, to, until, waits },
       {
-        send: (blocks, taken) => sink.write(encodedBodies(blocks), taken),
-        end: (reason) => (reason === undefined ? sink.finish() : sink.refuse(reason)),
+        send: (blocks, taken) => sink.send(encodedBodies(blocks), taken),
+        end: sink.end,
       },
     );
   };

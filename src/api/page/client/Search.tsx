@@ -3,8 +3,6 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { explain, fromRoot, messageOf } from './daemon.js';
 import type { Explanation } from './daemon.js';
 
-/** The beginning of the address fragment that names what to find. */
-const FIND = '#find=';
 /** Stages in which nothing is wrong. */
 const SOUND: ReadonlySet<Explanation['stage']> = new Set([
   'indexed',
@@ -14,13 +12,12 @@ const SOUND: ReadonlySet<Explanation['stage']> = new Set([
 ]);
 
 export function findHref(key: string): string {
-  return FIND + encodeURIComponent(key);
+  return `#find=${encodeURIComponent(key)}`;
 }
 
-/** The key in the address; empty if there is none. */
+/** The key in the address, however it is written; empty if there is none. */
 function keyOfAddress(): string {
-  const { hash } = window.location;
-  return hash.startsWith(FIND) ? decodeURIComponent(hash.slice(FIND.length)).trim() : '';
+  return new URLSearchParams(window.location.hash.slice(1)).get('find')?.trim() ?? '';
 }
 
 /** A height or an id as people write it, with commas and spaces removed. */

@@ -110,7 +110,8 @@ export function watchStatus(onChange: (view: View) => void): () => void {
       const answer = error instanceof RefusedError ? error.answer : undefined;
       const refused = answer?.status === UNAUTHORIZED ? 'token' : 'refused';
       const kind = answer === undefined ? 'silent' : refused;
-      const toldMs = 1_000 * Number(answer?.headers.get('retry-after') ?? 0);
+      // Proxies send dates, too.
+      const toldMs = 1_000 * (Number(answer?.headers.get('retry-after')) || 0);
       pauseMs = Math.max(toldMs, Math.min(RETRY.maxMs, RETRY.minMs * 2 ** failures));
       failures += 1;
       const { trouble } = view;
