@@ -39,6 +39,7 @@ it('a certificate is told of when it is not valid yet, and again when it no long
   const running = files.run(stop.signal).catch(() => undefined);
   const told: number[] = [];
   for (year of [2020, 2100, 2200]) {
+    await expect.poll(() => clock.pendingTimers).toBe(1);
     await clock.advance(60_000);
     told.push(logger.records.length);
   }
