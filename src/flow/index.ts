@@ -8,11 +8,16 @@ export {
 } from './entities/accounts.js';
 export type { AccountRole, Address } from './entities/accounts.js';
 export { decodeBlock, encodeBlock, encodeGuarantee, NO_TIME } from './entities/block.js';
-export { decodeExecutionResult } from './entities/executionResult.js';
-export type { Chunk, ExecutionResult } from './entities/executionResult.js';
 export { finalizedBlock as decodeBlockMessage, isSameBlock } from './entities/finalizedBlock.js';
-export { scanFullBlock, scanTimeoutCertificate } from './entities/fullBlock.js';
-export type { FullBlock, FullGuarantee, FullHeader, FullSeal } from './entities/fullBlock.js';
+export { decodeExecutionResult, scanFullBlock, scanTimeoutCertificate } from './entities/fullBlock.js';
+export type {
+  Chunk,
+  ExecutionResult,
+  FullBlock,
+  FullGuarantee,
+  FullHeader,
+  FullSeal,
+} from './entities/fullBlock.js';
 export type { ReceiptMeta, TimeoutCertificate } from './entities/fullBlock.js';
 export {
   encodeFullCollection,
@@ -37,17 +42,15 @@ export { RlpWriter } from './ids/RlpWriter.js';
 export { ID_ITEM_HEADER, VerificationMemory } from './ids/TransactionHasher.js';
 export { TransactionScan } from './ids/TransactionScan.js';
 export {
-  decodeExecutionDataResponse,
-  decodeIndexedBlocksResponse,
-} from './responses/executionDataResponses.js';
-export {
   type BlockDecoder,
   decodeBlockResponse,
   decodeCollectionResponse,
+  decodeExecutionDataResponse,
+  decodeIndexedBlocksResponse,
   decodeProvableBlock,
   decodeSubscribeBlocksResponse,
   decodeTransactionResponse,
-} from './responses/responses.js';
+} from './responses.js';
 export { identifyTransactions, transactionId } from './verification/identifyTransactions.js';
 export type { IdentifiedTransaction } from './verification/identifyTransactions.js';
 export { InvalidCollectionError } from './verification/InvalidCollectionError.js';

@@ -37,7 +37,7 @@ interface Cutting {
 /** Cuts all missing heights into ranges, ascending; always from the bottom, so that two processes cut the same hole the same way. */
 export function cutAll(
   missing: readonly HeightRange[],
-  { borders, maxHeights = MAX_RANGE_HEIGHTS }: Omit<Cutting, 'order'>,
+  { borders, maxHeights = MAX_RANGE_HEIGHTS }: Pick<Cutting, 'borders' | 'maxHeights'>,
 ): readonly HeightRange[] {
   return [...slicesOf(splitAt(borders, missing), maxHeights)];
 }

@@ -49,7 +49,7 @@ export { lockHolder } from './lockHolder.js';
 export type { RangeReport, VerifyReport } from './verify/DamageList.js';
 export { verifyStore } from './integrity/verify/verifyStore.js';
 export type { VerifyDependencies } from './integrity/verify/verifyStore.js';
-export type { VerifyOptions, VerifyProgress } from './verify/checkHeights.js';
+export type { VerifyOptions } from './verify/checkHeights.js';
 export type {
   PostgresRangeBook as SharedRangeBook,
   RangeFacts,

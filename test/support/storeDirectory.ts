@@ -13,8 +13,8 @@ import type {
   IndexStore,
   ShownIndex,
   StoreMeta,
+  VerifyDependencies,
   VerifyOptions,
-  VerifyProgress,
   VerifyReport,
 } from '../../src/storage/index.js';
 import type { LevelIndexStoreOptions } from '../../src/storage/leveldb/LevelIndexStore.js';
@@ -117,7 +117,7 @@ export function storeOver(database: Database, accounts?: boolean): Promise<Level
 export function verifyAt(
   path: string,
   options: Partial<VerifyOptions> = {},
-  more: { readonly signal?: AbortSignal; readonly onProgress?: (progress: VerifyProgress) => void } = {},
+  more: Pick<VerifyDependencies, 'signal' | 'onProgress'> = {},
 ): Promise<VerifyReport> {
   return verifyStore({ path, chainId: TEST_CHAIN, ...options }, { logger: new RecordingLogger(), ...more });
 }

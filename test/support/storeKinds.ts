@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, inject, onTestFinished } from 'vitest';
 import { loadQueue } from '../../src/ranges/index.js';
 import { systemClock } from '../../src/runtime/index.js';
 import { loadPostgres } from '../../src/storage/index.js';
-import type { BlockEntry, IndexStore, VerifyOptions, VerifyProgress } from '../../src/storage/index.js';
+import type { BlockEntry, IndexStore, VerifyDependencies, VerifyOptions } from '../../src/storage/index.js';
 import { startPostgres } from './postgresServer.js';
 import type { PostgresServer } from './postgresServer.js';
 import './sharedPostgres.js';
@@ -106,7 +106,7 @@ export function usePostgres({ isOwn = false }: { readonly isOwn?: boolean } = {}
   const verified = async (
     url: string,
     options: Partial<VerifyOptions> & { readonly patienceMs?: number } = {},
-    how: { readonly signal?: AbortSignal; readonly onProgress?: (progress: VerifyProgress) => void } = {},
+    how: Pick<VerifyDependencies, 'signal' | 'onProgress'> = {},
   ) => {
     const { verifyPostgres } = await loadPostgres();
     return verifyPostgres({ url, chainId: TEST_CHAIN, ...options }, { ...parts(), ...how });

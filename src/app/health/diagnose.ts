@@ -417,7 +417,13 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
   };
 
   return {
-    ...{ isHeadConfirmed, noteProgress, heldUpAt, waitingFor, leader, findings, holdsUp },
+    isHeadConfirmed,
+    noteProgress,
+    heldUpAt,
+    waitingFor,
+    leader,
+    findings,
+    holdsUp,
     leaderAgeSeconds: (): number | undefined =>
       store.shared && (store.shared.isLeading() ? 0 : leader()?.ageSeconds),
     /** Takes effect at the next check. */

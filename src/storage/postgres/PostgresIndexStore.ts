@@ -71,7 +71,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
   readonly #database: PostgresDatabase;
   readonly #changes = new Listeners();
   readonly #options: PostgresIndexStoreOptions;
-  readonly #parts: Omit<LineParts, 'fence'>;
+  readonly #parts: Pick<LineParts, 'database' | 'scripts'>;
   readonly #holds: ReturnType<typeof proofChecker>;
   /** What this process knows, and has written, of the store. */
   #book: StoreBook | undefined;

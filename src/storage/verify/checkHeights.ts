@@ -261,7 +261,9 @@ export function reportOf(
   const report = damages.report();
   return {
     ...NOTHING,
-    ...{ pointers: 0, latestIndexedHeight: undefined, waiting: undefined },
+    pointers: 0,
+    latestIndexedHeight: undefined,
+    waiting: undefined,
     ...found,
     ...report,
     ranges: ranges.map((each) => ({ ...each, damaged: within(report.damagedHeights, each) })),

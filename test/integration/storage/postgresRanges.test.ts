@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { AbortError } from '../../../src/runtime/index.js';
 import { RangeLostError } from '../../../src/storage/index.js';
-import type { VerifyProgress } from '../../../src/storage/index.js';
 import { asAdmin, countIn } from '../../support/postgresServer.js';
 import { batchOf, plainChain } from '../../support/storeBlocks.js';
 import { metaFrom } from '../../support/storeDirectory.js';
@@ -111,7 +110,7 @@ describe('ranges of a store on PostgreSQL', () => {
     it('tells how far it is, and stops when told to', async () => {
       const { url } = await postgres.filled(10, chain);
       const heights: unknown[] = [];
-      const onProgress = (progress: VerifyProgress): void =>
+      const onProgress = (progress: object): void =>
         void heights.push('height' in progress ? progress.height : progress);
       expect(await verified(url, {}, { onProgress })).toMatchObject({ heights: 130, damageCount: 0 });
       expect(heights).toEqual(chain.map(({ block }) => block.height));

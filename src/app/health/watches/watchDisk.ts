@@ -16,7 +16,7 @@ const REST_PER_WEIGHING = 20;
 
 /** What the file system does not say is `undefined`. */
 interface Seen {
-  readonly disk: Omit<DiskRoom, 'type'> | undefined;
+  readonly disk: Pick<DiskRoom, 'freeBytes' | 'freeFiles' | 'sizeBytes'> | undefined;
   /** What tells the store at the path from any other. */
   readonly place: string | undefined;
 }

@@ -141,7 +141,7 @@ export interface RunHooks {
 }
 
 /** What the ranges of a store use of it. */
-export interface RangeParts extends Omit<LineParts, 'fence'> {
+export interface RangeParts extends Pick<LineParts, 'database' | 'scripts'> {
   readonly reader: RecordReader;
   /** `undefined` for a store that was never initialised. */
   readonly book: () => StoreBook | undefined;
