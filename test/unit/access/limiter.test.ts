@@ -350,4 +350,19 @@ describe('calls for history', () => {
     await waiting;
     expect(clock.pendingTimers).toBe(0);
   });
+
+  it('do not make a live call wait that comes while they wait', async () => {
+    const paced = limiter(20);
+    now(paced);
+    now(paced);
+    const history = leaving(paced.acquire(undefined, 'history'));
+    const live = leaving(paced.acquire());
+    await clock.advance(49);
+    expect(live.left()).toBe(false);
+    await clock.advance(1);
+    expect([live.left(), history.left()]).toEqual([true, false]);
+    await clock.advance(100);
+    expect(history.left()).toBe(true);
+    expect(clock.pendingTimers).toBe(0);
+  });
 });
