@@ -144,7 +144,7 @@ export function isFile(name) {
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
   'src/access': 5_496,
-  'src/api': 9_874,
+  'src/api': 9_862,
   'src/app': 7_108,
   'src/cli': 4_299,
   'src/collections': 3_760,

@@ -67,7 +67,8 @@ export function admission(calls: ServedCalls, server: GrpcApiServer): ServerInte
           },
           onReceiveMessage: (message, proceed) => {
             const isLarge = Buffer.isBuffer(message) && message.length > MAX_REQUEST_BYTES;
-            if (isLarge && !isForwarded) refuse(tooLarge());
+            if (isLarge && !isForwarded)
+              refuse(new ApiError(413, 'too_large', `the request is larger than ${MAX_REQUEST_BYTES} bytes`));
             else proceed(message);
           },
           // Called at the end of every call, successful ones included.
@@ -94,8 +95,4 @@ function takeCredentials(
   metadata.remove(AUTHORIZATION);
   // The library shows only verified ones.
   return { authorization, isKnownClient: call.getAuthContext().sslPeerCertificate !== undefined };
-}
-
-function tooLarge(): ApiError {
-  return new ApiError(413, 'too_large', `the request is larger than ${MAX_REQUEST_BYTES} bytes`);
 }

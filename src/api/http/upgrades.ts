@@ -36,7 +36,7 @@ export function takeUpgrades(app: FastifyInstance, route: WebSocketRoute): void 
       return;
     }
     const isWebSocket = request.headers.upgrade?.toLowerCase() === 'websocket';
-    if (isWebSocket && pathOf(request.url ?? '') === route.path)
+    if (isWebSocket && (request.url ?? '').replace(/\/?(?:\?.*)?$/s, '') === route.path)
       upgrades.emit('upgrade', request, socket, head);
     else serveWithoutUpgrade(app.server, request, socket, head);
   });
@@ -69,8 +69,4 @@ function serveWithoutUpgrade(server: Server, request: IncomingMessage, socket: D
 function withoutUpgrade(connection: string): string {
   const options = connection.split(',').map((option) => option.trim());
   return options.filter((option) => !UPGRADE_HEADERS.has(option.toLowerCase())).join(', ');
-}
-
-function pathOf(url: string): string {
-  return (url.split('?', 1)[0] ?? '').replace(/\/$/, '');
 }

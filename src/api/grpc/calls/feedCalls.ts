@@ -224,19 +224,14 @@ function bodyStream(feed: ChangeFeed): StreamCall {
     const waits = request.flag(WAIT);
     const until = finalityOf(request);
     const from = await streamStart(feed, { height: start }, { until, waits });
+    // `SubscribeIndexedBlocksResponse`, put together in one copy.
+    const encoded = (blocks: readonly ProvenBlock[]): Buffer =>
+      Buffer.concat(blocks.flatMap((block) => field(1, indexedBlock(block))));
     return feed.followBodies(
       { kind: 'indexed_blocks', from, to, until, waits },
-      {
-        send: (blocks, taken) => sink.send(encodedBodies(blocks), taken),
-        end: sink.end,
-      },
+      { send: (blocks, taken) => sink.send(encoded(blocks), taken), end: sink.end },
     );
   };
-}
-
-/** `SubscribeIndexedBlocksResponse`, put together in one copy. */
-function encodedBodies(blocks: readonly ProvenBlock[]): Buffer {
-  return Buffer.concat(blocks.flatMap((block) => field(1, indexedBlock(block))));
 }
 
 /** `IndexedBlock` in pieces: a block and its collections have their wire form already. */
