@@ -159,7 +159,7 @@ export const maxLines = {
   'src/runtime': 1_172,
   'src/storage': 12_008,
   'src/main.ts': 266,
-  test: 69_776,
+  test: 69_801,
 };
 
 const packageHomes = {

@@ -20,8 +20,8 @@ export async function diskRoomOf(path: string) {
 }
 
 /**
- * Why nothing is written, or has yet to resume: how much is free, how much is needed, and what to do. `undefined` while there is
- * room. With less free than `minFreeBytes` there is none; 0: there always is.
+ * Why writing pauses: how much is free, how much it needs to resume, and what to do; `undefined` while there is room. Below
+ * `minFreeBytes` there is none; 0: there always is.
  */
 export function whyNoRoom(
   path: string,

@@ -15,8 +15,8 @@ export async function replaceFile(path: string, text: string): Promise<void> {
 const NO_ROOM = ['ENOSPC', 'EDQUOT', 'EFBIG'];
 
 /**
- * Writes a file for somebody who takes whatever is there: without room for all of it, what was there stays. What cannot be replaced
- * (a device, a pipe, a link, a file that is mounted or alone in its directory may be written) is written in its place.
+ * Writes a file that others read whenever they like: without room for all of it, the old one stays. What cannot be replaced (a
+ * device, a pipe, a link, a mounted file, a directory that takes no new one) is written in place.
  */
 export async function writeWhole(path: string, text: string): Promise<void> {
   const about = await lstat(path).catch(() => undefined);

@@ -93,6 +93,17 @@ describe('a list means the same in every form', () => {
   });
 });
 
+it('select of which nothing is left gives a list without items, and an object without fields', async () => {
+  for (const path of [
+    `/v1/blocks/${idAt(102)}`,
+    '/v1/blocks?height=102,103',
+    '/v1/transactions?block_height=102',
+  ])
+    expect((await served.get(`${path}${path.includes('?') ? '&' : '?'}select=nothing`)).body).toEqual([]);
+  for (const path of ['/v1/blocks/102/collections', `/v1/blocks/${idAt(102)}/payload`])
+    expect((await served.get(`${path}?select=nothing`)).body).toEqual({});
+});
+
 describe('/v1/blocks/{id or height}/collections', () => {
   const { collections } = blockAt(102);
   const ids = [transactionIds(blockAt(102), 0), [], transactionIds(blockAt(102), 2)];

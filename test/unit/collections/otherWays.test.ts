@@ -56,6 +56,14 @@ const broken =
     call.method === method ? fault(call) : honest(call);
 
 describe.each(FAULTS)('a call that is answered with %s for good', (_, fault) => {
+  it('gives way to the light collection with its transactions, at the tip', async () => {
+    const { requests } = asking({ 'a:9000': broken(FULL, fault) });
+    requests.request(HEAD, [one.id]);
+    await clock.advanceUntil(() => sink.ids.length === 1, WITHIN_MS);
+    await requests.stop();
+    expect(fatal).toEqual([]);
+  });
+
   it('gives way to the light collection with its transactions, while catching up', async () => {
     const { requests } = asking({ 'a:9000': broken(FULL, fault) });
     for (const [place, { id }] of made.entries()) requests.request(1 + place, [id]);

@@ -69,4 +69,10 @@ describe('cutting a plan into ranges', () => {
       }),
     );
   });
+
+  it('begins at the newest, or at the oldest, with 1,000 heights', () => {
+    const missing = [{ from: 0, to: 2_499 }];
+    expect(cutNext(missing, { order: 'newest', borders: [] })).toEqual({ from: 1_500, to: 2_499 });
+    expect(cutNext(missing, { order: 'oldest', borders: [] })).toEqual({ from: 0, to: 999 });
+  });
 });
