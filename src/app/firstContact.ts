@@ -58,7 +58,7 @@ export function tellPlan(
     ['nodes', nodes.length === 0 ? undefined : `${some(nodes)}; ${feed}`],
     ['peers', peers.length === 0 ? undefined : `${some(peers)}; ${all}`],
     ['proxy', proxy],
-    ['heights', heightsInWords(config, store) + end],
+    ['heights', heightsInWords(config, store, end)],
     ['data', database === undefined ? dataDir + free : `${database}, ${record}`],
     ['ports', ports.join(', ')],
   ];
@@ -87,14 +87,13 @@ function proxyInWords({ accessNodes, edi, peers }: DaemonConfig): string | undef
     : `not used: ${variable} names ${address}, and only http:// proxies can be used`;
 }
 
-function heightsInWords({ startHeight }: DaemonConfig, store: IndexStore): string {
+function heightsInWords({ roles, startHeight }: DaemonConfig, store: IndexStore, end: string): string {
   const meta = store.meta();
-  if (meta !== undefined) {
-    const latest = store.latestIndexedHeight();
-    const has = latest < meta.firstHeight ? 'nothing yet' : `${meta.firstHeight} to ${latest}`;
-    return `has ${has}, continues at ${latest + 1}`;
-  }
-  if (startHeight === 'latest') return 'a new index, from the newest finalized block on';
-  if (startHeight === 'root') return 'a new index, from the root of the live spork on';
-  return `a new index, from ${startHeight} on`;
+  const latest = store.latestIndexedHeight();
+  const has = latest < (meta?.firstHeight ?? Infinity) ? 'nothing yet' : `${meta?.firstHeight} to ${latest}`;
+  if (!roles.includes('live')) return `has ${has}; a process with the role live follows the chain`;
+  if (meta !== undefined) return `has ${has}, continues at ${latest + 1}${end}`;
+  if (startHeight === 'latest') return `a new index, from the newest finalized block on${end}`;
+  if (startHeight === 'root') return `a new index, from the root of the live spork on${end}`;
+  return `a new index, from ${startHeight} on${end}`;
 }

@@ -100,24 +100,23 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
 
   onCollection(received: ReceivedCollection): void {
     const { decision, completed } = this.#deps.mcq.onReceivedCollection(received);
-    if (decision === 'unsolicited') {
-      this.#refuse(received, 1);
-      return;
-    }
-    this.#deps.metrics.collectionsReceived.inc({ source: received.source });
-    if (decision === 'duplicate') {
-      this.#countDuplicates(received, 1);
-      return;
-    }
+    if (decision === 'unsolicited') this.#refuse(received, 1);
+    else this.#deps.metrics.collectionsReceived.inc({ source: received.source });
+    if (decision === 'duplicate') this.#countDuplicates(received, 1);
     for (const queued of completed) this.#complete(queued);
-    this.#deps.window.notify();
+    if (decision === 'taken') this.#deps.window.notify();
   }
 
   onReceivedCollectionsForBlock(height: number, collections: readonly ReceivedCollection[]): void {
     const [first] = collections;
     if (first === undefined) return;
     const queued = this.#deps.mcq.get(height);
-    if (queued === undefined ? !this.#deps.window.isIndexed(height) : !matches(queued.block, collections)) {
+    const ids = queued?.block.collectionIds;
+    // All of the block's collections, in its order.
+    const matches =
+      ids?.length === collections.length &&
+      collections.every(({ collection }, at) => collection.id === ids[at]);
+    if (queued === undefined ? !this.#deps.window.isIndexed(height) : !matches) {
       this.#refuse(first, collections.length);
       return;
     }
@@ -190,14 +189,6 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
       'unsolicited collections refused',
     );
   }
-}
-
-/** True when these are all of the block's collections, in its order. */
-function matches(block: FinalizedBlock, collections: readonly ReceivedCollection[]): boolean {
-  return (
-    collections.length === block.collectionIds.length &&
-    collections.every((received, slot) => received.collection.id === block.collectionIds[slot])
-  );
 }
 
 /** Counters exist from the first scrape, so that a rate over them includes the first event. */

@@ -11,7 +11,7 @@ export type { Logger } from './logs/Logger.js';
 /** Loaded only for terminals: services write JSON. */
 export const loadPrettyLine = () => import('./logs/prettyLine.js');
 export type { LogLevel, ProgramLogger } from './logs/createLogger.js';
-export { monitorHealth } from './health/monitorHealth.js';
+export { monitorHealth, wholeSeconds } from './health/monitorHealth.js';
 export { allReadinessCodes, consistent, endpointStates, readinessCodes } from './health/readiness.js';
 export type { Finding, Readiness, ReadinessCode, ReadinessReason } from './health/readiness.js';
 export { measureProgress } from './progress/measureProgress.js';

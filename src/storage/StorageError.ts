@@ -113,7 +113,7 @@ const faults: readonly Fault[] = [
   [
     'disk_full',
     /\b(?:ENOSPC|EDQUOT)\b|No space left on device|Disk quota exceeded|not enough space/i,
-    'The disk is full. Free some space or move the data directory to a larger disk, then start again; what was indexed is safe. ' +
+    'The disk is full. Free some space there, or choose a directory on a larger disk, then start again; what was indexed is safe. ' +
       'Where "df -h" shows space, no more files fit ("df -i").',
   ],
   [

@@ -251,6 +251,12 @@ describe('doctor', () => {
     expect(paused.saying('disk', 'problem')).toMatch(
       /paused: \d+ MiB are free on .*, and 640 MiB are needed/,
     );
+    const soon = startArguments(devnet, join(small.path, 'data'), '--disk-min-free-bytes', '15MiB');
+    const { code: exit, saying: said } = await examined(soon);
+    expect([exit, said('disk', 'warning')]).toEqual([
+      0,
+      expect.stringMatching(/pauses soon, or is paused still: 1\d MiB are free on .*, and 19 MiB are needed/),
+    ]);
   });
 
   it('warns of what is exposed, of secrets that others can read and of a certificate that is over, and of nothing behind TLS and tokens', async () => {

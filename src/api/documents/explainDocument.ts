@@ -105,7 +105,7 @@ function standingOf(
   ] as const;
   const starting = [
     'starting',
-    `${what} is not indexed: the daemon has not started indexing, because nobody has reported the head yet.`,
+    `${what} is not indexed: the daemon has not started indexing, and its reasons not to be ready say why.`,
   ] as const;
   if (at === undefined) {
     if (durableId !== undefined) return durable;

@@ -49,6 +49,9 @@ export async function checkDisk(
     warning(`${dataDir} is in ${unfit}; choose a --data-dir on a local disk, or mount a volume there.`);
   const noRoom = whyNoRoom(dataDir, room, { minFreeBytes, isPaused: false });
   if (noRoom !== undefined) return those(unfitting, problem('storage', `Indexing is paused: ${noRoom}.`));
+  const hardly = whyNoRoom(dataDir, room, { minFreeBytes, isPaused: true });
+  if (hardly !== undefined)
+    return those(unfitting, warning(`Indexing pauses soon, or is paused still: ${hardly}.`));
   const free = `${formatSize(freeBytes)} are free on the disk of ${dataDir}, of which indexing leaves ${formatSize(minFreeBytes)}`;
   const usableBytes = freeBytes - minFreeBytes;
   if (heightsToCome === undefined)

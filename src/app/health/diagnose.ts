@@ -2,7 +2,7 @@ import { SILENT_AFTER_MS } from '../../access/index.js';
 import type { NodeTrouble } from '../../access/index.js';
 import type { StatusDocument } from '../../api/index.js';
 import type { DaemonConfig } from '../../config/index.js';
-import { consistent, formatDuration, readinessCodes } from '../../observability/index.js';
+import { consistent, formatDuration, readinessCodes, wholeSeconds } from '../../observability/index.js';
 import type { Finding, LiveTerminal, ReadinessCode } from '../../observability/index.js';
 import type { SharedQueue } from '../../ranges/index.js';
 import type { Output } from '../../runtime/index.js';
@@ -62,10 +62,6 @@ export interface DaemonParts extends IndexingParts {
 /** `undefined` where nothing is said. */
 function finding(code: ReadinessCode, message: string | undefined, height?: number): Finding | undefined {
   return message === undefined ? undefined : { code, message, ...(height === undefined ? {} : { height }) };
-}
-
-function wholeSeconds(milliseconds: number): number {
-  return Math.floor(milliseconds / 1000);
 }
 
 export type Diagnosis = ReturnType<typeof diagnose>;
@@ -379,7 +375,9 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     if (phase() !== 'starting' || ageOf(startedAtMs) < START_HELD_UP_AFTER_MS) return undefined;
     const troubles = network.identityTroubles();
     if (troubles.length === 0) return undefined;
-    const what = 'the start waits for the nodes to identify themselves';
+    const isRootWanted = config.startHeight === 'root' && listener.finalized.height !== undefined;
+    const root = 'give the root of the live spork (name one that has it, or a height for --start-height)';
+    const what = `the start waits for the nodes to ${isRootWanted ? root : 'identify themselves'}`;
     return finding(codeOf(troubles), withTroubles(what, troubles, clock));
   };
 

@@ -40,8 +40,7 @@ export function lineHeldUp(
   around: Surroundings,
   { ediOnly }: { readonly ediOnly: boolean },
 ): HeldUp {
-  const { clock, network, store } = around;
-  const away = store.trouble?.();
+  const away = around.store.trouble?.();
   // Without the database nothing continues, whatever else is wrong.
   if (away !== undefined) return { height, message: away, code: 'database_unreachable', because: 'store' };
   const { stage } = line.explainer.explain(height);
@@ -52,9 +51,13 @@ export function lineHeldUp(
   if (stage === 'collecting') return (ediOnly ? heldUpByFeed : heldUpByCollections)(height, line, around);
   const block = line.blocks.heldUpBy();
   const what = `waiting for block ${block?.height ?? height}`;
-  if (block?.isUnserved !== true) return because(height, what, block?.troubles ?? [], clock);
+  if (block?.isUnserved === true) return { ...heldUpByNobody(block.height, what, around), height };
+  return because(height, what, block?.troubles ?? [], around.clock);
+}
+
+function heldUpByNobody(height: number, what: string, { clock, network }: Surroundings): HeldUp {
   const none = `${what}: no ${network.source} serves that height`;
-  const unserved = because(height, none, network.whyUnserved(block.height), clock);
+  const unserved = because(height, none, network.whyUnserved(height), clock);
   return { ...unserved, code: unserved.code ?? 'upstream_refusing', because: 'unserved' };
 }
 
@@ -81,8 +84,9 @@ function heldUpByStore(
 function heldUpByCollections(
   height: number,
   { edi, explainer, peer }: IndexingLine,
-  { clock }: Surroundings,
+  around: Surroundings,
 ): HeldUp {
+  const { clock, network } = around;
   const { missing = 0, of = 0, troubles = [], heldBack = [] } = explainer.heldUpBy(height) ?? {};
   const what = `waiting for ${missing} of ${of} collections of height ${height}`;
   if (troubles.length === 0 && heldBack.length > 0) {
@@ -91,9 +95,11 @@ function heldUpByCollections(
     );
     return { height, message: `${what}: ${limits.join('; ')}`, code: 'upstream_refusing' };
   }
-  const { message, code } = because(height, what, troubles, clock);
+  // What nodes said before they went on to the next spork is no cause any more.
+  const isUnserved = network.namesServing(height).size === 0;
+  const held = isUnserved ? heldUpByNobody(height, what, around) : because(height, what, troubles, clock);
   const besides = [edi?.state.trouble(), peer?.state.trouble()].filter((words) => words !== undefined);
-  return { height, message: [message, ...besides].join('; '), code };
+  return { ...held, message: [held.message, ...besides].join('; ') };
 }
 
 function heldUpByFeed(height: number, { edi }: IndexingLine, { clock, listener }: Surroundings): HeldUp {

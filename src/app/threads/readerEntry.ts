@@ -6,16 +6,14 @@ import type { ReaderData } from './messages.js';
 import { serveReaders } from './serveReaders.js';
 
 if (parentPort === null) throw new Error('this is for a thread of the daemon');
-const fail = (error: unknown): void => {
-  // Thrown later, so that the caller gets its response first; uncaught, it ends the thread.
-  setImmediate(() => {
-    throw error;
-  });
-};
 await serveReaders(workerData as ReaderData, {
   port: parentPort,
   clock: systemClock,
-  fail,
+  // Thrown later, so that the caller gets its response first; uncaught, it ends the thread.
+  fail: (error) =>
+    void setImmediate(() => {
+      throw error;
+    }),
   // Libraries log for the whole thread.
   onLogger: (logger) => redirectLibraryLogs({ logger }),
 });

@@ -57,7 +57,12 @@ function starterOf(name: string, heapMib: number) {
   return (workerData?: unknown): Worker | ReturnType<typeof endedThread> => {
     if (digestOf(path) !== begunWith)
       return endedThread(`${path} was replaced or removed while this process runs: restart it`);
-    ensureDirectory();
+    try {
+      realpathSync.native('.');
+    } catch {
+      // Without a current directory no thread starts; the one of the start is gone. The daemon finds nothing by it.
+      process.chdir(parse(packageRoot).root);
+    }
     try {
       return new Worker(path, { name, workerData, resourceLimits: { maxOldGenerationSizeMb: heapMib } });
     } catch (error) {
@@ -65,15 +70,6 @@ function starterOf(name: string, heapMib: number) {
       return endedThread(`No more threads may be started (${messageOf(error)}): ${THREADS_ADVICE}`);
     }
   };
-}
-
-/** Without a current directory no thread starts; the one of the start may be gone. The daemon finds nothing by it. */
-function ensureDirectory(): void {
-  try {
-    realpathSync.native('.');
-  } catch {
-    process.chdir(parse(packageRoot).root);
-  }
 }
 
 /** `undefined`: it cannot be read. */

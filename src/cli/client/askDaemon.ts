@@ -1,6 +1,7 @@
 import type { StatusDocument } from '../../api/index.js';
 import {
   daemonRequest,
+  loadStores,
   mayReadRecord,
   readDaemonRecord,
   readFingerprint,
@@ -17,6 +18,7 @@ import {
   systemClock,
   within,
 } from '../../runtime/index.js';
+import { StorageError } from '../../storage/index.js';
 
 const ANSWER_TIMEOUT_MS = 5_000;
 const LARGE_ANSWER_TIMEOUT_MS = 60_000;
@@ -53,8 +55,27 @@ export async function askDaemon(
   return typeof answer === 'string' ? undefined : answer;
 }
 
-/** That none answers, with the reason, for which it is asked once more. */
 export async function noDaemon(loaded: LoadedConfig): Promise<OperatorError> {
+  const advice = 'Start one, or say where it is with --data-dir, or with --api-host and --api-port.';
+  return new OperatorError('no_daemon', `${await whyNoDaemon(loaded)} ${advice}`);
+}
+
+/** Reads the store of a daemon that does not answer: where that still holds it, this is told first. Expected errors: those of `read`. */
+export async function unserved<T>(
+  loaded: LoadedConfig,
+  read: (stores: Awaited<ReturnType<typeof loadStores>>) => Promise<T>,
+): Promise<T> {
+  try {
+    return await read(await loadStores());
+  } catch (error) {
+    const isLocked = error instanceof StorageError && error.kind === 'locked';
+    if (!isLocked || recordOf(loaded.config) === undefined) throw error;
+    throw new OperatorError('storage', `${await whyNoDaemon(loaded)} ${error.message}`, { cause: error });
+  }
+}
+
+/** That none answers, with the reason, for which it is asked once more. */
+async function whyNoDaemon(loaded: LoadedConfig): Promise<string> {
   const address = daemonAddress(loaded);
   const { dataDir } = loaded.config;
   const isRecorded = address?.instance !== undefined;
@@ -67,10 +88,7 @@ export async function noDaemon(loaded: LoadedConfig): Promise<OperatorError> {
         ? 'another process answers there'
         : `HTTP ${answer.status}; api.port is that of the read API`;
   const looked = address === undefined ? nothingRecorded(loaded.config) : `${who} at ${address.url} (${why})`;
-  return new OperatorError(
-    'no_daemon',
-    `No daemon answers: ${looked}. Start one, or say where it is with --data-dir, or with --api-host and --api-port.`,
-  );
+  return `No daemon answers: ${looked}.`;
 }
 
 function nothingRecorded(config: LoadedConfig['config']): string {

@@ -1,10 +1,9 @@
 import { ApiError } from '../../api/index.js';
 import type { IndexedRange } from '../../api/index.js';
-import { loadStores } from '../../app/index.js';
 import type { LoadedConfig } from '../../config/index.js';
 import { OperatorError } from '../../runtime/index.js';
 import type { IndexStore } from '../../storage/index.js';
-import { askDaemon, bodyOf, namesDaemonAddress, noDaemon } from './askDaemon.js';
+import { askDaemon, bodyOf, namesDaemonAddress, noDaemon, unserved } from './askDaemon.js';
 
 /**
  * A document that the running daemon serves at this path or, if none runs, that `read` makes from the store. Expected errors:
@@ -23,8 +22,7 @@ export async function documentFrom<T>(
     throw refusalOf(answer.status, body).error;
   }
   if (namesDaemonAddress(loaded)) throw await noDaemon(loaded);
-  const { openStoreReadOnly } = await loadStores();
-  const store = await openStoreReadOnly(loaded.config);
+  const store = await unserved(loaded, ({ openStoreReadOnly }) => openStoreReadOnly(loaded.config));
   try {
     const firstIndexed = store.meta()?.firstHeight ?? null;
     const latestIndexed = firstIndexed === null ? null : store.latestIndexedHeight();

@@ -2,7 +2,6 @@ import { existsSync } from 'node:fs';
 import { connect } from 'node:net';
 import { basename, join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import type { BackfillStatus } from '../../api/index.js';
 import { killWorkersOf, loadStores, workersOf } from '../../app/index.js';
 import type { BackfillCommand, BackfillOutcome, ControlAnswer } from '../../app/index.js';
 import { readHeightsToFill } from '../../config/index.js';
@@ -13,7 +12,7 @@ import type { ExitReason } from '../../runtime/index.js';
 import { backfillActions } from '../arguments/flags.js';
 import type { backfillFlags, workersFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
-import { daemonStatus, namesDaemonAddress, noDaemon, recordOf } from '../client/askDaemon.js';
+import { daemonStatus, namesDaemonAddress, noDaemon, recordOf, unserved } from '../client/askDaemon.js';
 import { wrongUse } from '../command.js';
 import type { Run } from '../command.js';
 import { renderBackfill } from '../output/backfillPage.js';
@@ -31,25 +30,24 @@ export const backfill: Run<typeof backfillFlags> = async (invocation, terminal) 
     return 'done';
   };
   if (action === 'status') {
-    const status = await statusOf(loaded);
+    const daemon = await daemonStatus(loaded);
+    if (daemon === undefined && namesDaemonAddress(loaded)) throw await noDaemon(loaded);
+    const status =
+      daemon?.backfill ?? (await unserved(loaded, ({ backfillOf }) => backfillOf(loaded.config)));
     return show(status, renderBackfill(status));
   }
   if (action === 'kill') {
-    const told = await killWorkersOf(loaded.config, workerOf(plan));
+    const worker = plan ?? '';
+    refuseIf(worker === '', 'Say which worker: the beginning of its id, as "workers" lists it, or all.');
+    const isId = worker === 'all' || /^[0-9a-f][0-9a-f-]*$/.test(worker);
+    refuseIf(!isId, `${quoted(worker)} is not the beginning of the id of a worker: "workers" lists them.`);
+    const told = await killWorkersOf(loaded.config, worker);
     return show({ told }, `Told ${told} of the workers to end: each gives its ranges back first.\n`);
   }
   const command = commandOf(action, plan, flags);
   const outcome = await obeyed(loaded, command);
   return show(outcome, `${sentenceOf(command, outcome)}\n`);
 };
-
-async function statusOf(loaded: LoadedConfig): Promise<BackfillStatus> {
-  const status = await daemonStatus(loaded);
-  if (status !== undefined) return status.backfill;
-  if (namesDaemonAddress(loaded)) throw await noDaemon(loaded);
-  const { backfillOf } = await loadStores();
-  return backfillOf(loaded.config);
-}
 
 /**
  * Has the running daemon of this data directory do it or, where none runs, the store. Expected errors: OperatorError (its refusal;
@@ -90,13 +88,6 @@ async function exchanged(path: string, line: string): Promise<string | undefined
 /** Expected errors, as of what asks it: OperatorError `usage`. */
 function refuseIf(isWrong: boolean, message: string): void {
   if (isWrong) throw wrongUse(`${message} See flow-collection-indexer backfill --help.`);
-}
-
-function workerOf(given = ''): string {
-  refuseIf(given === '', 'Say which worker: the beginning of its id, as "workers" lists it, or all.');
-  const isId = given === 'all' || /^[0-9a-f][0-9a-f-]*$/.test(given);
-  refuseIf(!isId, `${quoted(given)} is not the beginning of the id of a worker: "workers" lists them.`);
-  return given;
 }
 
 function commandOf(

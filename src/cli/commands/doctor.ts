@@ -1,5 +1,4 @@
 import { loadDoctor } from '../../app/index.js';
-import type { Verdict } from '../../app/index.js';
 import { systemClock } from '../../runtime/index.js';
 import type { Run } from '../command.js';
 import type { doctorFlags } from '../arguments/flags.js';
@@ -15,24 +14,19 @@ const LEAST_COLUMNS = INDENT + 40;
 /** The daemon of the data directory is asked, wherever the one that is looked at is to listen. */
 const AS_RECORDED = { 'api.host': 'default', 'api.port': 'default' } as const;
 
-/** A verdict as printed: on a terminal, wrapped to its width and aligned below the beginning of the sentence. */
-function verdictLines({ check, message, verdict }: Verdict, width: number): string {
-  const head = `${verdict.padEnd(VERDICT_COLUMNS)}${check.padEnd(CHECK_COLUMNS)}`;
-  const room = width >= LEAST_COLUMNS ? width - INDENT : Infinity;
-  const lines = wrapped(message, room, 'whole');
-  return `${head}${lines.join(`\n${' '.repeat(INDENT)}`)}\n`;
-}
-
 export const doctor: Run<typeof doctorFlags> = async (invocation, terminal) => {
   const { json } = invocation.flags;
   const loaded = checkEndpoints(await configOf(invocation, terminal));
   const width = terminal.isTerminal ? terminal.columns() : Infinity;
+  const room = width >= LEAST_COLUMNS ? width - INDENT : Infinity;
   const { examine } = await loadDoctor();
   const verdicts = await examine(loaded, {
     clock: systemClock,
     status: () => daemonStatus({ ...loaded, origins: AS_RECORDED }),
-    onVerdict: (verdict) => {
-      if (!json) terminal.out(verdictLines(verdict, width));
+    onVerdict: ({ check, message, verdict }) => {
+      const head = `${verdict.padEnd(VERDICT_COLUMNS)}${check.padEnd(CHECK_COLUMNS)}`;
+      const lines = wrapped(message, room, 'whole').join(`\n${' '.repeat(INDENT)}`);
+      if (!json) terminal.out(`${head}${lines}\n`);
     },
   });
   const problems = verdicts.filter(({ verdict }) => verdict === 'problem');

@@ -1,7 +1,6 @@
 import { forgetAccountsOf, repairStoreOf, restoreInWords, rewindStore } from '../../app/index.js';
 import { formatCount } from '../../observability/index.js';
 import { rangesInWords } from '../../storage/index.js';
-import type { RepairReport } from '../../storage/index.js';
 import type { confirmFlags, rewindFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
 import { wrongUse } from '../command.js';
@@ -20,7 +19,9 @@ export const repair: Run<typeof confirmFlags> = async (invocation, terminal) => 
   const { keptThrough = 0, latestIndexedHeight = keptThrough, holes } = report;
   const kept = report.kept.length === 0 ? 'no height' : `heights ${rangesInWords(report.kept)}`;
   const above = latestIndexedHeight > keptThrough ? ` (of ${latestIndexedHeight})` : '';
-  const lost = holes.length === 0 ? '' : ` Lost below that: ${lostHeights(holes)}.`;
+  const count = holes.reduce((sum, { from, to }) => sum + to - from + 1, 0);
+  const heights = count === 1 ? 'height' : `${formatCount(count)} heights,`;
+  const lost = count === 0 ? '' : ` Lost below that: ${heights} ${rangesInWords(holes)}.`;
   if (!report.applied) {
     terminal.out(
       `Can be kept: ${kept}${above}.${lost} Add --yes to do it; the daemon then fetches what is lost.\n`,
@@ -33,11 +34,6 @@ export const repair: Run<typeof confirmFlags> = async (invocation, terminal) => 
   );
   return 'done';
 };
-
-function lostHeights(holes: RepairReport['holes']): string {
-  const count = holes.reduce((sum, { from, to }) => sum + to - from + 1, 0);
-  return `${count === 1 ? 'height' : `${formatCount(count)} heights,`} ${rangesInWords(holes)}`;
-}
 
 export const rewind: Run<typeof rewindFlags> = async (invocation, terminal) => {
   const { to: height, yes } = invocation.flags;

@@ -24,9 +24,8 @@ function renderReport(report: VerifyReport): string {
   const lines = report.damages.map(({ height: at, kind, message }) =>
     at === undefined ? `damage (${kind}): ${message}` : `damage at height ${at} (${kind}): ${message}`,
   );
-  if (report.damageCount > report.damages.length) {
+  if (report.damageCount > report.damages.length)
     lines.push(`… and ${formatCount(report.damageCount - report.damages.length)} more`);
-  }
   lines.push(
     range === undefined
       ? 'checked: the store holds no heights'
@@ -36,7 +35,10 @@ function renderReport(report: VerifyReport): string {
           `parent links, completeness, order, checksums; ` +
           `${formatCount(report.pointers)} pointers, both ways`,
   );
-  if (report.ranges.length > 1) lines.push(...report.ranges.map(renderRange));
+  for (const { from, to, kind, blocks, damaged } of report.ranges.length > 1 ? report.ranges : []) {
+    const state = damaged.length === 0 ? 'no damage' : `damaged: ${rangesInWords(damaged)}`;
+    lines.push(`range ${from} to ${to} (${kinds[kind]}): ${counted(blocks, 'sound block')}, ${state}`);
+  }
   if (report.waiting !== undefined) lines.push(readableSoFar(report.waiting, report));
   lines.push(report.damageCount === 0 ? 'no damage' : `${counted(report.damageCount, 'problem')}; ${advice}`);
   return lines.join('\n') + '\n';
@@ -47,11 +49,6 @@ const kinds: Readonly<Record<RangeReport['kind'], string>> = {
   published: 'whole',
   open: 'being filled in, not readable yet',
 };
-
-function renderRange({ from, to, kind, blocks, damaged }: RangeReport): string {
-  const state = damaged.length === 0 ? 'no damage' : `damaged: ${rangesInWords(damaged)}`;
-  return `range ${from} to ${to} (${kinds[kind]}): ${counted(blocks, 'sound block')}, ${state}`;
-}
 
 /** Describes sound blocks above a gap, which cannot be read yet. */
 function readableSoFar(

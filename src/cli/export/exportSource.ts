@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { MAX_PAGE_HEIGHTS, PAGE_BYTES } from '../../api/index.js';
 import type { StoredLine } from '../../api/index.js';
-import { loadStores, placeOfStore } from '../../app/index.js';
+import { placeOfStore } from '../../app/index.js';
 import type { LoadedConfig } from '../../config/index.js';
 import { decodeBlockMessage, VerificationMemory, WireError } from '../../flow/index.js';
 import { formatCount } from '../../observability/index.js';
@@ -11,7 +11,14 @@ import type { BlockEntry, HeightRange, WholeBlock } from '../../storage/index.js
 import type { ExportFlags } from '../arguments/flags.js';
 import { PROGRAM } from '../arguments/parse.js';
 import { wrongUse } from '../command.js';
-import { askDaemon, daemonStatus, bodyOf, namesDaemonAddress, noDaemon } from '../client/askDaemon.js';
+import {
+  askDaemon,
+  daemonStatus,
+  bodyOf,
+  namesDaemonAddress,
+  noDaemon,
+  unserved,
+} from '../client/askDaemon.js';
 import { refusalOf } from '../client/documentFrom.js';
 import { ENDLESS } from './exportProgress.js';
 import type { ExportProgress } from './exportProgress.js';
@@ -121,12 +128,11 @@ function storedBlocksIn(bytes: Buffer): StoredBlock[] {
   }
 }
 
-async function storeSource({ config }: LoadedConfig, signal: AbortSignal): Promise<ExportSource> {
-  const { openStoreReadOnly } = await loadStores();
-  const store = await openStoreReadOnly(config);
+async function storeSource(loaded: LoadedConfig, signal: AbortSignal): Promise<ExportSource> {
+  const store = await unserved(loaded, ({ openStoreReadOnly }) => openStoreReadOnly(loaded.config));
   return {
-    name: `the store ${placeOfStore(config)}`,
-    chainId: config.chainId,
+    name: `the store ${placeOfStore(loaded.config)}`,
+    chainId: loaded.config.chainId,
     range: () => {
       const ranges = store.coverage();
       const [lowest] = ranges;

@@ -116,9 +116,9 @@ function proven({ proof }: StatusDocument): string[] {
   return parts.length === 0 ? [] : [parts.join('; ')];
 }
 
-function lag({ lag: behind, head, headConfirmedSeconds }: StatusDocument): string {
+function lag({ lag: behind, head, headConfirmedSeconds, latestIndexed }: StatusDocument): string {
   if (behind !== null) return `, ${formatCount(behind)} behind`;
-  if (head === null || headConfirmedSeconds === null) return '';
+  if (head === null || headConfirmedSeconds === null || latestIndexed === null) return '';
   return `, lag unknown: no node has reported its head for ${formatDuration(headConfirmedSeconds)}`;
 }
 

@@ -47,7 +47,9 @@ export class HeightRecord implements BlockJob<FinalizedBlock> {
   /** Monotonic milliseconds at which the height was handed out; unchanged when the block is replaced. */
   queuedAtMs = 0;
   /** The job's completion callback, to be called when the height is durable. */
-  done: () => void = notHandedOut;
+  done = (): void => {
+    throw new Error('a height was done that was never handed out');
+  };
   /** What has arrived, by id: a block may list an id more than once. */
   received = new Map<Identifier, ReceivedCollection>();
   /** Distinct ids that are still missing. */
@@ -113,8 +115,4 @@ export class HeightRecord implements BlockJob<FinalizedBlock> {
       return received.collection;
     });
   }
-}
-
-function notHandedOut(): never {
-  throw new Error('a height was done that was never handed out');
 }

@@ -229,9 +229,8 @@ export class MissingCollectionQueue {
 
   /** Not on the hot path: late answers are rare, so there is no index for them. */
   #knows(id: Identifier): boolean {
-    for (const { block, isInHand } of this.#window.all()) {
+    for (const { block, isInHand } of this.#window.all())
       if (isInHand && block.collectionIds.includes(id)) return true;
-    }
     return this.#indexedIds.some((ids) => ids.includes(id));
   }
 }

@@ -1,4 +1,4 @@
-import { worseOf } from '../../access/index.js';
+import { UpstreamError, worseOf } from '../../access/index.js';
 import type { AccessNode, Choice, NodeHealth } from '../../access/index.js';
 import type { CollectionRequesterDependencies } from './CollectionRequester.js';
 import { RunningAverage } from '../../runtime/index.js';
@@ -79,8 +79,11 @@ export class CollectionNodes {
     });
     if (choice.node === undefined) return choice;
     // A call that is not used because it failed for this collection counts as well.
-    const ways = nodes.reduce((sum, node) => sum + countWays(node, wanted), 0);
-    const timeoutMs = this.#patienceMs(ways - 1 - wanted.silences);
+    const waysTo = (node: AccessNode) => [...waysOf(node), ...(wanted.failures?.get(node.name)?.ways ?? [])];
+    const ways = nodes.reduce((sum, node) => sum + new Set(waysTo(node)).size, 0);
+    const mayOthersAnswer = ways - 1 - wanted.silences > 0;
+    const patienceMs = Math.max(PATIENCE_MS, PATIENCE_MULTIPLE * this.#slowestMs);
+    const timeoutMs = mayOthersAnswer ? Math.min(this.#timeoutMs, patienceMs) : this.#timeoutMs;
     return { node: choice.node, way: this.#wayTo(choice.node, wanted), timeoutMs };
   }
 
@@ -116,10 +119,14 @@ export class CollectionNodes {
     if (way === FULL) this.#askedNode(node.name).fullCalls += 1;
   }
 
-  /** `answeredInMs`: how long the call took; `undefined` if it failed. */
-  returned(node: AccessNode, way: CollectionWay, answeredInMs: number | undefined): void {
+  /** Call it before the slot of the call is released. `error`: why it was not answered. */
+  returned(node: AccessNode, way: CollectionWay, sentAtMs: number, error?: unknown): void {
+    const nowMs = this.#parts.clock.monotonic();
     if (way === FULL) this.#askedNode(node.name).fullCalls -= 1;
-    if (answeredInMs !== undefined) this.#slowestMs = Math.max(answeredInMs, this.#slowestMs * SLOWEST_FADES);
+    if (error === undefined) this.#slowestMs = Math.max(nowMs - sentAtMs, this.#slowestMs * SLOWEST_FADES);
+    const isLate = error instanceof UpstreamError && error.kind === 'deadline';
+    if (isLate || error === undefined)
+      this.#parts.slots.returned(node.name, sentAtMs, isLate ? undefined : nowMs);
   }
 
   failed(node: AccessNode, way: CollectionWay): void {
@@ -183,12 +190,6 @@ export class CollectionNodes {
     return node !== undefined && node.fullCalls > 0 && node.doubted.has(FULL) && !node.doubted.has(LIGHT);
   }
 
-  /** How long a call may take. `others`: other ways and nodes that may still answer for this collection. */
-  #patienceMs(others: number): number {
-    if (others <= 0) return this.#timeoutMs;
-    return Math.min(this.#timeoutMs, Math.max(PATIENCE_MS, PATIENCE_MULTIPLE * this.#slowestMs));
-  }
-
   #askedNode(name: string): AskedNode {
     let node = this.#asked.get(name);
     if (node === undefined) {
@@ -237,9 +238,4 @@ function delayMs(node: AccessNode, way: CollectionWay): number {
   if (way !== LIGHT) return forMs;
   const transactionsMs = node.delayMs('GetTransaction');
   return transactionsMs < HELD_BACK_MS ? forMs : Math.max(forMs, transactionsMs);
-}
-
-function countWays(node: AccessNode, { failures }: WantedCollection): number {
-  const failed = failures?.get(node.name)?.ways;
-  return failed === undefined ? waysOf(node).length : new Set([...waysOf(node), ...failed]).size;
 }

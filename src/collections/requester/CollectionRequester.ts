@@ -235,7 +235,9 @@ export class CollectionRequester {
       }
       const { height } = record;
       if (this.#isHeldBack(record)) continue;
-      if (!this.#isAdmitted(height)) {
+      // With the bytes that the calls under way will bring: the window only counts what has arrived.
+      const bytes = (this.#collectionBytes.value ?? 0) * (this.#underWay + 1);
+      if (!this.#dependencies.window.admits(height, bytes)) {
         this.#answeredAtMs = undefined;
         this.#watchWindow();
         break;
@@ -265,12 +267,6 @@ export class CollectionRequester {
     if (!forecast.expects(height, Math.min(fetchMs, holdBackMs))) return false;
     if (requests?.holdEndsAtMs === undefined) metrics.requestsHeldBack.inc();
     return this.#order.hold(record, holdBackMs, HELD_BACK_CHECK_MS);
-  }
-
-  /** Includes the bytes that the calls under way will bring: the window only counts what has arrived. */
-  #isAdmitted(height: number): boolean {
-    const bytes = (this.#collectionBytes.value ?? 0) * (this.#underWay + 1);
-    return this.#dependencies.window.admits(height, bytes);
   }
 
   #watchWindow(): void {
@@ -365,7 +361,7 @@ export class CollectionRequester {
     }
     const receivedAtMs = clock.monotonic();
     const answeredInMs = receivedAtMs - wanted.sentAtMs;
-    this.#nodes.returned(node, way, bodies && answeredInMs);
+    this.#nodes.returned(node, way, wanted.sentAtMs, failure?.error);
     if (bodies !== undefined && !this.#stopping.signal.aborted) {
       this.#callMs.observe(answeredInMs);
       if (this.#answeredAtMs !== undefined) this.#intervalMs.observe(receivedAtMs - this.#answeredAtMs);

@@ -12,15 +12,16 @@ const LIVE_RESERVE_SHARE = 1 / 4;
 
 /**
  * Counts the calls under way at each endpoint: those of the live range, and of all ranges of history together. History
- * gets the slots that the live range leaves: while the live range waits for a slot, history takes none. Holds three
- * numbers per endpoint in use.
+ * gets the slots that the live range leaves: while the live range waits for a slot, history takes none. An endpoint that answers
+ * none of its calls in time gets fewer at once: large collections over a slow line would all be late, each time. Holds five
+ * numbers per endpoint.
  */
 export class EndpointSlots {
   readonly #concurrency: number;
-  readonly #limitForOthers: number;
-  readonly #limitForHistory: number;
   readonly #historyShare: () => number;
   readonly #taken = new Map<string, Record<SlotUse, number>>();
+  /** How many calls at once each endpoint has shown to answer, and when it answered last. */
+  readonly #paces = new Map<string, { readonly most: number; readonly answeredAtMs: number }>();
   /** Endpoints whose slots were all taken when the live range wanted one. */
   readonly #liveWaits = new Set<string>();
   readonly #listeners = { live: new Set<() => void>(), history: new Set<() => void>() };
@@ -36,20 +37,21 @@ export class EndpointSlots {
   ) {
     this.#historyShare = historyShare;
     this.#concurrency = concurrency;
-    // With a single slot per endpoint, every use shares it.
-    this.#limitForOthers = Math.max(1, concurrency - LOWEST_HEIGHT_RESERVE);
-    this.#limitForHistory = Math.max(1, concurrency - Math.ceil(concurrency * LIVE_RESERVE_SHARE));
   }
 
   isFree(endpoint: string, use: SlotUse): boolean {
     const taken = this.#taken.get(endpoint);
     if (taken === undefined) return true;
     const all = taken.lowest + taken.other + taken.history;
+    const { most } = this.#paceOf(endpoint);
     if (use === 'history') {
-      const most = Math.max(1, Math.floor(this.#limitForHistory * this.#historyShare()));
-      return all < this.#limitForHistory && taken.history < most && !this.#liveWaits.has(endpoint);
+      const limit = Math.max(1, most - Math.ceil(most * LIVE_RESERVE_SHARE));
+      const share = Math.max(1, Math.floor(limit * this.#historyShare()));
+      return all < limit && taken.history < share && !this.#liveWaits.has(endpoint);
     }
-    const isFree = all < this.#concurrency && (use === 'lowest' || taken.other < this.#limitForOthers);
+    // With a single slot per endpoint, every use shares it.
+    const limitForOthers = Math.max(1, most - LOWEST_HEIGHT_RESERVE);
+    const isFree = all < most && (use === 'lowest' || taken.other < limitForOthers);
     if (!isFree && taken.history > 0) this.#liveWaits.add(endpoint);
     return isFree;
   }
@@ -75,6 +77,22 @@ export class EndpointSlots {
       if (taken.lowest + taken.other + taken.history === 0) this.#taken.delete(endpoint);
       this.#tell();
     };
+  }
+
+  /** Call it before the slot is released. A call that was late matters where no other was answered since it was sent. */
+  returned(endpoint: string, sentAtMs: number, answeredAtMs?: number): void {
+    const before = this.#paceOf(endpoint);
+    if (answeredAtMs === undefined && before.answeredAtMs >= sentAtMs) return;
+    const wanted =
+      answeredAtMs === undefined
+        ? Math.max(1 + LOWEST_HEIGHT_RESERVE, Math.floor(before.most / 2))
+        : before.most + 1;
+    const most = Math.min(this.#concurrency, wanted);
+    this.#paces.set(endpoint, { most, answeredAtMs: answeredAtMs ?? before.answeredAtMs });
+  }
+
+  #paceOf(endpoint: string) {
+    return this.#paces.get(endpoint) ?? { most: this.#concurrency, answeredAtMs: -Infinity };
   }
 
   /**

@@ -9,6 +9,10 @@ import type { Finding, Readiness, ReadinessCode, ReadinessReason } from './readi
 const TURN_MS = 1000;
 /** If a check is this late, the process stood still, and what it was waiting for may have arrived in the meantime. */
 const STOOD_STILL_MS = 5_000;
+/** How often at most a code that stays is logged again, for another cause. */
+const ANOTHER_CAUSE_EVERY_MS = 60_000;
+/** What changes in a message while its cause stays: numbers and units, how often, since when. */
+const AMOUNTS = /\((once, |\d+ times )?since [^)]*\)|\d[\w.:]*( \d[\w.:]*)*/g;
 
 const STOOD_STILL =
   'check whether it was suspended (SIGSTOP, a paused machine) or starved of CPU or memory; it continues by itself';
@@ -27,8 +31,8 @@ export function monitorHealth(dependencies: {
   readonly logger?: Logger;
 }) {
   const { clock, findings, logger } = dependencies;
-  /** When each current reason arose, in monotonic milliseconds. */
-  const since = new Map<ReadinessCode, number>();
+  /** When each current reason arose, in monotonic milliseconds, and what was logged of it last. */
+  const since = new Map<ReadinessCode, { sinceMs: number; toldAtMs: number; cause: string }>();
   let lastFound: readonly Finding[] = [];
   /** When the last periodic check ran; `undefined` while there are none. */
   let turnedAtMs: number | undefined;
@@ -36,14 +40,14 @@ export function monitorHealth(dependencies: {
   let awakeSinceMs = -Infinity;
   let timer: Timer | undefined;
 
+  const turn = (): void => {
+    readiness();
+    turnedAtMs = clock.monotonic();
+  };
+
   const start = (): void => {
-    if (timer !== undefined) return;
-    const turn = (): void => {
-      readiness();
-      turnedAtMs = clock.monotonic();
-    };
     turn();
-    timer = every(clock, TURN_MS, turn);
+    timer ??= every(clock, TURN_MS, turn);
   };
 
   const close = (): void => {
@@ -57,11 +61,10 @@ export function monitorHealth(dependencies: {
     noteStandstill(nowMs);
     // After a standstill, the earlier findings are kept for a turn.
     if (nowMs >= awakeSinceMs + TURN_MS) lastFound = findings(nowMs - awakeSinceMs);
-    const found = lastFound;
-    noteChanges(found, nowMs);
-    const reasons = found.map(({ code, message, height }): ReadinessReason => {
-      const sinceSeconds = wholeSeconds(nowMs - (since.get(code) ?? nowMs));
-      return { code, message, ...(height === undefined ? {} : { height }), sinceSeconds };
+    noteChanges(lastFound, nowMs);
+    const reasons = lastFound.map((finding): ReadinessReason => {
+      const { sinceMs = nowMs } = since.get(finding.code) ?? {};
+      return { ...finding, sinceSeconds: wholeSeconds(nowMs - sinceMs) };
     });
     return { ready: reasons.length === 0, reasons };
   };
@@ -76,25 +79,27 @@ export function monitorHealth(dependencies: {
 
   const noteChanges = (found: readonly Finding[], nowMs: number): void => {
     const wasReady = since.size === 0;
-    const current = new Set(found.map(({ code }) => code));
-    for (const [code, sinceMs] of since) {
-      if (current.has(code)) continue;
+    for (const [code, { sinceMs }] of since) {
+      if (found.some((finding) => finding.code === code)) continue;
       since.delete(code);
       logger?.info({ code, afterSeconds: wholeSeconds(nowMs - sinceMs) }, 'readiness reason cleared');
     }
     if (found.length === 0 && !wasReady) logger?.info({}, 'ready');
     for (const { code, message, height } of found) {
-      if (since.has(code)) continue;
-      since.set(code, nowMs);
-      const fields = { code, detail: withoutIds(message), height };
-      if (readinessCodes[code].severity === 'ordinary') logger?.info(fields, 'not ready');
-      else logger?.warn(fields, 'not ready');
+      const detail = withoutIds(message);
+      const cause = detail.replace(AMOUNTS, '');
+      const before = since.get(code);
+      const { sinceMs = nowMs, toldAtMs = -Infinity } = before ?? {};
+      if (before?.cause === cause || nowMs - toldAtMs < ANOTHER_CAUSE_EVERY_MS) continue;
+      since.set(code, { sinceMs, toldAtMs: nowMs, cause });
+      const level = readinessCodes[code].severity === 'ordinary' ? 'info' : 'warn';
+      logger?.[level]({ code, detail, height }, before ? 'not ready, for another cause' : 'not ready');
     }
   };
 
   return { start, close, readiness };
 }
 
-function wholeSeconds(milliseconds: number): number {
+export function wholeSeconds(milliseconds: number): number {
   return Math.floor(milliseconds / 1000);
 }

@@ -164,11 +164,7 @@ export function consistent(findings: readonly Finding[]): readonly Finding[] {
 }
 
 /** One reason why the daemon is not ready. */
-export interface ReadinessReason {
-  readonly code: ReadinessCode;
-  /** One sentence for people, with current numbers. */
-  readonly message: string;
-  readonly height?: number;
+export interface ReadinessReason extends Finding {
   /** Whole seconds since the reason arose. */
   readonly sinceSeconds: number;
 }
@@ -182,6 +178,7 @@ export interface Readiness {
 /** A reason, without its age. */
 export interface Finding {
   readonly code: ReadinessCode;
+  /** One sentence for people, with current numbers. */
   readonly message: string;
   readonly height?: number;
 }

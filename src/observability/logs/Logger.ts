@@ -16,10 +16,7 @@ export const silentLogger: Logger = {
   error: () => undefined,
 };
 
-/** Ids are for the debug log. */
-const IDS = /\b[0-9a-f]{64}\b/gi;
-
-/** A message fit for the log at any level. */
+/** A message fit for the log at any level: ids are for the debug log. */
 export function withoutIds(message: string): string {
-  return message.replace(IDS, '…');
+  return message.replace(/\b[0-9a-f]{64}\b/gi, '…');
 }

@@ -15,9 +15,9 @@ export function renderProgressLine(state: ProgressState, columns: number): strin
 
 function fit(state: ProgressState, columns: number): string {
   if (state.lag === undefined || state.head === undefined || state.latestIndexed === undefined) {
-    const why = state.heldUpBy === undefined ? [] : [`waiting for the head of the chain: ${state.heldUpBy}`];
-    const words = ['waiting for the head of the chain', 'waiting for a head', 'waiting'];
-    return firstThatFits([...why, ...words], columns);
+    const what = `waiting for the ${state.head === undefined ? 'head of the chain' : 'start'}`;
+    const why = state.heldUpBy === undefined ? [] : [`${what}: ${state.heldUpBy}`];
+    return firstThatFits([...why, what, 'waiting'], columns);
   }
   const head = formatCount(state.head);
   const rate = formatRate(state.ratePerSecond);

@@ -55,7 +55,8 @@ export function reportProgress(parts: {
     const following = state.mode === 'following' && state.heldUpBy === undefined;
     const intervalMs = following ? FOLLOWING_INTERVAL_MS : INTERVAL_MS;
     if (clock.monotonic() - loggedAtMs < intervalMs) return;
-    if (state.mode === 'waiting') log(state, 'waiting for the head');
+    const awaited = state.head === undefined ? 'waiting for the head' : 'waiting for the start';
+    if (state.mode === 'waiting') log(state, awaited);
     else if (state.heldUpBy !== undefined) log(state, 'held up');
     else log(state, following ? 'following the head' : 'catching up');
   };

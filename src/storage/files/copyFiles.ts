@@ -86,7 +86,9 @@ export async function copyFiles(
         onProgress?.({ phase: 'copy', bytes });
         signal?.throwIfAborted();
       }
-      if (!isSame(description, await describe(path))) {
+      const now = await describe(path);
+      const isSame = ([name, bytes]: [string, Buffer]): boolean => now.get(name)?.equals(bytes) === true;
+      if (now.size !== description.size || ![...description].every(isSame)) {
         // It may have been copied while it was written. A link is the table itself.
         for (const [name, { isLink }] of files) if (!isLink && TABLE_FILE.test(name)) files.delete(name);
         continue;
@@ -126,12 +128,6 @@ async function describe(path: string): Promise<Description> {
   const manifest = MANIFEST_FILE.test(name) ? await readIfThere(join(path, name)) : undefined;
   if (manifest !== undefined) description.set(name, manifest);
   return description;
-}
-
-function isSame(one: Description, other: Description): boolean {
-  return (
-    one.size === other.size && [...one].every(([name, bytes]) => other.get(name)?.equals(bytes) === true)
-  );
 }
 
 /**

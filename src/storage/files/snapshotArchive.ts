@@ -58,7 +58,8 @@ export async function unpackSnapshot(
       bytes += chunk.length;
       onProgress?.({ phase: 'download', bytes, ofBytes });
     });
-    await syncFiles(directory);
+    for (const name of await readdir(directory)) await syncFile(join(directory, name));
+    await syncDirectory(directory);
   } catch (error) {
     if (given.signal.aborted) throw given.signal.reason;
     throw error;
@@ -129,11 +130,6 @@ async function unpack(
   }
   if (failure === undefined && !names.has('CURRENT')) failure = broken(url, 'it holds no store');
   if (failure !== undefined) throw failure;
-}
-
-async function syncFiles(directory: string): Promise<void> {
-  for (const name of await readdir(directory)) await syncFile(join(directory, name));
-  await syncDirectory(directory);
 }
 
 function unusable(url: string, why: string, cause?: unknown): OperatorError {

@@ -9,7 +9,7 @@ import {
   DATABASE_FILE,
   holdsData,
   prepareDirectory,
-  realPlace,
+  replaceablePlace,
 } from '../leveldb/directory/storeDirectory.js';
 import { readingOn } from '../leveldb/reading/readingOn.js';
 import type { HeightRanges } from '../records/heightRanges.js';
@@ -77,7 +77,7 @@ export async function repairStore(
   options: RepairOptions,
   dependencies: VerifyDependencies,
 ): Promise<RepairReport> {
-  const path = await realPlace(options.path);
+  const path = await replaceablePlace(options.path);
   const copy = `${path}.repaired`;
   try {
     await undoInterrupted(path, copy);

@@ -7,7 +7,12 @@ import { exists, syncDirectory } from '../files/synced.js';
 import { copyFiles } from '../files/copyFiles.js';
 import { unpackSnapshot } from '../files/snapshotArchive.js';
 import type { SnapshotProgress } from '../files/snapshotArchive.js';
-import { besideOf, holdsData, prepareDirectory, realPlace } from '../leveldb/directory/storeDirectory.js';
+import {
+  besideOf,
+  holdsData,
+  prepareDirectory,
+  replaceablePlace,
+} from '../leveldb/directory/storeDirectory.js';
 import { StorageError, storageErrorFrom } from '../StorageError.js';
 import type { VerifyReport } from '../verify/DamageList.js';
 import { verifyStore } from './verify/verifyStore.js';
@@ -40,7 +45,7 @@ export async function restoreStore(
   dependencies: RestoreDependencies,
 ): Promise<VerifyReport> {
   const { clock, logger, onProgress, signal } = dependencies;
-  const path = await realPlace(place);
+  const path = await replaceablePlace(place);
   const partial = besideOf(path, 'restore');
   if (await holdsData(path)) {
     const what = `There is a store at ${path} already, and nothing is ever replaced. Move it away, or choose another --data-dir.`;

@@ -93,16 +93,13 @@ export function rangesInWords(ranges: HeightRanges): string {
 /** Most ranges listed in a message. */
 const MAX_WORDS = 8;
 
-/** Ascending ranges; those at most `gap` heights apart become one. */
-function withinGap(ranges: HeightRanges, gap: number): HeightRange[] {
-  const wider = joined(ranges.map(({ from, to }) => ({ from, to: to + gap })));
-  return wider.map(({ from, to }) => ({ from, to: to - gap }));
-}
-
 /** At most `max` ascending ranges: if there are more, those that are closest together become one. */
 export function atMost(max: number, ranges: HeightRanges): HeightRange[] {
   let left = [...ranges];
-  for (let gap = 2; left.length > max; gap *= 2) left = withinGap(left, gap);
+  for (let gap = 2; left.length > max; gap *= 2) {
+    const wider = joined(left.map(({ from, to }) => ({ from, to: to + gap })));
+    left = wider.map(({ from, to }) => ({ from, to: to - gap }));
+  }
   return left;
 }
 

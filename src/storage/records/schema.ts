@@ -198,14 +198,10 @@ const pointerKeyBytes: Readonly<Record<PointerPrefix, number>> = {
   [Prefix.transaction]: TRANSACTION_KEY_BYTES,
 };
 
-function isPointerPrefix(byte: number | undefined): byte is PointerPrefix {
-  return byte === Prefix.blockId || byte === Prefix.collection || byte === Prefix.transaction;
-}
-
 /** `undefined` for any other key (wrong prefix, length or height). */
 export function parsePointerKey(key: Buffer): PointerKey | undefined {
-  const prefix = key[0];
-  if (!isPointerPrefix(prefix) || key.length !== pointerKeyBytes[prefix]) return undefined;
+  const prefix = POINTER_PREFIXES.find((each) => each === key[0]);
+  if (prefix === undefined || key.length !== pointerKeyBytes[prefix]) return undefined;
   const height = tryReadHeight(key, 1 + ID_BYTES);
   if (height === undefined) return undefined;
   return {

@@ -34,6 +34,7 @@ import { batchOf, chainWith, seededCollection } from '../../support/storeBlocks.
 import {
   begin,
   rawEntries,
+  repairAt,
   sealed,
   TEST_CHAIN,
   useStores,
@@ -421,6 +422,16 @@ describe('a backup', () => {
     await expect(backup(path, to)).rejects.toMatchObject(
       fault('disk_full', new RegExp(`^Cannot write a copy of the store at ${to}`)),
     );
+  });
+
+  it('and a repair are refused at once where the store is a mount point, which nothing can replace', async ({
+    skip,
+  }) => {
+    const small = smallFileSystem(1);
+    if (small === undefined) return skip('this user may mount nothing');
+    const refusal = fault('io', /is where a disk is mounted.*mount the disk at .* instead/);
+    await expect(repairAt(small.path)).rejects.toMatchObject(refusal);
+    await expect(restored(small.path, { path: small.path })).rejects.toMatchObject(refusal);
   });
 
   it('takes the place of nothing but an empty directory', async () => {

@@ -133,6 +133,7 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0, ph
     },
     network: {
       source: 'access node',
+      namesServing: () => new Set(block().isUnserved ? [] : ['a:1']),
       whyUnserved: () => block().troubles,
       verifier: { undecidedAt: () => state.wrong.undecidedSpork },
       identityTroubles: () => state.identity,
@@ -360,6 +361,16 @@ describe('the lowest missing height, held up', () => {
       expect.stringMatching(
         /^upstream_refusing: .*no access node serves that height: a:1 says it begins at 2000 \(3 times since/,
       ),
+    ]);
+    // It had the block, and went on to the next spork before it gave the collections: what it said then is over.
+    const gone = trouble({ kind: 'unreachable', said: 'ECONNREFUSED' });
+    state.facts = {
+      stage: 'collecting',
+      ...{ block: { height: 1001, troubles, isUnserved: true } },
+      collections: { missing: 1, of: 2, troubles: [gone], heldBack: [] },
+    };
+    expect(await told(1_000)).toEqual([
+      expect.stringMatching(/^upstream_refusing: waiting for 1 of 2 [^:]*: no access node .* at 2000 \(3/),
     ]);
   });
 

@@ -1,4 +1,4 @@
-import { readdirSync, statSync, truncateSync } from 'node:fs';
+import { readdirSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
 import { seededRandom } from '../../support/seededRandom.js';
@@ -141,6 +141,20 @@ describe('a store that another command reads', () => {
       const { exit, message } = await run(dataDir, 'get', 'block', '6');
       expect(exit).toBe('storage');
       expect(message).toContain('The directory is in use by this process.');
+      // A daemon is recorded there: that it does not answer comes first.
+      const dead = { host: '127.0.0.1', port: 1 };
+      const record = { pid: process.pid, instance: 'a', api: dead, metrics: dead };
+      writeFileSync(join(dataDir, 'daemon.json'), JSON.stringify(record));
+      for (const command of [
+        ['get', 'block', '6'],
+        ['export', '--output', join(dataDir, 'x')],
+      ]) {
+        const recorded = await run(dataDir, ...command);
+        expect(recorded.exit).toBe('storage');
+        expect(recorded.message).toMatch(
+          /^No daemon answers: the one recorded in .* does not answer at .*:1 \(ECONNREFUSED\)\. Cannot open .*in use by this process/,
+        );
+      }
     } finally {
       await holder.close();
     }

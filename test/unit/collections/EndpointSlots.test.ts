@@ -90,6 +90,30 @@ describe('the slots of an endpoint', () => {
     expect(order).toEqual(['live', 'live', 'history']);
   });
 
+  it('are halved where no call is answered in time, down to two, and grow with each answer', () => {
+    const slots = new EndpointSlots({ concurrency: 8 });
+    const free = (): number => {
+      const taken = take(slots, 'other') + take(slots, 'lowest');
+      giveBack(slots, 'lowest');
+      giveBack(slots, 'other', taken - 1);
+      return taken;
+    };
+    const answered = (answeredAtMs: number): void => slots.returned(NODE, 0, answeredAtMs);
+    const late = (sentAtMs: number): void => slots.returned(NODE, sentAtMs);
+    answered(10);
+    // Others were answered meanwhile: this one hung.
+    late(10);
+    expect(free()).toBe(8);
+    late(11);
+    expect(free()).toBe(4);
+    for (let times = 0; times < 8; times += 1) late(11);
+    expect(free()).toBe(2);
+    answered(20);
+    expect(free()).toBe(3);
+    for (let times = 0; times < 8; times += 1) answered(20);
+    expect(free()).toBe(8);
+  });
+
   it('are given back once, however often their release is called', () => {
     const slots = new EndpointSlots({ concurrency: 4 });
     const [first, second] = [slots.tryAcquire(NODE, 'other')!, slots.tryAcquire('b:1', 'history')!];

@@ -52,6 +52,27 @@ describe('HealthMonitor', () => {
     expect(clock.pendingTimers).toBe(0);
   });
 
+  it('logs another cause of a code that stays, once a minute at most, and no mere change of amounts', async () => {
+    const { clock, logger, monitor, state } = monitored();
+    const told = async (message: string): Promise<unknown[]> => {
+      state.findings = [{ code: 'disk_low', message }];
+      await clock.advance(61_000);
+      return logger.records.splice(0).map((record) => [record.message, record.fields['detail']]);
+    };
+    expect(await told('900 MiB are left (once, since 02:00:01 UTC)')).toHaveLength(1);
+    expect(await told('899 MiB are left (2 times since 02:00:01 UTC)')).toEqual([]);
+    expect(await told('paused for 59s: 500 MiB')).toEqual([
+      ['not ready, for another cause', 'paused for 59s: 500 MiB'],
+    ]);
+    expect(await told('paused for 1m 2s: 480 MiB')).toEqual([]);
+    expect(monitor.readiness().reasons[0]?.sinceSeconds).toBe(4 * 61 - 1);
+    for (let turn = 0; turn < 60; turn++) {
+      state.findings = [{ code: 'disk_low', message: turn % 2 === 0 ? 'this' : 'that' }];
+      await clock.advance(1_000);
+    }
+    expect(logger.records).toHaveLength(1);
+  });
+
   it('warns of trouble only, and logs what is meant for the log', () => {
     const { logger, monitor, state } = monitored();
     state.findings = [behind, refusing];

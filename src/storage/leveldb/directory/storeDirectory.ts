@@ -1,5 +1,5 @@
 import { mkdir, readdir, readFile, realpath, stat } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { hasCode, StorageError, storageErrorFrom } from '../../StorageError.js';
 
 /** Only the owner may read what a store contains. */
@@ -28,6 +28,18 @@ export function besideOf(path: string, command: Unfinished): string {
 
 /** Where a link to a store leads: what is made beside it, to take its place, must be on the same disk. */
 export const realPlace = (path: string): Promise<string> => realpath(path).catch(() => path);
+
+/** `realPlace` of a store that another is to replace. Expected errors: `StorageError` (`io`) where none can. */
+export async function replaceablePlace(place: string): Promise<string> {
+  const path = await realPlace(place);
+  const [own, above] = await Promise.all([path, dirname(path)].map((at) => stat(at).catch(() => undefined)));
+  if (own === undefined || own.dev === above?.dev) return path;
+  throw new StorageError(
+    'io',
+    `${path} is where a disk is mounted, and cannot be replaced. Move what is on that disk to a folder ${basename(path)} of it, ` +
+      `mount the disk at ${dirname(path)} instead, and try again.`,
+  );
+}
 
 /**
  * Makes sure that `path` may be a store: creates a missing directory (`create`), and refuses one that holds something

@@ -1,6 +1,7 @@
 import pg from 'pg';
 import { randomUUID } from 'node:crypto';
 import type { Connection, PoolClient, QueryResult, QueryResultRow, Submittable } from 'pg';
+import { fieldsOf } from '../../../runtime/index.js';
 import type { ConnectionsOptions } from './Connections.js';
 import { faultOf } from './faultOf.js';
 import type { QuietClient } from './QuietClient.js';
@@ -159,7 +160,7 @@ export class Link implements WriteSession {
     try {
       const answer = await ask();
       // An answer that has ended without saying what was done is none.
-      if (isEmpty(answer)) throw new Error('it has ended its answer without one');
+      if (fieldsOf(answer)['command'] === null) throw new Error('it has ended its answer without one');
       return answer;
     } catch (error) {
       const isSaid = error instanceof pg.DatabaseError;
@@ -173,10 +174,6 @@ export class Link implements WriteSession {
   #fault(error: unknown): unknown {
     return faultOf(error, this.#options.doing, this.#options.place);
   }
-}
-
-function isEmpty(answer: unknown): boolean {
-  return typeof answer === 'object' && answer !== null && 'command' in answer && answer.command === null;
 }
 
 /** The statements that `pg` has prepared on a connection, these included. */
