@@ -6,7 +6,7 @@ import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { ChainGenerator } from '../../src/devnet/index.js';
 import { withStore } from '../support/storeDump.js';
-import { anonymousMiB, startDaemon } from './lib/daemon.js';
+import { startDaemon, watchMemory } from './lib/daemon.js';
 import { startBenchNode } from './lib/node.js';
 import { freshDirectory } from './lib/processes.js';
 import { bench, digits } from './lib/report.js';
@@ -41,22 +41,20 @@ await bench(
     const node = await startBenchNode({ ...CHAIN, heights, cacheBytes: CACHE_BYTES });
     const dataDir = freshDirectory();
     const daemon = await startDaemon({ node: node.address, mode: 'edi-only', dataDir });
-    const pid = daemon.process.pid ?? 0;
     // With the most memory that no file backs.
     const tenths: { readonly heightsPerSecond: number; readonly peakAnonymousMiB: number }[] = [];
     for (let tenth = 1; tenth <= TENTHS; tenth += 1) {
-      let peakAnonymousMiB = 0;
-      const poll = (): void => void (peakAnonymousMiB = Math.max(peakAnonymousMiB, anonymousMiB(pid)));
-      const memory = setInterval(poll, MEMORY_POLL_MS);
+      const peakAnonymousMiB = watchMemory(daemon.pid, MEMORY_POLL_MS);
       const startedAtMs = performance.now();
       await daemon.reaches((tenth * heights) / TENTHS);
       const seconds = (performance.now() - startedAtMs) / 1_000;
-      clearInterval(memory);
-      poll();
-      tenths.push({ heightsPerSecond: heights / TENTHS / seconds, peakAnonymousMiB });
+      tenths.push({
+        heightsPerSecond: heights / TENTHS / seconds,
+        peakAnonymousMiB: peakAnonymousMiB(),
+      });
     }
-    const writtenBytes = Number(/^wchar:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/io`, 'utf8'))?.[1]);
-    await daemon.stop();
+    const writtenBytes = Number(/^wchar:\s+(\d+)/m.exec(readFileSync(`/proc/${daemon.pid}/io`, 'utf8'))?.[1]);
+    await daemon.ends('SIGTERM');
     const chain = new ChainGenerator(CHAIN);
     const read = `/v1/collections/${chain.block(heights).collections[0]?.id ?? ''}`;
     const starts: number[] = [];

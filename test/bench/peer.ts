@@ -86,7 +86,7 @@ async function speedsOf<Name extends string>(
   await source.reaches(chain.heights);
   const subjects = subjectsOf({ node: node.address, source: `127.0.0.1:${source.grpcPort}` });
   const speeds = await interleave(subjects, { rounds });
-  await source.stop();
+  await source.ends('SIGTERM');
   node.close();
   rmSync(dataDir, { recursive: true });
   return speeds;

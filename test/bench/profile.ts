@@ -114,14 +114,14 @@ async function answerReads(kind: ReadKind, over: (typeof OVER)[number]) {
   const daemon = { node: node.address, mode: 'edi-only' as Mode, dataDir: join(directory, 'store') };
   const filling = await startDaemon(daemon);
   await filling.reaches(heights);
-  await filling.stop();
+  await filling.ends('SIGTERM');
   const answering = await startDaemon({ ...daemon, nodeFlags });
   const client = await startReadClient({ profile, seed: SEED, heights });
   const { readsPerSecond } = await client.run({
     ...{ how: over, kind, concurrency: READERS, reads: READS },
     port: over === 'http' ? answering.apiPort : answering.grpcPort,
   });
-  await answering.stop();
+  await answering.ends('SIGTERM');
   client.close();
   rmSync(daemon.dataDir, { recursive: true });
   const title = `reads of a ${kind} over ${over}, ${READERS} at once, ${heights} heights of the profile ${profile}`;

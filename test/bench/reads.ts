@@ -84,7 +84,7 @@ async function atTheTip(reads: number, rounds: number): Promise<Findings> {
   }
   for (const warmUp of Object.values(subjects)) await warmUp();
   const runs = await interleave(subjects, { rounds });
-  await daemon.stop();
+  await daemon.ends('SIGTERM');
   node.close();
   bareServer.close();
   client.close();
@@ -217,7 +217,7 @@ async function catchUp({ node, mode, heights, isPaced }: Scene, client?: ReadCli
     perSecond: OFFERED_PER_SECOND,
     connections: OFFER_CONNECTIONS,
   });
-  await daemon.exited;
+  await daemon.ends();
   const heightsPerSecond = (heights * 1000) / (performance.now() - startedAtMs);
   client?.stop();
   const result = await reading;

@@ -25,7 +25,7 @@ await bench(
     const dataDir = freshDirectory();
     const filling = await startDaemon({ node: node.address, mode: 'edi-only', dataDir });
     await filling.reaches(HEIGHTS);
-    await filling.stop();
+    await filling.ends('SIGTERM');
     const path = `/v1/collections/${new ChainGenerator(CHAIN).block(HEIGHTS).collections[0]?.id ?? ''}`;
     const starts: Start[] = [];
     while (starts.length < rounds * STARTS_PER_ROUND)

@@ -5,6 +5,7 @@
 import { rmSync } from 'node:fs';
 import { ChainGenerator } from '../../src/devnet/index.js';
 import type { ProfileName } from '../../src/devnet/index.js';
+import type { ScrapedMetrics } from '../support/scrapedMetrics.js';
 import { startDaemon } from './lib/daemon.js';
 import type { Mode } from './lib/daemon.js';
 import { followFresh } from './lib/followFresh.js';
@@ -114,7 +115,7 @@ async function follow({ mode, profile, intervalMs, heights }: Scene) {
   const connection = await HttpConnection.open(daemon.apiPort);
   const chain = new ChainGenerator({ profile });
   const readable = new Map<number, number>();
-  const buckets = async (): Promise<Buckets> => bucketsOf(await daemon.metrics(), RECEIVE_TO_INDEXED);
+  const buckets = async (): Promise<Buckets> => bucketsOf(await daemon.metrics());
   let before: Buckets = [];
   node.pace();
   const first = HISTORY + WARM_UP_HEIGHTS + 1;
@@ -134,7 +135,7 @@ async function follow({ mode, profile, intervalMs, heights }: Scene) {
     .filter(([height]) => height >= first)
     .map(([height, atMs]) => atMs - node.sentAtMs(height));
   connection.close();
-  await daemon.stop();
+  await daemon.ends('SIGTERM');
   node.close();
   rmSync(dataDir, { recursive: true });
   return {
@@ -146,12 +147,11 @@ async function follow({ mode, profile, intervalMs, heights }: Scene) {
 /** The buckets of one histogram of /metrics, all series added up: upper bound in milliseconds and how many are at most that. */
 type Buckets = readonly (readonly [upToMs: number, count: number])[];
 
-function bucketsOf(text: string, name: string): Buckets {
+function bucketsOf(metrics: ScrapedMetrics): Buckets {
   const counts = new Map<number, number>();
-  const pattern = new RegExp(`^flow_collection_indexer_${name}_bucket\\{.*?le="([^"]+)".*?\\} (\\d+)$`, 'gm');
-  for (const [, bound = '', count = ''] of text.matchAll(pattern)) {
-    const upToMs = bound === '+Inf' ? Infinity : Number(bound) * 1_000;
-    counts.set(upToMs, (counts.get(upToMs) ?? 0) + Number(count));
+  for (const { labels, value } of metrics.series(`${RECEIVE_TO_INDEXED}_bucket`)) {
+    const upToMs = Number(labels['le']?.replace('+Inf', 'Infinity')) * 1_000;
+    counts.set(upToMs, (counts.get(upToMs) ?? 0) + value);
   }
   return [...counts].sort(([left], [right]) => left - right);
 }

@@ -1,5 +1,4 @@
 import { rmSync } from 'node:fs';
-import { ScrapedMetrics } from '../../support/scrapedMetrics.js';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ChainGenerator, collectionLagMs } from '../../../src/devnet/index.js';
 import type { DevnetOptions } from '../../../src/devnet/index.js';
@@ -55,7 +54,7 @@ export async function followFresh(options: FreshOptions) {
   let mainThreadMs = 0;
   for (let height = history + 1; height < first + heights; height += 1) {
     if (height === first) {
-      requested = new ScrapedMetrics(await daemon.metrics()).sum(REQUESTED);
+      requested = (await daemon.metrics()).sum(REQUESTED);
       mainThreadMs = daemon.mainThreadMs();
     }
     const own = chain.block(height).collections;
@@ -71,9 +70,9 @@ export async function followFresh(options: FreshOptions) {
     collections += own.length;
   }
   const mainThreadMsPerHeight = (daemon.mainThreadMs() - mainThreadMs) / heights;
-  requested = new ScrapedMetrics(await daemon.metrics()).sum(REQUESTED) - requested;
+  requested = (await daemon.metrics()).sum(REQUESTED) - requested;
   connection.close();
-  await daemon.stop();
+  await daemon.ends('SIGTERM');
   node.close();
   rmSync(dataDir, { recursive: true });
   return { lateMs, callsPerCollection: requested / collections, mainThreadMsPerHeight };

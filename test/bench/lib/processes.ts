@@ -24,24 +24,17 @@ process.on('exit', () => {
 process.once('SIGINT', () => process.exit(130));
 process.once('SIGTERM', () => process.exit(143));
 
-/** A Node.js process that is killed with this one. Its standard output is a pipe, and it can be sent messages. */
-export function startProcess(
-  nodeArguments: readonly string[],
-  env: Readonly<Record<string, string>> = {},
-): ChildProcess {
-  const child = spawn(process.execPath, nodeArguments, {
-    cwd: ROOT,
-    env: { ...process.env, ...env },
-    stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
-  });
+/** It is killed with this process. */
+export function owned(child: ChildProcess): ChildProcess {
   children.add(child);
-  child.once('exit', () => children.delete(child));
-  return child;
+  return child.once('exit', () => children.delete(child));
 }
 
-/** A program in TypeScript, likewise. */
+/** A program in TypeScript that is killed with this one. Its standard output is a pipe, and it can be sent messages. */
 export function startScript(path: string, args: readonly string[]): ChildProcess {
-  return startProcess(['--import', 'tsx', resolve(ROOT, path), ...args]);
+  const stdio = ['ignore', 'pipe', 'inherit', 'ipc'] as const;
+  const script = ['--import', 'tsx', resolve(ROOT, path), ...args];
+  return owned(spawn(process.execPath, script, { cwd: ROOT, stdio: [...stdio] }));
 }
 
 /** A script below `test/bench` that is given `task` as its only argument. */
