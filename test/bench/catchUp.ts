@@ -17,18 +17,6 @@ const DRAIN_PASSES = 5;
 
 type Run = Pick<Drained, 'heightsPerSecond'> & Partial<Drained>;
 
-const NAMES = {
-  edi: 'product, EDI only',
-  requester: 'product, requester only',
-  hybrid: 'product, hybrid',
-  ideal: 'limit: ideal pipeline',
-  idealRequester: 'limit: ideal requester pipeline, 32 at once',
-  bareDrain: 'limit: bare drain of the execution-data stream',
-  reader: 'access layer: the same stream read and scanned',
-  emptyEdi: 'product, EDI only, empty blocks',
-  emptyIdeal: 'limit: drain and store, empty blocks',
-} as const;
-
 await bench(
   {
     title: 'Catching up',
@@ -54,32 +42,30 @@ await bench(
     const limit =
       (name: Limit, task: Partial<LimitTask> = {}) =>
       async (): Promise<Run> => ({ heightsPerSecond: await runLimit(name, { ...chain, ...task }) });
-    const runs = await interleave<keyof typeof NAMES, Run>(
-      {
-        edi: product('edi-only'),
-        ideal: limit('idealPipeline'),
-        requester: product('requester-only'),
-        idealRequester: limit('idealRequester'),
-        hybrid: product('hybrid'),
-        bareDrain: limit('bareDrain', { passes: DRAIN_PASSES }),
-        reader: limit('accessReader', { passes: DRAIN_PASSES }),
-        emptyEdi: () => drain({ ...emptyChain, mode: 'edi-only' }),
-        emptyIdeal: limit('idealPipeline', emptyChain),
-      },
-      { rounds },
-    );
+    const subjects = {
+      'product, EDI only': product('edi-only'),
+      'product, requester only': product('requester-only'),
+      'product, hybrid': product('hybrid'),
+      'limit: ideal pipeline': limit('idealPipeline'),
+      'limit: ideal requester pipeline, 32 at once': limit('idealRequester'),
+      'limit: bare drain of the execution-data stream': limit('bareDrain', { passes: DRAIN_PASSES }),
+      'access layer: the same stream read and scanned': limit('accessReader', { passes: DRAIN_PASSES }),
+      'product, EDI only, empty blocks': (): Promise<Run> => drain({ ...emptyChain, mode: 'edi-only' }),
+      'limit: drain and store, empty blocks': limit('idealPipeline', emptyChain),
+    };
+    type Name = keyof typeof subjects;
+    const runs = await interleave<Name, Run>(subjects, { rounds });
     dense.close();
     empty.close();
 
-    const speeds = (name: keyof typeof NAMES): number[] =>
-      runs[name].map(({ heightsPerSecond }) => heightsPerSecond);
-    const betterSource = speeds('edi').map((speed, round) =>
-      Math.max(speed, speeds('requester')[round] ?? 0),
+    const speeds = (name: Name): number[] => runs[name].map(({ heightsPerSecond }) => heightsPerSecond);
+    const betterSource = speeds('product, EDI only').map((speed, round) =>
+      Math.max(speed, speeds('product, requester only')[round] ?? 0),
     );
-    const middle = (name: keyof typeof NAMES, what: keyof Drained): number =>
+    const middle = (name: Name, what: keyof Drained): number =>
       median(runs[name].map((run) => run[what] ?? Number.NaN));
     const cell = (value: number): string => (Number.isNaN(value) ? '' : digits(value));
-    const ratio = (what: string, of: keyof typeof NAMES, to: keyof typeof NAMES, atLeast: number) => ({
+    const ratio = (what: string, of: Name, to: Name, atLeast: number) => ({
       ...{ what, value: ratioOf(speeds(of), speeds(to)), atLeast },
     });
     return {
@@ -89,12 +75,12 @@ await bench(
             `${heights.dense} blocks of ${COLLECTIONS_PER_HEIGHT} × 10, ` +
             `${heights.empty} empty ones; medians of ${rounds} rounds`,
           columns: ['what', 'heights/s', 'collections/s', 'anonymous MiB', 'event-loop delay p99 ms'],
-          rows: (Object.keys(NAMES) as (keyof typeof NAMES)[]).map((key) => {
+          rows: (Object.keys(subjects) as Name[]).map((key) => {
             const speed = median(speeds(key));
             return [
-              NAMES[key],
+              key,
               digits(speed),
-              key.startsWith('empty') ? '' : digits(speed * COLLECTIONS_PER_HEIGHT),
+              key.endsWith('empty blocks') ? '' : digits(speed * COLLECTIONS_PER_HEIGHT),
               cell(middle(key, 'peakAnonymousMiB')),
               cell(middle(key, 'eventLoopDelayP99Ms')),
             ];
@@ -102,23 +88,38 @@ await bench(
         },
       ],
       figures: [
-        ratio('EDI only ÷ ideal pipeline', 'edi', 'ideal', 0.8),
-        ratio('requester only ÷ ideal requester pipeline', 'requester', 'idealRequester', 0.85),
+        ratio('EDI only ÷ ideal pipeline', 'product, EDI only', 'limit: ideal pipeline', 0.8),
+        ratio(
+          'requester only ÷ ideal requester pipeline',
+          'product, requester only',
+          'limit: ideal requester pipeline, 32 at once',
+          0.85,
+        ),
         {
           what: 'hybrid ÷ the better source alone',
-          value: ratioOf(speeds('hybrid'), betterSource),
+          value: ratioOf(speeds('product, hybrid'), betterSource),
           atLeast: 0.9,
         },
-        ratio('reader and wire scan ÷ bare drain', 'reader', 'bareDrain', 0.85),
-        ratio('empty blocks ÷ drain and store', 'emptyEdi', 'emptyIdeal', 0.75),
+        ratio(
+          'reader and wire scan ÷ bare drain',
+          'access layer: the same stream read and scanned',
+          'limit: bare drain of the execution-data stream',
+          0.85,
+        ),
+        ratio(
+          'empty blocks ÷ drain and store',
+          'product, EDI only, empty blocks',
+          'limit: drain and store, empty blocks',
+          0.75,
+        ),
         {
           what: 'event-loop delay while catching up, p99',
-          value: middle('edi', 'eventLoopDelayP99Ms'),
+          value: middle('product, EDI only', 'eventLoopDelayP99Ms'),
           ...{ unit: 'ms', atMost: 30 },
         },
         {
           what: 'anonymous memory while catching up',
-          value: middle('edi', 'peakAnonymousMiB'),
+          value: middle('product, EDI only', 'peakAnonymousMiB'),
           ...{ unit: 'MiB', atMost: 400 },
         },
       ],

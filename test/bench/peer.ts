@@ -1,17 +1,12 @@
-/**
- * An indexer that feeds another one: how fast, beside asking the same daemon by collection and beside the ideal pipeline.
- * Build first: it runs `dist/main.js`.
- */
-import { rmSync } from 'node:fs';
+/** How fast an indexer feeds another one. Build first: it runs `dist/main.js`. */
 import { drain, startDaemon } from './lib/daemon.js';
 import type { Mode } from './lib/daemon.js';
 import { runLimit } from './lib/limits.js';
 import { startBenchNode } from './lib/node.js';
 import type { BenchNodeOptions } from './lib/node.js';
 import { freshDirectory } from './lib/processes.js';
-import { bench, digits } from './lib/report.js';
-import type { Table } from './lib/report.js';
-import { interleave, median, ratioOf } from './lib/statistics.js';
+import { bench, mediansTable } from './lib/report.js';
+import { interleave, ratioOf } from './lib/statistics.js';
 
 const SEED = 17;
 const HEIGHTS = { full: 6_000, quick: 800 };
@@ -46,8 +41,12 @@ await bench(
     }));
     return {
       tables: [
-        tableOf(`Catching up, ${heights} heights`, 'collections', bySource),
-        tableOf(`Catching up with every block proven, ${heights} heights`, 'everything from', mirrors),
+        mediansTable(`Catching up, ${heights} heights`, ['collections', 'heights/s'], bySource),
+        mediansTable(
+          `Catching up with every block proven, ${heights} heights`,
+          ['everything from', 'heights/s'],
+          mirrors,
+        ),
       ],
       figures: [
         {
@@ -75,10 +74,7 @@ async function speedsOf<Name extends string>(
   chain: BenchNodeOptions,
   mode: Mode,
   rounds: number,
-  subjectsOf: (addresses: {
-    readonly node: string;
-    readonly source: string;
-  }) => Record<Name, () => Promise<number>>,
+  subjectsOf: (addresses: Record<'node' | 'source', string>) => Record<Name, () => Promise<number>>,
 ): Promise<Record<Name, number[]>> {
   const node = await startBenchNode({ seed: SEED, profile: 'dense', ...chain });
   const dataDir = freshDirectory();
@@ -88,11 +84,5 @@ async function speedsOf<Name extends string>(
   const speeds = await interleave(subjects, { rounds });
   await source.ends('SIGTERM');
   node.close();
-  rmSync(dataDir, { recursive: true });
   return speeds;
-}
-
-function tableOf(title: string, column: string, speeds: Readonly<Record<string, number[]>>): Table {
-  const rows = Object.entries(speeds).map(([name, values]) => [name, digits(median(values))]);
-  return { title, columns: [column, 'heights/s'], rows };
 }

@@ -1,7 +1,4 @@
-/**
- * What proofs cost: hashing a block, catching up and following the tip with everything proven, and checking a document. Build
- * first: it runs `dist/main.js`.
- */
+/** What proofs cost. Build first: it runs `dist/main.js`. */
 import { spawnSync } from 'node:child_process';
 import { hash } from 'node:crypto';
 import { join, resolve } from 'node:path';
@@ -18,7 +15,7 @@ import { built, runLimit } from './lib/limits.js';
 import { followFresh } from './lib/followFresh.js';
 import { startBenchNode } from './lib/node.js';
 import { freshDirectory, ROOT } from './lib/processes.js';
-import { bench, digits } from './lib/report.js';
+import { bench, digits, mediansTable } from './lib/report.js';
 import { interleave, median, percentile, ratioOf } from './lib/statistics.js';
 
 const HASHING_ROUNDS = 41;
@@ -116,16 +113,8 @@ await bench(
     });
     return {
       tables: [
-        {
-          title: 'A block',
-          columns: ['step', 'µs'],
-          rows: Object.entries(samples).map(([name, values]) => [name, digits(median(values))]),
-        },
-        {
-          title: 'Catching up',
-          columns: ['what', 'heights/s'],
-          rows: Object.entries(speeds).map(([name, values]) => [name, digits(median(values))]),
-        },
+        mediansTable('A block', ['step', 'µs'], samples),
+        mediansTable('Catching up', ['what', 'heights/s'], speeds),
         {
           title: 'At the tip',
           columns: ['what', 'readable p50, ms', 'main thread, ms per block'],

@@ -1,8 +1,4 @@
-/**
- * How fast the index is read over HTTP and over gRPC while the daemon is at the tip, against bare unary calls for the same
- * ids, of the node and of a server that is grpc-js and nothing else; and what a steady load of reads and a catch-up do to each
- * other, at the pace of a node and at full speed. Build first: it runs `dist/main.js`.
- */
+/** How fast the index is read, and what reads and a catch-up do to each other. Build first: it runs `dist/main.js`. */
 import { rmSync } from 'node:fs';
 import { startDaemon } from './lib/daemon.js';
 import type { Mode } from './lib/daemon.js';
@@ -72,23 +68,27 @@ async function atTheTip(reads: number, rounds: number): Promise<Findings> {
     ...{ http: daemon.apiPort, grpc: daemon.grpcPort, bare: bareServer.port },
     node: Number(node.address.split(':')[1]),
   };
-  const subjects: Record<string, () => Promise<ReadResult>> = {};
-  for (const kind of KINDS) {
-    for (const concurrency of CONCURRENCIES) {
-      for (const side of SIDES) {
-        const how = side === 'http' ? 'http' : 'grpc';
-        subjects[`${kind} ${side} ${concurrency}`] = () =>
-          client.run({ how, kind, port: ports[side], concurrency, reads });
-      }
-    }
-  }
+  const each = KINDS.flatMap((kind) =>
+    CONCURRENCIES.flatMap((concurrency) => SIDES.map((side) => ({ kind, concurrency, side }))),
+  );
+  const subjects = Object.fromEntries(
+    each.map(({ kind, concurrency, side }) => {
+      const task = {
+        how: side === 'http' ? side : 'grpc',
+        kind,
+        port: ports[side],
+        concurrency,
+        reads,
+      } as const;
+      return [`${kind} ${side} ${concurrency}`, () => client.run(task)];
+    }),
+  );
   for (const warmUp of Object.values(subjects)) await warmUp();
   const runs = await interleave(subjects, { rounds });
   await daemon.ends('SIGTERM');
   node.close();
   bareServer.close();
   client.close();
-  rmSync(dataDir, { recursive: true });
 
   const speeds = (kind: ReadKind, side: Side, concurrency: number): number[] =>
     (runs[`${kind} ${side} ${concurrency}`] ?? []).map(({ readsPerSecond }) => readsPerSecond);

@@ -1,8 +1,4 @@
-/**
- * How long it takes at the tip from receiving a block's last collection until it can be read. Build first: it runs
- * `dist/main.js`.
- */
-import { rmSync } from 'node:fs';
+/** How soon a block at the tip can be read. Build first: it runs `dist/main.js`. */
 import { ChainGenerator } from '../../src/devnet/index.js';
 import type { ProfileName } from '../../src/devnet/index.js';
 import type { ScrapedMetrics } from '../support/scrapedMetrics.js';
@@ -137,7 +133,6 @@ async function follow({ mode, profile, intervalMs, heights }: Scene) {
   connection.close();
   await daemon.ends('SIGTERM');
   node.close();
-  rmSync(dataDir, { recursive: true });
   return {
     inside: (share: number) => quantile(during, share),
     outside: (share: number) => percentile(outsideMs, share),

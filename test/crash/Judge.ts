@@ -19,7 +19,6 @@ export interface Doubts {
   readonly mayBeUnproven?: boolean;
 }
 
-/** What was found durable. */
 export interface Found {
   readonly watermark: number | undefined;
   readonly isDurable: (height: number) => boolean;
@@ -36,9 +35,7 @@ export class Judge {
     this.#digest = digest;
   }
 
-  /**
-   * Learns from the store of a run without faults, whose blocks must be the chain's own. Expected errors: `Verdict`.
-   */
+  /** Learns from the store of a run without faults, whose blocks must be the chain's own. Expected errors: `Verdict`. */
   static async from(dataDir: string, chain: ChainGenerator): Promise<Judge> {
     await verify(storePath(dataDir));
     return withStore(storePath(dataDir), async (store) => {
@@ -133,7 +130,6 @@ export class Judge {
   }
 }
 
-/** As the `verify` command does it. */
 async function verify(path: string): Promise<void> {
   const report = await verifyStore({ path, chainId: CHAIN_ID }, { logger: silentLogger });
   const [damage] = report.damages;

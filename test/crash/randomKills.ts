@@ -1,84 +1,64 @@
 import type { Program } from '../support/program.js';
-import type { Dice } from '../simulation/Dice.js';
 import { demand } from '../support/campaign.js';
 import { LAST_HEIGHT } from './Judge.js';
 import type { Lane } from './Lane.js';
-import { anySettings } from './stories.js';
-import type { Story } from './stories.js';
+import { anySettings, judge } from './stories.js';
+import type { Scene, Story } from './stories.js';
 import { Witness } from './Witness.js';
 
-/** The shipped program is killed at any instant. */
-const randomStart: Story = async (lane, dataDir, dice) => {
-  lane.haveLateCollections();
-  const witness = new Witness();
-  const crashes = await killAnywhere(lane, dataDir, dice, witness);
-  await lane.recover(dataDir, await lane.examine(dataDir, witness), anySettings(dice));
+const start: Story = async (scene) => {
+  scene.lane.haveLateCollections();
+  const crashes = await killAnywhere(scene);
+  await judge(scene);
   return crashes;
 };
 
-/** Killed at any instant, started again, killed again, … */
-const randomChain: Story = async (lane, dataDir, dice) => {
+const chain: Story = async (scene) => {
+  const { lane, dataDir, witness } = scene;
   lane.haveLateCollections();
-  const witness = new Witness();
   let crashes = 0;
-  let found = await lane.examine(dataDir, witness);
   for (let turn = 0; turn < 3; turn += 1) {
-    crashes += await killAnywhere(lane, dataDir, dice, witness);
-    found = await lane.examine(dataDir, witness);
+    await lane.examine(dataDir, witness);
+    crashes += await killAnywhere(scene);
   }
-  await lane.recover(dataDir, found, anySettings(dice));
+  await judge(scene);
   return crashes;
 };
 
-/** Told to stop at any instant, and killed before it has. */
-const randomStop: Story = async (lane, dataDir, dice) => {
+/** Killed before it has stopped. */
+const stop: Story = async (scene) => {
+  const { lane, dataDir, dice } = scene;
   lane.haveLateCollections();
-  const witness = new Witness();
   const program = lane.startShipped(dataDir, anySettings(dice));
   await program.sees(/"msg":"starting"/);
   await pause(lane.anyInstantMs(dice));
   program.child.kill('SIGTERM');
   await pause(dice.magnitude(0.1, 150));
-  const crashes = await kill(lane, program, witness);
-  await lane.recover(dataDir, await lane.examine(dataDir, witness), anySettings(dice));
+  const crashes = await kill(scene, program);
+  await judge(scene);
   return crashes;
 };
 
-/** The rewind command is killed at any instant. */
-const randomRewind: Story = async (lane, dataDir, dice) => {
+const rewind: Story = async (scene) => {
+  const { lane, dataDir, dice } = scene;
   lane.fill(dataDir);
   const to = dice.whole(0, LAST_HEIGHT - 1);
   const program = lane.rewindShipped(dataDir, to);
   await pause(lane.anyInstantMs(dice));
-  const crashes = await kill(lane, program, new Witness());
-  const found = await lane.examine(dataDir, new Witness());
-  demand(
-    found.watermark === to || found.watermark === LAST_HEIGHT,
-    `the watermark is ${found.watermark} after a rewind from ${LAST_HEIGHT} to ${to}`,
-  );
-  await lane.recover(dataDir, found, anySettings(dice));
+  const crashes = await kill(scene, program);
+  await judge(scene, { witness: new Witness(), at: [to, LAST_HEIGHT] });
   return crashes;
 };
 
-/** Kills at random instants, and how many of them there are for each round of every failpoint. */
-export const randomKills: readonly {
-  readonly name: string;
-  readonly step: string;
-  readonly story: Story;
-  readonly share: number;
-}[] = [
-  { name: 'random.start', step: 'any instant of a run', story: randomStart, share: 8 },
-  {
-    name: 'random.chain',
-    step: 'any instant of three runs, one upon the other',
-    story: randomChain,
-    share: 2,
-  },
-  { name: 'random.stop', step: 'any instant of a graceful stop', story: randomStop, share: 3 },
-  { name: 'random.rewind', step: 'any instant of a rewind', story: randomRewind, share: 3 },
+/** The shipped program is killed; so often for each round of every failpoint. */
+export const randomKills = [
+  { name: 'random.start', step: 'any instant of a run', story: start, share: 8 },
+  { name: 'random.chain', step: 'any instant of three runs, one upon the other', story: chain, share: 2 },
+  { name: 'random.stop', step: 'any instant of a graceful stop', story: stop, share: 3 },
+  { name: 'random.rewind', step: 'any instant of a rewind', story: rewind, share: 3 },
 ];
 
-async function killAnywhere(lane: Lane, dataDir: string, dice: Dice, witness: Witness): Promise<number> {
+async function killAnywhere({ lane, dataDir, dice, witness }: Scene): Promise<number> {
   const program = lane.startShipped(dataDir, anySettings(dice));
   const ended = lane.end(program, witness);
   ended.catch(() => undefined);
@@ -88,7 +68,7 @@ async function killAnywhere(lane: Lane, dataDir: string, dice: Dice, witness: Wi
   return countOf(lane, await ended, program);
 }
 
-async function kill(lane: Lane, program: Program, witness: Witness): Promise<number> {
+async function kill({ lane, witness }: Scene, program: Program): Promise<number> {
   program.child.kill('SIGKILL');
   return countOf(lane, await lane.end(program, witness), program);
 }

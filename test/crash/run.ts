@@ -37,7 +37,6 @@ interface Task {
   readonly seed: number;
 }
 
-/** What a lane says of its task. */
 interface Result {
   readonly crashes: number;
   readonly failure?: string;

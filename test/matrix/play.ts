@@ -57,17 +57,16 @@ export interface CellResult {
 
 const HELD_UP_MS = 750;
 /** How often a cell is played until its process was not kept waiting. */
-export const PLAYED_MAX = 4;
+const PLAYED_MAX = 4;
 
-/** True for a failure of a cell whose process the machine kept waiting: it is played again. */
-export function isDisturbed({ failures, heldUpMs }: CellResult): boolean {
-  return failures.length > 0 && heldUpMs >= HELD_UP_MS;
+/** Whether a cell has failed while the machine kept its process waiting, and is to be played again. `played`: how often each was. */
+export function isDisturbed({ cell, failures, heldUpMs }: CellResult, played: Map<string, number>): boolean {
+  const times = (played.get(cell) ?? 0) + 1;
+  played.set(cell, times);
+  return failures.length > 0 && heldUpMs >= HELD_UP_MS && times < PLAYED_MAX;
 }
 
-/**
- * Plays one cell from the healthy daemon to the end of the fault. `patience`: how many times the promised time is allowed,
- * where others share the machine. Never rejects.
- */
+/** Never rejects. `patience`: how many times the promised time is allowed, where others share the machine. */
 export async function play(cell: Cell, { patience = 1 } = {}): Promise<CellResult> {
   const beganAtMs = performance.now();
   const delay = monitorEventLoopDelay();

@@ -10,7 +10,7 @@
 import { conclude, isLane, serveWork, textOf, wholeNumber, workOff, WORKERS } from '../support/campaign.js';
 import { everyCell, sampleOf } from './cells.js';
 import type { Cell } from './cells.js';
-import { isDisturbed, play, PLAYED_MAX } from './play.js';
+import { isDisturbed, play } from './play.js';
 import type { CellResult } from './play.js';
 import { refuse, scriptOptions } from '../support/scriptOptions.js';
 
@@ -46,7 +46,7 @@ async function command(): Promise<void> {
   }
   const queue = spread(chosen);
   const results: CellResult[] = [];
-  const played = new Map<Cell, number>();
+  const played = new Map<string, number>();
   const how = {
     workers: values.workers,
     ...{ atOnce: wholeNumber('at-once', values['at-once']), tasksPerProcess: CELLS_PER_PROCESS },
@@ -57,9 +57,7 @@ async function command(): Promise<void> {
       const failures = [{ kind: 'broken' as const, detail: textOf(error) }];
       return { cell: cell.name, outcome: 'neither', failures, heldUpMs: 0, seconds: 0 };
     });
-    const times = (played.get(cell) ?? 0) + 1;
-    played.set(cell, times);
-    if (isDisturbed(result) && times < PLAYED_MAX) {
+    if (isDisturbed(result, played)) {
       queue.push(cell);
       return;
     }

@@ -38,13 +38,10 @@ export class Violation extends Error {
   override readonly name = 'Violation';
 }
 
-/** What the oracle sees of one process. */
 export interface Watched {
   readonly store: LevelIndexStore;
-  /** The head as the process knows it. */
   head: () => number | undefined;
   line: IndexingLine | undefined;
-  /** What history is being filled in. */
   history: () => ReturnType<Backfill['running']>;
 }
 
@@ -62,46 +59,38 @@ export interface OracleParts {
 
 const COLLECTION_METHODS: ReadonlySet<string> = new Set(['GetFullCollectionByID', 'GetCollectionByID']);
 
-/**
- * Holds every promise of docs/architecture.md ("Invariants") against what happens, as it happens: against the calls that
- * leave, the batches that become durable, the parts after each step, and the store at the end.
- */
+/** Holds every promise of docs/architecture.md ("Invariants") against what happens, as it happens. */
 export class Oracle implements CallObserver {
   readonly #parts: OracleParts;
   readonly #config: DaemonConfig;
   readonly #stretch: Stretch;
-  /** Covered heights whose blocks have no proof. */
   readonly #unproven = new Set<number>();
-  /** How often each node was penalized for a block that does not fit its id. */
   readonly #forged = new Map<string, number>();
   /** A node did not answer the question for its spork, or for its first block. */
   #isSporkRefused = false;
   #watched: Watched | undefined;
-  /** Collections asked for and not answered yet, and of whom. */
   readonly #asked = new Map<number, { readonly id: string; readonly endpoint: string }>();
   /** The collection that a node has just said it cannot give in full. */
   #fallsBack: string | undefined;
-  /** What is durable: the watermark, and the heights above it. */
-  #watermark: number | undefined;
+  /** The highest height that is complete and durable; undefined before the store begins. */
+  watermark: number | undefined;
   #above: ReadonlySet<number> = new Set();
   /** Durable above the watermark when the process began: passed over once the chain has borne them out, not before. */
   #inherited: ReadonlySet<number> = new Set();
   /** Heights that were covered, and found to be as on the chain. */
   readonly #checked = new Set<number>();
-  #isComplete = false;
+  /** The whole stretch is there, history included. */
+  isComplete = false;
   #isDurableNew = false;
   #restartedAt: number | undefined;
   #done = new Set<number>();
-  /** Heights whose blocks this process was given. */
   readonly #handedOut = new Set<number>();
   #violation: Violation | undefined;
-  /** Our own count of calls, by endpoint and method. */
   readonly #calls = new Map<string, number>();
   #callNumber = 0;
-  #inFlight = 0;
+  callsInFlight = 0;
   #head = -1;
   #processes = 0;
-  /** Lines that began, over all processes. */
   #lines = 0;
 
   constructor(parts: OracleParts) {
@@ -109,23 +98,9 @@ export class Oracle implements CallObserver {
     ({ config: this.#config, stretch: this.#stretch } = parts);
   }
 
-  /** The highest height that is complete and durable; undefined before the store begins. */
-  get watermark(): number | undefined {
-    return this.#watermark;
-  }
-
-  /** The whole stretch is there, history included. */
-  get isComplete(): boolean {
-    return this.#isComplete;
-  }
-
   /** Some blocks have no proof, though all could have one: the nodes that hid it do so no more, in the end. */
   get lacksProofs(): boolean {
     return this.#stretch.isProvable && this.#config.proof.mode !== 'off' && this.#unproven.size > 0;
-  }
-
-  get callsInFlight(): number {
-    return this.#inFlight;
   }
 
   fail(what: string): void {
@@ -134,7 +109,6 @@ export class Oracle implements CallObserver {
     this.#parts.trace.add(`VIOLATION ${what}`);
   }
 
-  /** Throws the first violation, if there was one. */
   throwIfViolated(): void {
     if (this.#violation !== undefined) throw this.#violation;
   }
@@ -144,7 +118,6 @@ export class Oracle implements CallObserver {
     this.#head = -1;
   }
 
-  /** A node is penalized for a lie. */
   heldAgainst(endpoint: string, detail: string): void {
     if (detail.includes(FORGED_WORDS)) this.#forged.set(endpoint, (this.#forged.get(endpoint) ?? 0) + 1);
   }
@@ -157,12 +130,12 @@ export class Oracle implements CallObserver {
     this.#asked.clear();
     this.#done.clear();
     this.#handedOut.clear();
-    this.#inFlight = 0;
+    this.callsInFlight = 0;
     this.#head = -1;
     const { store } = watched;
     this.#inherited = new Set(store.blocksAboveWatermark().map(({ height }) => height));
     if (store.meta() === undefined) {
-      if (this.#watermark !== undefined) this.fail('a store that had begun is empty after a restart');
+      if (this.watermark !== undefined) this.fail('a store that had begun is empty after a restart');
       return;
     }
     // What the last process had written may have become durable with its end, and has not been looked at yet.
@@ -171,13 +144,13 @@ export class Oracle implements CallObserver {
   }
 
   #checkRestart(found: number): void {
-    if (found !== this.#watermark) this.fail(`restart at watermark ${found}, ${this.#watermark} was durable`);
+    if (found !== this.watermark) this.fail(`restart at watermark ${found}, ${this.watermark} was durable`);
   }
 
   processEnds(): void {
     this.#watched = undefined;
     this.#asked.clear();
-    this.#inFlight = 0;
+    this.callsInFlight = 0;
   }
 
   /** A line begins: its processor is watched, so that every `done` is seen. */
@@ -224,12 +197,12 @@ export class Oracle implements CallObserver {
     const id = request.id?.toString('hex');
     const asked = request.height ?? request.start_block_height ?? request.start_height;
     this.#parts.trace.add(`call ${number} ${endpoint} ${method} ${id?.slice(0, 8) ?? asked ?? ''}`);
-    this.#inFlight += 1;
+    this.callsInFlight += 1;
     const isCollection = id !== undefined && COLLECTION_METHODS.has(method);
     if (isCollection) this.#collectionAsked(number, endpoint, method, id as Identifier);
     else if (asked !== undefined) this.#heightAsked(method, Number(asked));
     return (outcome) => {
-      this.#inFlight -= 1;
+      this.callsInFlight -= 1;
       if (isCollection) this.#asked.delete(number);
       const tellsSpork = method === 'GetNodeVersionInfo' || (method === 'GetBlockByHeight' && asked === '0');
       if (tellsSpork && outcome !== 'OK') this.#isSporkRefused = true;
@@ -340,7 +313,7 @@ export class Oracle implements CallObserver {
 
   /** Durable since before this step. */
   #isKnownDurable(height: number): boolean {
-    return height <= (this.#watermark ?? -1) || this.#above.has(height);
+    return height <= (this.watermark ?? -1) || this.#above.has(height);
   }
 
   #isDurable(height: number): boolean {
@@ -378,8 +351,8 @@ export class Oracle implements CallObserver {
       this.fail(`the head goes down from ${this.#head} to ${known}`);
     this.#head = known ?? this.#head;
     const watermark = store.latestIndexedHeight();
-    if (watermark > (this.#watermark ?? -1))
-      this.fail(`watermark ${watermark} is told, ${this.#watermark} is durable`);
+    if (watermark > (this.watermark ?? -1))
+      this.fail(`watermark ${watermark} is told, ${this.watermark} is durable`);
     for (const { job, line: one } of history()) this.#lookAtRange(job, one.indexing);
     if (line === undefined) return;
     const { window: k } = this.#config;
@@ -406,7 +379,6 @@ export class Oracle implements CallObserver {
     return lowest !== undefined && lowest.missingCount > 0 ? lowest.height : undefined;
   }
 
-  /** Ascending. */
   *#heightsInHand({ mcq, window }: IndexingLine, watermark: number): Generator<HeightRecord> {
     const { window: k } = this.#config;
     let left = window.inHand;
@@ -423,7 +395,7 @@ export class Oracle implements CallObserver {
   async #lookAtDisk(): Promise<void> {
     const reader = await this.openReader();
     if (reader.meta() === undefined) {
-      if (this.#parts.disk.size > 0 || this.#watermark !== undefined)
+      if (this.#parts.disk.size > 0 || this.watermark !== undefined)
         this.fail('the store has lost its meta record');
       return;
     }
@@ -432,8 +404,8 @@ export class Oracle implements CallObserver {
     const coverage = reader.coverage();
     const isCovered = (height: number): boolean =>
       coverage.some(({ from, to }) => height >= from && height <= to);
-    if (this.#watermark !== undefined && watermark < this.#watermark)
-      this.fail(`the watermark goes down from ${this.#watermark} to ${watermark}`);
+    if (this.watermark !== undefined && watermark < this.watermark)
+      this.fail(`the watermark goes down from ${this.watermark} to ${watermark}`);
     for (const height of this.#checked)
       if (!isCovered(height)) this.fail(`height ${height} is not covered any more`);
     const { firstHeight = Infinity } = reader.meta() ?? {};
@@ -459,7 +431,7 @@ export class Oracle implements CallObserver {
       const stored = await reader.blockByHeight(height);
       if (stored?.block.proof !== undefined) this.#checkProof(stored.block, []);
     }
-    this.#isComplete = watermark === this.#stretch.stopHeight && firstHeight === this.#stretch.firstHeight;
+    this.isComplete = watermark === this.#stretch.stopHeight && firstHeight === this.#stretch.firstHeight;
     this.#checkSporks(reader, watermark);
     for (const height of this.#inherited) {
       if (height <= watermark && !this.#handedOut.has(height))
@@ -473,7 +445,7 @@ export class Oracle implements CallObserver {
     if (above.includes(watermark + 1) && !this.#inherited.has(watermark + 1))
       this.fail(`the watermark ${watermark} does not pass over ${watermark + 1}`);
     this.#parts.trace.add(`durable to ${watermark} above ${above.join()}`);
-    this.#watermark = watermark;
+    this.watermark = watermark;
     this.#above = new Set(above);
   }
 
@@ -552,10 +524,7 @@ export class Oracle implements CallObserver {
     }
   }
 
-  /**
-   * The store as a process finds it that starts now. One that finds an interrupted rewind finishes it: that is done on a
-   * copy of the disk.
-   */
+  /** As a process finds it that starts now. Where that would finish an interrupted rewind, it is done on a copy of the disk. */
   async openReader(): Promise<LevelIndexStore> {
     try {
       return await this.#open(this.#parts.disk, () => {

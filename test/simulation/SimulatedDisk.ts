@@ -5,7 +5,6 @@ import { storageErrorFrom } from '../../src/storage/StorageError.js';
 import type { Clock } from '../../src/runtime/index.js';
 import { sleep } from '../../src/runtime/index.js';
 
-/** What befalls one write. */
 export interface WriteFate {
   /** Until the operating system has it: it then survives the end of the process, but no loss of power. */
   readonly writtenMs: number;
@@ -17,7 +16,6 @@ export interface WriteFate {
   readonly failure?: { readonly text: string; readonly isWritten: boolean } | undefined;
 }
 
-/** What befalls one read. */
 export interface ReadFate {
   readonly failure?: string | undefined;
   readonly takesMs: number;
@@ -43,7 +41,6 @@ export class SimulatedDisk {
   /** Ascending. Keys are Latin-1 texts, which compare as their bytes do. */
   readonly #keys: string[] = [];
   #unsynced: readonly Operation[] | undefined;
-  /** Written batches that reached the disk, in all. */
   durableWrites = 0;
 
   get size(): number {
@@ -64,7 +61,6 @@ export class SimulatedDisk {
     return disk;
   }
 
-  /** Keys of a range, ascending. */
   keys(range: Partial<KeyRange>): string[] {
     const { gte, lt } = range as { gte?: Buffer; lt?: Buffer };
     const from = gte === undefined ? 0 : this.#indexOf(text(gte));
@@ -190,7 +186,6 @@ export class DiskDatabase implements Database {
   }
 }
 
-/** The database as one process has it open. */
 export class SimulatedDatabase extends DiskDatabase {
   readonly #disk: SimulatedDisk;
   readonly #deps: DiskDependencies;

@@ -29,7 +29,7 @@ import { ProcessClock, SimulatedClock } from './SimulatedClock.js';
 import { DISK_PATH, SimulatedDatabase, SimulatedDisk } from './SimulatedDisk.js';
 import type { ReadFate, WriteFate, WriteStage } from './SimulatedDisk.js';
 import { keepsItsWorld } from './knownBadSeeds.js';
-import { SimulatedRoom } from './SimulatedRoom.js';
+import { roomOf } from './SimulatedRoom.js';
 import { SimulatedReaders } from './SimulatedReaders.js';
 import { backendOf, SimulatedEndpoint, SOUND_LINK } from './SimulatedEndpoint.js';
 import { Trace } from './Trace.js';
@@ -46,19 +46,7 @@ export class Workshop {
   }
 }
 
-export interface RunResult {
-  readonly traceHash: string;
-  readonly events: number;
-  readonly steps: number;
-  readonly virtualMs: number;
-  /** From the last fault to the end; 0 when the end came before it. */
-  readonly afterQuietMs: number;
-  readonly processes: number;
-  /** The store at the end. */
-  readonly digest: string;
-  /** It has an account index. */
-  readonly hasAccounts: boolean;
-}
+export type RunResult = Awaited<ReturnType<World['run']>>;
 
 /** The digest that the store must have at the end, with an account index or without. */
 export type Reference = (hasAccounts: boolean) => string | undefined;
@@ -129,7 +117,7 @@ export class World {
   /** How often the event loop of a process is late, so that history makes way. */
   readonly #lateShare: number;
   readonly #crashSteps: number[];
-  readonly #room: SimulatedRoom;
+  readonly #room: ReturnType<typeof roomOf>;
   readonly #livenessMs: number;
   #head: number;
   #process: SimulatedProcess | undefined;
@@ -155,7 +143,7 @@ export class World {
     this.#scenario = scenario;
     this.#stretch = dependencies.stretch;
     this.#workshop = dependencies.workshop;
-    this.#trace = new Trace({ print: options.print }, { clock: this.#clock });
+    this.#trace = new Trace(this.#clock, options.print);
     this.#oracle = new Oracle({
       ...{ config: scenario.config, stretch: this.#stretch },
       mayLackProof: (height) => mayLackProof(scenario, this.#stretch, height),
@@ -168,7 +156,7 @@ export class World {
     this.#lateShare = this.#paceDice.pick([0, 0.2, 1]);
     this.#crashSteps = [...scenario.crashSteps];
     const isKnown = keepsItsWorld(seed);
-    this.#room = new SimulatedRoom({ quietAtMs: scenario.quietAtMs, isKnown }, new Dice(seed, 'room'));
+    this.#room = roomOf({ quietAtMs: scenario.quietAtMs, isKnown }, new Dice(seed, 'room'));
     this.#isSettled = this.#stretch.signed === undefined;
     this.#livenessMs = livenessMs(scenario, this.#stretch);
     this.#head = scenario.startHead;
@@ -194,7 +182,7 @@ export class World {
   }
 
   /** Expected errors: `RunFailure`. */
-  async run(reference: Reference | undefined): Promise<RunResult> {
+  async run(reference: Reference | undefined) {
     const { metrics } = this.#workshop;
     metrics.registry.resetMetrics();
     this.#signals = new SignalRegister();
@@ -208,7 +196,7 @@ export class World {
     }
   }
 
-  async #run(reference: Reference | undefined): Promise<RunResult> {
+  async #run(reference: Reference | undefined) {
     const { config, disk, endpoints, quietAtMs } = this.#scenario;
     if (this.#trace.isVerbose) {
       const { window, maxProcessing, maxInFlightBytes, ediOnly, edi, requester, access } = config;
@@ -241,6 +229,7 @@ export class World {
     const digest = await this.#oracle.finished(reference?.(hasAccounts));
     return {
       ...{ traceHash: this.#trace.hash(), events: this.#trace.events, steps: this.#steps },
+      // From the last fault to the end; 0 when the end came before it.
       afterQuietMs: Math.max(0, this.#clock.monotonic() - quietAtMs),
       ...{ virtualMs: this.#clock.monotonic(), processes: this.#processes, digest },
       hasAccounts,
@@ -317,7 +306,7 @@ export class World {
         sporks: this.#scenario.sporkTable,
         maxRangeHeights: this.#scenario.history?.rangeHeights,
         loopLateMs: () => (this.#paceDice.chance(this.#lateShare) ? LATE_MS : 0),
-        room: this.#room.of(clock, this.#clock),
+        room: this.#room(clock, this.#clock),
         certificates: this.#stretch.signed && this.#workshop.certificates(),
       });
       process.parts = parts;
@@ -414,7 +403,8 @@ export class World {
   }
 
   /** What it says is final is; and with nothing left to prove it may end. */
-  #lookAtFinality({ lifecycle, parts: { prover } = {}, shown }: SimulatedProcess): void {
+  #lookAtFinality({ lifecycle, parts, shown }: SimulatedProcess): void {
+    const prover = parts?.prover;
     const { mode, finality } = this.#scenario.config.proof;
     if (this.#stretch.signed === undefined || prover === undefined || lifecycle.signal.aborted) return;
     const shownTo = finality === 'proven' ? shown().latestIndexedHeight : -1;
@@ -566,7 +556,6 @@ export class World {
     } as const;
   }
 
-  /** The spork of the nodes behind an endpoint. */
   #sporkOf(index: number): StretchSpork {
     return this.#stretch.sporks[this.#scenario.endpoints[index]!.spork]!;
   }

@@ -36,7 +36,6 @@ const { values } = scriptOptions({
   },
 });
 
-/** What a worker tells of a seed. */
 type Outcome = { readonly result: RunResult } | { readonly failure: string };
 
 /** A seed that takes more processor time goes in circles without time passing. */

@@ -88,16 +88,16 @@ async function soak(): Promise<void> {
   const weather = async (): Promise<void> => {
     const random = seededRandom(seed + 2);
     while (!isOver()) {
-      const { spell, nodes: befallen, durationMs, pauseMs } = forecast(random, NODES);
-      under = befallen.map((index) => `${spell.name} at node ${index}`);
+      const { name, rule, nodes: befallen, durationMs, pauseMs } = forecast(random, NODES);
+      under = befallen.map((index) => `${name} at node ${index}`);
       spellCount += 1;
       for (const index of befallen) {
-        if (spell.rules === undefined) await nodes.kill(index);
-        else nodes.setFaults(index, spell.rules);
+        if (rule === undefined) await nodes.kill(index);
+        else nodes.setFaults(index, [rule]);
       }
       await pause(durationMs);
       for (const index of befallen) {
-        if (spell.rules === undefined) await nodes.revive(index);
+        if (rule === undefined) await nodes.revive(index);
         else nodes.setFaults(index, []);
       }
       under = [];

@@ -15,15 +15,12 @@ export const modeFlags: Readonly<Record<Mode, readonly string[]>> = {
 };
 
 export interface DaemonOptions {
-  /** `host:port`. */
   readonly node: string;
   readonly mode: Mode;
   readonly dataDir: string;
   readonly startHeight?: number;
   readonly stopHeight?: number;
-  /** Further flags of `start`. */
   readonly flags?: readonly string[];
-  /** Flags of the Node.js that runs it. */
   readonly nodeFlags?: readonly string[];
 }
 
@@ -47,7 +44,6 @@ export async function startDaemon(options: DaemonOptions, env?: Record<string, s
     metrics: () => daemon.scrape(),
     /** Processor time of its main thread so far: as of a moment ago, also when it has ended. */
     mainThreadMs,
-    /** Resolves once this height is indexed. */
     reaches: async (height: number): Promise<void> => {
       while (((await daemon.status()).latestIndexed ?? -1) < height) await sleep(POLL_MS);
     },
@@ -59,13 +55,11 @@ export async function startDaemon(options: DaemonOptions, env?: Record<string, s
   };
 }
 
-/** A daemon that has caught up with heights 1 … `heights`. */
 export interface Drained {
   /** From the log line that begins the store to the one that says that the stop height is reached, and all is durable. */
   readonly heightsPerSecond: number;
   /** How late the event loop was, at worst but for one time in a hundred. */
   readonly eventLoopDelayP99Ms: number;
-  /** Memory that no file backs. */
   readonly peakAnonymousMiB: number;
 }
 

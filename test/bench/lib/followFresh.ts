@@ -1,4 +1,3 @@
-import { rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ChainGenerator, collectionLagMs } from '../../../src/devnet/index.js';
 import type { DevnetOptions } from '../../../src/devnet/index.js';
@@ -11,7 +10,6 @@ import { nowMs } from './statistics.js';
 /** A node that has a block's collections some time after the block, as it was measured on a network: p50 105 ms, p90 242 ms. */
 const FRESH = { collectionLagMs: 46, collectionLagSpreadMs: 85, blockIntervalMs: 500 };
 
-/** Between two questions whether a fresh height can be read. */
 const POLL_MS = 1;
 const SEALED_LAG = 8;
 const REQUESTED = 'collections_requested_total';
@@ -20,20 +18,14 @@ export interface FreshOptions {
   readonly profile: NonNullable<DevnetOptions['profile']>;
   /** What its blocks hash to, and who signs them. Default: ids are made up. */
   readonly chain?: Pick<DevnetOptions, 'seed' | 'hashedIds' | 'certificatesEvery'>;
-  /** The head when the daemon starts. */
   readonly history: number;
   /** Heights until everybody has warmed up. */
   readonly warmUpHeights: number;
-  /** Heights that are measured. */
   readonly heights: number;
-  /** Further flags of `start`. */
   readonly flags?: readonly string[];
 }
 
-/**
- * Follows a chain of fresh blocks by single calls alone. `lateMs`, per height: from the node's having the last of its
- * collections to the first 200 for it.
- */
+/** By single calls alone. `lateMs`, per height: from the node's having the last of its collections to the first 200 for it. */
 export async function followFresh(options: FreshOptions) {
   const { profile, history, warmUpHeights, heights } = options;
   const made = { ...options.chain, profile };
@@ -74,6 +66,5 @@ export async function followFresh(options: FreshOptions) {
   connection.close();
   await daemon.ends('SIGTERM');
   node.close();
-  rmSync(dataDir, { recursive: true });
   return { lateMs, callsPerCollection: requested / collections, mainThreadMsPerHeight };
 }

@@ -5,13 +5,11 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 
-/** The repository's root. */
 export const ROOT = resolve(import.meta.dirname, '../../..');
 
 /** A directory of this run's own, gone when the process ends. */
 export const scratch = mkdtempSync(join(tmpdir(), 'fci-bench-'));
 
-/** A new directory within. */
 export function freshDirectory(): string {
   return mkdtempSync(join(scratch, 'data-'));
 }
@@ -24,7 +22,6 @@ process.on('exit', () => {
 process.once('SIGINT', () => process.exit(130));
 process.once('SIGTERM', () => process.exit(143));
 
-/** It is killed with this process. */
 export function owned(child: ChildProcess): ChildProcess {
   children.add(child);
   return child.once('exit', () => children.delete(child));
@@ -42,7 +39,6 @@ export function startTask(path: string, task: unknown): ChildProcess {
   return startScript(`test/bench/${path}`, [JSON.stringify(task)]);
 }
 
-/** Within such a script: what it was given. */
 export function ownTask(): unknown {
   return JSON.parse(process.argv[2] ?? '{}');
 }

@@ -10,7 +10,6 @@ const POLL_MS = 5;
 const QUIET_MS = 150;
 const OK = 200;
 
-/** Milliseconds from the start of the process. */
 export interface Start {
   /** The first 200 of /livez. */
   readonly live: number;
