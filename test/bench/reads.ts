@@ -7,7 +7,7 @@ import type { BenchNode } from './lib/node.js';
 import { freshDirectory } from './lib/processes.js';
 import { startBareServer, startReadClient } from './lib/readers.js';
 import type { ReadClient, ReadKind, ReadResult } from './lib/readers.js';
-import { bench, digits } from './lib/report.js';
+import { bench, digits, together } from './lib/report.js';
 import type { Findings } from './lib/report.js';
 import { interleave, median, percentile, ratioOf } from './lib/statistics.js';
 
@@ -43,16 +43,11 @@ await bench(
       'client share the processors. Followers: half over server-sent events, half over gRPC, each on a connection of its own; latency ' +
       'counts from the moment the node hands the last message of a height to its gRPC. Main thread: its processor time as the kernel counts it.',
   },
-  async ({ quick, rounds }) => {
-    const parts = [
+  async ({ quick, rounds }) =>
+    together(
       await atTheTip(quick ? QUICK_READS : READS, rounds),
       await whileCatchingUp(quick ? 0.5 : 1, rounds),
-    ];
-    return {
-      tables: parts.flatMap(({ tables }) => tables),
-      figures: parts.flatMap(({ figures }) => figures),
-    };
-  },
+    ),
 );
 
 async function atTheTip(reads: number, rounds: number): Promise<Findings> {
@@ -120,9 +115,10 @@ async function atTheTip(reads: number, rounds: number): Promise<Findings> {
       ...{ what: `${what}, ${kind}`, value: ratioOf(best(kind, side), best(kind, limit)), atLeast: 0.7 },
     })),
   });
-  const http = against('HTTP', 'http', 'bare unary calls', 'node', 'reads at the tip ÷ bare unary');
-  const grpc = against('gRPC', 'grpc', 'bare server, reads', 'bare', 'gRPC reads at the tip ÷ bare server');
-  return { tables: [...http.tables, ...grpc.tables], figures: [...http.figures, ...grpc.figures] };
+  return together(
+    against('HTTP', 'http', 'bare unary calls', 'node', 'reads at the tip ÷ bare unary'),
+    against('gRPC', 'grpc', 'bare server, reads', 'bare', 'gRPC reads at the tip ÷ bare server'),
+  );
 }
 
 async function whileCatchingUp(share: number, rounds: number): Promise<Findings> {
@@ -205,7 +201,7 @@ async function whileCatchingUp(share: number, rounds: number): Promise<Findings>
 }
 
 /** Indexes the scene's heights into an empty store, while it is read where there is a client to. */
-async function catchUp({ node, mode, heights, isPaced }: Scene, client?: ReadClient): Promise<CatchUp> {
+async function catchUp({ node, mode, heights, isPaced }: Scene, client?: ReadClient) {
   const dataDir = freshDirectory();
   const daemon = await startDaemon({ node: node.address, mode, dataDir, stopHeight: heights });
   const usedMs = daemon.mainThreadMs();
@@ -222,22 +218,15 @@ async function catchUp({ node, mode, heights, isPaced }: Scene, client?: ReadCli
   client?.stop();
   const result = await reading;
   rmSync(dataDir, { recursive: true });
-  return {
-    heightsPerSecond,
-    mainThreadMsPerHeight: (daemon.mainThreadMs() - usedMs) / heights,
-    ...(result === undefined ? {} : { result }),
-  };
+  const mainThreadMsPerHeight = (daemon.mainThreadMs() - usedMs) / heights;
+  return { heightsPerSecond, mainThreadMsPerHeight, result };
 }
+
+type CatchUp = Awaited<ReturnType<typeof catchUp>>;
 
 interface Scene {
   readonly node: BenchNode;
   readonly mode: Mode;
   readonly heights: number;
   readonly isPaced: boolean;
-}
-
-interface CatchUp {
-  readonly heightsPerSecond: number;
-  readonly mainThreadMsPerHeight: number;
-  readonly result?: ReadResult;
 }

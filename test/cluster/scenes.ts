@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { rmSync, statfsSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Dice } from '../simulation/Dice.js';
 import { asAdmin } from '../support/postgresServer.js';
 import type { Cluster, Member } from './Cluster.js';
@@ -17,8 +18,6 @@ export interface Scene {
   /** Expected errors: `Verdict`. What it returns is worth telling. */
   readonly play: (cluster: Cluster, dice: Dice) => Promise<string | undefined>;
 }
-
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** Everything is planned, and at least `count` ranges have begun. */
 async function begun(cluster: Cluster, count = 4): Promise<void> {

@@ -7,6 +7,7 @@ import { verifyStore } from '../../src/storage/index.js';
 import type { LevelIndexStore } from '../../src/storage/index.js';
 import { demand } from '../support/campaign.js';
 import { chainEntries, storePath, withStore } from '../support/storeDump.js';
+import { proveStore } from '../support/provenStore.js';
 import type { Witness } from './Witness.js';
 import { digestOf } from '../support/storeDigest.js';
 
@@ -37,15 +38,11 @@ export class Judge {
 
   /** Learns from the store of a run without faults, whose blocks must be the chain's own. Expected errors: `Verdict`. */
   static async from(dataDir: string, chain: ChainGenerator): Promise<Judge> {
-    await verify(storePath(dataDir));
+    const heights = { firstHeight: FIRST_HEIGHT, latestHeight: LAST_HEIGHT };
+    await proveStore(dataDir, { ...heights, chainAt: () => chain });
     return withStore(storePath(dataDir), async (store) => {
       const judge = new Judge(await digestOf({ entries: () => chainEntries(store) }));
       for await (const [key, value] of chainEntries(store)) judge.#entries.set(hex(key), Buffer.from(value));
-      demand(store.latestIndexedHeight() === LAST_HEIGHT, 'the run without faults ended early');
-      for (let height = FIRST_HEIGHT; height <= LAST_HEIGHT; height += 1) {
-        const stored = await store.blockByHeight(height);
-        demand(stored?.block.id === chain.blockId(height), `block ${height} is not the chain's`);
-      }
       return judge;
     });
   }

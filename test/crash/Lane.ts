@@ -6,8 +6,7 @@ import { forNode, root } from '../../scripts/bundle.mjs';
 import { daemonSettings, flagOf } from '../../src/config/index.js';
 import { startDevnet } from '../../src/devnet/index.js';
 import type { DevnetHandle, FaultRule } from '../../src/devnet/index.js';
-import { messageOf } from '../../src/runtime/index.js';
-import { demand, Verdict } from '../support/campaign.js';
+import { demand } from '../support/campaign.js';
 import { getJson } from '../support/httpProbe.js';
 import { Program } from '../support/program.js';
 import { storePath } from '../support/storeDump.js';
@@ -227,14 +226,12 @@ function startArguments(devnet: DevnetHandle, dataDir: string, settings: DaemonS
 
 /** Reads the daemon's own status again and again: what it showed to one reader, it must keep. */
 async function watchStatus(program: Program, witness: Witness): Promise<void> {
-  let hasEnded = false;
-  void program.exited.then(() => (hasEnded = true));
-  const hasItEnded = (): boolean => hasEnded;
-  const port = await program
-    .sees(/"api":\{[^}]*"port":(\d+)[^\n]*"msg":"listening"/)
-    .then(([, found]) => found)
-    .catch(() => undefined);
-  while (port !== undefined && !hasItEnded()) {
+  const { child } = program;
+  const port = await program.sees(/"api":\{[^}]*"port":(\d+)[^\n]*"msg":"listening"/).then(
+    ([, found]) => found,
+    () => undefined,
+  );
+  while (port !== undefined && child.exitCode === null && child.signalCode === null) {
     const answer = await getJson(`http://127.0.0.1:${port}/status`).catch(() => undefined);
     const latest = (answer?.body as { readonly latestIndexed?: number | null } | undefined)?.latestIndexed;
     if (typeof latest === 'number') witness.sawWatermark(latest);
@@ -242,35 +239,16 @@ async function watchStatus(program: Program, witness: Witness): Promise<void> {
   }
 }
 
-/** What it answers when it is asked, as far as it does. */
-async function whatItDoes(program: Program): Promise<string> {
-  const ports = /"api":\{[^}]*"port":(\d+).*"metrics":\{[^}]*"port":(\d+)/.exec(program.stdout);
-  if (ports === null) return 'it does not listen';
-  const [, api, metrics] = ports;
-  const urls = [`http://127.0.0.1:${metrics}/readyz`, `http://127.0.0.1:${api}/status`];
-  const said = urls.map(async (url) => {
-    const answer = await getJson(url).catch((error: unknown) => ({ body: messageOf(error) }));
-    return `${url}: ${JSON.stringify(answer.body)}`;
-  });
-  const silence = new Promise<string[]>((resolve) => setTimeout(resolve, 10_000, ['it answers nobody']));
-  return (await Promise.race([Promise.all(said), silence])).join('; ');
-}
-
 async function within(program: Program): Promise<number | string> {
-  let timer: NodeJS.Timeout | undefined;
-  const limit = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
-      void whatItDoes(program).then((what) => {
-        reject(new Verdict(`the process hangs; ${what}; it last said ${program.stdout.slice(-2_000)}`));
-        program.child.kill('SIGKILL');
-      });
-    }, PROCESS_LIMIT_MS);
-  });
-  try {
-    return await Promise.race([program.exited, limit]);
-  } finally {
-    clearTimeout(timer);
-  }
+  let hangs = false;
+  const timer = setTimeout(() => {
+    hangs = true;
+    program.child.kill('SIGKILL');
+  }, PROCESS_LIMIT_MS);
+  const code = await program.exited;
+  clearTimeout(timer);
+  demand(!hangs, `the process hangs; it last said ${program.stdout.slice(-2_000)}`);
+  return code;
 }
 
 function heightsOfCollections({ chain }: DevnetHandle): Map<string, number[]> {

@@ -32,28 +32,31 @@ export class Steps {
   onStop = (): void => undefined;
   /** The watermark that is shown to readers; `undefined` while there is no store. */
   shownWatermark = (): number | undefined => undefined;
-  readonly #plan: CrashPlan;
+  readonly plan: CrashPlan;
+  /** What rewinds: the command, or a line that begins anew. */
+  readonly rewinding: 'rewind' | 'anew';
   #passages = 0;
   #commits = 0;
 
-  constructor(plan: CrashPlan) {
-    this.#plan = plan;
+  constructor(plan: CrashPlan, rewinding: 'rewind' | 'anew') {
+    this.plan = plan;
+    this.rewinding = rewinding;
     process.on('exit', () => testify({ testimony: 'lives', passages: this.#passages }));
   }
 
   take(name: string): void {
-    if (name !== this.#plan.failpoint) return;
+    if (name !== this.plan.failpoint) return;
     this.#passages += 1;
-    if (this.#passages === this.#plan.passage) this.#die();
+    if (this.#passages === this.plan.passage) this.#die();
   }
 
   commitCalled(): void {
     this.#commits += 1;
-    if (this.#commits === this.#plan.stopAtCommit) this.onStop();
+    if (this.#commits === this.plan.stopAtCommit) this.onStop();
   }
 
   #die(): void {
-    const { failpoint, underWayMs } = this.#plan;
+    const { failpoint, underWayMs } = this.plan;
     // The threads of LevelDB and of the file system run on meanwhile; ours does not.
     if (underWayMs > 0) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, underWayMs);
     testify({ testimony: 'dies', failpoint, watermark: this.shownWatermark() });

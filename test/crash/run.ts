@@ -18,8 +18,7 @@ import {
 } from '../support/campaign.js';
 import { failpoints } from './failpoints.js';
 import { Lane } from './Lane.js';
-import { play } from './play.js';
-import { randomKills } from './randomKills.js';
+import { play, randomKills } from './stories.js';
 import { scriptOptions } from '../support/scriptOptions.js';
 
 const { values } = scriptOptions({

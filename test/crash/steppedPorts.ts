@@ -14,19 +14,16 @@ import { standIn } from '../support/standIn.js';
 import { testify } from './Steps.js';
 import type { Operation, Steps } from './Steps.js';
 
-export function steppedStore(
-  steps: Steps,
-  options: { readonly isRewindCommand: boolean; readonly writeBufferBytes: number | undefined },
-): OpenStore {
-  const { isRewindCommand, writeBufferBytes } = options;
+export function steppedStore(steps: Steps): OpenStore {
+  const { writeBufferBytes } = steps.plan;
   return async (how, dependencies) => {
     const inner = await openLevelStore(
       { ...how, tuning: { ...how.tuning, ...(writeBufferBytes && { writeBufferBytes }) } },
-      { ...dependencies, openDatabase: steppedDatabase(steps, isRewindCommand) },
+      { ...dependencies, openDatabase: steppedDatabase(steps) },
     );
     steps.operation = 'idle';
     steps.take('open.read');
-    return store(inner, steps, isRewindCommand);
+    return store(inner, steps);
   };
 }
 
@@ -99,8 +96,7 @@ export function steppedLogger(steps: Steps): typeof createLogger {
 }
 
 /** The store, with a step before and after whatever changes it, and a word about each commit that was answered. */
-function store(inner: IndexStore, steps: Steps, isRewindCommand: boolean): IndexStore {
-  const rewindName = isRewindCommand ? 'rewind' : 'anew';
+function store(inner: IndexStore, steps: Steps): IndexStore {
   steps.shownWatermark = () => (inner.meta() === undefined ? undefined : inner.latestIndexedHeight());
   const during = async (operation: Operation, action: () => Promise<void> | undefined): Promise<void> => {
     steps.operation = operation;
@@ -108,9 +104,9 @@ function store(inner: IndexStore, steps: Steps, isRewindCommand: boolean): Index
     steps.operation = 'idle';
   };
   const rewind = async (action: () => Promise<void>): Promise<void> => {
-    steps.take(`${rewindName}.called`);
+    steps.take(`${steps.rewinding}.called`);
     await during('rewind', action);
-    steps.take(`${rewindName}.told`);
+    steps.take(`${steps.rewinding}.told`);
   };
   return standIn(() => inner, {
     initialise: async (meta) => {
@@ -137,12 +133,12 @@ function store(inner: IndexStore, steps: Steps, isRewindCommand: boolean): Index
   });
 }
 
-function writeName({ operation, isStopping }: Steps, isRewindCommand: boolean, isFirst: boolean): string {
+function writeName({ operation, isStopping, rewinding }: Steps, isFirst: boolean): string {
   switch (operation) {
     case 'open':
       return 'reopen.batch';
     case 'rewind':
-      return `${isRewindCommand ? 'rewind' : 'anew'}.${isFirst ? 'intent' : 'batch'}`;
+      return `${rewinding}.${isFirst ? 'intent' : 'batch'}`;
     case 'commit':
       return isStopping ? 'stop.commit' : 'commit';
     case 'begin':
@@ -153,10 +149,10 @@ function writeName({ operation, isStopping }: Steps, isRewindCommand: boolean, i
 }
 
 /** LevelDB, with a step between any two things that are done to it. */
-function database(inner: Database, path: string, steps: Steps, isRewindCommand: boolean): Database {
+function database(inner: Database, path: string, steps: Steps): Database {
   let rewindWrites = 0;
   const write = async (batch: WriteBatch): Promise<void> => {
-    const name = writeName(steps, isRewindCommand, rewindWrites === 0);
+    const name = writeName(steps, rewindWrites === 0);
     if (steps.operation === 'rewind') rewindWrites += 1;
     steps.take(`${name}.handed`);
     const writing = batch.write();
@@ -202,13 +198,13 @@ export function newestLog(path: string): { readonly file: string; readonly bytes
   return file === undefined ? { file: '', bytes: 0 } : { file, bytes: statSync(join(path, file)).size };
 }
 
-function steppedDatabase(steps: Steps, isRewindCommand: boolean): OpenDatabase {
+function steppedDatabase(steps: Steps): OpenDatabase {
   return async (path, options) => {
     steps.take('open.called');
     const opening = LevelDatabase.open(path, options);
     steps.take('open.under-way');
     const opened = await opening;
     steps.take('open.recovered');
-    return database(opened, path, steps, isRewindCommand);
+    return database(opened, path, steps);
   };
 }

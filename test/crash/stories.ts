@@ -1,8 +1,9 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { ChainGenerator } from '../../src/devnet/index.js';
 import { eventually } from '../support/program.js';
 import type { Program } from '../support/program.js';
 import { ScrapedMetrics } from '../support/scrapedMetrics.js';
-import type { Dice } from '../simulation/Dice.js';
+import { Dice } from '../simulation/Dice.js';
 import { failpointOf } from './failpoints.js';
 import type { Failpoint, StoryName } from './failpoints.js';
 import { demand } from '../support/campaign.js';
@@ -14,7 +15,7 @@ import type { CrashPlan } from './Steps.js';
 import { Witness } from './Witness.js';
 
 /** One store, in an empty directory, and what its processes say of it. */
-export interface Scene {
+interface Scene {
   readonly lane: Lane;
   readonly dataDir: string;
   readonly dice: Dice;
@@ -22,13 +23,13 @@ export interface Scene {
 }
 
 /** From there through one crash or several. Answers how many there were. */
-export type Story = (scene: Scene) => Promise<number>;
+type Story = (scene: Scene) => Promise<number>;
 
 /** Far enough down that the deletions take several batches. */
 const DEEP_REWIND_MAX = 30;
 
 /** Settings under which the line works differently, though the store may not. */
-export function anySettings(dice: Dice): DaemonSettings {
+function anySettings(dice: Dice): DaemonSettings {
   return {
     window: String(dice.pick([4, 8, 16, 64])),
     'requester.backoffMaxMs': '1000',
@@ -59,7 +60,7 @@ interface Judging {
 }
 
 /** Looks at what a crash left, and lets it be repaired. */
-export async function judge({ lane, dataDir, dice, ...scene }: Scene, judging: Judging = {}): Promise<void> {
+async function judge({ lane, dataDir, dice, ...scene }: Scene, judging: Judging = {}): Promise<void> {
   const { at, doubts = {}, settings, stop, witness = scene.witness } = judging;
   const found = await lane.examine(dataDir, witness, doubts);
   const { watermark = -1 } = found;
@@ -211,10 +212,6 @@ const stories: Readonly<Record<StoryName, (scene: Scene, failpoint: Failpoint) =
   },
 };
 
-export function storyAt(failpoint: Failpoint): Story {
-  return (scene) => stories[failpoint.story](scene, failpoint);
-}
-
 /** A height with collections, and some way above it one whose block off the chain has none: it is complete at once. */
 function lieAboveGap(chain: ChainGenerator, from: number) {
   let gap = from;
@@ -244,4 +241,96 @@ async function stopOnceProven(program: Program): Promise<void> {
 async function scrape(program: Program): Promise<ScrapedMetrics> {
   const [, port = ''] = await program.sees(/"metrics":\{[^}]*"port":(\d+)[^\n]*"msg":"listening"/);
   return new ScrapedMetrics(await (await fetch(`http://127.0.0.1:${port}/metrics`)).text());
+}
+
+const startAnywhere: Story = async (scene) => {
+  scene.lane.haveLateCollections();
+  const crashes = await killAnywhere(scene);
+  await judge(scene);
+  return crashes;
+};
+
+const chainAnywhere: Story = async (scene) => {
+  const { lane, dataDir, witness } = scene;
+  lane.haveLateCollections();
+  let crashes = 0;
+  for (let turn = 0; turn < 3; turn += 1) {
+    await lane.examine(dataDir, witness);
+    crashes += await killAnywhere(scene);
+  }
+  await judge(scene);
+  return crashes;
+};
+
+/** Killed before it has stopped. */
+const stopAnywhere: Story = async (scene) => {
+  const { lane, dataDir, dice } = scene;
+  lane.haveLateCollections();
+  const program = lane.startShipped(dataDir, anySettings(dice));
+  await program.sees(/"msg":"starting"/);
+  await pause(lane.anyInstantMs(dice));
+  program.child.kill('SIGTERM');
+  await pause(dice.magnitude(0.1, 150));
+  const crashes = await kill(scene, program);
+  await judge(scene);
+  return crashes;
+};
+
+const rewindAnywhere: Story = async (scene) => {
+  const { lane, dataDir, dice } = scene;
+  lane.fill(dataDir);
+  const to = dice.whole(0, LAST_HEIGHT - 1);
+  const program = lane.rewindShipped(dataDir, to);
+  await pause(lane.anyInstantMs(dice));
+  const crashes = await kill(scene, program);
+  await judge(scene, { witness: new Witness(), at: [to, LAST_HEIGHT] });
+  return crashes;
+};
+
+/** The shipped program is killed; so often for each round of every failpoint. */
+export const randomKills = [
+  { name: 'random.start', step: 'any instant of a run', story: startAnywhere, share: 8 },
+  {
+    name: 'random.chain',
+    step: 'any instant of three runs, one upon the other',
+    story: chainAnywhere,
+    share: 2,
+  },
+  { name: 'random.stop', step: 'any instant of a graceful stop', story: stopAnywhere, share: 3 },
+  { name: 'random.rewind', step: 'any instant of a rewind', story: rewindAnywhere, share: 3 },
+];
+
+async function killAnywhere({ lane, dataDir, dice, witness }: Scene): Promise<number> {
+  const program = lane.startShipped(dataDir, anySettings(dice));
+  const ended = lane.end(program, witness);
+  ended.catch(() => undefined);
+  await program.sees(/"msg":"starting"/);
+  await pause(lane.anyInstantMs(dice));
+  program.child.kill('SIGKILL');
+  return countOf(lane, await ended, program);
+}
+
+async function kill({ lane, witness }: Scene, program: Program): Promise<number> {
+  program.child.kill('SIGKILL');
+  return countOf(lane, await lane.end(program, witness), program);
+}
+
+/** It may have ended just before. */
+function countOf(lane: Lane, code: number | string, program: Program): number {
+  lane.noteKill(code === 'SIGKILL');
+  if (code === 'SIGKILL') return 1;
+  // A signal that comes when nobody listens any more, at the very end of a run, ends it as signals do.
+  demand(code === 0 || code === 'SIGTERM', `the process ended with ${code}: ${program.stderr}`);
+  return 0;
+}
+
+/** Plays the story of a failpoint, or of a kill at any instant. Answers the number of crashes. Expected errors: `Verdict`. */
+export function play(lane: Lane, name: string, seed: number): Promise<number> {
+  const random = randomKills.find((each) => each.name === name);
+  return lane.withDirectory((dataDir) => {
+    const scene: Scene = { lane, dataDir, dice: new Dice(seed, name), witness: new Witness() };
+    if (random !== undefined) return random.story(scene);
+    const failpoint = failpointOf(name);
+    return stories[failpoint.story](scene, failpoint);
+  });
 }

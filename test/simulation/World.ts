@@ -101,6 +101,12 @@ interface SimulatedProcess {
   endsByMs: number;
 }
 
+interface WorldParts {
+  readonly stretch: Stretch;
+  readonly workshop: Workshop;
+  readonly print?: ((line: string) => void) | undefined;
+}
+
 /** A whole run: nodes, network, disk, and one process of the daemon after another, from a seed. */
 export class World {
   readonly #scenario: Scenario;
@@ -134,16 +140,11 @@ export class World {
   /** Endpoints that give, or were given, something wrong to say. */
   readonly #mayLie = new Set<string>();
 
-  constructor(
-    options: { readonly scenario: Scenario; readonly print?: ((line: string) => void) | undefined },
-    dependencies: { readonly stretch: Stretch; readonly workshop: Workshop },
-  ) {
-    const { scenario } = options;
+  constructor(scenario: Scenario, { print, ...made }: WorldParts) {
     const { seed } = scenario;
     this.#scenario = scenario;
-    this.#stretch = dependencies.stretch;
-    this.#workshop = dependencies.workshop;
-    this.#trace = new Trace(this.#clock, options.print);
+    ({ stretch: this.#stretch, workshop: this.#workshop } = made);
+    this.#trace = new Trace(this.#clock, print);
     this.#oracle = new Oracle({
       ...{ config: scenario.config, stretch: this.#stretch },
       mayLackProof: (height) => mayLackProof(scenario, this.#stretch, height),

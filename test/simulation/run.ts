@@ -4,7 +4,6 @@
 //     --seeds N                  how many [1000]
 //     --from N                   the first of them [1]
 //     --seed N                   this one alone
-//     --fault-free N             this one, without any fault
 //     --verbose                  prints every step
 //     --until-failure            stops at the first seed that fails
 //     --workers N                processes that do the work [2, or 1 on one processor]
@@ -26,7 +25,6 @@ const { values } = scriptOptions({
     seeds: { type: 'string', default: '1000' },
     from: { type: 'string', default: '1' },
     seed: { type: 'string' },
-    'fault-free': { type: 'string' },
     verbose: { type: 'boolean', default: false },
     workers: { type: 'string', default: WORKERS },
     'until-failure': { type: 'boolean', default: false },
@@ -46,13 +44,9 @@ const LOOK_EVERY_MS = 1_000;
 /** What thousands of ended worlds leave behind slows a process down. */
 const SEEDS_PER_PROCESS = 500;
 
-const print = values.verbose ? (line: string): void => console.log(line) : undefined;
-
 if (isLane) serve();
 else if (values['write-references'] !== undefined)
   writeFileSync(values['write-references'], JSON.stringify(await referencesOf(new Simulation())));
-else if (values['fault-free'] !== undefined)
-  console.log(await new Simulation().faultFree(Number(values['fault-free']), { isProvable: true }, print));
 else if (values.seed !== undefined) await replay(Number(values.seed));
 else await runAll(wholeNumber('from', values.from), wholeNumber('seeds', values.seeds));
 
@@ -72,6 +66,7 @@ async function referencesOf(simulation: Simulation): Promise<[string, string][]>
 }
 
 async function replay(seed: number): Promise<void> {
+  const print = values.verbose ? (line: string): void => console.log(line) : undefined;
   try {
     console.log(await simulationOf().run(seed, print));
   } catch (error) {

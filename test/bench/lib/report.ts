@@ -30,6 +30,10 @@ export interface Findings {
   readonly figures: readonly Figure[];
 }
 
+export function together(...parts: readonly Findings[]): Findings {
+  return { tables: parts.flatMap(({ tables }) => tables), figures: parts.flatMap(({ figures }) => figures) };
+}
+
 export interface Report extends Findings {
   readonly title: string;
   /** What is measured, against what, and how; plain sentences. */
