@@ -9,9 +9,9 @@ import { withStore } from '../support/storeDump.js';
 import { startDaemon, watchMemory } from './lib/daemon.js';
 import { startBenchNode } from './lib/node.js';
 import { freshDirectory } from './lib/processes.js';
-import { bench, digits } from './lib/report.js';
+import { atLeast, atMost, bench, digits } from './lib/report.js';
 import { timedStart } from './lib/starts.js';
-import { median } from './lib/statistics.js';
+import { median, ratioOf } from './lib/statistics.js';
 
 const HEIGHTS = 100_000;
 const QUICK_SHARE = 20;
@@ -66,8 +66,9 @@ await bench(
     const putBytes = await bytesOfEntries(path);
     const payloadBytes = heights * payloadBytesOf(chain, heights);
     const anonymous = tenths.map(({ peakAnonymousMiB }) => peakAnonymousMiB);
-    const decay =
-      (tenths.at(-1)?.heightsPerSecond ?? Number.NaN) / (tenths[0]?.heightsPerSecond ?? Number.NaN);
+    const climb = Math.max(...anonymous.slice(-3)) / Math.max(...anonymous.slice(1, 4));
+    const speeds = tenths.map(({ heightsPerSecond }) => heightsPerSecond);
+    const decay = ratioOf(speeds.slice(-1), speeds.slice(0, 1));
     return {
       tables: [
         {
@@ -89,16 +90,12 @@ await bench(
         },
       ],
       figures: [
-        { what: 'growth: last tenth ÷ first tenth', value: decay, atLeast: 0.7 },
-        { what: 'written ÷ put (write amplification)', value: writtenBytes / putBytes, atMost: 3.3 },
-        { what: 'stored ÷ payload', value: storedBytes / payloadBytes, atMost: 0.75 },
-        { what: 'anonymous memory, highest', value: Math.max(...anonymous), unit: 'MiB', atMost: 381 },
-        {
-          what: 'anonymous memory, last three tenths ÷ second to fourth',
-          value: Math.max(...anonymous.slice(-3)) / Math.max(...anonymous.slice(1, 4)),
-          atMost: 1.15,
-        },
-        { what: 'start on the grown store', value: median(starts) / 1000, unit: 's', atMost: 1 },
+        atLeast(0.7, 'growth: last tenth ÷ first tenth', decay),
+        atMost(3.3, 'written ÷ put (write amplification)', writtenBytes / putBytes),
+        atMost(0.75, 'stored ÷ payload', storedBytes / payloadBytes),
+        atMost(381, 'anonymous memory, highest', Math.max(...anonymous), 'MiB'),
+        atMost(1.15, 'anonymous memory, last three tenths ÷ second to fourth', climb),
+        atMost(1, 'start on the grown store', median(starts) / 1000, 's'),
       ],
     };
   },

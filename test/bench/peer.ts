@@ -5,7 +5,7 @@ import { runLimit } from './lib/limits.js';
 import { startBenchNode } from './lib/node.js';
 import type { BenchNodeOptions } from './lib/node.js';
 import { freshDirectory } from './lib/processes.js';
-import { bench, mediansTable } from './lib/report.js';
+import { atLeast, bench, mediansTable } from './lib/report.js';
 import { interleave, ratioOf } from './lib/statistics.js';
 
 const SEED = 17;
@@ -33,12 +33,14 @@ await bench(
       'limit: ideal pipeline': () => runLimit('idealPipeline', { node, heights }),
     }));
     const { 'by peer stream': peer, 'limit: ideal pipeline': ideal } = bySource;
+    const { 'by collection, from the same daemon': other } = bySource;
     const mirrors = await speedsOf(proven, 'edi-only', rounds, ({ node, source }) => ({
       'the node, with execution data': speed({ node, mode: 'edi-only', heights, flags: required }),
       'the indexer that did so': speed({
         ...{ node: 'none', mode: 'hybrid', heights, flags: [...required, '--peer', source] },
       }),
     }));
+    const { 'the indexer that did so': mirror, 'the node, with execution data': model } = mirrors;
     return {
       tables: [
         mediansTable(`Catching up, ${heights} heights`, ['collections', 'heights/s'], bySource),
@@ -49,17 +51,9 @@ await bench(
         ),
       ],
       figures: [
-        {
-          what: 'peer stream ÷ by collection',
-          value: ratioOf(peer, bySource['by collection, from the same daemon']),
-          atLeast: 5,
-        },
-        { what: 'peer stream ÷ ideal pipeline', value: ratioOf(peer, ideal), atLeast: 0.8 },
-        {
-          what: 'mirror ÷ execution data of a node',
-          value: ratioOf(mirrors['the indexer that did so'], mirrors['the node, with execution data']),
-          atLeast: 1,
-        },
+        atLeast(5, 'peer stream ÷ by collection', ratioOf(peer, other)),
+        atLeast(0.8, 'peer stream ÷ ideal pipeline', ratioOf(peer, ideal)),
+        atLeast(1, 'mirror ÷ execution data of a node', ratioOf(mirror, model)),
       ],
     };
   },

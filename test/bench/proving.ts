@@ -15,7 +15,7 @@ import { built, runLimit } from './lib/limits.js';
 import { followFresh } from './lib/followFresh.js';
 import { startBenchNode } from './lib/node.js';
 import { freshDirectory, ROOT } from './lib/processes.js';
-import { bench, digits, mediansTable } from './lib/report.js';
+import { atLeast, atMost, bench, digits, mediansTable } from './lib/report.js';
 import { interleave, median, percentile, ratioOf } from './lib/statistics.js';
 
 const HASHING_ROUNDS = 41;
@@ -108,9 +108,8 @@ await bench(
     const samples = await interleave(Object.fromEntries(measured), { rounds: quick ? 9 : HASHING_ROUNDS });
     const speeds = await catchUps(quick ? QUICK_HEIGHTS : HEIGHTS, rounds);
     const tip = await followTip(quick ? TIP.quickHeights : TIP.heights);
-    const ratio = (what: string, of: keyof typeof speeds, to: keyof typeof speeds, atLeast: number) => ({
-      ...{ what, value: ratioOf(speeds[of], speeds[to]), atLeast },
-    });
+    const ratio = (of: keyof typeof speeds, to: keyof typeof speeds) => ratioOf(speeds[of], speeds[to]);
+    const { auto, off, 'auto, no certificates': bare } = tip;
     return {
       tables: [
         mediansTable('A block', ['step', 'µs'], samples),
@@ -124,25 +123,25 @@ await bench(
         },
       ],
       figures: [
-        {
-          what: 'proving ÷ its hashes and roots',
-          value: ratioOf(samples[whole] ?? [], samples[BARE] ?? []),
-          atMost: 1.5,
-        },
-        ratio('EDI only, auto ÷ off', 'EDI only, auto', 'EDI only, off', 0.8),
-        ratio('requester only, auto ÷ off', 'requester only, auto', 'requester only, off', 0.85),
-        ratio('empty blocks, auto ÷ bare drain', 'empty blocks, auto', 'empty blocks, bare drain', 0.6),
-        {
-          what: 'tip, readable p50, auto ÷ off',
-          value: percentile(tip.auto.lateMs, 0.5) / percentile(tip.off.lateMs, 0.5),
-          atMost: 1.15,
-        },
-        {
-          what: 'tip, main thread per block, every certificate ÷ none',
-          value: tip.auto.mainThreadMsPerHeight / tip['auto, no certificates'].mainThreadMsPerHeight,
-          atMost: 1.05,
-        },
-        { what: 'check-proof', value: await checkSeconds(rounds), unit: 's', atMost: 0.5 },
+        atMost(1.5, 'proving ÷ its hashes and roots', ratioOf(samples[whole] ?? [], samples[BARE] ?? [])),
+        atLeast(0.8, 'EDI only, auto ÷ off', ratio('EDI only, auto', 'EDI only, off')),
+        atLeast(0.85, 'requester only, auto ÷ off', ratio('requester only, auto', 'requester only, off')),
+        atLeast(
+          0.6,
+          'empty blocks, auto ÷ bare drain',
+          ratio('empty blocks, auto', 'empty blocks, bare drain'),
+        ),
+        atMost(
+          1.15,
+          'tip, readable p50, auto ÷ off',
+          percentile(auto.lateMs, 0.5) / percentile(off.lateMs, 0.5),
+        ),
+        atMost(
+          1.05,
+          'tip, main thread per block, every certificate ÷ none',
+          auto.mainThreadMsPerHeight / bare.mainThreadMsPerHeight,
+        ),
+        atMost(0.5, 'check-proof', await checkSeconds(rounds), 's'),
       ],
     };
   },

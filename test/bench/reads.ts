@@ -7,7 +7,7 @@ import type { BenchNode } from './lib/node.js';
 import { freshDirectory } from './lib/processes.js';
 import { startBareServer, startReadClient } from './lib/readers.js';
 import type { ReadClient, ReadKind, ReadResult } from './lib/readers.js';
-import { bench, digits, together } from './lib/report.js';
+import { atLeast, atMost, bench, digits, together } from './lib/report.js';
 import type { Findings } from './lib/report.js';
 import { interleave, median, percentile, ratioOf } from './lib/statistics.js';
 
@@ -111,9 +111,9 @@ async function atTheTip(reads: number, rounds: number): Promise<Findings> {
         ),
       },
     ],
-    figures: KINDS.map((kind) => ({
-      ...{ what: `${what}, ${kind}`, value: ratioOf(best(kind, side), best(kind, limit)), atLeast: 0.7 },
-    })),
+    figures: KINDS.map((kind) =>
+      atLeast(0.7, `${what}, ${kind}`, ratioOf(best(kind, side), best(kind, limit))),
+    ),
   });
   return together(
     against('HTTP', 'http', 'bare unary calls', 'node', 'reads at the tip ÷ bare unary'),
@@ -154,6 +154,9 @@ async function whileCatchingUp(share: number, rounds: number): Promise<Findings>
       median(read.flatMap(({ result }) => (result === undefined ? [] : [pick(result)])));
     const rate = ofReads(({ readsPerSecond }) => readsPerSecond);
     const p99 = ofReads(({ latenciesMs }) => percentile(latenciesMs, 0.99));
+    const speedRatio = ratioOf(speeds(read), speeds(alone));
+    const threadRatio = ratioOf(threads(read), threads(alone));
+    const threadWords = `main thread per height while read ÷ alone, ${name}`;
     return {
       row: [
         name,
@@ -164,24 +167,11 @@ async function whileCatchingUp(share: number, rounds: number): Promise<Findings>
         ...[median(threads(alone)), median(threads(read))].map(digits),
       ],
       figures: [
-        {
-          what: `reads answered, ${name}`,
-          // Of all that were sent.
-          value: ofReads(({ reads, turnedAway, unanswered }) => reads / (reads + turnedAway + unanswered)),
-          atLeast: 1,
-        },
-        { what: `reads/s, ${name}`, value: rate, atLeast: 0.99 * OFFERED_PER_SECOND },
-        { what: `their p99, ${name}`, value: p99, unit: 'ms', atMost: isPaced ? 20 : 250 },
-        {
-          what: `catch-up while read ÷ alone, ${name}`,
-          value: ratioOf(speeds(read), speeds(alone)),
-          atLeast: isPaced ? 0.95 : 0.75,
-        },
-        {
-          what: `main thread per height while read ÷ alone, ${name}`,
-          value: ratioOf(threads(read), threads(alone)),
-          ...(isPaced ? {} : { atMost: 1.05 }),
-        },
+        atLeast(1, `reads answered, ${name}`, ofReads(answeredShare)),
+        atLeast(0.99 * OFFERED_PER_SECOND, `reads/s, ${name}`, rate),
+        atMost(isPaced ? 20 : 250, `their p99, ${name}`, p99, 'ms'),
+        atLeast(isPaced ? 0.95 : 0.75, `catch-up while read ÷ alone, ${name}`, speedRatio),
+        isPaced ? { what: threadWords, value: threadRatio } : atMost(1.05, threadWords, threadRatio),
       ],
     };
   });
@@ -198,6 +188,11 @@ async function whileCatchingUp(share: number, rounds: number): Promise<Findings>
     ],
     figures: found.flatMap(({ figures }) => figures),
   };
+}
+
+/** Of all that were sent. */
+function answeredShare({ reads, turnedAway, unanswered }: ReadResult): number {
+  return reads / (reads + turnedAway + unanswered);
 }
 
 /** Indexes the scene's heights into an empty store, while it is read where there is a client to. */

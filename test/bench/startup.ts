@@ -3,7 +3,7 @@ import { ChainGenerator } from '../../src/devnet/index.js';
 import { startDaemon } from './lib/daemon.js';
 import { startBenchNode } from './lib/node.js';
 import { freshDirectory } from './lib/processes.js';
-import { bench, digits } from './lib/report.js';
+import { atMost, bench, digits } from './lib/report.js';
 import { timedStart } from './lib/starts.js';
 import type { Start } from './lib/starts.js';
 import { median } from './lib/statistics.js';
@@ -44,9 +44,7 @@ await bench(
           rows: serving.map(([what, ms]) => [`start to ${what}`, digits(ms)]),
         },
       ],
-      figures: serving.map(([what, ms, atMost]) => ({
-        ...{ what: `start to serving, ${what}`, value: ms / 1_000, unit: 's', atMost },
-      })),
+      figures: serving.map(([what, ms, most]) => atMost(most, `start to serving, ${what}`, ms / 1_000, 's')),
     };
   },
 );

@@ -118,16 +118,12 @@ export class Cluster {
     demand(false, `not within ${SCENE_LIMIT_MS / 1_000} s: ${what}; ${state}\n${this.#lastWords()}`);
   }
 
-  whole(): Promise<void> {
-    return this.until('the coverage is one range from the root to the head', async () => {
+  /** Every scene must come to one whole range, nothing left over, and the export of a straight run. Expected errors: `Verdict`. */
+  async judge(): Promise<void> {
+    await this.until('the coverage is one range from the root to the head', async () => {
       const [first, ...more] = await this.coverage();
       return first?.from === 0 && first.to >= this.world.lastHeight && more.length === 0;
     });
-  }
-
-  /** Every scene must come to one whole range, nothing left over, and the export of a straight run. Expected errors: `Verdict`. */
-  async judge(): Promise<void> {
-    await this.whole();
     await this.until('every plan is done', async () => (await this.plans()) === 0);
     for (const { daemon, name } of this.members) {
       const code = await daemon.program.stop();

@@ -36,7 +36,7 @@ export class Judge {
     this.#digest = digest;
   }
 
-  /** Learns from the store of a run without faults, whose blocks must be the chain's own. Expected errors: `Verdict`. */
+  /** Learns from the store of a run without faults, whose blocks must be the chain's own. */
   static async from(dataDir: string, chain: ChainGenerator): Promise<Judge> {
     const heights = { firstHeight: FIRST_HEIGHT, latestHeight: LAST_HEIGHT };
     await proveStore(dataDir, { ...heights, chainAt: () => chain });

@@ -60,7 +60,8 @@ interface Judging {
 }
 
 /** Looks at what a crash left, and lets it be repaired. */
-async function judge({ lane, dataDir, dice, ...scene }: Scene, judging: Judging = {}): Promise<void> {
+async function judge(scene: Scene, judging: Judging = {}): Promise<void> {
+  const { lane, dataDir, dice } = scene;
   const { at, doubts = {}, settings, stop, witness = scene.witness } = judging;
   const found = await lane.examine(dataDir, witness, doubts);
   const { watermark = -1 } = found;
@@ -79,7 +80,7 @@ async function judgeLosses(scene: Scene, judging?: Judging): Promise<void> {
   await judge(scene, judging);
 }
 
-/** The story in which a step is taken. Each of them: from nothing to the crash. */
+/** The stories in which steps are taken. */
 const stories: Readonly<Record<StoryName, (scene: Scene, failpoint: Failpoint) => Promise<number>>> = {
   async start(scene, failpoint) {
     const { lane, dataDir, dice, witness } = scene;

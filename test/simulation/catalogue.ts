@@ -223,10 +223,7 @@ function stretchOver({
   index,
   headRoom = HEAD_ROOM_HEIGHTS,
   ...stretch
-}: Pick<
-  Stretch,
-  'isProvable' | 'signed' | 'firstHeight' | 'stopHeight' | 'served' | 'sporks' | 'otherChain'
-> & {
+}: Omit<Stretch, 'name' | 'endHeight' | 'blockAt' | 'placesOf' | 'unbound'> & {
   readonly index: number;
   /** Blocks above the stretch. */
   readonly headRoom?: number;

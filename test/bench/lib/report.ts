@@ -19,6 +19,14 @@ export interface Figure {
   readonly on?: string;
 }
 
+export function atLeast(least: number, what: string, value: number, unit?: string): Figure {
+  return { what, value, ...(unit !== undefined && { unit }), atLeast: least };
+}
+
+export function atMost(most: number, what: string, value: number, unit?: string): Figure {
+  return { what, value, ...(unit !== undefined && { unit }), atMost: most };
+}
+
 export interface Table {
   readonly title: string;
   readonly columns: readonly string[];
