@@ -135,7 +135,10 @@ export class SimulatedChannel implements Channel {
       const deadline = process.clock.setTimer(timeoutMs, () => fail(DEADLINE));
       const leave = endpoint.enter({ broken: fail, severed: () => undefined });
       signal?.addEventListener('abort', onAbort, { once: true });
-      if (this.#isClosed) return queueMicrotask(() => fail(CLOSED));
+      if (this.#isClosed) {
+        queueMicrotask(() => fail(CLOSED));
+        return;
+      }
       const { thereMs, backMs, isLost, isTwice, isCorrupt } = endpoint.fate(method);
       const arrive = (callStatus: CallStatus, answer: Buffer | undefined): void => {
         worldClock.setTimer(backMs, () => {
@@ -146,7 +149,10 @@ export class SimulatedChannel implements Channel {
       };
       worldClock.setTimer(thereMs, () => {
         if (isOver || isLost || endpoint.state === 'silent') return;
-        if (endpoint.state === 'refusing') return fail(REFUSED);
+        if (endpoint.state === 'refusing') {
+          fail(REFUSED);
+          return;
+        }
         const { calls } = endpoint.backend();
         const connection = { reset: () => endpoint.reset() };
         const ask = (): Promise<Buffer> =>
@@ -226,7 +232,10 @@ export class SimulatedChannel implements Channel {
     }
     worldClock.setTimer(endpoint.fate(method).thereMs, () => {
       if (isOver || endpoint.state === 'silent') return;
-      if (endpoint.state === 'refusing') return finish(REFUSED);
+      if (endpoint.state === 'refusing') {
+        finish(REFUSED);
+        return;
+      }
       const { subscriptions } = endpoint.backend();
       const messages = {
         reset: () => endpoint.reset(),
@@ -240,7 +249,10 @@ export class SimulatedChannel implements Channel {
         },
         drained: (signal: AbortSignal) =>
           new Promise<void>((resolve, reject) => {
-            if (unread < STREAM_WINDOW_MESSAGES) return resolve();
+            if (unread < STREAM_WINDOW_MESSAGES) {
+              resolve();
+              return;
+            }
             const onAbort = (): void => reject(abortReason(signal));
             drained = () => {
               signal.removeEventListener('abort', onAbort);
