@@ -182,7 +182,10 @@ export function serveWork(
   work: (task: never) => Promise<unknown>,
   close = async (): Promise<void> => {},
 ): void {
-  process.on('disconnect', () => void close().finally(() => process.exit()));
+  const leave = (): void => void close().finally(() => process.exit());
+  process.on('disconnect', leave);
+  // There was nothing left to do before this process could listen.
+  if (!process.connected) leave();
   process.on('message', ({ number, content }: Message) => {
     void work(content as never).then((result) => process.send?.({ number, content: result }));
   });
