@@ -4,7 +4,7 @@ import type { Drained, Mode } from './lib/daemon.js';
 import { runLimit } from './lib/limits.js';
 import type { Limit, LimitTask } from './lib/limits.js';
 import { startBenchNode } from './lib/node.js';
-import { bench, digits } from './lib/report.js';
+import { atLeast, atMost, bench, digits } from './lib/report.js';
 import { interleave, median, ratioOf } from './lib/statistics.js';
 
 const SEED = 17;
@@ -15,19 +15,9 @@ const QUICK_HEIGHTS = { dense: 600, empty: 4_000 };
 /** How often the drains read their stream, which takes a fraction of a second, in one run. */
 const DRAIN_PASSES = 5;
 
-type Run = Pick<Drained, 'heightsPerSecond'> & Partial<Drained>;
+const EDI = 'product, EDI only';
 
-const NAMES = {
-  edi: 'product, EDI only',
-  requester: 'product, requester only',
-  hybrid: 'product, hybrid',
-  ideal: 'limit: ideal pipeline',
-  idealRequester: 'limit: ideal requester pipeline, 32 at once',
-  bareDrain: 'limit: bare drain of the execution-data stream',
-  reader: 'access layer: the same stream read and scanned',
-  emptyEdi: 'product, EDI only, empty blocks',
-  emptyIdeal: 'limit: drain and store, empty blocks',
-} as const;
+type Run = Pick<Drained, 'heightsPerSecond'> & Partial<Drained>;
 
 await bench(
   {
@@ -54,34 +44,30 @@ await bench(
     const limit =
       (name: Limit, task: Partial<LimitTask> = {}) =>
       async (): Promise<Run> => ({ heightsPerSecond: await runLimit(name, { ...chain, ...task }) });
-    const runs = await interleave<keyof typeof NAMES, Run>(
-      {
-        edi: product('edi-only'),
-        ideal: limit('idealPipeline'),
-        requester: product('requester-only'),
-        idealRequester: limit('idealRequester'),
-        hybrid: product('hybrid'),
-        bareDrain: limit('bareDrain', { passes: DRAIN_PASSES }),
-        reader: limit('accessReader', { passes: DRAIN_PASSES }),
-        emptyEdi: () => drain({ ...emptyChain, mode: 'edi-only' }),
-        emptyIdeal: limit('idealPipeline', emptyChain),
-      },
-      { rounds },
-    );
+    const subjects = {
+      [EDI]: product('edi-only'),
+      'product, requester only': product('requester-only'),
+      'product, hybrid': product('hybrid'),
+      'limit: ideal pipeline': limit('idealPipeline'),
+      'limit: ideal requester pipeline, 32 at once': limit('idealRequester'),
+      'limit: bare drain of the execution-data stream': limit('bareDrain', { passes: DRAIN_PASSES }),
+      'access layer: the same stream read and scanned': limit('accessReader', { passes: DRAIN_PASSES }),
+      'product, EDI only, empty blocks': (): Promise<Run> => drain({ ...emptyChain, mode: 'edi-only' }),
+      'limit: drain and store, empty blocks': limit('idealPipeline', emptyChain),
+    };
+    type Name = keyof typeof subjects;
+    const runs = await interleave<Name, Run>(subjects, { rounds });
     dense.close();
     empty.close();
 
-    const speeds = (name: keyof typeof NAMES): number[] =>
-      runs[name].map(({ heightsPerSecond }) => heightsPerSecond);
-    const betterSource = speeds('edi').map((speed, round) =>
-      Math.max(speed, speeds('requester')[round] ?? 0),
+    const speeds = (name: Name): number[] => runs[name].map(({ heightsPerSecond }) => heightsPerSecond);
+    const betterSource = speeds(EDI).map((speed, round) =>
+      Math.max(speed, speeds('product, requester only')[round] ?? 0),
     );
-    const middle = (name: keyof typeof NAMES, what: keyof Drained): number =>
+    const middle = (name: Name, what: keyof Drained): number =>
       median(runs[name].map((run) => run[what] ?? Number.NaN));
     const cell = (value: number): string => (Number.isNaN(value) ? '' : digits(value));
-    const ratio = (what: string, of: keyof typeof NAMES, to: keyof typeof NAMES, atLeast: number) => ({
-      ...{ what, value: ratioOf(speeds(of), speeds(to)), atLeast },
-    });
+    const ratio = (of: Name, to: Name): number => ratioOf(speeds(of), speeds(to));
     return {
       tables: [
         {
@@ -89,12 +75,12 @@ await bench(
             `${heights.dense} blocks of ${COLLECTIONS_PER_HEIGHT} × 10, ` +
             `${heights.empty} empty ones; medians of ${rounds} rounds`,
           columns: ['what', 'heights/s', 'collections/s', 'anonymous MiB', 'event-loop delay p99 ms'],
-          rows: (Object.keys(NAMES) as (keyof typeof NAMES)[]).map((key) => {
+          rows: (Object.keys(subjects) as Name[]).map((key) => {
             const speed = median(speeds(key));
             return [
-              NAMES[key],
+              key,
               digits(speed),
-              key.startsWith('empty') ? '' : digits(speed * COLLECTIONS_PER_HEIGHT),
+              key.endsWith('empty blocks') ? '' : digits(speed * COLLECTIONS_PER_HEIGHT),
               cell(middle(key, 'peakAnonymousMiB')),
               cell(middle(key, 'eventLoopDelayP99Ms')),
             ];
@@ -102,25 +88,28 @@ await bench(
         },
       ],
       figures: [
-        ratio('EDI only ÷ ideal pipeline', 'edi', 'ideal', 0.8),
-        ratio('requester only ÷ ideal requester pipeline', 'requester', 'idealRequester', 0.85),
-        {
-          what: 'hybrid ÷ the better source alone',
-          value: ratioOf(speeds('hybrid'), betterSource),
-          atLeast: 0.9,
-        },
-        ratio('reader and wire scan ÷ bare drain', 'reader', 'bareDrain', 0.85),
-        ratio('empty blocks ÷ drain and store', 'emptyEdi', 'emptyIdeal', 0.75),
-        {
-          what: 'event-loop delay while catching up, p99',
-          value: middle('edi', 'eventLoopDelayP99Ms'),
-          ...{ unit: 'ms', atMost: 30 },
-        },
-        {
-          what: 'anonymous memory while catching up',
-          value: middle('edi', 'peakAnonymousMiB'),
-          ...{ unit: 'MiB', atMost: 400 },
-        },
+        atLeast(0.8, 'EDI only ÷ ideal pipeline', ratio(EDI, 'limit: ideal pipeline')),
+        atLeast(
+          0.85,
+          'requester only ÷ ideal requester pipeline',
+          ratio('product, requester only', 'limit: ideal requester pipeline, 32 at once'),
+        ),
+        atLeast(0.9, 'hybrid ÷ the better source alone', ratioOf(speeds('product, hybrid'), betterSource)),
+        atLeast(
+          0.85,
+          'reader and wire scan ÷ bare drain',
+          ratio(
+            'access layer: the same stream read and scanned',
+            'limit: bare drain of the execution-data stream',
+          ),
+        ),
+        atLeast(
+          0.75,
+          'empty blocks ÷ drain and store',
+          ratio('product, EDI only, empty blocks', 'limit: drain and store, empty blocks'),
+        ),
+        atMost(30, 'event-loop delay while catching up, p99', middle(EDI, 'eventLoopDelayP99Ms'), 'ms'),
+        atMost(400, 'anonymous memory while catching up', middle(EDI, 'peakAnonymousMiB'), 'MiB'),
       ],
     };
   },

@@ -6,12 +6,12 @@ import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { ChainGenerator } from '../../src/devnet/index.js';
 import { withStore } from '../support/storeDump.js';
-import { anonymousMiB, startDaemon } from './lib/daemon.js';
+import { startDaemon, watchMemory } from './lib/daemon.js';
 import { startBenchNode } from './lib/node.js';
 import { freshDirectory } from './lib/processes.js';
-import { bench, digits } from './lib/report.js';
+import { atLeast, atMost, bench, digits } from './lib/report.js';
 import { timedStart } from './lib/starts.js';
-import { median } from './lib/statistics.js';
+import { median, ratioOf } from './lib/statistics.js';
 
 const HEIGHTS = 100_000;
 const QUICK_SHARE = 20;
@@ -41,22 +41,20 @@ await bench(
     const node = await startBenchNode({ ...CHAIN, heights, cacheBytes: CACHE_BYTES });
     const dataDir = freshDirectory();
     const daemon = await startDaemon({ node: node.address, mode: 'edi-only', dataDir });
-    const pid = daemon.process.pid ?? 0;
     // With the most memory that no file backs.
     const tenths: { readonly heightsPerSecond: number; readonly peakAnonymousMiB: number }[] = [];
     for (let tenth = 1; tenth <= TENTHS; tenth += 1) {
-      let peakAnonymousMiB = 0;
-      const poll = (): void => void (peakAnonymousMiB = Math.max(peakAnonymousMiB, anonymousMiB(pid)));
-      const memory = setInterval(poll, MEMORY_POLL_MS);
+      const peakAnonymousMiB = watchMemory(daemon.pid, MEMORY_POLL_MS);
       const startedAtMs = performance.now();
       await daemon.reaches((tenth * heights) / TENTHS);
       const seconds = (performance.now() - startedAtMs) / 1_000;
-      clearInterval(memory);
-      poll();
-      tenths.push({ heightsPerSecond: heights / TENTHS / seconds, peakAnonymousMiB });
+      tenths.push({
+        heightsPerSecond: heights / TENTHS / seconds,
+        peakAnonymousMiB: peakAnonymousMiB(),
+      });
     }
-    const writtenBytes = Number(/^wchar:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/io`, 'utf8'))?.[1]);
-    await daemon.stop();
+    const writtenBytes = Number(/^wchar:\s+(\d+)/m.exec(readFileSync(`/proc/${daemon.pid}/io`, 'utf8'))?.[1]);
+    await daemon.ends('SIGTERM');
     const chain = new ChainGenerator(CHAIN);
     const read = `/v1/collections/${chain.block(heights).collections[0]?.id ?? ''}`;
     const starts: number[] = [];
@@ -68,8 +66,9 @@ await bench(
     const putBytes = await bytesOfEntries(path);
     const payloadBytes = heights * payloadBytesOf(chain, heights);
     const anonymous = tenths.map(({ peakAnonymousMiB }) => peakAnonymousMiB);
-    const decay =
-      (tenths.at(-1)?.heightsPerSecond ?? Number.NaN) / (tenths[0]?.heightsPerSecond ?? Number.NaN);
+    const climb = Math.max(...anonymous.slice(-3)) / Math.max(...anonymous.slice(1, 4));
+    const speeds = tenths.map(({ heightsPerSecond }) => heightsPerSecond);
+    const decay = ratioOf(speeds.slice(-1), speeds.slice(0, 1));
     return {
       tables: [
         {
@@ -91,16 +90,12 @@ await bench(
         },
       ],
       figures: [
-        { what: 'growth: last tenth ÷ first tenth', value: decay, atLeast: 0.7 },
-        { what: 'written ÷ put (write amplification)', value: writtenBytes / putBytes, atMost: 3.3 },
-        { what: 'stored ÷ payload', value: storedBytes / payloadBytes, atMost: 0.75 },
-        { what: 'anonymous memory, highest', value: Math.max(...anonymous), unit: 'MiB', atMost: 381 },
-        {
-          what: 'anonymous memory, last three tenths ÷ second to fourth',
-          value: Math.max(...anonymous.slice(-3)) / Math.max(...anonymous.slice(1, 4)),
-          atMost: 1.15,
-        },
-        { what: 'start on the grown store', value: median(starts) / 1000, unit: 's', atMost: 1 },
+        atLeast(0.7, 'growth: last tenth ÷ first tenth', decay),
+        atMost(3.3, 'written ÷ put (write amplification)', writtenBytes / putBytes),
+        atMost(0.75, 'stored ÷ payload', storedBytes / payloadBytes),
+        atMost(381, 'anonymous memory, highest', Math.max(...anonymous), 'MiB'),
+        atMost(1.15, 'anonymous memory, last three tenths ÷ second to fourth', climb),
+        atMost(1, 'start on the grown store', median(starts) / 1000, 's'),
       ],
     };
   },

@@ -1,17 +1,12 @@
-/**
- * An indexer that feeds another one: how fast, beside asking the same daemon by collection and beside the ideal pipeline.
- * Build first: it runs `dist/main.js`.
- */
-import { rmSync } from 'node:fs';
+/** How fast an indexer feeds another one. Build first: it runs `dist/main.js`. */
 import { drain, startDaemon } from './lib/daemon.js';
 import type { Mode } from './lib/daemon.js';
 import { runLimit } from './lib/limits.js';
 import { startBenchNode } from './lib/node.js';
 import type { BenchNodeOptions } from './lib/node.js';
 import { freshDirectory } from './lib/processes.js';
-import { bench, digits } from './lib/report.js';
-import type { Table } from './lib/report.js';
-import { interleave, median, ratioOf } from './lib/statistics.js';
+import { atLeast, bench, mediansTable } from './lib/report.js';
+import { interleave, ratioOf } from './lib/statistics.js';
 
 const SEED = 17;
 const HEIGHTS = { full: 6_000, quick: 800 };
@@ -38,29 +33,27 @@ await bench(
       'limit: ideal pipeline': () => runLimit('idealPipeline', { node, heights }),
     }));
     const { 'by peer stream': peer, 'limit: ideal pipeline': ideal } = bySource;
+    const { 'by collection, from the same daemon': other } = bySource;
     const mirrors = await speedsOf(proven, 'edi-only', rounds, ({ node, source }) => ({
       'the node, with execution data': speed({ node, mode: 'edi-only', heights, flags: required }),
       'the indexer that did so': speed({
         ...{ node: 'none', mode: 'hybrid', heights, flags: [...required, '--peer', source] },
       }),
     }));
+    const { 'the indexer that did so': mirror, 'the node, with execution data': model } = mirrors;
     return {
       tables: [
-        tableOf(`Catching up, ${heights} heights`, 'collections', bySource),
-        tableOf(`Catching up with every block proven, ${heights} heights`, 'everything from', mirrors),
+        mediansTable(`Catching up, ${heights} heights`, ['collections', 'heights/s'], bySource),
+        mediansTable(
+          `Catching up with every block proven, ${heights} heights`,
+          ['everything from', 'heights/s'],
+          mirrors,
+        ),
       ],
       figures: [
-        {
-          what: 'peer stream ÷ by collection',
-          value: ratioOf(peer, bySource['by collection, from the same daemon']),
-          atLeast: 5,
-        },
-        { what: 'peer stream ÷ ideal pipeline', value: ratioOf(peer, ideal), atLeast: 0.8 },
-        {
-          what: 'mirror ÷ execution data of a node',
-          value: ratioOf(mirrors['the indexer that did so'], mirrors['the node, with execution data']),
-          atLeast: 1,
-        },
+        atLeast(5, 'peer stream ÷ by collection', ratioOf(peer, other)),
+        atLeast(0.8, 'peer stream ÷ ideal pipeline', ratioOf(peer, ideal)),
+        atLeast(1, 'mirror ÷ execution data of a node', ratioOf(mirror, model)),
       ],
     };
   },
@@ -75,10 +68,7 @@ async function speedsOf<Name extends string>(
   chain: BenchNodeOptions,
   mode: Mode,
   rounds: number,
-  subjectsOf: (addresses: {
-    readonly node: string;
-    readonly source: string;
-  }) => Record<Name, () => Promise<number>>,
+  subjectsOf: (addresses: Record<'node' | 'source', string>) => Record<Name, () => Promise<number>>,
 ): Promise<Record<Name, number[]>> {
   const node = await startBenchNode({ seed: SEED, profile: 'dense', ...chain });
   const dataDir = freshDirectory();
@@ -86,13 +76,7 @@ async function speedsOf<Name extends string>(
   await source.reaches(chain.heights);
   const subjects = subjectsOf({ node: node.address, source: `127.0.0.1:${source.grpcPort}` });
   const speeds = await interleave(subjects, { rounds });
-  await source.stop();
+  await source.ends('SIGTERM');
   node.close();
-  rmSync(dataDir, { recursive: true });
   return speeds;
-}
-
-function tableOf(title: string, column: string, speeds: Readonly<Record<string, number[]>>): Table {
-  const rows = Object.entries(speeds).map(([name, values]) => [name, digits(median(values))]);
-  return { title, columns: [column, 'heights/s'], rows };
 }

@@ -9,7 +9,7 @@
  *     --profile NAME    blocks: dense, mainnet, empty …   [dense]
  *     --out DIR         [profiles]
  */
-import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import { profiles } from '../../src/devnet/index.js';
 import type { ProfileName } from '../../src/devnet/index.js';
@@ -22,6 +22,7 @@ import { freshDirectory, ROOT } from './lib/processes.js';
 import { startReadClient } from './lib/readers.js';
 import type { ReadKind } from './lib/readers.js';
 import { formatTable } from './lib/report.js';
+import { wholeNumber } from '../support/campaign.js';
 import { refuse, scriptOptions } from '../support/scriptOptions.js';
 
 const SAMPLE_US = 500;
@@ -30,7 +31,6 @@ const ROOMS = 12;
 const SEED = 1;
 const READS = 30_000;
 const READERS = 16;
-const OVER = ['http', 'grpc'] as const;
 const READ_KINDS: readonly ReadKind[] = ['transaction', 'collection'];
 
 const { values: args } = scriptOptions({
@@ -43,24 +43,18 @@ const { values: args } = scriptOptions({
     out: { type: 'string', default: 'profiles' },
   },
 });
-if (!(args.mode in modeFlags))
-  refuse(`unknown mode ${args.mode}; there are: ${Object.keys(modeFlags).join(', ')}`);
-if (!(args.profile in profiles))
-  refuse(`unknown profile ${args.profile}; there are: ${Object.keys(profiles).join(', ')}`);
-const heights = Number(args.heights);
-if (!Number.isSafeInteger(heights) || heights < 1) refuse('--heights must be a whole number from 1 on');
+const mode = oneOf('mode', args.mode, Object.keys(modeFlags) as Mode[]);
+const profile = oneOf('profile', args.profile, Object.keys(profiles) as ProfileName[]);
+const reads = args.reads === undefined ? undefined : oneOf('reads', args.reads, READ_KINDS);
+const over = oneOf('over', args.over, ['http', 'grpc']);
+const heights = wholeNumber('heights', args.heights);
 
-const reads = READ_KINDS.find((kind) => kind === args.reads);
-if (args.reads !== undefined && reads === undefined) refuse(`--reads takes ${READ_KINDS.join(' or ')}`);
-const over = OVER.find((name) => name === args.over);
-if (over === undefined) refuse(`--over takes ${OVER.join(' or ')}`);
-
-process.stdout.write(`making ${heights} blocks of the profile ${args.profile}\n`);
+process.stdout.write(`making ${heights} blocks of the profile ${profile}\n`);
 const chain = { seed: SEED, hashedIds: true };
-const node = await startBenchNode({ ...chain, profile: args.profile as ProfileName, heights });
+const node = await startBenchNode({ ...chain, profile, heights });
 const directory = freshDirectory();
 const nodeFlags = ['--cpu-prof', '--cpu-prof-dir', directory, '--cpu-prof-interval', String(SAMPLE_US)];
-const work = reads === undefined ? await catchUp() : await answerReads(reads, over);
+const work = reads === undefined ? await catchUp() : await answerReads(reads);
 node.close();
 const thread = reads === undefined ? { name: 'main', id: 0 } : { name: 'reader', id: 1 };
 // CPU.<date>.<time>.<process>.<thread>.<number>.cpuprofile
@@ -68,8 +62,8 @@ const found = readdirSync(directory).find((file) => file.split('.').at(-3) === S
 if (found === undefined) throw new Error(`the profiler left nothing of the ${thread.name} thread`);
 const out = resolve(ROOT, args.out);
 mkdirSync(out, { recursive: true });
-const what = reads === undefined ? args.mode : `reads-${reads}-${over}`;
-const name = join(out, `${what}-${args.profile}-${heights}`);
+const what = reads === undefined ? mode : `reads-${reads}-${over}`;
+const name = join(out, `${what}-${profile}-${heights}`);
 copyFileSync(join(directory, found), `${name}.cpuprofile`);
 
 const functions = selfTimes(JSON.parse(readFileSync(`${name}.cpuprofile`, 'utf8')) as CpuProfile);
@@ -103,27 +97,29 @@ process.stdout.write(
 process.exit(0);
 
 async function catchUp() {
-  const run = await drain({ node: node.address, mode: args.mode as Mode, heights, nodeFlags });
-  const title = `${args.mode}, ${heights} heights of the profile ${args.profile}`;
+  const run = await drain({ node: node.address, mode: mode, heights, nodeFlags });
+  const title = `${mode}, ${heights} heights of the profile ${profile}`;
   return { title, unit: 'height', count: heights, perSecond: run.heightsPerSecond };
 }
 
 /** The store is filled by a process that is not profiled. */
-async function answerReads(kind: ReadKind, over: (typeof OVER)[number]) {
-  const profile = args.profile as ProfileName;
-  const daemon = { node: node.address, mode: 'edi-only' as Mode, dataDir: join(directory, 'store') };
+async function answerReads(kind: ReadKind) {
+  const daemon = { node: node.address, mode: 'edi-only', dataDir: join(directory, 'store') } as const;
   const filling = await startDaemon(daemon);
   await filling.reaches(heights);
-  await filling.stop();
+  await filling.ends('SIGTERM');
   const answering = await startDaemon({ ...daemon, nodeFlags });
   const client = await startReadClient({ profile, seed: SEED, heights });
   const { readsPerSecond } = await client.run({
     ...{ how: over, kind, concurrency: READERS, reads: READS },
     port: over === 'http' ? answering.apiPort : answering.grpcPort,
   });
-  await answering.stop();
+  await answering.ends('SIGTERM');
   client.close();
-  rmSync(daemon.dataDir, { recursive: true });
   const title = `reads of a ${kind} over ${over}, ${READERS} at once, ${heights} heights of the profile ${profile}`;
   return { title, unit: 'read', count: READS, perSecond: readsPerSecond };
+}
+
+function oneOf<T extends string>(flag: string, given: string, all: readonly T[]): T {
+  return all.find((each) => each === given) ?? refuse(`--${flag} takes ${all.join(' or ')}`);
 }

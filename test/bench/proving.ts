@@ -1,7 +1,4 @@
-/**
- * What proofs cost: hashing a block, catching up and following the tip with everything proven, and checking a document. Build
- * first: it runs `dist/main.js`.
- */
+/** What proofs cost. Build first: it runs `dist/main.js`. */
 import { spawnSync } from 'node:child_process';
 import { hash } from 'node:crypto';
 import { join, resolve } from 'node:path';
@@ -12,14 +9,13 @@ import type * as Proof from '../../src/proof/index.js';
 import { fullBlockMessage } from '../support/blockMessage.js';
 import { sealedBlock, type Json } from '../support/proofReference.js';
 import { blockVector } from '../support/provenBlocks.js';
-import { ScrapedMetrics } from '../support/scrapedMetrics.js';
 import { drain, startDaemon } from './lib/daemon.js';
 import type { Mode } from './lib/daemon.js';
 import { built, runLimit } from './lib/limits.js';
 import { followFresh } from './lib/followFresh.js';
 import { startBenchNode } from './lib/node.js';
 import { freshDirectory, ROOT } from './lib/processes.js';
-import { bench, digits } from './lib/report.js';
+import { atLeast, atMost, bench, digits, mediansTable } from './lib/report.js';
 import { interleave, median, percentile, ratioOf } from './lib/statistics.js';
 
 const HASHING_ROUNDS = 41;
@@ -112,21 +108,12 @@ await bench(
     const samples = await interleave(Object.fromEntries(measured), { rounds: quick ? 9 : HASHING_ROUNDS });
     const speeds = await catchUps(quick ? QUICK_HEIGHTS : HEIGHTS, rounds);
     const tip = await followTip(quick ? TIP.quickHeights : TIP.heights);
-    const ratio = (what: string, of: keyof typeof speeds, to: keyof typeof speeds, atLeast: number) => ({
-      ...{ what, value: ratioOf(speeds[of], speeds[to]), atLeast },
-    });
+    const ratio = (of: keyof typeof speeds, to: keyof typeof speeds) => ratioOf(speeds[of], speeds[to]);
+    const { auto, off, 'auto, no certificates': bare } = tip;
     return {
       tables: [
-        {
-          title: 'A block',
-          columns: ['step', 'µs'],
-          rows: Object.entries(samples).map(([name, values]) => [name, digits(median(values))]),
-        },
-        {
-          title: 'Catching up',
-          columns: ['what', 'heights/s'],
-          rows: Object.entries(speeds).map(([name, values]) => [name, digits(median(values))]),
-        },
+        mediansTable('A block', ['step', 'µs'], samples),
+        mediansTable('Catching up', ['what', 'heights/s'], speeds),
         {
           title: 'At the tip',
           columns: ['what', 'readable p50, ms', 'main thread, ms per block'],
@@ -136,25 +123,25 @@ await bench(
         },
       ],
       figures: [
-        {
-          what: 'proving ÷ its hashes and roots',
-          value: ratioOf(samples[whole] ?? [], samples[BARE] ?? []),
-          atMost: 1.5,
-        },
-        ratio('EDI only, auto ÷ off', 'EDI only, auto', 'EDI only, off', 0.8),
-        ratio('requester only, auto ÷ off', 'requester only, auto', 'requester only, off', 0.85),
-        ratio('empty blocks, auto ÷ bare drain', 'empty blocks, auto', 'empty blocks, bare drain', 0.6),
-        {
-          what: 'tip, readable p50, auto ÷ off',
-          value: percentile(tip.auto.lateMs, 0.5) / percentile(tip.off.lateMs, 0.5),
-          atMost: 1.15,
-        },
-        {
-          what: 'tip, main thread per block, every certificate ÷ none',
-          value: tip.auto.mainThreadMsPerHeight / tip['auto, no certificates'].mainThreadMsPerHeight,
-          atMost: 1.05,
-        },
-        { what: 'check-proof', value: await checkSeconds(rounds), unit: 's', atMost: 0.5 },
+        atMost(1.5, 'proving ÷ its hashes and roots', ratioOf(samples[whole] ?? [], samples[BARE] ?? [])),
+        atLeast(0.8, 'EDI only, auto ÷ off', ratio('EDI only, auto', 'EDI only, off')),
+        atLeast(0.85, 'requester only, auto ÷ off', ratio('requester only, auto', 'requester only, off')),
+        atLeast(
+          0.6,
+          'empty blocks, auto ÷ bare drain',
+          ratio('empty blocks, auto', 'empty blocks, bare drain'),
+        ),
+        atMost(
+          1.15,
+          'tip, readable p50, auto ÷ off',
+          percentile(auto.lateMs, 0.5) / percentile(off.lateMs, 0.5),
+        ),
+        atMost(
+          1.05,
+          'tip, main thread per block, every certificate ÷ none',
+          auto.mainThreadMsPerHeight / bare.mainThreadMsPerHeight,
+        ),
+        atMost(0.5, 'check-proof', await checkSeconds(rounds), 's'),
       ],
     };
   },
@@ -205,9 +192,9 @@ async function checkSeconds(rounds: number): Promise<number> {
   const node = await startBenchNode({ seed: SEED, profile: 'dense', heights: 100, ...certified });
   const dataDir = freshDirectory();
   const daemon = await startDaemon({ node: node.address, mode: 'edi-only', dataDir, startHeight: 0 });
-  const provenHeight = async () => new ScrapedMetrics(await daemon.metrics()).sum('proven_height');
+  const provenHeight = async () => (await daemon.metrics()).sum('proven_height');
   while ((await provenHeight()) < PROVEN_HEIGHT) await sleep(100);
-  await daemon.stop();
+  await daemon.ends('SIGTERM');
   node.close();
   const document = join(dataDir, 'proof.json');
   program('prove', String(PROVEN_HEIGHT), '--network', 'devnet', '--data-dir', dataDir, '--output', document);

@@ -1,8 +1,4 @@
-/**
- * How fast the index is read over HTTP and over gRPC while the daemon is at the tip, against bare unary calls for the same
- * ids, of the node and of a server that is grpc-js and nothing else; and what a steady load of reads and a catch-up do to each
- * other, at the pace of a node and at full speed. Build first: it runs `dist/main.js`.
- */
+/** How fast the index is read, and what reads and a catch-up do to each other. Build first: it runs `dist/main.js`. */
 import { rmSync } from 'node:fs';
 import { startDaemon } from './lib/daemon.js';
 import type { Mode } from './lib/daemon.js';
@@ -11,7 +7,7 @@ import type { BenchNode } from './lib/node.js';
 import { freshDirectory } from './lib/processes.js';
 import { startBareServer, startReadClient } from './lib/readers.js';
 import type { ReadClient, ReadKind, ReadResult } from './lib/readers.js';
-import { bench, digits } from './lib/report.js';
+import { atLeast, atMost, bench, digits, together } from './lib/report.js';
 import type { Findings } from './lib/report.js';
 import { interleave, median, percentile, ratioOf } from './lib/statistics.js';
 
@@ -47,16 +43,11 @@ await bench(
       'client share the processors. Followers: half over server-sent events, half over gRPC, each on a connection of its own; latency ' +
       'counts from the moment the node hands the last message of a height to its gRPC. Main thread: its processor time as the kernel counts it.',
   },
-  async ({ quick, rounds }) => {
-    const parts = [
+  async ({ quick, rounds }) =>
+    together(
       await atTheTip(quick ? QUICK_READS : READS, rounds),
       await whileCatchingUp(quick ? 0.5 : 1, rounds),
-    ];
-    return {
-      tables: parts.flatMap(({ tables }) => tables),
-      figures: parts.flatMap(({ figures }) => figures),
-    };
-  },
+    ),
 );
 
 async function atTheTip(reads: number, rounds: number): Promise<Findings> {
@@ -72,23 +63,27 @@ async function atTheTip(reads: number, rounds: number): Promise<Findings> {
     ...{ http: daemon.apiPort, grpc: daemon.grpcPort, bare: bareServer.port },
     node: Number(node.address.split(':')[1]),
   };
-  const subjects: Record<string, () => Promise<ReadResult>> = {};
-  for (const kind of KINDS) {
-    for (const concurrency of CONCURRENCIES) {
-      for (const side of SIDES) {
-        const how = side === 'http' ? 'http' : 'grpc';
-        subjects[`${kind} ${side} ${concurrency}`] = () =>
-          client.run({ how, kind, port: ports[side], concurrency, reads });
-      }
-    }
-  }
+  const each = KINDS.flatMap((kind) =>
+    CONCURRENCIES.flatMap((concurrency) => SIDES.map((side) => ({ kind, concurrency, side }))),
+  );
+  const subjects = Object.fromEntries(
+    each.map(({ kind, concurrency, side }) => {
+      const task = {
+        how: side === 'http' ? side : 'grpc',
+        kind,
+        port: ports[side],
+        concurrency,
+        reads,
+      } as const;
+      return [`${kind} ${side} ${concurrency}`, () => client.run(task)];
+    }),
+  );
   for (const warmUp of Object.values(subjects)) await warmUp();
   const runs = await interleave(subjects, { rounds });
-  await daemon.stop();
+  await daemon.ends('SIGTERM');
   node.close();
   bareServer.close();
   client.close();
-  rmSync(dataDir, { recursive: true });
 
   const speeds = (kind: ReadKind, side: Side, concurrency: number): number[] =>
     (runs[`${kind} ${side} ${concurrency}`] ?? []).map(({ readsPerSecond }) => readsPerSecond);
@@ -116,13 +111,14 @@ async function atTheTip(reads: number, rounds: number): Promise<Findings> {
         ),
       },
     ],
-    figures: KINDS.map((kind) => ({
-      ...{ what: `${what}, ${kind}`, value: ratioOf(best(kind, side), best(kind, limit)), atLeast: 0.7 },
-    })),
+    figures: KINDS.map((kind) =>
+      atLeast(0.7, `${what}, ${kind}`, ratioOf(best(kind, side), best(kind, limit))),
+    ),
   });
-  const http = against('HTTP', 'http', 'bare unary calls', 'node', 'reads at the tip ÷ bare unary');
-  const grpc = against('gRPC', 'grpc', 'bare server, reads', 'bare', 'gRPC reads at the tip ÷ bare server');
-  return { tables: [...http.tables, ...grpc.tables], figures: [...http.figures, ...grpc.figures] };
+  return together(
+    against('HTTP', 'http', 'bare unary calls', 'node', 'reads at the tip ÷ bare unary'),
+    against('gRPC', 'grpc', 'bare server, reads', 'bare', 'gRPC reads at the tip ÷ bare server'),
+  );
 }
 
 async function whileCatchingUp(share: number, rounds: number): Promise<Findings> {
@@ -158,6 +154,9 @@ async function whileCatchingUp(share: number, rounds: number): Promise<Findings>
       median(read.flatMap(({ result }) => (result === undefined ? [] : [pick(result)])));
     const rate = ofReads(({ readsPerSecond }) => readsPerSecond);
     const p99 = ofReads(({ latenciesMs }) => percentile(latenciesMs, 0.99));
+    const speedRatio = ratioOf(speeds(read), speeds(alone));
+    const threadRatio = ratioOf(threads(read), threads(alone));
+    const threadWords = `main thread per height while read ÷ alone, ${name}`;
     return {
       row: [
         name,
@@ -168,24 +167,11 @@ async function whileCatchingUp(share: number, rounds: number): Promise<Findings>
         ...[median(threads(alone)), median(threads(read))].map(digits),
       ],
       figures: [
-        {
-          what: `reads answered, ${name}`,
-          // Of all that were sent.
-          value: ofReads(({ reads, turnedAway, unanswered }) => reads / (reads + turnedAway + unanswered)),
-          atLeast: 1,
-        },
-        { what: `reads/s, ${name}`, value: rate, atLeast: 0.99 * OFFERED_PER_SECOND },
-        { what: `their p99, ${name}`, value: p99, unit: 'ms', atMost: isPaced ? 20 : 250 },
-        {
-          what: `catch-up while read ÷ alone, ${name}`,
-          value: ratioOf(speeds(read), speeds(alone)),
-          atLeast: isPaced ? 0.95 : 0.75,
-        },
-        {
-          what: `main thread per height while read ÷ alone, ${name}`,
-          value: ratioOf(threads(read), threads(alone)),
-          ...(isPaced ? {} : { atMost: 1.05 }),
-        },
+        atLeast(1, `reads answered, ${name}`, ofReads(answeredShare)),
+        atLeast(0.99 * OFFERED_PER_SECOND, `reads/s, ${name}`, rate),
+        atMost(isPaced ? 20 : 250, `their p99, ${name}`, p99, 'ms'),
+        atLeast(isPaced ? 0.95 : 0.75, `catch-up while read ÷ alone, ${name}`, speedRatio),
+        isPaced ? { what: threadWords, value: threadRatio } : atMost(1.05, threadWords, threadRatio),
       ],
     };
   });
@@ -204,8 +190,13 @@ async function whileCatchingUp(share: number, rounds: number): Promise<Findings>
   };
 }
 
+/** Of all that were sent. */
+function answeredShare({ reads, turnedAway, unanswered }: ReadResult): number {
+  return reads / (reads + turnedAway + unanswered);
+}
+
 /** Indexes the scene's heights into an empty store, while it is read where there is a client to. */
-async function catchUp({ node, mode, heights, isPaced }: Scene, client?: ReadClient): Promise<CatchUp> {
+async function catchUp({ node, mode, heights, isPaced }: Scene, client?: ReadClient) {
   const dataDir = freshDirectory();
   const daemon = await startDaemon({ node: node.address, mode, dataDir, stopHeight: heights });
   const usedMs = daemon.mainThreadMs();
@@ -217,27 +208,20 @@ async function catchUp({ node, mode, heights, isPaced }: Scene, client?: ReadCli
     perSecond: OFFERED_PER_SECOND,
     connections: OFFER_CONNECTIONS,
   });
-  await daemon.exited;
+  await daemon.ends();
   const heightsPerSecond = (heights * 1000) / (performance.now() - startedAtMs);
   client?.stop();
   const result = await reading;
   rmSync(dataDir, { recursive: true });
-  return {
-    heightsPerSecond,
-    mainThreadMsPerHeight: (daemon.mainThreadMs() - usedMs) / heights,
-    ...(result === undefined ? {} : { result }),
-  };
+  const mainThreadMsPerHeight = (daemon.mainThreadMs() - usedMs) / heights;
+  return { heightsPerSecond, mainThreadMsPerHeight, result };
 }
+
+type CatchUp = Awaited<ReturnType<typeof catchUp>>;
 
 interface Scene {
   readonly node: BenchNode;
   readonly mode: Mode;
   readonly heights: number;
   readonly isPaced: boolean;
-}
-
-interface CatchUp {
-  readonly heightsPerSecond: number;
-  readonly mainThreadMsPerHeight: number;
-  readonly result?: ReadResult;
 }

@@ -3,7 +3,7 @@ import { ChainGenerator } from '../../src/devnet/index.js';
 import { startDaemon } from './lib/daemon.js';
 import { startBenchNode } from './lib/node.js';
 import { freshDirectory } from './lib/processes.js';
-import { bench, digits } from './lib/report.js';
+import { atMost, bench, digits } from './lib/report.js';
 import { timedStart } from './lib/starts.js';
 import type { Start } from './lib/starts.js';
 import { median } from './lib/statistics.js';
@@ -25,7 +25,7 @@ await bench(
     const dataDir = freshDirectory();
     const filling = await startDaemon({ node: node.address, mode: 'edi-only', dataDir });
     await filling.reaches(HEIGHTS);
-    await filling.stop();
+    await filling.ends('SIGTERM');
     const path = `/v1/collections/${new ChainGenerator(CHAIN).block(HEIGHTS).collections[0]?.id ?? ''}`;
     const starts: Start[] = [];
     while (starts.length < rounds * STARTS_PER_ROUND)
@@ -44,9 +44,7 @@ await bench(
           rows: serving.map(([what, ms]) => [`start to ${what}`, digits(ms)]),
         },
       ],
-      figures: serving.map(([what, ms, atMost]) => ({
-        ...{ what: `start to serving, ${what}`, value: ms / 1_000, unit: 's', atMost },
-      })),
+      figures: serving.map(([what, ms, most]) => atMost(most, `start to serving, ${what}`, ms / 1_000, 's')),
     };
   },
 );

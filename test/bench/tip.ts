@@ -1,17 +1,12 @@
-/**
- * How long it takes at the tip from receiving a block's last collection until it can be read. Build first: it runs
- * `dist/main.js`.
- */
-import { rmSync } from 'node:fs';
+/** How soon a block at the tip can be read. Build first: it runs `dist/main.js`. */
 import { ChainGenerator } from '../../src/devnet/index.js';
-import type { ProfileName } from '../../src/devnet/index.js';
+import type { ScrapedMetrics } from '../support/scrapedMetrics.js';
 import { startDaemon } from './lib/daemon.js';
-import type { Mode } from './lib/daemon.js';
 import { followFresh } from './lib/followFresh.js';
 import { HttpConnection } from './lib/HttpConnection.js';
 import { startTipNode } from './lib/node.js';
 import { freshDirectory } from './lib/processes.js';
-import { bench, digits } from './lib/report.js';
+import { atMost, bench, digits } from './lib/report.js';
 import type { Figure } from './lib/report.js';
 import { nowMs, percentile } from './lib/statistics.js';
 
@@ -21,25 +16,18 @@ const WARM_UP_HEIGHTS = 30;
 const SEALED_LAG = 4;
 const RECEIVE_TO_INDEXED = 'collection_receive_to_indexed_seconds';
 
-interface Scene {
-  readonly mode: Mode;
-  readonly profile: ProfileName;
-  readonly intervalMs: number;
-  readonly heights: number;
-}
-
 /** Blocks whose collections come some time after them. */
 const FRESH = {
   ...{ profile: 'dense' as const, history: HISTORY, warmUpHeights: 60 },
   ...{ heights: 200, quickHeights: 40 },
 };
 
-const scenes: readonly Scene[] = (['edi-only', 'requester-only', 'hybrid'] as const).flatMap((mode) => [
-  { mode, profile: 'dense', intervalMs: 50, heights: 300 },
-  { mode, profile: 'mainnet', intervalMs: 50, heights: 300 },
-  { mode, profile: 'dense', intervalMs: 800, heights: 20 },
+const scenes = (['edi-only', 'requester-only', 'hybrid'] as const).flatMap((mode) => [
+  { mode, profile: 'dense' as const, intervalMs: 50, heights: 300 },
+  { mode, profile: 'mainnet' as const, intervalMs: 50, heights: 300 },
+  { mode, profile: 'dense' as const, intervalMs: 800, heights: 20 },
 ]);
-const quickScenes: readonly Scene[] = scenes
+const quickScenes = scenes
   .filter(({ profile, intervalMs }) => profile === 'dense' && intervalMs < 100)
   .map((scene) => ({ ...scene, heights: 60 }));
 
@@ -58,43 +46,39 @@ await bench(
   },
   async ({ quick }) => {
     const fresh = await followFresh({ ...FRESH, heights: quick ? FRESH.quickHeights : FRESH.heights });
-    const measured: { scene: Scene; times: Awaited<ReturnType<typeof follow>> }[] = [];
-    for (const scene of quick ? quickScenes : scenes) measured.push({ scene, times: await follow(scene) });
+    const measured: Awaited<ReturnType<typeof follow>>[] = [];
+    for (const scene of quick ? quickScenes : scenes) measured.push(await follow(scene));
     const figuresAt = (intervalMs: number): Figure[] => {
       const ofScenes = measured.filter(({ scene }) => scene.intervalMs === intervalMs);
-      const figure = (where: 'inside' | 'outside', share: number, atMost: number): Figure => ({
-        what: `tip, ${where}, p${share * 100}, every ${intervalMs} ms, slowest scene`,
-        value: Math.max(...ofScenes.map(({ times }) => times[where](share))),
-        ...{ unit: 'ms', atMost },
-      });
+      const figure = (where: 'inside' | 'outside', share: number, most: number): Figure => {
+        const value = Math.max(...ofScenes.map((times) => times[where](share)));
+        return atMost(
+          most,
+          `tip, ${where}, p${share * 100}, every ${intervalMs} ms, slowest scene`,
+          value,
+          'ms',
+        );
+      };
       if (ofScenes.length === 0) return [];
-      return (['inside', 'outside'] as const).flatMap((where) => [
-        ...[figure(where, 0.5, 5), figure(where, 0.99, 30)],
-      ]);
+      const both = ['inside', 'outside'] as const;
+      return both.flatMap((where) => [figure(where, 0.5, 5), figure(where, 0.99, 30)]);
     };
     return {
       tables: [
         {
           title: 'Milliseconds',
           columns: ['scene', 'heights', 'inside p50', 'inside p99', 'outside p50', 'outside p99', 'slowest'],
-          rows: measured.map(({ scene, times }) => [
+          rows: measured.map(({ scene, inside, outside }) => [
             `${scene.mode}, ${scene.profile}, every ${scene.intervalMs} ms`,
             scene.heights,
-            ...[times.inside(0.5), times.inside(0.99), times.outside(0.5), times.outside(0.99)].map(digits),
-            digits(times.outside(1)),
+            ...[inside(0.5), inside(0.99), outside(0.5), outside(0.99), outside(1)].map(digits),
           ]),
         },
       ],
       figures: [
-        ...(
-          [
-            ['late, p50', percentile(fresh.lateMs, 0.5), 'ms', 40],
-            ['late, p99', percentile(fresh.lateMs, 0.99), 'ms', 120],
-            ['calls per collection', fresh.callsPerCollection, 'calls', 2.5],
-          ] as const
-        ).map(([what, value, unit, atMost]) => ({
-          ...{ what: `tip, fresh blocks, ${what}`, value, unit, atMost },
-        })),
+        atMost(40, 'tip, fresh blocks, late, p50', percentile(fresh.lateMs, 0.5), 'ms'),
+        atMost(120, 'tip, fresh blocks, late, p99', percentile(fresh.lateMs, 0.99), 'ms'),
+        atMost(2.5, 'tip, fresh blocks, calls per collection', fresh.callsPerCollection, 'calls'),
         ...figuresAt(50),
         ...figuresAt(800),
       ],
@@ -103,7 +87,8 @@ await bench(
 );
 
 /** Milliseconds that a share of all do not exceed, in the daemon, and from the node's sending to the first 200. */
-async function follow({ mode, profile, intervalMs, heights }: Scene) {
+async function follow(scene: (typeof scenes)[number]) {
+  const { mode, profile, intervalMs, heights } = scene;
   const node = await startTipNode({
     ...{ profile, blockIntervalMs: intervalMs, startHead: HISTORY },
     ...{ sealedLag: SEALED_LAG, executionDataLag: -SEALED_LAG },
@@ -114,7 +99,7 @@ async function follow({ mode, profile, intervalMs, heights }: Scene) {
   const connection = await HttpConnection.open(daemon.apiPort);
   const chain = new ChainGenerator({ profile });
   const readable = new Map<number, number>();
-  const buckets = async (): Promise<Buckets> => bucketsOf(await daemon.metrics(), RECEIVE_TO_INDEXED);
+  const buckets = async (): Promise<Buckets> => bucketsOf(await daemon.metrics());
   let before: Buckets = [];
   node.pace();
   const first = HISTORY + WARM_UP_HEIGHTS + 1;
@@ -134,10 +119,10 @@ async function follow({ mode, profile, intervalMs, heights }: Scene) {
     .filter(([height]) => height >= first)
     .map(([height, atMs]) => atMs - node.sentAtMs(height));
   connection.close();
-  await daemon.stop();
+  await daemon.ends('SIGTERM');
   node.close();
-  rmSync(dataDir, { recursive: true });
   return {
+    scene,
     inside: (share: number) => quantile(during, share),
     outside: (share: number) => percentile(outsideMs, share),
   };
@@ -146,12 +131,11 @@ async function follow({ mode, profile, intervalMs, heights }: Scene) {
 /** The buckets of one histogram of /metrics, all series added up: upper bound in milliseconds and how many are at most that. */
 type Buckets = readonly (readonly [upToMs: number, count: number])[];
 
-function bucketsOf(text: string, name: string): Buckets {
+function bucketsOf(metrics: ScrapedMetrics): Buckets {
   const counts = new Map<number, number>();
-  const pattern = new RegExp(`^flow_collection_indexer_${name}_bucket\\{.*?le="([^"]+)".*?\\} (\\d+)$`, 'gm');
-  for (const [, bound = '', count = ''] of text.matchAll(pattern)) {
-    const upToMs = bound === '+Inf' ? Infinity : Number(bound) * 1_000;
-    counts.set(upToMs, (counts.get(upToMs) ?? 0) + Number(count));
+  for (const { labels, value } of metrics.series(`${RECEIVE_TO_INDEXED}_bucket`)) {
+    const upToMs = Number(labels['le']?.replace('+Inf', 'Infinity')) * 1_000;
+    counts.set(upToMs, (counts.get(upToMs) ?? 0) + value);
   }
   return [...counts].sort(([left], [right]) => left - right);
 }

@@ -1,4 +1,3 @@
-import type pg from 'pg';
 import { asAdmin } from '../support/postgresServer.js';
 import { eventually, Program, scratchDirectory } from '../support/program.js';
 import { listening, startArguments } from '../support/runningDaemon.js';
@@ -12,34 +11,19 @@ import type { World } from './World.js';
 /** No scene takes longer: something hangs. */
 const SCENE_LIMIT_MS = 400_000;
 
-/** An open range, as the database has it. */
-export interface OpenRow {
-  readonly from: number;
-  readonly next: number;
-  /** Counts those who took it. */
-  readonly epoch: number;
-}
-
 /** One daemon of a cluster, with its own way to the database. */
 export interface Member {
   readonly name: string;
   readonly dataDir: string;
   readonly faults: TcpFaults;
+  readonly flags: readonly string[];
   daemon: RunningDaemon;
 }
 
-export interface MemberOptions {
-  readonly roles: string;
-  /** Ranges at once. Default 4. */
-  readonly ranges?: number;
-}
-
-/** Several daemons on one new database. */
 export class Cluster {
   readonly world: World;
   readonly url: string;
   readonly members: Member[] = [];
-  readonly #options = new Map<string, MemberOptions>();
   readonly #untilMs = performance.now() + SCENE_LIMIT_MS;
 
   private constructor(world: World, url: string) {
@@ -55,31 +39,35 @@ export class Cluster {
     return new Cluster(world, url.href);
   }
 
-  async start(name: string, options: MemberOptions): Promise<Member> {
-    this.#options.set(name, options);
+  /** It fills in history, `ranges` at once, unless it has other roles. */
+  async start(name: string, { roles = 'backfill', ranges = 4 } = {}): Promise<Member> {
     const faults = await TcpFaults.before(this.url);
     const dataDir = scratchDirectory();
-    const member: Member = { name, dataDir, faults, daemon: await this.#begin(name, dataDir, faults) };
+    const flags = ['--store', faults.url, '--roles', roles, '--backfill-parallel-ranges', String(ranges)];
+    const member: Member = { name, dataDir, faults, flags, daemon: await this.#begin(dataDir, flags) };
     this.members.push(member);
     return member;
   }
 
-  /** A process in place of one that has ended. */
   async restart(member: Member): Promise<void> {
-    member.daemon = await this.#begin(member.name, member.dataDir, member.faults);
+    member.daemon = await this.#begin(member.dataDir, member.flags);
   }
 
-  /** One that follows the tip, and four that fill in history, four ranges each. */
-  async startUsual(): Promise<{ readonly leader: Member; readonly workers: readonly Member[] }> {
+  /** One that follows the tip. */
+  async startLeader(): Promise<Member> {
     const leader = await this.start('leader', { roles: 'live,api' });
     await this.until('the live range has a block', async () => (await this.coverage()).length > 0);
+    return leader;
+  }
+
+  /** Likewise, and four that fill in history, four ranges each. */
+  async startUsual(): Promise<{ readonly leader: Member; readonly workers: readonly Member[] }> {
+    const leader = await this.startLeader();
     const workers: Member[] = [];
-    for (const name of ['one', 'two', 'three', 'four'])
-      workers.push(await this.start(name, { roles: 'backfill' }));
+    for (const name of ['one', 'two', 'three', 'four']) workers.push(await this.start(name));
     return { leader, workers };
   }
 
-  /** The flags by which commands reach the index. */
   where(): string[] {
     return [...storeFlags(scratchDirectory()), '--store', this.url];
   }
@@ -88,26 +76,32 @@ export class Cluster {
     return run([...words, ...this.where()]);
   }
 
-  async query<T extends pg.QueryResultRow>(sql: string): Promise<T[]> {
-    return (await asAdmin(this.url, sql)).rows as T[];
+  /** Rows of whole numbers. */
+  async query<Column extends string>(sql: string): Promise<Readonly<Record<Column, number>>[]> {
+    const rows = (await asAdmin(this.url, sql)).rows as Record<Column, string>[];
+    return rows.map((row) => {
+      const numbers = Object.entries<string>(row).map(([name, value]) => [name, Number(value)]);
+      return Object.fromEntries(numbers) as Record<Column, number>;
+    });
   }
 
-  async coverage(): Promise<{ readonly from: number; readonly to: number }[]> {
-    const rows = await this.query<{ from_height: string; to_height: string }>(
-      'SELECT from_height, to_height FROM flow.coverage ORDER BY from_height',
+  coverage() {
+    return this.query<'from' | 'to'>(
+      'SELECT from_height AS from, to_height AS to FROM flow.coverage ORDER BY from_height',
     );
-    return rows.map((row) => ({ from: Number(row.from_height), to: Number(row.to_height) }));
   }
 
-  async openRanges(): Promise<OpenRow[]> {
-    const rows = await this.query<Record<'from_height' | 'next_height' | 'epoch', string>>(
-      'SELECT from_height, next_height, epoch FROM flow_store.open_range ORDER BY from_height',
+  /** `epoch` counts those who took a range. */
+  openRanges() {
+    return this.query<'from' | 'next' | 'epoch'>(
+      'SELECT from_height AS from, next_height AS next, epoch FROM flow_store.open_range ORDER BY from_height',
     );
-    return rows.map((row) => ({
-      from: Number(row.from_height),
-      next: Number(row.next_height),
-      epoch: Number(row.epoch),
-    }));
+  }
+
+  /** How many plans are not done. */
+  async plans(): Promise<number | undefined> {
+    const [row] = await this.query<'count'>('SELECT count(*) FROM flow_store.plan');
+    return row?.count;
   }
 
   /** Waits for it within the time of the scene. Expected errors: `Verdict`. */
@@ -124,34 +118,23 @@ export class Cluster {
     demand(false, `not within ${SCENE_LIMIT_MS / 1_000} s: ${what}; ${state}\n${this.#lastWords()}`);
   }
 
-  /** Everything from the root on is covered in one piece. */
-  whole(): Promise<void> {
-    return this.until('the coverage is one range from the root to the head', async () => {
+  /** Every scene must come to one whole range, nothing left over, and the export of a straight run. Expected errors: `Verdict`. */
+  async judge(): Promise<void> {
+    await this.until('the coverage is one range from the root to the head', async () => {
       const [first, ...more] = await this.coverage();
       return first?.from === 0 && first.to >= this.world.lastHeight && more.length === 0;
     });
-  }
-
-  /**
-   * What every scene must come to: one range, no row twice, none missing, nothing left over, and what a straight run on one
-   * machine has. Expected errors: `Verdict`.
-   */
-  async judge(): Promise<void> {
-    await this.whole();
-    await this.until('every plan is done', async () => {
-      const [row] = await this.query<{ count: string }>('SELECT count(*) FROM flow_store.plan');
-      return row?.count === '0';
-    });
+    await this.until('every plan is done', async () => (await this.plans()) === 0);
     for (const { daemon, name } of this.members) {
       const code = await daemon.program.stop();
       // Those that the scene has ended keep the code of then.
       demand(code === 0 || code === 'SIGKILL', `${name} ended with ${code}: ${tail(daemon.program.stdout)}`);
     }
-    const [rows] = await this.query<{ blocks: string; heights: string }>(
+    const [rows] = await this.query<'blocks' | 'heights'>(
       `SELECT count(*) AS blocks, count(DISTINCT height) AS heights FROM flow_store.block
         WHERE height <= ${this.world.lastHeight}`,
     );
-    const wanted = String(this.world.lastHeight + 1);
+    const wanted = this.world.lastHeight + 1;
     demand(
       rows?.blocks === wanted && rows.heights === wanted,
       `${rows?.blocks} rows of ${rows?.heights} blocks, not ${wanted}`,
@@ -177,9 +160,7 @@ export class Cluster {
     );
   }
 
-  #begin(name: string, dataDir: string, faults: TcpFaults): Promise<RunningDaemon> {
-    const { roles, ranges = 4 } = this.#options.get(name) ?? { roles: 'backfill' };
-    const flags = ['--store', faults.url, '--roles', roles, '--backfill-parallel-ranges', String(ranges)];
+  #begin(dataDir: string, flags: readonly string[]): Promise<RunningDaemon> {
     return listening(new Program(startArguments(this.world.devnet, dataDir, ...flags)));
   }
 

@@ -37,7 +37,17 @@ export async function openWorld(seed: number, heights: number): Promise<World> {
   const straight = ['--start-height', '0', '--stop-height', String(lastHeight)];
   await run(startArguments(devnet, dataDir, ...straight));
   const output = join(scratchDirectory(), 'export.ndjson');
-  const digestOf = (where: readonly string[]): Promise<string> => exportDigest(where, { output, lastHeight });
+  const digestOf = async (where: readonly string[]): Promise<string> => {
+    rmSync(output, { force: true });
+    await run(['export', '--from', '0', '--to', String(lastHeight), '--output', output, ...where]);
+    const [last = '{}'] = readFileSync(output, 'utf8').trimEnd().split('\n').slice(-1);
+    const { sha256 = '', blocks } = JSON.parse(last) as {
+      readonly sha256?: string;
+      readonly blocks?: number;
+    };
+    demand(sha256 !== '' && blocks === heights, `the export holds ${blocks} blocks, not ${heights}`);
+    return sha256;
+  };
   const digest = await digestOf(storeFlags(dataDir));
   const smallDisk = smallFileSystem(SMALL_DISK_MIB)?.path;
   const server = await ownServer({ max_connections: '200' }, smallDisk && join(smallDisk, 'server'));
@@ -51,19 +61,4 @@ export async function run(args: readonly string[]): Promise<string> {
   const code = await program.exited;
   demand(code === 0, `${args.slice(0, 2).join(' ')} ended with ${code}: ${program.stderr}${program.stdout}`);
   return program.stdout;
-}
-
-async function exportDigest(
-  where: readonly string[],
-  { output, lastHeight }: { readonly output: string; readonly lastHeight: number },
-): Promise<string> {
-  rmSync(output, { force: true });
-  await run(['export', '--from', '0', '--to', String(lastHeight), '--output', output, ...where]);
-  const [last = '{}'] = readFileSync(output, 'utf8').trimEnd().split('\n').slice(-1);
-  const { sha256, blocks } = JSON.parse(last) as { readonly sha256?: string; readonly blocks?: number };
-  demand(
-    sha256 !== undefined && blocks === lastHeight + 1,
-    `the export holds ${blocks} blocks, not ${lastHeight + 1}`,
-  );
-  return sha256;
 }

@@ -8,9 +8,12 @@
 import { chosenFrom, conclude, outcomeOf, playEach, wholeNumber } from '../support/campaign.js';
 import { withCleanup } from '../support/cleanup.js';
 import { scriptOptions } from '../support/scriptOptions.js';
-import { play } from './play.js';
+import { Dice } from '../simulation/Dice.js';
+import { Cluster } from './Cluster.js';
 import { scenes as all } from './scenes.js';
+import type { Scene } from './scenes.js';
 import { openWorld } from './World.js';
+import type { World } from './World.js';
 
 const { values } = scriptOptions({
   options: {
@@ -25,8 +28,21 @@ const seed = wholeNumber('seed', values.seed);
 const chosen = chosenFrom(all, values.only);
 await withCleanup(async () => {
   const world = await openWorld(seed, wholeNumber('heights', values.heights));
-  const scenes = await playEach(chosen, (scene) => withCleanup(() => play(world, scene, seed)), {
+  const scenes = await playEach(chosen, (scene) => withCleanup(() => play(world, scene)), {
     again: ({ name }) => `npm run test:cluster -- --only ${name} --seed ${seed}`,
   });
   conclude(outcomeOf(scenes, 'scenes'), values.report, { seed, scenes });
 });
+
+/** Plays a scene on a cluster of its own, and judges what it comes to: resolves with a remark, rejects with what was broken. */
+async function play(world: World, scene: Scene): Promise<string> {
+  const cluster = await Cluster.on(world);
+  try {
+    const remark = await scene.play(cluster, new Dice(seed, scene.name));
+    await cluster.judge();
+    return `${scene.what}: ${remark ?? 'kept'}`;
+  } finally {
+    world.devnet.node.setFaults([]);
+    await cluster.close();
+  }
+}

@@ -1,27 +1,23 @@
 import { execFileSync } from 'node:child_process';
 import { rmSync, statfsSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Dice } from '../simulation/Dice.js';
 import { asAdmin } from '../support/postgresServer.js';
 import type { Cluster, Member } from './Cluster.js';
 import { demand } from '../support/campaign.js';
 
-/** Within which a dead worker's ranges run again, and a dead leader is replaced. */
 const TAKEOVER_LIMIT_MS = 12_000;
-/** Of a range that is dropped. */
 const LOST_HEIGHTS = 500;
 /** Longer than any lease. */
 const LONGER_THAN_A_LEASE_MS = 25_000;
 
 export interface Scene {
   readonly name: string;
-  /** What is done to the cluster. */
   readonly what: string;
   /** Expected errors: `Verdict`. What it returns is worth telling. */
   readonly play: (cluster: Cluster, dice: Dice) => Promise<string | undefined>;
 }
-
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** Everything is planned, and at least `count` ranges have begun. */
 async function begun(cluster: Cluster, count = 4): Promise<void> {
@@ -30,6 +26,11 @@ async function begun(cluster: Cluster, count = 4): Promise<void> {
     const open = await cluster.openRanges();
     return open.filter(({ from, next }) => next > from).length >= count;
   });
+}
+
+/** Of each open range. */
+async function epochs(cluster: Cluster): Promise<ReadonlyMap<number, number>> {
+  return new Map((await cluster.openRanges()).map(({ from, epoch }) => [from, epoch]));
 }
 
 function signal({ daemon }: Member, name: NodeJS.Signals): void {
@@ -60,17 +61,16 @@ const told: Readonly<Record<string, Omit<Scene, 'name'>>> = {
   again: {
     what: 'a worker dies, and its ranges run again elsewhere within 12 s',
     play: async (cluster) => {
-      await cluster.start('leader', { roles: 'live,api' });
-      await cluster.until('the live range has a block', async () => (await cluster.coverage()).length > 0);
+      await cluster.startLeader();
       slowNode(cluster);
-      const doomed = await cluster.start('doomed', { roles: 'backfill' });
+      const doomed = await cluster.start('doomed');
       await begun(cluster);
-      const before = new Map((await cluster.openRanges()).map(({ from, epoch }) => [from, epoch]));
-      await cluster.start('heir', { roles: 'backfill', ranges: 16 });
+      const before = await epochs(cluster);
+      await cluster.start('heir', { ranges: 16 });
       await doomed.daemon.program.stop('SIGKILL');
       const diedAtMs = performance.now();
       await cluster.until('the ranges of the dead run again', async () => {
-        const now = new Map((await cluster.openRanges()).map(({ from, epoch }) => [from, epoch]));
+        const now = await epochs(cluster);
         // One that is gone is published: it has run again, too.
         return [...before].every(([from, epoch]) => (now.get(from) ?? Infinity) > epoch);
       });
@@ -143,10 +143,9 @@ const told: Readonly<Record<string, Omit<Scene, 'name'>>> = {
   lost: {
     what: 'a range is dropped behind everybody’s back while its plan is filled, and found when the plan is verified',
     play: async (cluster) => {
-      await cluster.start('leader', { roles: 'live,api' });
-      await cluster.until('the live range has a block', async () => (await cluster.coverage()).length > 0);
+      await cluster.startLeader();
       // One range at a time: most of the plan is still to be filled when the first are there.
-      await cluster.start('first', { roles: 'backfill', ranges: 1 });
+      await cluster.start('first', { ranges: 1 });
       await cluster.command('backfill', 'plan', '--from', '0');
       let from = Infinity;
       await cluster.until(`${LOST_HEIGHTS} heights are published`, async () => {
@@ -164,9 +163,8 @@ const told: Readonly<Record<string, Omit<Scene, 'name'>>> = {
           `UPDATE flow_store.coverage SET from_height = ${from + LOST_HEIGHTS} WHERE from_height = ${from}`,
         ].join(';'),
       );
-      const [plans] = await cluster.query<{ count: string }>('SELECT count(*) FROM flow_store.plan');
-      demand(plans?.count === '1', 'the plan was filled before the range was dropped');
-      await Promise.all(['second', 'third'].map((name) => cluster.start(name, { roles: 'backfill' })));
+      demand((await cluster.plans()) === 1, 'the plan was filled before the range was dropped');
+      await Promise.all(['second', 'third'].map((name) => cluster.start(name)));
       return `heights ${from} to ${from + LOST_HEIGHTS - 1}`;
     },
   },
@@ -189,12 +187,8 @@ const told: Readonly<Record<string, Omit<Scene, 'name'>>> = {
       signal(leader, 'SIGCONT');
       head.advance(20);
       await cluster.until('both show the new head', async () => {
-        const shown = await Promise.all(
-          [leader, second].map(
-            async ({ daemon }) => (await daemon.api('/status')).body as { latestIndexed: number },
-          ),
-        );
-        return shown.every(({ latestIndexed }) => latestIndexed >= target + 20);
+        const shown = await Promise.all([leader, second].map(({ daemon }) => daemon.status()));
+        return shown.every(({ latestIndexed }) => (latestIndexed ?? -1) >= target + 20);
       });
       demand(tookMs <= TAKEOVER_LIMIT_MS, `another one led after ${seconds(tookMs)}`);
       return `after ${seconds(tookMs)}`;

@@ -7,6 +7,7 @@ import { verifyStore } from '../../src/storage/index.js';
 import type { LevelIndexStore } from '../../src/storage/index.js';
 import { demand } from '../support/campaign.js';
 import { chainEntries, storePath, withStore } from '../support/storeDump.js';
+import { proveStore } from '../support/provenStore.js';
 import type { Witness } from './Witness.js';
 import { digestOf } from '../support/storeDigest.js';
 
@@ -19,7 +20,6 @@ export interface Doubts {
   readonly mayBeUnproven?: boolean;
 }
 
-/** What was found durable. */
 export interface Found {
   readonly watermark: number | undefined;
   readonly isDurable: (height: number) => boolean;
@@ -36,19 +36,13 @@ export class Judge {
     this.#digest = digest;
   }
 
-  /**
-   * Learns from the store of a run without faults, whose blocks must be the chain's own. Expected errors: `Verdict`.
-   */
+  /** Learns from the store of a run without faults, whose blocks must be the chain's own. */
   static async from(dataDir: string, chain: ChainGenerator): Promise<Judge> {
-    await verify(storePath(dataDir));
+    const heights = { firstHeight: FIRST_HEIGHT, latestHeight: LAST_HEIGHT };
+    await proveStore(dataDir, { ...heights, chainAt: () => chain });
     return withStore(storePath(dataDir), async (store) => {
       const judge = new Judge(await digestOf({ entries: () => chainEntries(store) }));
       for await (const [key, value] of chainEntries(store)) judge.#entries.set(hex(key), Buffer.from(value));
-      demand(store.latestIndexedHeight() === LAST_HEIGHT, 'the run without faults ended early');
-      for (let height = FIRST_HEIGHT; height <= LAST_HEIGHT; height += 1) {
-        const stored = await store.blockByHeight(height);
-        demand(stored?.block.id === chain.blockId(height), `block ${height} is not the chain's`);
-      }
       return judge;
     });
   }
@@ -133,7 +127,6 @@ export class Judge {
   }
 }
 
-/** As the `verify` command does it. */
 async function verify(path: string): Promise<void> {
   const report = await verifyStore({ path, chainId: CHAIN_ID }, { logger: silentLogger });
   const [damage] = report.damages;

@@ -6,8 +6,7 @@ import { forNode, root } from '../../scripts/bundle.mjs';
 import { daemonSettings, flagOf } from '../../src/config/index.js';
 import { startDevnet } from '../../src/devnet/index.js';
 import type { DevnetHandle, FaultRule } from '../../src/devnet/index.js';
-import { messageOf } from '../../src/runtime/index.js';
-import { demand, Verdict } from '../support/campaign.js';
+import { demand } from '../support/campaign.js';
 import { getJson } from '../support/httpProbe.js';
 import { Program } from '../support/program.js';
 import { storePath } from '../support/storeDump.js';
@@ -16,7 +15,7 @@ import type { Failpoint } from './failpoints.js';
 import { FIRST_HEIGHT, Judge, LAST_HEIGHT } from './Judge.js';
 import type { Doubts, Found } from './Judge.js';
 import type { CrashPlan } from './Steps.js';
-import { newestLog } from './steppedDatabase.js';
+import { newestLog } from './steppedPorts.js';
 import type { Witness } from './Witness.js';
 
 /** No process takes longer: it hangs. */
@@ -32,30 +31,29 @@ const LATE: FaultRule = { method: 'GetFullCollectionByID', fault: 'latency', del
 const KILL_SOONER = 0.7;
 const KILL_LATER = 1.03;
 
+interface Parts {
+  readonly devnet: DevnetHandle;
+  /** The directory of the store that all others must be like. */
+  readonly filled: string;
+  /** Built: to run the sources takes longer than most of what a process does before it dies. */
+  readonly steppedProgram: string;
+  readonly judge: Judge;
+}
+
 /** What a store, and the processes on it, need: a node, the judge, and a place. One store at a time. */
 export class Lane {
   readonly devnet: DevnetHandle;
+  readonly #parts: Parts;
   /** Within which time a run is killed: at first as long as one without faults took, from its first word to its end. */
   #killWithinMs: number;
-  readonly #filled: string;
-  /** Built: to run the sources takes longer than most of what a process does before it dies. */
-  readonly #steppedProgram: string;
-  readonly #judge: Judge;
   readonly #live = new Set<Program>();
   readonly #heightsOf: ReadonlyMap<string, readonly number[]>;
 
-  private constructor(
-    devnet: DevnetHandle,
-    filled: string,
-    judge: Judge,
-    { usualMs, steppedProgram }: { readonly usualMs: number; readonly steppedProgram: string },
-  ) {
-    this.devnet = devnet;
-    this.#steppedProgram = steppedProgram;
+  private constructor(parts: Parts, usualMs: number) {
+    this.devnet = parts.devnet;
+    this.#parts = parts;
     this.#killWithinMs = usualMs;
-    this.#filled = filled;
-    this.#judge = judge;
-    this.#heightsOf = heightsOfCollections(devnet);
+    this.#heightsOf = heightsOfCollections(parts.devnet);
     process.on('exit', () => this.#killAll());
   }
 
@@ -78,7 +76,7 @@ export class Lane {
     const steppedProgram = join(root, 'dist/crash', `${process.pid}.mjs`);
     await build({ ...forNode, entryPoints: ['test/crash/steppedProgram.ts'], outfile: steppedProgram });
     const judge = await Judge.from(filled, devnet.chain);
-    return new Lane(devnet, filled, judge, { usualMs, steppedProgram });
+    return new Lane({ devnet, filled, judge, steppedProgram }, usualMs);
   }
 
   /** A random instant of a run, in milliseconds from its first word. */
@@ -93,8 +91,8 @@ export class Lane {
 
   async close(): Promise<void> {
     this.#killAll();
-    rmSync(this.#filled, { recursive: true, force: true });
-    rmSync(this.#steppedProgram, { force: true });
+    rmSync(this.#parts.filled, { recursive: true, force: true });
+    rmSync(this.#parts.steppedProgram, { force: true });
     await this.devnet.close();
   }
 
@@ -109,16 +107,14 @@ export class Lane {
     }
   }
 
-  /** Puts the whole store into an empty directory. */
   fill(dataDir: string): void {
-    cpSync(storePath(this.#filled), storePath(dataDir), { recursive: true });
+    cpSync(storePath(this.#parts.filled), storePath(dataDir), { recursive: true });
   }
 
   haveLateCollections(): void {
     this.devnet.node.setFaults([LATE]);
   }
 
-  /** Starts the program as it is shipped. */
   startShipped(dataDir: string, settings: DaemonSettings): Program {
     return this.#started(new Program(startArguments(this.devnet, dataDir, settings)));
   }
@@ -128,7 +124,6 @@ export class Lane {
     return this.#started(new Program(['rewind', ...place, '--to', String(to), '--yes']));
   }
 
-  /** Starts the program that dies by plan. */
   startStepped(dataDir: string, settings: DaemonSettings, plan: CrashPlan): Program {
     return this.#stepped('start', { ...settingsOf(this.devnet, dataDir), ...settings }, plan, []);
   }
@@ -154,7 +149,7 @@ export class Lane {
   }
 
   examine(dataDir: string, witness: Witness, options?: Doubts): Promise<Found> {
-    return this.#judge.examine(dataDir, witness, options);
+    return this.#parts.judge.examine(dataDir, witness, options);
   }
 
   /**
@@ -179,13 +174,13 @@ export class Lane {
       const isDurable = heights.length > 0 && heights.every(found.isDurable);
       demand(!isDurable, `collection ${id} of height ${heights[0]} was durable, and is asked for again`);
     }
-    await this.#judge.prove(dataDir);
+    await this.#parts.judge.prove(dataDir);
   }
 
   #stepped(command: string, settings: DaemonSettings, plan: CrashPlan, rest: readonly string[]): Program {
     const flags = Object.fromEntries(Object.entries(settings).map(([key, value]) => [key, [value]]));
     const args = [command, JSON.stringify(flags), JSON.stringify(plan), ...rest];
-    return this.#started(new Program(args, {}, { script: [this.#steppedProgram] }));
+    return this.#started(new Program(args, {}, { script: [this.#parts.steppedProgram] }));
   }
 
   #started(program: Program): Program {
@@ -215,13 +210,8 @@ function settingsOf(devnet: DevnetHandle, dataDir: string): DaemonSettings {
   return {
     ...{ network: 'devnet', accessNodes: devnet.address, dataDir },
     ...{ startHeight: String(FIRST_HEIGHT), stopHeight: String(LAST_HEIGHT) },
-    ...{
-      'api.port': '0',
-      'api.grpcPort': '0',
-      'metrics.port': '0',
-      'log.format': 'json',
-      'log.level': 'debug',
-    },
+    ...{ 'api.port': '0', 'api.grpcPort': '0', 'metrics.port': '0' },
+    ...{ 'log.format': 'json', 'log.level': 'debug' },
   };
 }
 
@@ -236,14 +226,12 @@ function startArguments(devnet: DevnetHandle, dataDir: string, settings: DaemonS
 
 /** Reads the daemon's own status again and again: what it showed to one reader, it must keep. */
 async function watchStatus(program: Program, witness: Witness): Promise<void> {
-  let hasEnded = false;
-  void program.exited.then(() => (hasEnded = true));
-  const hasItEnded = (): boolean => hasEnded;
-  const port = await program
-    .sees(/"api":\{[^}]*"port":(\d+)[^\n]*"msg":"listening"/)
-    .then(([, found]) => found)
-    .catch(() => undefined);
-  while (port !== undefined && !hasItEnded()) {
+  const { child } = program;
+  const port = await program.sees(/"api":\{[^}]*"port":(\d+)[^\n]*"msg":"listening"/).then(
+    ([, found]) => found,
+    () => undefined,
+  );
+  while (port !== undefined && child.exitCode === null && child.signalCode === null) {
     const answer = await getJson(`http://127.0.0.1:${port}/status`).catch(() => undefined);
     const latest = (answer?.body as { readonly latestIndexed?: number | null } | undefined)?.latestIndexed;
     if (typeof latest === 'number') witness.sawWatermark(latest);
@@ -251,35 +239,16 @@ async function watchStatus(program: Program, witness: Witness): Promise<void> {
   }
 }
 
-/** What it answers when it is asked, as far as it does. */
-async function whatItDoes(program: Program): Promise<string> {
-  const ports = /"api":\{[^}]*"port":(\d+).*"metrics":\{[^}]*"port":(\d+)/.exec(program.stdout);
-  if (ports === null) return 'it does not listen';
-  const [, api, metrics] = ports;
-  const urls = [`http://127.0.0.1:${metrics}/readyz`, `http://127.0.0.1:${api}/status`];
-  const said = urls.map(async (url) => {
-    const answer = await getJson(url).catch((error: unknown) => ({ body: messageOf(error) }));
-    return `${url}: ${JSON.stringify(answer.body)}`;
-  });
-  const silence = new Promise<string[]>((resolve) => setTimeout(resolve, 10_000, ['it answers nobody']));
-  return (await Promise.race([Promise.all(said), silence])).join('; ');
-}
-
 async function within(program: Program): Promise<number | string> {
-  let timer: NodeJS.Timeout | undefined;
-  const limit = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
-      void whatItDoes(program).then((what) => {
-        reject(new Verdict(`the process hangs; ${what}; it last said ${program.stdout.slice(-2_000)}`));
-        program.child.kill('SIGKILL');
-      });
-    }, PROCESS_LIMIT_MS);
-  });
-  try {
-    return await Promise.race([program.exited, limit]);
-  } finally {
-    clearTimeout(timer);
-  }
+  let hangs = false;
+  const timer = setTimeout(() => {
+    hangs = true;
+    program.child.kill('SIGKILL');
+  }, PROCESS_LIMIT_MS);
+  const code = await program.exited;
+  clearTimeout(timer);
+  demand(!hangs, `the process hangs; it last said ${program.stdout.slice(-2_000)}`);
+  return code;
 }
 
 function heightsOfCollections({ chain }: DevnetHandle): Map<string, number[]> {

@@ -3,7 +3,6 @@ import { writeSync } from 'node:fs';
 /** How a process is to die; handed over in the environment as JSON. */
 export interface CrashPlan {
   readonly failpoint: string;
-  /** Which time the step is taken, from 1. */
   readonly passage: number;
   /** How long the other threads go on while the step is under way. */
   readonly underWayMs: number;
@@ -21,7 +20,6 @@ export type Testimony =
   | { readonly testimony: 'synced'; readonly step: string; readonly file: string; readonly bytes: number }
   /** The last moment, and the watermark that a reader would have been shown in it. */
   | { readonly testimony: 'dies'; readonly failpoint: string; readonly watermark: number | undefined }
-  /** The process ended otherwise. */
   | { readonly testimony: 'lives'; readonly passages: number };
 
 /** What is being done to the store, as far as the names of steps depend on it. */
@@ -31,33 +29,34 @@ export type Operation = 'open' | 'begin' | 'commit' | 'rewind' | 'prove' | 'idle
 export class Steps {
   operation: Operation = 'open';
   isStopping = false;
-  /** Called when the process is to stop gracefully. */
   onStop = (): void => undefined;
   /** The watermark that is shown to readers; `undefined` while there is no store. */
   shownWatermark = (): number | undefined => undefined;
-  readonly #plan: CrashPlan;
+  readonly plan: CrashPlan;
+  /** What rewinds: the command, or a line that begins anew. */
+  readonly rewinding: 'rewind' | 'anew';
   #passages = 0;
   #commits = 0;
 
-  constructor(plan: CrashPlan) {
-    this.#plan = plan;
+  constructor(plan: CrashPlan, rewinding: 'rewind' | 'anew') {
+    this.plan = plan;
+    this.rewinding = rewinding;
     process.on('exit', () => testify({ testimony: 'lives', passages: this.#passages }));
   }
 
-  /** The step of this name is reached. */
   take(name: string): void {
-    if (name !== this.#plan.failpoint) return;
+    if (name !== this.plan.failpoint) return;
     this.#passages += 1;
-    if (this.#passages === this.#plan.passage) this.#die();
+    if (this.#passages === this.plan.passage) this.#die();
   }
 
   commitCalled(): void {
     this.#commits += 1;
-    if (this.#commits === this.#plan.stopAtCommit) this.onStop();
+    if (this.#commits === this.plan.stopAtCommit) this.onStop();
   }
 
   #die(): void {
-    const { failpoint, underWayMs } = this.#plan;
+    const { failpoint, underWayMs } = this.plan;
     // The threads of LevelDB and of the file system run on meanwhile; ours does not.
     if (underWayMs > 0) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, underWayMs);
     testify({ testimony: 'dies', failpoint, watermark: this.shownWatermark() });

@@ -7,14 +7,11 @@ export class Witness {
   watermark: number | undefined;
   /** Heights that were reported durable, also above the watermark. */
   readonly heights = new Set<number>();
-  /** The names of the writes that were answered. */
   readonly writes: string[] = [];
   /** How much of which log was on the disk when the last write was answered. */
   log: { readonly file: string; readonly bytes: number } | undefined;
-  /** What the last process said at its end. */
   end: Extract<Testimony, { testimony: 'dies' | 'lives' }> | undefined;
 
-  /** Takes down all that a process printed. */
   hear({ stdout }: Program): void {
     this.end = undefined;
     // The last line may have been cut off with the process.
@@ -35,22 +32,11 @@ export class Witness {
   }
 
   #testify(testimony: Testimony): void {
-    switch (testimony.testimony) {
-      case 'durable':
-        for (const height of testimony.heights) this.heights.add(height);
-        this.sawWatermark(testimony.watermark);
-        break;
-      case 'synced':
-        this.writes.push(testimony.step);
-        this.log = testimony;
-        break;
-      case 'dies':
-        if (testimony.watermark !== undefined) this.sawWatermark(testimony.watermark);
-        this.end = testimony;
-        break;
-      case 'lives':
-        this.end = testimony;
-        break;
-    }
+    if (testimony.testimony === 'synced') {
+      this.writes.push(testimony.step);
+      this.log = testimony;
+    } else if (testimony.testimony !== 'durable') this.end = testimony;
+    if ('heights' in testimony) for (const height of testimony.heights) this.heights.add(height);
+    if ('watermark' in testimony && testimony.watermark !== undefined) this.sawWatermark(testimony.watermark);
   }
 }

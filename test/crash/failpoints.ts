@@ -9,10 +9,7 @@ export interface Failpoint {
   readonly step: string;
   /** A run dies at the n-th time the step is taken, n from 1 to this. */
   readonly passagesMax: number;
-  /**
-   * The step was begun and has not been answered: the process lives on, in its other threads, for up to so many
-   * milliseconds before it dies. 0: it has nothing under way.
-   */
+  /** The step is under way: the process lives on for up to so long, in its other threads. 0: it has nothing under way. */
   readonly underWayMaxMs: number;
 }
 

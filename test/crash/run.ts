@@ -9,16 +9,16 @@
 import {
   chosenFrom,
   conclude,
+  isLane,
   serveWork,
   textOf,
   wholeNumber,
-  Worker,
+  workOff,
   WORKERS,
 } from '../support/campaign.js';
 import { failpoints } from './failpoints.js';
 import { Lane } from './Lane.js';
-import { play } from './play.js';
-import { randomKills } from './randomKills.js';
+import { play, randomKills } from './stories.js';
 import { scriptOptions } from '../support/scriptOptions.js';
 
 const { values } = scriptOptions({
@@ -28,8 +28,6 @@ const { values } = scriptOptions({
     only: { type: 'string' },
     workers: { type: 'string', default: WORKERS },
     report: { type: 'string' },
-    /** Set by the script itself for the processes that do the work. */
-    lane: { type: 'boolean', default: false },
   },
 });
 
@@ -38,103 +36,62 @@ interface Task {
   readonly seed: number;
 }
 
-/** What a lane says of its task. */
 interface Result {
   readonly crashes: number;
   readonly failure?: string;
 }
 
-interface Row {
-  readonly name: string;
-  readonly step: string;
-  crashes: number;
-  readonly failures: { readonly seed: number; readonly message: string; readonly replay: string }[];
-}
-
-if (values.lane) serve();
+if (isLane) serve();
 else await command();
 
-/** A lane: plays what it is given until the other side is gone. Without a run that goes well there is nothing to compare with. */
+/** Without a run that goes well there is nothing to compare with, and every task fails. */
 function serve(): void {
-  const opened = Lane.open().catch((error: unknown) => {
-    console.error(textOf(error));
-    process.exit(1);
-  });
-  process.on('disconnect', () => void opened.then((lane) => lane.close()).finally(() => process.exit()));
-  serveWork(async (task: Task | null): Promise<Result> => {
-    const lane = await opened;
-    if (task === null) return { crashes: 0 };
-    try {
-      return { crashes: await play(lane, task.name, task.seed) };
-    } catch (error) {
-      return { crashes: 1, failure: textOf(error) };
-    }
-  });
+  const opened = Lane.open();
+  opened.catch(() => undefined);
+  serveWork(
+    async ({ name, seed }: Task): Promise<Result> => {
+      try {
+        return { crashes: await play(await opened, name, seed) };
+      } catch (error) {
+        return { crashes: 1, failure: textOf(error) };
+      }
+    },
+    async () => (await opened).close(),
+  );
 }
 
 async function command(): Promise<void> {
   const startedAtMs = performance.now();
-  const [rounds, seed] = [wholeNumber('rounds', values.rounds), wholeNumber('seed', values.seed)];
-  const { rows, queue } = plan(rounds, seed);
-  await Promise.all(Array.from({ length: Number(values.workers) }, () => work(queue, rows)));
-  const all = [...rows.values()];
-  print(all);
-  const crashes = all.reduce((sum, row) => sum + row.crashes, 0);
-  const failures = all.reduce((sum, row) => sum + row.failures.length, 0);
-  const seconds = Math.round((performance.now() - startedAtMs) / 1_000);
-  const outcome = { runs: crashes, failures, unit: 'crashes', remark: `at ${all.length} places` };
-  conclude(outcome, values.report, { rounds, seed, seconds, places: all });
-}
-
-function plan(
-  rounds: number,
-  seed: number,
-): { readonly rows: ReadonlyMap<string, Row>; readonly queue: Task[] } {
-  const { only } = values;
+  const { only, workers } = values;
+  const [rounds, firstSeed] = [wholeNumber('rounds', values.rounds), wholeNumber('seed', values.seed)];
   const all = [...failpoints.map(({ name, step }) => ({ name, step, share: 1 })), ...randomKills];
   const chosen = chosenFrom(all, only, (name, given) => name === given || name.startsWith(`${given}.`));
-  return {
-    rows: new Map(chosen.map(({ name, step }) => [name, { name, step, crashes: 0, failures: [] }])),
-    queue: chosen.flatMap(({ name, share }) =>
-      // What is asked for by its full name is done as often as was said.
-      Array.from({ length: only === name ? rounds : rounds * share }, (_, round) => ({
-        ...{ name, seed: seed + round },
-      })),
-    ),
+  const places = chosen.map(({ name, step, share }) => ({
+    ...{ name, step, crashes: 0, failures: [] as object[] },
+    // What is asked for by its full name is done as often as was said.
+    rounds: only === name ? rounds : rounds * share,
+  }));
+  const tasks = places.flatMap((place) =>
+    Array.from({ length: place.rounds }, (_, round) => ({ place, seed: firstSeed + round })),
+  );
+  await workOff<(typeof tasks)[number], Task, Result>(tasks, { workers }, async ({ place, seed }, worker) => {
+    const { name, failures } = place;
+    const failed = (error: unknown): Result => ({ crashes: 1, failure: textOf(error) });
+    const { crashes, failure: message } = await worker.ask({ name, seed }).catch(failed);
+    place.crashes += crashes;
+    if (message === undefined) return;
+    const replay = `npm run test:crash -- --only ${name} --seed ${seed} --rounds 1`;
+    failures.push({ seed, message, replay });
+    console.log(`${name}, seed ${seed}: ${message}\n  ${replay}`);
+  });
+  console.table(
+    places.map(({ name, crashes, failures }) => ({ failpoint: name, crashes, failures: failures.length })),
+  );
+  const seconds = Math.round((performance.now() - startedAtMs) / 1_000);
+  const outcome = {
+    ...{ runs: places.reduce((sum, { crashes }) => sum + crashes, 0), unit: 'crashes' },
+    failures: places.reduce((sum, { failures }) => sum + failures.length, 0),
+    remark: `at ${places.length} places`,
   };
-}
-
-/** One lane after another, should one of them die over a task. */
-async function work(queue: Task[], rows: ReadonlyMap<string, Row>): Promise<void> {
-  let lane: Worker<Task | null, Result> | undefined;
-  for (let task = queue.shift(); task !== undefined; task = queue.shift()) {
-    if (lane === undefined || lane.hasEnded) {
-      lane = new Worker();
-      // It has what it compares with: else this ends everything.
-      await lane.ask(null);
-    }
-    const result = await lane.ask(task).catch((error: unknown) => ({ crashes: 1, failure: textOf(error) }));
-    note(task, result, rows);
-  }
-  lane?.close();
-}
-
-function note({ name, seed }: Task, { crashes, failure }: Result, rows: ReadonlyMap<string, Row>): void {
-  const row = rows.get(name);
-  if (row === undefined) return;
-  row.crashes += crashes;
-  if (failure === undefined) return;
-  const replay = `npm run test:crash -- --only ${name} --seed ${seed} --rounds 1`;
-  row.failures.push({ seed, message: failure, replay });
-  console.log(`${name}, seed ${seed}: ${failure}\n  ${replay}`);
-}
-
-function print(rows: readonly Row[]): void {
-  const width = Math.max(...rows.map(({ name }) => name.length), 'failpoint'.length);
-  console.log(`${'failpoint'.padEnd(width)}  crashes  failures`);
-  for (const { name, crashes, failures } of rows) {
-    console.log(
-      `${name.padEnd(width)}  ${String(crashes).padStart(7)}  ${String(failures.length).padStart(8)}`,
-    );
-  }
+  conclude(outcome, values.report, { rounds, seed: firstSeed, seconds, places });
 }

@@ -11,11 +11,10 @@ const plan = JSON.parse(planText) as CrashPlan;
 const flags = new Map(Object.entries(JSON.parse(settings) as Record<string, string[]>));
 const { config } = loadConfig({ file: undefined, environment: {}, flags }, { isTerminal: false });
 
-const steps = new Steps(plan);
-const isRewindCommand = command === 'rewind';
-const openStore = steppedStore(steps, { isRewindCommand, writeBufferBytes: plan.writeBufferBytes });
+const steps = new Steps(plan, command === 'rewind' ? command : 'anew');
+const openStore = steppedStore(steps);
 
-if (isRewindCommand) {
+if (command === 'rewind') {
   await rewindStore(config, Number(process.argv[5]), { openStore });
 } else {
   const stop = new AbortController();

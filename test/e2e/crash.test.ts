@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Lane } from '../crash/Lane.js';
-import { play } from '../crash/play.js';
+import { play } from '../crash/stories.js';
 
 /**
  * A sample; `npm run test:crash` dies hundreds of times (docs/crash-testing.md). It stands for

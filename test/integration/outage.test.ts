@@ -40,7 +40,7 @@ it.each(['refusing', 'silent'] as const)(
     const reference = await new Simulation().reference(0);
     const middle = Math.floor((stretch.firstHeight + stretch.stopHeight) / 2);
     const scenario = outage(faultFree(0, stretch), how, middle, stretch.endHeight);
-    const world = new World({ scenario, print: undefined }, { stretch, workshop: new Workshop() });
+    const world = new World(scenario, { stretch, workshop: new Workshop() });
     const { digest, virtualMs } = await world.run(() => reference);
     expect(virtualMs).toBeGreaterThan(scenario.quietAtMs);
     expect(virtualMs - scenario.quietAtMs).toBeLessThan(RECOVERY_MS);

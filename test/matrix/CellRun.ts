@@ -25,11 +25,9 @@ const NEW_BLOCKS = 3;
 /** While catching up: blocks above the window that the streams may have under way. */
 const BUFFERED_BLOCKS = 8;
 const ENDED_MS = 10_000;
+const TWO = { min: 2, max: 2 };
 
-/**
- * So slow that catching up lasts: some ten blocks in a second, whichever way they come, and execution data no faster, so that
- * little of it is on its way when a fault begins.
- */
+/** So slow that catching up lasts: ten blocks in a second, and little execution data on its way when a fault begins. */
 const slowBlocks: readonly FaultRule[] = [
   { method: 'SubscribeBlocksFromStartHeight', fault: 'latency', delayMs: 100 },
   { method: 'GetBlockByHeight', fault: 'latency', delayMs: 500 },
@@ -43,16 +41,10 @@ const ofMode: Readonly<Record<Cell['subject']['mode'], readonly string[]>> = {
   peer: ['--no-edi'],
 };
 
-/** What was seen at one moment. */
 export interface Look {
   readonly atMs: number;
   readonly watermark: number;
   readonly reasons: readonly Pick<ReadinessReason, 'code' | 'message'>[];
-}
-
-export interface Ending {
-  readonly code: number;
-  readonly message: string;
 }
 
 /** The nodes of a cell, and the daemon before them. The first node is the one that the fault befalls. */
@@ -74,11 +66,7 @@ export class CellRun {
       // A forged block is one that its id refutes. No cell is about certificates: to sign them takes the time of all others.
       hashedIds: cell.subject.told === 'blocks',
       certificatesEvery: 0,
-      profile: {
-        base: 'dense',
-        collectionsPerBlock: { min: 2, max: 2 },
-        transactionsPerCollection: { min: 2, max: 2 },
-      },
+      profile: { base: 'dense', collectionsPerBlock: TWO, transactionsPerCollection: TWO },
       startHead: isBehind ? CATCH_UP_HEIGHTS : TIP_HEIGHTS,
       blockIntervalMs: BLOCK_INTERVAL_MS,
       sealedLag: SEALED_LAG,
@@ -113,8 +101,7 @@ export class CellRun {
     return this.#daemon;
   }
 
-  /** How the daemon ended, if it has. */
-  get ending(): Ending | undefined {
+  get ending() {
     const { endedWith: code, stderr } = this.#program;
     return code === undefined ? undefined : { code, message: stderr.trim() };
   }
@@ -147,7 +134,6 @@ export class CellRun {
     this.#program = this.#start();
   }
 
-  /** Waits until the daemon does what the phase asks for. Expected errors: Error, when it does not. */
   async healthy(): Promise<Look> {
     await this.listens();
     const byMs = performance.now() + 30_000;
@@ -223,7 +209,6 @@ export function isFromTheStart(phase: Phase): boolean {
   return phase === 'start' || phase === 'restart';
 }
 
-/** Between two looks. */
 export async function pause(ms = 250): Promise<undefined> {
   await new Promise((resolve) => setTimeout(resolve, ms).unref());
   return undefined;

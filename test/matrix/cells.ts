@@ -7,7 +7,6 @@ import type { FaultClass, MatrixFault } from './faults.js';
 import { subjects } from './subjects.js';
 import type { Phase, Subject } from './subjects.js';
 
-/** One fault of one method in one situation. */
 export interface Cell {
   /** `METHOD/FAULT/PHASE/MODE/WAY`, without blanks. */
   readonly name: string;
@@ -18,7 +17,6 @@ export interface Cell {
   readonly expected: Expectation;
 }
 
-/** Every cell there is. */
 export function everyCell(): Cell[] {
   return subjects.flatMap((subject) =>
     matrixFaults
@@ -56,7 +54,6 @@ export function sampleOf(cells: readonly Cell[], seed: number): Cell[] {
   return [...alike.values()].flatMap((group) => group[Math.floor(random.next() * group.length)] ?? []);
 }
 
-/** What is demanded, in a word: cells of the same demand are judged alike. */
 export function demandOf({ expected }: Cell): string {
   const { mustProgress, codes, exitCode } = expected;
   if (mustProgress) return 'progress';

@@ -14,7 +14,6 @@ export interface Expectation {
   readonly staysBroken?: true;
 }
 
-/** What is no cause: it belongs to the phase. */
 export const ORDINARY: Readonly<Record<Subject['phases'][number], readonly ReadinessCode[]>> = {
   'catching up': ['behind'],
   tip: [],
@@ -52,12 +51,10 @@ const otherwise: readonly (readonly [Told, string, FaultClass])[] = [
   ['head', 'wrong_parent', 'harmless'],
 ];
 
-/** The kind that a fault is for this answer. */
 export function kindFor(told: Told, fault: { readonly name: string; readonly kind: FaultClass }): FaultClass {
   return otherwise.find(([what, name]) => what === told && name === fault.name)?.[2] ?? fault.kind;
 }
 
-/** What the cell must end in. */
 export function expectationOf(
   { told, way, mode, phases }: Pick<Subject, 'told' | 'way' | 'mode' | 'phases'>,
   fault: { readonly name: string; readonly kind: FaultClass },

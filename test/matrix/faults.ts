@@ -1,3 +1,4 @@
+import { status as grpcStatus } from '@grpc/grpc-js';
 import type { DevnetMethod, FaultKind, FaultRule, StatusName } from '../../src/devnet/index.js';
 import { methods, parseFaults } from '../../src/devnet/index.js';
 
@@ -37,25 +38,9 @@ export const MAX_MESSAGE = '4MiB';
 /** Higher than any head of these tests. */
 export const FALSE_ROOT = 1_000_000;
 
-/** Every status is an answer; but some are those that a lost connection, or a deadline, ends with as well. */
-const statuses: Readonly<Record<StatusName, FaultClass>> = {
-  CANCELLED: 'outage',
-  UNKNOWN: 'refusal',
-  INVALID_ARGUMENT: 'refusal',
-  DEADLINE_EXCEEDED: 'outage',
-  NOT_FOUND: 'refusal',
-  ALREADY_EXISTS: 'refusal',
-  PERMISSION_DENIED: 'refusal',
-  RESOURCE_EXHAUSTED: 'refusal',
-  FAILED_PRECONDITION: 'refusal',
-  ABORTED: 'outage',
-  OUT_OF_RANGE: 'refusal',
-  UNIMPLEMENTED: 'refusal',
-  INTERNAL: 'refusal',
-  UNAVAILABLE: 'outage',
-  DATA_LOSS: 'refusal',
-  UNAUTHENTICATED: 'refusal',
-};
+/** Every status is an answer; but these are what a lost connection, or a deadline, ends with as well. */
+const OUTAGES: readonly StatusName[] = ['CANCELLED', 'DEADLINE_EXCEEDED', 'ABORTED', 'UNAVAILABLE'];
+const errors = (Object.keys(grpcStatus) as StatusName[]).filter((code) => /^(?!OK$)[A-Z]/.test(code));
 
 type Effect = Readonly<Record<string, unknown>> & { readonly fault: FaultRule['fault'] };
 
@@ -95,7 +80,7 @@ function status(code: StatusName): Effect {
 /** Every fault of the devnet, with the parameters that make it bite. */
 const faultsByKind: Readonly<Record<FaultKind, readonly MatrixFault[]>> = {
   error: [
-    ...(Object.keys(statuses) as StatusName[]).map((code) => fault(code, statuses[code], status(code))),
+    ...errors.map((code) => fault(code, OUTAGES.includes(code) ? 'outage' : 'refusal', status(code))),
     opening('INTERNAL', 'refusal', status('INTERNAL')),
     opening('RESOURCE_EXHAUSTED', 'refusal', status('RESOURCE_EXHAUSTED')),
   ],

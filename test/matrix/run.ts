@@ -7,18 +7,15 @@
 //     --at-once N      cells at once in each process [16]
 //     --list           names the cells, and plays none
 //     --report FILE    writes the result as JSON
-import { conclude, Worker, WORKERS, serveWork, textOf, wholeNumber } from '../support/campaign.js';
+import { conclude, isLane, serveWork, textOf, wholeNumber, workOff, WORKERS } from '../support/campaign.js';
 import { everyCell, sampleOf } from './cells.js';
 import type { Cell } from './cells.js';
-import { isDisturbed, play, PLAYED_MAX } from './play.js';
+import { isDisturbed, play } from './play.js';
 import type { CellResult } from './play.js';
-import { outcomeOf, print } from './report.js';
 import { refuse, scriptOptions } from '../support/scriptOptions.js';
 
-/** A process is let go after so many cells: what each leaves behind in it adds up. */
-const CELLS_PER_LANE = 150;
-/** Two cells do not start in the same moment: the start is what costs. */
-const BETWEEN_STARTS_MS = 150;
+/** What each leaves behind in its process adds up. */
+const CELLS_PER_PROCESS = 150;
 
 const { values } = scriptOptions({
   options: {
@@ -29,63 +26,62 @@ const { values } = scriptOptions({
     'at-once': { type: 'string', default: '16' },
     list: { type: 'boolean', default: false },
     report: { type: 'string' },
-    /** Set by the script itself for the processes that do the work. */
-    lane: { type: 'boolean', default: false },
   },
 });
 
 const cells = everyCell();
-if (values.lane) serve();
+if (isLane) serveWork((name: string) => play(cellOf(name)));
 else await command();
-
-/** A lane: plays the cells that it is given, as many at once as come. */
-function serve(): void {
-  process.on('disconnect', () => process.exit());
-  serveWork((name: string) => {
-    const cell = cells.find((each) => each.name === name);
-    if (cell === undefined) throw new Error(`there is no cell ${name}`);
-    return play(cell);
-  });
-}
 
 async function command(): Promise<void> {
   const startedAtMs = performance.now();
-  const named = cells.filter(({ name }) => values.only === undefined || isOf(name, values.only));
+  const { only = '' } = values;
+  const named = cells.filter(({ name }) => only === '' || `${name}/`.startsWith(`${only}/`));
+  if (named.length === 0)
+    refuse(`There is no cell ${only}. Name a method of docs/fault-matrix.md, or METHOD/FAULT.`);
   const chosen = values.quick ? sampleOf(named, wholeNumber('seed', values.seed)) : named;
-  if (chosen.length === 0)
-    refuse(
-      `There is no cell ${String(values.only)}. Name a method of docs/fault-matrix.md, or METHOD/FAULT.`,
-    );
   if (values.list) {
-    for (const { name } of chosen) console.log(name);
-    console.log(`${chosen.length} cells`);
+    console.log([...chosen.map(({ name }) => name), `${chosen.length} cells`].join('\n'));
     return;
   }
   const queue = spread(chosen);
   const results: CellResult[] = [];
   const played = new Map<string, number>();
-  let again = 0;
-  const onResult = (result: CellResult, cell: Cell): void => {
-    const times = (played.get(cell.name) ?? 0) + 1;
-    played.set(cell.name, times);
-    if (isDisturbed(result) && times < PLAYED_MAX) {
-      again += 1;
+  const how = {
+    workers: values.workers,
+    ...{ atOnce: wholeNumber('at-once', values['at-once']), tasksPerProcess: CELLS_PER_PROCESS },
+  };
+  await workOff<Cell, string, CellResult>(queue, how, async (cell, worker) => {
+    // A process that dies takes its cells with it: each of them has failed.
+    const result = await worker.ask(cell.name).catch((error: unknown): CellResult => {
+      const failures = [{ kind: 'broken' as const, detail: textOf(error) }];
+      return { cell: cell.name, outcome: 'neither', failures, heldUpMs: 0, seconds: 0 };
+    });
+    if (isDisturbed(result, played)) {
       queue.push(cell);
       return;
     }
     results.push(result);
     for (const { kind, detail } of result.failures) console.log(`${result.cell}: ${kind}: ${detail}`);
     if (results.length % 50 === 0) console.log(`… ${results.length} of ${chosen.length}`);
-  };
-  await Promise.all(Array.from({ length: Number(values.workers) }, () => work(queue, onResult)));
+  });
   const seconds = Math.round((performance.now() - startedAtMs) / 1_000);
-  print(results);
+  const again = [...played.values()].reduce((sum, times) => sum + times - 1, 0);
   if (again > 0) console.log(`${again} times a cell was played again because the machine was too busy`);
-  conclude(outcomeOf(results), values.report, { seconds, results });
+  const ended = (outcome: CellResult['outcome']): number =>
+    results.filter((result) => result.outcome === outcome).length;
+  const outcome = {
+    ...{ runs: results.length, failures: results.filter(({ failures }) => failures.length > 0).length },
+    ...{ unit: 'cells' },
+    remark: `${ended('progress')} went on, ${ended('cause')} told the cause, ${ended('exit')} ended`,
+  };
+  conclude(outcome, values.report, { seconds, results });
 }
 
-function isOf(name: string, beginning: string): boolean {
-  return name === beginning || name.startsWith(`${beginning}/`);
+function cellOf(wanted: string): Cell {
+  const cell = cells.find(({ name }) => name === wanted);
+  if (cell === undefined) throw new Error(`there is no cell ${wanted}`);
+  return cell;
 }
 
 /** Cells that are alike wait alike: side by side they would all start and stop at once. */
@@ -94,32 +90,4 @@ function spread(chosen: readonly Cell[]): Cell[] {
   return Array.from({ length: stride }, (_, first) =>
     chosen.filter((_cell, at) => at % stride === first),
   ).flat();
-}
-
-/** One lane after another, until nothing is left to play. */
-async function work(queue: Cell[], onResult: (result: CellResult, cell: Cell) => void): Promise<void> {
-  while (queue.length > 0) {
-    const lane = new Worker<string, CellResult>();
-    const batch = { left: CELLS_PER_LANE };
-    await Promise.all(
-      Array.from({ length: Number(values['at-once']) }, async (_, slot) => {
-        await new Promise((resolve) => setTimeout(resolve, slot * BETWEEN_STARTS_MS));
-        while (batch.left > 0) {
-          const cell = queue.shift();
-          if (cell === undefined) return;
-          batch.left -= 1;
-          onResult(await playedBy(lane, cell), cell);
-        }
-      }),
-    );
-    lane.close();
-  }
-}
-
-/** A lane that dies takes its cells with it: each of them has failed. */
-function playedBy(lane: Worker<string, CellResult>, { name, kind }: Cell): Promise<CellResult> {
-  return lane.ask(name).catch((error: unknown) => {
-    const failures = [{ kind: 'broken' as const, detail: textOf(error) }];
-    return { cell: name, kind, outcome: 'neither', failures, heldUpMs: 0, seconds: 0 };
-  });
 }

@@ -21,7 +21,6 @@ export const tells = {
 } as const;
 export type Told = keyof typeof tells;
 
-/** One place in which a method can fail. */
 export interface Subject {
   /** The row of the matrix: a method, or `*` for all at once. */
   readonly method: Called | '*';
@@ -90,9 +89,7 @@ function of(
   return places.map(([mode, way, struck]) => ({ ...row, node, mode, way, struck }));
 }
 
-/**
- * Where a method stands alone because the node is too old for the better one, the node is such a one: else nobody would ask.
- */
+/** Where a method stands alone the node is too old for the better one: else nobody would ask. */
 export const subjects: readonly Subject[] = [
   ...([PARAMETERS, VERSION] as const).flatMap((method) =>
     of(

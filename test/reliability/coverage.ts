@@ -8,8 +8,8 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative, sep } from 'node:path';
-import { LEAST_PERCENT, MEASURED } from './rooms.js';
-import type { RoomCoverage } from './rooms.js';
+import { LEAST_PERCENT, MEASURED } from './results.js';
+import type { RoomCoverage } from './results.js';
 import { conclude } from '../support/campaign.js';
 import { scriptOptions } from '../support/scriptOptions.js';
 

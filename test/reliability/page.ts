@@ -16,7 +16,6 @@ NAME\` one of them, and writes this page.
 /** Share of planted bugs that must be found, in percent. */
 const WANTED_SCORE = 92;
 
-/** docs/reliability.md as the results have it. */
 export function reliabilityPage({ outcomes, coverage, ...results }: Results): Promise<string> {
   // Where they are planted now: files move.
   const places = new Map(planted.map(({ file, name }) => [name, file]));

@@ -1,11 +1,9 @@
 import type { Outcome } from '../support/campaign.js';
-import { LEAST_PERCENT, MEASURED } from './rooms.js';
+import { LEAST_PERCENT, MEASURED } from './results.js';
 
-/** A promise and the script that holds it. */
 export interface Proof {
   readonly name: string;
   readonly promise: string;
-  /** As one types it. */
   readonly command: string;
   /** It is vitest that reports; with what else is worth knowing of its run. */
   readonly vitest?: { readonly remark?: string };
@@ -15,7 +13,6 @@ export interface Proof {
 export const reportTo = ({ vitest }: Proof, file: string): readonly string[] =>
   vitest === undefined ? ['--report', file] : ['--reporter=json', `--outputFile=${file}`];
 
-/** What that file says. Expected errors: any Error means that it has another shape. */
 export function outcomeIn(report: object, { vitest }: Proof): Outcome {
   const { numPassedTests, numTotalTests, failures, remark, runs, unit } = report as Readonly<
     Record<string, unknown>

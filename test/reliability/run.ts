@@ -12,8 +12,7 @@ import { join } from 'node:path';
 import { reliabilityPage } from './page.js';
 import { outcomeIn, proofs, reportTo } from './proofs.js';
 import { pagePath, readResults, writeResults } from './results.js';
-import type { PlantedBug } from './results.js';
-import type { RoomCoverage } from './rooms.js';
+import type { PlantedBug, RoomCoverage } from './results.js';
 import { chosenFrom } from '../support/campaign.js';
 import { scriptOptions } from '../support/scriptOptions.js';
 
@@ -23,7 +22,6 @@ const { values: args, positionals } = scriptOptions({
 });
 const chosen = chosenFrom(proofs, args.only);
 
-/** What some of the proofs tell besides. */
 interface Report {
   readonly bugs?: readonly PlantedBug[];
   readonly rooms?: readonly RoomCoverage[];

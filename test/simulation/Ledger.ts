@@ -4,10 +4,7 @@ import type { openUpstream } from '../../src/app/line/runIndexing.js';
 
 type Parts = ReturnType<typeof openUpstream>;
 
-/**
- * Who listens for the end of a process at once, at most: its own loops (one more proves what is final), one wait of each, and what closes. A line, a range
- * or a call that stays behind would be one more each time.
- */
+/** The loops of a process, one wait of each, and what closes. What a line, a range or a call leaves behind adds up. */
 const MAX_LISTENING_FOR_THE_END = 26;
 
 /** Remembers every signal that anybody listens to, so that those who stay can be counted. */
@@ -19,10 +16,8 @@ export class SignalRegister {
   constructor() {
     const { prototype } = AbortSignal;
     const signals = this.#signals;
-    prototype.addEventListener = function (
-      this: AbortSignal,
-      ...given: Parameters<EventTarget['addEventListener']>
-    ) {
+    type Given = Parameters<EventTarget['addEventListener']>;
+    prototype.addEventListener = function (this: AbortSignal, ...given: Given) {
       signals.add(this);
       EventTarget.prototype.addEventListener.apply(this, given);
     };
@@ -48,17 +43,12 @@ export class SignalRegister {
 
 const WATERMARK = 'subscribers of the watermark';
 
-/**
- * Counts, for one process, what its lines borrow from the parts that outlive them: everything must be back at its first
- * value whenever nobody needs it.
- */
+/** What the lines of a process borrow from the parts that outlive them must be back whenever nobody needs it. */
 export class Ledger {
   readonly #parts: Parts;
   readonly #fail: (what: string) => void;
   readonly #subscribers = new Map<string, number>();
-  /** Before the first line. */
   #atStart = new Map<string, number>();
-  /** With the first live line alone. */
   #withLine: ReadonlyMap<string, number> | undefined;
   #live: IndexingLine | undefined;
   /** Lines of history, and whether each has written all that it was to write. */
@@ -82,7 +72,6 @@ export class Ledger {
     this.#atStart = new Map(this.#subscribers);
   }
 
-  /** The last live line is over. */
   lineStarts(line: IndexingLine): void {
     if (this.#live !== undefined) this.#isOver('the line before', this.#live, false);
     this.#live = line;
@@ -95,9 +84,9 @@ export class Ledger {
     if (listening > MAX_LISTENING_FOR_THE_END)
       this.#fail(`${listening} listen for the end of the process at once`);
     const running = new Map(
-      backfill
-        .running()
-        .map(({ job, line }) => [line.indexing, () => job.store.latestIndexedHeight() === job.range.to]),
+      backfill.running().map(({ job: { range, store }, line }) => {
+        return [line.indexing, () => store.latestIndexedHeight() === range.to];
+      }),
     );
     for (const [line, isWritten] of this.#ranges)
       if (!running.has(line)) this.#isOver('a range', line, isWritten());
@@ -141,12 +130,7 @@ export class Ledger {
     if (count !== 0) this.#fail(`at rest: ${count} ${name}`);
   }
 
-  /** Counts who has subscribed and not left. */
-  #count<K extends string>(
-    name: string,
-    part: Record<K, (...given: never[]) => () => void>,
-    method: K,
-  ): void {
+  #count<K extends string>(name: string, part: Record<K, (...given: never[]) => () => void>, method: K) {
     const subscribe = part[method].bind(part);
     const add = (by: number): void =>
       void this.#subscribers.set(name, (this.#subscribers.get(name) ?? 0) + by);

@@ -38,13 +38,10 @@ export class Violation extends Error {
   override readonly name = 'Violation';
 }
 
-/** What the oracle sees of one process. */
 export interface Watched {
   readonly store: LevelIndexStore;
-  /** The head as the process knows it. */
   head: () => number | undefined;
   line: IndexingLine | undefined;
-  /** What history is being filled in. */
   history: () => ReturnType<Backfill['running']>;
 }
 
@@ -62,70 +59,48 @@ export interface OracleParts {
 
 const COLLECTION_METHODS: ReadonlySet<string> = new Set(['GetFullCollectionByID', 'GetCollectionByID']);
 
-/**
- * Holds every promise of docs/architecture.md ("Invariants") against what happens, as it happens: against the calls that
- * leave, the batches that become durable, the parts after each step, and the store at the end.
- */
+/** Holds every promise of docs/architecture.md ("Invariants") against what happens, as it happens. */
 export class Oracle implements CallObserver {
   readonly #parts: OracleParts;
-  /** Covered heights whose blocks have no proof. */
+  readonly #config: DaemonConfig;
+  readonly #stretch: Stretch;
   readonly #unproven = new Set<number>();
-  /** How often each node was penalized for a block that does not fit its id. */
   readonly #forged = new Map<string, number>();
   /** A node did not answer the question for its spork, or for its first block. */
   #isSporkRefused = false;
   #watched: Watched | undefined;
-  /** Collections asked for and not answered yet, and of whom. */
   readonly #asked = new Map<number, { readonly id: string; readonly endpoint: string }>();
   /** The collection that a node has just said it cannot give in full. */
   #fallsBack: string | undefined;
-  /** What is durable: the watermark, and the heights above it. */
-  #watermark: number | undefined;
+  /** The highest height that is complete and durable; undefined before the store begins. */
+  watermark: number | undefined;
   #above: ReadonlySet<number> = new Set();
   /** Durable above the watermark when the process began: passed over once the chain has borne them out, not before. */
   #inherited: ReadonlySet<number> = new Set();
   /** Heights that were covered, and found to be as on the chain. */
   readonly #checked = new Set<number>();
-  #isComplete = false;
+  /** The whole stretch is there, history included. */
+  isComplete = false;
   #isDurableNew = false;
   #restartedAt: number | undefined;
   #done = new Set<number>();
-  /** Heights whose blocks this process was given. */
   readonly #handedOut = new Set<number>();
   #violation: Violation | undefined;
-  /** Our own count of calls, by endpoint and method. */
-  readonly calls = new Map<string, number>();
-  readonly outcomes = new Map<string, number>();
+  readonly #calls = new Map<string, number>();
   #callNumber = 0;
-  #inFlight = 0;
+  callsInFlight = 0;
   #head = -1;
   #processes = 0;
-  /** Lines that began, over all processes. */
-  lines = 0;
+  #lines = 0;
 
   constructor(parts: OracleParts) {
     this.#parts = parts;
-  }
-
-  /** The highest height that is complete and durable; undefined before the store begins. */
-  get watermark(): number | undefined {
-    return this.#watermark;
-  }
-
-  /** The whole stretch is there, history included. */
-  get isComplete(): boolean {
-    return this.#isComplete;
+    ({ config: this.#config, stretch: this.#stretch } = parts);
   }
 
   /** Some blocks have no proof, though all could have one: the nodes that hid it do so no more, in the end. */
   get lacksProofs(): boolean {
-    return (
-      this.#parts.stretch.isProvable && this.#parts.config.proof.mode !== 'off' && this.#unproven.size > 0
-    );
-  }
-
-  get callsInFlight(): number {
-    return this.#inFlight;
+    return this.#stretch.isProvable && this.#config.proof.mode !== 'off' && this.#unproven.size > 0;
   }
 
   fail(what: string): void {
@@ -134,7 +109,6 @@ export class Oracle implements CallObserver {
     this.#parts.trace.add(`VIOLATION ${what}`);
   }
 
-  /** Throws the first violation, if there was one. */
   throwIfViolated(): void {
     if (this.#violation !== undefined) throw this.#violation;
   }
@@ -144,7 +118,6 @@ export class Oracle implements CallObserver {
     this.#head = -1;
   }
 
-  /** A node is penalized for a lie. */
   heldAgainst(endpoint: string, detail: string): void {
     if (detail.includes(FORGED_WORDS)) this.#forged.set(endpoint, (this.#forged.get(endpoint) ?? 0) + 1);
   }
@@ -157,12 +130,12 @@ export class Oracle implements CallObserver {
     this.#asked.clear();
     this.#done.clear();
     this.#handedOut.clear();
-    this.#inFlight = 0;
+    this.callsInFlight = 0;
     this.#head = -1;
     const { store } = watched;
     this.#inherited = new Set(store.blocksAboveWatermark().map(({ height }) => height));
     if (store.meta() === undefined) {
-      if (this.#watermark !== undefined) this.fail('a store that had begun is empty after a restart');
+      if (this.watermark !== undefined) this.fail('a store that had begun is empty after a restart');
       return;
     }
     // What the last process had written may have become durable with its end, and has not been looked at yet.
@@ -171,13 +144,13 @@ export class Oracle implements CallObserver {
   }
 
   #checkRestart(found: number): void {
-    if (found !== this.#watermark) this.fail(`restart at watermark ${found}, ${this.#watermark} was durable`);
+    if (found !== this.watermark) this.fail(`restart at watermark ${found}, ${this.watermark} was durable`);
   }
 
   processEnds(): void {
     this.#watched = undefined;
     this.#asked.clear();
-    this.#inFlight = 0;
+    this.callsInFlight = 0;
   }
 
   /** A line begins: its processor is watched, so that every `done` is seen. */
@@ -185,22 +158,22 @@ export class Oracle implements CallObserver {
     const watched = this.#watched;
     if (watched === undefined) throw new Error('a line without a process');
     watched.line = line;
-    this.lines += 1;
+    this.#lines += 1;
     this.#done.clear();
     let running = 0;
     const { processor } = line;
     const run = processor.run.bind(processor);
     processor.run = (job, done) => {
       const { height } = job;
-      const { firstHeight, stopHeight } = this.#parts.stretch;
+      const { firstHeight, stopHeight } = this.#stretch;
       if (height < firstHeight || height > stopHeight)
         this.fail(`height ${height} is handed out, outside ${firstHeight} to ${stopHeight}`);
-      if (height > watched.store.latestIndexedHeight() + this.#parts.config.window)
+      if (height > watched.store.latestIndexedHeight() + this.#config.window)
         this.fail(`height ${height} is handed out above the window`);
       this.#parts.trace.add(`job ${height}`);
       this.#handedOut.add(height);
       running += 1;
-      if (running > this.#parts.config.maxProcessing) this.fail(`${running} jobs run at once`);
+      if (running > this.#config.maxProcessing) this.fail(`${running} jobs run at once`);
       run(job, () => {
         // What a process does in the turn in which it dies, nobody sees.
         if (this.#watched !== watched) return;
@@ -220,17 +193,16 @@ export class Oracle implements CallObserver {
   onCall(endpoint: string, method: DevnetMethod, request: DevnetRequest): (outcome: string) => void {
     const number = (this.#callNumber += 1);
     const key = `${endpoint} ${method}`;
-    this.calls.set(key, (this.calls.get(key) ?? 0) + 1);
+    this.#calls.set(key, (this.#calls.get(key) ?? 0) + 1);
     const id = request.id?.toString('hex');
     const asked = request.height ?? request.start_block_height ?? request.start_height;
     this.#parts.trace.add(`call ${number} ${endpoint} ${method} ${id?.slice(0, 8) ?? asked ?? ''}`);
-    this.#inFlight += 1;
+    this.callsInFlight += 1;
     const isCollection = id !== undefined && COLLECTION_METHODS.has(method);
     if (isCollection) this.#collectionAsked(number, endpoint, method, id as Identifier);
     else if (asked !== undefined) this.#heightAsked(method, Number(asked));
     return (outcome) => {
-      this.#inFlight -= 1;
-      this.outcomes.set(outcome, (this.outcomes.get(outcome) ?? 0) + 1);
+      this.callsInFlight -= 1;
       if (isCollection) this.#asked.delete(number);
       const tellsSpork = method === 'GetNodeVersionInfo' || (method === 'GetBlockByHeight' && asked === '0');
       if (tellsSpork && outcome !== 'OK') this.#isSporkRefused = true;
@@ -259,7 +231,7 @@ export class Oracle implements CallObserver {
   /** Of history: not durable for all that is known, and within the window of its range. */
   #isInOpenRange(height: number): boolean {
     const open = this.#watched?.store.ranges.open() ?? [];
-    const { window: k } = this.#parts.config.backfill;
+    const { window: k } = this.#config.backfill;
     return open.some(({ from, to, next }) => height >= from && height <= Math.min(to, next - 1 + k));
   }
 
@@ -273,7 +245,7 @@ export class Oracle implements CallObserver {
   }
 
   #endsSpork(height: number): boolean {
-    const ended = this.#parts.stretch.sporks.slice(0, -1);
+    const ended = this.#stretch.sporks.slice(0, -1);
     return ended.some(({ lastHeight }) => lastHeight <= height && height <= lastHeight + MAX_DISCARDED);
   }
 
@@ -289,9 +261,9 @@ export class Oracle implements CallObserver {
       this.fail(
         `${method} asks for height ${height}, above the window of its range, which is at ${range.next}`,
       );
-    const highest = watched.store.latestIndexedHeight() + this.#parts.config.window;
+    const highest = watched.store.latestIndexedHeight() + this.#config.window;
     if (height > highest) this.fail(`${method} asks for height ${height}, above the window's end ${highest}`);
-    if (height > this.#parts.stretch.stopHeight)
+    if (height > this.#stretch.stopHeight)
       this.fail(`${method} asks for height ${height}, above the stop height`);
   }
 
@@ -302,10 +274,10 @@ export class Oracle implements CallObserver {
     if (isAlone && [...this.#asked.values()].some((each) => each.id === id))
       this.fail(`collection ${id.slice(0, 8)} is asked for twice at once`);
     this.#asked.set(number, { id, endpoint });
-    const { concurrency } = this.#parts.config.requester;
+    const { concurrency } = this.#config.requester;
     const atOnce = [...this.#asked.values()].filter((each) => each.endpoint === endpoint).length;
     if (atOnce > concurrency) this.fail(`${atOnce} collections are asked of ${endpoint} at once`);
-    const places = this.#parts.stretch.placesOf.get(id);
+    const places = this.#stretch.placesOf.get(id);
     if (places === undefined) {
       if (!this.#parts.mayMeetForgeries) this.fail(`collection ${id.slice(0, 8)} is none of the chain`);
       return;
@@ -316,9 +288,7 @@ export class Oracle implements CallObserver {
     const watermark = store.latestIndexedHeight();
     const isWanted = places.some(
       (height) =>
-        (height > watermark &&
-          height <= watermark + this.#parts.config.window &&
-          !this.#isKnownDurable(height)) ||
+        (height > watermark && height <= watermark + this.#config.window && !this.#isKnownDurable(height)) ||
         this.#isWantedOfHistory(height),
     );
     if (!isWanted)
@@ -329,7 +299,7 @@ export class Oracle implements CallObserver {
 
   /** With the budget used up, nothing is asked for but what the lowest height that is not durable lacks. */
   #checkBudget(line: IndexingLine | undefined, heights: readonly number[], what: string): void {
-    if (line === undefined || line.window.bytesInHand <= this.#parts.config.maxInFlightBytes) return;
+    if (line === undefined || line.window.bytesInHand <= this.#config.maxInFlightBytes) return;
     const lowest = this.#holdingUp(line);
     if (lowest === undefined || !heights.some((height) => height <= lowest))
       this.fail(`${what} of ${heights.join(', ')} is asked for while the byte budget is used up`);
@@ -343,7 +313,7 @@ export class Oracle implements CallObserver {
 
   /** Durable since before this step. */
   #isKnownDurable(height: number): boolean {
-    return height <= (this.#watermark ?? -1) || this.#above.has(height);
+    return height <= (this.watermark ?? -1) || this.#above.has(height);
   }
 
   #isDurable(height: number): boolean {
@@ -367,7 +337,7 @@ export class Oracle implements CallObserver {
 
   /** The invariants of the live range, for one of history. */
   #lookAtRange({ range: { from, to }, store }: RangeJob, { window, blocks }: IndexingLine): void {
-    const { window: k } = this.#parts.config.backfill;
+    const { window: k } = this.#config.backfill;
     if (window.inHand > k) this.fail(`${window.inHand} heights of range ${from} wait, its window is ${k}`);
     const watermark = store.latestIndexedHeight();
     if (blocks.blockAt(watermark + k + 1) !== undefined)
@@ -381,11 +351,11 @@ export class Oracle implements CallObserver {
       this.fail(`the head goes down from ${this.#head} to ${known}`);
     this.#head = known ?? this.#head;
     const watermark = store.latestIndexedHeight();
-    if (watermark > (this.#watermark ?? -1))
-      this.fail(`watermark ${watermark} is told, ${this.#watermark} is durable`);
+    if (watermark > (this.watermark ?? -1))
+      this.fail(`watermark ${watermark} is told, ${this.watermark} is durable`);
     for (const { job, line: one } of history()) this.#lookAtRange(job, one.indexing);
     if (line === undefined) return;
-    const { window: k } = this.#parts.config;
+    const { window: k } = this.#config;
     if (line.window.inHand > k) this.fail(`${line.window.inHand} heights wait, the window is ${k}`);
     if (line.blocks.blockAt(watermark + k + 1) !== undefined) this.fail(`more than ${k} blocks are held`);
     const { bytesInHand: inFlightBytes } = line.window;
@@ -409,9 +379,8 @@ export class Oracle implements CallObserver {
     return lowest !== undefined && lowest.missingCount > 0 ? lowest.height : undefined;
   }
 
-  /** Ascending. */
   *#heightsInHand({ mcq, window }: IndexingLine, watermark: number): Generator<HeightRecord> {
-    const { window: k } = this.#parts.config;
+    const { window: k } = this.#config;
     let left = window.inHand;
     // A batch moves the watermark a moment before the heights in it are let go.
     for (let height = watermark - k; height <= watermark + k && left > 0; height += 1) {
@@ -426,17 +395,17 @@ export class Oracle implements CallObserver {
   async #lookAtDisk(): Promise<void> {
     const reader = await this.openReader();
     if (reader.meta() === undefined) {
-      if (this.#parts.disk.size > 0 || this.#watermark !== undefined)
+      if (this.#parts.disk.size > 0 || this.watermark !== undefined)
         this.fail('the store has lost its meta record');
       return;
     }
-    const { blockAt } = this.#parts.stretch;
+    const { blockAt } = this.#stretch;
     const watermark = reader.latestIndexedHeight();
     const coverage = reader.coverage();
     const isCovered = (height: number): boolean =>
       coverage.some(({ from, to }) => height >= from && height <= to);
-    if (this.#watermark !== undefined && watermark < this.#watermark)
-      this.fail(`the watermark goes down from ${this.#watermark} to ${watermark}`);
+    if (this.watermark !== undefined && watermark < this.watermark)
+      this.fail(`the watermark goes down from ${this.watermark} to ${watermark}`);
     for (const height of this.#checked)
       if (!isCovered(height)) this.fail(`height ${height} is not covered any more`);
     const { firstHeight = Infinity } = reader.meta() ?? {};
@@ -462,8 +431,7 @@ export class Oracle implements CallObserver {
       const stored = await reader.blockByHeight(height);
       if (stored?.block.proof !== undefined) this.#checkProof(stored.block, []);
     }
-    this.#isComplete =
-      watermark === this.#parts.stretch.stopHeight && firstHeight === this.#parts.stretch.firstHeight;
+    this.isComplete = watermark === this.#stretch.stopHeight && firstHeight === this.#stretch.firstHeight;
     this.#checkSporks(reader, watermark);
     for (const height of this.#inherited) {
       if (height <= watermark && !this.#handedOut.has(height))
@@ -473,12 +441,11 @@ export class Oracle implements CallObserver {
     }
     const above = reader.blocksAboveWatermark().map(({ height }) => height);
     const highest = Math.max(watermark, ...above);
-    if (highest > watermark + this.#parts.config.window)
-      this.fail(`height ${highest} is durable above the window`);
+    if (highest > watermark + this.#config.window) this.fail(`height ${highest} is durable above the window`);
     if (above.includes(watermark + 1) && !this.#inherited.has(watermark + 1))
       this.fail(`the watermark ${watermark} does not pass over ${watermark + 1}`);
     this.#parts.trace.add(`durable to ${watermark} above ${above.join()}`);
-    this.#watermark = watermark;
+    this.watermark = watermark;
     this.#above = new Set(above);
   }
 
@@ -493,11 +460,11 @@ export class Oracle implements CallObserver {
         this.fail(`block ${height} has no proof, and counts as proven`);
       return;
     }
-    if (this.#parts.config.proof.mode === 'off' || !this.#parts.stretch.isProvable)
+    if (this.#config.proof.mode === 'off' || !this.#stretch.isProvable)
       this.fail(`block ${height} is stored with a proof that nobody gave`);
-    if (checkStoredProof(encoded, proof, this.#parts.config.chainId)?.id !== id)
+    if (checkStoredProof(encoded, proof, this.#config.chainId)?.id !== id)
       this.fail(`the proof of block ${height} does not hold`);
-    if (!this.#parts.stretch.blockAt(height).encoded.every((byte, at) => byte === encoded[at]))
+    if (!this.#stretch.blockAt(height).encoded.every((byte, at) => byte === encoded[at]))
       this.fail(`block ${height} is proven, and not the one of the chain`);
   }
 
@@ -506,13 +473,13 @@ export class Oracle implements CallObserver {
    * earlier one in it. What a node did not tell may come later: an id, or the spork in which the store begins.
    */
   #checkSporks(reader: LevelIndexStore, watermark: number): void {
-    if (this.#parts.stretch.sporks.length === 1) return;
+    if (this.#stretch.sporks.length === 1) return;
     const sporks = reader.meta()?.sporks ?? [];
-    if (this.#parts.config.backfill.plan !== undefined) {
+    if (this.#config.backfill.plan !== undefined) {
       this.#checkSporksOfHistory(sporks, reader.coverage());
       return;
     }
-    const expected = sporkRecordsOf(this.#parts.stretch, watermark);
+    const expected = sporkRecordsOf(this.#stretch, watermark);
     const has = (rootHeight: number): boolean => sporks.some((spork) => spork.rootHeight === rootHeight);
     const isUntold = ({ rootHeight }: SporkRecord, at: number): boolean =>
       at === 0 && this.#isSporkRefused && !has(rootHeight);
@@ -521,7 +488,7 @@ export class Oracle implements CallObserver {
       .map((spork, at) => {
         const recorded = sporks.find(({ rootHeight }) => rootHeight === spork.rootHeight);
         // The table tells no ids; and of the first spork no node is asked before the store begins.
-        const mayLackId = this.#isSporkRefused || (at === 0 && this.#parts.stretch.served === 'table');
+        const mayLackId = this.#isSporkRefused || (at === 0 && this.#stretch.served === 'table');
         return mayLackId && recorded?.sporkId === '' ? { ...spork, sporkId: '' } : spork;
       });
     if (JSON.stringify(sporks) !== JSON.stringify(known))
@@ -535,7 +502,7 @@ export class Oracle implements CallObserver {
   #checkSporksOfHistory(sporks: StoreMeta['sporks'], coverage: readonly HeightRange[]): void {
     const told = (what: string): void =>
       this.fail(`${what} in the sporks recorded: ${JSON.stringify(sporks)}`);
-    const { served, sporks: real } = this.#parts.stretch;
+    const { served, sporks: real } = this.#stretch;
     for (const { from, to } of this.#watched?.store.ranges.open() ?? []) {
       if (served === 'table' && real.some(({ lastHeight }) => from <= lastHeight && lastHeight < to))
         this.fail(`the range ${from} to ${to} is of two sporks`);
@@ -557,10 +524,7 @@ export class Oracle implements CallObserver {
     }
   }
 
-  /**
-   * The store as a process finds it that starts now. One that finds an interrupted rewind finishes it: that is done on a
-   * copy of the disk.
-   */
+  /** As a process finds it that starts now. Where that would finish an interrupted rewind, it is done on a copy of the disk. */
   async openReader(): Promise<LevelIndexStore> {
     try {
       return await this.#open(this.#parts.disk, () => {
@@ -582,12 +546,9 @@ export class Oracle implements CallObserver {
         return { cancel: () => undefined };
       },
     };
-    const database = new SimulatedDatabase(disk, {
-      ...{ clock, writeFate, readFate: () => ({ takesMs: 0 }), onStage: () => undefined },
-    });
     return LevelIndexStore.over(
-      database,
-      { path: DISK_PATH, chainId: this.#parts.config.chainId },
+      new SimulatedDatabase(disk, { clock, writeFate }),
+      { path: DISK_PATH, chainId: this.#config.chainId },
       { clock, logger: silentLogger },
     );
   }
@@ -596,7 +557,7 @@ export class Oracle implements CallObserver {
 
   /** The stop height is reached and the process has ended in order. */
   async finished(reference: string | undefined): Promise<string> {
-    const { firstHeight, stopHeight } = this.#parts.stretch;
+    const { firstHeight, stopHeight } = this.#stretch;
     const reader = await this.openReader();
     if (reader.meta()?.firstHeight !== firstHeight) this.fail('the store begins elsewhere');
     if (reader.latestIndexedHeight() !== stopHeight)
@@ -605,7 +566,7 @@ export class Oracle implements CallObserver {
     const digest = await this.#digestOf(reader);
     // A start does not wait for ever for the spork it is of: a store may begin without it where nodes failed to tell.
     const [first] = reader.meta()?.sporks ?? [];
-    const hasNoTable = this.#parts.stretch.sporks.length === 1 || this.#parts.stretch.served === 'named';
+    const hasNoTable = this.#stretch.sporks.length === 1 || this.#stretch.served === 'named';
     const isNameless = first === undefined || (first.sporkId === '' && hasNoTable);
     const isUntold = this.#isSporkRefused && isNameless;
     if (reference !== undefined && digest !== reference && !isUntold)
@@ -616,11 +577,11 @@ export class Oracle implements CallObserver {
 
   /** Of a stretch of several sporks without the first record, which says how they became known; they are checked apart. */
   async #digestOf(reader: LevelIndexStore): Promise<string> {
-    if (this.#parts.stretch.sporks.length === 1) return digestOf(withoutEvidence(reader));
+    if (this.#stretch.sporks.length === 1) return digestOf(withoutEvidence(reader));
     const { schemaVersion } = reader.meta() ?? {};
     const hash = createHash('sha256').update(`schema ${schemaVersion}`);
     for await (const [key, value] of reader.entries()) {
-      const isMeta = key.length === 1 && Buffer.from(value).includes(this.#parts.config.chainId);
+      const isMeta = key.length === 1 && Buffer.from(value).includes(this.#config.chainId);
       if (isMeta) continue;
       hash.update(`${key.length} ${value.length} `).update(key).update(value);
     }
@@ -649,26 +610,26 @@ export class Oracle implements CallObserver {
       // A peer is asked for the latter, and answers the former.
       const method =
         labels.method === 'GetCommitteeEvidence' ? 'GetProtocolStateSnapshotByHeight' : labels.method;
-      const seen = this.calls.get(`${labels.endpoint} ${method}`) ?? 0;
+      const seen = this.#calls.get(`${labels.endpoint} ${method}`) ?? 0;
       if (value !== seen) this.fail(`${value} calls of ${labels.method} are counted, ${seen} left`);
     }
-    const asked = [...this.calls].filter(([key]) => COLLECTION_METHODS.has(key.split(' ')[1] ?? ''));
+    const asked = [...this.#calls].filter(([key]) => COLLECTION_METHODS.has(key.split(' ')[1] ?? ''));
     const seen = asked.reduce((sum, [, calls]) => sum + calls, 0);
     const counted = (await collectionsRequested.get()).values[0]?.value ?? 0;
     // A call that is cancelled while it waits for its turn at the limiter is counted, and never leaves.
     if (counted < seen) this.fail(`${counted} collection calls are counted, ${seen} left`);
-    if (this.#processes > 1 || this.lines > 1) return;
-    const { firstHeight, stopHeight } = this.#parts.stretch;
+    if (this.#processes > 1 || this.#lines > 1) return;
+    const { firstHeight, stopHeight } = this.#stretch;
     const heights = (await heightsCompleted.get()).values.reduce((sum, { value }) => sum + value, 0);
     const expected = stopHeight - firstHeight + 1;
     // A range of history that failed may begin anew.
-    if (heights !== expected && (this.#parts.config.backfill.plan === undefined || heights < expected))
+    if (heights !== expected && (this.#config.backfill.plan === undefined || heights < expected))
       this.fail(`${heights} heights are counted as completed`);
   }
 
   /** Every collection and transaction is found by its id, at its lowest place; and those of the system chunk are not. */
   async #lookUpEverything(reader: LevelIndexStore): Promise<void> {
-    const { blockAt, firstHeight, placesOf, stopHeight } = this.#parts.stretch;
+    const { blockAt, firstHeight, placesOf, stopHeight } = this.#stretch;
     for (const [id, places] of placesOf) {
       const expected = places.filter((height) => height <= stopHeight);
       const found = await reader.collection(id);

@@ -20,11 +20,9 @@ export interface ClientProcess {
   readonly isDead: boolean;
 }
 
-/** Sees every call as the client sees it. */
 export interface CallObserver {
   /** Run the answer once, with `OK`, `ABORTED_BY_US` or the name of the status. */
   onCall(endpoint: string, method: DevnetMethod, request: DevnetRequest): (outcome: string) => void;
-  /** One more message of a stream is asked for. */
   onRead(endpoint: string, method: DevnetMethod, request: DevnetRequest, reads: number): void;
 }
 
@@ -44,12 +42,9 @@ export class RequestReader {
     for (const [method, { service }] of Object.entries(methods)) {
       const definition = protocol[service];
       if (definition === undefined || 'format' in definition) throw new Error(`${service} is no service`);
-      const known = definition[method];
-      if (known === undefined) continue;
-      this.#methods.set(known.path, {
-        method: method as DevnetMethod,
-        decode: (request) => known.requestDeserialize(request),
-      });
+      const { path, requestDeserialize: decode } = definition[method] ?? {};
+      if (path !== undefined && decode !== undefined)
+        this.#methods.set(path, { method: method as DevnetMethod, decode });
     }
     // A peer that has no proofs. Its requests have the height at the same place, and its answers the block one level deeper.
     for (const [provable, plain] of [
@@ -90,12 +85,9 @@ export interface ChannelDependencies {
 }
 
 const OK: CallStatus = { code: status.OK, details: '' };
-const CLOSED: CallStatus = { code: status.UNAVAILABLE, details: 'the channel is closed' };
-const REFUSED: CallStatus = {
-  code: status.UNAVAILABLE,
-  details: 'No connection established. Last error: connect ECONNREFUSED',
-};
-const RESET: CallStatus = { code: status.UNAVAILABLE, details: 'Connection dropped' };
+const CLOSED = unavailable('the channel is closed');
+const REFUSED = unavailable('No connection established. Last error: connect ECONNREFUSED');
+export const RESET = unavailable('Connection dropped');
 const DEADLINE: CallStatus = { code: status.DEADLINE_EXCEEDED, details: 'Deadline exceeded' };
 
 /** The port to a node, over a network that loses, delays, repeats and breaks. */
@@ -171,11 +163,7 @@ export class SimulatedChannel implements Channel {
             const sent = encode(answer);
             arrive(OK, isCorrupt ? endpoint.corrupted(sent) : sent);
           },
-          (error: unknown) => {
-            if (server.signal.aborted) return;
-            if (!(error instanceof StatusError)) endpoint.onBug(error);
-            else arrive(statusOf(error), undefined);
-          },
+          this.#unlessAborted(server, (callStatus) => arrive(callStatus, undefined)),
         );
       });
     });
@@ -275,11 +263,7 @@ export class SimulatedChannel implements Channel {
       };
       subscriptions.run(method, request, { sink: messages, signal: server.signal }).then(
         () => later(() => (end = OK)),
-        (error: unknown) => {
-          if (server.signal.aborted) return;
-          if (!(error instanceof StatusError)) endpoint.onBug(error);
-          else later(() => (end = statusOf(error)));
-        },
+        this.#unlessAborted(server, (callStatus) => later(() => (end = callStatus))),
       );
     });
     return {
@@ -298,14 +282,21 @@ export class SimulatedChannel implements Channel {
     this.#isClosed = true;
   }
 
+  /** What the node refused with. */
+  #unlessAborted({ signal }: AbortController, refused: (callStatus: CallStatus) => void) {
+    return (error: unknown): void => {
+      if (signal.aborted) return;
+      if (!(error instanceof StatusError)) this.#deps.endpoint.onBug(error);
+      else refused({ code: status[error.status], details: error.details });
+    };
+  }
+
   #tooLarge(message: Buffer): CallStatus {
     const details = `Received message larger than max (${message.length} vs. ${this.#options.maxMessageBytes})`;
     return { code: status.RESOURCE_EXHAUSTED, details };
   }
 }
 
-export const statuses = { REFUSED, RESET };
-
-function statusOf(error: StatusError): CallStatus {
-  return { code: status[error.status], details: error.details };
+function unavailable(details: string): CallStatus {
+  return { code: status.UNAVAILABLE, details };
 }

@@ -4,12 +4,8 @@ import { VirtualClock } from '../support/virtualClock.js';
 /** The wall clock at the beginning of every run. */
 const EPOCH_MS = 1_600_000_000_000;
 
-/**
- * The time of a simulated world: it moves from timer to timer, and what a timer sets in motion settles before the next
- * one fires. Equal due times fire in the order in which they were set, so that one seed is one sequence.
- */
+/** It moves from timer to timer; equal due times fire in the order in which they were set, so that one seed is one sequence. */
 export class SimulatedClock extends VirtualClock {
-  /** By how much the wall clock has been set forward or back. */
   wallJumpMs = 0;
 
   constructor() {
@@ -25,10 +21,7 @@ export class SimulatedClock extends VirtualClock {
   }
 }
 
-/**
- * The clock as one process sees it. When the process dies its timers never fire: whatever it was about to do stays
- * undone.
- */
+/** As one process sees it. When that dies its timers never fire: whatever it was about to do stays undone. */
 export class ProcessClock implements Clock {
   readonly #world: SimulatedClock;
   readonly #pending = new Set<object>();
@@ -61,7 +54,6 @@ export class ProcessClock implements Clock {
     };
   }
 
-  /** Timers that are set and neither fired nor cancelled. */
   get pendingTimers(): number {
     return this.#pending.size;
   }

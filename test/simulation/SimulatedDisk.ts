@@ -5,7 +5,6 @@ import { storageErrorFrom } from '../../src/storage/StorageError.js';
 import type { Clock } from '../../src/runtime/index.js';
 import { sleep } from '../../src/runtime/index.js';
 
-/** What befalls one write. */
 export interface WriteFate {
   /** Until the operating system has it: it then survives the end of the process, but no loss of power. */
   readonly writtenMs: number;
@@ -17,13 +16,18 @@ export interface WriteFate {
   readonly failure?: { readonly text: string; readonly isWritten: boolean } | undefined;
 }
 
+export interface ReadFate {
+  readonly failure?: string | undefined;
+  readonly takesMs: number;
+}
+
 export interface DiskDependencies {
   readonly clock: Clock;
   readonly writeFate: () => WriteFate;
-  /** The text of the fault that befalls a read, if one does, and how long the read takes. */
-  readonly readFate: () => { readonly failure?: string | undefined; readonly takesMs: number };
+  /** Default: none takes time, or fails. */
+  readonly readFate?: () => ReadFate;
   /** A write has come so far; whoever is told may end the process there. */
-  readonly onStage: (stage: WriteStage) => void;
+  readonly onStage?: (stage: WriteStage) => void;
 }
 
 /** How far a write has come: asked for, with the operating system, on the disk, and about to be told. */
@@ -37,7 +41,6 @@ export class SimulatedDisk {
   /** Ascending. Keys are Latin-1 texts, which compare as their bytes do. */
   readonly #keys: string[] = [];
   #unsynced: readonly Operation[] | undefined;
-  /** Written batches that reached the disk, in all. */
   durableWrites = 0;
 
   get size(): number {
@@ -58,7 +61,6 @@ export class SimulatedDisk {
     return disk;
   }
 
-  /** Keys of a range, ascending. */
   keys(range: Partial<KeyRange>): string[] {
     const { gte, lt } = range as { gte?: Buffer; lt?: Buffer };
     const from = gte === undefined ? 0 : this.#indexOf(text(gte));
@@ -184,7 +186,6 @@ export class DiskDatabase implements Database {
   }
 }
 
-/** The database as one process has it open. */
 export class SimulatedDatabase extends DiskDatabase {
   readonly #disk: SimulatedDisk;
   readonly #deps: DiskDependencies;
@@ -212,7 +213,7 @@ export class SimulatedDatabase extends DiskDatabase {
 
   protected override async read<T>(answer: () => T): Promise<T> {
     this.#assertOpen();
-    const { failure, takesMs } = this.#deps.readFate();
+    const { failure, takesMs } = this.#deps.readFate?.() ?? { failure: undefined, takesMs: 0 };
     if (takesMs > 0) await sleep(this.#deps.clock, takesMs);
     if (this.#hasDied()) return never();
     if (failure !== undefined) throw storageErrorFrom(new Error(failure), 'read the store', DISK_PATH);
@@ -223,16 +224,13 @@ export class SimulatedDatabase extends DiskDatabase {
     this.#assertOpen();
     while (this.#writing !== undefined) await this.#writing;
     const writing = this.#writeAlone(operations);
-    const ended = writing.then(
-      () => undefined,
-      () => undefined,
-    );
-    this.#writing = ended.then(() => void (this.#writing = undefined));
+    const ended = (): void => void (this.#writing = undefined);
+    this.#writing = writing.then(ended, ended);
     await writing;
   }
 
   async #writeAlone(operations: readonly Operation[]): Promise<void> {
-    const { clock, onStage, writeFate } = this.#deps;
+    const { clock, onStage = () => undefined, writeFate } = this.#deps;
     const { writtenMs, syncedMs, toldMs, failure } = writeFate();
     onStage('begun');
     if (this.#hasDied()) return never();

@@ -2,10 +2,9 @@ import type { CallStatus } from '../../src/access/transport/upstreamErrors.js';
 import { methods, Subscriptions, UnaryCalls } from '../../src/devnet/index.js';
 import type { DevnetMethod, DevnetNode } from '../../src/devnet/index.js';
 import type { Dice } from './Dice.js';
-import { statuses } from './SimulatedChannel.js';
+import { RESET } from './SimulatedChannel.js';
 import { pastUnbound } from './unboundBytes.js';
 
-/** One node behind an endpoint. */
 export interface Backend {
   readonly node: DevnetNode;
   readonly calls: UnaryCalls;
@@ -16,36 +15,20 @@ export function backendOf(node: DevnetNode): Backend {
   return { node, calls: new UnaryCalls({ node }), subscriptions: new Subscriptions({ node }) };
 }
 
-/** How badly the network between client and node behaves. */
-export interface LinkQuality {
-  readonly usualMs: number;
-  /** Share of messages that take up to `slowMs`. */
-  readonly slowShare: number;
-  readonly slowMs: number;
-  readonly lossShare: number;
-  /** Share of questions that arrive twice. */
-  readonly twiceShare: number;
-  /** Share of collections and execution data in which a byte is another. */
-  readonly corruptShare: number;
-}
-
-export const SOUND_LINK: LinkQuality = {
+export const SOUND_LINK = {
   usualMs: 3,
+  /** Share of messages that take up to `slowMs`. */
   slowShare: 0,
   slowMs: 0,
   lossShare: 0,
+  /** Share of questions that arrive twice. */
   twiceShare: 0,
+  /** Share of collections and execution data in which a byte is another. */
   corruptShare: 0,
 };
 
-/** What becomes of one message, drawn when it leaves. */
-export interface MessageFate {
-  readonly thereMs: number;
-  readonly backMs: number;
-  readonly isLost: boolean;
-  readonly isTwice: boolean;
-  readonly isCorrupt: boolean;
-}
+/** How badly the network between client and node behaves. */
+export type LinkQuality = Readonly<typeof SOUND_LINK>;
 
 /** A call under way, as the network may end it. */
 interface CallUnderWay {
@@ -54,10 +37,7 @@ interface CallUnderWay {
   severed(): void;
 }
 
-/**
- * One address of an access node and the network to it. Several nodes may stand behind it, as behind a load balancer:
- * each call then meets any of them.
- */
+/** An address and the network to it. Several nodes may stand behind it, as behind a load balancer: a call meets any of them. */
 export class SimulatedEndpoint {
   readonly name: string;
   readonly onBug: (error: unknown) => void;
@@ -82,7 +62,6 @@ export class SimulatedEndpoint {
     return this.#dice.pick(this.backends);
   }
 
-  /** Calls and streams that have begun and not ended. */
   get underWay(): number {
     return this.#underWay.size;
   }
@@ -92,7 +71,8 @@ export class SimulatedEndpoint {
     return () => void this.#underWay.delete(call);
   }
 
-  fate(method: DevnetMethod): MessageFate {
+  /** What becomes of one message, drawn when it leaves. */
+  fate(method: DevnetMethod) {
     const { corruptShare, lossShare, twiceShare } = this.link;
     const { subject } = methods[method];
     const mayBeCorrupt = ['collection', 'transaction', 'executionData', 'indexedBlock'].includes(subject);
@@ -115,9 +95,8 @@ export class SimulatedEndpoint {
     return changed;
   }
 
-  /** Every connection breaks. */
   reset(): void {
-    for (const call of [...this.#underWay]) call.broken(statuses.RESET);
+    for (const call of [...this.#underWay]) call.broken(RESET);
   }
 
   goDown(how: 'refusing' | 'silent'): void {

@@ -19,10 +19,7 @@ const SLOWEST_MS = 40;
 const HANGS_SHARE = 1 / 400;
 const DIES_SHARE = 1 / 400;
 
-/**
- * Time that follows the world's without being part of it: what happens here takes none of the world's steps, so that a seed
- * is the same sequence with readers as without.
- */
+/** Follows the world's time, and takes none of its steps: a seed is the same sequence with readers as without. */
 class FollowingClock extends VirtualClock {
   readonly #world: Clock;
 
@@ -50,9 +47,7 @@ export interface SimulatedReadersParts {
   /** The disk as the reader thread has it. */
   readonly database: Database;
   readonly metrics: Metrics;
-  /** What they may see. */
   readonly shown: () => ShownIndex;
-  /** The watermark that is on the disk. */
   readonly durable: () => number | undefined;
   readonly fail: (what: string) => void;
 }
@@ -93,7 +88,6 @@ export class SimulatedReaders {
     return !this.#isOver && this.#clock.follow();
   }
 
-  /** The process is gone. */
   end(): void {
     this.#isOver = true;
   }

@@ -7,31 +7,20 @@ import type { Dice } from './Dice.js';
 const FULL_SHARE = 0.2;
 const MAX_TIMES = 3;
 
-interface Stretch {
-  readonly fromMs: number;
-  readonly untilMs: number;
-}
-
-/** A disk without room for some stretches of time, all of which end before the world is quiet. */
-export class SimulatedRoom {
-  readonly #full: readonly Stretch[];
-
-  /** Drawn apart, so that a seed meets the same other faults with it as without. */
-  constructor(options: { readonly quietAtMs: number; readonly isKnown: boolean }, dice: Dice) {
-    const { isKnown, quietAtMs } = options;
-    const isFull = dice.chance(FULL_SHARE) && !isKnown && quietAtMs > 0;
-    this.#full = Array.from({ length: isFull ? dice.whole(1, MAX_TIMES) : 0 }, () => {
-      const fromMs = dice.whole(0, quietAtMs - 1);
-      return { fromMs, untilMs: dice.whole(fromMs + 1, quietAtMs) };
-    });
-  }
-
-  /** As a process sees it by its clock; `worldClock` is that of the stretches. */
-  of(clock: Clock, worldClock: Clock): WriteRoom {
+/** A disk that is full for some time before the world is quiet. Drawn apart: a seed meets the same other faults with it. */
+export function roomOf(
+  { isKnown, quietAtMs }: { readonly quietAtMs: number; readonly isKnown: boolean },
+  dice: Dice,
+): (clock: Clock, worldClock: Clock) => WriteRoom {
+  const isFull = dice.chance(FULL_SHARE) && !isKnown && quietAtMs > 0;
+  const full = Array.from({ length: isFull ? dice.whole(1, MAX_TIMES) : 0 }, () => {
+    const fromMs = dice.whole(0, quietAtMs - 1);
+    return { fromMs, untilMs: dice.whole(fromMs + 1, quietAtMs) };
+  });
+  return (clock, worldClock) => {
     const leftMs = (): number => {
       const nowMs = worldClock.monotonic();
-      const ends = this.#full.map(({ fromMs, untilMs }) => (fromMs <= nowMs ? untilMs - nowMs : 0));
-      return Math.max(0, ...ends);
+      return Math.max(0, ...full.map(({ fromMs, untilMs }) => (fromMs <= nowMs ? untilMs - nowMs : 0)));
     };
     const wait = async (signal: AbortSignal): Promise<void> => {
       try {
@@ -41,5 +30,5 @@ export class SimulatedRoom {
       }
     };
     return { whenRoom: (signal) => (leftMs() > 0 ? wait(signal) : undefined) };
-  }
+  };
 }

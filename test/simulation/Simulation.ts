@@ -21,17 +21,11 @@ export class Simulation {
     const key = referenceKey(index, kind);
     const known = this.#references.get(key);
     if (known !== undefined) return known;
-    const { digest } = await this.faultFree(index, kind);
+    const stretch = this.#catalogue.at(index, kind.isProvable, kind.signing);
+    const world = new World(faultFree(index, stretch, kind), { stretch, workshop: this.#workshop });
+    const { digest } = await world.run(() => undefined);
     this.#references.set(key, digest);
     return digest;
-  }
-
-  /** Expected errors: `RunFailure`. */
-  faultFree(index: number, kind: ReferenceKind = {}, print?: (line: string) => void): Promise<RunResult> {
-    const stretch = this.#catalogue.at(index, kind.isProvable, kind.signing);
-    const scenario = faultFree(index, stretch, kind);
-    const world = new World({ scenario, print }, { stretch, workshop: this.#workshop });
-    return world.run(() => this.#references.get(referenceKey(index, kind)));
   }
 
   /** Expected errors: `RunFailure`. */
@@ -49,7 +43,7 @@ export class Simulation {
         ? plain
         : await this.reference(index, { ...kind, hasAccounts: true });
     const reference = (hasAccounts: boolean): string => (hasAccounts ? withAccounts : plain);
-    return new World({ scenario, print }, { stretch, workshop: this.#workshop }).run(reference);
+    return new World(scenario, { stretch, workshop: this.#workshop, print }).run(reference);
   }
 }
 

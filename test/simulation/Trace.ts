@@ -13,12 +13,9 @@ export class Trace {
   #high = 0x1234_5678;
   events = 0;
 
-  constructor(
-    options: { readonly print?: ((line: string) => void) | undefined },
-    dependencies: { readonly clock: Clock },
-  ) {
-    this.#print = options.print;
-    this.#clock = dependencies.clock;
+  constructor(clock: Clock, print?: (line: string) => void) {
+    this.#clock = clock;
+    this.#print = print;
   }
 
   get isVerbose(): boolean {

@@ -1,5 +1,4 @@
 import type { OpenChannel } from '../../src/access/index.js';
-import type { Backfill } from '../../src/app/line/history/fillHistory.js';
 import { openLifecycle } from '../../src/app/lifecycle/openLifecycle.js';
 import type { Lifecycle } from '../../src/app/lifecycle/openLifecycle.js';
 import { openUpstream, runIndexing } from '../../src/app/line/runIndexing.js';
@@ -28,9 +27,9 @@ import { livenessMs } from './scenario.js';
 import { RequestReader, SimulatedChannel } from './SimulatedChannel.js';
 import { ProcessClock, SimulatedClock } from './SimulatedClock.js';
 import { DISK_PATH, SimulatedDatabase, SimulatedDisk } from './SimulatedDisk.js';
-import type { WriteFate, WriteStage } from './SimulatedDisk.js';
+import type { ReadFate, WriteFate, WriteStage } from './SimulatedDisk.js';
 import { keepsItsWorld } from './knownBadSeeds.js';
-import { SimulatedRoom } from './SimulatedRoom.js';
+import { roomOf } from './SimulatedRoom.js';
 import { SimulatedReaders } from './SimulatedReaders.js';
 import { backendOf, SimulatedEndpoint, SOUND_LINK } from './SimulatedEndpoint.js';
 import { Trace } from './Trace.js';
@@ -47,19 +46,7 @@ export class Workshop {
   }
 }
 
-export interface RunResult {
-  readonly traceHash: string;
-  readonly events: number;
-  readonly steps: number;
-  readonly virtualMs: number;
-  /** From the last fault to the end; 0 when the end came before it. */
-  readonly afterQuietMs: number;
-  readonly processes: number;
-  /** The store at the end. */
-  readonly digest: string;
-  /** It has an account index. */
-  readonly hasAccounts: boolean;
-}
+export type RunResult = Awaited<ReturnType<World['run']>>;
 
 /** The digest that the store must have at the end, with an account index or without. */
 export type Reference = (hasAccounts: boolean) => string | undefined;
@@ -96,16 +83,12 @@ interface SimulatedProcess {
   readonly clock: ProcessClock;
   readonly lifecycle: Lifecycle;
   readonly database: SimulatedDatabase;
-  /** Once indexing has begun. */
-  backfill: Backfill | undefined;
-  /** Once it may prove what is final. */
-  prover: IndexingParts['prover'];
+  /** Once the parts that lines share are there. */
+  parts?: Pick<IndexingParts, 'backfill' | 'prover'>;
+  ledger?: Ledger;
+  readers?: SimulatedReaders;
   /** What readers may see. */
   shown: () => ShownIndex;
-  /** Once the parts that lines share are there. */
-  ledger: Ledger | undefined;
-  /** Once the store is open. */
-  readers: SimulatedReaders | undefined;
   isDead: boolean;
   /** It said that some part did not close in time, and ended all the same. */
   isAbandoned: boolean;
@@ -113,9 +96,15 @@ interface SimulatedProcess {
   provesOnly: boolean;
   /** A write or a read of it was made to fail. */
   hasDiskFailed: boolean;
-  outcome: { readonly error: unknown } | undefined;
+  outcome?: { readonly error: unknown };
   /** By when it must have ended, once it is told to. */
   endsByMs: number;
+}
+
+interface WorldParts {
+  readonly stretch: Stretch;
+  readonly workshop: Workshop;
+  readonly print?: ((line: string) => void) | undefined;
 }
 
 /** A whole run: nodes, network, disk, and one process of the daemon after another, from a seed. */
@@ -134,7 +123,7 @@ export class World {
   /** How often the event loop of a process is late, so that history makes way. */
   readonly #lateShare: number;
   readonly #crashSteps: number[];
-  readonly #room: SimulatedRoom;
+  readonly #room: ReturnType<typeof roomOf>;
   readonly #livenessMs: number;
   #head: number;
   #process: SimulatedProcess | undefined;
@@ -151,16 +140,11 @@ export class World {
   /** Endpoints that give, or were given, something wrong to say. */
   readonly #mayLie = new Set<string>();
 
-  constructor(
-    options: { readonly scenario: Scenario; readonly print?: ((line: string) => void) | undefined },
-    dependencies: { readonly stretch: Stretch; readonly workshop: Workshop },
-  ) {
-    const { scenario } = options;
+  constructor(scenario: Scenario, { print, ...made }: WorldParts) {
     const { seed } = scenario;
     this.#scenario = scenario;
-    this.#stretch = dependencies.stretch;
-    this.#workshop = dependencies.workshop;
-    this.#trace = new Trace({ print: options.print }, { clock: this.#clock });
+    ({ stretch: this.#stretch, workshop: this.#workshop } = made);
+    this.#trace = new Trace(this.#clock, print);
     this.#oracle = new Oracle({
       ...{ config: scenario.config, stretch: this.#stretch },
       mayLackProof: (height) => mayLackProof(scenario, this.#stretch, height),
@@ -173,7 +157,7 @@ export class World {
     this.#lateShare = this.#paceDice.pick([0, 0.2, 1]);
     this.#crashSteps = [...scenario.crashSteps];
     const isKnown = keepsItsWorld(seed);
-    this.#room = new SimulatedRoom({ quietAtMs: scenario.quietAtMs, isKnown }, new Dice(seed, 'room'));
+    this.#room = roomOf({ quietAtMs: scenario.quietAtMs, isKnown }, new Dice(seed, 'room'));
     this.#isSettled = this.#stretch.signed === undefined;
     this.#livenessMs = livenessMs(scenario, this.#stretch);
     this.#head = scenario.startHead;
@@ -199,7 +183,7 @@ export class World {
   }
 
   /** Expected errors: `RunFailure`. */
-  async run(reference: Reference | undefined): Promise<RunResult> {
+  async run(reference: Reference | undefined) {
     const { metrics } = this.#workshop;
     metrics.registry.resetMetrics();
     this.#signals = new SignalRegister();
@@ -213,7 +197,7 @@ export class World {
     }
   }
 
-  async #run(reference: Reference | undefined): Promise<RunResult> {
+  async #run(reference: Reference | undefined) {
     const { config, disk, endpoints, quietAtMs } = this.#scenario;
     if (this.#trace.isVerbose) {
       const { window, maxProcessing, maxInFlightBytes, ediOnly, edi, requester, access } = config;
@@ -246,6 +230,7 @@ export class World {
     const digest = await this.#oracle.finished(reference?.(hasAccounts));
     return {
       ...{ traceHash: this.#trace.hash(), events: this.#trace.events, steps: this.#steps },
+      // From the last fault to the end; 0 when the end came before it.
       afterQuietMs: Math.max(0, this.#clock.monotonic() - quietAtMs),
       ...{ virtualMs: this.#clock.monotonic(), processes: this.#processes, digest },
       hasAccounts,
@@ -284,13 +269,6 @@ export class World {
     });
     const process: SimulatedProcess = {
       ...{ clock, lifecycle, database, endsByMs: Infinity },
-      ...{
-        backfill: undefined,
-        prover: undefined,
-        ledger: undefined,
-        readers: undefined,
-        outcome: undefined,
-      },
       ...{ isDead: false, isAbandoned: false, provesOnly: false, hasDiskFailed: false },
       shown: () => {
         throw new Error('nothing is shown yet');
@@ -325,31 +303,23 @@ export class World {
           config = { ...config, roles: ['api'], stopHeight: this.#stretch.stopHeight + 1 };
       }
       const parts = openUpstream(config, {
-        ...{
-          store,
-          lifecycle,
-          sporks: this.#scenario.sporkTable,
-          clock,
-          random,
-          metrics,
-          logger,
-          openChannel,
-        },
+        ...{ store, lifecycle, clock, random, metrics, logger, openChannel },
+        sporks: this.#scenario.sporkTable,
         maxRangeHeights: this.#scenario.history?.rangeHeights,
         loopLateMs: () => (this.#paceDice.chance(this.#lateShare) ? LATE_MS : 0),
-        room: this.#room.of(clock, this.#clock),
+        room: this.#room(clock, this.#clock),
         certificates: this.#stretch.signed && this.#workshop.certificates(),
       });
-      process.prover = parts.prover;
+      process.parts = parts;
       process.shown = () => readableIndex(config, { ...parts, replica: undefined }).shown;
-      process.backfill = parts.backfill;
       watched.history = () => parts.backfill.running();
       watched.head = () => parts.listener.finalized.height;
       parts.network.onForeign(() => this.#oracle.nodeIsForeign());
       if (this.#isQuiet) this.#redrive();
-      process.readers = this.#readersOf(process);
-      parts.prover?.onProven(() => process.readers?.notify());
-      parts.window.onMoved(() => process.readers?.notify());
+      const readers = this.#readersOf(process);
+      process.readers = readers;
+      parts.prover?.onProven(() => readers.notify());
+      parts.window.onMoved(() => readers.notify());
       const ledger = new Ledger({ parts, fail: (what) => this.#oracle.fail(what) });
       process.ledger = ledger;
       const indexing = runIndexing(config, parts, (line) => {
@@ -377,8 +347,6 @@ export class World {
       writeFate: () => {
         throw new Error('readers do not write');
       },
-      readFate: () => ({ takesMs: 0 }),
-      onStage: () => undefined,
     });
     return new SimulatedReaders({
       dice: new Dice(this.#scenario.seed, `readers ${this.#processes}`),
@@ -436,7 +404,8 @@ export class World {
   }
 
   /** What it says is final is; and with nothing left to prove it may end. */
-  #lookAtFinality({ lifecycle, prover, shown }: SimulatedProcess): void {
+  #lookAtFinality({ lifecycle, parts, shown }: SimulatedProcess): void {
+    const prover = parts?.prover;
     const { mode, finality } = this.#scenario.config.proof;
     if (this.#stretch.signed === undefined || prover === undefined || lifecycle.signal.aborted) return;
     const shownTo = finality === 'proven' ? shown().latestIndexedHeight : -1;
@@ -456,12 +425,7 @@ export class World {
       this.#disk.afterCrash({ loses: false });
       this.#oracle.onDurable();
     } else this.#checkClosed(process, error);
-    this.#oracle.processEnds();
-    process.isDead = true;
-    process.clock.kill();
-    process.database.kill();
-    process.readers?.end();
-    this.#process = undefined;
+    this.#bury(process);
     if (error !== undefined && !this.#isExpected(process, error))
       throw new Violation(`the process failed: ${textOf(error)}`);
     if (error === undefined && this.#oracle.isComplete && !this.#oracle.lacksProofs && this.#isSettled) {
@@ -507,15 +471,18 @@ export class World {
   }
 
   #kill(): void {
-    const process = this.#process;
-    if (process === undefined) return;
+    if (this.#process === undefined) return;
+    this.#bury(this.#process);
+    for (const endpoint of this.#endpoints) endpoint.reset();
+  }
+
+  #bury(process: SimulatedProcess): void {
     this.#process = undefined;
     process.isDead = true;
     process.clock.kill();
     process.database.kill();
     process.readers?.end();
     this.#oracle.processEnds();
-    for (const endpoint of this.#endpoints) endpoint.reset();
   }
 
   #startLater(): void {
@@ -536,7 +503,7 @@ export class World {
     };
   }
 
-  #readFate(): { readonly failure?: string | undefined; readonly takesMs: number } {
+  #readFate(): ReadFate {
     const { readFailureShare, slowMs, slowShare } = this.#scenario.disk;
     const dice = this.#diskDice;
     if (this.#isQuiet) return { takesMs: 0 };
@@ -557,33 +524,23 @@ export class World {
   // The nodes.
 
   /** Puts nodes behind an endpoint, as after a restart. */
-  #furnish(index: number, changes: { readonly prunedTo?: number; readonly isOtherChain?: boolean }): void {
+  #furnish(index: number, { prunedTo = 0, isOtherChain = false }): void {
     const plan = this.#scenario.endpoints[index]!;
-    const { chain, lastHeight } = this.#sporkOf(index);
+    const { chain: own, lastHeight: endSealedHeight } = this.#sporkOf(index);
+    const { rootHeight, endHeight } = own.generator;
+    const chain = isOtherChain ? this.#stretch.otherChain : own;
+    const faults = [
+      ...(this.#isQuiet ? [] : this.#faultsFromNow(plan.faults)),
+      ...falseSporkRules(index, this.#scenario.falseSpork),
+    ];
     this.#endpoints[index]!.backends = plan.backends.map((backend) => {
-      const { generator } = chain;
+      const startHead = this.#headOf(index, backend);
       const options = resolveNodeOptions({
         ...this.#nodeOptions(backend, this.#isLive(index)),
-        indexedBlocks: this.#isPeer(index),
-        rootHeight: generator.rootHeight,
-        endHeight: generator.endHeight,
-        endSealedHeight: lastHeight,
-        nodeRootHeight: Math.max(
-          generator.rootHeight,
-          Math.min(changes.prunedTo ?? 0, this.#headOf(index, backend)),
-        ),
-        startHead: this.#headOf(index, backend),
-        faults: [
-          ...(this.#isQuiet ? [] : this.#faultsFromNow(plan.faults)),
-          ...falseSporkRules(index, this.#scenario.falseSpork),
-        ],
+        ...{ indexedBlocks: this.#isPeer(index), rootHeight, endHeight, endSealedHeight, startHead, faults },
+        nodeRootHeight: Math.max(rootHeight, Math.min(prunedTo, startHead)),
       });
-      return backendOf(
-        new DevnetNode(options, {
-          chain: changes.isOtherChain === true ? this.#stretch.otherChain : chain,
-          clock: this.#clock,
-        }),
-      );
+      return backendOf(new DevnetNode(options, { chain, clock: this.#clock }));
     });
   }
 
@@ -600,7 +557,6 @@ export class World {
     } as const;
   }
 
-  /** The spork of the nodes behind an endpoint. */
   #sporkOf(index: number): StretchSpork {
     return this.#stretch.sporks[this.#scenario.endpoints[index]!.spork]!;
   }
@@ -667,43 +623,43 @@ export class World {
     const hasCrossed =
       'endpoint' in event &&
       watermark >= Math.max(firstHeight, this.#sporkOf(event.endpoint).chain.generator.rootHeight);
+    const index = 'endpoint' in event ? event.endpoint : 0;
+    const endpoint = this.#endpoints[index]!;
     switch (event.kind) {
       case 'down':
-        this.#endpoints[event.endpoint]!.goDown(event.how);
+        endpoint.goDown(event.how);
         break;
       case 'up': {
-        this.#endpoints[event.endpoint]!.state = 'up';
+        endpoint.state = 'up';
         const prunedTo = Math.max(0, watermark + event.prunedHeights - 10);
-        this.#furnish(event.endpoint, event.prunedHeights > 0 && begun ? { prunedTo } : {});
+        this.#furnish(index, event.prunedHeights > 0 && begun ? { prunedTo } : {});
         break;
       }
       case 'other_chain':
         // The first block is the anchor of all others, and is taken on trust.
         if (!hasCrossed) break;
-        this.#hasForeigners ||= !this.#isPeer(event.endpoint);
-        this.#mayLie.add(this.#endpoints[event.endpoint]!.name);
-        this.#endpoints[event.endpoint]!.reset();
-        this.#furnish(event.endpoint, { isOtherChain: true });
+        this.#hasForeigners ||= !this.#isPeer(index);
+        this.#mayLie.add(endpoint.name);
+        endpoint.reset();
+        this.#furnish(index, { isOtherChain: true });
         break;
-      case 'identity_lie': {
+      case 'identity_lie':
         // A store that has not come so far has nothing to hold against it.
         if (!hasCrossed) break;
-        const endpoint = this.#endpoints[event.endpoint]!;
         this.#hasForeigners = true;
         this.#mayLie.add(endpoint.name);
         for (const { node } of endpoint.backends) node.setFaults([IDENTITY_LIES[event.about]]);
         endpoint.reset();
         break;
-      }
       case 'reset':
-        this.#endpoints[event.endpoint]!.reset();
+        endpoint.reset();
         break;
       case 'head':
         this.#head = Math.max(this.#head, event.height);
         this.#moveHeads();
         break;
       case 'lag':
-        this.#lags[event.endpoint] = event.heights;
+        this.#lags[index] = event.heights;
         this.#moveHeads();
         break;
       case 'wall_jump':
@@ -734,9 +690,9 @@ export class World {
 
   /** What was disputed while nodes lied runs again, as operators would have it. */
   #redrive(): void {
-    const { backfill, isDead } = this.#process ?? {};
-    if (this.#scenario.history === undefined || backfill === undefined || isDead === true) return;
-    backfill.source.redrive().catch((error: unknown) => {
+    const { parts, isDead } = this.#process ?? {};
+    if (this.#scenario.history === undefined || parts === undefined || isDead === true) return;
+    parts.backfill.source.redrive().catch((error: unknown) => {
       // The process may be ending.
       if (!(error instanceof StorageError)) this.#oracle.fail(`redrive failed: ${String(error)}`);
     });

@@ -81,7 +81,7 @@ const profiles: readonly Partial<ChainProfile>[] = [
 
 const lengths = [4, 14, 30, 70] as const;
 
-/** How many stretches of one spork there are: numbers below it name one. */
+/** Of one spork: numbers below it name one. */
 export const PLAIN_STRETCHES = 20;
 
 /** A stretch that goes from spork to spork. */
@@ -108,7 +108,7 @@ const sporkShapes: readonly SporkShape[] = [
   { served: 'named', heights: [30, 30], discarded: 0, rootParent: 'last', profile: 3 },
 ];
 
-/** How many stretches go from spork to spork: they follow those of one spork. */
+/** They follow those of one spork. */
 export const SPORK_STRETCHES = sporkShapes.length;
 
 /**
@@ -117,13 +117,11 @@ export const SPORK_STRETCHES = sporkShapes.length;
  */
 const growingLengths = [30, 60] as const;
 
-/** How many there are: they come last. */
 export const GROWING_STRETCHES = growingLengths.length;
 
 /** How far it goes on, at a block every few seconds. */
 const GROWING_HEIGHTS = 700;
 
-/** All of them. */
 export const STRETCHES = PLAIN_STRETCHES + SPORK_STRETCHES + GROWING_STRETCHES;
 
 /** Every stretch of the catalogue, made when it is first asked for. */
@@ -133,17 +131,17 @@ export class Catalogue {
   /** `signing` is for stretches of one spork whose blocks are provable. */
   at(index: number, isProvable = false, signing?: Signing): Stretch {
     const key = `${index} ${isProvable} ${signing ?? ''}`;
-    let stretch = this.#stretches.get(key);
-    if (stretch === undefined) {
-      const shape = sporkShapes[index - PLAIN_STRETCHES];
-      const growingLength = growingLengths[index - PLAIN_STRETCHES - SPORK_STRETCHES];
-      const common = { index, isProvable };
-      if (growingLength !== undefined) stretch = growingStretch(common, growingLength);
-      else stretch = shape === undefined ? plainStretch(common, signing) : sporkStretch(common, shape);
-      this.#stretches.set(key, stretch);
-    }
+    const stretch = this.#stretches.get(key) ?? made({ index, isProvable }, signing);
+    this.#stretches.set(key, stretch);
     return stretch;
   }
+}
+
+function made(key: StretchKey, signing: Signing | undefined): Stretch {
+  const growingLength = growingLengths[key.index - PLAIN_STRETCHES - SPORK_STRETCHES];
+  if (growingLength !== undefined) return growingStretch(key, growingLength);
+  const shape = sporkShapes[key.index - PLAIN_STRETCHES];
+  return shape === undefined ? plainStretch(key, signing) : sporkStretch(key, shape);
 }
 
 /** Which stretch, and whether its block ids are hashes. */
@@ -225,10 +223,7 @@ function stretchOver({
   index,
   headRoom = HEAD_ROOM_HEIGHTS,
   ...stretch
-}: Pick<
-  Stretch,
-  'isProvable' | 'signed' | 'firstHeight' | 'stopHeight' | 'served' | 'sporks' | 'otherChain'
-> & {
+}: Omit<Stretch, 'name' | 'endHeight' | 'blockAt' | 'placesOf' | 'unbound'> & {
   readonly index: number;
   /** Blocks above the stretch. */
   readonly headRoom?: number;
@@ -250,9 +245,8 @@ function stretchOver({
     const block = blockAt(height);
     unbound.push(...unboundBytes(block));
     for (const { id } of block.collections) {
-      const places = placesOf.get(id);
-      if (places === undefined) placesOf.set(id, [height]);
-      else if (!places.includes(height)) places.push(height);
+      const places = placesOf.get(id) ?? [];
+      if (!places.includes(height)) placesOf.set(id, [...places, height]);
     }
   }
   const crosses = sporks.length > 1 ? `, ${sporks.length} sporks, ${stretch.served}` : '';

@@ -1,7 +1,8 @@
 import type { FaultRule } from '../../src/devnet/index.js';
 import type { Stretch } from './catalogue.js';
 import type { Dice } from './Dice.js';
-import type { BackendPlan, DiskPlan, EndpointPlan, TimedEvent, WorldEvent } from './plan.js';
+import type { BackendPlan, DiskPlan, Scenario, TimedEvent, WorldEvent } from './plan.js';
+import { SOUND_LINK } from './SimulatedEndpoint.js';
 import type { LinkQuality } from './SimulatedEndpoint.js';
 
 export const MAX_MESSAGE_BYTES = 2 * 1024 * 1024;
@@ -37,7 +38,7 @@ export function backendPlan(dice: Dice, temper: Temper, needsExecutionData: bool
   };
 }
 
-export function linkOf(dice: Dice, temper: Temper, quietAtMs: number): LinkQuality {
+function linkOf(dice: Dice, temper: Temper, quietAtMs: number): LinkQuality {
   return {
     usualMs: dice.magnitude(0.5, 300),
     slowShare: temper(0.6) ? dice.magnitude(0.01, 0.5) : 0,
@@ -59,12 +60,29 @@ export function diskOf(dice: Dice, temper: Temper): DiskPlan {
   };
 }
 
-/** What may be lied about. */
+const CODES = [
+  ...(['UNAVAILABLE', 'INTERNAL', 'NOT_FOUND', 'DEADLINE_EXCEEDED', 'RESOURCE_EXHAUSTED'] as const),
+  ...(['UNIMPLEMENTED', 'UNKNOWN', 'CANCELLED', 'ABORTED', 'FAILED_PRECONDITION', 'DATA_LOSS'] as const),
+];
+
 interface Lies {
-  /** Blocks off the chain may be given. */
   readonly mayLieOfBlocks: boolean;
   /** The heights of which false blocks, and false guarantees, may be given. */
   readonly lieHeights: { readonly fromHeight: number; readonly toHeight: number };
+}
+
+/** Which link a node has: a bad one, or just slower or faster than others. */
+export function someLink(dice: Dice, temper: Temper, quietAtMs: number): LinkQuality {
+  return temper(0.6) ? linkOf(dice, temper, quietAtMs) : soundLink(dice);
+}
+
+export function soundLink(dice: Dice): LinkQuality {
+  return { ...SOUND_LINK, usualMs: dice.magnitude(0.5, 100) };
+}
+
+/** One node behind an endpoint, or two. */
+export function someBackends(dice: Dice, temper: Temper, needsExecutionData: boolean): BackendPlan[] {
+  return Array.from({ length: temper(0.3) ? 2 : 1 }, () => backendPlan(dice, temper, needsExecutionData));
 }
 
 /** The first block is the anchor of all others, and the last has no child that is asked for: taken on trust. */
@@ -86,11 +104,9 @@ export function faultsOf(dice: Dice, quietAtMs: number, { lieHeights, mayLieOfBl
       ...{ method: dice.pick([...collections, executionData]), fault: 'oversized' },
       ...{ bytes: MAX_MESSAGE_BYTES + 1000, times: 3 },
     }),
-    () => ({ method: executionData, fault: 'wrong_body' }),
-    () => ({ method: executionData, fault: 'other_body' }),
-    () => ({ method: executionData, fault: 'swapped_chunks' }),
-    () => ({ method: executionData, fault: 'missing_chunk' }),
-    () => ({ method: executionData, fault: 'extra_chunk' }),
+    ...(['wrong_body', 'other_body', 'swapped_chunks', 'missing_chunk', 'extra_chunk'] as const).map(
+      (fault) => (): FaultRule => ({ method: executionData, fault }),
+    ),
     () => ({ method: executionData, fault: 'execution_data_lag', blocks: dice.whole(-8, 20) }),
     () => ({ method: dice.pick(streams), fault: 'stall', on: dice.pick(['open', 'message']) }),
     () => ({ method: dice.pick(streams), fault: 'gap' }),
@@ -102,17 +118,7 @@ export function faultsOf(dice: Dice, quietAtMs: number, { lieHeights, mayLieOfBl
     () => ({ method: '*', fault: 'latency', delayMs: dice.whole(1, 60_000) }),
     () => ({
       ...{ method: dice.pick(['*', 'Get*', 'Subscribe*', 'GetFullCollectionByID']), fault: 'error' },
-      code: dice.pick([
-        ...(['UNAVAILABLE', 'INTERNAL', 'NOT_FOUND', 'DEADLINE_EXCEEDED', 'RESOURCE_EXHAUSTED'] as const),
-        ...([
-          'UNIMPLEMENTED',
-          'UNKNOWN',
-          'CANCELLED',
-          'ABORTED',
-          'FAILED_PRECONDITION',
-          'DATA_LOSS',
-        ] as const),
-      ]),
+      code: dice.pick(CODES),
     }),
     () => ({ method: 'GetLatest*', fault: 'head_backwards', blocks: dice.whole(1, 30) }),
     ...(mayLieOfBlocks
@@ -188,10 +194,8 @@ export function interruptionsOf(
   const some = severalTimes(dice, temper);
   for (const _ of some(0.3, 2)) {
     const downMs = dice.random.next() * quietAtMs;
-    events.push({
-      atMs: downMs,
-      event: { kind: 'down', endpoint, how: dice.pick(['refusing', 'silent']) },
-    });
+    const how = dice.pick(['refusing', 'silent'] as const);
+    events.push({ atMs: downMs, event: { kind: 'down', endpoint, how } });
     const upMs = downMs + dice.random.next() * (quietAtMs - downMs);
     const prunedHeights = dice.chance(0.4) ? dice.whole(0, 20) : 0;
     events.push({ atMs: upMs, event: { kind: 'up', endpoint, prunedHeights } });
@@ -204,17 +208,8 @@ export function interruptionsOf(
 export function eventsOf(
   dice: Dice,
   temper: Temper,
-  {
-    endpoints,
-    quietAtMs,
-    startHead,
-    stretch,
-  }: {
-    readonly endpoints: readonly EndpointPlan[];
-    readonly quietAtMs: number;
-    readonly startHead: number;
-    readonly stretch: Stretch;
-  },
+  { endpoints, quietAtMs, startHead }: Pick<Scenario, 'endpoints' | 'quietAtMs' | 'startHead'>,
+  stretch: Stretch,
 ): readonly TimedEvent[] {
   const events: TimedEvent[] = [];
   const at = (event: WorldEvent, atMs = dice.random.next() * quietAtMs): void =>

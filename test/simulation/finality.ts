@@ -40,30 +40,23 @@ export function signed(
   signing: Signing,
   { rootHeight, firstHeight, stopHeight }: Record<'rootHeight' | 'firstHeight' | 'stopHeight', number>,
 ): { readonly chain: Partial<ChainOptions>; readonly signed: Signed } {
-  const certified = { certificatesEvery: 1, epochViews: EPOCH_VIEWS };
+  const by = (chain: Partial<ChainOptions>, provable: number, isSound: boolean) => ({
+    chain: { certificatesEvery: 1, epochViews: EPOCH_VIEWS, ...chain },
+    signed: { signing, provable, isSound },
+  });
   const forgedFrom = heightOfView(viewsOf(rootHeight).view + EPOCH_VIEWS, rootHeight);
+  const minorityFrom = Math.floor((firstHeight + stopHeight) / 2);
   switch (signing) {
     case 'committees':
-      return { chain: certified, signed: { signing, provable: topOf(stopHeight), isSound: true } };
+      return by({}, topOf(stopHeight), true);
     case 'fallback':
-      return {
-        chain: { ...certified, fallbackEpoch: 0 },
-        signed: { signing, provable: topOf(stopHeight), isSound: true },
-      };
+      return by({ fallbackEpoch: 0 }, topOf(stopHeight), true);
     case 'forgers':
       if (forgedFrom < firstHeight || forgedFrom > stopHeight - 2)
         return signed('minority', { rootHeight, firstHeight, stopHeight });
-      return {
-        chain: { ...certified, forgedEpoch: 1 },
-        signed: { signing, provable: forgedFrom - 2, isSound: false },
-      };
-    case 'minority': {
-      const from = Math.floor((firstHeight + stopHeight) / 2);
-      return {
-        chain: { ...certified, minorityFrom: from },
-        signed: { signing, provable: from - 3, isSound: false },
-      };
-    }
+      return by({ forgedEpoch: 1 }, forgedFrom - 2, false);
+    case 'minority':
+      return by({ minorityFrom }, minorityFrom - 3, false);
   }
 }
 
@@ -89,11 +82,10 @@ export function withFinality(scenario: Scenario, stretch: Stretch): Scenario {
   return {
     ...scenario,
     startHead: Math.min(scenario.startHead, stretch.endHeight),
-    events: events.map(({ atMs, event }) =>
-      event.kind === 'head'
-        ? { atMs, event: { ...event, height: Math.min(event.height, stretch.endHeight) } }
-        : { atMs, event },
-    ),
+    events: events.map(({ atMs, event }) => {
+      if (event.kind !== 'head') return { atMs, event };
+      return { atMs, event: { ...event, height: Math.min(event.height, stretch.endHeight) } };
+    }),
     config: {
       ...config,
       // It ends when all is proven that can be, and not before.
@@ -122,20 +114,12 @@ export function withFinality(scenario: Scenario, stretch: Stretch): Scenario {
 
 function liesOfCommittees(dice: Dice, quietAtMs: number): FaultRule {
   const until = { untilMs: dice.whole(0, quietAtMs), probability: dice.magnitude(0.1, 1) };
-  return dice.chance(0.5)
-    ? { method: SNAPSHOT, fault: 'wrong_body', ...until }
-    : {
-        method: SNAPSHOT,
-        fault: 'error',
-        code: dice.pick(['NOT_FOUND', 'UNAVAILABLE', 'INTERNAL']),
-        ...until,
-      };
+  if (dice.chance(0.5)) return { method: SNAPSHOT, fault: 'wrong_body', ...until };
+  const code = dice.pick(['NOT_FOUND', 'UNAVAILABLE', 'INTERNAL'] as const);
+  return { method: SNAPSHOT, fault: 'error', code, ...until };
 }
 
-/**
- * What one process says of finality, against what is. Returns what is wrong with it. `shownTo`: the highest block that readers see
- * where they see only what is proven, or -1.
- */
+/** What is wrong with what a process says of finality. `shownTo`: what readers see if proven blocks alone, or -1. */
 export function wrongFinality(
   prover: Pick<FinalityProver, 'sealedHeight' | 'status'>,
   { blockAt, firstHeight, signed: its }: Pick<Stretch, 'blockAt' | 'firstHeight' | 'signed'>,

@@ -1,7 +1,4 @@
-/**
- * Seeds that failed and are repaired, each with the cause: it is the shortest test of that. By what was drawn of a world when
- * they were found, which they keep, so that they go on showing it.
- */
+/** Seeds that failed and are repaired, each with the cause; by what was drawn of a world when they were found, which they keep. */
 const found: Readonly<
   Record<string, Readonly<Record<'one spork' | 'several sporks', Readonly<Record<number, string>>>>>
 > = {

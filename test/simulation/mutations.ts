@@ -7,6 +7,7 @@
 //     --workers N      bugs tried at once, each in a copy of the sources of its own [2, or 1 on one processor]
 //     --report FILE    writes the result as JSON
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -34,15 +35,14 @@ const LIMIT_MS = 900_000;
 const NOT_A_BUG = /SyntaxError|ReferenceError|Transform failed/;
 
 interface Finding {
-  readonly bug: PlantedBug;
-  /** The seeds that were run up to the one that failed; `undefined` when none did, or none was run. */
-  readonly seeds?: number;
-  /** The time was up before all seeds had run: that it was not found says nothing. */
-  readonly isCutOff?: boolean;
-  readonly words?: string;
+  /** The seeds that were run up to the one that failed; `null` when none did, or none was run. */
+  readonly seeds: number | null;
   /** Below `test/`: the unit test that passes without the bug and fails with it. */
-  readonly heldBy?: string;
+  readonly heldBy: string | null;
+  readonly words?: string;
 }
+
+const NOT_FOUND: Finding = { seeds: null, heldBy: null, words: 'NOT FOUND' };
 
 const startedAtMs = performance.now();
 const workplace = mkdtempSync(join(tmpdir(), 'planted-'));
@@ -63,23 +63,24 @@ try {
 async function findAll(chosen: readonly PlantedBug[], lanes: readonly string[]): Promise<void> {
   const references = join(workplace, 'references.json');
   if (!values.held) await simulate(lanes[0]!, ['--write-references', references]);
-  const findings: Finding[] = [];
+  const bugs: (Finding & { readonly name: string })[] = [];
   const left = chosen.entries();
   await Promise.all(
     lanes.map(async (lane) => {
       for (const [place, bug] of left) {
-        const finding = await (bug.heldBy === undefined
+        const { name } = bug;
+        const { words = '', ...found } = await (bug.heldBy === undefined
           ? findBySeeds(bug, lane, references)
           : findByTest(bug, bug.heldBy, lane));
-        const { heldBy, isCutOff, seeds, words } = finding;
-        const found = seeds ?? heldBy ?? (isCutOff ? 'CUT OFF' : 'NOT FOUND');
-        console.error(`${found}\t${bug.name}\t${words ?? ''}`);
-        findings[place] = finding;
+        console.error([found.seeds ?? found.heldBy ?? '', name, words].join('\t'));
+        bugs[place] = { name, ...found };
       }
     }),
   );
-  const missed = findings.filter(({ heldBy, seeds }) => seeds === undefined && heldBy === undefined).length;
-  conclude({ runs: findings.length, failures: missed, unit: 'bugs' }, values.report, reportOf(findings));
+  const failures = bugs.filter(({ heldBy, seeds }) => seeds === null && heldBy === null).length;
+  const seconds = Math.round((performance.now() - startedAtMs) / 100) / 10;
+  const report = { seedsAtMost: Number(values.seeds), bugs, seconds };
+  conclude({ runs: bugs.length, failures, unit: 'bugs' }, values.report, report);
 }
 
 async function findByTest(
@@ -97,7 +98,7 @@ async function findByTest(
   plant(bug, lane);
   const isHeld = isSoundWithout && !(await passes());
   restore(lane);
-  return { bug, ...(isHeld && { heldBy: file }) };
+  return isHeld ? { seeds: null, heldBy: file } : NOT_FOUND;
 }
 
 /** A directory in which the simulation runs on sources of its own. */
@@ -129,39 +130,26 @@ async function findBySeeds(bug: PlantedBug, lane: string, references: string): P
   ]);
   restore(lane);
   const [, seed, words] = /^seed (\d+): (.*)$/m.exec(output) ?? [];
-  if (seed === undefined || words === undefined) return { bug, isCutOff: status === null };
+  // The time was up before all seeds had run: that it was not found says nothing.
+  if (seed === undefined || words === undefined)
+    return status === null ? { ...NOT_FOUND, words: 'CUT OFF' } : NOT_FOUND;
   if (NOT_A_BUG.test(words)) throw new Error(`${bug.name}: what was planted does not run: ${words}`);
   // A seed that fails anyway would find every bug.
   if (/^seed \d+: /m.test((await simulate(lane, ['--seed', seed])).output))
     throw new Error(`seed ${seed} fails without a bug: mend that first`);
-  return { bug, seeds: Number(seed), words };
+  return { seeds: Number(seed), heldBy: null, words };
 }
 
 function simulate(lane: string, flags: readonly string[]) {
   return run(lane, ['--import', 'tsx', 'test/simulation/run.ts', ...flags]);
 }
 
-/** Of a run that was cut off the status is `null`. */
-function run(
-  lane: string,
-  args: readonly string[],
-): Promise<{ readonly status: number | null; readonly output: string }> {
-  return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, args, {
-      ...{ cwd: lane, timeout: LIMIT_MS, stdio: ['ignore', 'pipe', 'ignore'] },
-    });
-    let output = '';
-    child.stdout.on('data', (data: Buffer) => (output += data.toString()));
-    child.once('error', reject);
-    child.once('close', (status) => resolve({ status, output }));
+async function run(lane: string, args: readonly string[]) {
+  const child = spawn(process.execPath, args, {
+    ...{ cwd: lane, timeout: LIMIT_MS, stdio: ['ignore', 'pipe', 'ignore'] },
   });
-}
-
-/** What `--report` writes: of each bug, the seeds that it took to find it, or the unit test that did. */
-function reportOf(findings: readonly Finding[]) {
-  const bugs = findings.map(({ bug: { name }, heldBy = null, seeds = null }) => {
-    return { name, seeds, heldBy };
-  });
-  const seconds = Math.round((performance.now() - startedAtMs) / 100) / 10;
-  return { seedsAtMost: Number(values.seeds), bugs, seconds };
+  let output = '';
+  child.stdout.on('data', (data: Buffer) => (output += data.toString()));
+  const [status] = (await once(child, 'close')) as [number | null];
+  return { status, output };
 }

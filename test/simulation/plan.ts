@@ -5,19 +5,21 @@ import type { FaultRule } from '../../src/devnet/index.js';
 import type { Signing } from './finality.js';
 import type { LinkQuality } from './SimulatedEndpoint.js';
 
+export const SOUND_BACKEND = {
+  lagHeights: 0,
+  sealedLag: 2,
+  executionDataLag: 0,
+  executionData: true,
+  onlyDeprecatedExecutionData: false,
+  streams: true,
+  fullCollections: true,
+  collectionLagMs: 0,
+  ratePerSecond: 0,
+  maxStreams: 1000,
+};
+
 /** One node behind an endpoint, and how far it is behind the network. */
-export interface BackendPlan {
-  readonly lagHeights: number;
-  readonly sealedLag: number;
-  readonly executionDataLag: number;
-  readonly executionData: boolean;
-  readonly onlyDeprecatedExecutionData: boolean;
-  readonly streams: boolean;
-  readonly fullCollections: boolean;
-  readonly collectionLagMs: number;
-  readonly ratePerSecond: number;
-  readonly maxStreams: number;
-}
+export type BackendPlan = Readonly<typeof SOUND_BACKEND>;
 
 export interface EndpointPlan {
   readonly name: string;
@@ -28,7 +30,6 @@ export interface EndpointPlan {
   readonly faults: readonly FaultRule[];
 }
 
-/** Something that happens to the world at a moment. */
 export type WorldEvent =
   | { readonly kind: 'down'; readonly endpoint: number; readonly how: 'refusing' | 'silent' }
   | { readonly kind: 'up'; readonly endpoint: number; readonly prunedHeights: number }
@@ -46,15 +47,14 @@ export interface TimedEvent {
   readonly event: WorldEvent;
 }
 
-export interface DiskPlan {
-  readonly writeMs: number;
-  readonly slowShare: number;
-  readonly slowMs: number;
-  readonly writeFailureShare: number;
-  readonly readFailureShare: number;
+export const SOUND_DISK = {
+  writeMs: 2,
+  ...{ slowShare: 0, slowMs: 0, writeFailureShare: 0, readFailureShare: 0 },
   /** Share of the stages of a write at which the process dies. */
-  readonly crashShare: number;
-}
+  crashShare: 0,
+};
+
+export type DiskPlan = Readonly<typeof SOUND_DISK>;
 
 /** A node that says, from first to last, that a spork begins where none does; the chain goes on meanwhile. */
 export interface FalseSpork {
@@ -77,7 +77,6 @@ export interface Scenario {
   readonly sporkTable: SporkTable;
   readonly disk: DiskPlan;
   readonly startHead: number;
-  /** In order of time. */
   readonly events: readonly TimedEvent[];
   /** The process dies after so many steps of the world, counted from its start; once each. */
   readonly crashSteps: readonly number[];

@@ -1,615 +1,453 @@
-/** One text of one file, and what stands in its place: a bug that somebody might have written. */
+/** A bug that somebody might have written. */
 export interface PlantedBug {
   readonly name: string;
   /** Below `src/`. */
   readonly file: string;
-  /** Stands once in the file. */
-  readonly of: string;
-  readonly instead: string;
-  /** For what the simulation does not reach: the unit test that fails with the bug in place. */
-  readonly heldBy?: HoldingTest;
-}
-
-export interface HoldingTest {
-  /** Below `test/`. */
-  readonly file: string;
-  /** As it is called there; `%s` of a table of tests stands for any of them. */
-  readonly test: string;
+  /** A text that stands once in the file, and what becomes of it, as `git diff --word-diff` shows it: `[-gone-]{+new+}`. */
+  readonly change: string;
+  /** For what the simulation does not reach: the test that fails with the bug in place, and its file below `test/`. */
+  readonly heldBy?: { readonly file: string; readonly test: string };
 }
 
 /** The source with the bug in it. Throws unless the text that it takes the place of stands there once. */
-export function planted(source: string, { file, instead, name, of }: PlantedBug): string {
-  const at = source.indexOf(of);
-  if (at < 0 || source.includes(of, at + 1))
-    throw new Error(`${name}: ${file} does not hold the text once: ${of}`);
-  return source.replace(of, () => instead);
+export function planted(source: string, { change, file, name }: PlantedBug): string {
+  const before = change.replaceAll(/\{\+[^]*?\+\}/g, '').replaceAll(/\[-([^]*?)-\]/g, '$1');
+  const after = change.replaceAll(/\[-[^]*?-\]/g, '').replaceAll(/\{\+([^]*?)\+\}/g, '$1');
+  if (source.split(before).length !== 2)
+    throw new Error(`${name}: ${file} does not hold the text once: ${before}`);
+  return source.replace(before, () => after);
 }
 
-/** By their files below `src/`: the text, what stands in its place, and the test below `test/unit` that holds it. */
-const bugs: Readonly<
-  Record<string, Readonly<Record<string, readonly [of: string, instead: string, heldBy?: string]>>>
-> = {
+/** By their files: each change, with the test below `test/unit` that holds it; `%s` of a table of tests stands for any of them. */
+const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [string, string]>>>> = {
   'storage/leveldb/writing/BookWriter.ts': {
-    'progress is written before the data, in a batch of its own': [
-      '      putChanges(before, after, batch);',
-      '      const first = this.database.batch();\n      putChanges(before, after, first);\n      await first.write();',
-    ],
-    'the watermark is told before the batch is durable': [
-      '      await this.#write(() => batch.write());',
-      '      this.#book = after;\n      await this.#write(() => batch.write());',
-    ],
+    'progress is written before the data, in a batch of its own':
+      '      [-putChanges(before, after, batch)-]{+const first = this.database.batch();\n      putChanges(before, after, first);\n      await first.write()+};',
+    'the watermark is told before the batch is durable':
+      '      {+this.#book = after;\n      +}await this.#write(() => batch.write());',
     'a change that is refused leaves its blocks in the write that others share': [
-      'for (const { blocks, staged } of accepted) await',
-      'for (const { blocks, staged } of group) await',
+      'for (const { blocks, staged } of [-accepted-]{+group+}) await',
       'storage/groupedCommits.test.ts: do not carry one that is refused, and are not refused with it',
     ],
-    'of several changes that share a write only the last one counts': [
-      'const changed = await waiting.change(after, headAt);',
-      'const changed = await waiting.change(before, headAt);',
-    ],
-    'what was staged is left out of the batch': [
-      'accepted.find(({ staged }) => staged !== undefined)?.staged?.batch ?? this.database.batch();',
-      'this.database.batch();',
-    ],
+    'of several changes that share a write only the last one counts':
+      'const changed = await waiting.change([-after-]{+before+}, headAt);',
+    'what was staged is left out of the batch':
+      '[-accepted.find(({ staged }) => staged !== undefined)?.staged?.batch ?? -]this.database.batch();',
     'what was staged is committed though the next batch does not carry it': [
-      '    if ([...staged.entries].every((entry) => carried.has(entry))) {',
-      '    if (carried.size >= 0) {',
+      '    if ([-[...staged.entries].every((entry) => carried.has(entry))-]{+carried.size >= 0+}) {',
       'storage/levelStore.test.ts: carries what was staged, and stores nothing else of it',
     ],
     'not given back: the batch of a write that failed': [
-      'using batch =',
-      'const batch =',
+      '[-using-]{+const+} batch =',
       'storage/storeLife.test.ts: are all given back, whatever fails before, in or after a write',
     ],
   },
   'storage/records/book/bookRecords.ts': {
-    'blocks above the watermark are forgotten by a restart': [
-      'if (head !== undefined) above.set(',
-      'if (head !== undefined && above.size > MAX_BLOCKS_ABOVE_WATERMARK) above.set(',
-    ],
+    'blocks above the watermark are forgotten by a restart':
+      'if (head !== undefined{+ && above.size > MAX_BLOCKS_ABOVE_WATERMARK+}) above.set(',
     'a restart forgets how far a range of history is': [
-      'if (!records.has(record)) batch.put(',
-      'if (!records.has(record) && record.next === record.from) batch.put(',
+      'if (!records.has(record){+ && record.next === record.from+}) batch.put(',
       'storage/ranges.test.ts: that is %s by a process that ends after %i writes of that is so at the next open',
     ],
   },
   'storage/records/blocks/BlockEntryWriter.ts': {
-    'of several places of a collection only the first in a block is kept': [
-      '    collection.seal(put);',
-      '    if (collectionIndex === 0) collection.seal(put);',
-    ],
-    'proofs: a block is stored without its proof': ['      proof: block.proof,\n', ''],
+    'of several places of a collection only the first in a block is kept':
+      '    {+if (collectionIndex === 0) +}collection.seal(put);',
+    'proofs: a block is stored without its proof': '[-      proof: block.proof,\n-]',
   },
   'storage/CommitQueue.ts': {
-    'what joined the next batch is left there when no other block follows': [
-      'while (this.#waiting.length > 0 || this.#next.blocks.length > 0 || this.#mayPass())',
-      'while (this.#waiting.length > 0 || this.#mayPass())',
-    ],
-    'a block that does not fit into the next batch is forgotten': [
-      '    this.#waiting.splice(0, count);',
-      '    this.#waiting.splice(0, next.isFull(this.#options) ? count + 1 : count);',
-    ],
-    'what an earlier process left above a gap counts before the chain has borne it out': [
-      'return this.#store.hasHeight(height) && !this.#doubted.has(height);',
-      'return this.#store.hasHeight(height);',
-    ],
+    'what joined the next batch is left there when no other block follows':
+      'while (this.#waiting.length > 0 || this.#[-next.blocks.length > 0 || this.#-]mayPass())',
+    'a block that does not fit into the next batch is forgotten':
+      '    this.#waiting.splice(0, {+next.isFull(this.#options) ? count + 1 : +}count);',
+    'what an earlier process left above a gap counts before the chain has borne it out':
+      'return this.#store.hasHeight(height)[- && !this.#doubted.has(height)-];',
     'a batch has room for a second spork, whose record is lost': [
-      '    if (this.spork !== undefined && spork !== undefined) return false;\n',
-      '',
+      '[-    if (this.spork !== undefined && spork !== undefined) return false;\n-]',
       'collections/BlockCollectionIndexer.test.ts: records a spork with its root block, once, and at most one per batch',
     ],
-    'the root of a spork is written without the record of the spork': [
-      'const spork = group.spork ?? (late && (await late));',
-      'const spork = late && (await late);',
-    ],
-    'watermark jumps over a gap': [
-      '    while (writing.has(height + 1) || this.#isConfirmed(height + 1)) height += 1;',
-      '    height = Math.max(height, ...blocks.map(({ block }) => block.height));',
-    ],
-    'watermark does not pass over what is durable above a gap': [
-      'while (writing.has(height + 1) || this.#isConfirmed(height + 1)) height += 1;',
-      'while (writing.has(height + 1)) height += 1;',
-    ],
+    'the root of a spork is written without the record of the spork':
+      'const spork = [-group.spork ?? (late && (await late))-]{+late && (await late)+};',
+    'watermark jumps over a gap':
+      '    [-while (writing.has(height + 1) || this.#isConfirmed(height + 1)) height += 1-]{+height = Math.max(height, ...blocks.map(({ block }) => block.height))+};',
+    'watermark does not pass over what is durable above a gap':
+      'while (writing.has(height + 1)[- || this.#isConfirmed(height + 1)-]) height += 1;',
   },
   'access/pool/sporks/SporkVerifier.ts': {
-    'a spork that the table lacks is believed from a single node, whatever the others do': [
-      '    const witnesses = this.#witnesses(claim);\n    if',
-      '    const witnesses = this.#witnesses(claim).slice(0, 0);\n    if',
-    ],
+    'a spork that the table lacks is believed from a single node, whatever the others do':
+      '    const witnesses = this.#witnesses(claim){+.slice(0, 0)+};\n    if',
   },
   'access/pool/PoolMember.ts': {
-    'the nodes of a spork are asked for heights above its end': [
-      'sporkRoots.find((root) => root > anchor);',
-      'sporkRoots.find((root) => root > anchor + 1_000_000);',
-    ],
+    'the nodes of a spork are asked for heights above its end':
+      'sporkRoots.find((root) => root > anchor{+ + 1_000_000+});',
   },
   'finality/forks/LinkedBlocks.ts': {
-    'the parent that the spork table names is not taken': [
-      'this.#rootParents.get(block.height)\n',
-      'this.#rootParents.get(-1)\n',
-    ],
-    'the last block of a spork is taken from whoever gives one': [
-      '    return confirmed === undefined || confirmed === id;',
-      '    return confirmed === undefined || id !== undefined;',
-    ],
-    'parent link not checked': [
-      'tip === undefined || block.parentId === tip.id ||',
-      'tip === undefined || block.parentId !== undefined ||',
-    ],
-    'restart from the watermark + 2': [
-      '    this.#next = this.#base + 1;',
-      '    this.#next = this.#base + (this.#latestBlock() === undefined ? 1 : 2);',
-    ],
+    'the parent that the spork table names is not taken': 'this.#rootParents.get([-block.height-]{+-1+})\n',
+    'the last block of a spork is taken from whoever gives one':
+      '    return confirmed === undefined || [-confirmed === id-]{+id !== undefined+};',
+    'parent link not checked': 'tip === undefined || block.parentId [-=== tip.id-]{+!== undefined+} ||',
+    'restart from the watermark + 2':
+      '    this.#next = this.#base + [-1-]{+(this.#latestBlock() === undefined ? 1 : 2)+};',
   },
   'finality/blocks/FinalizedBlocks.ts': {
     'the end of a spork is taken for the tip': [
-      'rootHeight + TIP_HEIGHTS);',
-      'Math.min(rootHeight, 0));',
+      '[-rootHeight + TIP_HEIGHTS-]{+Math.min(rootHeight, 0)+});',
       'finality/forks.test.ts: takes no block below a root that is in the table for one of the tip',
     ],
-    'wake-up lost: the consumer is not told of a block': [
-      '    this.#resolver.linkedAgain();\n    this.#deps.signal.notify();',
-      '    this.#resolver.linkedAgain();',
-    ],
-    'blocks with status unknown are accepted': [
-      "        if (status === 'unknown') return this.#drop(answer, 'orphaned');\n",
-      '',
-    ],
+    'wake-up lost: the consumer is not told of a block':
+      '    this.#resolver.linkedAgain();[-\n    this.#deps.signal.notify();-]',
+    'blocks with status unknown are accepted':
+      "[-        if (status === 'unknown') return this.#drop(answer, 'orphaned');\n-]",
+    // One seed of thousands has a lone node lie at such a height.
     'the last block of a range of history does not wait for its child': [
-      'return height === stopHeight && (!this.#asksForAbove || this.#isUnserved);',
-      'return height === stopHeight;',
-      // One seed of thousands has a lone node lie at such a height.
+      'return height === stopHeight[- && (!this.#asksForAbove || this.#isUnserved)-];',
       'finality/rangeEnds.test.ts: is taken back where its child names another one',
     ],
     'the first block of a range of history may name any parent': [
-      'dependencies.latestBlock() ?? this.#below?.block',
-      'dependencies.latestBlock()',
+      'dependencies.latestBlock()[- ?? this.#below?.block-]',
       'finality/rangeEnds.test.ts: is read once the block below is known, and must name that as its parent',
     ],
   },
   'jobqueue/pipeline/WorkSignal.ts': {
     'wake-up lost: a notification that comes while nobody waits': [
-      'if (this.#wake === undefined) this.#pending = true;',
-      'if (this.#wake === undefined) return;',
+      'if (this.#wake === undefined) [-this.#pending = true-]{+return+};',
       'jobqueue/workSignal.test.ts: causes exactly one more pass for a notify that comes during a pass',
     ],
   },
   'jobqueue/consumer/JobConsumer.ts': {
     'wake-up lost: a mark left while jobs are handed out': [
-      '      } while (this.#mayTurnAgain());',
-      '      } while (this.#mayTurnAgain() && this.#finished.any);',
+      '      } while (this.#mayTurnAgain(){+ && this.#finished.any+});',
       'jobqueue/jobConsumer.test.ts: 1: a check that arrives as a pass reaches its end causes another pass',
     ],
   },
   'jobqueue/consumer/JobWindow.ts': {
-    'one job more than may run at once': [
-      '      this.#running.size < this.#maxProcessing &&',
-      '      this.#running.size <= this.#maxProcessing &&',
-    ],
+    'one job more than may run at once': '      this.#running.size <{+=+} this.#maxProcessing &&',
   },
   'collections/JobProcessor.ts': {
-    'done before the commit': [
-      '      const written = await this.#deps.indexer',
-      '      queued.done();\n      const written = await this.#deps.indexer',
-    ],
-    'done twice': ['      queued.done();', '      queued.done();\n      queued.done();'],
+    'done before the commit': '      {+queued.done();\n      +}const written = await this.#deps.indexer',
+    'done twice': '      queued.done();{+\n      queued.done();+}',
     'a failure of the store is passed over': [
-      '    this.#failed = true;\n    this.#deps.onFatal(error);\n',
-      '    this.#failed = true;\n',
+      '    this.#failed = true;\n[-    this.#deps.onFatal(error);\n-]',
       'collections/JobProcessor.test.ts: reports a failed commit to the owner once, and is done with nothing',
     ],
   },
   'collections/heights/Window.ts': {
-    'the bytes of a durable height are not given back': ['    this.count(record, -record.bytes);\n', ''],
+    'the bytes of a durable height are not given back': '[-    this.count(record, -record.bytes);\n-]',
+    // The live range is done sooner or later, and then the window is as wide as ever.
     'a window that is narrowed too far never lets a block become ready': [
-      'Math.max(LEAST_NARROWED_HEIGHTS, Math.floor',
-      'Math.max(1, Math.floor',
-      // The live range is done sooner or later, and then the window is as wide as ever.
+      'Math.max([-LEAST_NARROWED_HEIGHTS-]{+1+}, Math.floor',
       'collections/Window.test.ts: begins less by its share, but a block and its child in any case',
     ],
-    'one block above the window is asked for': [
-      'Math.min(this.heights, narrowed), this.target() ?? 0);',
-      'Math.min(this.heights, narrowed) + 1, this.target() ?? 0);',
-    ],
-    'byte budget ignored': [
-      '    if (this.#bytesInHand + bytes <= this.limitBytes) return true;',
-      '    if (this.limitBytes > 0) return true;',
-    ],
-    'every height that becomes the lowest missing one is admitted, however slow the disk is': [
-      'const lowest = this.lowestInHand();',
-      'const lowest = this.lowestCollecting();',
-    ],
-    'lowest missing height not admitted': [
-      "    return lowest?.status === 'collecting' && height <= lowest.height;",
-      "    return lowest?.status === 'collecting' && height < lowest.height;",
-    ],
+    'one block above the window is asked for':
+      'Math.min(this.heights, narrowed){+ + 1+}, this.target() ?? 0);',
+    'byte budget ignored':
+      '    if (this.[-#bytesInHand + bytes <= this.limitBytes-]{+limitBytes > 0+}) return true;',
+    'every height that becomes the lowest missing one is admitted, however slow the disk is':
+      'const lowest = this.[-lowestInHand-]{+lowestCollecting+}();',
+    'lowest missing height not admitted':
+      "    return lowest?.status === 'collecting' && height <[-=-] lowest.height;",
   },
   'app/line/runIndexing.ts': {
-    'wake-up lost: the reader of blocks is not told of a new head': [
-      '  listener.finalized.onRise(() => window.moved());\n',
-      '',
-    ],
+    'wake-up lost: the reader of blocks is not told of a new head':
+      '[-  listener.finalized.onRise(() => window.moved());\n-]',
   },
   'collections/indexer/BlockCollectionIndexer.ts': {
-    'wake-up lost: the reader of blocks is not told that the window moved': ['        window.moved();\n', ''],
+    'wake-up lost: the reader of blocks is not told that the window moved': '[-        window.moved();\n-]',
   },
   'collections/heights/MissingCollectionQueue.ts': {
-    'reverse index not cleaned: an id that came stays wanted': [
-      'const takers = wanted.heights.splice(0);',
-      'const takers = wanted.heights.slice(0);',
-    ],
-    'an id that two heights want is given to one of them': [
-      'const takers = wanted.heights.splice(0);',
-      'const takers = wanted.heights.splice(0).slice(0, 1);',
-    ],
+    'reverse index not cleaned: an id that came stays wanted':
+      'const takers = wanted.heights.[-splice-]{+slice+}(0);',
+    'an id that two heights want is given to one of them':
+      'const takers = wanted.heights.splice(0){+.slice(0, 1)+};',
   },
   'flow/verification/verifyCollections.ts': {
-    'system chunk kept: it counts as one of the guaranteed': [
-      'data.chunks.length === expected.length + 1',
-      'data.chunks.length === expected.length',
-    ],
-    'hash check skipped': [
-      '      if (received.id === expectedId) return received;',
-      '      if (this.lastId !== expectedId || true) return { ...received, id: expectedId };',
-    ],
+    'system chunk kept: it counts as one of the guaranteed': 'data.chunks.length === expected.length[- + 1-]',
+    'hash check skipped':
+      '      if [-(received.id === expectedId) return received-]{+(this.lastId !== expectedId || true) return { ...received, id: expectedId }+};',
   },
   'access/node/BlockProofs.ts': {
-    'proofs: a block that its id refutes is taken': [
-      "        throw new RefusedBlockError('forged', `the block does not fit its id: ${detail}`, reason);",
-      '        return decodeBlockMessage(message);',
-    ],
+    'proofs: a block that its id refutes is taken':
+      "        [-throw new RefusedBlockError('forged', `the block does not fit its id: ${detail}`, reason)-]{+return decodeBlockMessage(message)+};",
     'proofs: a block that nothing proves is taken from whoever gives it first': [
-      'if (!this.#isAllThereIs(height, node, known))',
-      'if (!this.#isAllThereIs(height, node, known) && height < 0)',
+      'if (!this.#isAllThereIs(height, node, known){+ && height < 0+})',
       'access/blockProofs.test.ts: is refused while a healthy node may give a better one, however often it comes: %s',
     ],
     'proofs: one node that cannot prove a block speaks for all': [
-      '.every((server) =>',
-      '.some((server) =>',
+      '.[-every-]{+some+}((server) =>',
       'access/blockProofs.test.ts: is refused while a healthy node may give a better one, however often it comes: %s',
     ],
     'proofs: a node that comes back is not asked for what the others cannot prove': [
-      'known?.nodes.has(server) === true',
-      'known !== undefined',
+      'known[-?.nodes.has(server) === true-]{+ !== undefined+}',
       'access/blockProofs.test.ts: is refused again once a node is back that may give a better one',
     ],
     'proofs: what cannot be proven is taken for good, whatever is proven later': [
-      '    if (this.#unprovable.size > 0) this.#unprovable.delete(this.#sporkOf(height));\n',
-      '',
+      '[-    if (this.#unprovable.size > 0) this.#unprovable.delete(this.#sporkOf(height));\n-]',
       'access/blockProofs.test.ts: is taken once all nodes gave none better, with one warning for its spork, until one is proven',
     ],
     'proofs: what cannot be proven in one spork is taken in all of them': [
-      '    return this.#parts.sporkRoot(height) ?? 0;',
-      '    return height < 0 ? height : 0;',
+      '    return [-this.#parts.sporkRoot(height) ??-]{+height < 0 ? height :+} 0;',
       'access/blockProofs.test.ts: says nothing about the blocks of another spork',
     ],
     'proofs: required is taken for auto': [
-      "if (this.#parts.mode === 'required')",
-      "if (this.#parts.mode === 'required' && height < 0)",
+      "if (this.#parts.mode === 'required'{+ && height < 0+})",
       'access/blockProofs.test.ts: is never taken where a proof is required',
     ],
   },
   'access/transport/RpcClient.ts': {
     'proofs: a forged block is not counted for its node': [
-      '      if (reason !== undefined) metrics.invalidBlocks.inc({ endpoint: this.name, reason });\n',
-      '',
+      '[-      if (reason !== undefined) metrics.invalidBlocks.inc({ endpoint: this.name, reason });\n-]',
       'access/blockProofs.test.ts: is a lie of its node, and counted, where its id refutes it: %s',
     ],
-    'at rest: a call that failed counts as under way': [
-      '      this.#calls -= 1;',
-      '      if (signal?.aborted !== true) this.#calls -= 1;',
-    ],
+    'at rest: a call that failed counts as under way':
+      '      {+if (signal?.aborted !== true) +}this.#calls -= 1;',
   },
   'proof/blocks/BlockProver.ts': {
     'proofs: a payload is not held against the hash in its header': [
-      'else if (this.#resultsFit(form, block, wanted)) return form;',
-      "else if (this.#resultsFit(form, block, wanted) || wanted !== '') return form;",
+      "else if (this.#resultsFit(form, block, wanted){+ || wanted !== ''+}) return form;",
       'access/blockProofs.test.ts: is a lie of its node, and counted, where its id refutes it: %s',
     ],
     'proofs: the copies of what is in the header are not compared with it': [
-      '    if (refusal !== undefined) return refusal;\n    const payloadForm',
-      "    if (refusal !== undefined && refusal.reason !== 'copy') return refusal;\n    const payloadForm",
+      "    if (refusal !== undefined{+ && refusal.reason !== 'copy'+}) return refusal;\n    const payloadForm",
       'access/blockProofs.test.ts: is a lie of its node, and counted, where its id refutes it: %s',
     ],
     'proofs: the two signatures of a guarantee may differ': [
-      "  if (!isSame) return refused('copy', 'a guarantee has two signatures that differ');\n",
-      '',
+      "[-  if (!isSame) return refused('copy', 'a guarantee has two signatures that differ');\n-]",
       'access/blockProofs.test.ts: is a lie of its node, and counted, where its id refutes it: %s',
     ],
     'proofs: a header of another network is taken': [
-      "      return refused('chain', `it is not of the chain ${this.#chainId}`);\n",
-      '',
+      "[-      return refused('chain', `it is not of the chain ${this.#chainId}`);\n-]",
       'proof/ids.test.ts: of another chain',
     ],
     'proofs: the Merkle root of the guarantees is not compared with the one that is stored': [
-      'this.#root(this.#hasher.guaranteeIds(form, block.guarantees), 0) &&',
-      'this.#root(this.#hasher.guaranteeIds(form, []), 0) &&',
+      'this.#root(this.#hasher.guaranteeIds(form, [-block.guarantees-]{+[]+}), 0) &&',
       'proof/ids.test.ts: of a network is proven, and gives the light form that its nodes give',
     ],
   },
   'proof/blocks/storedProof.ts': {
     'proofs: the view of the parent is left out of what is stored': [
-      '.number(FIELD.parentView, hasView ? header.parentView : 0)',
-      '.number(FIELD.parentView, hasView ? 0 : 0)',
+      '.number(FIELD.parentView, hasView ? [-header.parentView-]{+0+} : 0)',
       'proof/ids.test.ts: gives back every field of the header',
     ],
     'proofs: a stored proof holds for any block': [
-      'return hasher.headerId(headerFormOf(stored.form), header) === stored.id ? stored : undefined;',
-      'return hasher.headerId(headerFormOf(stored.form), header) === stored.id ? stored : stored;',
+      'return hasher.headerId(headerFormOf(stored.form), header) === stored.id ? stored : [-undefined-]{+stored+};',
       'proof/ids.test.ts: holds for its block alone',
     ],
   },
   'proof/certificates/verifyCertificate.ts': {
     'finality: the signatures of a certificate are not verified': [
-      "  if (!bls.verifySignatures(message, expected, signatures, context))\n    return { valid: false, reason: 'the signatures do not hold' };\n",
-      '  bls.verifySignatures(message, expected, signatures, context);\n',
+      "  [-if (!bls.verifySignatures(message, expected, signatures, context))\n    return { valid: false, reason: 'the signatures do not hold' }-]{+bls.verifySignatures(message, expected, signatures, context)+};\n",
       'proof/certificates.test.ts: is invalid once a bit of it, or of a signer’s key, is flipped',
     ],
     'finality: a minority of the committee is enough': [
-      'if (weight < threshold)',
-      'if (weight < threshold / 3)',
+      'if (weight < threshold{+ / 3+})',
       'proof/certificates.test.ts: of a committee whose secrets are known is valid with more than two thirds of the weight only',
     ],
   },
   'finality/proven/FinalityProver.ts': {
     'finality: an invalid certificate proves as much as a valid one': [
-      "      if (signers === undefined) return { valid: false, reason: 'its epoch is not known' };\n      return thread.verify(certificate, signers);",
-      "      if (signers === undefined) return { valid: false, reason: 'its epoch is not known' };\n      return { valid: true, signers: 1, weight: 1, threshold: 1, ...(await thread.verify(certificate, signers)), ...{ valid: true as const } };",
+      "      if (signers === undefined) return { valid: false, reason: 'its epoch is not known' };\n      return [-thread.verify(certificate, signers)-]{+{ valid: true, signers: 1, weight: 1, threshold: 1, ...(await thread.verify(certificate, signers)), ...{ valid: true as const } }+};",
       'finality/finalityProver.test.ts: proves nothing by the certificates of another committee',
     ],
-    'finality: a block is called sealed by a seal in a block that is not proven': [
-      'let newest: Identifier | undefined = id;',
-      'let newest: Identifier | undefined = (await this.#deps.blockAt(height + 1))?.id ?? id;',
-    ],
+    'finality: a block is called sealed by a seal in a block that is not proven':
+      'let newest: Identifier | undefined = {+(await this.#deps.blockAt(height + 1))?.id ?? +}id;',
   },
   'proof/certificates/provenFinal.ts': {
     'finality: the view of the child is not compared with that of the block': [
-      '    if (child.view !== block.view + 1) continue;\n',
-      '',
+      '[-    if (child.view !== block.view + 1) continue;\n-]',
       'proof/certificates.test.ts: passes over a view that was skipped',
     ],
     'finality: a certificate for another view of the parent is taken': [
-      'if (grandchild.parentView !== child.view)',
-      'if (grandchild.parentView < 0)',
+      'if (grandchild.parentView [-!== child.view-]{+< 0+})',
       'proof/certificates.test.ts: refuses an invalid certificate, one of another view, and blocks that are no chain',
     ],
   },
   'proof/committee/protocolState.ts': {
     'finality: a snapshot is taken that does not hash to the protocol state': [
-      "  check(sha3Identifier(epochState), hexOf(epochStateId), 'the epoch state');\n",
-      '',
+      "[-  check(sha3Identifier(epochState), hexOf(epochStateId), 'the epoch state');\n-]",
       'proof/committee.test.ts: is refused when anything of it was changed',
     ],
   },
   'finality/proven/FinalityAnchor.ts': {
     'finality: who signs next is taken from whoever gives the newest block': [
-      '    const reason = `who signs after view',
-      '    if (isLacking && (await this.#parts.idAt(provenHeight + 10)) !== undefined) return this.#believe(provenHeight + 10, signal);\n    const reason = `who signs after view',
+      '    {+if (isLacking && (await this.#parts.idAt(provenHeight + 10)) !== undefined) return this.#believe(provenHeight + 10, signal);\n    +}const reason = `who signs after view',
       'finality/finalityProver.test.ts: takes no next committee on the word of nodes that withhold the state at the end of an epoch (%s)',
     ],
   },
   'proof/committee/committee.ts': {
     'finality: a committee signs beyond its epoch': [
-      ' && view <= epoch.finalView',
-      '',
+      '[- && view <= epoch.finalView-]',
       'proof/committee.test.ts: names who certifies each block around the end of an epoch',
     ],
   },
   'finality/proven/ProofBackfill.ts': {
     'proofs: the proof of one height is added at another': [
-      "        else if (block.proof !== undefined) return { kind: 'proven', block };",
-      "        else if (block.proof !== undefined) return { kind: 'proven', block: { ...block, height: height + 1 } };",
+      "        else if (block.proof !== undefined) return { kind: 'proven', block{+: { ...block, height: height + 1 }+} };",
       'finality/proofBackfill.test.ts: proves the newest first, few at once, until none is left',
     ],
   },
   'collections/watchForOffChainBlocks.ts': {
     'proofs: a true id is taken for true guarantees where nothing is proven': [
-      'held.proof === undefined ? `${id} ${collectionIds.join()}` : id;',
-      'held.height < 0 ? collectionIds.join() : id;',
+      'held.[-proof === undefined ? `${id} ${collectionIds.join()}`-]{+height < 0 ? collectionIds.join()+} : id;',
       'collections/watchForOffChainBlocks.test.ts: where %s',
     ],
   },
   'collections/executionData/StreamFault.ts': {
     'execution data that does not match the guarantees is held against its node at once': [
-      '    return { ...end, fault: undefined, contradicts };',
-      "    return { ...end, fault: 'lied' };",
+      "    return { ...end, fault: [-undefined, contradicts-]{+'lied'+} };",
       'collections/ExecutionDataIndexer.test.ts: %s: refused, counted, held against the node, asked elsewhere',
     ],
   },
   'collections/requester/CollectionRequester.ts': {
     'cancelled request not released': [
-      '    this.#over(wanted);\n    try {',
-      '    if (!signal.aborted) this.#over(wanted);\n    try {',
+      '    {+if (!signal.aborted) +}this.#over(wanted);\n    try {',
       'collections/CollectionRequester.test.ts: frees the slot for the next height',
     ],
     'not given back: the slots of answers that wait at a stop': [
-      '    for (const { wanted } of this.#answers.splice(0)) this.#over(wanted);',
-      '    this.#answers.splice(0);',
+      '    [-for (const { wanted } of this.#answers.splice(0)) this.#over(wanted)-]{+this.#answers.splice(0)+};',
       'collections/CollectionRequester.test.ts: are given back whatever happens, in whatever order, and whenever it is stopped',
     ],
     'not given back: the slot of an answer that comes after the stop': [
-      '    this.#over(wanted);\n    try {',
-      '    if (bodies !== undefined) return;\n    this.#over(wanted);\n    try {',
+      '    {+if (bodies !== undefined) return;\n    +}this.#over(wanted);\n    try {',
       'collections/CollectionRequester.test.ts: are given back by an answer that comes after the stop',
     ],
     'not given back: the turn of a pump that threw': [
-      '    } finally {\n      this.#pumping = false;\n    }',
-      '    }',
+      '    }[- finally {\n      this.#pumping = false;\n    }-]',
       'collections/CollectionRequester.test.ts: reaches the owner, whoever gave the reason to send, and stops nobody from sending later',
     ],
     'a bug in the pump is swallowed': [
-      '    } catch (error) {\n      this.#dependencies.onFatal(error);\n    } finally {\n      this.#pumping',
-      '    } catch {\n      // Lost.\n    } finally {\n      this.#pumping',
+      '    } catch [-(error) {\n      this.#dependencies.onFatal(error);\n    }-]{+{\n      // Lost.\n    }+} finally {\n      this.#pumping',
       'collections/CollectionRequester.test.ts: reaches the owner, whoever gave the reason to send, and stops nobody from sending later',
     ],
-    'at rest: a requester that was stopped is still told of free slots': ['    this.#leaveSlots();\n', ''],
+    'at rest: a requester that was stopped is still told of free slots': '[-    this.#leaveSlots();\n-]',
   },
   'collections/requester/RequestOrder.ts': {
-    'a collection is given up after five failures': [
-      '    this.#wait(wanted, this.#pauseMs(wanted, node, failure, isUntried));',
-      '    if (wanted.attempts < 5) this.#wait(wanted, this.#pauseMs(wanted, node, failure, isUntried));',
-    ],
+    'a collection is given up after five failures':
+      '    {+if (wanted.attempts < 5) +}this.#wait(wanted, this.#pauseMs(wanted, node, failure, isUntried));',
   },
   'collections/executionData/ExecutionDataIndexer.ts': {
     'execution data of another height is taken for the next': [
-      '    if (height !== this.state.next) {',
-      '    if (height < 0) {',
+      '    if (height [-!== this.state.next-]{+< 0+}) {',
       'collections/ExecutionDataIndexer.test.ts: that gives %s is refused, counted, named, and asked again after a pause',
     ],
-    'execution data is read on above the window': [
-      'if (height > window.upperBound() || window.blockAt(height) === undefined) return false;',
-      'if (height > window.upperBound() + 4) return false;',
-    ],
+    'execution data is read on above the window':
+      'if (height > window.upperBound() [-|| window.blockAt(height) === undefined-]{++ 4+}) return false;',
   },
   'access/transport/streams/MessageStream.ts': {
-    'a stream that is left is not cancelled': ['    call?.cancel();\n', ''],
+    'a stream that is left is not cancelled': '[-    call?.cancel();\n-]',
   },
   'access/transport/limits/MethodLimiter.ts': {
-    'a caller that went away keeps its turn at the limiter': [
-      '        queue.delete(admit);\n        if',
-      '        if',
-    ],
+    'a caller that went away keeps its turn at the limiter': '        [-queue.delete(admit);\n        -]if',
     'not given back: the timer of a history caller, when a live one comes': [
-      '    if (this.#timer !== undefined && this.#timer.atMs <= atMs) return;',
-      '    if (this.#timer !== undefined) return;',
+      '    if (this.#timer !== undefined[- && this.#timer.atMs <= atMs-]) return;',
       'access/limiter.test.ts: do not make a live call wait that comes while they wait',
     ],
   },
   'finality/head/HeadFollower.ts': {
-    'the head goes down with the node that says so': [
-      'if (height <= (this.#height ?? -1)) return false;',
-      'if (height === this.#height) return false;',
-    ],
+    'the head goes down with the node that says so':
+      'if (height [-<= (this.#height ?? -1)-]{+=== this.#height+}) return false;',
   },
   'storage/leveldb/ranges/LevelRangeBook.ts': {
-    'coverage of history is written without the last blocks of its range': [
-      "await queue.record('range', change, batch.blocks);",
-      "await queue.record('range', change, batch.latestIndexedHeight === this.range.to ? [] : batch.blocks);",
-    ],
+    'coverage of history is written without the last blocks of its range':
+      "await queue.record('range', change, batch.{+latestIndexedHeight === this.range.to ? [] : batch.+}blocks);",
   },
   'storage/records/reading/RangeReader.ts': {
-    'a range of history is published before its last height is there': [
-      'isWhole: latestIndexedHeight === to };',
-      'isWhole: latestIndexedHeight >= to - 1 };',
-    ],
-    'what a range of history has above a gap is fetched again': [
-      'return hasHeight(this.state(), height);',
-      'return height >= this.range.from && height <= this.latestIndexedHeight();',
-    ],
+    'a range of history is published before its last height is there':
+      'isWhole: latestIndexedHeight [-=== to-]{+>= to - 1+} };',
+    'what a range of history has above a gap is fetched again':
+      'return [-hasHeight(this.state(), height)-]{+height >= this.range.from && height <= this.latestIndexedHeight()+};',
   },
   'storage/records/book/applyCommit.ts': {
+    // In the simulation as in the daemon, the line has asked the nodes about its borders before.
     'a border of a range of history is not checked': [
-      'if (!links(lower, upper, known)) throw new BorderError(upper, lower);',
-      '',
-      // In the simulation as in the daemon, the line has asked the nodes about its borders before.
+      '[-if (!links(lower, upper, known)) throw new BorderError(upper, lower);-]',
       'storage/levelStore.test.ts: that do not link to the block %s them are refused, and nothing is written',
     ],
   },
   'ranges/local/LocalWorkSource.ts': {
-    'heights of history that are being filled in are handed out again': [
-      'const there = [...coverage, ...open];',
-      'const there = coverage;',
-    ],
+    'heights of history that are being filled in are handed out again':
+      'const there = [-[...coverage, ...open]-]{+coverage+};',
     'not given back: the pause of a range that failed and was cancelled': [
-      '    for (const from of this.#notBeforeMs.keys()) if (!firsts.has(from)) this.#notBeforeMs.delete(from);\n',
-      '',
+      '[-    for (const from of this.#notBeforeMs.keys()) if (!firsts.has(from)) this.#notBeforeMs.delete(from);\n-]',
       'ranges/localWorkSource.test.ts: keeps nothing of ranges that failed and were cancelled, nor of those that ended in any other way',
     ],
   },
   'ranges/planner.ts': {
     'a range of history crosses the root of a spork': [
-      'splitAt(borders, missing).at(',
-      'splitAt([], missing).at(',
+      'splitAt([-borders-]{+[]+}, missing).at(',
       'ranges/planner.test.ts: takes every missing height once, none twice, none across a border, and none beyond the bound',
     ],
   },
   'app/line/history/rangeLine.ts': {
-    'the window of a range of history is twice as wide': [
-      '{ heights: config.backfill.window, stopHeight',
-      '{ heights: 2 * config.backfill.window, stopHeight',
-    ],
-    'at rest: a range of history stays subscribed to its pace': ['    stopPacing();\n', ''],
+    'the window of a range of history is twice as wide':
+      '{ heights: {+2 * +}config.backfill.window, stopHeight',
+    'at rest: a range of history stays subscribed to its pace': '[-    stopPacing();\n-]',
   },
   'api/feed/recentHeights.ts': {
     'a read that a rewind overtakes is cached': [
-      '      if (now !== rewinds) {',
-      '      if (now < rewinds) {',
+      '      if (now [-!==-]{+<+} rewinds) {',
       'api/changeFeed.test.ts: lets no read of %s that it overtakes into the cache',
     ],
     'not given back: the oldest heights of a cache': [
-      '        if (size <= max) return;',
-      '        if (size >= 0) return;',
+      '        if (size [-<= max-]{+>= 0+}) return;',
       'api/changeFeed.test.ts: leaves the newest heights that it read in memory, and no more',
     ],
   },
   'api/feed/ChangeFeed.ts': {
     'a follower ahead of a rewind is not told': [
-      '      follower.isDoubted ||= isRewound;\n',
-      '',
+      '[-      follower.isDoubted ||= isRewound;\n-]',
       'api/changeFeed.test.ts: ends the stream of whoever has a block that is gone, at once, and of nobody else',
     ],
     'a follower gets blocks of two chains in one stream': [
-      '    await this.#assertContinued(follower, blocks);\n',
-      '',
+      '[-    await this.#assertContinued(follower, blocks);\n-]',
       'api/changeFeed.test.ts: is noticed by the next block before anybody tells of it',
     ],
     'not given back: the look for late followers, when none is left': [
-      '    this.#timer?.cancel();\n',
-      '',
+      '[-    this.#timer?.cancel();\n-]',
       'api/changeFeed.test.ts: leaves nothing behind, in whichever way it goes',
     ],
   },
   'ranges/RangeRunner.ts': {
     'a range lost at the beginning of its line ends the worker': [
-      '      } else if (!(error instanceof RangeLostError)) {',
-      '      } else if (this.#running.size === 0 || !(error instanceof RangeLostError)) {',
+      '      } else if ({+this.#running.size === 0 || +}!(error instanceof RangeLostError)) {',
       'ranges/rangeRunner.test.ts: gives back a range that it learns to have lost %s, and goes on',
     ],
     'a bug is swallowed where a range was lost': [
-      '      } else if (!(error instanceof RangeLostError)) {',
-      '      } else if (!job.signal.aborted && !(error instanceof RangeLostError)) {',
+      '      } else if (!{+job.signal.aborted && !+}(error instanceof RangeLostError)) {',
       'ranges/rangeRunner.test.ts: ends with a bug, also where the range was lost or given back before it shows',
     ],
   },
   'ranges/RunningRanges.ts': {
     'not given back: the run of a range that is over': [
-      '      this.#book.release(store);\n',
-      '',
+      '[-      this.#book.release(store);\n-]',
       'ranges/localWorkSource.test.ts: keeps nothing of ranges that failed and were cancelled, nor of those that ended in any other way',
     ],
   },
   'storage/leveldb/LevelAccountIndex.ts': {
     'a step of the account index is written though a rewind has removed its blocks': [
-      'if (book.accounts !== accounts) return undefined;',
-      '',
+      '[-if (book.accounts !== accounts) return undefined;-]',
       'storage/accounts.test.ts: leaves nothing of a step whose blocks a rewind removes, nor takes them for damage',
     ],
   },
   'app/line/buildLine.ts': {
-    'at rest: a line stays subscribed to the watermark, the heads and the nodes': [
-      '    for (const stop of listening) stop();\n',
-      '',
-    ],
+    'at rest: a line stays subscribed to the watermark, the heads and the nodes':
+      '[-    for (const stop of listening) stop();\n-]',
   },
   'runtime/cancellation/abort.ts': {
-    'at rest: a wait that is over listens to its signal': [
-      "      signal?.removeEventListener('abort', onAbort);\n      wait.leave();",
-      '      wait.leave();',
-    ],
-    'at rest: a scope that has ended listens to its parents': [
-      "    for (const parent of parents) parent.removeEventListener('abort', onAbort);\n",
-      '',
-    ],
+    'at rest: a wait that is over listens to its signal':
+      "      [-signal?.removeEventListener('abort', onAbort);\n      -]wait.leave();",
+    'at rest: a scope that has ended listens to its parents':
+      "[-    for (const parent of parents) parent.removeEventListener('abort', onAbort);\n-]",
   },
   'collections/requester/EndpointSlots.ts': {
-    'at rest: a slot that is released twice is counted twice': ['      isHeld = false;\n', ''],
+    'at rest: a slot that is released twice is counted twice': '[-      isHeld = false;\n-]',
   },
 };
 
-export const plantedBugs: readonly PlantedBug[] = Object.entries(bugs).flatMap(([file, inFile]) =>
-  Object.entries(inFile).map(([name, [of, instead, heldBy]]) => {
-    const [holding = '', test] = heldBy?.split(/(?<=\.test\.ts): /) ?? [];
-    const held = test === undefined ? {} : { heldBy: { file: `unit/${holding}`, test } };
-    return { name, file, of, instead, ...held };
+export const plantedBugs = Object.entries(bugs).flatMap(([file, inFile]) =>
+  Object.entries(inFile).map(([name, bug]): PlantedBug => {
+    if (typeof bug === 'string') return { name, file, change: bug };
+    const [change, held] = bug;
+    const [holding = '', test = ''] = held.split(/(?<=\.test\.ts): /);
+    return { name, file, change, heldBy: { file: `unit/${holding}`, test } };
   }),
 );

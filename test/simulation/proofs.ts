@@ -5,9 +5,9 @@ import type { Stretch } from './catalogue.js';
 import { signingOf } from './finality.js';
 import type { Signing } from './finality.js';
 import { Dice } from './Dice.js';
+import { soundLink } from './draws.js';
 import { isUnsigned, keepsItsWorld } from './knownBadSeeds.js';
 import type { EndpointPlan, Scenario } from './plan.js';
-import { SOUND_LINK } from './SimulatedEndpoint.js';
 
 /** How many of the seeds have block ids that are hashes. */
 const PROVABLE_SHARE = 0.8;
@@ -67,7 +67,7 @@ function withLiars(scenario: Scenario, stretch: Stretch, dice: Dice): Scenario {
     ...scenario,
     endpoints: endpoints.map((endpoint, index) => {
       if (index === steadfast) {
-        return { ...endpoint, faults: [], link: { ...SOUND_LINK, usualMs: dice.magnitude(0.5, 100) } };
+        return { ...endpoint, faults: [], link: soundLink(dice) };
       }
       if (!isAsked(index) || !dice.chance(0.7)) return endpoint;
       // Ahead of the others: the first lie is the one that is told.
@@ -109,10 +109,7 @@ function liesOf(dice: Dice, quietAtMs: number, isRefuted: boolean): FaultRule[] 
   });
 }
 
-/**
- * True where nodes may leave the daemon with a block that nothing proves, and it may take it on their word: all of a spork's
- * nodes may hide what proves its blocks, or be away while the others do.
- */
+/** All of a spork's nodes may hide what proves its blocks, or be away while the others do: then they are taken on trust. */
 export function mayLackProof(
   { config, endpoints, events, falseSpork, provenFrom }: Scenario,
   stretch: Stretch,

@@ -10,23 +10,17 @@ import {
   faultsOf,
   interruptionsOf,
   lieHeightsOf,
-  linkOf,
   MAX_MESSAGE_BYTES,
   orphanedAtTheEnd,
   peerFaultsOf,
+  someBackends,
+  someLink,
   temperOf,
 } from './draws.js';
 import { withFinality } from './finality.js';
 import { keepsItsWorld, knownBadSeeds } from './knownBadSeeds.js';
-import type {
-  BackendPlan,
-  DiskPlan,
-  EndpointPlan,
-  FalseSpork,
-  ReferenceKind,
-  Scenario,
-  TimedEvent,
-} from './plan.js';
+import { SOUND_BACKEND, SOUND_DISK } from './plan.js';
+import type { EndpointPlan, FalseSpork, ReferenceKind, Scenario } from './plan.js';
 import { withProofs } from './proofs.js';
 import { SOUND_LINK } from './SimulatedEndpoint.js';
 import { drawEarlierSporks, HISTORIC_CALLS_PER_SECOND, withEarlierSporks } from './sporks.js';
@@ -55,7 +49,6 @@ const CALM_LIVENESS_MS = 5_000;
 /** For each spork that only a minority tells of: until the chains of the others were seen to stand still. */
 const WEIGHING_MS = 45_000;
 
-/** True when nothing goes wrong. */
 function isCalm({ crashSteps, disk, endpoints, events, falseSpork, provenFrom }: Scenario): boolean {
   return (
     falseSpork === undefined &&
@@ -73,28 +66,6 @@ function isCalm({ crashSteps, disk, endpoints, events, falseSpork, provenFrom }:
 }
 
 const MIB = 1024 * 1024;
-
-const SOUND_DISK: DiskPlan = {
-  writeMs: 2,
-  slowShare: 0,
-  slowMs: 0,
-  writeFailureShare: 0,
-  readFailureShare: 0,
-  crashShare: 0,
-};
-
-const SOUND_BACKEND: BackendPlan = {
-  lagHeights: 0,
-  sealedLag: 2,
-  executionDataLag: 0,
-  executionData: true,
-  onlyDeprecatedExecutionData: false,
-  streams: true,
-  fullCollections: true,
-  collectionLagMs: 0,
-  ratePerSecond: 0,
-  maxStreams: 1000,
-};
 
 /** What a daemon on the simulated network is to do where nobody says otherwise. */
 const { config: usual } = loadConfig(
@@ -167,10 +138,7 @@ const SPORK_SHARE = 1 / 6;
 /** How many of the others have a node that tells of a spork which is not. */
 const FALSE_SPORK_SHARE = 1 / 20;
 
-/**
- * What a seed decides, on the stretch that it names. Known seeds keep the world in which they failed, whatever others have
- * come to decide since.
- */
+/** Known seeds keep the world in which they failed, whatever others have come to decide since. */
 export function stretchOf(seed: number): number {
   const known = knownBadSeeds.find((each) => each.seed === seed);
   const dice = new Dice(seed, 'sporks of the stretch');
@@ -279,19 +247,14 @@ function withPeer(scenario: Scenario, stretch: Stretch): Scenario {
     name: 'peer.test:7181',
     spork: stretch.sporks.length - 1,
     backends: [backendPlan(dice, temper, false)],
-    link: temper(0.6)
-      ? linkOf(dice, temper, quietAtMs)
-      : { ...SOUND_LINK, usualMs: dice.magnitude(0.5, 100) },
+    link: someLink(dice, temper, quietAtMs),
     faults: temper(0.7) ? peerFaultsOf(dice, quietAtMs) : [],
   };
   const random = (): number => dice.random.next() * quietAtMs;
-  const events: readonly TimedEvent[] = [
-    ...interruptionsOf(dice, temper, { endpoint, quietAtMs }),
-    ...(temper(0.3)
-      ? [{ atMs: random(), event: { kind: 'lag', endpoint, heights: dice.whole(0, 30) } } as const]
-      : []),
-    ...(temper(0.15) ? [{ atMs: random(), event: { kind: 'other_chain', endpoint } } as const] : []),
-  ];
+  const events = [...interruptionsOf(dice, temper, { endpoint, quietAtMs })];
+  if (temper(0.3))
+    events.push({ atMs: random(), event: { kind: 'lag', endpoint, heights: dice.whole(0, 30) } });
+  if (temper(0.15)) events.push({ atMs: random(), event: { kind: 'other_chain', endpoint } });
   return {
     ...scenario,
     config: { ...config, peers: [peer.name] },
@@ -334,25 +297,13 @@ export function scenarioOf(seed: number, stretch: Stretch): Scenario {
   );
   const mayLieOfBlocks = window > 1 && startHead >= stretch.stopHeight + 4;
   const endpoints = names.map((name, index): EndpointPlan => {
-    const backends = Array.from({ length: temper(0.3) ? 2 : 1 }, () =>
-      backendPlan(dice, temper, ediOnly && index === 0),
-    );
-    return {
-      name,
-      spork: live,
-      backends,
-      link: temper(0.6)
-        ? linkOf(dice, temper, quietAtMs)
-        : { ...SOUND_LINK, usualMs: dice.magnitude(0.5, 100) },
-      faults: [
-        ...(temper(0.7)
-          ? faultsOf(dice, quietAtMs, { lieHeights: lieHeightsOf(stretch), mayLieOfBlocks })
-          : []),
-        ...(backends.every(({ streams }) => !streams) && dice.chance(0.5)
-          ? [orphanedAtTheEnd(stretch, quietAtMs)]
-          : []),
-      ],
-    };
+    const backends = someBackends(dice, temper, ediOnly && index === 0);
+    const link = someLink(dice, temper, quietAtMs);
+    const lies = { lieHeights: lieHeightsOf(stretch), mayLieOfBlocks };
+    const faults = temper(0.7) ? faultsOf(dice, quietAtMs, lies) : [];
+    const isPolled = backends.every(({ streams }) => !streams);
+    const atTheEnd = isPolled && dice.chance(0.5) ? [orphanedAtTheEnd(stretch, quietAtMs)] : [];
+    return { name, spork: live, backends, link, faults: [...faults, ...atTheEnd] };
   });
   const scenario: Scenario = {
     seed,
@@ -362,7 +313,7 @@ export function scenarioOf(seed: number, stretch: Stretch): Scenario {
     sporkTable: [],
     disk: diskOf(dice, temper),
     startHead,
-    events: eventsOf(dice, temper, { endpoints, quietAtMs, startHead, stretch }),
+    events: eventsOf(dice, temper, { endpoints, quietAtMs, startHead }, stretch),
     crashSteps: temper(0.35)
       ? Array.from({ length: dice.whole(1, 4) }, () => Math.round(dice.magnitude(1, 4_000)))
       : [],

@@ -2,9 +2,8 @@ import { parseSporkTable } from '../../src/access/pool/sporks/sporkTable.js';
 import type { FaultRule } from '../../src/devnet/index.js';
 import type { Stretch, StretchSpork } from './catalogue.js';
 import { Dice } from './Dice.js';
-import { backendPlan, faultsOf, interruptionsOf, linkOf, temperOf } from './draws.js';
+import { faultsOf, interruptionsOf, someBackends, someLink, temperOf } from './draws.js';
 import type { EndpointPlan, Scenario, TimedEvent } from './plan.js';
-import { SOUND_LINK } from './SimulatedEndpoint.js';
 
 /** The daemon holds itself to so many calls per second, node and method, where it asks historic nodes. */
 export const HISTORIC_CALLS_PER_SECOND = 80;
@@ -38,15 +37,10 @@ export function drawEarlierSporks({ config, quietAtMs, seed }: Scenario, stretch
     };
     const count = dice.whole(1, 2);
     for (let nth = 0; nth < count; nth += 1) {
-      const backends = Array.from({ length: temper(0.3) ? 2 : 1 }, () =>
-        backendPlan(dice, temper, config.ediOnly && nth === 0),
-      );
-      const link = temper(0.6)
-        ? linkOf(dice, temper, quietAtMs)
-        : { ...SOUND_LINK, usualMs: dice.magnitude(0.5, 100) };
-      const faults = temper(0.7)
-        ? faultsOf(dice, quietAtMs, { mayLieOfBlocks: config.window > 1, lieHeights })
-        : [];
+      const backends = someBackends(dice, temper, config.ediOnly && nth === 0);
+      const link = someLink(dice, temper, quietAtMs);
+      const lies = { mayLieOfBlocks: config.window > 1, lieHeights };
+      const faults = temper(0.7) ? faultsOf(dice, quietAtMs, lies) : [];
       events.push(...interruptionsOf(dice, temper, { endpoint: endpoints.length, quietAtMs }));
       const ofTheEnd =
         isConfirmed(stretch, spork) && endDice.chance(END_LIE_SHARE)
@@ -76,11 +70,7 @@ function isConfirmed({ served, sporks }: Stretch, spork: number): boolean {
 function lieOfTheEnd(
   dice: Dice,
   { firstHeight, sporks }: Stretch,
-  {
-    quietAtMs,
-    spork,
-    window,
-  }: { readonly quietAtMs: number; readonly spork: number; readonly window: number },
+  { quietAtMs, spork, window }: Record<'quietAtMs' | 'spork' | 'window', number>,
 ): FaultRule {
   const { chain, lastHeight } = sporks[spork]!;
   // In a window of one a block waits for no child; but the last one is known without.
@@ -113,13 +103,13 @@ export function withEarlierSporks(scenario: Scenario, stretch: Stretch, earlier:
     endpoints: [...scenario.endpoints, ...historic],
     events: [...scenario.events, ...behind].sort((left, right) => left.atMs - right.atMs),
     sporkTable: isNamed ? [] : tableOf(stretch, [...scenario.endpoints, ...historic]),
-    config: isNamed
-      ? {
-          ...config,
-          accessNodes: [...config.accessNodes, ...names],
-          edi: { ...config.edi, nodes: [...config.edi.nodes, ...names] },
-        }
-      : config,
+    config: {
+      ...config,
+      ...(isNamed && {
+        accessNodes: [...config.accessNodes, ...names],
+        edi: { ...config.edi, nodes: [...config.edi.nodes, ...names] },
+      }),
+    },
   };
 }
 

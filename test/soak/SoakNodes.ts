@@ -1,5 +1,6 @@
 import { startDevnet } from '../../src/devnet/index.js';
 import type { DevnetHandle, DevnetOptions, FaultRule } from '../../src/devnet/index.js';
+import { atEnd } from '../support/cleanup.js';
 import { lastingPort } from '../support/lastingPort.js';
 
 /** Simulated access nodes of one chain, each of which can be made faulty, killed and started again. */
@@ -11,10 +12,14 @@ export class SoakNodes {
     this.#options = options;
   }
 
+  /** Until the end of the scenario. */
   static async start(count: number, options: DevnetOptions): Promise<SoakNodes> {
     const nodes = new SoakNodes(options);
     while (nodes.#nodes.length < count)
       nodes.#nodes.push(await startDevnet({ ...options, port: await lastingPort() }));
+    atEnd(async () => {
+      for (const node of nodes.#nodes) await node.kill();
+    });
     return nodes;
   }
 
@@ -45,9 +50,5 @@ export class SoakNodes {
     const { port } = this.#nodes[index] ?? {};
     if (port !== undefined)
       this.#nodes[index] = await startDevnet({ ...this.#options, port, startHead: this.head });
-  }
-
-  async close(): Promise<void> {
-    for (const node of this.#nodes) await node.kill();
   }
 }

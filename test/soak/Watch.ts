@@ -1,11 +1,10 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { median } from '../bench/lib/statistics.js';
 import { memoryBytes } from '../support/processFiles.js';
-import { ScrapedMetrics } from '../support/scrapedMetrics.js';
+import type { RunningDaemon } from '../support/runningDaemon.js';
 
 /** What the process is at one moment. */
 export interface Sample {
-  readonly atMs: number;
   /** Memory of its own, without mapped files; where the system does not tell, all that is resident. */
   readonly memoryBytes: number;
   readonly descriptors: number;
@@ -14,42 +13,44 @@ export interface Sample {
   readonly indexed: number;
 }
 
-/** What must hold of the samples. */
-export interface Flatness {
-  readonly name: string;
-  readonly before: number;
-  readonly after: number;
-  readonly limit: number;
-  readonly unit: string;
-}
-
 /** The first so many of the samples are warm-up; the rest is halved and compared. */
 const WARM_UP_SHARE = 1 / 3;
-const MEMORY_GROWTH = 1.15;
-const MEMORY_SLACK_BYTES = 16 * 1024 * 1024;
-const DESCRIPTOR_SLACK = 16;
-/** Of the medians: a machine has its moments. */
-const LOOP_DELAY_GROWTH = 1.5;
-const LOOP_DELAY_SLACK_MS = 10;
+
+/** The medians of both halves, and what the second may be. */
+function flatness(samples: readonly Sample[]) {
+  const warm = samples.slice(Math.floor(samples.length * WARM_UP_SHARE));
+  const middle = Math.floor(warm.length / 2);
+  const held = (what: keyof Sample, name: string, growth: number, slack: number) => {
+    const [before, after] = [warm.slice(0, middle), warm.slice(middle)].map((half) =>
+      median(half.map((sample) => sample[what])),
+    ) as [number, number];
+    return { name, before, after, limit: before * growth + slack };
+  };
+  return [
+    held('memoryBytes', 'memory, bytes', 1.15, 16 * 1024 * 1024),
+    held('descriptors', 'descriptors', 1, 16),
+    // A machine has its moments.
+    held('loopDelayMs', 'event-loop delay, p99, ms', 1.5, 10),
+  ];
+}
 
 /** Takes samples of a daemon and judges whether it stays as it is. */
 export class Watch {
   readonly samples: Sample[] = [];
-  readonly #pid: number;
-  readonly #metricsUrl: string;
+  readonly #daemon: RunningDaemon;
 
-  constructor(options: { readonly pid: number; readonly metricsUrl: string }) {
-    this.#pid = options.pid;
-    this.#metricsUrl = options.metricsUrl;
+  constructor(daemon: RunningDaemon) {
+    this.#daemon = daemon;
   }
 
   /** Expected errors: those of `fetch`, when the daemon does not answer. */
   async take(): Promise<Sample> {
-    const metrics = new ScrapedMetrics(await (await fetch(`${this.#metricsUrl}/metrics`)).text());
+    const metrics = await this.#daemon.scrape();
+    const { pid = 0 } = this.#daemon.program.child;
+    const files = `/proc/${pid}/fd`;
     const sample = {
-      atMs: performance.now(),
-      memoryBytes: memoryBytes(this.#pid, 'RssAnon') || metrics.value('process_resident_memory_bytes'),
-      descriptors: this.#descriptors() ?? 0,
+      memoryBytes: memoryBytes(pid, 'RssAnon') || metrics.value('process_resident_memory_bytes'),
+      descriptors: existsSync(files) ? readdirSync(files).length : 0,
       loopDelayMs: metrics.value('nodejs_eventloop_lag_p99_seconds') * 1000,
       indexed: metrics.value('latest_indexed_height'),
     };
@@ -57,28 +58,7 @@ export class Watch {
     return sample;
   }
 
-  flatness(): readonly Flatness[] {
-    const warm = this.samples.slice(Math.floor(this.samples.length * WARM_UP_SHARE));
-    const middle = Math.floor(warm.length / 2);
-    const of = (pick: (sample: Sample) => number): { readonly before: number; readonly after: number } => ({
-      before: median(warm.slice(0, middle).map(pick)),
-      after: median(warm.slice(middle).map(pick)),
-    });
-    const memory = of(({ memoryBytes }) => memoryBytes);
-    const descriptors = of((sample) => sample.descriptors);
-    const delay = of(({ loopDelayMs }) => loopDelayMs);
-    return [
-      { name: 'memory', unit: 'bytes', ...memory, limit: memory.before * MEMORY_GROWTH + MEMORY_SLACK_BYTES },
-      { name: 'descriptors', unit: '', ...descriptors, limit: descriptors.before + DESCRIPTOR_SLACK },
-      {
-        ...{ name: 'event-loop delay, p99', unit: 'ms', ...delay },
-        limit: delay.before * LOOP_DELAY_GROWTH + LOOP_DELAY_SLACK_MS,
-      },
-    ];
-  }
-
-  #descriptors(): number | undefined {
-    const path = `/proc/${this.#pid}/fd`;
-    return existsSync(path) ? readdirSync(path).length : undefined;
+  flatness(): ReturnType<typeof flatness> {
+    return flatness(this.samples);
   }
 }

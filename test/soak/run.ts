@@ -11,8 +11,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ChainGenerator } from '../../src/devnet/index.js';
 import { seededRandom } from '../support/seededRandom.js';
-import { startDaemon } from '../bench/lib/daemon.js';
-import { freshDirectory } from '../bench/lib/processes.js';
 import { formatTable } from '../bench/lib/report.js';
 import { storePath, withStore } from '../support/storeDump.js';
 import { Reader } from './Reader.js';
@@ -20,6 +18,9 @@ import { SoakNodes } from './SoakNodes.js';
 import { Watch } from './Watch.js';
 import { forecast } from './weather.js';
 import { conclude, textOf, wholeNumber } from '../support/campaign.js';
+import { withCleanup } from '../support/cleanup.js';
+import { scratchDirectory } from '../support/program.js';
+import { startArguments, startDaemon } from '../support/runningDaemon.js';
 import { scriptOptions } from '../support/scriptOptions.js';
 import { proveStore } from '../support/provenStore.js';
 
@@ -49,154 +50,144 @@ const minutes = Number(args.minutes);
 const seed = wholeNumber('seed', args.seed);
 if (!(minutes > 0)) throw new Error(`--minutes takes a number above 0, got ${args.minutes}`);
 
-const chain = new ChainGenerator({ seed, profile: PROFILE });
-const nodes = await SoakNodes.start(NODES, {
-  ...{ seed, profile: PROFILE, startHead: HISTORY_HEIGHTS, blockIntervalMs: BLOCK_INTERVAL_MS },
-});
-const dataDir = freshDirectory();
-const [first = '', ...others] = nodes.addresses;
-const daemon = await startDaemon({
-  ...{ node: first, mode: 'hybrid', dataDir, startHeight: FIRST_HEIGHT },
-  flags: others.flatMap((address) => ['--access-node', address]),
-});
-const watch = new Watch({
-  pid: daemon.process.pid ?? 0,
-  metricsUrl: `http://127.0.0.1:${daemon.metricsPort}`,
-});
-const apiUrl = `http://127.0.0.1:${daemon.apiPort}`;
-const reader = new Reader({ apiUrl, chain, random: seededRandom(seed + 1) });
-const startedAtMs = performance.now();
-const endsAtMs = startedAtMs + minutes * 60_000;
-const failures: string[] = [];
-let under: string[] = [];
-let spellCount = 0;
-const daemonState = { isUp: true };
-void daemon.exited.then((code) => {
-  if (daemonState.isUp) failures.push(`the daemon ended by itself with ${String(code)}`);
-  daemonState.isUp = false;
-});
-
-const isOver = (): boolean => !daemonState.isUp || performance.now() >= endsAtMs;
-
-/** Waits, but not beyond the end. */
-async function pause(durationMs: number): Promise<void> {
-  const untilMs = Math.min(performance.now() + durationMs, endsAtMs);
-  while (daemonState.isUp && performance.now() < untilMs)
-    await sleep(Math.min(100, untilMs - performance.now()));
-}
-
-async function weather(): Promise<void> {
-  const random = seededRandom(seed + 2);
-  while (!isOver()) {
-    const { spell, nodes: befallen, durationMs, pauseMs } = forecast(random, NODES);
-    under = befallen.map((index) => `${spell.name} at node ${index}`);
-    spellCount += 1;
-    for (const index of befallen) {
-      if (spell.rules === undefined) await nodes.kill(index);
-      else nodes.setFaults(index, spell.rules);
-    }
-    await pause(durationMs);
-    for (const index of befallen) {
-      if (spell.rules === undefined) await nodes.revive(index);
-      else nodes.setFaults(index, []);
-    }
-    under = [];
-    await pause(pauseMs);
-  }
-}
-
-async function leaps(): Promise<void> {
-  for (;;) {
-    await pause(LEAP_EVERY_MS);
-    if (isOver()) return;
-    nodes.leap(LEAP_HEIGHTS);
-  }
-}
-
-async function reads(): Promise<void> {
-  while (!isOver()) {
-    const latest = watch.samples.at(-1)?.indexed ?? 0;
-    if (latest >= FIRST_HEIGHT) await reader.readAmong(FIRST_HEIGHT, latest);
-    await sleep(READ_EVERY_MS);
-  }
-}
-
-async function samples(): Promise<void> {
-  while (!isOver()) {
-    await watch.take();
-    const live = await fetch(`http://127.0.0.1:${daemon.metricsPort}/livez`);
-    if (live.status !== 200) failures.push(`/livez answered ${live.status}`);
-    await pause(SAMPLE_EVERY_MS);
-  }
-}
-
-async function telling(): Promise<void> {
-  for (;;) {
-    await pause(TELL_EVERY_MS);
-    const sample = watch.samples.at(-1);
-    if (sample === undefined || isOver()) return;
-    const at = Math.round((performance.now() - startedAtMs) / 1000);
-    process.stdout.write(
-      `${at} s: indexed ${sample.indexed} of ${nodes.head}, ${Math.round(sample.memoryBytes / 2 ** 20)} MiB, ` +
-        `${sample.descriptors} descriptors, event loop ${sample.loopDelayMs.toFixed(1)} ms, ` +
-        `${reader.reads} reads, ${reader.faultCount} wrong; weather: ${under.join(', ') || 'fair'}\n`,
-    );
-  }
-}
-
 process.stdout.write(`soaking for ${minutes} minutes with seed ${seed}\n`);
-await Promise.all([weather(), leaps(), reads(), samples(), telling()]);
-
-let recoveredInMs: number | undefined;
-if (daemonState.isUp) {
-  const fairFromMs = performance.now();
-  while (recoveredInMs === undefined && performance.now() - fairFromMs < RECOVERY_MS) {
-    const { indexed } = await watch.take();
-    if (indexed >= nodes.head - NEAR_HEIGHTS) recoveredInMs = performance.now() - fairFromMs;
-    else await sleep(SAMPLE_EVERY_MS / 10);
-  }
-  if (recoveredInMs === undefined) failures.push(`the head was not reached within ${RECOVERY_MS} ms`);
-  daemonState.isUp = false;
-  await daemon.stop();
-}
-await nodes.close();
-
-const heights = await prove();
-for (const { name, before, after, limit, unit } of watch.flatness()) {
-  if (after > limit) failures.push(`${name} grew from ${before} to ${after} ${unit}, allowed is ${limit}`);
-}
-if (reader.faultCount > 0) failures.push(`${reader.faultCount} reads were answered wrongly`);
-process.stdout.write(
-  formatTable({
-    title: `${minutes} minutes`,
-    columns: ['what', 'before', 'after', 'at most'],
-    rows: watch
-      .flatness()
-      .map(({ name, before, after, limit, unit }) => [
-        `${name}${unit === '' ? '' : `, ${unit}`}`,
-        ...[before, after, limit].map((value) => value.toFixed(unit === 'ms' ? 1 : 0)),
-      ]),
-  }),
-);
-for (const { path, detail } of reader.faults) process.stdout.write(`read ${path}: ${detail}\n`);
-for (const failure of failures) process.stdout.write(`FAILED: ${failure}\n`);
-conclude(
-  {
-    ...{ runs: minutes, failures: failures.length, unit: 'minutes' },
-    remark: `${spellCount} spells of faults, ${reader.reads} reads, ${heights} heights`,
-  },
-  args.report,
-  { seed, recoveredInMs, failed: failures },
-);
+await withCleanup(soak);
 process.exit();
 
-/** Every height of the store is the chain's, and nothing in it is damaged. Answers how many there are. */
-async function prove(): Promise<number> {
-  const latestHeight = await withStore(storePath(dataDir), (store) =>
-    Promise.resolve(store.latestIndexedHeight()),
+async function soak(): Promise<void> {
+  const chain = new ChainGenerator({ seed, profile: PROFILE });
+  const nodes = await SoakNodes.start(NODES, {
+    ...{ seed, profile: PROFILE, startHead: HISTORY_HEIGHTS, blockIntervalMs: BLOCK_INTERVAL_MS },
+  });
+  const dataDir = scratchDirectory();
+  const [address = '', ...others] = nodes.addresses;
+  const flags = others.flatMap((other) => ['--access-node', other]);
+  const daemon = await startDaemon(
+    startArguments({ address }, dataDir, '--start-height', String(FIRST_HEIGHT), ...flags),
   );
-  await proveStore(dataDir, { firstHeight: FIRST_HEIGHT, latestHeight, chainAt: () => chain }).catch(
-    (error: unknown) => failures.push(textOf(error)),
+  const watch = new Watch(daemon);
+  const reader = new Reader({ apiUrl: daemon.apiUrl, chain, random: seededRandom(seed + 1) });
+  const startedAtMs = performance.now();
+  const endsAtMs = startedAtMs + minutes * 60_000;
+  const failures: string[] = [];
+  let under: string[] = [];
+  let spellCount = 0;
+  const state = { isUp: true };
+  void daemon.program.exited.then((code) => {
+    if (state.isUp) failures.push(`the daemon ended by itself with ${code}`);
+    state.isUp = false;
+  });
+
+  const isOver = (): boolean => !state.isUp || performance.now() >= endsAtMs;
+  /** Waits, but not beyond the end. */
+  const pause = async (durationMs: number): Promise<void> => {
+    const untilMs = Math.min(performance.now() + durationMs, endsAtMs);
+    while (state.isUp && performance.now() < untilMs) await sleep(Math.min(100, untilMs - performance.now()));
+  };
+
+  const weather = async (): Promise<void> => {
+    const random = seededRandom(seed + 2);
+    while (!isOver()) {
+      const { name, rule, nodes: befallen, durationMs, pauseMs } = forecast(random, NODES);
+      under = befallen.map((index) => `${name} at node ${index}`);
+      spellCount += 1;
+      for (const index of befallen) {
+        if (rule === undefined) await nodes.kill(index);
+        else nodes.setFaults(index, [rule]);
+      }
+      await pause(durationMs);
+      for (const index of befallen) {
+        if (rule === undefined) await nodes.revive(index);
+        else nodes.setFaults(index, []);
+      }
+      under = [];
+      await pause(pauseMs);
+    }
+  };
+
+  const leaps = async (): Promise<void> => {
+    for (;;) {
+      await pause(LEAP_EVERY_MS);
+      if (isOver()) return;
+      nodes.leap(LEAP_HEIGHTS);
+    }
+  };
+
+  const reads = async (): Promise<void> => {
+    while (!isOver()) {
+      const latest = watch.samples.at(-1)?.indexed ?? 0;
+      if (latest >= FIRST_HEIGHT) await reader.readAmong(FIRST_HEIGHT, latest);
+      await sleep(READ_EVERY_MS);
+    }
+  };
+
+  const samples = async (): Promise<void> => {
+    while (!isOver()) {
+      await watch.take();
+      const { status } = await daemon.health('/livez');
+      if (status !== 200) failures.push(`/livez answered ${status}`);
+      await pause(SAMPLE_EVERY_MS);
+    }
+  };
+
+  const telling = async (): Promise<void> => {
+    for (;;) {
+      await pause(TELL_EVERY_MS);
+      const sample = watch.samples.at(-1);
+      if (sample === undefined || isOver()) return;
+      const at = Math.round((performance.now() - startedAtMs) / 1000);
+      process.stdout.write(
+        `${at} s: indexed ${sample.indexed} of ${nodes.head}, ${Math.round(sample.memoryBytes / 2 ** 20)} MiB, ` +
+          `${sample.descriptors} descriptors, event loop ${sample.loopDelayMs.toFixed(1)} ms, ` +
+          `${reader.reads} reads, ${reader.faultCount} wrong; weather: ${under.join(', ') || 'fair'}\n`,
+      );
+    }
+  };
+
+  await Promise.all([weather(), leaps(), reads(), samples(), telling()]);
+
+  let recoveredInMs: number | undefined;
+  if (state.isUp) {
+    const fairFromMs = performance.now();
+    while (recoveredInMs === undefined && performance.now() - fairFromMs < RECOVERY_MS) {
+      const { indexed } = await watch.take();
+      if (indexed >= nodes.head - NEAR_HEIGHTS) recoveredInMs = performance.now() - fairFromMs;
+      else await sleep(SAMPLE_EVERY_MS / 10);
+    }
+    if (recoveredInMs === undefined) failures.push(`the head was not reached within ${RECOVERY_MS} ms`);
+    state.isUp = false;
+    const code = await daemon.program.stop();
+    if (code !== 0) failures.push(`the daemon ended with ${code}`);
+  }
+
+  // Every height of the store is the chain's, and nothing in it is damaged.
+  const latestHeight = await withStore(storePath(dataDir), async (store) => store.latestIndexedHeight());
+  const heights = { firstHeight: FIRST_HEIGHT, latestHeight };
+  await proveStore(dataDir, { ...heights, chainAt: () => chain }).catch((error: unknown) =>
+    failures.push(textOf(error)),
   );
-  return latestHeight - FIRST_HEIGHT + 1;
+  const rows = watch.flatness();
+  for (const { name, before, after, limit } of rows)
+    if (after > limit) failures.push(`${name} grew from ${before} to ${after}, allowed is ${limit}`);
+  if (reader.faultCount > 0) failures.push(`${reader.faultCount} reads were answered wrongly`);
+  process.stdout.write(
+    formatTable({
+      title: `${minutes} minutes`,
+      columns: ['what', 'before', 'after', 'at most'],
+      rows: rows.map(({ name, ...each }) => [
+        ...[name, ...[each.before, each.after, each.limit].map((value) => value.toFixed(1))],
+      ]),
+    }),
+  );
+  for (const fault of reader.faults) process.stdout.write(`read ${fault}\n`);
+  for (const failure of failures) process.stdout.write(`FAILED: ${failure}\n`);
+  const count = latestHeight - FIRST_HEIGHT + 1;
+  conclude(
+    {
+      ...{ runs: minutes, failures: failures.length, unit: 'minutes' },
+      remark: `${spellCount} spells of faults, ${reader.reads} reads, ${count} heights`,
+    },
+    args.report,
+    { seed, recoveredInMs, failed: failures },
+  );
 }

@@ -113,17 +113,22 @@ interface Asked<Result> {
 /** Of what a process wrote before it ended: enough for a stack. */
 const LAST_WORDS_CHARACTERS = 4_000;
 
-/** This script once more, in a process that does what it is asked: with `--lane` it calls `serveWork`. */
+const LANE = 'CAMPAIGN_LANE';
+
+/** This process is one of those that do the work: it calls `serveWork`. */
+export const isLane = process.env[LANE] !== undefined;
+
+/** This script once more, with the same flags, in a process that does what it is asked. */
 export class Worker<Task, Result> {
   readonly #child: ChildProcess;
   readonly #asked = new Map<number, Asked<Result>>();
   #count = 0;
   #ended: Error | undefined;
 
-  /** `flags`: further ones for it. */
-  constructor(flags: readonly string[] = []) {
+  constructor() {
     const stdio = ['ignore', 'inherit', 'pipe', 'ipc'] as const;
-    this.#child = fork(process.argv[1] ?? '', ['--lane', ...flags], { stdio: [...stdio] });
+    const env = { ...process.env, [LANE]: 'yes' };
+    this.#child = fork(process.argv[1] ?? '', process.argv.slice(2), { env, stdio: [...stdio] });
     let lastWords = '';
     this.#child.stderr?.on('data', (data: Buffer) => {
       process.stderr.write(data);
@@ -172,9 +177,49 @@ export class Worker<Task, Result> {
   }
 }
 
-/** The other side. What `work` does not catch ends the process. */
-export function serveWork(work: (task: never) => Promise<unknown>): void {
+/** The other side. What `work` does not catch ends the process; where nobody asks any more it ends, after `close`. */
+export function serveWork(
+  work: (task: never) => Promise<unknown>,
+  close = async (): Promise<void> => {},
+): void {
+  const leave = (): void => void close().finally(() => process.exit());
+  process.on('disconnect', leave);
+  // There was nothing left to do before this process could listen.
+  if (!process.connected) leave();
   process.on('message', ({ number, content }: Message) => {
     void work(content as never).then((result) => process.send?.({ number, content: result }));
   });
+}
+
+/** Two tasks of a process do not begin in the same moment: the start is what costs. */
+const BETWEEN_STARTS_MS = 150;
+
+/**
+ * Has processes do tasks until none is left, of those too that come meanwhile. Where one has ended, or has had `tasksPerProcess`,
+ * which leave ever more behind in it, another one goes on.
+ */
+export async function workOff<Task, Asked, Result>(
+  tasks: Task[],
+  how: { readonly workers: string; readonly atOnce?: number; readonly tasksPerProcess?: number },
+  play: (task: Task, worker: Worker<Asked, Result>) => Promise<void>,
+): Promise<void> {
+  const { workers, atOnce = 1, tasksPerProcess = Infinity } = how;
+  const lane = async (): Promise<void> => {
+    while (tasks.length > 0) {
+      const worker = new Worker<Asked, Result>();
+      let left = tasksPerProcess;
+      const slot = async (_: unknown, index: number): Promise<void> => {
+        await new Promise((resolve) => setTimeout(resolve, index * BETWEEN_STARTS_MS));
+        while (left > 0 && !worker.hasEnded) {
+          const task = tasks.shift();
+          if (task === undefined) return;
+          left -= 1;
+          await play(task, worker);
+        }
+      };
+      await Promise.all(Array.from({ length: atOnce }, slot));
+      worker.close();
+    }
+  };
+  await Promise.all(Array.from({ length: wholeNumber('workers', workers) }, lane));
 }

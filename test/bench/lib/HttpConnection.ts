@@ -3,10 +3,7 @@ import type { Socket } from 'node:net';
 
 const HEADER_END = Buffer.from('\r\n\r\n');
 
-/**
- * One kept-alive connection, one request at a time: the least that a client can do, so that the server is measured and
- * not the client. It understands answers with a Content-Length, which ours all have.
- */
+/** Kept alive, one request at a time: the least that a client can do, so that the server is measured. */
 export class HttpConnection {
   readonly #socket: Socket;
   #received: Buffer[] = [];
@@ -32,7 +29,6 @@ export class HttpConnection {
     return new HttpConnection(socket);
   }
 
-  /** The status of the answer. */
   get(path: string): Promise<number> {
     this.#socket.write(`GET ${path} HTTP/1.1\r\nHost: bench\r\n\r\n`, 'latin1');
     return new Promise((resolve, reject) => (this.#waiting = { resolve, reject }));

@@ -5,18 +5,14 @@ import { fileURLToPath } from 'node:url';
 
 /** What V8 writes with --cpu-prof, as far as it is read here. Times are microseconds. */
 export interface CpuProfile {
-  readonly nodes: readonly {
-    readonly id: number;
-    readonly callFrame: {
-      readonly functionName: string;
-      readonly url: string;
-      readonly lineNumber: number;
-      readonly columnNumber: number;
-    };
-  }[];
+  readonly nodes: readonly { readonly id: number; readonly callFrame: CallFrame }[];
   readonly samples: readonly number[];
   readonly timeDeltas: readonly number[];
 }
+
+type CallFrame = Readonly<
+  Record<'functionName' | 'url', string> & Record<'lineNumber' | 'columnNumber', number>
+>;
 
 /** The time in one function itself, not in what it calls. */
 export interface SelfTime {
@@ -30,12 +26,13 @@ export interface SelfTime {
 
 /** Self time by function, the longest first. The program's waiting is left out: it is no work. */
 export function selfTimes({ nodes, samples, timeDeltas }: CpuProfile): SelfTime[] {
-  const sources = new Sources();
+  const urls = new Set(nodes.map(({ callFrame }) => callFrame.url));
+  const maps = new Map([...urls].map((url) => [url, readMap(url)]));
   const byFunction = new Map<string, SelfTime>();
   const byNode = new Map<number, SelfTime>();
   for (const { id, callFrame } of nodes) {
     const { functionName } = callFrame;
-    const { path, line } = sources.origin(callFrame);
+    const { path, line } = originOf(callFrame, maps.get(callFrame.url));
     const name = functionName === '' ? '(anonymous)' : functionName;
     const place = path === '' ? '' : `${path}:${line + 1}`;
     const key = `${name} ${place}`;
@@ -50,24 +47,11 @@ export function selfTimes({ nodes, samples, timeDeltas }: CpuProfile): SelfTime[
   return [...byFunction.values()].sort((left, right) => right.selfUs - left.selfUs);
 }
 
-/** Where the code of built files stands in `src` and in packages, by the maps beside them. */
-class Sources {
-  readonly #maps = new Map<string, SourceMap | undefined>();
-
-  /** The path from the root of the repository; what has no map keeps its address. */
-  origin({ url, lineNumber, columnNumber }: CpuProfile['nodes'][number]['callFrame']): {
-    readonly path: string;
-    readonly line: number;
-  } {
-    const entry = this.#mapOf(url)?.findEntry(lineNumber, columnNumber);
-    if (entry === undefined || !('originalSource' in entry)) return { path: url, line: lineNumber };
-    return { path: entry.originalSource.replace(/^(?:\.\.\/)+/, ''), line: entry.originalLine };
-  }
-
-  #mapOf(url: string): SourceMap | undefined {
-    if (!this.#maps.has(url)) this.#maps.set(url, readMap(url));
-    return this.#maps.get(url);
-  }
+/** Where code of a built file stands in `src` and in packages, by the map beside it; what has no map keeps its address. */
+function originOf({ url, lineNumber, columnNumber }: CallFrame, map: SourceMap | undefined) {
+  const entry = map?.findEntry(lineNumber, columnNumber);
+  if (entry === undefined || !('originalSource' in entry)) return { path: url, line: lineNumber };
+  return { path: entry.originalSource.replace(/^(?:\.\.\/)+/, ''), line: entry.originalLine };
 }
 
 function readMap(url: string): SourceMap | undefined {

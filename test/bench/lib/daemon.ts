@@ -1,10 +1,10 @@
-import type { ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
 import { readFileSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { memoryBytes, processorMs } from '../../support/processFiles.js';
-import { eachLine, freshDirectory, ROOT, scratch, startProcess } from './processes.js';
+import { Program, programPath } from '../../support/program.js';
+import { listening, startArguments } from '../../support/runningDaemon.js';
+import { freshDirectory, owned, scratch } from './processes.js';
 
 export type Mode = 'edi-only' | 'requester-only' | 'hybrid';
 
@@ -15,104 +15,51 @@ export const modeFlags: Readonly<Record<Mode, readonly string[]>> = {
 };
 
 export interface DaemonOptions {
-  /** `host:port`. */
   readonly node: string;
   readonly mode: Mode;
   readonly dataDir: string;
   readonly startHeight?: number;
   readonly stopHeight?: number;
-  /** Further flags of `start`. */
   readonly flags?: readonly string[];
-  /** Flags of the Node.js that runs it. */
   readonly nodeFlags?: readonly string[];
 }
-
-/** A daemon that runs beside the bench, to be asked and stopped. */
-export interface Daemon {
-  readonly process: ChildProcess;
-  /** Ports on 127.0.0.1. */
-  readonly apiPort: number;
-  readonly metricsPort: number;
-  readonly grpcPort: number;
-  /** Resolves with the exit code, `null` for a signal. */
-  readonly exited: Promise<number | null>;
-  /** When each message was logged first. */
-  readonly loggedAtMs: ReadonlyMap<string, number>;
-  /** The text of /metrics. */
-  metrics(): Promise<string>;
-  /** Processor time of its main thread so far, in milliseconds: as of a moment ago, also when it has ended. */
-  mainThreadMs(): number;
-  /** Resolves once this height is indexed. */
-  reaches(height: number): Promise<void>;
-  /** SIGTERM; resolves with the milliseconds until it had ended. Rejects when it ended otherwise than with 0. */
-  stop(): Promise<number>;
-}
-
-type Port = { readonly port: number } | undefined;
-type LogLine = { readonly msg: string } & Readonly<Record<'api' | 'metrics' | 'grpc', Port>>;
 
 const STORE_BEGINS = 'new store created';
 const POLL_MS = 20;
 const MEMORY_POLL_MS = 100;
-const MAIN = resolve(ROOT, 'dist/main.js');
 
-/** Starts the real program and resolves as soon as it listens. Build first: it runs `dist/main.js`. */
-export async function startDaemon(options: DaemonOptions, env?: Record<string, string>): Promise<Daemon> {
-  const { node, mode, dataDir, startHeight = 1, stopHeight } = options;
-  const child = startProcess(
-    [
-      ...(options.nodeFlags ?? []),
-      ...[MAIN, 'start', '--network', 'devnet', '--access-node', node, '--data-dir', dataDir],
-      ...['--start-height', String(startHeight)],
-      ...(stopHeight === undefined ? [] : ['--stop-height', String(stopHeight)]),
-      ...['--api-port', '0', '--api-grpc-port', '0', '--metrics-port', '0', '--log-format', 'json'],
-      ...modeFlags[mode],
-      ...(options.flags ?? []),
-    ],
-    env,
-  );
-  const exited = once(child, 'exit').then(([code]) => code as number | null);
-  const mainThreadMs = watchMainThread(child);
-  const loggedAtMs = new Map<string, number>();
-  const ports = await new Promise<LogLine>((onPorts, onFailure) => {
-    void exited.then((code) => onFailure(new Error(`the daemon ended with ${String(code)}`)));
-    void eachLine(child, (line) => {
-      const log = JSON.parse(line) as LogLine;
-      if (!loggedAtMs.has(log.msg)) loggedAtMs.set(log.msg, performance.now());
-      if (log.msg === STORE_BEGINS) child.send('begin');
-      if (log.msg === 'listening') onPorts(log);
-    });
-  });
-  const [apiPort = 0, metricsPort = 0, grpcPort = 0] = [ports.api, ports.metrics, ports.grpc].map(
-    (each) => each?.port,
-  );
-  const text = async (port: number, path: string): Promise<string> =>
-    (await fetch(`http://127.0.0.1:${port}${path}`)).text();
-  const latestIndexed = async (): Promise<number> =>
-    (JSON.parse(await text(apiPort, '/status')) as { latestIndexed: number | null }).latestIndexed ?? -1;
+/** Starts the real program beside the bench and resolves as soon as it listens. Build first: it runs `dist/main.js`. */
+export async function startDaemon(options: DaemonOptions, env?: Record<string, string>) {
+  const { node, mode, dataDir, startHeight = 1, stopHeight, flags = [], nodeFlags = [] } = options;
+  const from = ['--start-height', String(startHeight)];
+  const to = stopHeight === undefined ? [] : ['--stop-height', String(stopHeight)];
+  const args = startArguments({ address: node }, dataDir, ...from, ...to, ...modeFlags[mode]);
+  const program = new Program([...args, ...flags], env, { script: [...nodeFlags, programPath] });
+  const { pid = 0 } = owned(program.child);
+  const mainThreadMs = watchMainThread(program, pid);
+  const daemon = await listening(program);
+  const [apiPort, grpcPort] = [daemon.apiUrl, `http://${daemon.grpcAddress}`].map((url) => new URL(url).port);
   return {
-    ...{ process: child, apiPort, metricsPort, grpcPort, exited, loggedAtMs, mainThreadMs },
-    metrics: () => text(metricsPort, '/metrics'),
-    reaches: async (height) => {
-      while ((await latestIndexed()) < height) await sleep(POLL_MS);
+    ...{ program, pid, apiPort: Number(apiPort), grpcPort: Number(grpcPort) },
+    metrics: () => daemon.scrape(),
+    /** Processor time of its main thread so far: as of a moment ago, also when it has ended. */
+    mainThreadMs,
+    reaches: async (height: number): Promise<void> => {
+      while (((await daemon.status()).latestIndexed ?? -1) < height) await sleep(POLL_MS);
     },
-    stop: async () => {
-      const startedAtMs = performance.now();
-      child.kill('SIGTERM');
-      const code = await exited;
-      if (code !== 0) throw new Error(`the daemon ended with ${String(code)}`);
-      return performance.now() - startedAtMs;
+    /** Resolves once it has ended, of itself or by SIGTERM; rejects when it did otherwise than with 0. */
+    ends: async (by?: 'SIGTERM'): Promise<void> => {
+      const code = await (by === undefined ? program.exited : program.stop(by));
+      if (code !== 0) throw new Error(`the daemon ended with ${code}: ${program.stderr}`);
     },
   };
 }
 
-/** A daemon that has caught up with heights 1 … `heights`. */
 export interface Drained {
   /** From the log line that begins the store to the one that says that the stop height is reached, and all is durable. */
   readonly heightsPerSecond: number;
   /** How late the event loop was, at worst but for one time in a hundred. */
   readonly eventLoopDelayP99Ms: number;
-  /** Memory that no file backs. */
   readonly peakAnonymousMiB: number;
 }
 
@@ -123,37 +70,41 @@ export async function drain(
   const { heights, nodeFlags = [] } = options;
   const dataDir = freshDirectory();
   const delayFile = join(scratch, 'delay');
-  const daemon = await startDaemon(
-    {
-      ...{ ...options, dataDir, stopHeight: heights },
-      nodeFlags: ['--import', resolve(import.meta.dirname, 'delayProbe.mjs'), ...nodeFlags],
-    },
+  const probe = ['--import', resolve(import.meta.dirname, 'delayProbe.mjs')];
+  const { program, pid, ends } = await startDaemon(
+    { ...options, dataDir, stopHeight: heights, nodeFlags: [...probe, ...nodeFlags] },
     { BENCH_DELAY_FILE: delayFile },
   );
-  let peakAnonymousMiB = 0;
-  const memory = setInterval(() => {
-    peakAnonymousMiB = Math.max(peakAnonymousMiB, anonymousMiB(daemon.process.pid));
-  }, MEMORY_POLL_MS);
-  const code = await daemon.exited;
-  clearInterval(memory);
-  if (code !== 0) throw new Error(`the daemon ended with ${String(code)}`);
+  const peakAnonymousMiB = watchMemory(pid, MEMORY_POLL_MS);
+  await program.sees(new RegExp(`"msg":"${STORE_BEGINS}"`));
+  program.child.kill('SIGUSR2');
+  await ends();
   rmSync(dataDir, { recursive: true });
-  const at = (message: string): number => daemon.loggedAtMs.get(message) ?? Number.NaN;
+  const at = (message: string): number =>
+    Date.parse(String(program.logs().find(({ msg }) => msg === message)?.['time']));
   return {
     heightsPerSecond: (heights * 1_000) / (at('stop height reached') - at(STORE_BEGINS)),
     eventLoopDelayP99Ms: Number(readFileSync(delayFile, 'utf8')),
-    peakAnonymousMiB,
+    peakAnonymousMiB: peakAnonymousMiB(),
   };
 }
 
-/** Memory of a process that no file backs, in MiB; 0 where the system does not tell, or for a process that has ended. */
-export function anonymousMiB(pid: number | 'self' = 0): number {
-  return (memoryBytes(pid, 'RssAnon') || 0) / 1024 ** 2;
+/** The most memory that no file backs, in MiB, from now until the function that comes back is called. */
+export function watchMemory(pid: number, everyMs: number): () => number {
+  let peakMiB = 0;
+  const look = (): void => {
+    peakMiB = Math.max(peakMiB, (memoryBytes(pid, 'RssAnon') || 0) / 1024 ** 2);
+  };
+  const looking = setInterval(look, everyMs);
+  return () => {
+    clearInterval(looking);
+    look();
+    return peakMiB;
+  };
 }
 
 /** Reads for as long as a process lives: nobody can be asked any more once it has ended. */
-function watchMainThread(child: ChildProcess): () => number {
-  const { pid = 0 } = child;
+function watchMainThread({ exited }: Program, pid: number): () => number {
   let lastMs = Number.NaN;
   const look = (): number => {
     const nowMs = processorMs(pid, pid);
@@ -161,6 +112,6 @@ function watchMainThread(child: ChildProcess): () => number {
     return lastMs;
   };
   const looking = setInterval(look, POLL_MS);
-  child.once('exit', () => clearInterval(looking));
+  void exited.then(() => clearInterval(looking));
   return look;
 }

@@ -1,5 +1,3 @@
-import { rmSync } from 'node:fs';
-import { ScrapedMetrics } from '../../support/scrapedMetrics.js';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ChainGenerator, collectionLagMs } from '../../../src/devnet/index.js';
 import type { DevnetOptions } from '../../../src/devnet/index.js';
@@ -12,7 +10,6 @@ import { nowMs } from './statistics.js';
 /** A node that has a block's collections some time after the block, as it was measured on a network: p50 105 ms, p90 242 ms. */
 const FRESH = { collectionLagMs: 46, collectionLagSpreadMs: 85, blockIntervalMs: 500 };
 
-/** Between two questions whether a fresh height can be read. */
 const POLL_MS = 1;
 const SEALED_LAG = 8;
 const REQUESTED = 'collections_requested_total';
@@ -21,20 +18,14 @@ export interface FreshOptions {
   readonly profile: NonNullable<DevnetOptions['profile']>;
   /** What its blocks hash to, and who signs them. Default: ids are made up. */
   readonly chain?: Pick<DevnetOptions, 'seed' | 'hashedIds' | 'certificatesEvery'>;
-  /** The head when the daemon starts. */
   readonly history: number;
   /** Heights until everybody has warmed up. */
   readonly warmUpHeights: number;
-  /** Heights that are measured. */
   readonly heights: number;
-  /** Further flags of `start`. */
   readonly flags?: readonly string[];
 }
 
-/**
- * Follows a chain of fresh blocks by single calls alone. `lateMs`, per height: from the node's having the last of its
- * collections to the first 200 for it.
- */
+/** By single calls alone. `lateMs`, per height: from the node's having the last of its collections to the first 200 for it. */
 export async function followFresh(options: FreshOptions) {
   const { profile, history, warmUpHeights, heights } = options;
   const made = { ...options.chain, profile };
@@ -55,7 +46,7 @@ export async function followFresh(options: FreshOptions) {
   let mainThreadMs = 0;
   for (let height = history + 1; height < first + heights; height += 1) {
     if (height === first) {
-      requested = new ScrapedMetrics(await daemon.metrics()).sum(REQUESTED);
+      requested = (await daemon.metrics()).sum(REQUESTED);
       mainThreadMs = daemon.mainThreadMs();
     }
     const own = chain.block(height).collections;
@@ -71,10 +62,9 @@ export async function followFresh(options: FreshOptions) {
     collections += own.length;
   }
   const mainThreadMsPerHeight = (daemon.mainThreadMs() - mainThreadMs) / heights;
-  requested = new ScrapedMetrics(await daemon.metrics()).sum(REQUESTED) - requested;
+  requested = (await daemon.metrics()).sum(REQUESTED) - requested;
   connection.close();
-  await daemon.stop();
+  await daemon.ends('SIGTERM');
   node.close();
-  rmSync(dataDir, { recursive: true });
   return { lateMs, callsPerCollection: requested / collections, mainThreadMsPerHeight };
 }

@@ -6,17 +6,13 @@ import { build } from 'esbuild';
 import { forNode } from '../../../scripts/bundle.mjs';
 import { eachLine, freshDirectory, ownTask, ROOT, startTask } from './processes.js';
 
-/** What a limit program is told. */
 export interface LimitTask {
-  /** `host:port` of the simulated node. */
   readonly node: string;
-  /** Heights 1 … `heights`. */
   readonly heights: number;
   /** How often a stream is read from its beginning, one time after the other. Default: once. */
   readonly passes?: number;
   /** The stream of full blocks in place of the one of execution data. */
   readonly fullBlocks?: boolean;
-  /** A directory of the run's own. */
   readonly path: string;
 }
 
@@ -36,7 +32,6 @@ export async function runLimit(limit: Limit, task: Omit<LimitTask, 'path'>): Pro
   return Number(printed);
 }
 
-/** Within a limit program: what it was told. */
 export function limitTask(): LimitTask {
   return ownTask() as LimitTask;
 }
@@ -45,7 +40,6 @@ export function limitTask(): LimitTask {
 export class LimitWatch {
   #startedAtMs: number | undefined;
 
-  /** Called with every message; the first one counts. */
   start(): void {
     this.#startedAtMs ??= performance.now();
   }
@@ -57,10 +51,7 @@ export class LimitWatch {
   }
 }
 
-/**
- * A file of `src`, built as the program that is measured: what tsx makes of the same source on the way is not quite as fast.
- * Its type is that of the source.
- */
+/** A file of `src`, built as the program that is measured: what tsx makes of it is not quite as fast. */
 export async function built(path: string): Promise<unknown> {
   // Below `dist`, where packages are found; the next build removes it.
   const outfile = resolve(ROOT, 'dist/bench', `${process.pid}-${path.replaceAll('/', '-')}.mjs`);

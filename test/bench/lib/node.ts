@@ -1,9 +1,8 @@
+import { once } from 'node:events';
 import type { DevnetOptions } from '../../../src/devnet/index.js';
 import { firstLine, startTask } from './processes.js';
 
-/** A simulated access node in a process of its own. */
 export interface BenchNode {
-  /** `host:port`. */
   readonly address: string;
   /** Of a paced node: its history begins anew and grows from here on. */
   pace(): void;
@@ -12,13 +11,11 @@ export interface BenchNode {
 
 /** One whose chain grows by the clock, and which tells when. Monotonic milliseconds, the same in every process. */
 export interface TipNode extends BenchNode {
-  /** When the last message of a height left so far. */
   sentAtMs(height: number): number;
   /** Resolves once the height is finalized, with the moment. */
   finalized(height: number): Promise<number>;
 }
 
-/** What the process behind it is told. */
 export interface NodeTask {
   readonly options: DevnetOptions;
   /** Everything up to this height is made before the node can be reached. */
@@ -42,10 +39,7 @@ export interface BenchNodeOptions extends DevnetOptions {
 /** Heights above the last one measured, so that the sealed head, and execution data, cover every height of a run. */
 const SPARE_HEIGHTS = 20;
 
-/**
- * Starts a node with a finished history of `heights` (and a few to spare), everything of which is generated and encoded before
- * it resolves: what is measured afterwards is not the making of the chain.
- */
+/** Everything is generated and encoded before it resolves: what is measured afterwards is not the making of the chain. */
 export async function startBenchNode(options: BenchNodeOptions): Promise<BenchNode> {
   const { heights, heightsPerSecond, ...rest } = options;
   const end = heights + SPARE_HEIGHTS;
@@ -64,22 +58,19 @@ export function startTipNode(options: DevnetOptions): Promise<TipNode> {
 
 async function start(task: NodeTask): Promise<TipNode> {
   const child = startTask('lib/nodeProcess.ts', task);
-  const sent = new Map<number, number>();
-  const finalized = new Map<number, number>();
-  const waiting = new Map<number, (atMs: number) => void>();
+  const [sent, finalized] = [new Map<number, number>(), new Map<number, number>()];
   child.on('message', ({ kind, height, atMs }: NodeEvent) => {
     (kind === 'sent' ? sent : finalized).set(height, atMs);
-    if (kind === 'sent') return;
-    waiting.get(height)?.(atMs);
   });
   return {
     address: await firstLine(child),
     sentAtMs: (height) => sent.get(height) ?? Number.NaN,
-    finalized: (height) => {
-      const atMs = finalized.get(height);
-      return atMs === undefined
-        ? new Promise((resolve) => waiting.set(height, resolve))
-        : Promise.resolve(atMs);
+    finalized: async (height) => {
+      for (;;) {
+        const atMs = finalized.get(height);
+        if (atMs !== undefined) return atMs;
+        await once(child, 'message');
+      }
     },
     pace: () => void child.send('pace'),
     close: () => void child.kill('SIGKILL'),

@@ -5,13 +5,11 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 
-/** The repository's root. */
 export const ROOT = resolve(import.meta.dirname, '../../..');
 
 /** A directory of this run's own, gone when the process ends. */
 export const scratch = mkdtempSync(join(tmpdir(), 'fci-bench-'));
 
-/** A new directory within. */
 export function freshDirectory(): string {
   return mkdtempSync(join(scratch, 'data-'));
 }
@@ -24,24 +22,16 @@ process.on('exit', () => {
 process.once('SIGINT', () => process.exit(130));
 process.once('SIGTERM', () => process.exit(143));
 
-/** A Node.js process that is killed with this one. Its standard output is a pipe, and it can be sent messages. */
-export function startProcess(
-  nodeArguments: readonly string[],
-  env: Readonly<Record<string, string>> = {},
-): ChildProcess {
-  const child = spawn(process.execPath, nodeArguments, {
-    cwd: ROOT,
-    env: { ...process.env, ...env },
-    stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
-  });
+export function owned(child: ChildProcess): ChildProcess {
   children.add(child);
-  child.once('exit', () => children.delete(child));
-  return child;
+  return child.once('exit', () => children.delete(child));
 }
 
-/** A program in TypeScript, likewise. */
+/** A program in TypeScript that is killed with this one. Its standard output is a pipe, and it can be sent messages. */
 export function startScript(path: string, args: readonly string[]): ChildProcess {
-  return startProcess(['--import', 'tsx', resolve(ROOT, path), ...args]);
+  const stdio = ['ignore', 'pipe', 'inherit', 'ipc'] as const;
+  const script = ['--import', 'tsx', resolve(ROOT, path), ...args];
+  return owned(spawn(process.execPath, script, { cwd: ROOT, stdio: [...stdio] }));
 }
 
 /** A script below `test/bench` that is given `task` as its only argument. */
@@ -49,7 +39,6 @@ export function startTask(path: string, task: unknown): ChildProcess {
   return startScript(`test/bench/${path}`, [JSON.stringify(task)]);
 }
 
-/** Within such a script: what it was given. */
 export function ownTask(): unknown {
   return JSON.parse(process.argv[2] ?? '{}');
 }

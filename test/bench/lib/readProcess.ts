@@ -8,14 +8,10 @@ import { ownTask } from './processes.js';
 import type { ReaderOptions, ReadKind, ReadResult, ReadTask } from './readers.js';
 
 const STATUS_POLL_MS = 100;
-/**
- * Reads that are due earlier count as those of a daemon that has just started: its hot code is compiled meanwhile, and what
- * has piled up is answered.
- */
+/** Reads that are due earlier count apart: hot code is compiled, and what has piled up is answered. */
 const SETTLE_MS = 4_000;
 /** Reads that are due later are not counted: the daemon has done its work and stops. */
 const STOPPING_MS = 1_000;
-/** Too many readers, or the daemon is about to stop. */
 const BUSY = 503;
 
 const { profile, seed, heights } = ownTask() as ReaderOptions;
@@ -62,68 +58,47 @@ function pathOf(kind: ReadKind, id: string): string {
 }
 
 async function closedLoop(task: Exclude<ReadTask, { how: 'offer' }>): Promise<ReadResult> {
-  const { kind, concurrency, reads, port } = task;
-  const readers =
-    task.how === 'grpc' ? grpcReaders(kind, port, concurrency) : await httpReaders(kind, port, concurrency);
+  const { how, kind, concurrency, reads, port } = task;
+  const client = bareClient(`127.0.0.1:${port}`);
+  // As bare as it goes: one channel, answers left as they come off the wire.
+  const overGrpc = (id: string): Promise<void> =>
+    new Promise((resolve, reject) => {
+      client.read(kind, Buffer.from(id, 'hex'), (error) => (error === null ? resolve() : reject(error)));
+    });
+  const connections = await openConnections(port, how === 'http' ? concurrency : 0);
+  const overHttp = async (id: string, connection: HttpConnection): Promise<void> => {
+    const status = await connection.get(pathOf(kind, id));
+    if (status !== 200) throw new Error(`${kind} ${id} was answered with ${status}`);
+  };
   let left = reads;
   const latenciesMs: number[] = [];
+  const reader = async (_: unknown, index: number): Promise<void> => {
+    const connection = connections[index];
+    while (left > 0) {
+      left -= 1;
+      const sentAtMs = performance.now();
+      const id = idAmong(kind, ids[kind].length);
+      await (connection === undefined ? overGrpc(id) : overHttp(id, connection));
+      latenciesMs.push(performance.now() - sentAtMs);
+    }
+  };
   const startedAtMs = performance.now();
-  await Promise.all(
-    readers.map(async (reader) => {
-      while (left > 0) {
-        left -= 1;
-        const sentAtMs = performance.now();
-        await reader.read(idAmong(kind, ids[kind].length));
-        latenciesMs.push(performance.now() - sentAtMs);
-      }
-    }),
-  );
+  await Promise.all(Array.from({ length: concurrency }, reader));
   const readsPerSecond = (latenciesMs.length * 1000) / (performance.now() - startedAtMs);
-  for (const reader of readers) reader.close();
+  for (const connection of connections) connection.close();
+  client.close();
   return {
     ...{ reads, readsPerSecond, latenciesMs },
     ...{ firstLatenciesMs: [], turnedAway: 0, unanswered: 0 },
   };
 }
 
-interface Reader {
-  read(id: string): Promise<void>;
-  close(): void;
+function openConnections(port: number, count: number): Promise<HttpConnection[]> {
+  return Promise.all(Array.from({ length: count }, () => HttpConnection.open(port)));
 }
 
-function httpReaders(kind: ReadKind, port: number, count: number): Promise<Reader[]> {
-  return Promise.all(
-    Array.from({ length: count }, async () => {
-      const connection = await HttpConnection.open(port);
-      return {
-        read: async (id: string) => {
-          const status = await connection.get(pathOf(kind, id));
-          if (status !== 200) throw new Error(`${kind} ${id} was answered with ${status}`);
-        },
-        close: () => connection.close(),
-      };
-    }),
-  );
-}
-
-/** As bare as it goes: one channel, answers left as they come off the wire. */
-function grpcReaders(kind: ReadKind, port: number, count: number): Reader[] {
-  const client = bareClient(`127.0.0.1:${port}`);
-  const read = (id: string): Promise<void> =>
-    new Promise((resolve, reject) => {
-      client.read(kind, Buffer.from(id, 'hex'), (error) => (error === null ? resolve() : reject(error)));
-    });
-  return Array.from({ length: count }, (_, index) => ({
-    read,
-    close: () => (index === 0 ? client.close() : undefined),
-  }));
-}
-
-async function offer({
-  port,
-  perSecond,
-  connections,
-}: Extract<ReadTask, { how: 'offer' }>): Promise<ReadResult> {
+async function offer(task: Extract<ReadTask, { how: 'offer' }>): Promise<ReadResult> {
+  const { port, perSecond, connections } = task;
   const base = `http://127.0.0.1:${port}`;
   let watermark = 0;
   while (watermark < 1 && !stopped) watermark = await latestIndexed(base);
@@ -133,8 +108,8 @@ async function offer({
       () => (stopped = true),
     );
   }, STATUS_POLL_MS);
-  const free = await Promise.all(Array.from({ length: connections }, () => HttpConnection.open(port)));
-  const all = [...free];
+  const all = await openConnections(port, connections);
+  const free = [...all];
   const due: number[] = [];
   /** By when they were due: under way; answered, with how long it took; turned away. */
   const underWay = new Set<number>();

@@ -8,7 +8,6 @@ export type ReadKind = 'transaction' | 'collection';
 export interface ReaderOptions {
   readonly profile: ProfileName;
   readonly seed: number;
-  /** Ids of heights 1 … `heights` are known to the reader. */
   readonly heights: number;
 }
 
@@ -17,7 +16,6 @@ export type ReadTask =
   | {
       readonly how: 'http' | 'grpc';
       readonly kind: ReadKind;
-      /** 127.0.0.1. */
       readonly port: number;
       readonly concurrency: number;
       readonly reads: number;
@@ -43,7 +41,6 @@ export interface ReadResult {
   readonly unanswered: number;
 }
 
-/** A reader in a process of its own. */
 export interface ReadClient {
   run(task: ReadTask): Promise<ReadResult>;
   /** Ends an open loop; its result comes from `run`. */

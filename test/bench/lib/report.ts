@@ -6,6 +6,7 @@ import { format } from 'prettier';
 import type { Options } from 'prettier';
 import { statOf } from '../../support/processFiles.js';
 import { scriptOptions } from '../../support/scriptOptions.js';
+import { median } from './statistics.js';
 
 /** A figure with what it is held to; `atLeast` or `atMost`, or neither where it is only told. */
 export interface Figure {
@@ -15,8 +16,15 @@ export interface Figure {
   readonly unit?: string;
   readonly atLeast?: number;
   readonly atMost?: number;
-  /** What it was measured on, and what else ran. */
   readonly on?: string;
+}
+
+export function atLeast(least: number, what: string, value: number, unit?: string): Figure {
+  return { what, value, ...(unit !== undefined && { unit }), atLeast: least };
+}
+
+export function atMost(most: number, what: string, value: number, unit?: string): Figure {
+  return { what, value, ...(unit !== undefined && { unit }), atMost: most };
 }
 
 export interface Table {
@@ -30,6 +38,10 @@ export interface Findings {
   readonly figures: readonly Figure[];
 }
 
+export function together(...parts: readonly Findings[]): Findings {
+  return { tables: parts.flatMap(({ tables }) => tables), figures: parts.flatMap(({ figures }) => figures) };
+}
+
 export interface Report extends Findings {
   readonly title: string;
   /** What is measured, against what, and how; plain sentences. */
@@ -37,7 +49,6 @@ export interface Report extends Findings {
   readonly command: string;
 }
 
-/** How much a bench is to do. */
 export interface Effort {
   /** About ten seconds in all, for a look; its figures are not held to the targets. */
   readonly quick: boolean;
@@ -48,10 +59,7 @@ export interface Effort {
 const ROUNDS = 5;
 const QUICK_ROUNDS = 1;
 
-/**
- * Runs one bench as a program: `--quick`, `--rounds N`, and `--json FILE` to leave the report for `npm run bench`. Prints
- * the tables, and the figures last, and ends the process.
- */
+/** Runs one bench as a program, which prints its tables and figures. `--json FILE` leaves the report for `npm run bench`. */
 export async function bench(
   { title, about }: Pick<Report, 'title' | 'about'>,
   measure: (effort: Effort) => Promise<Findings>,
@@ -83,10 +91,7 @@ export async function bench(
 /** Of /proc; the same on every Linux. */
 const TICKS_PER_SECOND = 100;
 
-/**
- * Watches what else runs beside a bench. The function that comes back says it, with the processors and the version of Node.js,
- * for everything since: "2 processors, 0.1 of them for others, Node.js v24.0.0".
- */
+/** The function that comes back says what has run beside the bench: "2 processors, 0.1 of them for others, Node.js v24.0.0". */
 function watchOthers(): () => string {
   const before = ticksOfOthers();
   const startedAtMs = performance.now();
@@ -135,6 +140,16 @@ export function formatTable({ title, columns, rows }: Table): string {
   return `${title}\n\n${line(head)}${rule}${body.map(line).join('')}`;
 }
 
+/** What the rounds of each subject came to. */
+export function mediansTable(
+  title: string,
+  columns: readonly [what: string, unit: string],
+  rounds: Readonly<Record<string, readonly number[]>>,
+): Table {
+  const rows = Object.entries(rounds).map(([name, values]) => [name, digits(median(values))]);
+  return { title, columns, rows };
+}
+
 export function formatFigures(figures: readonly Figure[], title = 'Against the targets'): string {
   return formatTable({
     title,
@@ -174,7 +189,6 @@ function withUnit(value: number, unit: string | undefined): string {
   return unit === undefined ? digits(value) : `${digits(value)} ${unit}`;
 }
 
-/** A report and what it was measured on. */
 export interface Measured {
   readonly date: string;
   readonly processors: string;
@@ -186,10 +200,7 @@ export interface Measured {
 
 const SEAL = /\n<!-- sha3-256 of all the above: ([0-9a-f]{64}) -->\n$/;
 
-/**
- * docs/performance.md: the reports and nothing else, sealed, so that a figure that was changed by hand is found. It names the
- * `absent`, which have not been run yet.
- */
+/** docs/performance.md, sealed: a figure that was changed by hand is found. It names the `absent`, which have yet to be run. */
 export async function performancePage(
   measured: readonly Measured[],
   absent: readonly string[],

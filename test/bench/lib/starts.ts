@@ -1,9 +1,8 @@
-import { once } from 'node:events';
 import { get } from 'node:http';
-import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { lastingPort } from '../../support/lastingPort.js';
-import { ROOT, startProcess } from './processes.js';
+import { Program } from '../../support/program.js';
+import { owned } from './processes.js';
 
 /** Between two questions: often enough for the figure, and seldom enough to leave the processors to the daemon. */
 const POLL_MS = 5;
@@ -11,7 +10,6 @@ const POLL_MS = 5;
 const QUIET_MS = 150;
 const OK = 200;
 
-/** Milliseconds from the start of the process. */
 export interface Start {
   /** The first 200 of /livez. */
   readonly live: number;
@@ -25,16 +23,16 @@ export interface Start {
 export async function timedStart(node: string, dataDir: string, path: string): Promise<Start> {
   const [apiPort, metricsPort] = [await lastingPort(), await lastingPort()];
   const startedAtMs = performance.now();
-  const daemon = startProcess([
-    ...[resolve(ROOT, 'dist/main.js'), 'start', '--network', 'devnet', '--access-node', node],
+  const program = new Program([
+    ...['start', '--network', 'devnet', '--access-node', node],
     ...['--data-dir', dataDir, '--api-port', String(apiPort), '--metrics-port', String(metricsPort)],
     ...['--api-grpc-port', '0', '--log-format', 'json', '--log-level', 'error'],
   ]);
-  daemon.stdout?.resume();
+  owned(program.child);
   await sleep(QUIET_MS);
   const until = async (port: number, asked: string, isIt: (status: number) => boolean): Promise<number> => {
     while (!isIt(await statusOf(port, asked))) {
-      if (daemon.exitCode !== null) throw new Error(`the daemon ended with ${daemon.exitCode}`);
+      if (program.child.exitCode !== null) throw new Error(`the daemon has ended: ${program.stderr}`);
       await sleep(POLL_MS);
     }
     return performance.now() - startedAtMs;
@@ -42,8 +40,7 @@ export async function timedStart(node: string, dataDir: string, path: string): P
   const live = await until(metricsPort, '/livez', (status) => status === OK);
   const ready = await until(metricsPort, '/readyz', (status) => status > 0);
   const read = await until(apiPort, path, (status) => status === OK);
-  daemon.kill('SIGTERM');
-  await once(daemon, 'exit');
+  await program.stop();
   return { live, ready, read };
 }
 

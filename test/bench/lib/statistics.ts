@@ -12,10 +12,7 @@ export function percentile(values: readonly number[], share: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
 }
 
-/**
- * Runs every subject once in every round, so that all of them meet the same noise; the order turns from round to round.
- * Resolves with the results of each subject, in the order of the rounds.
- */
+/** Runs every subject once in every round, so that all meet the same noise; the order turns from round to round. */
 export async function interleave<Name extends string, Result>(
   subjects: Readonly<Record<Name, () => Result | Promise<Result>>>,
   { rounds }: { readonly rounds: number },

@@ -1,7 +1,4 @@
-/**
- * Not a limit, but what is held against one: an execution-data stream read through the access layer, message by message,
- * with the scan of its wire bytes, and nothing behind it.
- */
+/** Held against a limit: a stream read and scanned by the access layer, and nothing behind it. */
 import type * as Nodes from '../../../src/access/node/GrpcAccessNode.js';
 import type * as Health from '../../../src/access/selection/NodeHealthRecord.js';
 import type * as Endpoints from '../../../src/access/transport/endpoint.js';

@@ -1,7 +1,4 @@
-/**
- * The limit of reads over gRPC: a server that is grpc-js and a map from ids to the bytes of their answers, nothing else.
- * Prints its port and serves until it is killed.
- */
+/** The limit of reads over gRPC: grpc-js and a map from ids to the bytes of their answers. Prints its port. */
 import { Server, ServerCredentials } from '@grpc/grpc-js';
 import type { handleUnaryCall, ServiceDefinition } from '@grpc/grpc-js';
 import { ChainGenerator } from '../../../src/devnet/index.js';

@@ -6,7 +6,7 @@
 import type * as Flow from '../../../src/flow/index.js';
 import type { FinalizedBlock } from '../../../src/flow/index.js';
 import { bareClient } from '../lib/bareClient.js';
-import { GroupWriter } from '../lib/GroupWriter.js';
+import { openGroupWriter } from '../lib/openGroupWriter.js';
 import { built, limitTask, LimitWatch } from '../lib/limits.js';
 
 const { node, heights, path } = limitTask();
@@ -20,9 +20,9 @@ const blocks = new Map<number, FinalizedBlock>();
 const unmatched: Buffer[] = [];
 let verifiedCount = 0;
 
-const writer = await GroupWriter.open(path, (height) => {
+const writer = await openGroupWriter(path, (height) => {
   if (height === heights) watch.finish(heights);
-  if (!writer.isFull && dataStream.isPaused() && unmatched.length === 0) dataStream.resume();
+  if (!writer.isFull() && dataStream.isPaused() && unmatched.length === 0) dataStream.resume();
 });
 const blockStream = client.blocks();
 const dataStream = client.executionData();
@@ -45,12 +45,12 @@ blockStream.on('data', (message: Buffer) => {
   blocks.set(block.height, block);
   if (blocks.size >= MAX_BLOCKS_AHEAD) blockStream.pause();
   while (unmatched[0] !== undefined && take(unmatched[0])) unmatched.shift();
-  if (unmatched.length === 0 && dataStream.isPaused() && !writer.isFull) dataStream.resume();
+  if (unmatched.length === 0 && dataStream.isPaused() && !writer.isFull()) dataStream.resume();
 });
 dataStream.on('data', (message: Buffer) => {
   if (unmatched.length > 0 || !take(message)) {
     unmatched.push(message);
     dataStream.pause();
   }
-  if (writer.isFull || verifiedCount >= heights) dataStream.pause();
+  if (writer.isFull() || verifiedCount >= heights) dataStream.pause();
 });

@@ -5,7 +5,7 @@
 import type * as Flow from '../../../src/flow/index.js';
 import type { FinalizedBlock, Identifier, VerifiedCollection } from '../../../src/flow/index.js';
 import { bareClient } from '../lib/bareClient.js';
-import { GroupWriter } from '../lib/GroupWriter.js';
+import { openGroupWriter } from '../lib/openGroupWriter.js';
 import { built, limitTask, LimitWatch } from '../lib/limits.js';
 
 const { node, heights, path } = limitTask();
@@ -34,11 +34,11 @@ const onWritten = (height: number): void => {
   if (height === heights) watch.finish(heights);
   resume();
 };
-const writer = await GroupWriter.open(path, onWritten);
+const writer = await openGroupWriter(path, onWritten);
 const stream = client.blocks();
 
 function resume(): void {
-  const hasRoom = gatherings.length < MAX_BLOCKS_AHEAD / 2 && !writer.isFull;
+  const hasRoom = gatherings.length < MAX_BLOCKS_AHEAD / 2 && !writer.isFull();
   if (hasRoom && blocks < heights && stream.isPaused()) stream.resume();
 }
 
