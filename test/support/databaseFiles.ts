@@ -49,7 +49,10 @@ export const flippedAt = (place: number): FileChange => {
 export function changeFile(path: string, kind: RegExp, change: FileChange): void {
   const file = lastFile(path, kind);
   const contents = change(readFileSync(file));
-  if (contents === undefined) return rmSync(file);
-  writeFileSync(file, contents, { flag: 'r+' });
-  truncateSync(file, contents.length);
+  if (contents === undefined) {
+    rmSync(file);
+  } else {
+    writeFileSync(file, contents, { flag: 'r+' });
+    truncateSync(file, contents.length);
+  }
 }

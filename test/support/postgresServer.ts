@@ -76,7 +76,7 @@ export async function asAdmin(url: string, sql: string, values: unknown[] = []):
 
 /** The rows that a query finds. */
 export async function rowsOf(url: string, sql: string): Promise<unknown[]> {
-  return (await asAdmin(url, sql)).rows;
+  return (await asAdmin(url, sql)).rows as unknown[];
 }
 
 /** How many rows a table of a store has. */
