@@ -59,6 +59,18 @@ describe('a survey of a closed store', () => {
     expect(again.bytes).toBe(filesOf(path, TABLE).reduce((sum, file) => sum + statSync(file).size, 0));
   });
 
+  it('goes by the newest of what was written, and by nothing that was deleted', async () => {
+    const path = await reopened(await storeOfRanges());
+    const again = await open(path);
+    await again.commit({ blocks: chain.slice(35, 38), latestIndexedHeight: 47 });
+    await again.ranges.change({ plans: [] });
+    await again.close();
+    const newest = { coverage: [range(10, 14), range(40, 47)], plans: [] };
+    expect(await survey(path)).toMatchObject(newest);
+    // The same in tables: the old values still stand in those below.
+    expect(await survey(await reopened(path))).toMatchObject(newest);
+  });
+
   it('finds nothing where nothing is, and no height where none was indexed', async () => {
     const path = await freshPath();
     await expect(survey(path)).rejects.toMatchObject({ kind: 'missing' });
