@@ -15,6 +15,7 @@ import { smallFileSystem } from '../support/smallFileSystem.js';
 import { storeFlags, storePath } from '../support/storeDump.js';
 import { throughPort } from './failingPort.js';
 import { expectRefusal } from './mending.js';
+import { openedAt } from './stage.js';
 import type { Result, Scenarios } from './scenario.js';
 
 /** Durable before the fault. */
@@ -31,23 +32,26 @@ const startNode = (): Promise<DevnetHandle> =>
 /** A fault that begins, and what ends it again. */
 type Fault = (dataDir: string, daemon: RunningDaemon) => Ended | Promise<Ended>;
 type Ended = () => void;
-
-interface Running {
-  readonly says: RegExp;
-  readonly fault: Fault;
-  readonly dataDir?: () => string;
-  readonly as?: RunAs;
+interface How {
+  /** Default: a new one. */
+  readonly dataDir?: string;
+  readonly as?: RunAs | undefined;
 }
 
-/** A fault that befalls a daemon at work: it stops by itself, and once the fault is over a start is all it takes. */
-async function whileItRuns({ says, fault, dataDir: where, as }: Running): Promise<Result> {
+/** A daemon at work, which is struck by a fault before it can go on. */
+async function struck(fault: Fault, { dataDir = scratchDirectory(), as }: How) {
   const devnet = await startNode();
-  const dataDir = where?.() ?? scratchDirectory();
   const args = startArguments(devnet, dataDir, '--start-height', '0', ...NO_PAUSE);
   const daemon = await startDaemon(args, {}, as);
   await daemon.reaches(BEFORE);
   const end = await fault(dataDir, daemon);
   devnet.node.head.set(BEYOND);
+  return { args, daemon, dataDir, devnet, end };
+}
+
+/** A daemon stops by itself, and once the fault is over a start is all it takes. */
+async function whileItRuns(says: RegExp, fault: Fault, how: How = {}): Promise<Result> {
+  const { args, daemon, dataDir, devnet, end } = await struck(fault, how);
   const exitCode = await daemon.program.exited;
   expect(exitCode, daemon.program.stderr).toBe(74);
   expectRefusal(daemon.program.stderr, says);
@@ -65,8 +69,7 @@ async function goesOn(
 ): Promise<Result> {
   const again = startProgram([...args, '--stop-height', String(BEYOND)]);
   expect(await again.exited, again.stderr).toBe(0);
-  const opened = again.logs().find(({ msg }) => msg === 'store opened');
-  const { latestIndexedHeight: wentOnFrom = -1 } = opened as { readonly latestIndexedHeight?: number };
+  const wentOnFrom = openedAt(again);
   expect(wentOnFrom).toBeGreaterThanOrEqual(BEFORE);
   await proveStore(dataDir, { firstHeight: 0, latestHeight: BEYOND, chainAt: () => chain });
   return { outcome: 'stopped, went on', exitCode, wentOnFrom };
@@ -119,9 +122,9 @@ const fullDevice: Fault = (dataDir) => {
 /** Makes even root ask for permission, as everybody else must; undefined where that cannot be done. */
 function asAnybody(): RunAs | undefined {
   if (process.getuid?.() !== 0) return {};
-  const wrapper = ['setpriv', '--bounding-set', '-all', '--inh-caps', '-all'];
-  const [command = '', ...flags] = wrapper;
-  return spawnSync(command, [...flags, 'true']).status === 0 ? { wrapper } : undefined;
+  const flags = ['--bounding-set', '-all', '--inh-caps', '-all'];
+  const isPossible = spawnSync('setpriv', [...flags, 'true']).status === 0;
+  return isPossible ? { wrapper: ['setpriv', ...flags] } : undefined;
 }
 
 function forbid(path: string): () => void {
@@ -163,13 +166,7 @@ const manyReaders: Fault = async (_, daemon) => {
 
 /** Readers do not take the files that the store needs: nothing stops, and nothing is to be done. */
 async function whileReadersStay(): Promise<Result> {
-  const devnet = await startNode();
-  const dataDir = scratchDirectory();
-  const args = startArguments(devnet, dataDir, '--start-height', '0', ...NO_PAUSE);
-  const daemon = await startDaemon(args, {}, fewFiles);
-  await daemon.reaches(BEFORE);
-  const end = await manyReaders(dataDir, daemon);
-  devnet.node.head.set(BEYOND);
+  const { daemon, dataDir, devnet, end } = await struck(manyReaders, { as: fewFiles });
   await daemon.reaches(BEYOND);
   end();
   const exitCode = await daemon.program.stop('SIGTERM');
@@ -179,12 +176,12 @@ async function whileReadersStay(): Promise<Result> {
 
 /** Faults of the disk below a store whose files are sound. Where a fault cannot be brought about, the port has it. */
 export const faultScenarios: Scenarios = {
-  'disk full at work: a full device': () => whileItRuns({ says: FULL, fault: fullDevice }),
+  'disk full at work: a full device': () => whileItRuns(FULL, fullDevice),
   'disk full at work: a small file system': () => {
     const small = smallFileSystem(12);
     if (small === undefined) return throughPort('No space left on device', FULL);
     const fault: Fault = () => () => small.remount('size=200m');
-    return whileItRuns({ says: FULL, fault, dataDir: () => join(small.path, 'data') });
+    return whileItRuns(FULL, fault, { dataDir: join(small.path, 'data') });
   },
   'disk full at the start': () => {
     const small = smallFileSystem(20);
@@ -200,33 +197,31 @@ export const faultScenarios: Scenarios = {
   'read-only at the start': () => {
     const small = smallFileSystem(200);
     if (small === undefined) return throughPort('Read-only file system', READ_ONLY);
-    const begin = () => {
+    return atStart(READ_ONLY, join(small.path, 'data'), () => {
       small.remount('ro');
       return () => small.remount('rw');
-    };
-    return atStart(READ_ONLY, join(small.path, 'data'), begin);
+    });
   },
   // A file system with files open for writing is not made read-only by a command; by a failing disk it is.
   'read-only at work': () => throughPort('Read-only file system', READ_ONLY),
   'permission denied at work': () => {
     const as = asAnybody();
     if (as === undefined) return throughPort('Permission denied', FORBIDDEN);
-    return whileItRuns({ says: FORBIDDEN, fault: (dataDir) => forbid(storePath(dataDir)), as });
+    return whileItRuns(FORBIDDEN, (dataDir) => forbid(storePath(dataDir)), { as });
   },
   'permission denied at the start': () => {
     const as = asAnybody();
     if (as === undefined) return throughPort('Permission denied', FORBIDDEN);
     const dataDir = join(scratchDirectory(), 'data');
     mkdirSync(dataDir);
-    const begin = () => {
+    const forbidden = () => {
       const ends = [forbid(storePath(dataDir)), forbid(dataDir)];
       return () => ends.forEach((end) => end());
     };
-    return atStart(FORBIDDEN, dataDir, begin, as);
+    return atStart(FORBIDDEN, dataDir, forbidden, as);
   },
-  'the directory moved away at work': () =>
-    whileItRuns({ says: /no longer at .* Put it back/, fault: movedAway }),
+  'the directory moved away at work': () => whileItRuns(/no longer at .* Put it back/, movedAway),
   'a limit of file sizes at work': () =>
-    whileItRuns({ says: /File too large.* Raise the limit of file sizes/, fault: noLargeFile }),
+    whileItRuns(/File too large.* Raise the limit of file sizes/, noLargeFile),
   'too many open files at work': () => whileReadersStay(),
 };

@@ -1,13 +1,12 @@
-import { readdirSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { rmSync } from 'node:fs';
 import { expect } from 'vitest';
-import { eventually, runProgram } from '../support/program.js';
+import * as files from '../support/databaseFiles.js';
+import { eventually } from '../support/program.js';
 import { RunningDaemon } from '../support/runningDaemon.js';
-import { storeFlags, storePath } from '../support/storeDump.js';
+import { storePath } from '../support/storeDump.js';
 import { fix } from './mending.js';
 import type { Outcome, Result, Scenario, Scenarios } from './scenario.js';
 import { FINAL, KILLED, SETTLED } from './stage.js';
-import type { Stage } from './stage.js';
 
 interface Expected {
   readonly outcome: Outcome;
@@ -29,19 +28,6 @@ const FOOTER_BYTES = 48;
 const BLOCK_TRAILER_BYTES = 5;
 const LOG_BLOCK_BYTES = 32_768;
 
-/** The last file of a kind, by its number. */
-function fileOf(dataDir: string, kind: RegExp): string {
-  const names = readdirSync(storePath(dataDir)).filter((name) => kind.test(name));
-  names.sort((left, right) => left.localeCompare(right));
-  return join(storePath(dataDir), names.at(-1) ?? expect.unreachable(`no file like ${String(kind)}`));
-}
-
-function flip(bytes: Buffer, position: number): Buffer {
-  const place = Math.floor(position);
-  bytes[place] = (bytes[place] ?? 0) ^ 0x10;
-  return bytes;
-}
-
 /** Where the parts of a table begin, as its footer says. */
 function partsOf(table: Buffer) {
   let at = table.length - FOOTER_BYTES;
@@ -58,28 +44,21 @@ function partsOf(table: Buffer) {
   const index = varint();
   // The filter stands between the last block of data and the metaindex: ten bits for each of some 1,300 keys.
   const filter = metaindex - BLOCK_TRAILER_BYTES - 100;
-  return { keys: filter - 4_000, filter, index: index + 10, footer: table.length - 20 };
+  return { keys: filter - 4_000, filter, index: index + 10 };
 }
 
-const CURRENT = /^CURRENT$/;
-const MANIFEST = /^MANIFEST-/;
-const LOG = /^\d+\.log$/;
-const TABLE = /^\d+\.(?:ldb|sst)$/;
+const flippedIn =
+  (part: keyof ReturnType<typeof partsOf>): files.FileChange =>
+  (bytes) =>
+    files.flippedAt(partsOf(bytes)[part])(bytes);
 
-/** One file changed while no daemon runs. `change` gives its new contents, `undefined` to take it away. */
-function changed(
-  kind: RegExp,
-  expected: Expected,
-  change: (bytes: Buffer) => Uint8Array | undefined,
-): Scenario {
+/** One file changed while no daemon runs. */
+function changed(kind: RegExp, expected: Expected, change: files.FileChange): Scenario {
   return async (stage) => {
     const dataDir = stage.killedStore();
-    const file = fileOf(dataDir, kind);
-    const contents = change(readFileSync(file));
-    if (contents === undefined) rmSync(file);
-    else writeFileSync(file, contents);
+    files.changeFile(storePath(dataDir), kind, change);
     const names =
-      kind === CURRENT ? /CURRENT|No such file/ : /Corruption: |No such file|\.ldb: Invalid argument/;
+      kind === files.CURRENT ? /CURRENT|No such file/ : /Corruption: |No such file|\.ldb: Invalid argument/;
     return expectResult(await fix(stage, dataDir, names), expected);
   };
 }
@@ -91,92 +70,66 @@ function expectResult(result: Result, { outcome, from, to = from }: Expected): R
   return result;
 }
 
-const current: Scenarios = {
-  'CURRENT missing': changed(CURRENT, nothingLost, () => undefined),
-  'CURRENT empty': changed(CURRENT, nothingLost, () => Buffer.alloc(0)),
-  'CURRENT garbage': changed(CURRENT, nothingLost, () => Buffer.from('\x8fELF\0\0garbage')),
-  'CURRENT byte flipped': changed(CURRENT, nothingLost, (bytes) => flip(bytes, 3)),
-};
+/** Within the bodies. A damaged key would hide its record until the scrub comes to it. */
+const flippedInBodies = files.flippedAt(1 / 3);
 
-const manifest: Scenarios = {
-  'MANIFEST missing': changed(MANIFEST, nothingLost, () => undefined),
-  'MANIFEST empty': changed(MANIFEST, nothingLost, () => Buffer.alloc(0)),
-  'MANIFEST truncated': changed(MANIFEST, nothingLost, (bytes) => bytes.subarray(0, bytes.length / 2)),
-  'MANIFEST torn tail': changed(MANIFEST, nothingLost, (bytes) => bytes.subarray(0, -3)),
-  'MANIFEST byte flipped, first record': changed(MANIFEST, nothingLost, (bytes) => flip(bytes, 12)),
-  'MANIFEST byte flipped, last record': changed(MANIFEST, nothingLost, (bytes) =>
-    flip(bytes, bytes.length - 2),
+/** While no daemon runs. */
+const closed: Scenarios = {
+  'CURRENT missing': changed(files.CURRENT, nothingLost, files.gone),
+  'CURRENT empty': changed(files.CURRENT, nothingLost, files.holding('')),
+  'CURRENT garbage': changed(files.CURRENT, nothingLost, files.holding('\x8fELF\0\0garbage')),
+  'CURRENT byte flipped': changed(files.CURRENT, nothingLost, files.flippedAt(3)),
+
+  'MANIFEST missing': changed(files.MANIFEST, nothingLost, files.gone),
+  'MANIFEST empty': changed(files.MANIFEST, nothingLost, files.holding('')),
+  'MANIFEST truncated': changed(files.MANIFEST, nothingLost, files.cutAt(0.5)),
+  'MANIFEST torn tail': changed(files.MANIFEST, nothingLost, files.cutAt(-3)),
+  'MANIFEST byte flipped, first record': changed(files.MANIFEST, nothingLost, files.flippedAt(12)),
+  'MANIFEST byte flipped, last record': changed(files.MANIFEST, nothingLost, files.flippedAt(-2)),
+
+  'log missing': changed(files.LOG, earlier, files.gone),
+  'log empty': changed(files.LOG, earlier, files.holding('')),
+  'log truncated': changed(files.LOG, earlier, files.cutAt(0.5)),
+  'log torn tail': changed(files.LOG, earlier, files.cutAt(-5)),
+  'log byte flipped, first header': changed(files.LOG, healed, files.flippedAt(1)),
+  'log byte flipped, length in a header': changed(files.LOG, healed, files.flippedAt(4)),
+  'log byte flipped, type in a header': changed(files.LOG, healed, files.flippedAt(3 * LOG_BLOCK_BYTES + 6)),
+  'log byte flipped, payload': changed(files.LOG, healed, files.flippedAt(0.5)),
+  'log byte flipped, last payload': changed(files.LOG, earlier, files.flippedAt(-9)),
+  'log zeroed in the middle': changed(
+    files.LOG,
+    healed,
+    files.zeroed(2 * LOG_BLOCK_BYTES, 4 * LOG_BLOCK_BYTES),
   ),
-};
+  'log zeroed to its end': changed(files.LOG, earlier, files.zeroed(2 * LOG_BLOCK_BYTES)),
 
-const log: Scenarios = {
-  'log missing': changed(LOG, earlier, () => undefined),
-  'log empty': changed(LOG, earlier, () => Buffer.alloc(0)),
-  'log truncated': changed(LOG, earlier, (bytes) => bytes.subarray(0, bytes.length / 2)),
-  'log torn tail': changed(LOG, earlier, (bytes) => bytes.subarray(0, -5)),
-  'log byte flipped, first header': changed(LOG, healed, (bytes) => flip(bytes, 1)),
-  'log byte flipped, length in a header': changed(LOG, healed, (bytes) => flip(bytes, 4)),
-  'log byte flipped, type in a header': changed(LOG, healed, (bytes) => flip(bytes, 3 * LOG_BLOCK_BYTES + 6)),
-  'log byte flipped, payload': changed(LOG, healed, (bytes) => flip(bytes, bytes.length / 2)),
-  'log byte flipped, last payload': changed(LOG, earlier, (bytes) => flip(bytes, bytes.length - 9)),
-  'log zeroed in the middle': changed(LOG, healed, (bytes) =>
-    bytes.fill(0, 2 * LOG_BLOCK_BYTES, 4 * LOG_BLOCK_BYTES),
-  ),
-  'log zeroed to its end': changed(LOG, earlier, (bytes) => bytes.fill(0, 2 * LOG_BLOCK_BYTES)),
-};
-
-const table: Scenarios = {
-  'table missing': changed(TABLE, tableLost, () => undefined),
-  'table truncated': changed(TABLE, tableLost, (bytes) => bytes.subarray(0, bytes.length / 2)),
-  'table cut by a byte': changed(TABLE, tableLost, (bytes) => bytes.subarray(0, -1)),
-  'table byte flipped, data block': changed(TABLE, healed, (bytes) => flip(bytes, bytes.length / 3)),
-  'table byte flipped, block of keys': changed(TABLE, healed, (bytes) => flip(bytes, partsOf(bytes).keys)),
-  'table byte flipped, filter': changed(TABLE, unharmed, (bytes) => flip(bytes, partsOf(bytes).filter)),
-  'table byte flipped, index': changed(TABLE, tableLost, (bytes) => flip(bytes, partsOf(bytes).index)),
-  'table byte flipped, footer': changed(TABLE, tableLost, (bytes) => flip(bytes, bytes.length - 2)),
+  'table missing': changed(files.TABLE, tableLost, files.gone),
+  'table truncated': changed(files.TABLE, tableLost, files.cutAt(0.5)),
+  'table cut by a byte': changed(files.TABLE, tableLost, files.cutAt(-1)),
+  'table byte flipped, data block': changed(files.TABLE, healed, flippedInBodies),
+  'table byte flipped, block of keys': changed(files.TABLE, healed, flippedIn('keys')),
+  'table byte flipped, filter': changed(files.TABLE, unharmed, flippedIn('filter')),
+  'table byte flipped, index': changed(files.TABLE, tableLost, flippedIn('index')),
+  'table byte flipped, footer': changed(files.TABLE, tableLost, files.flippedAt(-2)),
+  'LOCK removed': changed(/^LOCK$/, unharmed, files.gone),
+  'LOG of the database garbage': changed(/^LOG$/, unharmed, files.holding('dropping 100 bytes\0')),
+  'LOG of the database removed': changed(/^LOG$/, unharmed, files.gone),
+  'nothing: only killed': changed(files.CURRENT, unharmed, (bytes) => bytes),
   'first table missing, and the meta record with it': async (stage) => {
     const dataDir = stage.killedStore();
-    const [first = ''] = readdirSync(storePath(dataDir))
-      .filter((name) => TABLE.test(name))
-      .sort();
-    rmSync(join(storePath(dataDir), first));
+    rmSync(files.filesOf(storePath(dataDir), files.TABLE)[0] ?? expect.unreachable('there are two'));
     const result = await fix(stage, dataDir, /missing files.*\d+\.ldb/);
     return expectResult(result, { outcome: 'refused, begun anew', from: -1, to: 0 });
   },
 };
 
-/** Within the bodies. A damaged key would hide its record until the scrub comes to it. */
-function flipInTable(dataDir: string): void {
-  const file = fileOf(dataDir, TABLE);
-  const bytes = readFileSync(file);
-  writeFileSync(file, flip(bytes, bytes.length / 3), { flag: 'r+' });
-}
-
-/** A byte that changes below a daemon that serves. */
-async function flippedWhileServed(stage: Stage, scrubBytesPerSecond: number) {
-  const dataDir = stage.killedStore();
-  const flags = ['--scrub-bytes-per-second', String(scrubBytesPerSecond)];
-  const daemon = await stage.startAlone(dataDir, ...flags);
-  if (!(daemon instanceof RunningDaemon)) return expect.unreachable('the store is sound');
-  flipInTable(dataDir);
-  return { dataDir, daemon };
-}
-
 const whileItRuns: Scenarios = {
-  // What is damaged is not served, and all the rest is.
-  'table byte flipped while the daemon serves, and read': async (stage) => {
-    const { dataDir, daemon } = await flippedWhileServed(stage, 0);
-    const { refused } = await stage.askEverything(daemon);
-    expect(refused).toBeGreaterThan(0);
-    const exitCode = await daemon.program.stop();
-    expect(exitCode).toBe(0);
-    const wentOnFrom = await stage.goesOn(dataDir, { isHealed: true });
-    expect(wentOnFrom).toBe(KILLED);
-    return { outcome: 'healed', exitCode, wentOnFrom, remark: `${refused} answers of 503, none wrong` };
-  },
   'table byte flipped while the daemon serves, and comes upon it by itself': async (stage) => {
+    const dataDir = stage.killedStore();
     // A second or so for all heights.
-    const { dataDir, daemon } = await flippedWhileServed(stage, 50_000);
+    const daemon = await stage.startAlone(dataDir, '--scrub-bytes-per-second', '50000');
+    if (!(daemon instanceof RunningDaemon)) return expect.unreachable('the store is sound');
+    files.changeFile(storePath(dataDir), files.TABLE, flippedInBodies);
     await daemon.scrapeUntil((metrics) => metrics.value('damaged_heights_total') > 0);
     const exitCode = await daemon.program.stop();
     expect(exitCode).toBe(0);
@@ -184,12 +137,12 @@ const whileItRuns: Scenarios = {
     expect(wentOnFrom).toBe(KILLED);
     return { outcome: 'healed', exitCode, wentOnFrom };
   },
-  // Slow enough that what is damaged has not been verified yet when it is asked for.
+  // What is damaged is not served, and all the rest is. Slow enough that it has not been verified yet when it is asked for.
   'table byte flipped while the daemon serves, and healed by it': async (stage) => {
     const dataDir = stage.killedStore();
     const flags = ['--scrub-bytes-per-second', '60000', '--requester-backoff-max-ms', '500'];
     const { daemon, give } = await stage.startBeside(dataDir, ...flags);
-    flipInTable(dataDir);
+    files.changeFile(storePath(dataDir), files.TABLE, flippedInBodies);
     const { refused } = await stage.askEverything(daemon);
     expect(refused).toBeGreaterThan(0);
     give();
@@ -214,37 +167,5 @@ const whileItRuns: Scenarios = {
   },
 };
 
-const others: Scenarios = {
-  'LOCK removed': async (stage) => {
-    const dataDir = stage.killedStore();
-    rmSync(join(storePath(dataDir), 'LOCK'));
-    return expectResult(await fix(stage, dataDir, /never/), unharmed);
-  },
-  'LOG of the database garbage': changed(/^LOG$/, unharmed, () => Buffer.from('dropping 100 bytes\0')),
-  'LOG of the database removed': changed(/^LOG$/, unharmed, () => undefined),
-  'nothing: only killed': async (stage) =>
-    expectResult(await fix(stage, stage.killedStore(), /never/), unharmed),
-  'repair cut short between its two renamings': async (stage) => {
-    const dataDir = stage.killedStore();
-    truncateSync(fileOf(dataDir, MANIFEST), 0);
-    renameSync(storePath(dataDir), `${storePath(dataDir)}.damaged`);
-    const refused = await stage.startAlone(dataDir);
-    if (refused instanceof RunningDaemon) return expect.unreachable('a new store began in its place');
-    const exitCode = await refused.exited;
-    expect(exitCode).toBe(74);
-    expect(refused.stderr).toMatch(/run "repair --yes" again/);
-    expect(await runProgram(['repair', ...storeFlags(dataDir), '--yes'])).toMatchObject({ code: 0 });
-    const wentOnFrom = await stage.goesOn(dataDir);
-    return expectResult({ outcome: 'refused, repaired', exitCode, wentOnFrom }, nothingLost);
-  },
-};
-
 /** A file of the database is lost, cut or changed. */
-export const fileScenarios: Scenarios = {
-  ...current,
-  ...manifest,
-  ...log,
-  ...table,
-  ...whileItRuns,
-  ...others,
-};
+export const fileScenarios: Scenarios = { ...closed, ...whileItRuns };

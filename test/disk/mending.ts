@@ -47,7 +47,7 @@ export async function fix(stage: Stage, dataDir: string, names: RegExp): Promise
 }
 
 /** `verify` names the damage, and `repair` mends it, or says that nothing can be kept. */
-export async function repair(
+async function repair(
   stage: Stage,
   dataDir: string,
   names: RegExp,

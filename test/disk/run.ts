@@ -20,13 +20,8 @@ await withCleanup(async () => {
   const played = await playEach(chosen, async ({ name, run }) => {
     const result = await withCleanup(() => run(stage));
     results.set(name, result);
-    const { outcome, exitCode, wentOnFrom, remark } = result;
-    return [
-      outcome,
-      `exit ${exitCode}`,
-      `went on from ${wentOnFrom}`,
-      ...(remark === undefined ? [] : [remark]),
-    ].join(' | ');
+    const { outcome, exitCode, wentOnFrom, remark = [] } = result;
+    return [outcome, `exit ${exitCode}`, `went on from ${wentOnFrom}`].concat(remark).join(' | ');
   });
   const rows = played.map(({ name: scenario, failure, seconds }) => ({
     ...{ scenario, passed: failure === null, ...results.get(scenario), seconds },

@@ -26,6 +26,12 @@ export const KILLED = 52;
 /** What the daemon goes on to, once it can. */
 export const FINAL = 60;
 
+/** The watermark with which a daemon has opened its store; -1: none. */
+export function openedAt(program: Pick<Program, 'logs'>): number {
+  const opened = program.logs().find(({ msg }) => msg === 'store opened');
+  return (opened as { readonly latestIndexedHeight?: number }).latestIndexedHeight ?? -1;
+}
+
 /** Nobody listens there: a daemon that only serves what it has. */
 const nowhere = { address: '127.0.0.1:1' };
 
@@ -43,15 +49,15 @@ export class Stage {
 
   /** By real daemons, whose devnet is gone at the end of the test or scenario around it. */
   static async set(): Promise<Stage> {
-    const devnet = await devnetForTest({
-      ...{ seed: 41, profile: 'dense', startHead: OLDEST, paused: true, sealedLag: 0 },
-    });
+    const how = { seed: 41, profile: 'dense', startHead: OLDEST, paused: true, sealedLag: 0 } as const;
+    const devnet = await devnetForTest(how);
     const killed = scratchDirectory();
     // Reading everything makes LevelDB merge the two tables.
     const args = startArguments(devnet, killed, '--start-height', '0', '--scrub-bytes-per-second', '0');
-    expect(await runDaemonHere([...args, '--stop-height', String(OLDEST)])).toMatchObject({ code: 0 });
-    devnet.node.head.set(SETTLED);
-    expect(await runDaemonHere([...args, '--stop-height', String(SETTLED)])).toMatchObject({ code: 0 });
+    for (const height of [OLDEST, SETTLED]) {
+      devnet.node.head.set(height);
+      expect(await runDaemonHere([...args, '--stop-height', String(height)])).toMatchObject({ code: 0 });
+    }
     const daemon = await startDaemon(args);
     for (let height = SETTLED + 1; height <= KILLED; height += 1) {
       devnet.node.head.set(height);
@@ -99,26 +105,20 @@ export class Stage {
     const { latestIndexed } = await daemon.status();
     const watermark = latestIndexed ?? -1;
     let refused = 0;
-    const ask = async (path: string, height: number, isRight: (body: unknown) => boolean): Promise<void> => {
+    const ask = async (path: string, height: number, id: string): Promise<void> => {
       const { status, body } = await daemon.api(path);
-      if (status === 503) {
-        expect(body, path).toMatchObject({ reason: 'healing' });
-        refused += 1;
-      } else if (height > watermark) {
-        expect(status, `${path} above ${watermark}`).toBe(404);
-      } else {
-        expect(status, `${path} at or below ${watermark}: ${JSON.stringify(body)}`).toBe(200);
-        expect(isRight(body), path).toBe(true);
-      }
+      const what = `${path}, height ${height} of ${watermark}: ${JSON.stringify(body)}`;
+      const isHealing = status === 503;
+      if (isHealing) refused += 1;
+      else expect(status, what).toBe(height > watermark ? 404 : 200);
+      if (isHealing) expect(body, what).toMatchObject({ reason: 'healing' });
+      else if (status === 200) expect(JSON.stringify(body), what).toContain(id);
     };
     for (let height = 0; height <= FINAL; height += 1) {
       const { id, collections } = this.#devnet.chain.block(height);
-      await ask(`/v1/blocks?height=${height}`, height, (body) => JSON.stringify(body).includes(id));
-      for (const { id: collectionId } of collections.slice(0, 2)) {
-        await ask(`/v1/collections/${collectionId}?expand=transactions`, height, (body) =>
-          JSON.stringify(body).includes(collectionId),
-        );
-      }
+      await ask(`/v1/blocks?height=${height}`, height, id);
+      for (const { id: collectionId } of collections.slice(0, 2))
+        await ask(`/v1/collections/${collectionId}?expand=transactions`, height, collectionId);
     }
     return { watermark, refused };
   }
@@ -131,7 +131,6 @@ export class Stage {
     const flags = ['--start-height', '0', '--stop-height', String(FINAL)];
     const program = startHere(startArguments(this.#devnet, dataDir, ...flags));
     expect(await program.exited, program.stderr).toBe(0);
-    const opened = program.logs().find(({ msg }) => msg === 'store opened');
     if (isHealed) {
       const verified = await runCommand(['verify', ...storeFlags(dataDir)]);
       // It leaves out damaged blocks, and with them the sound pointers of such a block.
@@ -142,7 +141,6 @@ export class Stage {
     const range = { firstHeight: 0, latestHeight: FINAL, chainAt: () => this.#devnet.chain };
     await proveStore(dataDir, range);
     expect(firstDifference(await dumpStore(dataDir), this.#reference)).toBeUndefined();
-    const { latestIndexedHeight = -1 } = opened as { readonly latestIndexedHeight?: number };
-    return latestIndexedHeight;
+    return openedAt(program);
   }
 }

@@ -1,3 +1,4 @@
+import { expect } from 'vitest';
 import {
   accountRoles,
   decodeTransaction,
@@ -9,7 +10,8 @@ import {
 } from '../../src/flow/index.js';
 import type { AccountRole, Address } from '../../src/flow/index.js';
 import type { Random } from '../../src/runtime/index.js';
-import type { AccountTransaction, BlockEntry } from '../../src/storage/index.js';
+import type { AccountTransaction, BlockEntry, TransactionPlace } from '../../src/storage/index.js';
+import type { AccountIndex } from '../../src/storage/port/AccountIndex.js';
 import { chainWith, makeCollection, transactionsOf } from './storeBlocks.js';
 
 /** The accounts of the chains below; the last has no transaction. */
@@ -87,11 +89,14 @@ export function transactionsByAccount(
           collectionId: collection.id,
         };
         for (const [address, roles] of rolesIn(encoded)) {
-          found.set(address, [{ ...at, roles }, ...(found.get(address) ?? [])]);
+          const its = found.get(address) ?? [];
+          found.set(address, its);
+          its.push({ ...at, roles });
         }
       }
     }
   }
+  for (const its of found.values()) its.reverse();
   return found;
 }
 
@@ -107,6 +112,23 @@ function rolesIn(encoded: Uint8Array): Map<string, number> {
   add(proposalKey?.address, accountRoles.proposer);
   for (const authorizer of authorizers) add(authorizer, accountRoles.authorizer);
   return roles;
+}
+
+/** All that an index lists of an account, page by page, to where it ends. */
+export async function listedIn(index: AccountIndex, address: Address, roles: number, limit: number) {
+  const found: AccountTransaction[] = [];
+  for (let before: TransactionPlace | undefined; ;) {
+    const { next, transactions } = await index.page({ address, roles, limit, before });
+    expect(transactions.length).toBeLessThanOrEqual(limit);
+    found.push(...transactions);
+    before = next;
+    if (before !== undefined && transactions.length > 0) continue;
+    // Below what is covered it goes on later.
+    const { from, missingHeights } = index.coverage()!;
+    expect(before === undefined).toBe(missingHeights === 0);
+    expect(before?.height ?? from).toBeLessThanOrEqual(from);
+    return found;
+  }
 }
 
 /** The names of a sum of roles. */

@@ -74,9 +74,14 @@ export async function asAdmin(url: string, sql: string, values: unknown[] = []):
   }
 }
 
+/** The rows that a query finds. */
+export async function rowsOf(url: string, sql: string): Promise<unknown[]> {
+  return (await asAdmin(url, sql)).rows as unknown[];
+}
+
 /** How many rows a table of a store has. */
 export async function countIn(url: string, table: string): Promise<number> {
-  const { rows } = await asAdmin(url, `SELECT count(*)::integer AS count FROM ${table}`);
+  const rows = await rowsOf(url, `SELECT count(*)::integer AS count FROM ${table}`);
   return (rows as { count: number }[])[0]!.count;
 }
 
@@ -93,7 +98,7 @@ export async function lockHeld(url: string, statement: string) {
 /** How many blocks a store in a database has, and of how many heights: as many, or a height was stored twice. */
 export async function rowsOfBlocks(url: string): Promise<unknown[]> {
   const counts = 'count(*)::integer AS blocks, count(DISTINCT height)::integer AS heights';
-  return (await asAdmin(url, `SELECT ${counts} FROM flow_store.block`)).rows as unknown[];
+  return rowsOf(url, `SELECT ${counts} FROM flow_store.block`);
 }
 
 /** `settings`: of postgresql.conf. */

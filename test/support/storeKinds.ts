@@ -8,7 +8,7 @@ import type { PostgresServer } from './postgresServer.js';
 import './sharedPostgres.js';
 import { RecordingLogger } from './recordingLogger.js';
 import { seededRandom } from './seededRandom.js';
-import { begin, shownOf, TEST_CHAIN, useStores } from './storeDirectory.js';
+import { begin, shownOf, TEST_CHAIN, useStores, verifyAt } from './storeDirectory.js';
 import { TcpFaults } from './tcpFaults.js';
 
 export interface OpenHow {
@@ -17,9 +17,13 @@ export interface OpenHow {
   readonly accounts?: boolean;
 }
 
+type Tail<T extends readonly unknown[]> = T extends readonly [unknown, ...infer Rest] ? Rest : never;
+
 /** A place where one store is, or may be made. */
 export interface StoreHome {
   open(how?: OpenHow): Promise<IndexStore>;
+  /** Of a closed store. */
+  verified(...given: Tail<Parameters<typeof verifyAt>>): ReturnType<typeof verifyAt>;
 }
 
 export interface StoreKind {
@@ -40,7 +44,7 @@ function useDirectories(): NewHome {
   const { freshPath, open } = useStores();
   return async () => {
     const path = await freshPath();
-    return { open: (how) => open(path, how) };
+    return { open: (how) => open(path, how), verified: (...given) => verifyAt(path, ...given) };
   };
 }
 
@@ -122,7 +126,7 @@ export function usePostgres({ isOwn = false }: { readonly isOwn?: boolean } = {}
   /** A database with the tables of a store and of the queue, and nothing in them, unless it is to be empty. */
   const home: NewHome<StoreHome & { readonly url: string }> = async (how) => {
     const url = await running().database(how);
-    return { url, open: (how) => open(url, how) };
+    return { url, open: (how) => open(url, how), verified: (...given) => verified(url, ...given) };
   };
   /** What stands between a client and a database, and breaks as it is told; until the end of the test. */
   const faultsBefore = async (url: string): Promise<TcpFaults> => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { IndexStore } from '../../../src/storage/index.js';
-import { asAdmin } from '../../support/postgresServer.js';
+import type { BlockEntry, IndexStore } from '../../../src/storage/index.js';
+import { asAdmin, rowsOf } from '../../support/postgresServer.js';
 import { batchOf } from '../../support/storeBlocks.js';
 import { HashedChain } from '../../support/hashedChain.js';
 import { commitThrough, fill, range } from '../../support/ranges.js';
@@ -13,6 +13,13 @@ const chain = new HashedChain({ rootHeight: FIRST - 50, chainId: TEST_CHAIN });
 const proven = (...heights: number[]) => heights.map((height) => chain.block(height));
 /** On PostgreSQL, what a process commits is counted there, and known here soon. */
 const left = (store: IndexStore) => expect.poll(() => store.unproven());
+
+let alternating: BlockEntry[] | undefined;
+/** Every second one has no proof. */
+const manyAlternating = () =>
+  (alternating ??= Array.from({ length: 601 }, (_, index) =>
+    chain.entries(FIRST + index, FIRST + index, { isProven: index % 2 === 0 }),
+  ).flat());
 
 describe.each(storeKinds)('proofs that are added to the store on $name', ({ use }) => {
   const newHome = use();
@@ -73,9 +80,7 @@ describe.each(storeKinds)('proofs that are added to the store on $name', ({ use 
   });
 
   it('are found later where too many heights alternate, of which none that is unproven is forgotten', async () => {
-    const blocks = Array.from({ length: 601 }, (_, index) =>
-      chain.entries(FIRST + index, FIRST + index, { isProven: index % 2 === 0 }),
-    ).flat();
+    const blocks = manyAlternating();
     const store = await begin((await newHome()).open(), FIRST, blocks);
     await expect.poll(() => store.unproven()).not.toEqual([]);
     const ranges = store.unproven();
@@ -97,11 +102,10 @@ describe.each(storeKinds)('proofs that are added to the store on $name', ({ use 
 
   it('are damage where the id proves other guarantees than are stored, and nothing is written', async () => {
     const store = await filled(FIRST + 4, (await newHome()).open());
-    const [honest] = proven(FIRST + 1);
-    const contradicted = { ...honest!, collectionIds: [honest!.id] };
-    await expect(store.addProofs([...proven(FIRST), contradicted])).rejects.toMatchObject({
-      ...{ ...fault('corrupt', `"rewind --to ${FIRST}"`), height: FIRST + 1, name: 'StorageError' },
-    });
+    const honest = chain.block(FIRST + 1);
+    const adding = store.addProofs([...proven(FIRST), { ...honest, collectionIds: [honest.id] }]);
+    const error = { ...fault('corrupt', `"rewind --to ${FIRST}"`), height: FIRST + 1, name: 'StorageError' };
+    await expect(adding).rejects.toMatchObject(error);
     await left(store).toEqual([range(FIRST, FIRST + 4)]);
   });
 });
@@ -109,30 +113,20 @@ describe.each(storeKinds)('proofs that are added to the store on $name', ({ use 
 describe('on PostgreSQL,', () => {
   const postgres = usePostgres();
 
-  it('proofs come into a database of an earlier version, which verify then counts as proven', async () => {
+  it('proofs come into a database of an earlier version, which other processes and verify then know', async () => {
     const blocks = chain.entries(FIRST, FIRST + 4, { isProven: false });
     const { store: before, url } = await postgres.filled(FIRST, blocks);
     await before.close();
     await asAdmin(url, 'DROP TABLE flow_store.unproven, flow_store.proven, flow_store.evidence');
 
     const store = await postgres.open(url);
-    expect(store.unproven()).toEqual([range(FIRST, FIRST + 4)]);
-    await store.addProofs(proven(FIRST + 3, FIRST + 4));
-    expect(await postgres.verified(url)).toMatchObject({
-      ...{ damageCount: 0, heights: 5, proven: 2 },
-    });
-    const kept = 'SELECT schema_version, heights::text FROM flow_store.store, flow_store.unproven';
-    const { rows } = await asAdmin(url, kept);
-    expect(rows).toEqual([{ schema_version: 2, heights: `{[${FIRST},${FIRST + 3})}` }]);
-  });
-
-  it('proofs that are added are known to other processes', async () => {
-    const unproven = chain.entries(FIRST + 2, FIRST + 4, { isProven: false });
-    const { store, url } = await postgres.filled(FIRST, [...chain.entries(FIRST, FIRST + 1), ...unproven]);
     const other = await postgres.open(url, { isFollower: true });
-    expect(other.unproven()).toEqual([range(FIRST + 2, FIRST + 4)]);
-    await store.addProofs(proven(FIRST + 4));
-    await left(other).toEqual([range(FIRST + 2, FIRST + 3)]);
+    for (const each of [store, other]) expect(each.unproven()).toEqual([range(FIRST, FIRST + 4)]);
+    await store.addProofs(proven(FIRST + 3, FIRST + 4));
+    await left(other).toEqual([range(FIRST, FIRST + 2)]);
+    expect(await postgres.verified(url)).toMatchObject({ damageCount: 0, heights: 5, proven: 2 });
+    const kept = 'SELECT schema_version, heights::text FROM flow_store.store, flow_store.unproven';
+    expect(await rowsOf(url, kept)).toEqual([{ schema_version: 2, heights: `{[${FIRST},${FIRST + 3})}` }]);
   });
 
   it('the height up to which finality is proven is told to other processes by the one that leads, and goes back with the store alone', async () => {
@@ -154,8 +148,8 @@ describe('on PostgreSQL,', () => {
     await second.shared.lead();
     // It has been replaced.
     await first.keepProven(FIRST + 9);
-    const { rows } = await asAdmin(url, 'SELECT height FROM flow_store.proven');
-    expect(rows).toEqual([{ height: String(FIRST + 7) }]);
+    const kept = await rowsOf(url, 'SELECT height FROM flow_store.proven');
+    expect(kept).toEqual([{ height: String(FIRST + 7) }]);
     await second.rewind(FIRST + 3);
     await seen(FIRST + 3);
     await second.keepProven(FIRST + 2);

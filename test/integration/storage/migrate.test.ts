@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { sha3, toIdentifier } from '../../../src/flow/index.js';
+import { sha3, toIdentifier, ZERO_ID } from '../../../src/flow/index.js';
 import { migrateStore } from '../../../src/ranges/index.js';
 import { StorageError } from '../../../src/storage/index.js';
 import type { BackfillPlan, BlockEntry, HeightRange, IndexStore } from '../../../src/storage/index.js';
-import { fill, range } from '../../support/ranges.js';
-import { makeBlock, makeChain, seededCollection } from '../../support/storeBlocks.js';
+import { blocksIn, commitThrough, fill, range } from '../../support/ranges.js';
+import { batchOf, chainWith, makeBlock, seededCollection } from '../../support/storeBlocks.js';
 import { metaFrom } from '../../support/storeDirectory.js';
 import { evidenceOf } from '../../support/committeeEvidence.js';
 import { standIn } from '../../support/standIn.js';
@@ -17,18 +17,16 @@ const ROOT = 180;
 const plan = (id: number, from: number, to: number): BackfillPlan => ({
   ...{ id, from, to, order: 'oldest', isPaused: id === 2 },
 });
-const bodies = Array.from({ length: COUNT }, (_, index) =>
-  index % 3 === 0 ? [seededCollection(`of ${index}`, 1 + (index % 3))] : [],
-);
 /** The root of the second spork names a parent that is not the block below it. */
-const lower = makeChain(FIRST, bodies.slice(0, ROOT - FIRST));
 const rootParentId = toIdentifier(sha3(Buffer.from('the last block of the spork before, in its own words')));
-const chain: BlockEntry[] = [...lower];
-for (let height = ROOT; height < FIRST + COUNT; height += 1) {
-  const parentId = height === ROOT ? rootParentId : chain.at(-1)!.block.id;
-  chain.push(makeBlock(height, parentId, bodies[height - FIRST]!));
+const chain: BlockEntry[] = [];
+for (let height = FIRST; height < FIRST + COUNT; height += 1) {
+  const parentId = height === ROOT ? rootParentId : (chain.at(-1)?.block.id ?? ZERO_ID);
+  const bodies = height % 3 === 1 ? [seededCollection(`of ${height}`, 1)] : [];
+  chain.push(makeBlock(height, parentId, bodies));
 }
-const blocksOf = ({ from, to }: HeightRange): BlockEntry[] => chain.slice(from - FIRST, to - FIRST + 1);
+const blocksOf = (its: HeightRange): BlockEntry[] => blocksIn(chain, its);
+const otherBlocks = ({ from, to }: HeightRange) => chainWith(from, to - from + 1, () => []);
 const sporks = [
   { rootHeight: FIRST, sporkId: '01' },
   { rootHeight: ROOT, sporkId: '02', rootParentId },
@@ -37,25 +35,17 @@ const sporks = [
 /** A live range from 250 to 290, history on both sides of the border, a range that is open, and two plans. */
 async function beginSource(store: IndexStore): Promise<IndexStore> {
   await store.initialise({ ...metaFrom(250), sporks });
-  await store.commit({ blocks: blocksOf(range(250, 290)), latestIndexedHeight: 290 });
+  await commitThrough(store, chain, 290);
   await store.ranges.change({ plans: [plan(1, 100, 160), plan(2, 200, 240)] });
   for (const its of [range(ROOT, 199), range(161, ROOT - 1), range(110, 120)]) await fill(store, chain, its);
-  const open = await store.ranges.run(range(230, 240));
-  await open.commit({ blocks: blocksOf(range(230, 233)), latestIndexedHeight: 233 });
+  await commitThrough(await store.ranges.run(range(230, 240)), chain, 233);
   return store;
 }
 const COVERED = [range(110, 120), range(161, 199), range(250, 290)];
 
 async function contentsOf(store: IndexStore): Promise<unknown> {
-  const heights = store
-    .coverage()
-    .flatMap(({ from, to }) => Array.from({ length: to - from + 1 }, (_, index) => from + index));
-  const blocks = await Promise.all(
-    heights.map(async (height) => [
-      await store.blockByHeight(height),
-      await store.collectionsByHeight(height),
-    ]),
-  );
+  const heights = chain.map(({ block }) => block.height);
+  const blocks = await Promise.all(heights.map((height) => store.wholeBlock(height)));
   const { sporks: known, firstHeight } = store.meta()!;
   return { coverage: store.coverage(), known, firstHeight, blocks };
 }
@@ -80,17 +70,17 @@ describe.each(pairs)('from $source.name to $target.name, migration', ({ source: 
 
   it('copies every range and plan, and a second run nothing', async () => {
     const { source, target } = await begin();
-    const evidence = [chain.find(({ block }) => block.height === 270)!].map((each) => evidenceOf(each, true));
-    for (const each of evidence) await source.keepEvidence(each);
+    const evidence = evidenceOf(blocksOf(range(270))[0]!, true);
+    await source.keepEvidence(evidence);
     expect(await copy(source, target)).toEqual({ copied: 91, skipped: 0, plans: 2, coverage: COVERED });
     expect(await contentsOf(target)).toEqual(await contentsOf(source));
-    expect(await target.evidence()).toEqual(evidence);
+    expect(await target.evidence()).toEqual([evidence]);
     expect(target.meta()?.createdBy).toBe(source.meta()?.createdBy);
     expect(target.ranges.plans()).toEqual([plan(1, 100, 160), plan(2, 200, 240)]);
     expect(target.ranges.open()).toEqual([]);
     expect(await copy(source, target)).toMatchObject({ copied: 0, skipped: 91, plans: 0 });
     // What a daemon does next on the target.
-    await target.commit({ blocks: blocksOf(range(291, 299)), latestIndexedHeight: 299 });
+    await commitThrough(target, chain, 299);
     await fill(target, chain, range(230, 249));
     expect(target.coverage().at(-1)).toEqual(range(230, 299));
   });
@@ -117,32 +107,28 @@ describe.each(pairs)('from $source.name to $target.name, migration', ({ source: 
   it('adds to what the target has, and fills what a daemon has begun there', async () => {
     const { source, target } = await begin();
     await target.initialise(metaFrom(270));
-    await target.commit({ blocks: blocksOf(range(270, 275)), latestIndexedHeight: 275 });
+    await commitThrough(target, chain, 275);
     await target.commit({ blocks: blocksOf(range(278, 279)), latestIndexedHeight: 275 });
-    const begun = await target.ranges.run(range(165, 170));
-    await begun.commit({ blocks: blocksOf(range(165, 166)), latestIndexedHeight: 166 });
+    await commitThrough(await target.ranges.run(range(165, 170)), chain, 166);
     expect(await copy(source, target)).toMatchObject({ copied: 85, skipped: 6, coverage: COVERED });
     expect(target.latestIndexedHeight()).toBe(290);
   });
 
-  it.each([
-    ['that has other data at the same heights', range(250, 259)],
-    ['whose blocks do not link to those of the source', range(200, 249)],
-  ])('refuses a target %s, and changes nothing', async (_, its) => {
+  it.each<[string, BlockEntry[], object]>([
+    ['that has other data', otherBlocks(range(250, 259)), refusal('foreign', 'differ at height 250:')],
+    [
+      'with blocks that do not link',
+      otherBlocks(range(200, 249)),
+      refusal('foreign', 'differ at height 250:'),
+    ],
+    ['that would get a hole above', blocksOf(range(150, 165)), refusal('usage', 'would leave a hole')],
+  ])('refuses a target %s, and changes nothing', async (_, blocks, error) => {
     const { source, target } = await begin();
-    await target.initialise(metaFrom(its.from));
-    const empty = Array.from({ length: its.to - its.from + 1 }, () => []);
-    await target.commit({ blocks: makeChain(its.from, empty), latestIndexedHeight: its.to });
-    await expect(copy(source, target)).rejects.toMatchObject(refusal('foreign', 'differ at height 250:'));
-    expect(target.coverage()).toEqual([its]);
-  });
-
-  it('refuses a target that would get a hole above its live range', async () => {
-    const { source, target } = await begin();
-    await target.initialise(metaFrom(150));
-    await target.commit({ blocks: blocksOf(range(150, 165)), latestIndexedHeight: 165 });
-    await expect(copy(source, target)).rejects.toMatchObject(refusal('usage', 'would leave a hole'));
-    expect(target.coverage()).toEqual([range(150, 165)]);
+    const [from, to] = [blocks[0]!.block.height, blocks.at(-1)!.block.height];
+    await target.initialise(metaFrom(from));
+    await target.commit(batchOf(...blocks));
+    await expect(copy(source, target)).rejects.toMatchObject(error);
+    expect(target.coverage()).toEqual([range(from, to)]);
   });
 
   it('names the height of a block that is not what it should be, and copies what lies before it', async () => {

@@ -7,7 +7,7 @@ import type { Duplex } from 'node:stream';
 import { TLSSocket } from 'node:tls';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { tcpServer } from '../../support/httpProbe.js';
-import { asAdmin } from '../../support/postgresServer.js';
+import { asAdmin, rowsOf } from '../../support/postgresServer.js';
 import { scratchDirectory } from '../../support/program.js';
 import { usePostgres } from '../../support/storeKinds.js';
 import { fault, refusal } from '../../support/refusal.js';
@@ -22,8 +22,7 @@ describe('a database', () => {
 
   it('is refused where the server is too old', async () => {
     const { url } = await postgres.home();
-    const { rows } = await asAdmin(url, 'SHOW server_version_num');
-    const { server_version_num: number } = rows[0] as { server_version_num: string };
+    const number = await shown(url, 'server_version_num');
     // It answers as one of the last version that is too old.
     const through = await relayBefore(url, (client, server) => {
       const aged = new Transform({
@@ -34,9 +33,8 @@ describe('a database', () => {
       });
       client.pipe(server).pipe(aged).pipe(client);
     });
-    await expect(opening(through)).rejects.toMatchObject(
-      refusal('configuration', /is PostgreSQL .*, which is too old: 15 or newer is needed/),
-    );
+    const error = refusal('configuration', /is PostgreSQL .*, which is too old: 15 or newer is needed/);
+    await expect(opening(through)).rejects.toMatchObject(error);
   });
 
   describe('behind TLS', () => {
@@ -56,30 +54,23 @@ describe('a database', () => {
           secure.pipe(server).pipe(secure);
         });
       });
-      const named = new URL(through);
-      named.hostname = 'localhost';
-      return { named: named.href, byAddress: through };
+      return { named: through.replace('127.0.0.1', 'localhost'), byAddress: through };
     };
-
-    it('is used where its certificate is confirmed', async () => {
-      const { named } = await encrypted();
-      const store = await opening(`${named}?sslmode=verify-full&sslrootcert=${certificate}`);
-      expect(store.trouble()).toBeUndefined();
-    });
 
     it.each(['require', 'verify-ca', 'verify-full'])('is refused otherwise (%s)', async (mode) => {
       const { named } = await encrypted();
-      await expect(opening(`${named}?sslmode=${mode}`)).rejects.toMatchObject(
-        fault('permission', /certificate/),
-      );
+      const refused = opening(`${named}?sslmode=${mode}`);
+      await expect(refused).rejects.toMatchObject(fault('permission', /certificate/));
     });
 
-    it('is refused where the certificate is for another host, unless that is not to be checked', async () => {
-      const { byAddress } = await encrypted();
+    it('is used where its certificate is confirmed, for the host as well unless that is not to be checked', async () => {
+      const { byAddress, named } = await encrypted();
       const full = opening(`${byAddress}?sslmode=verify-full&sslrootcert=${certificate}`);
       await expect(full).rejects.toMatchObject({ kind: 'permission' });
-      const store = await opening(`${byAddress}?sslmode=verify-ca&sslrootcert=${certificate}`);
-      expect(store.trouble()).toBeUndefined();
+      for (const way of [`${byAddress}?sslmode=verify-ca`, `${named}?sslmode=verify-full`]) {
+        const store = await opening(`${way}&sslrootcert=${certificate}`);
+        expect(store.trouble()).toBeUndefined();
+      }
     });
   });
 
@@ -110,11 +101,10 @@ describe('a database', () => {
 
   it('takes the password from the file that PGPASSFILE names', async () => {
     const { url } = await postgres.home();
-    const hba = await asAdmin(url, 'SHOW hba_file');
     // Somebody else's server keeps its rules.
     expect(postgres.server().machine !== undefined || process.env['PGURL'] !== undefined).toBe(true);
     if (postgres.server().machine === undefined) return;
-    const { hba_file: rules } = hba.rows[0] as { hba_file: string };
+    const rules = await shown(url, 'hba_file');
     const before = readFileSync(rules, 'utf8');
     await asAdmin(url, `CREATE ROLE guarded LOGIN PASSWORD 'hush-hush' SUPERUSER`);
     writeFileSync(rules, `host all guarded 127.0.0.1/32 scram-sha-256\n${before}`);
@@ -129,18 +119,22 @@ describe('a database', () => {
     await vi.waitFor(() => expect(asAdmin(guarded, 'SELECT 1')).rejects.toThrow(/password/), 10_000);
     await expect(opening(guarded)).rejects.toMatchObject(fault('permission', /PGPASSFILE/));
     const mistaken = opening(guarded.replace('guarded@', 'guarded:wrong-one@'));
-    const wrong: unknown = await mistaken.catch((error: unknown) => error);
-    expect(wrong).toMatchObject({ kind: 'permission' });
-    expect(String(wrong)).not.toMatch(/wrong-one|guarded:/);
+    await expect(mistaken).rejects.toMatchObject({ kind: 'permission' });
+    await expect(mistaken).rejects.not.toThrow(/wrong-one|guarded:/);
     const file = join(scratchDirectory(), 'pgpass');
     writeFileSync(file, `${hostname}:${port}:*:guarded:hush-hush\n`);
     chmodSync(file, 0o600);
     vi.stubEnv('PGPASSFILE', file);
-    const store = await opening(guarded);
-    expect(store.trouble()).toBeUndefined();
-    await store.close();
+    expect((await opening(guarded)).trouble()).toBeUndefined();
+    await postgres.now();
   });
 });
+
+/** A setting of the server. */
+async function shown(url: string, name: string): Promise<string> {
+  const [row] = await rowsOf(url, `SELECT current_setting('${name}') AS value`);
+  return (row as { readonly value: string }).value;
+}
 
 /** The URL of a way to the database, along which `relay` connects the two ends. */
 async function relayBefore(url: string, relay: (client: Socket, server: Duplex) => void): Promise<string> {
@@ -152,7 +146,5 @@ async function relayBefore(url: string, relay: (client: Socket, server: Duplex) 
     client.on('close', () => server.destroy());
     relay(client, server);
   });
-  its.hostname = '127.0.0.1';
-  its.port = String(port);
-  return its.href;
+  return Object.assign(its, { hostname: '127.0.0.1', port: String(port) }).href;
 }

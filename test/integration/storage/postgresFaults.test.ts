@@ -6,10 +6,11 @@ import { DatabaseFault, loadPostgres } from '../../../src/storage/index.js';
 import { asAdmin, countIn, lockHeld } from '../../support/postgresServer.js';
 import { until } from '../../support/program.js';
 import { batchOf, plainChain } from '../../support/storeBlocks.js';
+import { fault } from '../../support/refusal.js';
 import { parts, usePostgres } from '../../support/storeKinds.js';
 import { together } from '../../support/together.js';
 import { messageOf } from '../../support/tcpFaults.js';
-import type { ScriptedAnswer, TcpFaults } from '../../support/tcpFaults.js';
+import type { DatabaseRequest, ScriptedAnswer, TcpFaults } from '../../support/tcpFaults.js';
 
 const chain = plainChain(10, 400);
 const at = (height: number) => chain[height - 10]!;
@@ -48,9 +49,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
 
   const connected = async (url: string) => {
     const { PostgresDatabase, databasePlace } = await loadPostgres();
-    const database = new PostgresDatabase(databasePlace(url), parts());
-    onTestFinished(() => database.close());
-    return database;
+    return postgres.later(Promise.resolve(new PostgresDatabase(databasePlace(url), parts())));
   };
 
   const failing = (running: Promise<unknown>): Promise<unknown> =>
@@ -59,12 +58,28 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
       (error: unknown) => error,
     );
 
+  /** Answers what is asked like this, so many times; tells how often it has. */
+  const answering = (
+    faults: TcpFaults,
+    asked: (request: DatabaseRequest) => boolean,
+    answer: ScriptedAnswer,
+    times = Infinity,
+  ) => {
+    let count = 0;
+    faults.script = (request) => {
+      if (!asked(request) || count === times) return undefined;
+      count += 1;
+      return answer;
+    };
+    return () => count;
+  };
+  const isStatement = ({ kind }: DatabaseRequest): boolean => kind === 'statements';
+
   it('is named with its code and its words, and is its own, for any code', async () => {
     const { faults } = await faulty();
     for (const kind of ['startup', 'statements'] as const) {
       for (const code of [...KNOWN, ...anyCodes(8, 1)]) {
-        faults.script = (request) =>
-          request.kind === kind ? { code, message: `no luck with ${code}` } : undefined;
+        answering(faults, (request) => request.kind === kind, { code, message: `no luck with ${code}` });
         const error = await failing(surveyed(faults.url));
         expect(error, code).toBeInstanceOf(DatabaseFault);
         expect(error).toMatchObject({ exit: 'storage', code });
@@ -86,14 +101,9 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
   const isItsOwn = async (answer: ScriptedAnswer) => {
     const { faults } = await faulty();
     for (const kind of ['startup', 'statements'] as const) {
-      let asked = 0;
-      faults.script = (request) => {
-        if (request.kind !== kind) return undefined;
-        asked += 1;
-        return answer;
-      };
+      const asked = answering(faults, (request) => request.kind === kind, answer);
       const error = await failing(surveyed(faults.url));
-      expect(asked).toBeGreaterThan(0);
+      expect(asked()).toBeGreaterThan(0);
       expect(error).toMatchObject({ exit: 'storage', name: 'StorageError' });
     }
     faults.script = () => undefined;
@@ -107,20 +117,14 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
   it('is waited for at the start, for so long', async () => {
     const { faults } = await faulty();
     for (const code of ['XX000', '28P01']) {
-      faults.script = ({ text }) =>
-        text.includes('schema_version') ? { code, message: 'not now' } : undefined;
+      const isFirst = ({ text }: DatabaseRequest): boolean => text.includes('schema_version');
+      answering(faults, isFirst, { code, message: 'not now' });
       const untilMs = systemClock.monotonic() + 500;
       await expect(opening(faults.url, { waitMs: 500 })).rejects.toMatchObject({ exit: 'storage', code });
       expect(systemClock.monotonic()).toBeGreaterThan(untilMs - 450);
-      let refused = 0;
-      faults.script = ({ text }) => {
-        if (!text.includes('schema_version') || refused === 2) return undefined;
-        refused += 1;
-        return { code, message: 'not now' };
-      };
+      const refused = answering(faults, isFirst, { code, message: 'not now' }, 2);
       const store = await opening(faults.url, { waitMs: 20_000 });
-      expect(store.trouble()).toBeUndefined();
-      expect(refused).toBe(2);
+      expect([store.trouble(), refused()]).toEqual([undefined, 2]);
       await store.close();
     }
   });
@@ -134,8 +138,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
       during: (code: string) => Promise<() => Promise<void>>,
     ) => {
       for (const code of codes) {
-        faults.script = ({ kind }) =>
-          kind === 'statements' ? { code, message: `refused as ${code}` } : undefined;
+        answering(faults, isStatement, { code, message: `refused as ${code}` });
         const after = await during(code);
         await until(() => trouble()?.includes(`refused as ${code} [SQLSTATE ${code}]`) === true);
         faults.script = () => undefined;
@@ -149,20 +152,13 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
         'leads: what it writes is written later': async () => {
           const { faults, store, url } = await filledBehindFaults(10);
           let height = 9;
-          const next = () => {
-            height += 1;
-            return store.commit(batchOf(at(height)));
-          };
+          const next = () => store.commit(batchOf(at((height += 1))));
           await next();
-          await throughAll(
-            faults,
-            () => store.trouble(),
-            [...SOME, ...anyCodes(1, 2)],
-            () => {
-              const committed = next();
-              return Promise.resolve(() => committed);
-            },
-          );
+          const trouble = () => store.trouble();
+          await throughAll(faults, trouble, [...SOME, ...anyCodes(1, 2)], () => {
+            const committed = next();
+            return Promise.resolve(() => committed);
+          });
           expect(await countIn(url, 'flow_store.block')).toBe(height - 9);
         },
 
@@ -170,24 +166,19 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
           const { store: leader, url } = await filled(10);
           const faults = await postgres.faultsBefore(url);
           const follower = await postgres.open(faults.url, { isFollower: true });
+          const trouble = () => follower.trouble();
           let height = 9;
-          await throughAll(
-            faults,
-            () => follower.trouble(),
-            [...SOME, ...anyCodes(1, 3)],
-            async () => {
-              height += 1;
-              await leader.commit(batchOf(at(height)));
-              return () => until(() => follower.latestIndexedHeight() === height);
-            },
-          );
+          await throughAll(faults, trouble, [...SOME, ...anyCodes(1, 3)], async () => {
+            await leader.commit(batchOf(at((height += 1))));
+            return () => until(() => follower.latestIndexedHeight() === height);
+          });
         },
 
         'reads: callers are told that the database does not give it': async () => {
           const { faults, store } = await filledBehindFaults(10, [at(10)]);
           const replica = await postgres.replica(faults.url, store);
           for (const code of [...SOME, ...anyCodes(3, 4)]) {
-            faults.script = () => ({ code, message: 'refused' });
+            answering(faults, () => true, { code, message: 'refused' });
             expect(await failing(replica.blockByHeight(10)), code).toBeInstanceOf(DatabaseFault);
             faults.script = () => undefined;
             expect((await replica.blockByHeight(10))?.block.id).toBe(at(10).block.id);
@@ -198,36 +189,26 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
           const { faults, url } = await faulty();
           await postgres.open(url);
           const queue = await postgres.queue(faults.url, { waitMs: 20_000 });
-          await throughAll(
-            faults,
-            () => queue.trouble(),
-            ['XX000', '42501'],
-            () => {
-              const leading = queue.lead(AbortSignal.timeout(60_000));
-              return Promise.resolve(async () => {
-                const term = await leading;
-                expect(term).toBeDefined();
-                await term?.release();
-              });
-            },
-          );
+          const trouble = () => queue.trouble();
+          await throughAll(faults, trouble, ['XX000', '42501'], () => {
+            const leading = queue.lead(AbortSignal.timeout(60_000));
+            return Promise.resolve(async () => {
+              const term = await leading;
+              expect(term).toBeDefined();
+              await term?.release();
+            });
+          });
           expect((await queue.workers()).filter(({ isAlive }) => isAlive)).toHaveLength(1);
         },
 
         'works with others: it begins once its tables can be made': async () => {
           const { faults, url } = await faulty({ isEmpty: true });
           await postgres.open(url);
-          let refused = 0;
-          faults.script = ({ text }) => {
-            if (!/flow_jobs|flow_store\.worker/.test(text) || refused === 6) return undefined;
-            refused += 1;
-            return { code: ['XX000', '0A000', '42501'][refused % 3]!, message: 'not now' };
-          };
+          const isOfQueue = ({ text }: DatabaseRequest): boolean => /flow_jobs|flow_store\.worker/.test(text);
+          const refused = answering(faults, isOfQueue, { code: '42501', message: 'not now' }, 6);
           const queue = await postgres.queue(faults.url, { waitMs: 60_000 });
-          expect(refused).toBe(6);
-          expect(queue.trouble()).toBeUndefined();
-          faults.script = ({ kind }) =>
-            kind === 'statements' ? { code: 'XX000', message: 'not now' } : undefined;
+          expect([queue.trouble(), refused()]).toEqual([undefined, 6]);
+          answering(faults, isStatement, { code: 'XX000', message: 'not now' });
           const late = postgres.queue(faults.url, { waitMs: 500 });
           await expect(late).rejects.toMatchObject({ exit: 'storage', code: 'XX000' });
         },
@@ -237,7 +218,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
   it('is told to a command after some patience', async () => {
     const { faults } = await faulty();
     const store = await opening(faults.url, { patienceMs: 400 });
-    faults.script = ({ kind }) => (kind === 'statements' ? { code: '42501', message: 'no' } : undefined);
+    answering(faults, isStatement, { code: '42501', message: 'no' });
     await expect(store.shared.lead()).rejects.toMatchObject({ kind: 'permission', code: '42501' });
   });
 
@@ -256,14 +237,11 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
     };
     for (const [name, read] of Object.entries(reads)) {
       const asked = name.endsWith('first') ? /chain_id|SET epoch/ : /flow_store\.body/;
-      let ended = 0;
-      faults.script = ({ kind, text }) => {
-        if (kind !== 'statements' || !asked.test(text) || ended === 2) return undefined;
-        ended += 1;
-        return { code: '57P01', message: 'terminating connection', severity: 'FATAL' };
-      };
+      const isAsked = (request: DatabaseRequest) => isStatement(request) && asked.test(request.text);
+      const ending: ScriptedAnswer = { code: '57P01', message: 'terminating connection', severity: 'FATAL' };
+      const ended = answering(faults, isAsked, ending, 2);
       expect(await read(), name).toBeDefined();
-      expect(ended, name).toBe(2);
+      expect(ended(), name).toBe(2);
     }
     expect((await postgres.verified(url)).damageCount).toBe(0);
   });
@@ -288,15 +266,14 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
     const ask = Buffer.alloc(4);
     ask.writeInt32BE(SASL);
     const bytes = messageOf('R', Buffer.concat([ask, Buffer.from('A-WAY-OF-ITS-OWN\0\0')]));
-    faults.script = ({ kind }) => (kind === 'startup' ? { bytes } : undefined);
+    answering(faults, ({ kind }) => kind === 'startup', { bytes });
     expect(await failing(surveyed(faults.url))).toMatchObject({ kind: 'permission' });
     await expect.poll(() => faults.connections, { timeout: SIGN_IN_LIMIT_MS / 2 }).toBe(0);
   });
 
   it('does not count as written where the server has undone it', async () => {
     const { url } = await postgres.home();
-    const database = await connected(url);
-    const undone = database.transaction(async (session) => {
+    const undone = (await connected(url)).transaction(async (session) => {
       await session.query({ text: 'SELECT 1 / 0' }).catch(() => undefined);
     });
     await expect(undone).rejects.toBeInstanceOf(DatabaseFault);
@@ -320,23 +297,14 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
   });
 
   it.each([
-    [
-      'added a constraint',
-      'ALTER TABLE flow_store.block ADD CONSTRAINT small CHECK (height < 11)',
-      'Somebody has changed that table: remove the constraint',
-    ],
-    [
-      'moved the end of the coverage',
-      'UPDATE flow_store.coverage SET to_height = 500',
-      'somebody has changed it. Run "verify"',
-    ],
+    ['add a constraint', 'ALTER TABLE flow_store.block ADD CHECK (height < 11)', 'remove the constraint'],
+    ['move the end', 'UPDATE flow_store.coverage SET to_height = 500', 'has changed it. Run "verify"'],
   ])(
-    'is no fault of ours where somebody else has %s: the process ends, and says what to do',
+    'is no fault of ours where others %s: the process ends, and says what to do',
     async (_, change, advice) => {
       const { store, url } = await filled(10, [at(10)]);
       await asAdmin(url, change);
-      const message = expect.stringContaining(advice) as string;
-      await expect(store.commit(batchOf(at(11)))).rejects.toMatchObject({ kind: 'corrupt', message });
+      await expect(store.commit(batchOf(at(11)))).rejects.toMatchObject(fault('corrupt', advice));
     },
   );
 

@@ -1,18 +1,23 @@
 import { describe, expect, it } from 'vitest';
-import type { BlockEntry } from '../../../src/storage/index.js';
-import { asAdmin, countIn, lockHeld } from '../../support/postgresServer.js';
+import { RangeLostError } from '../../../src/storage/index.js';
+import type { BackfillPlan, BlockEntry } from '../../../src/storage/index.js';
+import { asAdmin, countIn, lockHeld, rowsOf } from '../../support/postgresServer.js';
 import { until } from '../../support/program.js';
-import { batchOf, chainWith, makeBlock, plainChain, seededCollection } from '../../support/storeBlocks.js';
+import { batchOf, makeBlock, makeChain, plainChain, seededCollection } from '../../support/storeBlocks.js';
 import { begin } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
-import { range } from '../../support/ranges.js';
+import { commitThrough, fill, range } from '../../support/ranges.js';
 
 const chain = plainChain(10, 30, 2);
 const at = (height: number) => chain[height - 10]!;
+const blocks = (from: number, to: number) => chain.slice(from - 10, to - 9);
+const plan = (id: number, from: number, to: number): BackfillPlan => ({
+  ...{ id, from, to, order: 'newest', isPaused: false },
+});
+
+const postgres = usePostgres();
 
 describe('a store on PostgreSQL that several processes have', () => {
-  const postgres = usePostgres();
-
   /** Two of them. The first leads. */
   const two = async (firstHeight = 10) => {
     const { url } = await postgres.home();
@@ -42,7 +47,7 @@ describe('a store on PostgreSQL that several processes have', () => {
 
   it('is known to have been rewound, however little of that was seen', { timeout: 120_000 }, async () => {
     const { leader, url } = await two();
-    await leader.commit({ blocks: chain.slice(1, 5), latestIndexedHeight: 14 });
+    await commitThrough(leader, chain, 14);
     const faults = await postgres.faultsBefore(url);
     const watching = await postgres.open(faults.url, { isFollower: true });
     const unaware = await postgres.open(faults.url, { isFollower: true });
@@ -85,23 +90,23 @@ describe('a store on PostgreSQL that several processes have', () => {
   });
 
   it('is whole where an older copy without its partitions takes its place, like a replica that was behind', async () => {
-    const [first, second, third] = chainWith(10, 3, (index) => [
-      seededCollection(`c${Math.min(index, 1)}`, 2),
-    ]);
-    const { url } = await postgres.home();
-    const leader = await begin(postgres.open(url), 10);
+    // The last two have the same collection.
+    const bodies = ['a', 'b', 'b'].map((seed) => [seededCollection(seed, 2)]);
+    const [first, second, third] = makeChain(10, bodies);
+    const { store: leader, url } = await postgres.filled(10);
     const name = new URL(url).pathname.slice(1);
-    const server = Object.assign(new URL(url), { pathname: '/postgres' }).href;
+    const server = new URL('/postgres', url).href;
     const alone = async (...statements: readonly string[]) => {
       await asAdmin(server, `ALTER DATABASE ${name} ALLOW_CONNECTIONS false`);
-      await asAdmin(server, 'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1', [
-        name,
-      ]);
+      await asAdmin(
+        server,
+        `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${name}'`,
+      );
       for (const statement of statements) await asAdmin(server, statement);
       await asAdmin(server, `ALTER DATABASE ${name} ALLOW_CONNECTIONS true`);
     };
     await alone(`CREATE DATABASE ${name}_older TEMPLATE ${name}`);
-    await leader.commit({ blocks: [first!, second!], latestIndexedHeight: 11 });
+    await leader.commit(batchOf(first!, second!));
     await alone(
       `ALTER DATABASE ${name} RENAME TO ${name}_lost`,
       `ALTER DATABASE ${name}_older RENAME TO ${name}`,
@@ -118,8 +123,7 @@ describe('a store on PostgreSQL that several processes have', () => {
     const { follower, leader } = await two();
     await follower.shared.lead();
     await follower.commit(batchOf(at(11)));
-    const plan = { ...{ id: 1, from: 5, to: 9, order: 'newest' as const }, isPaused: false };
-    await follower.ranges.change({ plans: [plan] });
+    await follower.ranges.change({ plans: [plan(1, 5, 9)] });
     await until(() => leader.ranges.plans().length === 1);
     await leader.shared.follow();
     await until(() => leader.latestIndexedHeight() === 11);
@@ -142,14 +146,11 @@ describe('a store on PostgreSQL that several processes have', () => {
   it('has one coverage, whoever publishes', async () => {
     const { url, follower: worker, leader } = await two(30);
     await until(() => worker.latestBlock() !== undefined);
-    await worker.ranges.change({ plans: [{ id: 1, from: 10, to: 29, order: 'newest', isPaused: false }] });
+    await worker.ranges.change({ plans: [plan(1, 10, 29)] });
     await until(() => leader.ranges.plans().length === 1);
-    const ranges = [range(10, 14), range(20, 29)];
-    for (const { from, to } of ranges) {
-      const run = await worker.ranges.run({ from, to });
-      await run.commit({ blocks: chain.slice(from - 10, to - 9), latestIndexedHeight: to });
-      const next = leader.latestIndexedHeight() + 1;
-      await leader.commit(batchOf(at(next)));
+    for (const each of [range(10, 14), range(20, 29)]) {
+      await fill(worker, chain, each);
+      await leader.commit(batchOf(at(leader.latestIndexedHeight() + 1)));
     }
     const coverage = [range(10, 14), range(20, 32)];
     await until(() => leader.meta()?.firstHeight === 20);
@@ -158,25 +159,23 @@ describe('a store on PostgreSQL that several processes have', () => {
     expect(worker.coverage()).toEqual(coverage);
     expect((await leader.blockByHeight(12))?.block.id).toBe(at(12).block.id);
     await leader.commit(batchOf(at(33)));
-    const { rows } = await asAdmin(url, 'SELECT max(to_height)::integer AS latest FROM flow.coverage');
-    expect(rows).toEqual([{ latest: 33 }]);
+    const latest = await rowsOf(url, 'SELECT max(to_height)::integer AS latest FROM flow.coverage');
+    expect(latest).toEqual([{ latest: 33 }]);
   });
 
   it('keeps the plans of its last change when an older look at the store ends later', async () => {
     const { url, leader } = await two(30);
-    const plan = (id: number) =>
-      ({ ...{ id, from: 10, to: 10 + id }, order: 'newest', isPaused: false }) as const;
-    const blocks = await lockedTable(url, 'flow_store.block');
+    const locked = await lockedTable(url, 'flow_store.block');
     // The look for this plan waits for the lock. What it will bring is older than the change that follows.
     await asAdmin(url, "INSERT INTO flow_store.plan VALUES (1, 10, 11, 'newest', false)");
-    await until(() => blocks.isAwaited());
-    const plans = [plan(1), plan(2)];
+    await until(() => locked.isAwaited());
+    const plans = [plan(1, 10, 11), plan(2, 10, 12)];
     let seen: unknown[] | undefined;
     leader.shared.onChanged(() => seen?.push(leader.ranges.plans()));
     const changed = leader.ranges.change({ plans }).then(() => (seen = [leader.ranges.plans()]));
     await until(async () => (await countIn(url, 'flow_store.plan')) === 2);
-    await until(() => blocks.isAllElseIdle());
-    await blocks.release();
+    await until(() => locked.isAllElseIdle());
+    await locked.release();
     await changed;
     await until(() => seen!.length > 1);
     expect(seen).toEqual(seen!.map(() => plans));
@@ -188,6 +187,103 @@ describe('a store on PostgreSQL that several processes have', () => {
     await asAdmin(url, 'UPDATE flow_store.coverage SET from_height = 20');
     await leader.rewind(30);
     expect(leader.coverage()).toEqual([{ from: 20, to: 30 }]);
+  });
+});
+
+describe('ranges of a store on PostgreSQL', () => {
+  /** A store whose live range is of height 30 alone. */
+  const begun = () => postgres.filled(30, blocks(30, 30));
+  const behindFaults = () => postgres.filledBehindFaults(30, blocks(30, 30));
+
+  it('find out that a range is published whose end they did not see, or that it goes on, like the live one', async () => {
+    const { faults, store, url } = await behindFaults();
+    faults.cutAfterRequest('COMMIT');
+    for (const height of [31, 32]) await store.commit(batchOf(...blocks(height, height)));
+    const run = await store.ranges.run(range(10, 19));
+    faults.cutAfterRequest('COMMIT');
+    await run.commit(batchOf(...blocks(10, 14)));
+    expect(run.latestIndexedHeight()).toBe(14);
+    expect(store.ranges.open()).toMatchObject([{ from: 10, to: 19, next: 15 }]);
+    faults.cutAfterRequest('COMMIT');
+    await run.commit(batchOf(...blocks(15, 19)));
+    expect([faults.cuts, await countIn(url, 'flow_store.block')]).toEqual([3, 13]);
+    expect(store.coverage()).toEqual([range(10, 19), range(30, 32)]);
+    expect((await store.blockByHeight(15))?.block.id).toBe(blocks(15, 15)[0]?.block.id);
+  });
+
+  it('tell a run that lost its range while its commit was under way so, and it has written nothing', async () => {
+    const { faults, store, url } = await behindFaults();
+    const run = await store.ranges.run(range(10, 19));
+    faults.cutAfterRequest('range_progress');
+    const commit = run.commit(batchOf(...blocks(10, 12)));
+    const refused = expect(commit).rejects.toBeInstanceOf(RangeLostError);
+    await asAdmin(url, 'UPDATE flow_store.open_range SET epoch = epoch + 1');
+    await refused;
+    expect(await rowsOf(url, 'SELECT next_height FROM flow_store.open_range')).toEqual([
+      { next_height: '10' },
+    ]);
+  });
+
+  it('keep no spork of their own that the store has, however often it is read meanwhile', async () => {
+    const { faults, store, url } = await behindFaults();
+    const run = await store.ranges.run(range(10, 19));
+    let refused = 0;
+    faults.script = ({ text }) => {
+      if (!text.includes('SET next_height')) return undefined;
+      refused += 1;
+      return { code: 'XX000', message: 'not now' };
+    };
+    const commit = run.commit(batchOf(...blocks(10, 12)));
+    await expect.poll(() => refused).toBeGreaterThan(0);
+    await asAdmin(url, `INSERT INTO flow_store.plan VALUES (1, 20, 29, 'newest', true)`);
+    await expect.poll(() => store.ranges.plans(), { timeout: 10_000 }).toHaveLength(1);
+    faults.script = () => undefined;
+    await commit;
+    expect(await rowsOf(url, 'SELECT sporks FROM flow_store.open_range')).toEqual([{ sporks: '[]' }]);
+  });
+
+  it('that are dropped end their run, which writes nothing more', async () => {
+    const { store, url } = await begun();
+    const run = await store.ranges.run(range(10, 19));
+    await run.commit(batchOf(...blocks(10, 12)));
+    await store.ranges.change({ dropped: [range(10, 19)] });
+    await expect(run.commit(batchOf(...blocks(13, 19)))).rejects.toMatchObject({
+      kind: 'locked',
+    });
+    await run.forgetAbove();
+    expect(store.ranges.open()).toEqual([]);
+    expect(await countIn(url, 'flow_store.block')).toBe(1);
+  });
+
+  it('are taken back to a sound block by whoever leads next, and by nobody else', async () => {
+    const { store, url } = await begun();
+    await store.commit(batchOf(...blocks(31, 34)));
+    await store.close();
+    await asAdmin(url, 'DELETE FROM flow_store.block WHERE height IN (33, 34)');
+    const follower = await postgres.open(url, { isFollower: true });
+    expect([follower.latestIndexedHeight(), follower.latestBlock()]).toEqual([34, undefined]);
+    await expect(follower.blockByHeight(34)).rejects.toMatchObject({ kind: 'corrupt', height: 34 });
+    const leader = await postgres.open(url);
+    expect(leader.latestBlock()?.id).toBe(blocks(32, 32)[0]?.block.id);
+    await leader.commit(batchOf(...blocks(33, 33)));
+    expect(leader.latestIndexedHeight()).toBe(33);
+  });
+
+  it('are verified: a body that goes on beyond its block, and a missing row of an open one', async () => {
+    const { store, url } = await begun();
+    const run = await store.ranges.run(range(10, 19));
+    await run.commit(batchOf(...blocks(10, 13)));
+    await asAdmin(
+      url,
+      `INSERT INTO flow_store.body SELECT 30, 1, value FROM flow_store.body WHERE height = 30;
+         DELETE FROM flow_store.block WHERE height = 11`,
+    );
+    const { damages } = await postgres.verified(url);
+    expect(damages.map(({ message }) => message)).toEqual([
+      'height 11 has no block record',
+      'body of height 11: it has no block record',
+      'body of height 30: chunk 1 should not exist',
+    ]);
   });
 });
 

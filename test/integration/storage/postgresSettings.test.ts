@@ -2,8 +2,8 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { migrateStore } from '../../../src/ranges/index.js';
 import { loadPostgres, sharedRangesOf } from '../../../src/storage/index.js';
 import type { IndexStore } from '../../../src/storage/index.js';
-import { asAdmin } from '../../support/postgresServer.js';
-import { fill } from '../../support/ranges.js';
+import { asAdmin, rowsOf } from '../../support/postgresServer.js';
+import { blocksIn, fill, range } from '../../support/ranges.js';
 import { chainWith, seededCollection } from '../../support/storeBlocks.js';
 import { begin } from '../../support/storeDirectory.js';
 import { parts, usePostgres } from '../../support/storeKinds.js';
@@ -40,20 +40,15 @@ const HOSTILE: readonly (readonly [name: string, value: string])[] = [
 
 describe('whatever a role has as its defaults', { timeout: 120_000 }, () => {
   const postgres = usePostgres();
+  const quoted = (name: string, value: string) => (name === 'search_path' ? value : `'${value}'`);
   const defaultsOf = (role: string, settings: typeof HOSTILE): string =>
-    settings
-      .map(([name, value]) => {
-        const list = name === 'search_path' ? value : `'${value}'`;
-        return `ALTER ROLE ${role} SET ${name} = ${list};`;
-      })
-      .join(' ');
+    settings.map(([name, value]) => `ALTER ROLE ${role} SET ${name} = ${quoted(name, value)};`).join(' ');
 
   /** A database, and a role of its own with these defaults. */
   const home = async (settings: typeof HOSTILE) => {
     const { url } = await postgres.home({ isEmpty: true });
     const role = `odd_${Math.random().toString(36).slice(2)}`;
-    const its = new URL(url);
-    its.username = role;
+    const its = Object.assign(new URL(url), { username: role });
     const database = its.pathname.slice(1);
     await asAdmin(
       url,
@@ -82,26 +77,22 @@ describe('whatever a role has as its defaults', { timeout: 120_000 }, () => {
     await source.plan({ from: 10, to: 19, order: 'oldest' });
     for (let at = 0; at < 2; at += 1) {
       const job = await source.next(AbortSignal.timeout(20_000));
-      const { from, to } = job!.range;
-      await job!.store.commit({ blocks: chain.slice(from - 10, to - 9), latestIndexedHeight: to });
+      const { range: its, store: run } = job!;
+      await run.commit({ blocks: blocksIn(chain, its), latestIndexedHeight: its.to });
       await job!.succeed();
     }
-    await fill(store, chain, { from: 21, to: 25 });
+    await fill(store, chain, range(21, 25));
     return store;
   };
 
   /** Every row of ours, as a session with the server's own defaults shows it. */
   const digest = async (url: string): Promise<unknown> => {
-    const found: unknown[] = [];
+    const found = [await rowsOf(url, 'SELECT * FROM flow.coverage ORDER BY from_height')];
     for (const table of ['block', 'body', 'collection', 'transaction', 'account_transaction', 'script']) {
-      const { rows } = await asAdmin(
-        url,
-        `SELECT count(*), md5(string_agg(data::text, ';' ORDER BY data::text)) FROM flow_store.${table} AS data`,
-      );
-      found.push([table, rows]);
+      const all = "md5(string_agg(data::text, ';' ORDER BY data::text))";
+      found.push(await rowsOf(url, `SELECT count(*), ${all} FROM flow_store.${table} AS data`));
     }
-    const { rows } = await asAdmin(url, 'SELECT * FROM flow.coverage ORDER BY from_height');
-    return [...found, rows];
+    return found;
   };
 
   const contents = async (store: IndexStore): Promise<unknown> =>
@@ -118,9 +109,8 @@ describe('whatever a role has as its defaults', { timeout: 120_000 }, () => {
     const role = new URL(its).username;
     for (const settings of [...HOSTILE.map((each) => [each]), HOSTILE]) {
       await asAdmin(url, `ALTER ROLE ${role} RESET ALL; ${defaultsOf(role, settings)}`);
-      const database = await postgres.later(
-        Promise.resolve(new PostgresDatabase(databasePlace(its), parts())),
-      );
+      const opened = new PostgresDatabase(databasePlace(its), parts());
+      const database = await postgres.later(Promise.resolve(opened));
       for (const [name, value] of settings) {
         const asked = { text: `SELECT current_setting('${name}') AS now` };
         const shown = [
@@ -155,10 +145,8 @@ describe('whatever a role has as its defaults', { timeout: 120_000 }, () => {
     const store = await index(its);
     for (const how of ['ENABLE', 'FORCE'])
       await asAdmin(url, `ALTER TABLE flow_store.block ${how} ROW LEVEL SECURITY`);
-    const reader = await postgres
-      .open(its, { isReadOnly: true, create: false })
-      .catch((error: unknown) => error);
-    expect(reader).toMatchObject({ exit: 'storage', code: '42501' });
+    const reader = postgres.open(its, { isReadOnly: true, create: false });
+    await expect(reader).rejects.toMatchObject({ exit: 'storage', code: '42501' });
     await asAdmin(url, 'ALTER TABLE flow_store.block DISABLE ROW LEVEL SECURITY');
     expect((await store.blockByHeight(30))?.block.height).toBe(30);
   });

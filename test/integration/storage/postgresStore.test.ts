@@ -1,6 +1,6 @@
 import { postgresStores } from '../../support/storeKinds.js';
+import { checkSuite } from '../../support/storeSuite/checks.js';
 import { commitSuite } from '../../support/storeSuite/commits.js';
 import { rangeSuite } from '../../support/storeSuite/ranges.js';
 
-commitSuite(postgresStores);
-rangeSuite(postgresStores);
+for (const suite of [commitSuite, rangeSuite, checkSuite]) suite(postgresStores);

@@ -1,10 +1,9 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { loadPostgres } from '../../../src/storage/index.js';
-import { asAdmin } from '../../support/postgresServer.js';
+import { asAdmin, rowsOf } from '../../support/postgresServer.js';
 import { plainChain } from '../../support/storeBlocks.js';
-import { metaFrom } from '../../support/storeDirectory.js';
 import { usePostgres } from '../../support/storeKinds.js';
-import { range } from '../../support/ranges.js';
+import { commitThrough, fill, range } from '../../support/ranges.js';
 import { fault, refusal } from '../../support/refusal.js';
 
 const chain = plainChain(10, 25);
@@ -22,9 +21,7 @@ describe('a survey of a database', () => {
       await postgres.now();
       await asAdmin(url, `DROP OWNED BY ${name}; DROP ROLE ${name}`);
     });
-    const its = new URL(url);
-    its.username = name;
-    its.password = 'hush';
+    const its = Object.assign(new URL(url), { username: name, password: 'hush' });
     return { name, its: its.href };
   };
 
@@ -39,21 +36,16 @@ describe('a survey of a database', () => {
     expect(survey.roundTripMs).toBeGreaterThan(0);
     expect(survey.connections.used).toBeGreaterThan(0);
     expect(survey.connections.used).toBeLessThanOrEqual(survey.connections.max);
-    await expect(opening(url, { create: false })).rejects.toMatchObject(
-      fault('missing', 'Check the network and the URL, or run "start" first'),
-    );
+    const error = fault('missing', 'Check the network and the URL, or run "start" first');
+    await expect(opening(url, { create: false })).rejects.toMatchObject(error);
     expect((await surveyed(url)).store).toBeUndefined();
   });
 
   it('of a store tells its ranges, plans and size, and changes nothing', async () => {
-    const { url } = await postgres.home();
-    const store = await postgres.open(url);
-    expect((await surveyed(url)).store).toMatchObject({ coverage: [], sporks: [] });
-    await store.initialise(metaFrom(30));
+    const { store, url } = await postgres.filled(30);
     expect((await surveyed(url)).store).toMatchObject({ coverage: [], sporks: [{ rootHeight: 30 }] });
-    await store.commit({ blocks: chain.slice(20, 23), latestIndexedHeight: 32 });
-    const run = await store.ranges.run({ from: 10, to: 14 });
-    await run.commit({ blocks: chain.slice(0, 5), latestIndexedHeight: 14 });
+    await commitThrough(store, chain, 32);
+    await fill(store, chain, range(10, 14));
     const plan = { id: 1, from: 16, to: 20, order: 'newest', isPaused: true } as const;
     await store.ranges.change({ plans: [plan] });
     const survey = await surveyed(url);
@@ -63,7 +55,7 @@ describe('a survey of a database', () => {
       sporks: [{ rootHeight: 30, sporkId: 'aa' }],
     });
     expect(survey.store?.bytes).toBeGreaterThan(0);
-    await store.commit({ blocks: chain.slice(23), latestIndexedHeight: 34 });
+    await commitThrough(store, chain, 34);
   });
 
   it('reads nothing but the version of a store that a newer program wrote', async () => {
@@ -80,8 +72,7 @@ describe('a survey of a database', () => {
 
   it('finds no store where its one row is gone, which an open takes for damage', async () => {
     const { url } = await postgres.home();
-    const store = await postgres.open(url);
-    await store.close();
+    await (await postgres.open(url)).close();
     await asAdmin(url, 'DELETE FROM flow_store.store');
     expect((await surveyed(url)).store).toBeUndefined();
     await expect(opening(url)).rejects.toMatchObject(
@@ -100,55 +91,41 @@ describe('a survey of a database', () => {
   it('names the settings with which a power loss takes what was committed', async () => {
     const { url } = await postgres.home();
     const { unsafe } = await surveyed(url);
-    const { rows } = await asAdmin(
-      url,
-      `SELECT name || ' = ' || setting AS words FROM pg_settings
-        WHERE name IN ('fsync', 'full_page_writes') AND setting = 'off' ORDER BY name`,
-    );
-    expect(unsafe).toEqual((rows as { words: string }[]).map(({ words }) => words));
-    const name = new URL(url).pathname.slice(1);
+    const off = `SELECT name || ' = ' || setting AS words FROM pg_settings
+      WHERE name IN ('fsync', 'full_page_writes') AND setting = 'off' ORDER BY name`;
+    expect(unsafe.map((words) => ({ words }))).toEqual(await rowsOf(url, off));
     if (postgres.server().machine === undefined) return;
-    await asAdmin(url, `ALTER SYSTEM SET full_page_writes = off`);
-    onTestFinished(async () => {
-      await asAdmin(url, `ALTER SYSTEM RESET full_page_writes`);
+    const set = async (how: string) => {
+      await asAdmin(url, `ALTER SYSTEM ${how}`);
       await asAdmin(url, 'SELECT pg_reload_conf()');
-    });
-    await asAdmin(url, 'SELECT pg_reload_conf()');
-    await expect
-      .poll(async () => (await surveyed(url)).unsafe, { message: name })
-      .toContain('full_page_writes = off');
+    };
+    onTestFinished(() => set('RESET full_page_writes'));
+    await set('SET full_page_writes = off');
+    await expect.poll(async () => (await surveyed(url)).unsafe).toContain('full_page_writes = off');
   });
 
   it('says to a user without rights at the open what to do', async () => {
     const { url } = await postgres.home();
     const { its, name } = await stranger(url);
     expect(await surveyed(its)).toMatchObject({ user: name, store: undefined });
-    await expect(opening(its)).rejects.toMatchObject(
-      fault(
-        'permission',
-        /permission denied for database .*Check user and password .*, and the privileges of the user/,
-      ),
-    );
+    const says = /permission denied for database .*Check user and password .*, and the privileges of the/;
+    await expect(opening(its)).rejects.toMatchObject(fault('permission', says));
     await (await postgres.open(url)).close();
     await expect(surveyed(its)).rejects.toMatchObject({ kind: 'permission' });
-    await asAdmin(
-      url,
-      `GRANT USAGE ON SCHEMA flow_store TO ${name}; GRANT SELECT ON ALL TABLES IN SCHEMA flow_store TO ${name}`,
-    );
+    const all = 'ON ALL TABLES IN SCHEMA flow_store';
+    await asAdmin(url, `GRANT USAGE ON SCHEMA flow_store TO ${name}; GRANT SELECT ${all} TO ${name}`);
     expect((await surveyed(its)).store).toMatchObject({ coverage: [] });
   });
 
   it('shows a place without credentials: one of a socket, of an address, or of the usual host and port', async () => {
     const { databasePlace } = await loadPostgres();
-    const shown = (url: string): string => databasePlace(url).shown;
-    expect(shown('postgres://me:secret@[::1]/flow')).toBe('postgres://::1:5432/flow');
-    expect(shown('postgresql:///flow')).toBe('postgres://localhost:5432/flow');
-    expect(shown('postgres://%2Frun%2Fpostgresql:5433/flow')).toBe(
-      'postgres://localhost (/run/postgresql):5433/flow',
-    );
-    expect(shown('postgres:///flow?host=/run/postgresql')).toBe(
-      'postgres://localhost (/run/postgresql):5432/flow',
-    );
+    for (const [url, itsPlace] of [
+      ['postgres://me:secret@[::1]/flow', '::1:5432'],
+      ['postgresql:///flow', 'localhost:5432'],
+      ['postgres://%2Frun%2Fpostgresql:5433/flow', 'localhost (/run/postgresql):5433'],
+      ['postgres:///flow?host=/run/postgresql', 'localhost (/run/postgresql):5432'],
+    ] as const)
+      expect(databasePlace(url).shown).toBe(`postgres://${itsPlace}/flow`);
   });
 
   it('takes the password of PGPASSWORD, where the URL has none', async () => {

@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { toIdentifier } from '../../../src/flow/index.js';
 import { seededRandom } from '../seededRandom.js';
-import { BorderError, sharedRangesOf } from '../../../src/storage/index.js';
+import { BorderError, rangesInWords, sharedRangesOf } from '../../../src/storage/index.js';
 import type { BackfillPlan, BlockEntry, HeightRange, IndexStore } from '../../../src/storage/index.js';
 import { batchOf, chainWith, makeBlock, seededCollection, transactionIdsOf } from '../storeBlocks.js';
 import { begin } from '../storeDirectory.js';
 import type { StoreHome, StoreKind } from '../storeKinds.js';
-import { range } from '../ranges.js';
-import { refusal } from '../refusal.js';
+import { blocksIn, commitThrough, fill, heal, range } from '../ranges.js';
+import { matching, refusal } from '../refusal.js';
 
 const FIRST = 100;
 const shared = seededCollection('shared', 2);
@@ -15,7 +15,7 @@ const chain = chainWith(FIRST, 100, (index) => {
   if (index % 10 === 3) return [shared];
   return index % 3 === 0 ? [seededCollection(`of ${index}`, 1 + (index % 2))] : [];
 });
-const blocksOf = ({ from, to }: HeightRange): BlockEntry[] => chain.slice(from - FIRST, to - FIRST + 1);
+const blocksOf = (its: HeightRange): BlockEntry[] => blocksIn(chain, its);
 const at = (height: number): BlockEntry => chain[height - FIRST]!;
 const plan = (id: number, from: number, to: number): BackfillPlan => ({
   ...{ id, from, to, order: 'newest', isPaused: false },
@@ -28,12 +28,7 @@ export function rangeSuite({ name, use }: StoreKind): void {
 
     /** A store whose live range is 180 to 189. */
     const begun = async (home?: StoreHome): Promise<IndexStore> => {
-      return begin((home ?? (await newHome())).open(), 180, blocksOf(range(180, 189)), 189);
-    };
-
-    const fill = async (store: IndexStore, its: HeightRange): Promise<void> => {
-      const run = await store.ranges.run(its);
-      await run.commit({ blocks: blocksOf(its), latestIndexedHeight: its.to });
+      return begin((home ?? (await newHome())).open({ accounts: true }), 180, blocksOf(range(180, 189)));
     };
 
     it.each([0, 1, 2])('that fill a hole can be given up with %i of its heights filled', async (count) => {
@@ -45,14 +40,13 @@ export function rangeSuite({ name, use }: StoreKind): void {
       await store.heal([hole]);
       for (const giveUp of ['fail', 'drop'] as const) {
         const run = await store.ranges.run(hole);
-        const filled = range(183, 182 + count);
-        if (count > 0) await run.commit({ blocks: blocksOf(filled), latestIndexedHeight: filled.to });
+        if (count > 0) await commitThrough(run, chain, 182 + count);
         store.ranges.release(run);
         const failed = giveUp === 'fail' ? [{ ...hole, failures: 1 }] : [];
         await store.ranges.change({ dropped: [hole], failed });
         expect(store.healing()).toEqual([hole]);
       }
-      await fill(store, hole);
+      await fill(store, chain, hole);
       expect([store.healing(), store.coverage()]).toEqual([[], [range(180, 189)]]);
       expect(await read()).toEqual(before);
       expect((await store.check(range(180, 189))).damages).toEqual([]);
@@ -91,8 +85,7 @@ export function rangeSuite({ name, use }: StoreKind): void {
       expect(await store.collectionPlaces(shared.id, 9)).toEqual([{ height: 183, collectionIndex: 0 }]);
       const open = { from: 120, to: 129, next: 122, failures: 0, reason: undefined };
       expect(store.ranges.open()).toEqual([open]);
-      const rest = blocksOf(range(120, 129)).filter(({ block }) => ![120, 121, 123].includes(block.height));
-      await run.commit({ blocks: rest, latestIndexedHeight: 129 });
+      await commitThrough(run, chain, 129);
       expect(store.ranges.open()).toEqual([]);
       expect(store.coverage()).toEqual([range(120, 129), range(180, 189)]);
       expect((await store.blockById(at(121).block.id))?.block.height).toBe(121);
@@ -106,15 +99,11 @@ export function rangeSuite({ name, use }: StoreKind): void {
       const store = await begun();
       const ranges = [range(100, 119), range(120, 139), range(140, 159), range(160, 179)];
       const live = async (): Promise<void> => {
-        for (let height = 190; height < 200; height += 1) {
-          await store.commit(batchOf(at(height)));
-        }
+        for (const block of blocksOf(range(190, 199))) await store.commit(batchOf(block));
       };
       const inSteps = async (its: HeightRange): Promise<void> => {
         const run = await store.ranges.run(its);
-        for (let from = its.from; from <= its.to; from += 5) {
-          await run.commit({ blocks: blocksOf(range(from, from + 4)), latestIndexedHeight: from + 4 });
-        }
+        for (let to = its.from + 4; to <= its.to; to += 5) await commitThrough(run, chain, to);
       };
       await Promise.all([live(), ...ranges.map(inSteps)]);
       expect(store.coverage()).toEqual([range(100, 199)]);
@@ -123,47 +112,60 @@ export function rangeSuite({ name, use }: StoreKind): void {
     });
 
     it.each([
-      ['below', range(130, 139), 131],
-      ['above', range(110, 119), 119],
-    ])('that do not link to the block %s them are refused, and nothing is written', async (_, its, upTo) => {
-      const store = await begun();
-      await fill(store, range(120, 129));
-      const run = await store.ranges.run(its);
-      expect(run.latestBlock()?.id).toBe(its.from === 130 ? at(129).block.id : undefined);
-      const blocks: BlockEntry[] = [];
-      let parentId = toIdentifier(Buffer.alloc(32, 5));
-      for (let height = its.from; height <= upTo; height += 1) {
-        const entry = makeBlock(height, parentId, [seededCollection('of another chain', 1)]);
-        blocks.push(entry);
-        parentId = entry.block.id;
-      }
-      await expect(run.commit({ blocks, latestIndexedHeight: upTo })).rejects.toBeInstanceOf(BorderError);
-      expect(store.coverage()).toEqual([range(120, 129), range(180, 189)]);
-      await store.ranges.change({ dropped: [its] });
-      await fill(store, its);
-      expect(store.ranges.open()).toEqual([]);
-      expect(store.coverage()).toHaveLength(2);
-      expect(await store.collection(seededCollection('of another chain', 1).id)).toBeUndefined();
-    });
+      ['below', range(130, 139), 131, false],
+      ['newly below', range(130, 139), 139, true],
+      ['newly above', range(110, 119), 119, true],
+    ])(
+      'that do not link to the block %s them are refused, and nothing is written',
+      async (_, its, upTo, isNew) => {
+        const store = await begun();
+        const other = seededCollection('of another chain', 1);
+        const before = isNew ? await store.ranges.run(its) : undefined;
+        await fill(store, chain, range(120, 129));
+        const run = before ?? (await store.ranges.run(its));
+        const blocks: BlockEntry[] = [];
+        for (let height = its.from; height <= upTo; height += 1) {
+          const parentId = blocks.at(-1)?.block.id ?? toIdentifier(Buffer.alloc(32, 5));
+          blocks.push(makeBlock(height, parentId, [other]));
+        }
+        const height = its.from === 130 ? 130 : 120;
+        const parentId = height === 130 ? blocks[0]?.block.parentId : at(119).block.id;
+        const lowerId = height === 130 ? at(129).block.id : blocks.at(-1)?.block.id;
+        const message = `block ${height} names the parent ${parentId}, but the block below it is ${lowerId}`;
+        const failure = run.commit({ blocks, latestIndexedHeight: upTo });
+        await expect(failure).rejects.toBeInstanceOf(BorderError);
+        await expect(failure).rejects.toMatchObject({ height, message: matching(message) });
+        expect(store.coverage()).toEqual([range(120, 129), range(180, 189)]);
+        await store.ranges.change({ dropped: [its] });
+        const again = await store.ranges.run(its);
+        expect(again.latestBlock()?.id).toBe(height === 130 ? at(129).block.id : undefined);
+        await commitThrough(again, chain, its.to);
+        expect(store.ranges.open()).toEqual([]);
+        expect(store.coverage()).toHaveLength(2);
+        expect(await store.collection(other.id)).toBeUndefined();
+      },
+    );
 
     it('that fail are remembered with the reason; dropped ones are filled anew, or forgotten', async () => {
       const home = await newHome();
       const store = await begun(home);
-      const [one, two] = [range(120, 129), range(140, 149)];
+      const [one, two, unbegun] = [range(120, 129), range(140, 149), range(160, 164)];
       for (const its of [one, two]) {
         const run = await store.ranges.run(its);
         await run.commit({ blocks: [at(its.from), at(its.from + 3)], latestIndexedHeight: its.from });
       }
-      const failed = { ...one, failures: 2, reason: 'nodes disagree' };
-      await store.ranges.change({ failed: [failed], dropped: [one, two] });
-      expect(store.ranges.open()).toEqual([{ ...failed, next: 120 }]);
+      const failed = [one, unbegun].map((its) => ({ ...its, failures: 2, reason: 'nodes disagree' }));
+      await store.ranges.change({ dropped: [unbegun] });
+      await store.ranges.change({ failed, dropped: [one, two, unbegun] });
+      const remembered = failed.map((each) => ({ ...each, next: each.from }));
+      expect(store.ranges.open()).toEqual(remembered);
       await store.close();
       const again = await home.open();
-      expect(again.ranges.open()).toEqual([{ ...failed, next: 120 }]);
+      expect(again.ranges.open()).toEqual(remembered);
       const run = await again.ranges.run(one);
       expect([run.hasHeight(120), run.hasHeight(123)]).toEqual([false, false]);
-      await run.commit({ blocks: blocksOf(one), latestIndexedHeight: one.to });
-      await fill(again, two);
+      await commitThrough(run, chain, one.to);
+      await fill(again, chain, two);
       expect(again.coverage()).toEqual([one, two, range(180, 189)]);
     });
 
@@ -178,7 +180,7 @@ export function rangeSuite({ name, use }: StoreKind): void {
         expect([run.latestBlock()?.id, waiting()]).toEqual([at(121).block.id, []]);
         expect([119, 121, 122, 124].filter((height) => run.hasHeight(height))).toEqual([121]);
       }
-      await run.commit({ blocks: blocksOf(range(122, 129)), latestIndexedHeight: 129 });
+      await commitThrough(run, chain, 129);
       expect(store.coverage()).toEqual([range(120, 129), range(180, 189)]);
     });
 
@@ -194,7 +196,7 @@ export function rangeSuite({ name, use }: StoreKind): void {
       const again = await home.open();
       const next = await again.ranges.run(range(120, 129));
       expect(next.meta()?.sporks).toContainEqual(spork);
-      await next.commit({ blocks: blocksOf(range(126, 129)), latestIndexedHeight: 129 });
+      await commitThrough(next, chain, 129);
       expect(again.meta()?.sporks).toEqual([spork, { rootHeight: 180, sporkId: 'aa' }]);
     });
 
@@ -204,36 +206,61 @@ export function rangeSuite({ name, use }: StoreKind): void {
       const plans = [plan(1, 120, 139), { ...plan(2, 100, 109), order: 'oldest' as const, isPaused: true }];
       await store.ranges.change({ plans });
       expect(store.ranges.plans()).toEqual(plans);
-      await fill(store, range(120, 129));
+      await fill(store, chain, range(120, 129));
       await store.close();
       const again = await home.open();
       expect(again.ranges.plans()).toEqual(plans);
-      await fill(again, range(130, 139));
+      await fill(again, chain, range(130, 139));
       expect(again.ranges.plans()).toEqual(plans.slice(1));
       await again.ranges.change({ plans: [plan(3, 122, 138)] });
       expect(again.ranges.plans()).toEqual([]);
       await expect(again.ranges.change({ plans: [plan(1, 9, 8)] })).rejects.toThrow('no heights');
     });
 
-    it('above a rewind go, and where the live one goes the highest below it takes its place', async () => {
-      const home = await newHome();
+    /** From 120 to 129, from 140 to 149 and the live one, two that are open, and a plan of what lies between. */
+    const several = async (home?: StoreHome): Promise<IndexStore> => {
       const store = await begun(home);
-      await fill(store, range(120, 129));
-      const open = await store.ranges.run(range(150, 159));
-      await open.commit(batchOf(at(150)));
-      await store.ranges.change({ plans: [plan(1, 110, 170)] });
+      for (const its of [range(120, 129), range(140, 149)]) await fill(store, chain, its);
+      for (const its of [range(100, 103), range(150, 159)])
+        await commitThrough(await store.ranges.run(its), chain, its.from + 1);
+      await store.ranges.change({ plans: [plan(1, 100, 179)] });
+      return store;
+    };
+
+    it('below a rewind of the live one are left alone, and so are their runs', async () => {
+      const store = await several();
+      const run = await store.ranges.run(range(150, 159));
       await store.rewind(185);
-      expect(store.coverage()).toEqual([range(120, 129), range(180, 185)]);
-      await expect(store.rewind(119)).rejects.toMatchObject(refusal('usage', '120 to 129 and 180 to 185'));
-      await store.rewind(140);
-      expect([store.coverage(), store.meta()?.firstHeight]).toEqual([[range(120, 129)], 120]);
-      expect(store.ranges.open()).toEqual([]);
-      expect(store.ranges.plans()).toEqual([plan(1, 110, 129)]);
+      expect(store.coverage()).toEqual([range(120, 129), range(140, 149), range(180, 185)]);
+      await commitThrough(run, chain, 155);
+      await expect(store.rewind(99)).rejects.toMatchObject(refusal('usage', '140 to 149 and 180 to 185'));
+      await store.rewind(180);
+      await heal(store, chain);
+      expect(store.coverage()).toEqual([range(100, 199)]);
+    });
+
+    it.each([
+      [179, '120 to 129 and 140 to 149', 149],
+      [149, '120 to 129 and 140 to 149', 149],
+      [145, '120 to 129 and 140 to 145', 145],
+      [135, '120 to 129', 129],
+      [125, '120 to 125', 125],
+    ])('above a rewind to %i go, and the highest below it is the live one: %s', async (height, left, top) => {
+      const home = await newHome();
+      const store = await several(home);
+      await store.rewind(height);
+      expect(rangesInWords(store.coverage())).toBe(left);
+      expect([store.latestIndexedHeight(), store.latestBlock()?.height]).toEqual([top, top]);
+      expect(store.ranges.open()).toMatchObject([{ from: 100, to: 103, next: 102 }]);
+      expect(store.ranges.plans()).toEqual([plan(1, 100, top)]);
       await store.close();
+      expect(await home.verified()).toMatchObject({ damages: [] });
       const again = await home.open();
-      expect(again.latestIndexedHeight()).toBe(129);
-      await again.commit({ blocks: blocksOf(range(130, 160)), latestIndexedHeight: 160 });
-      expect(again.coverage()).toEqual([range(120, 160)]);
+      await heal(again, chain);
+      expect(again.coverage()).toEqual([range(100, 199)]);
+      while ((again.accounts.coverage()?.missingHeights ?? 0) > 0) await again.accounts.extend();
+      await again.close();
+      expect(await home.verified()).toMatchObject({ damages: [] });
     });
 
     it.each([
@@ -245,7 +272,7 @@ export function rangeSuite({ name, use }: StoreKind): void {
       ['begins below height 0', range(-1, 5)],
     ])('cannot be begun: %s', async (_, its) => {
       const store = await begun();
-      await fill(store, range(120, 129));
+      await fill(store, chain, range(120, 129));
       await store.ranges.run(range(150, 159));
       await expect(store.ranges.run(its)).rejects.toThrow();
       expect(store.ranges.open()).toHaveLength(1);
@@ -267,18 +294,19 @@ export function rangeSuite({ name, use }: StoreKind): void {
         if (its === undefined) break;
         const run = await store.ranges.run(its);
         const half = its.from + 2;
-        await run.commit({ blocks: blocksOf(range(its.from, half)), latestIndexedHeight: half });
+        await commitThrough(run, chain, half);
         if (random.next() < 0.2) {
           await store.close();
           store = await home.open();
           waiting.push(its);
-          const open = store.ranges.open().find(({ from }) => from === its.from);
-          expect(open?.next).toBe(half + 1);
+          expect(store.ranges.open()).toContainEqual(
+            expect.objectContaining({ from: its.from, next: half + 1 }),
+          );
           await store.ranges.change({ dropped: [its] });
           continue;
         }
-        await run.commit({ blocks: blocksOf(range(half + 1, its.to)), latestIndexedHeight: its.to });
-        for (let height = its.from; height <= its.to; height += 1) filled.add(height);
+        await commitThrough(run, chain, its.to);
+        for (const { block } of blocksOf(its)) filled.add(block.height);
         const covered = (height: number): boolean =>
           store.coverage().some(({ from, to }) => height >= from && height <= to);
         for (let height = 100; height < 180; height += 1) expect(covered(height)).toBe(filled.has(height));
@@ -289,9 +317,8 @@ export function rangeSuite({ name, use }: StoreKind): void {
       expect([store.coverage(), store.meta()?.firstHeight]).toEqual([[range(100, 189)], 100]);
       expect(await store.collectionPlaces(shared.id, 99)).toHaveLength(9);
       await store.commit(batchOf(at(190)));
-      for (const { block } of blocksOf(range(100, 190))) {
+      for (const { block } of blocksOf(range(100, 190)))
         expect((await store.blockById(block.id))?.block.height).toBe(block.height);
-      }
     });
   });
 }

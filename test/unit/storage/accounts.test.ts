@@ -3,12 +3,20 @@ import { describe, expect, it } from 'vitest';
 import { accountRoles } from '../../../src/flow/index.js';
 import type { Address } from '../../../src/flow/index.js';
 import { seededRandom } from '../../support/seededRandom.js';
-import type { AccountTransaction, LevelIndexStore } from '../../../src/storage/index.js';
-import { accountChain, accounts, everyTransactionOf, transactionBy } from '../../support/accountChain.js';
-import { commitThrough } from '../../support/ranges.js';
+import type { LevelIndexStore } from '../../../src/storage/index.js';
+import {
+  accountChain,
+  accounts,
+  everyTransactionOf,
+  listedIn,
+  transactionBy,
+} from '../../support/accountChain.js';
+import { commitThrough, fill, range } from '../../support/ranges.js';
 import { MemoryDatabase } from '../../support/memoryDatabase.js';
 import { chainWith, makeChain, makeCollection, seededCollection } from '../../support/storeBlocks.js';
-import { begin, keyOf, sealed, storeOver } from '../../support/storeDirectory.js';
+import { begin, storeOver } from '../../support/storeDirectory.js';
+import { keyOf, sealed } from '../../support/rawStore.js';
+import { matching } from '../../support/refusal.js';
 import { digestOf } from '../../support/storeDigest.js';
 
 const FIRST = 50;
@@ -28,6 +36,13 @@ const blocksUpTo = (from: number, to: number) => chain.slice(from - FIRST, to - 
 
 const commitUpTo = (store: LevelIndexStore, height: number) => commitThrough(store, chain, height);
 
+/** A store of the whole chain, as the index was. */
+async function whole(isOn: boolean) {
+  const { database, store } = await begun(isOn);
+  await commitUpTo(store, LAST);
+  return { database, store };
+}
+
 async function build(store: LevelIndexStore): Promise<number> {
   let steps = 0;
   while (store.accounts.coverage()?.missingHeights !== 0) {
@@ -38,36 +53,13 @@ async function build(store: LevelIndexStore): Promise<number> {
   return steps;
 }
 
-/** Page by page, to where the index ends. */
-async function listed(store: LevelIndexStore, address: Address, roles = ALL, limit = 7) {
-  const all: AccountTransaction[] = [];
-  const { from } = store.accounts.coverage()!;
-  let before: AccountTransaction['place'] | undefined;
-  for (;;) {
-    const page = await store.accounts.page({ address, roles, limit, before });
-    expect(page.transactions.length).toBeLessThanOrEqual(limit);
-    all.push(...page.transactions);
-    if (page.next === undefined) {
-      expect(from).toBe(FIRST);
-      return all;
-    }
-    // Below what is covered it goes on later, from the same place.
-    if (page.transactions.length === 0) {
-      expect(from).toBeGreaterThan(FIRST);
-      expect(page.next.height).toBeLessThanOrEqual(from);
-      return all;
-    }
-    before = page.next;
-  }
-}
-
 async function expectTrue(store: LevelIndexStore): Promise<void> {
   const coverage = store.accounts.coverage();
   if (coverage === undefined) return;
   expect(coverage.to).toBe(store.latestIndexedHeight());
   const covered = blocksUpTo(coverage.from, coverage.to);
   for (const address of accounts) {
-    expect(await listed(store, address)).toEqual(everyTransactionOf(address, covered));
+    expect(await listedIn(store.accounts, address, ALL, 7)).toEqual(everyTransactionOf(address, covered));
   }
 }
 
@@ -130,35 +122,30 @@ describe('the account index', () => {
   });
 
   it('builds nothing of a height whose block is gone, or whose body holds no collection', async () => {
-    const { database, store } = await begun(false);
-    await commitUpTo(store, LAST);
+    const { database } = await whole(false);
     const on = await storeOver(database, true);
     const { height } = chain.findLast(({ collections }) =>
       collections.some(({ encoded }) => encoded.length > 0),
     )!.block;
-    const record = (await database.get(keyOf(0x10, height)))!;
-    await database.set(keyOf(0x10, height), undefined);
-    await expect(on.accounts.extend()).rejects.toMatchObject({
-      ...{ kind: 'corrupt', height },
-      damage: `block record of height ${height}: it is missing`,
-    });
-    await database.set(keyOf(0x10, height), record);
-    const bodyKey = keyOf(0x11, height, 0);
-    const body = (await database.get(bodyKey))!;
-    await database.set(bodyKey, sealed(bodyKey, Buffer.alloc(body.length - 4, 0xff)));
-    await expect(on.accounts.extend()).rejects.toMatchObject({
-      ...{ kind: 'corrupt', height },
-      damage: expect.stringMatching(new RegExp(`^collection \\d of height ${height}: `)) as string,
-    });
+    const [record, body] = [keyOf(0x10, height), keyOf(0x11, height, 0)];
+    const { length } = (await database.get(body))!;
+    for (const [key, value, damage] of [
+      [record, undefined, 'block record of height \\d+: it is missing'],
+      [body, sealed(body, Buffer.alloc(length - 4, 0xff)), 'collection \\d of height \\d+: '],
+    ] as const) {
+      const sound = await database.get(key);
+      await database.set(key, value);
+      const error = { kind: 'corrupt', height, damage: matching(new RegExp(`^${damage}`)) };
+      await expect(on.accounts.extend()).rejects.toMatchObject(error);
+      await database.set(key, sound);
+    }
     expect(on.accounts.coverage()).toMatchObject({ missingHeights: HEIGHTS });
-    await database.set(bodyKey, body);
     await build(on);
     expect(await digestOf(on)).toBe(await builtAlong());
   });
 
   it('never serves an entry that leads nowhere', async () => {
-    const { database, store } = await begun(true);
-    await commitUpTo(store, LAST);
+    const { database, store } = await whole(true);
     const [address] = accounts as [Address];
     const { place } = everyTransactionOf(address, chain)[0]!;
     // Its key, with a collection that the block has not: turned over, as all of the place is.
@@ -184,8 +171,7 @@ describe('the account index', () => {
 
   /** Of a store that never had it, of which nothing changes where it is built. */
   const bare = async (): Promise<string> => {
-    const { store } = await begun(false);
-    await commitUpTo(store, LAST);
+    const { store } = await whole(false);
     await store.accounts.extend();
     expect(store.accounts.coverage()).toBeUndefined();
     for await (const [key] of store.entries()) expect([0x04, 0x23]).not.toContain(key[0]);
@@ -196,8 +182,7 @@ describe('the account index', () => {
     'is forgotten without a trace, and claims nothing false where the process ends after %d writes of that',
     async (writes) => {
       for (const isOn of [true, false, undefined]) {
-        const { database, store: first } = await begun(true);
-        await commitUpTo(first, LAST);
+        const { database } = await whole(true);
         const store = await storeOver(database, isOn);
         let entries = 0;
         for await (const [key] of store.entries()) if (key[0] === 0x23) entries += 1;
@@ -226,8 +211,7 @@ describe('the account index', () => {
   );
 
   it('leaves nothing of a step whose blocks a rewind removes, nor takes them for damage', async () => {
-    const { database, store } = await begun(false);
-    await commitUpTo(store, LAST);
+    const { database } = await whole(false);
     for (const target of [LAST - 1, LAST - 60, LAST - 200]) {
       const on = await storeOver(database, true);
       const damages: unknown[] = [];
@@ -248,26 +232,19 @@ describe('the account index', () => {
     await begin(storeOver(database, false), FIRST + 10, blocksUpTo(FIRST + 10, LAST - 50), LAST - 50);
     const store = await storeOver(database, true);
     await commitUpTo(store, LAST);
-    const run = await store.ranges.run({ from: FIRST, to: FIRST + 9 });
-    const entering = run.commit({ blocks: blocksUpTo(FIRST, FIRST + 9), latestIndexedHeight: FIRST + 9 });
-    await Promise.all([entering, store.accounts.extend()]);
+    await Promise.all([fill(store, chain, range(FIRST, FIRST + 9)), store.accounts.extend()]);
     await build(store);
     await expectTrue(store);
-    await store.close();
   });
 
   it('does not take a range for covered that went on while it was off', async () => {
     const database = new MemoryDatabase();
     const on = await begin(storeOver(database, true), FIRST + 10);
     await commitUpTo(on, LAST);
-    await on.ranges
-      .run({ from: FIRST, to: FIRST + 9 })
-      .then((run) => run.commit({ blocks: blocksUpTo(FIRST, FIRST + 4), latestIndexedHeight: FIRST + 4 }));
-    await storeOver(database, false);
-    await storeOver(database, true);
-    const off = await storeOver(database, false);
-    const run = await off.ranges.run({ from: FIRST, to: FIRST + 9 });
-    await run.commit({ blocks: blocksUpTo(FIRST + 5, FIRST + 9), latestIndexedHeight: FIRST + 9 });
+    const history = range(FIRST, FIRST + 9);
+    await commitThrough(await on.ranges.run(history), chain, FIRST + 4);
+    for (const isOn of [false, true]) await storeOver(database, isOn);
+    await fill(await storeOver(database, false), chain, history);
     const again = await storeOver(database, true);
     expect(again.accounts.coverage()).toMatchObject({ missingHeights: 10 });
     await build(again);
@@ -332,9 +309,5 @@ class Crash extends Error {}
 
 let along: Promise<string> | undefined;
 function builtAlong(): Promise<string> {
-  along ??= begun(true).then(async ({ store }) => {
-    await commitUpTo(store, LAST);
-    return digestOf(store);
-  });
-  return along;
+  return (along ??= whole(true).then(({ store }) => digestOf(store)));
 }

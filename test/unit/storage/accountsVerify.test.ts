@@ -1,17 +1,12 @@
-import { readdirSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { statSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { seededRandom } from '../../support/seededRandom.js';
+import { filesOf, TABLE } from '../../support/databaseFiles.js';
 import { accountChain } from '../../support/accountChain.js';
-import {
-  begin,
-  heightOf,
-  repairAt,
-  sealed,
-  useStores,
-  verifyAt,
-  withRawDatabase,
-} from '../../support/storeDirectory.js';
+import { commitThrough } from '../../support/ranges.js';
+import { repairAt, useStores, verifyAt } from '../../support/storeDirectory.js';
+import { heightOf, sealed, withRawDatabase } from '../../support/rawStore.js';
+import type { RawDatabase } from '../../support/rawStore.js';
 import { digestOf } from '../../support/storeDigest.js';
 
 const FIRST = 20;
@@ -21,26 +16,24 @@ const COVERAGE = Buffer.of(0x04);
 const ENTRIES = { gte: Buffer.of(0x23), lt: Buffer.of(0x24) };
 
 describe('verify and repair of the account index', () => {
-  const { open, freshPath, closedStore } = useStores();
+  const { open, filled, freshPath, changedStore } = useStores();
 
   /** Heights up to LAST - 50 without the index, the rest with it; `steps` of the building are done. */
   const halfBuilt = async (steps: number): Promise<string> => {
     const path = await freshPath();
-    const off = await begin(open(path), FIRST, chain.slice(0, -50), LAST - 50);
-    await off.close();
+    await (await filled(chain.slice(0, -50), path)).close();
     const on = await open(path, { accounts: true });
-    await on.commit({ blocks: chain.slice(-50), latestIndexedHeight: LAST });
+    await commitThrough(on, chain, LAST);
     for (let step = 0; step < steps; step += 1) await on.accounts.extend();
     await on.close();
     return path;
   };
 
   /** An entry of a height in the given range. */
-  const entryAt = (path: string, from: number, to: number): Promise<[Buffer, Buffer]> =>
-    withRawDatabase(path, async (database) => {
-      const entries = await database.iterator(ENTRIES).all();
-      return entries.find(([key]) => heightOf(key)! >= from && heightOf(key)! <= to)!;
-    });
+  const entryAt = async (path: string, from: number, to: number): Promise<[Buffer, Buffer]> => {
+    const entries = await withRawDatabase(path, (database) => database.iterator(ENTRIES).all());
+    return entries.find(([key]) => heightOf(key)! >= from && heightOf(key)! <= to)!;
+  };
 
   it.each([0, 1, 2])('find nothing wrong after %i steps of building', async (steps) => {
     const path = await halfBuilt(steps);
@@ -62,14 +55,13 @@ describe('verify and repair of the account index', () => {
     await withRawDatabase(path, async (database) => {
       await database.del(missing);
       const payload = Buffer.from(value.subarray(0, -4));
-      payload[0]! ^= 7;
-      if (payload[0] === 0) payload[0] = 1;
+      payload[0] = payload[0] === 1 ? 2 : 1;
       await database.put(changed, sealed(changed, payload));
       await database.put(extra, sealed(extra, Buffer.from([1, 0, 0, 0, 0, 0, 0, 0, 9])));
     });
     const { damages } = await verifyAt(path);
     const told = damages.map(
-      ({ height, kind, message }) => `${kind} ${height}: ${message.replace(/^.*: /, '')}`,
+      ({ height, kind, message }) => `${kind} ${height}: ${message.split(': ').at(-1)}`,
     );
     const expected = [
       `pointer ${heightOf(missing)}: it is missing`,
@@ -93,36 +85,30 @@ describe('verify and repair of the account index', () => {
     const payload = Buffer.from([1, 0, 0, 0, 0, 0, 0, 0, 9]);
     await withRawDatabase(path, (database) => database.put(low, sealed(low, payload)));
     expect((await verifyAt(path)).damages).toMatchObject([{ kind: 'unexpected', height: FIRST }]);
-    const bare = await closedStore(chain);
-    await withRawDatabase(bare, (database) => database.put(low, sealed(low, payload)));
+    const bare = await changedStore(chain, (database) => database.put(low, sealed(low, payload)));
     expect((await verifyAt(bare)).damages).toMatchObject([{ kind: 'unexpected', height: FIRST }]);
   });
 
   it('find nothing wrong after the index was forgotten, which gives its room back', async () => {
     const path = await halfBuilt(2);
-    const bytesOf = (): number =>
-      readdirSync(path)
-        .filter((name) => name.endsWith('.ldb'))
-        .reduce((sum, name) => sum + statSync(join(path, name)).size, 0);
+    const bytesOf = () => filesOf(path, TABLE).reduce((sum, file) => sum + statSync(file).size, 0);
     const before = bytesOf();
     const store = await open(path);
     expect(await store.forgetAccounts()).toBeGreaterThan(100);
     await store.close();
     expect((await verifyAt(path)).damages).toEqual([]);
     expect(bytesOf()).toBeLessThan(before);
-    const plain = await begin(open(await freshPath()), FIRST, chain);
+    const plain = await filled(chain);
     expect(await digestOf(await open(path))).toBe(await digestOf(plain));
   });
 
-  it.each([
-    ['damaged', sealed(COVERAGE, Buffer.from('nonsense'))],
-    ['lost', undefined],
-  ])('forget the index when what it covers is %s, and keep every block', async (_word, value) => {
+  it.each<[string, (database: RawDatabase) => Promise<void>]>([
+    ['damaged', (database) => database.put(COVERAGE, sealed(COVERAGE, Buffer.from('nonsense')))],
+    ['lost', (database) => database.del(COVERAGE)],
+  ])('forget the index when what it covers is %s, and keep every block', async (_, change) => {
     const path = await halfBuilt(2);
-    const plain = await begin(open(await freshPath()), FIRST, chain);
-    await withRawDatabase(path, (database) =>
-      value === undefined ? database.del(COVERAGE) : database.put(COVERAGE, value),
-    );
+    const plain = await filled(chain);
+    await withRawDatabase(path, change);
     await expect(open(path)).rejects.toMatchObject({ kind: 'corrupt' });
     expect((await verifyAt(path)).damages[0]).toMatchObject({ kind: 'store_record' });
     await repairAt(path);

@@ -32,9 +32,8 @@ async function liveStore(blocks = chain, accounts = false) {
       begun.notify();
       return held.wait(forever);
     };
-    const first = store.ranges.change({
-      plans: [{ id: 1, from: 0, to: 40, order: 'newest', isPaused: false }],
-    });
+    const plan = { ...{ id: 1, from: 0, to: 40 }, order: 'newest', isPaused: false } as const;
+    const first = store.ranges.change({ plans: [plan] });
     await begun.wait(forever);
     const before = database.writes;
     const acts = Promise.allSettled(act());

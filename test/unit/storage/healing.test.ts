@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { cp, lstat, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { cp, lstat, readFile, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/runtime/index.js';
@@ -7,12 +7,14 @@ import { CoverageNote } from '../../../src/storage/leveldb/directory/CoverageNot
 import { seededRandom } from '../../support/seededRandom.js';
 import { rangesInWords } from '../../../src/storage/index.js';
 import type { Entry, FoundDamage, LevelIndexStore } from '../../../src/storage/index.js';
+import { changeFile, gone, LOG } from '../../support/databaseFiles.js';
 import { MemoryDatabase } from '../../support/memoryDatabase.js';
 import { commitThrough, heal, range } from '../../support/ranges.js';
 import { eventually } from '../../support/program.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { chainWith, seededCollection, transactionIdsOf } from '../../support/storeBlocks.js';
-import { begin, heightOf, keyOf, storeOver, useStores } from '../../support/storeDirectory.js';
+import { begin, storeOver, useStores } from '../../support/storeDirectory.js';
+import { heightOf, keyOf } from '../../support/rawStore.js';
 import { digestOf } from '../../support/storeDigest.js';
 
 const FIRST = 5;
@@ -61,8 +63,8 @@ async function expectNeverWrong(
   expect(await store.blockByHeight(height + 1)).toBeDefined();
 }
 
-const whole = { from: FIRST, to: LAST };
-const only = (height: number) => [{ from: height, to: height }];
+const whole = range(FIRST, LAST);
+const only = (height: number) => [range(height)];
 
 describe('a store with a damaged record', () => {
   it('finds it, makes a hole of its height, and is what it was once that is filled again', async () => {
@@ -109,27 +111,11 @@ describe('a store with a damaged record', () => {
     store.onDamage((each) => told.push(each));
     const body = keyOf(0x11, 9, 0);
     await damage(database, [body, (await database.get(body))!], 3);
-    await expect(store.collection(chain[9 - FIRST]!.block.collectionIds[0]!)).rejects.toMatchObject({
-      kind: 'corrupt',
-      height: 9,
-    });
-    await expect(store.collectionsByHeight(9)).rejects.toMatchObject({ kind: 'corrupt', height: 9 });
-    const what = 'body of height 9: its checksum does not match';
-    const met = { height: 9, what };
+    const [id] = chain[9 - FIRST]!.block.collectionIds;
+    for (const read of [() => store.collection(id!), () => store.collectionsByHeight(9)])
+      await expect(read()).rejects.toMatchObject({ kind: 'corrupt', height: 9 });
+    const met = { height: 9, what: 'body of height 9: its checksum does not match' };
     expect(told).toEqual([met, met]);
-  });
-
-  it('keeps its watermark, which can leave once the live range has grown', async () => {
-    const { store } = await filled();
-    expect(await store.heal(only(LAST))).toEqual([]);
-    expect(await store.heal([{ from: LAST - 1, to: LAST + 9 }])).toEqual(only(LAST - 1));
-    for (const none of [LAST - 1, FIRST - 1]) expect(await store.heal(only(none))).toEqual([]);
-    expect(store.ranges.plans()).toHaveLength(1);
-    await commitThrough(store, chain, LAST + 1);
-    expect(await store.heal(only(LAST))).toEqual(only(LAST));
-    expect(store.healing()).toEqual([{ from: LAST - 1, to: LAST }]);
-    await heal(store, chain);
-    expect(store.coverage()).toEqual([{ from: FIRST, to: LAST + 1 }]);
   });
 
   it('begins a range above a damaged block, which it tells of', async () => {
@@ -148,22 +134,6 @@ describe('a store with a damaged record', () => {
     await store.heal(only(12));
     await Promise.all([store.rewind(to), twin.rewind(to)]);
     expect(await digestOf(store)).toBe(await digestOf(twin));
-  });
-
-  it('heals any number of holes at once, while history is planned as well', async () => {
-    const { store } = await filled();
-    await store.ranges.change({ plans: [{ id: 3, from: 1, to: 4, order: 'oldest', isPaused: true }] });
-    await store.heal([range(6, 7), range(9, 9), range(11, 22)]);
-    expect(store.healing()).toEqual([range(6, 7), range(9, 9), range(11, 22)]);
-    const plans = store.ranges.plans().map(({ id, heals = false }) => `${id} ${heals}`);
-    expect(plans).toEqual(['3 false', '4 true', '5 true', '6 true']);
-    for (const range of store.healing().toReversed()) {
-      const run = await store.ranges.run(range);
-      await commitThrough(run, chain, range.to);
-      store.ranges.release(run);
-    }
-    expect(store.coverage()).toEqual([whole]);
-    expect(store.ranges.plans().map(({ id }) => id)).toEqual([3]);
   });
 });
 
@@ -184,25 +154,24 @@ describe('a store whose write-ahead log is lost', () => {
   async function killedWithoutLog(act: (store: LevelIndexStore) => Promise<void>): Promise<string> {
     const path = await closedStore(stored.slice(0, LOGGED - FIRST));
     const store = await open(path);
-    await store.commit({ blocks: stored.slice(LOGGED - FIRST), latestIndexedHeight: LAST });
+    await commitThrough(store, stored, LAST);
     await act(store);
     const noted = `"to":${store.latestIndexedHeight()}}]`;
     const note = (): Promise<string> => readFile(join(path, 'COVERAGE'), 'utf8').catch(() => '');
     await eventually(async () => (await note()).includes(noted) || undefined);
     const killed = await freshPath();
     await cp(path, killed, { recursive: true });
-    for (const name of await readdir(killed)) if (name.endsWith('.log')) await rm(join(killed, name));
+    changeFile(killed, LOG, gone);
     return killed;
   }
 
   it('names the durable heights that are gone, until something is written', async () => {
     const path = await killedWithoutLog(() => Promise.resolve());
-    const gone = [rangesInWords([{ from: LOGGED, to: LAST }])];
-    expect(await goneAt(path)).toEqual(gone);
-    expect(await goneAt(path)).toEqual(gone);
+    const lost = [rangesInWords([range(LOGGED, LAST)])];
+    for (const _open of [1, 2]) expect(await goneAt(path)).toEqual(lost);
     const store = await open(path);
     expect(store.latestIndexedHeight()).toBe(LOGGED - 1);
-    await commitThrough(store, stored.slice(LOGGED - FIRST), LAST);
+    await commitThrough(store, stored, LAST);
     await store.close();
     expect(await goneAt(path)).toEqual([]);
   });
@@ -233,11 +202,10 @@ describe('a store whose write-ahead log is lost', () => {
 
   it('says nothing where the note is damaged or missing', async () => {
     const path = await killedWithoutLog(() => Promise.resolve());
-    const note = join(path, 'COVERAGE');
-    await writeFile(note, (await readFile(note, 'utf8')).replace('"from"', '"fron"'));
-    expect(await goneAt(path)).toEqual([]);
-    await rm(note);
-    expect(await goneAt(path)).toEqual([]);
+    for (const change of [(note: Buffer) => Buffer.from(String(note).replace('"from"', '"fron"')), gone]) {
+      changeFile(path, /^COVERAGE$/, change);
+      expect(await goneAt(path)).toEqual([]);
+    }
   });
 
   it.runIf(existsSync('/dev/full'))('keeps the note before where there is no room for another', async () => {
@@ -246,7 +214,7 @@ describe('a store whose write-ahead log is lost', () => {
     const before = await readFile(note, 'utf8');
     await symlink('/dev/full', `${note}.new`);
     const store = await open(path);
-    await store.commit({ blocks: stored.slice(LOGGED - FIRST), latestIndexedHeight: LAST });
+    await commitThrough(store, stored, LAST);
     await store.close();
     expect((await lstat(note)).isFile()).toBe(true);
     expect(await readFile(note, 'utf8')).toBe(before);

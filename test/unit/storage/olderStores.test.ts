@@ -3,7 +3,8 @@ import { describe, expect, it } from 'vitest';
 import type { BackfillPlan } from '../../../src/storage/index.js';
 import { commitThrough, fill, heal } from '../../support/ranges.js';
 import { chainWith, seededCollection } from '../../support/storeBlocks.js';
-import { rawEntries, useStores, verifyAt, withRawDatabase } from '../../support/storeDirectory.js';
+import { useStores, verifyAt } from '../../support/storeDirectory.js';
+import { rawEntries, withRawDatabase } from '../../support/rawStore.js';
 
 const plan: BackfillPlan = { id: 1, from: 1, to: 4, order: 'newest', isPaused: false };
 

@@ -1,19 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { BorderError, rangesInWords } from '../../../src/storage/index.js';
 import type { BackfillPlan, LevelIndexStore } from '../../../src/storage/index.js';
-import { blocksIn, commitThrough, fill, heal, range } from '../../support/ranges.js';
+import { blocksIn, commitThrough, fill, range } from '../../support/ranges.js';
 import { MemoryDatabase } from '../../support/memoryDatabase.js';
 import { chainWith, makeCollection, makeTransaction, seededCollection } from '../../support/storeBlocks.js';
-import {
-  begin,
-  keyOf,
-  metaFrom,
-  sealed,
-  storeOver,
-  useStores,
-  verifyAt,
-  withRawDatabase,
-} from '../../support/storeDirectory.js';
+import { begin, metaFrom, storeOver, useStores, verifyAt } from '../../support/storeDirectory.js';
+import { keyOf, sealed, withRawDatabase } from '../../support/rawStore.js';
 import { digestOf } from '../../support/storeDigest.js';
 
 const FIRST = 1;
@@ -41,22 +32,8 @@ async function expectSound(path: string): Promise<void> {
   expect((await verifyAt(path)).damages).toEqual([]);
 }
 
+/** What every store does with ranges: test/support/storeSuite/ranges.ts. */
 describe('a range', () => {
-  it('is compared with a neighbour that was published while it was filled', async () => {
-    const store = await liveStore();
-    // It begins lower, so each of its blocks has another id.
-    const other = chainWith(FIRST - 1, LIVE, () => [seededCollection('other', 2)]);
-    const upper = await store.ranges.run({ from: 21, to: 30 });
-    await commitThrough(upper, chain, 29);
-    await fill(store, other, { from: 11, to: 20 });
-    const failure = await commitThrough(upper, chain, 30).catch((error: unknown) => error);
-    expect(failure).toBeInstanceOf(BorderError);
-    const [parentId, lowerId] = [chain[19]!.block.id, other[20]!.block.id];
-    const message = `block 21 names the parent ${parentId}, but the block below it is ${lowerId}`;
-    expect(failure).toMatchObject({ height: 21, message: expect.stringContaining(message) as string });
-    expect(upper.latestIndexedHeight()).toBe(29);
-  });
-
   /** Of a range from 11 to 20, all up to 15 and 17 is durable, and the block record of one height is damaged. */
   async function withDamageAt(height: number) {
     const path = await freshPath();
@@ -93,16 +70,6 @@ describe('a range', () => {
       await expectSound(path);
     },
   );
-
-  it('that was never begun can be dropped, and is remembered when it fails', async () => {
-    const store = await begin(storeOver(new MemoryDatabase()), LIVE, blocksIn(chain, range(LIVE, LAST)));
-    const its = range(11, 20);
-    await store.ranges.change({ dropped: [its] });
-    expect(store.ranges.open()).toEqual([]);
-    const failed = { ...its, failures: 1, reason: 'because' };
-    await store.ranges.change({ failed: [failed] });
-    expect(store.ranges.open()).toEqual([{ ...failed, next: 11 }]);
-  });
 
   const ended = ['dropped', 'failed', 'cut'].flatMap((how) =>
     [0, 1, 2].map((writes) => [how, writes] as const),
@@ -146,42 +113,6 @@ describe('a range', () => {
     await fill(store, all, one);
     expect(store.coverage()).toEqual([{ from: 599, to: 600 }]);
   });
-
-  it('keeps no spork of its own that the store has by now', async () => {
-    const store = await liveStore();
-    const sporkOf = () => ({ rootHeight: 11, sporkId: 'bb' });
-    const ownSporks = async (): Promise<unknown> => {
-      for await (const [, value] of store.entries()) {
-        const [, list] = /"sporks":(\[[^\]]*\])/.exec(Buffer.from(value).toString('latin1')) ?? [];
-        if (Buffer.from(value).includes('"next":') && list !== undefined) return JSON.parse(list) as unknown;
-      }
-      return 'no open range';
-    };
-    const run = await store.ranges.run({ from: 11, to: 20 });
-    await run.commit({ blocks: [chain[10]!], latestIndexedHeight: 11, spork: sporkOf() });
-    expect(await ownSporks()).toEqual([sporkOf()]);
-    const other = await store.ranges.run({ from: 31, to: 31 });
-    await other.commit({ blocks: [chain[30]!], latestIndexedHeight: 31, spork: sporkOf() });
-    expect(store.meta()?.sporks).toContainEqual(sporkOf());
-    await run.commit({ blocks: [chain[11]!], latestIndexedHeight: 12 });
-    expect(await ownSporks()).toEqual([]);
-  });
-
-  it('says more of a spork that the store has, and of no other', async () => {
-    const store = await open(await freshPath());
-    const [first, second] = [FIRST, LIVE].map((rootHeight) => ({ rootHeight, sporkId: 'aa' }));
-    const confirmed = { rootHeight: LIVE, sporkId: 'aa', rootParentId: chain[LIVE - 2]!.block.id };
-    await store.initialise(metaFrom(LIVE, { sporks: [first!, second!] }));
-    await store.commit({ blocks: [chain[LIVE - 1]!], latestIndexedHeight: LIVE, spork: confirmed });
-    expect(store.meta()?.sporks).toEqual([first, confirmed]);
-    await store.commit({ blocks: [chain[LIVE]!], latestIndexedHeight: LIVE + 1, spork: second! });
-    expect(store.meta()?.sporks).toEqual([first, confirmed]);
-    const run = await store.ranges.run({ from: 1, to: 40 });
-    const early = { rootHeight: FIRST, sporkId: 'aa', rootParentId: chain[0]!.block.parentId };
-    await run.commit({ blocks: [chain[0]!], latestIndexedHeight: 1, spork: early });
-    await commitThrough(run, chain, 40);
-    expect(store.meta()?.sporks).toEqual([early, confirmed]);
-  });
 });
 
 it('plans whose ids do not ascend are a bug', async () => {
@@ -189,72 +120,12 @@ it('plans whose ids do not ascend are a bug', async () => {
   await expect(store.ranges.change({ plans: [plan(1, 2), plan(3, 4)] })).rejects.toThrow('ascend');
 });
 
-describe('a rewind', () => {
-  const manyRanges = async (path?: string): Promise<LevelIndexStore> => {
-    const store = await begin(open(path ?? (await freshPath()), { accounts: true }), LIVE);
-    await commitThrough(store, chain, LAST);
-    for (const its of [range(5, 10), range(21, 30)]) await fill(store, chain, its);
-    await commitThrough(await store.ranges.run({ from: 1, to: 3 }), chain, 2);
-    await commitThrough(await store.ranges.run({ from: 31, to: 38 }), chain, 33);
-    await store.ranges.change({ plans: [plan(1, 40)] });
-    return store;
-  };
-
-  it('within the live range leaves the others alone, and their runs', async () => {
-    const store = await manyRanges();
-    const run = await store.ranges.run({ from: 31, to: 38 });
-    await store.rewind(50);
-    expect(store.coverage()).toEqual([range(5, 10), range(21, 30), range(LIVE, 50)]);
-    await commitThrough(run, chain, 35);
-    await store.rewind(40 + 1);
-    await commitThrough(store, chain, LAST);
-    await heal(store, chain);
-    expect(store.coverage()).toEqual([{ from: 1, to: LAST }]);
-  });
-
-  it.each([
-    [40, '5 to 10 and 21 to 30', 30],
-    [30, '5 to 10 and 21 to 30', 30],
-    [25, '5 to 10 and 21 to 25', 25],
-    [15, '5 to 10', 10],
-    [7, '5 to 7', 7],
-  ])('to height %i makes the range there the live one: %s', async (height, ranges, top) => {
-    const path = await freshPath();
-    const store = await manyRanges(path);
-    await store.rewind(height);
-    expect(rangesInWords(store.coverage())).toBe(ranges);
-    expect([store.latestIndexedHeight(), store.latestBlock()?.height]).toEqual([top, top]);
-    expect(store.ranges.open()).toMatchObject([{ from: 1, to: 3, next: 3 }]);
-    expect(store.ranges.plans()).toEqual([plan(1, top)]);
-    await store.close();
-    await expectSound(path);
-    const again = await open(path, { accounts: true });
-    await heal(again, chain);
-    expect(again.coverage()).toEqual([{ from: 1, to: LAST }]);
-    while ((again.accounts.coverage()?.missingHeights ?? 0) > 0) await again.accounts.extend();
-    expect(again.accounts.coverage()).toMatchObject({ from: 1 });
-    await again.close();
-    await expectSound(path);
-  });
-});
-
-it('verify of ranges tells what it found of each, and names what is missing', async () => {
+it('verify tells of each range what is damaged in it, and what no range has', async () => {
   const path = await freshPath();
   const store = await liveStore(path);
   await fill(store, chain, { from: 11, to: 20 });
-  const run = await store.ranges.run({ from: 21, to: 30 });
-  await commitThrough(run, chain, 24);
-  await run.commit({ blocks: [chain[26]!], latestIndexedHeight: 24 });
+  await commitThrough(await store.ranges.run({ from: 21, to: 30 }), chain, 24);
   await store.close();
-  expect(await verifyAt(path)).toMatchObject({
-    damageCount: 0,
-    range: { from: 11, to: LAST },
-    ranges: [
-      { kind: 'published', from: 11, to: 20, blocks: 10, damaged: [] },
-      { kind: 'open', from: 21, to: 30, blocks: 5, damaged: [] },
-      { kind: 'live', from: LIVE, to: LAST, blocks: LAST - LIVE + 1, damaged: [] },
-    ],
-  });
   const blockKey = (height: number): Buffer => keyOf(0x10, height);
   await withRawDatabase(path, async (database) => {
     const stray = await database.get(blockKey(12));

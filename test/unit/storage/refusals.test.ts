@@ -1,52 +1,28 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { logBytes, StorageError } from '../../../src/storage/index.js';
+import type { StorageErrorKind } from '../../../src/storage/index.js';
 import { storageErrorFrom } from '../../../src/storage/StorageError.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
-import { batchOf, chainWith, makeChain, seededCollection } from '../../support/storeBlocks.js';
-import { begin, flip, rawEntries, sealed, useStores, withRawDatabase } from '../../support/storeDirectory.js';
+import { batchOf, chainWith, plainChain, seededCollection } from '../../support/storeBlocks.js';
+import { begin, useStores } from '../../support/storeDirectory.js';
+import { flip, rawEntries, sealed, withRawDatabase } from '../../support/rawStore.js';
 import { fault, refusal } from '../../support/refusal.js';
 
-const chain = makeChain(100, [
-  [],
-  [seededCollection('a', 2)],
-  [seededCollection('b', 2)],
-  [seededCollection('c', 1)],
-]);
+const chain = plainChain(100, 3);
 
 const { open, freshPath, closedStore, changedStore } = useStores();
 
+/** In use by another process: test/e2e/commands.test.ts. */
 describe('a store is not opened', () => {
-  it('while another process uses it', async () => {
-    const path = await closedStore(chain);
-    const script = `
-      import { Level } from 'level';
-      const database = new Level(process.argv[1]);
-      await database.open();
-      process.stdout.write('open');
-      process.stdin.on('end', () => database.close()).resume();
-    `;
-    const child = spawn(process.execPath, ['--input-type=module', '-e', script, path], {
-      stdio: ['pipe', 'pipe', 'inherit'],
-    });
-    await once(child.stdout, 'data');
-    await expect(open(path)).rejects.toMatchObject(fault('locked', /./));
-    child.stdin.end();
-    await once(child, 'exit');
-    expect((await open(path)).latestIndexedHeight()).toBe(103);
-  });
-
   it('for a newer schema, whatever else its meta record holds', async () => {
     const key = Buffer.of(1);
     const meta = Buffer.from('{"schemaVersion":99,"chainId":"flow-localnet","sporks":"moved elsewhere"}');
     const path = await changedStore(chain, (database) => database.put(key, sealed(key, meta)));
-    await expect(open(path)).rejects.toMatchObject(
-      refusal('configuration', /newer version.*schema 99.*Upgrade/s),
-    );
+    const error = refusal('configuration', /newer version.*schema 99.*Upgrade/s);
+    await expect(open(path)).rejects.toMatchObject(error);
   });
 
   it('at a link to nowhere', async () => {
@@ -64,9 +40,8 @@ describe('a store is not opened', () => {
   });
 
   it('where the file system takes no directory', async () => {
-    await expect(open('/proc/fci/store')).rejects.toMatchObject(
-      fault('missing', /takes no new directories\. Choose another directory/),
-    );
+    const error = fault('missing', /takes no new directories\. Choose another directory/);
+    await expect(open('/proc/fci/store')).rejects.toMatchObject(error);
   });
 
   it('in a directory of other files', async () => {
@@ -134,7 +109,9 @@ describe('a write that fails', () => {
     },
   );
 
-  it.each<[string, string, string?]>([
+  const mapped = (error: unknown) => storageErrorFrom(error, 'open the store', '/data');
+
+  it.each<[string, StorageErrorKind, string?]>([
     ['IO error: /data/LOCK: Permission denied', 'permission'],
     ['IO error: lock /data/LOCK: Permission denied', 'permission'],
     ['IO error: lock /data/LOCK: Resource temporarily unavailable', 'locked'],
@@ -151,37 +128,25 @@ describe('a write that fails', () => {
   ])('%s is %s', (message, kind, advice = '') => {
     const inner = Object.assign(new Error(message), { code: 'LEVEL_IO_ERROR' });
     const outer = new Error('Database failed to open', { cause: inner });
-    const mapped = storageErrorFrom(outer, 'open the store', '/data');
-    expect(mapped).toMatchObject({ kind, exit: 'storage' });
-    expect((mapped as Error).message).toContain(message);
-    expect((mapped as Error).message).toContain(advice);
+    expect(mapped(outer)).toMatchObject(fault(kind, message));
+    expect(mapped(outer)).toMatchObject(fault(kind, advice));
   });
 
   it.each(['EACCES', 'ENOENT', 'ENOSPC', 'EROFS', 'EMFILE', 'EIO'])(
     '%s is known by its code alone',
     (code) => {
       const error = Object.assign(new Error('no words'), { code });
-      expect(storageErrorFrom(error, 'open the store', '/data')).toMatchObject({
-        exit: 'storage',
-        cause: error,
-      });
+      expect(mapped(error)).toMatchObject({ exit: 'storage', cause: error });
     },
   );
 
-  it('leaves an error that is none of the disk alone', () => {
-    const bug = new TypeError('undefined is not a function');
-    expect(storageErrorFrom(bug, 'open the store', '/data')).toBe(bug);
+  it('leaves an error that is none of the disk alone, and does not go round in a circle of causes', () => {
+    const circle = new Error('outer');
+    circle.cause = circle;
     const numbered = Object.assign(new Error('no words'), { code: 28 });
-    expect(storageErrorFrom(numbered, 'open the store', '/data')).toBe(numbered);
-    expect(storageErrorFrom('EIO', 'open the store', '/data')).toBe('EIO');
     const own = new StorageError('missing', 'there is none');
-    expect(storageErrorFrom(own, 'open the store', '/data')).toBe(own);
-  });
-
-  it('looks at causes, and does not go round in a circle of them', () => {
-    const error = new Error('outer');
-    error.cause = error;
-    expect(storageErrorFrom(error, 'open the store', '/data')).toBe(error);
+    for (const error of [new TypeError('no function'), numbered, 'EIO', own, circle])
+      expect(mapped(error)).toBe(error);
   });
 });
 

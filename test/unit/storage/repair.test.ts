@@ -1,21 +1,15 @@
 import { symlinkSync } from 'node:fs';
-import { cp, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { RepairReport } from '../../../src/storage/index.js';
+import * as files from '../../support/databaseFiles.js';
 import { evidenceOf } from '../../support/committeeEvidence.js';
 import { commitThrough, fill, heal, range } from '../../support/ranges.js';
 import { batchOf, chainWith, seededCollection } from '../../support/storeBlocks.js';
-import {
-  begin,
-  flip,
-  keyOf,
-  repairAt,
-  sealed,
-  useStores,
-  verifyAt,
-  withRawDatabase,
-} from '../../support/storeDirectory.js';
+import { begin, repairAt, useStores, verifyAt } from '../../support/storeDirectory.js';
+import { flip, keyOf, sealed, withRawDatabase } from '../../support/rawStore.js';
 import { digestOf } from '../../support/storeDigest.js';
 import { fault } from '../../support/refusal.js';
 
@@ -32,10 +26,7 @@ const { freshPath, filled, open, closedStore, changedStore } = useStores();
 /** What a store must be when its watermark is here: digests of stores that nothing happened to. */
 const digests = new Map<number, string>();
 async function digestThrough(height: number): Promise<string> {
-  const known = digests.get(height);
-  if (known !== undefined) return known;
-  const store = await filled(chain.slice(0, height - FIRST + 1));
-  const digest = await digestOf(store);
+  const digest = digests.get(height) ?? (await digestOf(await filled(chain.slice(0, height - FIRST + 1))));
   digests.set(height, digest);
   return digest;
 }
@@ -53,11 +44,6 @@ async function killedStore(): Promise<string> {
   await cp(path, killed, { recursive: true, filter: (source) => !source.endsWith('.new') });
   await store.close();
   return killed;
-}
-
-async function nameOf(path: string, kind: RegExp): Promise<string> {
-  const names = (await readdir(path)).filter((name) => kind.test(name)).sort();
-  return names.at(-1) ?? expect.unreachable(`no file like ${String(kind)}`);
 }
 
 /** The store of a path, its holes filled in, is what it says it is; gives its watermark. */
@@ -118,66 +104,39 @@ async function expectRepaired(path: string): Promise<number> {
 }
 
 describe('a damaged file of the database', () => {
-  const [current, manifest, log, table] = [/^CURRENT$/, /^MANIFEST/, /\.log$/, /\.ldb$/];
-  type Change = (bytes: Buffer) => Uint8Array | undefined;
-  const gone: Change = () => undefined;
-  const holding =
-    (content: string): Change =>
-    () =>
-      Buffer.from(content);
-  const cutTo =
-    (share: number): Change =>
-    (bytes) =>
-      bytes.subarray(0, Math.floor(share * bytes.length));
-  const zeroed =
-    (from: number, to?: number): Change =>
-    (bytes) =>
-      bytes.fill(0, from, to);
-  /** `place`: a share of the file, or a byte counted from its end. */
-  const flipped =
-    (place: number): Change =>
-    (bytes) => {
-      const position = place < 0 ? bytes.length + place : Math.floor(place * bytes.length);
-      bytes[position] = (bytes[position] ?? 0) ^ 4;
-      return bytes;
-    };
-
   let killed: string;
   beforeAll(async () => {
     killed = await killedStore();
   });
   afterAll(() => rm(killed, { recursive: true, force: true }));
 
-  const damaged = async (kind: RegExp, change: Change) => {
+  const damaged = async (kind: RegExp, change: files.FileChange) => {
     const path = await freshPath();
     await cp(killed, path, { recursive: true });
-    const file = join(path, await nameOf(path, kind));
-    const bytes = change(await readFile(file));
-    if (bytes === undefined) await rm(file);
-    else await writeFile(file, bytes);
+    files.changeFile(path, kind, change);
     return expectMendable(path);
   };
 
   // More of them, under a daemon: test/disk/files.ts. What changes in the last batch of the log cannot be told from a batch that a
   // crash cut short; nor can the end of a manifest, but all that it tells is still true then.
-  it.each<[string, RegExp, Change, readonly Outcome[], lowest?: number]>([
-    ['nothing: a crash does no damage', current, (bytes) => bytes, ['opened']],
-    ['CURRENT gone', current, gone, ['refused']],
-    ['CURRENT names no manifest', current, holding('MANIFEST-999999\n'), ['refused']],
-    ['manifest gone', manifest, gone, ['refused']],
-    ['manifest cut', manifest, cutTo(0.5), ['refused']],
-    ['manifest changed at its beginning', manifest, flipped(0), ['refused', 'opened']],
-    ['log changed in the middle', log, flipped(0.4), ['healed'], SETTLED],
-    ['log changed in its last batch', log, flipped(-1), ['opened'], SETTLED],
-    ['log cut', log, cutTo(0.5), ['opened'], SETTLED],
-    ['log with bytes that were never written', log, zeroed(40_000, 60_000), ['healed'], SETTLED],
-    ['log never written to its end', log, zeroed(40_000), ['opened'], SETTLED],
-    ['table gone', table, gone, ['refused']],
-    ['table cut', table, cutTo(0.5), ['refused']],
-    ['table changed in the middle', table, flipped(0.5), ['healed']],
-    ['table changed at its end', table, flipped(-1), ['refused']],
-    ['log file of LevelDB changed', /^LOG$/, holding('dropping everything\0'), ['opened']],
-    ['lock gone', /^LOCK$/, gone, ['opened']],
+  it.each<[string, RegExp, files.FileChange, readonly Outcome[], lowest?: number]>([
+    ['nothing: a crash does no damage', files.CURRENT, (bytes) => bytes, ['opened']],
+    ['CURRENT gone', files.CURRENT, files.gone, ['refused']],
+    ['CURRENT names no manifest', files.CURRENT, files.holding('MANIFEST-999999\n'), ['refused']],
+    ['manifest gone', files.MANIFEST, files.gone, ['refused']],
+    ['manifest cut', files.MANIFEST, files.cutAt(0.5), ['refused']],
+    ['manifest changed at its beginning', files.MANIFEST, files.flippedAt(0), ['refused', 'opened']],
+    ['log changed in the middle', files.LOG, files.flippedAt(0.4), ['healed'], SETTLED],
+    ['log changed in its last batch', files.LOG, files.flippedAt(-1), ['opened'], SETTLED],
+    ['log cut', files.LOG, files.cutAt(0.5), ['opened'], SETTLED],
+    ['log with bytes that were never written', files.LOG, files.zeroed(40_000, 60_000), ['healed'], SETTLED],
+    ['log never written to its end', files.LOG, files.zeroed(40_000), ['opened'], SETTLED],
+    ['table gone', files.TABLE, files.gone, ['refused']],
+    ['table cut', files.TABLE, files.cutAt(0.5), ['refused']],
+    ['table changed in the middle', files.TABLE, files.flippedAt(0.5), ['healed']],
+    ['table changed at its end', files.TABLE, files.flippedAt(-1), ['refused']],
+    ['log file of LevelDB changed', /^LOG$/, files.holding('dropping everything\0'), ['opened']],
+    ['lock gone', /^LOCK$/, files.gone, ['opened']],
   ])('%s: what is lost heals, or a repair mends it, and no more is lost', async (...given) => {
     const [, kind, change, outcomes, lowest = LAST] = given;
     const { outcome, watermark } = await damaged(kind, change);
@@ -198,44 +157,34 @@ describe('repair', () => {
     }
   };
 
-  it.each<[string, Change, object]>([
+  const damageTwo: Change = async (database) => {
+    await flip(database, keyOf(0x11, 40, 0), 3);
+    await database.del(keyOf(0x10, 50));
+  };
+  const kept = [range(FIRST, 39), range(41, 49), range(51, LAST)];
+  const blocks = { gte: Buffer.of(0x10), lt: Buffer.of(0x11) };
+
+  it.each<[string, Change, Partial<RepairReport>]>([
     ['has nothing to do in a sound store', () => Promise.resolve(), { damageCount: 0, applied: false }],
-    ['makes anew what leads to sound blocks', breakPointers, { applied: true, holes: [] }],
+    ['makes anew what leads to sound blocks', breakPointers, { holes: [] }],
+    ['plans its first height', (database) => database.del(keyOf(0x10, 1)), { holes: [range(1)] }],
+    ['makes a lost progress record anew', (database) => database.del(Buffer.of(2)), {}],
+    ['keeps what is around damaged and lost records', damageTwo, { kept, holes: [range(40), range(50)] }],
     [
-      'plans its first height',
-      (database) => database.del(keyOf(0x10, 1)),
-      { applied: true, holes: [range(1)] },
+      'keeps the store alone when every block is lost',
+      (database) => database.clear(blocks),
+      { keptThrough: 0 },
     ],
-    ['makes a lost progress record anew', (database) => database.del(Buffer.of(2)), { applied: true }],
   ])('%s', async (_, change, expected) => {
     const path = await changedStore(chain, change);
-    expect(await repairAt(path)).toMatchObject({ ...expected, keptThrough: LAST });
-    expect(await expectSound(path)).toBe(LAST);
-  });
-
-  it('keeps what is below and above a damaged record, and a lost one, and plans both', async () => {
-    const path = await changedStore(chain, async (database) => {
-      await flip(database, keyOf(0x11, 40, 0), 3);
-      await database.del(keyOf(0x10, 50));
-    });
-    const [below, between, above] = [range(FIRST, 39), range(41, 49), range(51, LAST)];
-    const holes = [range(40, 40), range(50, 50)];
-    expect(await repairAt(path)).toMatchObject({
-      ...{ keptThrough: LAST, applied: true, holes },
-      kept: [below, between, above],
-    });
-    const store = await open(path);
-    expect(store.coverage()).toEqual([below, between, above]);
-    expect(store.ranges.plans()).toMatchObject(holes);
-    expect((await store.blockByHeight(39))?.block.id).toBe(chain[38]?.block.id);
-    await store.close();
-    expect(await expectSound(path)).toBe(LAST);
+    const report = await repairAt(path);
+    expect(report).toMatchObject({ applied: true, keptThrough: LAST, ...expected });
+    expect(await expectSound(path)).toBe(report.keptThrough);
   });
 
   it('keeps what an account index had that is off, below a top that is lost', async () => {
     const path = await freshPath();
-    const on = await begin(open(path, { accounts: true }), FIRST, chain);
-    await on.close();
+    await (await begin(open(path, { accounts: true }), FIRST, chain)).close();
     await (await open(path, { accounts: false })).close();
     await withRawDatabase(path, (database) => database.del(keyOf(0x10, LAST)));
     expect(await repairAt(path)).toMatchObject({ keptThrough: LAST - 1, applied: true });
@@ -251,7 +200,8 @@ describe('repair', () => {
   ])('does without the record of %s, where that is damaged', async (_, prefix) => {
     const path = await closedStore(chain.slice(40));
     const store = await open(path);
-    await store.ranges.change({ plans: [{ id: 1, from: 1, to: 40, order: 'oldest', isPaused: false }] });
+    const plan = { ...{ from: 1, to: 40 }, order: 'oldest', isPaused: false } as const;
+    await store.ranges.change({ plans: [{ id: 1, ...plan }] });
     await fill(store, chain, { from: 11, to: 20 });
     await commitThrough(await store.ranges.run({ from: 21, to: 30 }), chain, 25);
     await store.close();
@@ -260,11 +210,10 @@ describe('repair', () => {
       for (const [key] of await database.iterator(range).all()) await database.put(key, Buffer.from('none'));
     });
     await expect(open(path)).rejects.toMatchObject({ kind: 'corrupt' });
-    const report = await repairAt(path);
-    expect(report.keptThrough).toBe(LAST);
+    expect(await repairAt(path)).toMatchObject({ keptThrough: LAST });
     const repaired = await open(path);
     expect(repaired.coverage()).toContainEqual({ from: 41, to: LAST });
-    await repaired.ranges.change({ plans: [{ id: 2, from: 1, to: 40, order: 'oldest', isPaused: false }] });
+    await repaired.ranges.change({ plans: [{ id: 2, ...plan }] });
     await repaired.close();
     expect(await expectWhole(path)).toBe(true);
   });
@@ -284,9 +233,8 @@ describe('repair', () => {
     await writeFile(join(path, 'notes.txt'), 'of somebody else');
     const link = await freshPath();
     symlinkSync(path, link);
-    expect(await repairAt(link)).toMatchObject({
-      ...{ damageCount: 1, applied: true, keptThrough: LAST, holes: [] },
-    });
+    const mended = { damageCount: 1, applied: true, keptThrough: LAST, holes: [] };
+    expect(await repairAt(link)).toMatchObject(mended);
     // It takes place where the link leads.
     expect(await readdir(path)).toContain('notes.txt');
     expect(await expectWhole(path)).toBe(true);
@@ -298,27 +246,16 @@ describe('repair', () => {
     const path = await closedStore(chain);
     const key = Buffer.of(1);
     const meta = (await withRawDatabase(path, (database) => database.get(key))).subarray(0, -4);
-    const damages = [undefined, Buffer.concat([meta, Buffer.alloc(4)])];
-    for (const value of damages) {
+    for (const value of [undefined, Buffer.concat([meta, Buffer.alloc(4)])]) {
       await withRawDatabase(path, (raw) => (value === undefined ? raw.del(key) : raw.put(key, value)));
       await expect(repairAt(path)).rejects.toMatchObject(cannotBeRepaired('its meta record is lost'));
     }
     const { sporks, ...others } = JSON.parse(meta.toString()) as { sporks: unknown[] };
     const twice = Buffer.from(JSON.stringify({ ...others, sporks: [...sporks, ...sporks] }));
     await withRawDatabase(path, (database) => database.put(key, sealed(key, twice)));
-    await expect(repairAt(path)).rejects.toMatchObject(
-      cannotBeRepaired('meta record: its sporks do not ascend'),
-    );
+    const error = cannotBeRepaired('meta record: its sporks do not ascend');
+    await expect(repairAt(path)).rejects.toMatchObject(error);
     expect(await readdir(dirname(path))).toEqual(['store']);
-  });
-
-  it('keeps nothing but the store itself when every block is lost', async () => {
-    const blocks = { gte: Buffer.of(0x10), lt: Buffer.of(0x11) };
-    const path = await changedStore(chain, (database) => database.clear(blocks));
-    expect(await repairAt(path)).toMatchObject({
-      ...{ keptThrough: 0, applied: true, kept: [], holes: [] },
-    });
-    expect((await open(path)).latestIndexedHeight()).toBe(0);
   });
 
   it('stops when told to, and leaves everything as it was', async () => {
@@ -336,18 +273,13 @@ describe('repair', () => {
     expect((await stat(path)).mode & 0o777).toBe(0o700);
   });
 
-  it('refuses a path that cannot be one', async () => {
-    const file = await freshPath();
-    await writeFile(file, '');
-    await expect(repairAt(join(file, 'below'))).rejects.toMatchObject({ kind: 'io' });
-  });
-
-  it('refuses a store in use, and another chain', async () => {
+  it('refuses a store in use, another chain, and a path that cannot be one', async () => {
     const path = await closedStore(chain);
     const store = await open(path);
     await expect(repairAt(path)).rejects.toMatchObject({ kind: 'locked' });
     await store.close();
     await expect(repairAt(path, { chainId: 'flow-mainnet' })).rejects.toMatchObject({ exit: 'foreign' });
+    await expect(repairAt(join(path, 'CURRENT', 'below'))).rejects.toMatchObject({ kind: 'io' });
   });
 
   it('that was cut short is asked for again, and done', async () => {

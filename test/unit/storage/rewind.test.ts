@@ -8,17 +8,10 @@ import {
   makeTransaction,
   seededCollection,
 } from '../../support/storeBlocks.js';
-import {
-  begin,
-  heightOf,
-  metaFrom,
-  rawEntries,
-  sealed,
-  useStores,
-  verifyAt,
-  withRawDatabase,
-} from '../../support/storeDirectory.js';
+import { begin, useStores, verifyAt } from '../../support/storeDirectory.js';
+import { heightOf, rawEntries, sealed, withRawDatabase } from '../../support/rawStore.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
+import { range } from '../../support/ranges.js';
 import { digestOf } from '../../support/storeDigest.js';
 
 const shared = seededCollection('shared', 2);
@@ -39,9 +32,7 @@ describe('rewind', () => {
     await store.rewind(height);
     expect(store.latestIndexedHeight()).toBe(height);
     expect(store.latestBlock()?.id).toBe(chain[height - 10]?.block.id);
-    const kept = chain.slice(0, height - 9);
-    const reference = kept.length > 0 ? await filled(kept) : await open(await freshPath());
-    if (kept.length === 0) await reference.initialise(metaFrom(10));
+    const reference = await begin(open(await freshPath()), 10, chain.slice(0, height - 9));
     expect(await digestOf(store)).toBe(await digestOf(reference));
   });
 
@@ -62,25 +53,22 @@ describe('rewind', () => {
     const begun = async (blocks: readonly BlockEntry[], path: string) =>
       begin(open(path, { accounts }), 10, blocks);
 
-    it.each<[string, (path: string) => Promise<void>]>([
-      [
-        'the next open',
-        async (path) => {
-          const logger = new RecordingLogger();
-          const again = await open(path, {}, logger);
-          expect(logger.messages()).toContain('finishing an interrupted rewind');
-          expect(again.latestIndexedHeight()).toBe(11);
-          await again.close();
-        },
-      ],
-      [
-        'verify, before it looks',
-        async (path) => {
-          const expected = { range: { from: 10, to: 11 }, latestIndexedHeight: 11, heights: 2, damages: [] };
-          expect(await verifyAt(path)).toMatchObject(expected);
-          expect((await rawEntries(path)).map(([key]) => key)).not.toContainEqual(Buffer.of(3));
-        },
-      ],
+    const byOpen = async (path: string): Promise<void> => {
+      const logger = new RecordingLogger();
+      const again = await open(path, {}, logger);
+      expect(logger.messages()).toContain('finishing an interrupted rewind');
+      expect(again.latestIndexedHeight()).toBe(11);
+      await again.close();
+    };
+    const byVerify = async (path: string): Promise<void> => {
+      const expected = { range: range(10, 11), latestIndexedHeight: 11, heights: 2, damages: [] };
+      expect(await verifyAt(path)).toMatchObject(expected);
+      expect((await rawEntries(path)).map(([key]) => key)).not.toContainEqual(Buffer.of(3));
+    };
+
+    it.each([
+      ['the next open', byOpen],
+      ['verify, before it looks', byVerify],
     ])('is finished by %s', async (_, finish) => {
       const reference = await digestOf(await begun(chain.slice(0, 2), await freshPath()));
       const path = await freshPath();

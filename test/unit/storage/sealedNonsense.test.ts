@@ -1,17 +1,16 @@
 import { describe, expect, it } from 'vitest';
 import { rangesInWords, verifiedBlock } from '../../../src/storage/index.js';
 import type { LevelIndexStore } from '../../../src/storage/index.js';
-import { encodeRlp, identifierBytes, toAddress, VerificationMemory } from '../../../src/flow/index.js';
-import { makeChain, seededCollection, transactionIdsOf } from '../../support/storeBlocks.js';
 import {
-  keyOf,
-  repairAt,
-  sealed,
-  TEST_CHAIN,
-  useStores,
-  verifyAt,
-  withRawDatabase,
-} from '../../support/storeDirectory.js';
+  encodeRlp,
+  identifierBytes,
+  toAddress,
+  toIdentifier,
+  VerificationMemory,
+} from '../../../src/flow/index.js';
+import { makeChain, seededCollection, transactionIdsOf } from '../../support/storeBlocks.js';
+import { repairAt, TEST_CHAIN, useStores, verifyAt } from '../../support/storeDirectory.js';
+import { keyOf, sealed, withRawDatabase } from '../../support/rawStore.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { fault } from '../../support/refusal.js';
 
@@ -49,7 +48,7 @@ const pointerKey = (prefix: number, id: Buffer, height: number, ...places: numbe
 const { open, changedStore } = useStores();
 
 /** A closed store of the chain in which these keys have other payloads, or none (`undefined`). */
-const storeWith = (...changes: readonly (readonly [key: Buffer, payload: Buffer | undefined])[]) =>
+const storeWith = (...changes: readonly (readonly [key: Buffer, payload: Uint8Array | undefined])[]) =>
   changedStore(chain, async (database) => {
     for (const [key, payload] of changes) {
       if (payload === undefined) await database.del(key);
@@ -85,34 +84,21 @@ async function expectTakenBack(path: string, latest: number, words: string): Pro
 describe('a block record that makes no sense', () => {
   const { block } = chain.at(-1)!;
 
-  it.each<[string, Buffer, string]>([
-    ['is shorter than its header', u32(0), 'it cannot be read'],
-    ['counts more collections than it has room for', u32(0, 1000, 1), 'it cannot be read'],
-    [
-      'gives the body another length than its collections',
-      Buffer.concat([u32(7, 1, 6, 1), block.encoded]),
-      'it cannot be read',
-    ],
-    ['has no block', u32(0, 0), 'height 103'],
-    [
-      'has a proof that is longer than it is',
-      Buffer.concat([u32(0, 0x8000_0000, 500), block.encoded]),
-      'it cannot be read',
-    ],
-    ['has no room for the length of its proof', u32(0, 0x8000_0000), 'it cannot be read'],
-    ['holds no message', Buffer.concat([u32(0, 0), Buffer.of(0xff, 0xff)]), 'height 103'],
-    [
-      'holds the block of another height',
-      Buffer.concat([u32(0, 0), chain[2]!.block.encoded]),
-      'it holds the block of height 102',
-    ],
-    [
-      'lacks a collection of the block',
-      Buffer.concat([u32(0, 0), block.encoded]),
-      'it does not have one collection per guarantee',
-    ],
-  ])('%s', async (_, payload, words) => {
-    await expectTakenBack(await storeWith([blockKey(LAST), payload]), LAST - 1, words);
+  const before = chain[2]!.block.encoded;
+  const isUnreadable = 'block record of height 103: it cannot be read';
+
+  it.each<[string, Uint8Array[], string?]>([
+    ['is shorter than its header', [u32(0)]],
+    ['counts more collections than it has room for', [u32(0, 1000, 1)]],
+    ['gives the body another length than its collections', [u32(7, 1, 6, 1), block.encoded]],
+    ['has no block', [u32(0, 0)], 'height 103'],
+    ['has a proof that is longer than it is', [u32(0, 0x8000_0000, 500), block.encoded]],
+    ['has no room for the length of its proof', [u32(0, 0x8000_0000)]],
+    ['holds no message', [u32(0, 0), Buffer.of(0xff, 0xff)], 'height 103'],
+    ['holds the block of another height', [u32(0, 0), before], 'it holds the block of height 102'],
+    ['lacks a collection', [u32(0, 0), block.encoded], 'it does not have one collection per guarantee'],
+  ])('%s', async (_, parts, words = isUnreadable) => {
+    await expectTakenBack(await storeWith([blockKey(LAST), Buffer.concat(parts)]), LAST - 1, words);
   });
 
   it('is shorter than a checksum', async () => {
@@ -128,20 +114,15 @@ describe('a block record that makes no sense', () => {
 });
 
 describe('a record of the store as a whole that makes no sense', () => {
-  it.each<[string, Buffer, Buffer, string]>([
-    ['progress of another length', PROGRESS, u32(1), 'progress record: it cannot be read'],
-    ['progress beyond all heights', PROGRESS, heightBytes(2n ** 53n), 'progress record: it cannot be read'],
-    [
-      'progress below the store',
-      PROGRESS,
-      heightBytes(50),
-      'progress record: it lies below the first height',
-    ],
-    ['a rewind of another length', REWIND, heightBytes(1), 'rewind record: it cannot be read'],
-    ['a rewind to beyond all heights', REWIND, Buffer.alloc(25, 0xff), 'rewind record: it cannot be read'],
-    ['a rewind over ranges of another length', REWIND, Buffer.alloc(26), 'rewind record: it cannot be read'],
-  ])('%s', async (_, key, payload, words) => {
-    await expectRefused(await storeWith([key, payload]), words);
+  it.each<[string, Buffer, Buffer, string?]>([
+    ['progress record: of another length', PROGRESS, u32(1)],
+    ['progress record: beyond all heights', PROGRESS, heightBytes(2n ** 53n)],
+    ['progress record: below the store', PROGRESS, heightBytes(50), 'it lies below the first height'],
+    ['rewind record: of another length', REWIND, heightBytes(1)],
+    ['rewind record: to beyond all heights', REWIND, Buffer.alloc(25, 0xff)],
+    ['rewind record: over ranges of another length', REWIND, Buffer.alloc(26)],
+  ])('%s', async (name, key, payload, words = 'it cannot be read') => {
+    await expectRefused(await storeWith([key, payload]), `${name.replace(/:.*/, '')}: ${words}`);
   });
 
   const meta = { schemaVersion: 1, chainId: TEST_CHAIN, firstHeight: 100, createdBy: 'x', sporks: [] };
@@ -183,86 +164,46 @@ describe('a pointer or body that makes no sense', () => {
   const [a, b] = collections as [(typeof collections)[number], (typeof collections)[number]];
   const blockId = identifierBytes(block.id);
   const stranger = Buffer.alloc(32, 7);
-  const strangerId = stranger.toString('hex') as typeof block.id;
+  const idOfA = identifierBytes(a.id);
   const sliceOfA = u32(0, a.encoded.length);
+  const oneByte = Buffer.of(1);
+  const beyond = u32(a.encoded.length + b.encoded.length - 1, 2);
   const transaction = transactionIdsOf(a)[0]!;
+  const blockIdKey = (id: Buffer): Buffer => pointerKey(0x20, id, 101);
+  const collectionKey = (id: Buffer, place = 0): Buffer => pointerKey(0x21, id, 101, place);
   const transactionKey = pointerKey(0x22, identifierBytes(transaction), 101, 0, 0);
+  const longKey = Buffer.concat([transactionKey, Buffer.of(0)]);
+  const highKey = Buffer.concat([transactionKey.subarray(0, 33), Buffer.alloc(8, 0xfe), u32(0, 0)]);
 
-  it.each<[string, Buffer, Buffer | undefined, (store: LevelIndexStore) => Promise<unknown>, string]>([
-    [
-      'a block id pointer with a payload',
-      pointerKey(0x20, blockId, 101),
-      Buffer.of(1),
-      (store) => store.blockById(block.id),
-      'block id pointer of height 101: it has the wrong length',
-    ],
-    [
-      'a block id pointer to another block',
-      pointerKey(0x20, stranger, 101),
-      Buffer.alloc(0),
-      (store) => store.blockById(strangerId),
-      'block id pointer of height 101',
-    ],
-    [
-      'a collection pointer that locates nothing',
-      pointerKey(0x21, identifierBytes(a.id), 101, 0),
-      Buffer.of(1, 2, 3),
-      (store) => store.collection(a.id),
-      'collection pointer of height 101: it has the wrong length',
-    ],
-    [
-      'a collection pointer to another collection',
-      pointerKey(0x21, stranger, 101, 0),
-      sliceOfA,
-      (store) => store.collection(strangerId),
-      'collection pointer of height 101',
-    ],
-    [
-      'a collection pointer to a place that the block has not',
-      pointerKey(0x21, stranger, 101, 9),
-      sliceOfA,
-      (store) => store.collection(strangerId),
-      'pointer of height 101',
-    ],
-    [
-      'a pointer beyond the end of the body',
-      transactionKey,
-      u32(a.encoded.length + b.encoded.length - 1, 2),
-      (store) => store.transaction(transaction),
-      'of height 101',
-    ],
-    [
-      'a pointer under a key that is too long',
-      Buffer.concat([transactionKey, Buffer.of(0)]),
-      sliceOfA,
-      (store) => store.transactionPlaces(transaction, 10),
-      'is not one of ours',
-    ],
-    [
-      'a pointer to a height beyond all heights',
-      Buffer.concat([transactionKey.subarray(0, 33), Buffer.alloc(8, 0xfe), u32(0, 0)]),
-      sliceOfA,
-      (store) => store.transactionPlaces(transaction, 10),
-      'is not one of ours',
-    ],
-    [
-      'a body that is too short',
-      bodyKey(101, 0),
-      Buffer.from(a.encoded),
-      (store) => store.collectionsByHeight(101),
-      'body of height 101: it has the wrong length',
-    ],
-    [
-      'a body that is gone',
-      bodyKey(101, 0),
-      undefined,
-      (store) => store.transaction(transaction),
-      'body of height 101: chunk 0 is missing',
-    ],
-  ])('%s', async (_, key, payload, read, words) => {
+  const wrongLength = (what: string): string => `${what} of height 101: it has the wrong length`;
+
+  const idIn = (key: Buffer) => toIdentifier(key.subarray(1, 33));
+  /** Whoever asks for what the record of a key is for. */
+  const reads: Readonly<Record<number, (store: LevelIndexStore, key: Buffer) => Promise<unknown>>> = {
+    0x11: (store) => store.collectionsByHeight(101),
+    0x20: (store, key) => store.blockById(idIn(key)),
+    0x21: (store, key) => store.collection(idIn(key)),
+    0x22: async (store, key) => {
+      await store.transactionPlaces(idIn(key), 10);
+      return store.transaction(idIn(key));
+    },
+  };
+
+  it.each<[string, Buffer, Uint8Array | undefined, string]>([
+    ['a block id pointer with a payload', blockIdKey(blockId), oneByte, wrongLength('block id pointer')],
+    ['a block id pointer to another block', blockIdKey(stranger), Buffer.alloc(0), 'block id pointer of'],
+    ['a collection pointer to nothing', collectionKey(idOfA), oneByte, wrongLength('collection pointer')],
+    ['a collection pointer to another one', collectionKey(stranger), sliceOfA, 'collection pointer of'],
+    ['a collection pointer to no place of it', collectionKey(stranger, 9), sliceOfA, 'pointer of height 101'],
+    ['a pointer beyond the end of the body', transactionKey, beyond, 'of height 101'],
+    ['a pointer under a key that is too long', longKey, sliceOfA, 'is not one of ours'],
+    ['a pointer to a height beyond all heights', highKey, sliceOfA, 'is not one of ours'],
+    ['a body that is too short', bodyKey(101, 0), a.encoded, wrongLength('body')],
+    ['a body that is gone', bodyKey(101, 0), undefined, 'body of height 101: chunk 0 is missing'],
+  ])('%s', async (_, key, payload, words) => {
     const path = await storeWith([key, payload]);
     const store = await open(path);
-    await expect(read(store)).rejects.toMatchObject(fault('corrupt', words));
+    await expect(reads[key[0]!]!(store, key)).rejects.toMatchObject(fault('corrupt', words));
     await store.close();
     expect(await saidOf(path)).toContain(words);
   });
@@ -270,26 +211,18 @@ describe('a pointer or body that makes no sense', () => {
   it('a hole in the blocks: no question for it is answered', async () => {
     const path = await storeWith([blockKey(101), undefined]);
     const store = await open(path);
-    for (const read of [
-      () => store.blockByHeight(101),
-      () => store.blockById(block.id),
-      () => store.collectionsByHeight(101),
-      () => store.collection(a.id),
-      () => store.transaction(transaction),
-    ]) {
-      await expect(read()).rejects.toMatchObject({
-        ...{ ...fault('corrupt', 'block record of height 101: it is missing'), height: 101 },
-      });
-    }
+    const error = { ...fault('corrupt', 'block record of height 101: it is missing'), height: 101 };
+    await expect(store.blockByHeight(101)).rejects.toMatchObject(error);
+    for (const key of [bodyKey(101, 0), blockIdKey(blockId), collectionKey(idOfA), transactionKey])
+      await expect(reads[key[0]!]!(store, key)).rejects.toMatchObject(error);
     await store.close();
     expect(await saidOf(path)).toContain('height 101 has no block record');
   });
 
   it('a pointer that is sound and locates the wrong bytes is found by verify', async () => {
     const path = await storeWith([transactionKey, u32(1, 2)]);
-    expect(await saidOf(path)).toBe(
-      `transaction pointer of height 101, id ${transaction}: it is not what it should be`,
-    );
+    const place = `transaction pointer of height 101, id ${transaction}`;
+    expect(await saidOf(path)).toBe(`${place}: it is not what it should be`);
   });
 
   it('a chunk that no body has, and a body that no block has', async () => {
@@ -302,18 +235,11 @@ describe('a pointer or body that makes no sense', () => {
   });
 
   it('several heights without a record are one line, and what is below a part is not its damage', async () => {
-    const path = await storeWith(
-      [blockKey(101), undefined],
-      [blockKey(102), undefined],
-      [bodyKey(101, 0), undefined],
-    );
+    const lost = [blockKey(101), blockKey(102), bodyKey(101, 0)].map((key) => [key, undefined] as const);
+    const path = await storeWith(...lost);
     expect(await saidOf(path)).toContain('heights 101 to 102 have no block record');
-    expect(await verifyAt(path, { from: 103 })).toMatchObject({ heights: 1 });
-    const damaged = await storeWith([blockKey(102), u32(0)]);
-    expect(await verifyAt(damaged, { from: 103 })).toMatchObject({
-      heights: 1,
-      damageCount: 0,
-    });
+    for (const each of [path, await storeWith([blockKey(102), u32(0)])])
+      expect(await verifyAt(each, { from: 103 })).toMatchObject({ heights: 1, damageCount: 0 });
   });
 });
 
@@ -347,18 +273,14 @@ describe('the records of several ranges that make no sense', () => {
     ['no word of whether it goes', { ...range, isDropped: undefined }],
     ['a height to keep that is none', { ...range, keep: 'all' }],
   ])('an open range with %s', async (_, content) => {
-    await expectRefused(
-      await storeWith(withRanges, [openKey(20), json(content)]),
-      'record of an open range of height 20: it cannot be read',
-    );
+    const path = await storeWith(withRanges, [openKey(20), json(content)]);
+    await expectRefused(path, 'record of an open range of height 20: it cannot be read');
   });
 
   it('an open range under a key that is too long', async () => {
     const key = Buffer.concat([openKey(20), Buffer.of(0)]);
-    await expectRefused(
-      await storeWith(withRanges, [key, json(range)]),
-      `key ${key.toString('hex')} is not one of ours`,
-    );
+    const path = await storeWith(withRanges, [key, json(range)]);
+    await expectRefused(path, `key ${key.toString('hex')} is not one of ours`);
   });
 
   it.each<[string, unknown]>([
@@ -382,31 +304,24 @@ describe('the records of several ranges that make no sense', () => {
     await expectRefused(await storeWith(withRanges, [PUBLISHED, payload]), 'it cannot be read');
   });
 
-  it('ranges that lie in each other, or reach the live one; a repair keeps none of them', async () => {
-    const published = (from: number, to: number): [Buffer, Buffer] => [
-      PUBLISHED,
-      Buffer.concat([heightBytes(from), heightBytes(to)]),
-    ];
-    const cases: readonly [string, ...[Buffer, Buffer][]][] = [
-      ['heights 50 to 99 reach the live range', published(50, 99)],
-      ['the open range 20 to 29 lies in another range', published(25, 40), [openKey(20), json(range)]],
-      [
-        'the open range 25 to 29 lies in another range',
-        [openKey(20), json(range)],
-        [openKey(25), json({ ...range, next: 25 })],
-      ],
-      ['the open range 20 to 120 lies in another range', [openKey(20), json({ ...range, to: 120 })]],
-    ];
-    for (const [words, ...records] of cases) {
-      const path = await storeWith(withRanges, ...records);
-      await expectRefused(path, `record of the ranges: ${words}`);
-      const repaired = await repairAt(path);
-      expect(repaired.kept).toEqual([{ from: 100, to: LAST }]);
-      expect(await verifyAt(path)).toMatchObject({ damageCount: 0 });
-      const store = await open(path);
-      expect(store.ranges.open()).toEqual([]);
-      await store.close();
-    }
+  const published = (from: number, to: number) =>
+    [PUBLISHED, Buffer.concat([from, to].map(heightBytes))] as const;
+  const opened = (changed: Partial<typeof range> & { readonly from?: number } = {}) => {
+    const { from = 20, ...rest } = changed;
+    return [openKey(from), json({ ...range, ...rest })] as const;
+  };
+
+  it.each([
+    ['heights 50 to 99 reach the live range', [published(50, 99)]],
+    ['the open range 20 to 29 lies in another range', [published(25, 40), opened()]],
+    ['the open range 25 to 29 lies in another range', [opened(), opened({ from: 25, next: 25 })]],
+    ['the open range 20 to 120 lies in another range', [opened({ to: 120 })]],
+  ])('%s: it is refused, and a repair keeps none of them', async (words, records) => {
+    const path = await storeWith(withRanges, ...records);
+    await expectRefused(path, `record of the ranges: ${words}`);
+    expect((await repairAt(path)).kept).toEqual([{ from: 100, to: LAST }]);
+    expect(await verifyAt(path)).toMatchObject({ damageCount: 0 });
+    expect((await open(path)).ranges.open()).toEqual([]);
   });
 
   it.each<[string, Uint8Array]>([
@@ -440,38 +355,32 @@ describe('the records of several ranges that make no sense', () => {
 
 describe('an entry of the account index that makes no sense', () => {
   const ACCOUNT = 0x23;
+  const sealedUnderLongKey = (key: Buffer, value: Buffer): [key: Buffer, value: Buffer] => {
+    const long = Buffer.concat([key, Buffer.of(0)]);
+    return [long, sealed(long, value.subarray(0, -4))];
+  };
 
-  it.each<[string, (key: Buffer, value: Buffer) => [Buffer, Buffer], string]>([
+  it.each<[string, (key: Buffer, value: Buffer) => [key: Buffer, value: Buffer], string]>([
     ['without a checksum', (key) => [key, Buffer.of(1)], 'its checksum does not match'],
     ['of another length', (key) => [key, sealed(key, Buffer.of(1))], 'it cannot be read'],
     ['of no role', (key) => [key, sealed(key, Buffer.alloc(9))], 'it cannot be read'],
     ['of roles that there are not', (key) => [key, sealed(key, Buffer.alloc(9, 8))], 'it cannot be read'],
-    [
-      'under a key that is too long',
-      (key, value) => {
-        const long = Buffer.concat([key, Buffer.of(0)]);
-        return [long, sealed(long, value.subarray(0, -4))];
-      },
-      'is not one of ours',
-    ],
+    ['under a key that is too long', sealedUnderLongKey, 'is not one of ours'],
   ])('%s is never served, and verify names it', async (_, change, words) => {
     const path = await storeWith();
-    await (await open(path, { accounts: true })).close();
     const store = await open(path, { accounts: true });
     await store.accounts.extend();
-    expect(store.accounts.coverage()).toMatchObject({ missingHeights: 0 });
     await store.close();
     const address = await withRawDatabase(path, async (database) => {
-      const [entry = expect.unreachable('there are entries')] = await database
+      const [[key, value] = expect.unreachable('there are entries')] = await database
         .iterator({ gte: Buffer.of(ACCOUNT), lt: Buffer.of(ACCOUNT + 1), limit: 1 })
         .all();
-      await database.put(...change(entry[0], entry[1]));
-      return toAddress(entry[0].subarray(1, 9));
+      await database.put(...change(key, value));
+      return toAddress(key.subarray(1, 9));
     });
     const damaged = await open(path, { accounts: true });
-    await expect(damaged.accounts.page({ address, roles: 7, limit: 10 })).rejects.toMatchObject(
-      fault('corrupt', words),
-    );
+    const page = damaged.accounts.page({ address, roles: 7, limit: 10 });
+    await expect(page).rejects.toMatchObject(fault('corrupt', words));
     await damaged.close();
     expect(await saidOf(path)).toContain(words);
   });
@@ -489,21 +398,17 @@ describe('an entry of the account index that makes no sense', () => {
   });
 });
 
-describe('what a client gives as a block and its bodies', () => {
+it('what a client gives as a block and its bodies is that block, or is refused by what is wrong with it', () => {
   const { block, collections } = chain[1]!;
   const bodies = collections.map(({ encoded }) => encoded);
-
-  it('is that block, or is refused by what is wrong with it', () => {
-    const memory = new VerificationMemory();
-    expect(verifiedBlock(block, bodies, memory).collections.map(({ id }) => id)).toEqual(block.collectionIds);
-    for (const [given, words] of [
-      [bodies.slice(1), 'body of height 101: it has 1 of 2 collections'],
-      [[...bodies].reverse(), 'collection 0 of height 101'],
-      [bodies.map(() => Buffer.of(0xff)), 'collection 0 of height 101'],
-    ] as const) {
-      expect(() => verifiedBlock(block, given, memory)).toThrow(words);
-    }
-  });
+  const memory = new VerificationMemory();
+  expect(verifiedBlock(block, bodies, memory).collections.map(({ id }) => id)).toEqual(block.collectionIds);
+  for (const [given, words] of [
+    [bodies.slice(1), 'body of height 101: it has 1 of 2 collections'],
+    [[...bodies].reverse(), 'collection 0 of height 101'],
+    [bodies.map(() => Buffer.of(0xff)), 'collection 0 of height 101'],
+  ] as const)
+    expect(() => verifiedBlock(block, given, memory)).toThrow(words);
 });
 
 it('ranges in words are all of a few, and of many the first and the last', () => {

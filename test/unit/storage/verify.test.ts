@@ -2,8 +2,10 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { seededRandom } from '../../support/seededRandom.js';
 import { DamageList } from '../../../src/storage/verify/DamageList.js';
+import type { VerifiedCollection } from '../../../src/flow/index.js';
 import type { BlockEntry, VerifyReport } from '../../../src/storage/index.js';
 import {
+  batchOf,
   chainWith,
   makeBlock,
   makeChain,
@@ -11,18 +13,10 @@ import {
   makeTransaction,
   seededCollection,
 } from '../../support/storeBlocks.js';
-import {
-  begin,
-  heightOf,
-  keyOf,
-  rawEntries,
-  repairAt,
-  useStores,
-  verifyAt,
-  withRawDatabase,
-} from '../../support/storeDirectory.js';
+import { begin, repairAt, TEST_CHAIN, useStores, verifyAt } from '../../support/storeDirectory.js';
+import { heightOf, keyOf, rawEntries, sealed, withRawDatabase } from '../../support/rawStore.js';
+import { HashedChain } from '../../support/hashedChain.js';
 import { range } from '../../support/ranges.js';
-import { refusal } from '../../support/refusal.js';
 
 const KIB = 1024;
 const shared = seededCollection('shared', 2);
@@ -40,94 +34,27 @@ const heightsIn = ({ damages }: VerifyReport): (number | undefined)[] => damages
 
 const { filled, freshPath, open, closedStore, changedStore } = useStores();
 
-describe('verify of a sound store', () => {
-  it('finds nothing, and says what it looked at', async () => {
-    const path = await closedStore(chain);
-    const collections = chain.flatMap((entry) => entry.collections);
-    const transactions = collections.reduce((sum, { ranges }) => sum + ranges.length / 2, 0);
-    expect(await verifyAt(path)).toEqual({
-      range: { from: 5, to: 10 },
-      latestIndexedHeight: 10,
-      heights: 6,
-      collections: collections.length,
-      transactions,
-      proven: 0,
-      bytes: collections.reduce((sum, { encoded }) => sum + encoded.length, 0),
-      pointers: 6 + collections.length + transactions,
-      ranges: [{ kind: 'live', from: 5, to: 10, blocks: 6, damaged: [] }],
-      damagedHeights: [],
-      lostHeights: [],
-      damages: [],
-      damageCount: 0,
-    });
-  });
-
-  it('checks a part of the heights', async () => {
-    const path = await closedStore(chain);
-    expect(await verifyAt(path, { from: 7, to: 8 })).toMatchObject({
-      range: { from: 7, to: 8 },
-      heights: 2,
-      collections: 5,
-      damageCount: 0,
-    });
-    expect(await verifyAt(path, { from: 10 })).toMatchObject({ range: { from: 10, to: 10 }, heights: 1 });
-    expect(await verifyAt(path, { to: 5 })).toMatchObject({ range: { from: 5, to: 5 }, heights: 1 });
-  });
-
-  it('refuses heights outside the store', async () => {
-    const path = await closedStore(chain);
-    for (const range of [{ from: 4 }, { to: 11 }, { from: 8, to: 7 }]) {
-      await expect(verifyAt(path, range)).rejects.toMatchObject(refusal('usage', 'holds heights 5 to 10'));
-    }
-  });
-
-  it('includes blocks above a gap', async () => {
-    const path = await freshPath();
-    const store = await begin(open(path), 5, [chain[0]!, chain[3]!, chain[4]!], 5);
+/** What verify says of a sound store of every kind: test/support/storeSuite/checks.ts. */
+it('verify finds nothing in a store that was opened and closed many times, whatever compactions were cut short', async () => {
+  const long = chainWith(1, 12, (index) => [seededCollection(`c${index}`, 1 + (index % 4), 200)]);
+  const path = await closedStore([]);
+  for (const entry of long) {
+    const store = await open(path);
+    await store.commit(batchOf(entry));
     await store.close();
-    expect(await verifyAt(path)).toMatchObject({
-      ...{ range: { from: 5, to: 9 }, heights: 3, damageCount: 0 },
-      waiting: { blocks: 2, from: 8, to: 9 },
-    });
-  });
-
-  it('takes an empty store, initialised or not, and a store from height 0', async () => {
-    const path = await freshPath();
-    await (await open(path)).close();
-    expect(await verifyAt(path)).toMatchObject({ range: undefined, damageCount: 0 });
-    const store = await begin(open(path), 0);
-    await store.close();
-    expect(await verifyAt(path)).toMatchObject({ range: undefined, latestIndexedHeight: -1, damageCount: 0 });
-  });
-
-  it('finds nothing in one that was opened and closed many times, whatever compactions were cut short', async () => {
-    const long = chainWith(1, 12, (index) => [seededCollection(`c${index}`, 1 + (index % 4), 200)]);
-    const path = await closedStore([]);
-    for (const entry of long) {
-      const store = await open(path);
-      await store.commit({ blocks: [entry], latestIndexedHeight: entry.block.height });
-      await store.close();
-      expect((await verifyAt(path)).damages).toEqual([]);
-    }
-  }, 60_000);
-
-  it('tells how far it is, and stops when told to', async () => {
-    const path = await closedStore(chain);
-    const seen: unknown[] = [];
-    await verifyAt(path, {}, { onProgress: (progress) => seen.push(progress) });
-    expect(seen).toContainEqual({ phase: 'blocks', height: 7, from: 5, to: 10 });
-    expect(seen.at(-1)).toMatchObject({ phase: 'pointers' });
-    const controller = new AbortController();
-    const stopped = verifyAt(path, {}, { signal: controller.signal, onProgress: () => controller.abort() });
-    await expect(stopped).rejects.toMatchObject({ name: 'AbortError' });
-    expect((await verifyAt(path)).damageCount).toBe(0);
-  });
+    expect((await verifyAt(path)).damages).toEqual([]);
+  }
 });
 
 describe('verify of a store with one byte changed', () => {
   it('names the height of every record, whichever byte of its key or value it is, and whether all or only that height is checked', async () => {
     const path = await closedStore(chain);
     const entries = await rawEntries(path);
+    const pointers = entries.filter(([key]) => key[0]! >= 0x20).length;
+    const phases = new Set<string>();
+    const report = await verifyAt(path, {}, { onProgress: ({ phase }) => phases.add(phase) });
+    expect(report).toMatchObject({ damages: [], pointers });
+    expect([...phases]).toEqual(['blocks', 'pointers']);
     expect(new Set(entries.map(([key]) => key[0]))).toEqual(
       new Set([0x01, 0x02, 0x10, 0x11, 0x20, 0x21, 0x22]),
     );
@@ -202,36 +129,16 @@ describe('verify', () => {
     ]);
   });
 
-  it('finds entries that no block calls for, sound by themselves as they are', async () => {
-    const strangers = await copyOf(makeBlock(7, chain[1]!.block.id, [seededCollection('stranger', 1)]));
+  it('finds what is outside the store, and keys outside the key space', async () => {
+    const outside = await copyOf(makeBlock(90_000, chain[0]!.block.id, []));
     const path = await changedStore(chain, async (database) => {
-      for (const [key, value] of strangers) if (key[0]! >= 0x20) await database.put(key, value);
-    });
-    const { damages, damageCount } = await verifyAt(path);
-    // The block id is the same, so one of three pointers belongs there.
-    expect(damageCount).toBe(2);
-    expect(damages.map(({ kind, height }) => ({ kind, height }))).toEqual([
-      { kind: 'unexpected', height: 7 },
-      { kind: 'unexpected', height: 7 },
-    ]);
-  });
-
-  it('finds blocks outside the store, and keys outside the key space', async () => {
-    const path = await changedStore(chain, async (database) => {
-      for (const [key, value] of await copyOf(makeBlock(4, chain[0]!.block.id, [])))
-        await database.put(key, value);
-      for (const [key, value] of await copyOf(makeBlock(90_000, chain[0]!.block.id, []))) {
-        await database.put(key, value);
-      }
-      await database.put(Buffer.from('zz'), Buffer.of(1));
-      await database.put(Buffer.of(0x01, 0x00), Buffer.of(1));
+      for (const [key, value] of outside) await database.put(key, value);
+      for (const key of [Buffer.from('zz'), Buffer.of(0x01, 0x00)]) await database.put(key, Buffer.of(1));
     });
     const report = await verifyAt(path);
-    expect(heightsIn(report).filter((height) => height === 4)).toHaveLength(2);
-    expect(heightsIn(report).filter((height) => height === 90_000)).toHaveLength(2);
-    expect(report.damages.filter(({ height }) => height === undefined).map(({ message }) => message)).toEqual(
-      ['key 0100 is not one of ours', 'key 7a7a is not one of ours'],
-    );
+    expect(heightsIn(report)).toEqual([90_000, 90_000, undefined, undefined]);
+    const said = report.damages.map(({ message }) => message);
+    for (const key of ['0100', '7a7a']) expect(said).toContain(`key ${key} is not one of ours`);
   });
 
   it('reports a store whose own records are gone', async () => {
@@ -263,54 +170,30 @@ describe('verify of blocks whose bytes are not those of their ids', () => {
     [seededCollection('b', 1), seededCollection('c', 2)],
     [],
   ]);
-  const [first, second] = unsound as [BlockEntry, BlockEntry];
-  const [b, c] = second.collections as [
-    (typeof second.collections)[number],
-    (typeof second.collections)[number],
-  ];
+  const [first, second, third] = unsound as [BlockEntry, BlockEntry, BlockEntry];
+  const [b, c] = second.collections as [VerifiedCollection, VerifiedCollection];
   /** A field that no message of ours has: number 15, value 1. */
-  const UNKNOWN_FIELD = Buffer.of(0x78, 0x01);
-  const withCollection = (changed: Partial<typeof c>): BlockEntry => ({
-    block: second.block,
-    collections: [b, { ...c, ...changed }],
+  const withField = (encoded: Uint8Array): Buffer => Buffer.concat([encoded, Buffer.of(0x78, 0x01)]);
+  const withBlock = (encoded: Uint8Array): BlockEntry => ({ ...second, block: { ...second.block, encoded } });
+  const withC = (changed: Partial<VerifiedCollection>): BlockEntry => ({
+    ...{ block: second.block, collections: [b, { ...c, ...changed }] },
   });
-  const { block } = second;
+  const { encoded: others } = seededCollection('d', 2);
 
   it.each([
-    [
-      'a block with a field that does not belong there',
-      { ...second, block: { ...block, encoded: Buffer.concat([block.encoded, UNKNOWN_FIELD]) } },
-      'block record of height 2: the block is not in canonical encoding',
-    ],
-    [
-      'a collection with a field that does not belong there',
-      withCollection({ encoded: Buffer.concat([c.encoded, UNKNOWN_FIELD]) }),
-      'collection 1 of height 2: it is not in canonical encoding',
-    ],
-    [
-      'a collection that is another one',
-      withCollection({ encoded: seededCollection('d', 2).encoded }),
-      'collection 1 of height 2: ',
-    ],
-    [
-      'a collection that is no message',
-      withCollection({ encoded: Buffer.of(0x0a, 0x7f) }),
-      'collection 1 of height 2: ',
-    ],
-    [
-      'a collection of another number of transactions',
-      withCollection({ ranges: c.ranges.slice(0, 2) }),
-      'block record of height 2: collection 1 has another number of transactions',
-    ],
-  ])('%s', async (_, entry, words) => {
+    ['block record', ': the block is not in canonical encoding', withBlock(withField(second.block.encoded))],
+    ['collection 1', ': it is not in canonical encoding', withC({ encoded: withField(c.encoded) })],
+    ['collection 1', ': ', withC({ encoded: others })],
+    ['collection 1', ': ', withC({ encoded: Buffer.of(0x0a, 0x7f) })],
+    ['block record', ': collection 1 has another number of', withC({ ranges: c.ranges.slice(0, 2) })],
+  ])('names the %s of height 2%s', async (what, says, entry) => {
     const path = await freshPath();
-    await (await filled([first, entry, unsound[2]!], path)).close();
+    await (await filled([first, entry, third], path)).close();
     const { damages } = await verifyAt(path);
     expect(new Set(damages.map(({ height }) => height))).toEqual(new Set([2]));
-    expect(damages.some(({ message }) => message.startsWith(words))).toBe(true);
-    const repaired = await repairAt(path);
-    expect(repaired).toMatchObject({ applied: true, holes: [{ from: 2, to: 2 }] });
-    expect((await open(path)).coverage()).toEqual([range(1, 1), range(3, 3)]);
+    expect(damages.some(({ message }) => message.startsWith(`${what} of height 2${says}`))).toBe(true);
+    expect(await repairAt(path)).toMatchObject({ applied: true, holes: [range(2)] });
+    expect((await open(path)).coverage()).toEqual([range(1), range(3)]);
   });
 
   it('a body above the watermark whose block record is lost', async () => {
@@ -336,4 +219,49 @@ it('damage without end is counted, while what is described and how many runs are
   expect(lostHeights).toEqual(damagedHeights);
   expect([damagedHeights[0]?.from, damagedHeights.at(-1)]).toEqual([0, { from: 299_998, to: 299_998 }]);
   expect(() => damages.addError('block', new RangeError('a bug'))).toThrow('a bug');
+});
+
+/** What every store does with proofs: test/integration/storage/addedProofs.test.ts. */
+describe('a store with proofs', () => {
+  const proven = new HashedChain({ rootHeight: 50, chainId: TEST_CHAIN });
+
+  it('is one that an older program refuses, from the first proof on', async () => {
+    const path = await freshPath();
+    const store = await filled(proven.entries(100, 102, { isProven: false }), path);
+    expect(store.meta()?.schemaVersion).toBe(1);
+    await store.commit(batchOf(...proven.entries(103, 103)));
+    expect(store.meta()?.schemaVersion).toBe(4);
+    await store.close();
+    expect((await open(path)).meta()?.schemaVersion).toBe(4);
+  });
+
+  /** A block record: two numbers, two more for each collection, the length of the proof, the proof, the block. */
+  const partsOf = (record: Buffer) => {
+    const count = record.readUInt32BE(4) - 0x8000_0000;
+    const at = 8 + 8 * count;
+    return { count, at, end: at + 4 + record.readUInt32BE(at), payload: record.subarray(0, -4) };
+  };
+  const turned = (record: Buffer): Buffer => {
+    const { end, payload } = partsOf(record);
+    payload.writeUInt8(payload.readUInt8(end - 1) ^ 1, end - 1);
+    return payload;
+  };
+  const without = (record: Buffer): Buffer => {
+    const { at, count, end, payload } = partsOf(record);
+    payload.writeUInt32BE(count, 4);
+    return Buffer.concat([payload.subarray(0, at), payload.subarray(end)]);
+  };
+
+  it.each([
+    ['a bit of the proof is turned', turned, /does not hash to its id/],
+    ['the proof is gone', without, /its proof is missing/],
+  ])('is damaged where %s, whatever the checksum says', async (_, change, message) => {
+    const key = keyOf(0x10, 102);
+    const path = await changedStore(proven.entries(100, 103), async (database) => {
+      await database.put(key, sealed(key, change(Buffer.from(await database.get(key)))));
+    });
+    const report = await verifyAt(path);
+    expect(report.damages.map((each) => each.message).join('\n')).toMatch(message);
+    expect(report.damagedHeights[0]?.from).toBe(102);
+  });
 });
