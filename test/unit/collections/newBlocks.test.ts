@@ -7,7 +7,6 @@ import type { FakeCall, HeightsRequester, MadeCollection } from './sourceHarness
 const BLOCK_MS = 800;
 
 let { clock, ends, sink, window, a, b } = sources(0, 0);
-/** When each node has which collection. */
 let hasAtMs: Map<string, number>;
 let made: Map<Identifier, MadeCollection>;
 
@@ -61,18 +60,6 @@ const at = (sorted: readonly number[], share: number): number =>
   sorted[Math.floor(share * (sorted.length - 1))] ?? Number.NaN;
 
 describe('the collections of a new block', () => {
-  it('are asked for again soon, a few times, before the pauses are those of any other', async () => {
-    const requests = asking({ clock, sink, window }, a);
-    newBlock(requests, {});
-    await clock.advance(3_000);
-    const pauses = a.calls.slice(1).map((call, place) => call.atMs - a.calls[place]!.atMs - 1);
-    const soon = pauses.slice(0, 14);
-    expect(soon.slice(0, 4).every((pause) => pause >= 20 && pause <= 60)).toBe(true);
-    expect(soon.toSorted((one, other) => one - other)).toEqual(soon);
-    expect(Math.max(...soon)).toBe(80);
-    expect(pauses.slice(14, 16)).toEqual([250, 500]);
-  });
-
   it.each([30_000, 50_000])(
     'are there soon after their node has them, though it had said for %d ms that it has yet to fetch them',
     async (outageMs) => {
@@ -89,18 +76,12 @@ describe('the collections of a new block', () => {
       // Each is asked for a few times at once, and once a second while it is the lowest.
       const early = awaited * 14;
       expect(a.calls.length).toBeLessThan(early + outageMs / 1_000 + awaited * 8);
-      sink.onReceived = ({ receivedAtMs }) => lateMs.push(receivedAtMs - hasThemAtMs);
       for (let block = 0; block < 4; block += 1) {
         newBlock(requests, { 'a:9000': 0 });
         await clock.advance(BLOCK_MS);
       }
       expect(lateMs).toHaveLength(awaited + 4);
-      expect(
-        at(
-          lateMs.slice(0, awaited).sort((one, other) => one - other),
-          1,
-        ),
-      ).toBeLessThanOrEqual(1_500);
+      expect(Math.max(...lateMs.slice(0, awaited))).toBeLessThanOrEqual(1_500);
     },
   );
 
@@ -148,7 +129,7 @@ describe('the collections of a new block', () => {
       for (const node of [a, b]) {
         node.unknown.add('GetFullCollectionByID');
         node.onCall = (call) =>
-          node === a && call.method === method ? call.fail('internal') : honestOf([...made.values()])(call);
+          node === a && call.method === method ? call.fail('internal') : honestOf(...made.values())(call);
       }
       Object.assign(b, { latencyMs: 100 });
       const requests = asking({ clock, sink, window }, a, b);
