@@ -1,13 +1,12 @@
 import { JobConsumer, MemoryProgress } from '../../../src/jobqueue/index.js';
 import type { ConsumerProgress, Job, JobHooks, Notifiable, WakeUp } from '../../../src/jobqueue/index.js';
 
-export interface NumberedJob extends Job {
+interface NumberedJob extends Job {
   readonly index: number;
 }
 
 export const jobAt = (index: number): NumberedJob => ({ id: String(index), index });
 
-/** Lets everything that is due happen. */
 export function settle(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
@@ -27,7 +26,6 @@ export interface BenchOptions extends Partial<ConstructorParameters<typeof JobCo
 export class Bench {
   readonly progress: ConsumerProgress;
   readonly consumer: JobConsumer<NumberedJob>;
-  /** Indexes in the order in which they were handed to the worker. */
   readonly called: number[] = [];
   readonly asked: number[] = [];
   headReads = 0;

@@ -18,7 +18,6 @@ const four = { stored: 2, maxProcessing: 4 };
 
 type Case = [name: string, steps: string, called: number[], progress: number, options?: BenchOptions];
 
-// Numbered, so that a case can be named.
 const cases: readonly Case[] = [
   ['2: start with stored 5, no jobs', '', [], 5, { stored: 5 }],
   ['6: no more than maxProcessing run', '+1 +2 +3 +4', [1, 2, 3], 0],

@@ -230,20 +230,14 @@ describe('JobConsumer', () => {
     });
 
     it('4: stop waits for the promise that the worker returned', async () => {
-      const finish: (() => void)[] = [];
+      const ends: (() => void)[] = [];
       const bench = await new Bench({
-        work: (_, done) =>
-          new Promise<void>((resolve) => {
-            finish.push(() => {
-              done();
-              resolve();
-            });
-          }),
+        work: (_, done) => new Promise<void>((resolve) => ends.push(resolve)).then(done),
       }).start();
       await bench.push(1, 2);
       let stopped = false;
       const stopping = bench.consumer.stop().then(() => (stopped = true));
-      for (const end of finish) {
+      for (const end of ends) {
         await settle();
         expect(stopped).toBe(false);
         end();
