@@ -74,10 +74,15 @@ export async function asAdmin(url: string, sql: string, values: unknown[] = []):
   }
 }
 
+/** The `value` of the first row that a query finds. */
+export async function valueIn(url: string, sql: string): Promise<unknown> {
+  const { rows } = await asAdmin(url, sql);
+  return (rows as { value: unknown }[])[0]?.value;
+}
+
 /** How many rows a table of a store has. */
 export async function countIn(url: string, table: string): Promise<number> {
-  const { rows } = await asAdmin(url, `SELECT count(*)::integer AS count FROM ${table}`);
-  return (rows as { count: number }[])[0]!.count;
+  return Number(await valueIn(url, `SELECT count(*) AS value FROM ${table}`));
 }
 
 /** A session that holds a lock, by what it has asked in a transaction, until it is released or the test ends. */
