@@ -66,6 +66,17 @@ describe('asking', () => {
     await clock.advance(60_000);
     expect([a.calls.length, a.pending.map(({ id }) => id)]).toEqual([calls, [c5]]);
   });
+
+  it('gives a slot that is free to the lowest height', async () => {
+    const requests = requester({ concurrency: 1 });
+    for (const [height, { id }] of [[3, one] as const, [2, two] as const, [1, three] as const])
+      requests.request(height, [id]);
+    for (const { transactions } of [one, three, two]) {
+      a.pending[0]!.answer(transactions);
+      await clock.settle();
+    }
+    expect(sink.ids).toEqual(idsOf([one, three, two]));
+  });
 });
 
 describe('retrying', () => {
@@ -218,6 +229,23 @@ describe('cancelling', () => {
     expect(requests.trail(one.id)).toBeUndefined();
     expect(clock.pendingTimers).toBe(0);
     expect(logger.records).toHaveLength(0);
+  });
+
+  it('ends a collection that is fetched in parts between any two of them', async () => {
+    const requests = requester();
+    requests.request(1, [one.id]);
+    a.pending[0]!.fail('unimplemented');
+    requests.cancel(1);
+    await clock.settle();
+    expect(a.calls.map(({ method }) => method)).toEqual(['GetFullCollectionByID']);
+    a.unknown.add('GetFullCollectionByID');
+    requests.request(1, [one.id]);
+    a.pending[0]!.answer(one.transactionIds);
+    requests.cancel(1);
+    await clock.settle();
+    expect(sink.received).toEqual([]);
+    expect(a.calls.filter(({ method, isAborted }) => method === 'GetTransaction' && !isAborted)).toEqual([]);
+    expect([requests.inFlight(), fatal, clock.pendingTimers]).toEqual([0, [], 0]);
   });
 
   it('frees the slot for the next height', async () => {

@@ -256,6 +256,23 @@ describe('a stream that fails', () => {
     expect(nodes.reported).toEqual([]);
   });
 
+  it('waits 10 s at most between attempts, and 200 ms again once it delivered', async () => {
+    const openedAtMs: number[] = [];
+    a.onStream = (stream) => {
+      openedAtMs.push(clock.monotonic());
+      stream.push('end');
+    };
+    await following(102, 120_000);
+    const pauses = openedAtMs.slice(1).map((atMs, place) => atMs - openedAtMs[place]!);
+    expect(pauses.slice(0, 8)).toEqual([200, 400, 800, 1_600, 3_200, 6_400, 10_000, 10_000]);
+    a.onStream = (stream) => {
+      openedAtMs.push(clock.monotonic());
+      stream.push(dataOf(stream.startHeight), 'end');
+    };
+    await clock.advance(10_200);
+    expect(openedAtMs.at(-1)! - openedAtMs.at(-2)!).toBe(200);
+  });
+
   it('ends the run when it fails in a way that nobody expects', async () => {
     const indexer = await following(100);
     await expect(indexer.run(controller.signal)).rejects.toThrow('already running');

@@ -60,6 +60,18 @@ const at = (sorted: readonly number[], share: number): number =>
   sorted[Math.floor(share * (sorted.length - 1))] ?? Number.NaN;
 
 describe('the collections of a new block', () => {
+  it('are asked for again soon, a few times, before the pauses are those of any other', async () => {
+    const requests = asking({ clock, sink, window }, a);
+    newBlock(requests, {});
+    await clock.advance(3_000);
+    const pauses = a.calls.slice(1).map((call, place) => call.atMs - a.calls[place]!.atMs - 1);
+    const soon = pauses.slice(0, 14);
+    expect(soon.slice(0, 4).every((pause) => pause >= 20 && pause <= 60)).toBe(true);
+    expect(soon.toSorted((one, other) => one - other)).toEqual(soon);
+    expect(Math.max(...soon)).toBe(80);
+    expect(pauses.slice(14, 16)).toEqual([250, 500]);
+  });
+
   it.each([30_000, 50_000])(
     'are there soon after their node has them, though it had said for %d ms that it has yet to fetch them',
     async (outageMs) => {

@@ -137,8 +137,10 @@ export class FakeStream implements AsyncIterableIterator<BlockExecutionData> {
 
   push(...items: Sent[]): void {
     this.#sent.push(...items);
-    const next = this.#take === undefined ? undefined : this.#sent.shift();
-    if (next !== undefined) this.#take?.(next);
+    const take = this.#take;
+    if (take === undefined || this.#sent.length === 0) return;
+    this.#take = undefined;
+    take(this.#sent.shift()!);
   }
 
   async next(): Promise<IteratorResult<BlockExecutionData>> {

@@ -404,10 +404,10 @@ describe('FinalityProver', () => {
       reason: `no access node gives the protocol state of block 50: ${METHOD}: unimplemented`,
     });
     await proving.reaches(52);
-    await proving.clock.advance(FIVE_MINUTES_MS - 5_000);
+    await proving.clock.advance(FIVE_MINUTES_MS - 10_000);
     expect(proving.first.count(METHOD)).toBe(2);
     proving.first.snapshot = () => snapshot;
-    await proving.clock.advance(5_000);
+    await proving.clock.advance(10_000);
     expect(proving.prover.status()).toMatchObject({ provenHeight: 50, reason: undefined });
     expect(proving.nodes.reported).toEqual([]);
     expect(proving.logger.of('warn')).toEqual([]);
