@@ -76,7 +76,7 @@ function usePgBoss(): () => Promise<SharedWorld> {
   const postgres = usePostgres();
   return async () => {
     const { url } = await postgres.filled(180, blocksOf(range(180, 189)));
-    const sql = async (text: string): Promise<unknown[]> => (await asAdmin(url, text)).rows;
+    const sql = async (text: string): Promise<unknown[]> => (await asAdmin(url, text)).rows as unknown[];
     return {
       ...{ url, sql },
       rewind: async (height) => (await postgres.open(url)).rewind(height),
