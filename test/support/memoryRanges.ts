@@ -15,7 +15,6 @@ export class MemoryRanges implements RangeBook {
   readonly ranges: RangeBook = this;
   /** Every range that was begun or taken up again, in order. */
   readonly runs: HeightRange[] = [];
-  /** Runs that are over. */
   readonly released: RangeStore[] = [];
   #coverage: readonly HeightRange[];
   #plans: readonly BackfillPlan[] = [];

@@ -79,10 +79,14 @@ export async function rowsOf(url: string, sql: string): Promise<unknown[]> {
   return (await asAdmin(url, sql)).rows as unknown[];
 }
 
+/** The `value` of the first row that a query finds. */
+export async function valueIn(url: string, sql: string): Promise<unknown> {
+  return ((await rowsOf(url, sql)) as { value: unknown }[])[0]?.value;
+}
+
 /** How many rows a table of a store has. */
 export async function countIn(url: string, table: string): Promise<number> {
-  const rows = await rowsOf(url, `SELECT count(*)::integer AS count FROM ${table}`);
-  return (rows as { count: number }[])[0]!.count;
+  return Number(await valueIn(url, `SELECT count(*) AS value FROM ${table}`));
 }
 
 /** A session that holds a lock, by what it has asked in a transaction, until it is released or the test ends. */

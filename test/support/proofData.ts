@@ -6,6 +6,7 @@ import { loadMessages } from './flowWire.js';
 
 // What a small network of the reference implementation served, and what that implementation computes of random values.
 
+const messages = loadMessages();
 const file = (name: string): Buffer => readFileSync(new URL(`../data/proof/${name}`, import.meta.url));
 
 export function knownAnswers(name: string): unknown {
@@ -49,7 +50,7 @@ export interface RecordedBlock {
 /** Three runs of blocks of the recorded network, with the events of its first change of epoch, at height 391. */
 export function recordedBlocks(): RecordedBlock[] {
   const lines = gunzipSync(file('epoch-blocks.jsonl.gz')).toString().trim().split('\n');
-  const response = loadMessages()('flow.access.BlockResponse');
+  const response = messages('flow.access.BlockResponse');
   return lines.map((line) => {
     const { b64 } = JSON.parse(line) as { b64: string };
     return recordedBlock(
@@ -60,7 +61,7 @@ export function recordedBlocks(): RecordedBlock[] {
 
 /** `flow.entities.Block` as protobufjs decodes it. */
 export function recordedBlock(block: WireBlock): RecordedBlock {
-  const result = loadMessages()('flow.entities.ExecutionResult');
+  const result = messages('flow.entities.ExecutionResult');
   const header = block.block_header;
   return {
     height: Number(header.height),

@@ -31,6 +31,11 @@ export class RecordingLogger implements Logger {
     return this.records.map(({ message }) => message);
   }
 
+  /** What was said at this level. */
+  of(level: LogRecord['level']): LogRecord[] {
+    return this.records.filter((record) => record.level === level);
+  }
+
   #add(level: LogRecord['level'], fields: object, message: string): void {
     this.records.push({ level, message, fields: { ...fields } });
   }

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { Leadership } from '../../../src/ranges/index.js';
 import { systemClock } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
-import { asAdmin, lockHeld } from '../../support/postgresServer.js';
+import { asAdmin, lockHeld, valueIn } from '../../support/postgresServer.js';
 import { until } from '../../support/program.js';
 import { usePostgres } from '../../support/storeKinds.js';
 import { together } from '../../support/together.js';
@@ -16,7 +16,6 @@ describe('of several processes on one database', { timeout: 60_000 }, () => {
   const postgres = usePostgres();
   const database = async (): Promise<string> => {
     const home = await postgres.home();
-    // Makes the tables.
     await home.open();
     return home.url;
   };
@@ -27,7 +26,6 @@ describe('of several processes on one database', { timeout: 60_000 }, () => {
     return { queue, leadership: queue, worker: queue.id, kills: () => kills };
   };
 
-  /** A worker that writes its row waits for a lock. */
   const someoneWaits = async (url: string): Promise<void> => {
     const waiting = `SELECT FROM pg_locks JOIN pg_stat_activity USING (pid)
       WHERE relation = 'flow_store.worker'::regclass AND mode = 'RowExclusiveLock' AND wait_event_type = 'Lock'`;
@@ -63,7 +61,6 @@ describe('of several processes on one database', { timeout: 60_000 }, () => {
         expect(await lead(two.leadership)).toBeDefined();
         expect(performance.now() - silentAtMs).toBeLessThan(TAKEOVER_MS);
         expect(term?.lost.aborted).toBe(false);
-        // It wakes up.
         await still.advance(3_000);
         await until(() => term?.lost.aborted === true);
         await term?.release();
@@ -88,11 +85,8 @@ describe('of several processes on one database', { timeout: 60_000 }, () => {
         const lock = await lockHeld(url, 'LOCK TABLE flow_jobs.job IN ACCESS EXCLUSIVE MODE');
         const two = await join(url);
         await someoneWaits(url);
-        const beat = async (): Promise<number> => {
-          const text = 'SELECT beat FROM flow_store.worker WHERE id = $1';
-          const { rows } = await asAdmin(url, text, [two.worker]);
-          return Number((rows[0] as { beat: string }).beat);
-        };
+        const beats = `SELECT beat AS value FROM flow_store.worker WHERE id = '${two.worker}'`;
+        const beat = async (): Promise<number> => Number(await valueIn(url, beats));
         const before = await beat();
         // Three beats: later it would count as silent itself, and the lock is waited for longer than that.
         await expect.poll(beat, { timeout: 10_000, interval: 100 }).toBeGreaterThanOrEqual(before + 3);
@@ -140,9 +134,7 @@ describe('of several processes on one database', { timeout: 60_000 }, () => {
         await someoneWaits(url);
         const heartbeat = async (): Promise<unknown> => {
           await clock.advance(3_000);
-          const text = "SELECT heartbeat_on::text AS at FROM flow_jobs.job WHERE name = 'live'";
-          const { rows } = await asAdmin(url, text);
-          return (rows as { at: string }[])[0]?.at;
+          return valueIn(url, "SELECT heartbeat_on::text AS value FROM flow_jobs.job WHERE name = 'live'");
         };
         // One that is sent now finds no job that is held.
         for (let count = 0; count < 5; count += 1) await heartbeat();
@@ -175,7 +167,6 @@ describe('of several processes on one database', { timeout: 60_000 }, () => {
         });
         await until(() => one.queue.liveWorkers() === 1);
         expect(await one.queue.kill([two.worker])).toBe(0);
-        // A day later it is forgotten.
         const agedBy = `UPDATE flow_store.worker SET beat_at = now() - interval '25 hours' WHERE id = $1`;
         await asAdmin(url, agedBy, [two.worker]);
         await until(async () => (await one.queue.workers()).length === 2);

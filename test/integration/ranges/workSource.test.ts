@@ -5,7 +5,7 @@ import { systemClock } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import { RangeLostError, sharedRangesOf } from '../../../src/storage/index.js';
 import type { BlockEntry, HeightRange, IndexStore, LevelIndexStore } from '../../../src/storage/index.js';
-import { asAdmin, countIn } from '../../support/postgresServer.js';
+import { asAdmin, countIn, valueIn } from '../../support/postgresServer.js';
 import { range } from '../../support/ranges.js';
 import { chainWith, seededCollection } from '../../support/storeBlocks.js';
 import type { TcpFaults } from '../../support/tcpFaults.js';
@@ -22,11 +22,9 @@ const WAIT_MS = 20_000;
 /** Each mostly waits to hear of others, and has a database of its own. */
 const AT_ONCE = 5;
 
-/** One process that fills the store. */
 interface Process {
   readonly source: WorkSource;
   readonly store: IndexStore;
-  /** Ends it properly. */
   close(): Promise<void>;
 }
 
@@ -40,7 +38,6 @@ interface Begin {
 /** A store whose live range is 180 to 189, and processes that fill what is below. */
 interface World {
   begin(how?: Begin): Promise<Process>;
-  /** Pauses of failed ranges are over. */
   pausesEnd(): Promise<void>;
 }
 
@@ -67,7 +64,7 @@ function useLocal(): () => Promise<World> {
 
 interface SharedWorld extends World {
   readonly url: string;
-  /** By a command. */
+  sql(text: string): Promise<unknown[]>;
   rewind(height: number): Promise<void>;
   /** A command, whose connections can be cut. */
   command(): Promise<
@@ -79,8 +76,9 @@ function usePgBoss(): () => Promise<SharedWorld> {
   const postgres = usePostgres();
   return async () => {
     const { url } = await postgres.filled(180, blocksOf(range(180, 189)));
+    const sql = async (text: string): Promise<unknown[]> => (await asAdmin(url, text)).rows as unknown[];
     return {
-      url,
+      ...{ url, sql },
       rewind: async (height) => (await postgres.open(url)).rewind(height),
       command: async () => {
         const faults = await postgres.faultsBefore(url);
@@ -98,7 +96,7 @@ function usePgBoss(): () => Promise<SharedWorld> {
         return { source, store, close: () => queue.close() };
       },
       pausesEnd: async () => {
-        await asAdmin(url, 'UPDATE flow_jobs.job SET start_after = now() WHERE start_after > now()');
+        await sql('UPDATE flow_jobs.job SET start_after = now() WHERE start_after > now()');
       },
     };
   };
@@ -155,10 +153,8 @@ async function coverageOf(process: Process): Promise<readonly HeightRange[]> {
   return shared === undefined ? process.store.coverage() : (await shared.read()).coverage;
 }
 
-/** Waits until the expectations of `check` hold. */
 const until = (check: () => void) => vi.waitFor(check, { timeout: WAIT_MS, interval: 50 });
 
-/** What holds for both. */
 const behaviours: Readonly<Record<string, (newWorld: () => Promise<World>) => Promise<void>>> = {
   'hands out what is planned, the newest first, and forgets the plan when it is filled': async (newWorld) => {
     const process = await (await newWorld()).begin();
@@ -206,7 +202,6 @@ const behaviours: Readonly<Record<string, (newWorld: () => Promise<World>) => Pr
       filled.push(sporkOf(job));
       await fill(job);
     }
-    // Of the spork in the middle all is filled.
     expect(filled).toEqual([3, 1, 3]);
     expect(await coverageOf(process)).toEqual([range(110, 175), range(180, 189)]);
   },
@@ -292,7 +287,6 @@ const behaviours: Readonly<Record<string, (newWorld: () => Promise<World>) => Pr
   },
 };
 
-/** What holds for several processes on one database. */
 const shared: Readonly<Record<string, (newWorld: () => Promise<SharedWorld>) => Promise<void>>> = {
   'share the ranges of one plan, each filled once': async (newWorld) => {
     const world = await newWorld();
@@ -350,8 +344,7 @@ const shared: Readonly<Record<string, (newWorld: () => Promise<SharedWorld>) => 
   'refuse the run before, where the process that lost a range takes it again': async (newWorld) => {
     const { job, process: one, world } = await running(newWorld, { clock: new VirtualClock() });
     // Given back by others while this process was cut off from the database: it has not heard of it yet.
-    await asAdmin(
-      world.url,
+    await world.sql(
       `UPDATE flow_jobs.job SET state = 'retry', start_after = now(), retry_count = retry_count + 1 WHERE state = 'active'`,
     );
     const again = await next(one);
@@ -367,7 +360,7 @@ const shared: Readonly<Record<string, (newWorld: () => Promise<SharedWorld>) => 
   'publish and complete in one transaction: without the one there is not the other': async (newWorld) => {
     const { job, process: one, world } = await running(newWorld, { clock: new VirtualClock() });
     // The queue has given the range away, and the fence does not know yet.
-    await asAdmin(world.url, `UPDATE flow_jobs.job SET retry_count = retry_count + 1 WHERE state = 'active'`);
+    await world.sql(`UPDATE flow_jobs.job SET retry_count = retry_count + 1 WHERE state = 'active'`);
     await expect(publish(job)).rejects.toThrow(RangeLostError);
     expect(await coverageOf(one)).toEqual([range(180, 189)]);
     expect(await countIn(world.url, 'flow_store.block')).toBe(10);
@@ -376,7 +369,7 @@ const shared: Readonly<Record<string, (newWorld: () => Promise<SharedWorld>) => 
   'find a range whose job was lost when its part is done': async (newWorld) => {
     const { process: one, world } = await planned(newWorld, range(130, 159));
     // As if somebody had meddled: it counts as done, and is not.
-    await asAdmin(world.url, `UPDATE flow_jobs.job SET state = 'completed' WHERE data @> '{"from": 140}'`);
+    await world.sql(`UPDATE flow_jobs.job SET state = 'completed' WHERE data @> '{"from": 140}'`);
     expect(await fillAll(one, 2)).toEqual([150, 130]);
     expect(await fillAll(one, 1)).toEqual([140]);
     expect(await coverageOf(one)).toEqual([range(130, 159), range(180, 189)]);
@@ -388,16 +381,13 @@ const shared: Readonly<Record<string, (newWorld: () => Promise<SharedWorld>) => 
     await (await next(one)).release();
     await one.source.plan({ ...range(110, 169), order: 'newest' });
     await one.source.cancel(1);
-    const { rows } = await asAdmin(
-      world.url,
-      `SELECT (data ->> 'from')::integer AS from, (data ->> 'to')::integer AS to FROM flow_jobs.job
-        ORDER BY 1`,
-    );
+    const rows =
+      await world.sql(`SELECT (data ->> 'from')::integer AS from, (data ->> 'to')::integer AS to FROM flow_jobs.job
+        ORDER BY 1`);
     // Each is cut by itself: to cut them all at once would keep the leader from writing for as long.
     expect(rows).toEqual([range(110, 129), range(130, 149), range(150, 169)]);
     await (await next(one)).release();
-    await asAdmin(
-      world.url,
+    await world.sql(
       `UPDATE flow_jobs.job SET state = 'completed' WHERE data @> '{"from": 160}' OR data @> '{"from": 110, "kind": "range"}'`,
     );
     const filled = await fillAll(one, 6);
@@ -412,20 +402,14 @@ const shared: Readonly<Record<string, (newWorld: () => Promise<SharedWorld>) => 
     const clock: Clock = { ...systemClock, monotonic: () => systemClock.monotonic() + late.ms };
     const { job, process: one, world } = await running(newWorld, { clock });
     await job.store.commit({ blocks: blocksOf(range(150, 154)), latestIndexedHeight: 154 });
-    const heldSince = async (): Promise<string> => {
-      const { rows } = await asAdmin(
-        world.url,
-        `SELECT started_on::text AS since FROM flow_jobs.job WHERE state = 'active' AND data ->> 'kind' = 'range'`,
-      );
-      return (rows[0] as { since: string } | undefined)?.since ?? '';
-    };
+    const since = `SELECT started_on::text AS value FROM flow_jobs.job WHERE state = 'active' AND data ->> 'kind' = 'range'`;
+    const heldSince = async (): Promise<unknown> => (await valueIn(world.url, since)) ?? '';
     const before = await heldSince();
     expect(before).not.toBe('');
     late.ms = 365 * 24 * 3_600_000;
     await expect.poll(heldSince, { timeout: WAIT_MS, interval: 200 }).not.toBe(before);
     await expect.poll(heldSince, { timeout: WAIT_MS, interval: 200 }).not.toBe('');
     expect(job.signal.aborted).toBe(false);
-    // Nobody else got it meanwhile.
     expect(await isIdle(await world.begin())).toBe(true);
     await fill(job);
     expect(await coverageOf(one)).toEqual([range(150, 159), range(180, 189)]);
@@ -433,14 +417,14 @@ const shared: Readonly<Record<string, (newWorld: () => Promise<SharedWorld>) => 
 
   'do not wait for what was due before the clock of the server was set back': async (newWorld) => {
     const { process, world } = await planned(newWorld, range(150, 159));
-    await asAdmin(world.url, `UPDATE flow_jobs.job SET start_after = now() + interval '1 hour'`);
+    await world.sql(`UPDATE flow_jobs.job SET start_after = now() + interval '1 hour'`);
     expect((await next(process)).range).toEqual(range(150, 159));
   },
 
   'give jobs to a plan that has lost them all, however far somebody has it reach': async (newWorld) => {
     const { process: one, world } = await planned(newWorld, range(150, 159));
-    await asAdmin(world.url, `UPDATE flow_store.plan SET to_height = ${Number.MAX_SAFE_INTEGER - 1}`);
-    await asAdmin(world.url, 'DELETE FROM flow_jobs.job');
+    await world.sql(`UPDATE flow_store.plan SET to_height = ${Number.MAX_SAFE_INTEGER - 1}`);
+    await world.sql('DELETE FROM flow_jobs.job');
     await fillAll(one, 3);
     expect(await coverageOf(one)).toEqual([range(150, 189)]);
   },
@@ -458,7 +442,7 @@ const shared: Readonly<Record<string, (newWorld: () => Promise<SharedWorld>) => 
     newWorld,
   ) => {
     const { world } = await running(newWorld);
-    await asAdmin(world.url, 'UPDATE flow_store.open_range SET failures = 5');
+    await world.sql('UPDATE flow_store.open_range SET failures = 5');
     const { faults, queue, source, store } = await world.command();
     await faults.down();
     const lastPlan = queue.lastPlan();

@@ -37,7 +37,6 @@ function indexing({ store = new HandStore(), windowHeights = 100, ...options }: 
   return { store, clock, metrics, indexer, put };
 }
 
-/** A store whose commits take no time. */
 function committing(sporks?: readonly SporkRecord[]): HandStore {
   return Object.assign(new HandStore(1, sporks), { auto: true });
 }
@@ -51,7 +50,6 @@ function heightsOf(store: HandStore): number[][] {
   return store.batches.map((batch) => batch.blocks.map((entry) => entry.block.height));
 }
 
-/** Room for writes, as a test wants it. */
 class HandRoom implements WriteRoom {
   isFull = false;
   #goOn: () => void = () => undefined;
@@ -279,7 +277,7 @@ describe('BlockCollectionIndexer', () => {
       await indexer.recordLateSpork();
       expect(store.meta().sporks).toEqual([]);
       const fields = { height: 2, sporkId, blockId: block(2, []).id };
-      const warnings = logger.records.filter(({ level }) => level === 'warn');
+      const warnings = logger.of('warn');
       expect(warnings).toEqual([
         { level: 'warn', message: 'a node tells of a spork that does not exist', fields },
       ]);

@@ -1,9 +1,11 @@
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { EndpointSlots } from '../../../src/collections/index.js';
-import type { CollectionRequesterOptions } from '../../../src/collections/requester/CollectionRequester.js';
+import type {
+  CollectionRequesterDependencies,
+  CollectionRequesterOptions,
+} from '../../../src/collections/requester/CollectionRequester.js';
 import type { Identifier } from '../../../src/flow/index.js';
-import type { Random } from '../../../src/runtime/index.js';
 import { NodesInMemory } from '../../support/nodesInMemory.js';
 import { counted } from '../../support/scrapedMetrics.js';
 import { failing, HeightsRequester, honestOf, makeCollection, sources } from './sourceHarness.js';
@@ -17,30 +19,15 @@ beforeEach(() => {
 
 function requester(
   options: Partial<CollectionRequesterOptions> = {},
-  more: {
-    readonly nodes?: NodesInMemory<FakeNode>;
-    readonly expects?: (height: number, withinMs: number) => boolean;
-    readonly random?: Random;
-    readonly slots?: EndpointSlots;
-  } = {},
+  more: Partial<CollectionRequesterDependencies> = {},
 ): HeightsRequester {
+  const nodes = new NodesInMemory<FakeNode>([a]);
+  const onFatal = (error: unknown): void => void fatal.push(error);
   return new HeightsRequester(
     { holdBackMs: 500, ...options },
-    {
-      nodes: more.nodes ?? new NodesInMemory<FakeNode>([a]),
-      sink,
-      window,
-      forecast: more.expects === undefined ? undefined : { expects: more.expects },
-      clock,
-      ...(more.random === undefined ? {} : { random: more.random }),
-      ...{ slots: more.slots, logger, metrics },
-      onFatal: (error) => void fatal.push(error),
-    },
+    { nodes, sink, window, clock, logger, metrics, onFatal, ...more },
   );
 }
-
-/** Answers every call as a good node would. */
-const honest = (...collections: readonly MadeCollection[]) => honestOf(collections);
 
 const many = (count: number, name = 'c'): MadeCollection[] =>
   Array.from({ length: count }, (_, place) => makeCollection(`${name} ${place}`));
@@ -71,7 +58,6 @@ describe('asking', () => {
     a.calls[3]!.fail('not_found');
     await clock.settle();
     expect(a.calls.slice(5).map(({ id }) => id)).toEqual([c4]);
-    // Whoever else lacks a collection goes on with it.
     requests.cancel(1);
     await clock.advance(250);
     expect(a.pending.map(({ id }) => id).toSorted()).toEqual([c0, c1, both, c5].toSorted());
@@ -102,7 +88,7 @@ describe('retrying', () => {
     await clock.advance(60_000);
     const pauses = a.calls.slice(1).map(({ atMs }, place) => atMs - a.calls[place]!.atMs);
     expect(pauses.slice(0, 8)).toEqual([250, 500, 1_000, 2_000, 4_000, 8_000, 10_000, 10_000]);
-    a.onCall = honest(one);
+    a.onCall = honestOf(one);
     await clock.advance(10_000);
     a.onCall = failing('unavailable');
     const before = a.calls.length;
@@ -165,7 +151,7 @@ describe('refusing', () => {
   it('refuses a body of another id, counts it, sets the liar aside and asks elsewhere', async () => {
     const nodes = new NodesInMemory<FakeNode>([a, b]);
     a.onCall = (call) => call.answer(two.transactions);
-    b.onCall = honest(one);
+    b.onCall = honestOf(one);
     requester({}, { nodes }).request(1, [one.id]);
     await clock.advance(250);
     expect(sink.ids).toEqual([one.id]);
@@ -193,16 +179,16 @@ describe('refusing', () => {
     const requests = requester();
     requests.request(1, [one.id]);
     await clock.advance(20_000);
-    const warnings = logger.records.filter((record) => record.level === 'warn');
+    const warnings = logger.of('warn');
     expect(a.calls.length).toBeGreaterThan(3);
     expect(warnings).toHaveLength(1);
     expect(JSON.stringify(warnings)).not.toContain(one.id);
-    a.onCall = honest(one);
+    a.onCall = honestOf(one);
     await clock.advance(10_000);
     a.onCall = (call) => call.answer(three.transactions);
     requests.request(2, [two.id]);
     await clock.advance(10_000);
-    expect(logger.records.filter((record) => record.level === 'warn')).toHaveLength(2);
+    expect(logger.of('warn')).toHaveLength(2);
   });
 
   it('passes an error that nobody expects to the owner', async () => {
@@ -277,7 +263,7 @@ describe('nodes without GetFullCollectionByID', () => {
 
   it('are asked on where they left off when their rate limit refuses a transaction, within bounds', async () => {
     const full = makeCollection('a full one', 30);
-    const serve = honest(full);
+    const serve = honestOf(full);
     const refused = new Set<string>();
     a.onCall = (call) => {
       if (call.method === 'GetCollectionByID' || refused.has(call.id)) {
@@ -294,7 +280,7 @@ describe('nodes without GetFullCollectionByID', () => {
     expect(a.calls.filter((call) => call.method === 'GetTransaction')).toHaveLength(60);
 
     const before = a.calls.length;
-    a.onCall = (call) => (call.method === 'GetTransaction' ? call.fail('rate_limited') : honest(one)(call));
+    a.onCall = (call) => (call.method === 'GetTransaction' ? call.fail('rate_limited') : honestOf(one)(call));
     requester().request(2, [one.id]);
     await clock.settle();
     expect(a.calls.length - before).toBeGreaterThan(2);
@@ -303,7 +289,7 @@ describe('nodes without GetFullCollectionByID', () => {
 
   it('leave the slots of transactions that have come to others, while the last one hangs', async () => {
     const full = makeCollection('a full one', 8);
-    const serve = honest(full, one);
+    const serve = honestOf(full, one);
     const hangs = full.transactionIds.at(-1);
     const requests = requester({ concurrency: 4 });
     requests.request(1, [full.id]);
@@ -319,7 +305,7 @@ describe('nodes without GetFullCollectionByID', () => {
 
   it('tell of the transactions that a rate limit refuses while they are still asked for', async () => {
     a.onCall = (call) => {
-      if (call.method === 'GetCollectionByID') honest(one)(call);
+      if (call.method === 'GetCollectionByID') honestOf(one)(call);
       // The second time it waits for its turn.
       else if (a.calls.length <= 1 + one.transactions.length) call.fail('rate_limited');
     };
@@ -329,14 +315,14 @@ describe('nodes without GetFullCollectionByID', () => {
     const trail = requests.trail(one.id);
     expect(trail).toMatchObject({ attempts: 1, isUnderWay: true });
     expect(trail?.failures?.get(a.name)).toMatchObject({ kind: 'rate_limited', method: 'GetTransaction' });
-    for (const call of a.pending) honest(one)(call);
+    for (const call of a.pending) honestOf(one)(call);
     await clock.settle();
     expect(sink.ids).toEqual([one.id]);
   });
 
   it('are not begun while their transactions are held back, which is told', async () => {
-    a.onCall = honest(one);
-    a.methodBlockedUntilMs.set('GetTransaction', 2_000);
+    a.onCall = honestOf(one);
+    a.heldBackUntilMs.set('GetTransaction', 2_000);
     const requests = requester();
     requests.request(1, [one.id]);
     await clock.advance(1_800);
@@ -352,8 +338,8 @@ describe('nodes without GetFullCollectionByID', () => {
   it('whose transactions fail are asked after the others, and not patiently', async () => {
     b.unknown.add('GetFullCollectionByID');
     a.failing.add('GetTransaction');
-    a.onCall = (call) => (call.method === 'GetTransaction' ? call.fail('rate_limited') : honest(one)(call));
-    b.onCall = honest(one);
+    a.onCall = (call) => (call.method === 'GetTransaction' ? call.fail('rate_limited') : honestOf(one)(call));
+    b.onCall = honestOf(one);
     requester({}, { nodes: new NodesInMemory<FakeNode>([a, b]) }).request(1, [one.id]);
     await clock.settle();
     expect(sink.ids).toEqual([one.id]);
@@ -369,7 +355,7 @@ describe('nodes without GetFullCollectionByID', () => {
     ['one transaction is another one', 'GetTransaction', 3],
   ])('are refused when %s', async (_, method, calls) => {
     const nodes = new NodesInMemory<FakeNode>([a]);
-    const serve = honest(one);
+    const serve = honestOf(one);
     a.onCall = (call) => {
       if (call.method === method)
         call.answer(method === 'GetTransaction' ? two.transactions[0] : two.transactionIds);
@@ -384,7 +370,7 @@ describe('nodes without GetFullCollectionByID', () => {
   });
 
   it('fail as a whole when one transaction fails, and the others are cancelled', async () => {
-    const serve = honest(one);
+    const serve = honestOf(one);
     a.onCall = (call) => {
       if (call.method === 'GetCollectionByID') serve(call);
     };
@@ -405,7 +391,7 @@ describe('nodes without GetFullCollectionByID', () => {
 
 describe('holding back for execution data', () => {
   it('asks for what execution data does not deliver in time, and at once for what it is not expected to', async () => {
-    const requests = requester({}, { expects: (height) => height !== 2 });
+    const requests = requester({}, { forecast: { expects: (height) => height !== 2 } });
     requests.request(1, [one.id, two.id]);
     requests.request(2, [three.id]);
     expect(a.calls.map(({ id }) => id)).toEqual([three.id]);
@@ -422,13 +408,13 @@ describe('holding back for execution data', () => {
     expect(a.calls).toHaveLength(1);
     await clock.advance(1);
     expect(a.calls).toHaveLength(2);
-    requester({ holdBackMs: 0 }, { expects: () => true }).request(1, [one.id]);
+    requester({ holdBackMs: 0 }, { forecast: { expects: () => true } }).request(1, [one.id]);
     expect(a.calls).toHaveLength(3);
   });
 
   it('asks at once when the stream is no longer counted on, at the next look', async () => {
     let fresh = true;
-    const requests = requester({ holdBackMs: 10_000 }, { expects: () => fresh });
+    const requests = requester({ holdBackMs: 10_000 }, { forecast: { expects: () => fresh } });
     requests.request(1, [one.id]);
     await clock.advance(2_000);
     fresh = false;
@@ -442,16 +428,11 @@ describe('holding back for execution data', () => {
     const all = many(30);
     const requests = requester(
       { concurrency: 2, holdBackMs: 2_000 },
-      {
-        expects: (height, withinMs) => {
-          if (height === 7) looks.push(withinMs);
-          return false;
-        },
-      },
+      { forecast: { expects: (height, withinMs) => height === 7 && looks.push(withinMs) < 0 } },
     );
     requests.request(7, [one.id]);
     expect(looks).toEqual([500]);
-    a.onCall = (call) => void clock.setTimer(100, () => honest(one, ...all)(call));
+    a.onCall = (call) => void clock.setTimer(100, () => honestOf(one, ...all)(call));
     for (const { id } of all) requests.request(8, [id]);
     requests.cancel(7);
     // Two at a time, a tenth of a second each: one in 50 ms.
@@ -471,7 +452,7 @@ it('without any node looks again until there is one', async () => {
   const nodes = new NodesInMemory<FakeNode>([]);
   requester({}, { nodes }).request(1, [one.id]);
   await clock.advance(5_000);
-  a.onCall = honest(one);
+  a.onCall = honestOf(one);
   nodes.all = [a];
   await clock.advance(1_000);
   expect(sink.ids).toEqual([one.id]);
@@ -490,7 +471,7 @@ describe('between the turns of the event loop', () => {
 
   it('no more answers wait with their slots given away than calls may be under way', async () => {
     const wanted = many(9);
-    a.onCall = honest(...wanted);
+    a.onCall = honestOf(...wanted);
     requester({ concurrency: 2, workersPerHeight: 100 }).request(1, idsOf(wanted));
     await clock.turn();
     expect(a.calls).toHaveLength(4);
@@ -536,7 +517,7 @@ describe('the slots, which all requesters share,', () => {
           for (const [height, { id }] of collections.entries()) requests.request(height + 1, [id, one.id]);
           for (const [what, which] of steps) {
             const call = a.pending[which % Math.max(1, a.pending.length)];
-            if (what < 3 && call !== undefined) honest(...collections, one)(call);
+            if (what < 3 && call !== undefined) honestOf(...collections, one)(call);
             else if (what < 5 && call !== undefined) call.fail(kinds[which % kinds.length]!);
             else if (what === 5) requests.cancel(which);
             else if (what === 6) await clock.advance(100 * which);

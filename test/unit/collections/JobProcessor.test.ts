@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { RequestTrail } from '../../../src/collections/heights/WantedCollection.js';
 import { block, HandStore, id, meeting, settle } from './meetingHarness.js';
 
 describe('JobProcessor', () => {
@@ -189,55 +190,39 @@ describe('JobProcessor', () => {
     m.answer('a');
     m.clock.ms = 40;
     m.trouble.executionData = 'no feed';
-    expect([1, 2, 3, 4, 6].map((height) => m.explainer.explain(height).stage)).toEqual([
-      'indexed',
-      'committing',
-      'collecting',
-      'queued',
-      'outside',
-    ]);
+    const stages = [1, 2, 3, 4, 6].map((height) => m.explainer.explain(height).stage);
+    expect(stages).toEqual(['indexed', 'committing', 'collecting', 'queued', 'outside']);
     expect(m.explainer.explain(3)).toEqual({
-      height: 3,
-      stage: 'collecting',
-      blockId: id('b3'),
-      ageMs: 40,
-      guarantees: 2,
-      missing: [{ id: id('lost'), trail }],
-      executionData: 'no feed',
+      ...{ height: 3, stage: 'collecting', blockId: id('b3'), ageMs: 40, guarantees: 2 },
+      ...{ missing: [{ id: id('lost'), trail }], executionData: 'no feed' },
     });
   });
 
   it('says what holds a height up: nodes with their words, rate limits', async () => {
     const m = meeting();
-    const failure = (count: number, lastError: string, lastAt: number, sinceMs: number) => ({
-      ...{ count, lastError, lastAt, sinceMs, kind: 'refused' as const },
-      method: 'GetFullCollectionByID' as const,
+    const method = 'GetFullCollectionByID';
+    const failed = (node: string, count: number, lastError: string, lastAt: number, sinceMs: number) =>
+      [node, { count, lastError, lastAt, sinceMs, kind: 'refused', method }] as const;
+    const trailOf = (...failures: ReturnType<typeof failed>[]): RequestTrail => ({
+      ...{ attempts: 1, lastNode: 'y:9000', lastError: undefined, notFound: 0, isUnderWay: false },
+      failures: new Map(failures),
     });
-    const trail = { attempts: 1, lastError: undefined, notFound: 0, isUnderWay: false };
+    const asked = {
+      lastNode: 'z:9000',
+      isUnderWay: true,
+      askedAtMs: 1_000,
+      lastWay: 'GetCollectionByID',
+    } as const;
     m.requests.trails
-      .set(id('a'), {
-        ...{ ...trail, lastNode: 'y:9000' },
-        failures: new Map([
-          ['y:9000', failure(7, 'earlier words', 100, 60)],
-          ['x:9000', failure(1, 'no', 90, 50)],
-        ]),
-      })
-      .set(id('b'), {
-        ...{ ...trail, lastNode: 'y:9000' },
-        failures: new Map([['y:9000', failure(2, 'latest words', 200, 70)]]),
-      })
-      .set(id('c'), {
-        ...{ ...trail, lastNode: 'z:9000', isUnderWay: true, askedAtMs: 1_000, failures: new Map() },
-        lastWay: 'GetCollectionByID',
-      });
+      .set(id('a'), trailOf(failed('y:9000', 7, 'earlier words', 100, 60), failed('x:9000', 1, 'no', 90, 50)))
+      .set(id('b'), trailOf(failed('y:9000', 2, 'latest words', 200, 70)))
+      .set(id('c'), { ...trailOf(), ...asked });
     m.requests.heldBackNodes = [{ node: 'y:9000', untilMs: 5_000 }];
-    m.trouble.executionData = 'no feed';
     m.run(block(1, ['a', 'b', 'c', 'come']));
     m.answer('come');
     m.clock.ms = 4_000;
-    const method = 'GetFullCollectionByID';
     expect(m.explainer.heldUpBy(1)).toEqual({
-      ...{ missing: 3, of: 4 },
+      ...{ missing: 3, of: 4, heldBack: m.requests.heldBackNodes },
       troubles: [
         { node: 'x:9000', method, kind: 'refused', said: 'no', count: 1, sinceMs: 50 },
         { node: 'y:9000', method, kind: 'refused', said: 'latest words', count: 7, sinceMs: 60 },
@@ -246,13 +231,11 @@ describe('JobProcessor', () => {
           said: 'GetCollectionByID at z:9000: no answer yet',
         },
       ],
-      heldBack: [{ node: 'y:9000', untilMs: 5_000 }],
     });
     m.clock.ms = 3_999;
     expect(m.explainer.heldUpBy(1)?.troubles.map(({ node }) => node)).toEqual(['x:9000', 'y:9000']);
     for (const name of ['a', 'b', 'c']) m.answer(name);
-    expect(m.explainer.heldUpBy(1)).toBeUndefined();
-    expect(m.explainer.heldUpBy(2)).toBeUndefined();
+    expect([m.explainer.heldUpBy(1), m.explainer.heldUpBy(2)]).toEqual([undefined, undefined]);
     const alone = meeting({ ediOnly: true });
     alone.run(block(1, ['a']));
     expect(alone.explainer.heldUpBy(1)).toMatchObject({ missing: 1, of: 1, troubles: [], heldBack: [] });

@@ -15,7 +15,6 @@ function names(queued: HeightRecord | undefined): string[] {
   return queued!.collections().map((each) => Buffer.from(each.id, 'hex').toString().replaceAll('.', ''));
 }
 
-/** The heights that lack an id, in ascending order. */
 function heightsFor(mcq: MissingCollectionQueue, wanted: Identifier): number[] {
   return mcq.wanted(wanted)?.heights.map(({ height }) => height) ?? [];
 }

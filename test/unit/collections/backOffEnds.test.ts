@@ -15,9 +15,8 @@ beforeEach(() => {
   requests = asking({ clock, sink, window }, a);
 });
 
-const honest = honestOf(made);
+const honest = honestOf(...made);
 
-/** Into the middle of a pause of 10 s. */
 async function intoAPause(node: FakeNode): Promise<void> {
   await clock.advance(28_000);
   expect(node.calls.at(-1)!.atMs).toBeLessThan(clock.monotonic() - 1_000);

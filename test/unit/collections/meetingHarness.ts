@@ -10,14 +10,13 @@ import {
 import type { FinalizedBlock, Identifier, VerifiedCollection } from '../../../src/flow/index.js';
 import { createMetrics, silentLogger } from '../../../src/observability/index.js';
 import type { Clock, Timer } from '../../../src/runtime/index.js';
-import type { BlockEntry, CommitQueueOptions, SporkRecord, StoreMeta } from '../../../src/storage/index.js';
+import type { BlockEntry, SporkRecord, StoreMeta } from '../../../src/storage/index.js';
 import type { CommitBatch } from '../../../src/storage/port/RangeStore.js';
 import { applyCommit } from '../../../src/storage/records/book/applyCommit.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { counted } from '../../support/scrapedMetrics.js';
 import { windowOf } from '../../support/windowOf.js';
 
-/** A readable name as an identifier. */
 export function id(name: string): Identifier {
   return Buffer.from(name.padEnd(32, '.')).toString('hex') as Identifier;
 }
@@ -69,7 +68,6 @@ export class HandClock implements Clock {
 /** A store whose commits are under way until the test says `finish` or `fail`; or, with `auto`, for one microtask. */
 export class HandStore extends MemoryIndexStore {
   readonly batches: CommitBatch[] = [];
-  /** What is staged and in no commit yet. */
   readonly staged = new Set<BlockEntry>();
   auto = false;
   #meta: StoreMeta;
@@ -127,7 +125,6 @@ export class HandStore extends MemoryIndexStore {
   }
 }
 
-/** Runs everything that is ready; no time passes. */
 export async function settle(): Promise<void> {
   await new Promise((resolve) => setImmediate(resolve));
 }
@@ -136,20 +133,14 @@ export async function settle(): Promise<void> {
 export function meeting({
   store = new HandStore(),
   windowHeights = 8,
-  limitBytes = 1000,
-  ...options
-}: Partial<CommitQueueOptions> & {
-  readonly store?: HandStore;
-  readonly windowHeights?: number;
-  readonly limitBytes?: number;
-  readonly ediOnly?: boolean;
-} = {}) {
+  ediOnly = false,
+}: { readonly store?: HandStore; readonly windowHeights?: number; readonly ediOnly?: boolean } = {}) {
   const clock = new HandClock();
   const metrics = createMetrics({ version: 'test', node: 'test' });
   const head = { height: 1_000_000 };
-  const window = windowOf(store, { heights: windowHeights, limitBytes, head: () => head.height });
+  const window = windowOf(store, { heights: windowHeights, limitBytes: 1000, head: () => head.height });
   const indexer = new BlockCollectionIndexer(
-    { groupMaxHeights: 100, groupMaxBytes: 1e6, ...options },
+    { groupMaxHeights: 100, groupMaxBytes: 1e6 },
     { store, window, clock, metrics, logger: silentLogger },
   );
   const mcq = new MissingCollectionQueue(window);
@@ -181,13 +172,13 @@ export function meeting({
   const trouble = { executionData: undefined as string | undefined };
   const processor = new JobProcessor({
     ...{ mcq, indexer, window, clock, metrics, logger: silentLogger },
-    ...(options.ediOnly === true ? {} : { requests }),
+    ...(ediOnly ? {} : { requests }),
     onFatal: (error) => fatal.push(error),
   });
 
   const explainer = new HeightExplainer({
     ...{ mcq, window, clock },
-    ...(options.ediOnly === true ? {} : { requests }),
+    ...(ediOnly ? {} : { requests }),
     executionDataReason: () => trouble.executionData,
     peerReason: () => undefined,
   });

@@ -7,7 +7,6 @@ import type { FakeCall, HeightsRequester, MadeCollection } from './sourceHarness
 const BLOCK_MS = 800;
 
 let { clock, ends, sink, window, a, b } = sources(0, 0);
-/** When each node has which collection. */
 let hasAtMs: Map<string, number>;
 let made: Map<Identifier, MadeCollection>;
 
@@ -89,18 +88,12 @@ describe('the collections of a new block', () => {
       // Each is asked for a few times at once, and once a second while it is the lowest.
       const early = awaited * 14;
       expect(a.calls.length).toBeLessThan(early + outageMs / 1_000 + awaited * 8);
-      sink.onReceived = ({ receivedAtMs }) => lateMs.push(receivedAtMs - hasThemAtMs);
       for (let block = 0; block < 4; block += 1) {
         newBlock(requests, { 'a:9000': 0 });
         await clock.advance(BLOCK_MS);
       }
       expect(lateMs).toHaveLength(awaited + 4);
-      expect(
-        at(
-          lateMs.slice(0, awaited).sort((one, other) => one - other),
-          1,
-        ),
-      ).toBeLessThanOrEqual(1_500);
+      expect(Math.max(...lateMs.slice(0, awaited))).toBeLessThanOrEqual(1_500);
     },
   );
 
@@ -148,7 +141,7 @@ describe('the collections of a new block', () => {
       for (const node of [a, b]) {
         node.unknown.add('GetFullCollectionByID');
         node.onCall = (call) =>
-          node === a && call.method === method ? call.fail('internal') : honestOf([...made.values()])(call);
+          node === a && call.method === method ? call.fail('internal') : honestOf(...made.values())(call);
       }
       Object.assign(b, { latencyMs: 100 });
       const requests = asking({ clock, sink, window }, a, b);

@@ -22,7 +22,6 @@ function asking(
 ): { readonly requests: HeightsRequester; readonly calls: () => FakeCall[] } {
   const list = Object.entries(played).map(([name, onCall]) => {
     const node = new FakeNode(name, clock);
-    // A deadline passes as it does in real life.
     node.onCall = (call) => {
       if (call.timeoutMs !== undefined) clock.setTimer(call.timeoutMs, () => call.fail('deadline'));
       onCall(call);
@@ -40,7 +39,7 @@ function asking(
 const made: MadeCollection[] = Array.from({ length: 60 }, (_, place) => makeCollection(`other way ${place}`));
 const [one, two, three] = made as [MadeCollection, MadeCollection, MadeCollection];
 
-const honest = honestOf(made);
+const honest = honestOf(...made);
 
 type Fault = (call: FakeCall) => void;
 const FAULTS: readonly (readonly [string, Fault])[] = [
@@ -49,41 +48,31 @@ const FAULTS: readonly (readonly [string, Fault])[] = [
   ['another collection', (call) => call.answer(call.method === FULL ? two.transactions : two.transactionIds)],
 ];
 
-/** One call of the node is broken for good, the others are not. */
 const broken =
   (method: string, fault: Fault): Fault =>
   (call) =>
     call.method === method ? fault(call) : honest(call);
 
 describe.each(FAULTS)('a call that is answered with %s for good', (_, fault) => {
-  it('gives way to the light collection with its transactions, at the tip', async () => {
+  it('gives way to the light collection with its transactions, at the tip and while catching up', async () => {
     const { requests } = asking({ 'a:9000': broken(FULL, fault) });
+    requests.request(HEAD, [three.id]);
+    await clock.advanceUntil(() => sink.ids.length === 1, WITHIN_MS);
+    const { requests: catchingUp } = asking({ 'a:9000': broken(FULL, fault) });
+    for (const [place, { id }] of made.entries()) catchingUp.request(1 + place, [id]);
+    await clock.advanceUntil(() => sink.ids.includes(one.id), WITHIN_MS);
+    await clock.advanceUntil(() => sink.ids.length === 1 + made.length, 4 * WITHIN_MS);
+    expect(fatal).toEqual([]);
+  });
+
+  it.each([LIGHT, 'GetTransaction'])('at another node gives way to the honest one: %s', async (method) => {
+    const { requests } = asking({
+      'a:9000': (call) => (call.method === method || call.method === FULL ? fault(call) : honest(call)),
+      'b:9000': honest,
+    });
     requests.request(HEAD, [one.id]);
     await clock.advanceUntil(() => sink.ids.length === 1, WITHIN_MS);
-    await requests.stop();
-    expect(fatal).toEqual([]);
   });
-
-  it('gives way to the light collection with its transactions, while catching up', async () => {
-    const { requests } = asking({ 'a:9000': broken(FULL, fault) });
-    for (const [place, { id }] of made.entries()) requests.request(1 + place, [id]);
-    await clock.advanceUntil(() => sink.ids.includes(one.id), WITHIN_MS);
-    await clock.advanceUntil(() => sink.ids.length === made.length, 4 * WITHIN_MS);
-    await requests.stop();
-    expect(fatal).toEqual([]);
-  });
-
-  it.each([LIGHT, 'GetTransaction'])(
-    'at another node gives way to the honest one, also for %s',
-    async (method) => {
-      const { requests } = asking({
-        'a:9000': (call) => (call.method === method || call.method === FULL ? fault(call) : honest(call)),
-        'b:9000': honest,
-      });
-      requests.request(HEAD, [one.id]);
-      await clock.advanceUntil(() => sink.ids.length === 1, WITHIN_MS);
-    },
-  );
 
   it('leaves the one honest way of two nodes, whichever it is', async () => {
     const { requests } = asking({ 'a:9000': fault, 'b:9000': broken(FULL, fault) });
@@ -107,23 +96,14 @@ describe('another way', () => {
     });
     requests.request(1, [one.id]);
     await clock.advanceUntil(() => sink.ids.length === 1);
-    expect(calls().map(({ method }) => method)).toEqual([
-      FULL,
-      FULL,
-      LIGHT,
-      'GetTransaction',
-      'GetTransaction',
-    ]);
+    expect(methodsOf(calls())).toEqual([FULL, FULL, LIGHT, 'GetTransaction', 'GetTransaction']);
     expect(methodsOf(nodes.reported)).toEqual([FULL, FULL]);
     expect(methodsOf(nodes.confirmed)).toEqual([LIGHT]);
     await clock.advance(10_000);
     const before = calls().length;
     for (const [place, { id }] of made.slice(1, 5).entries()) requests.request(2 + place, [id]);
     await clock.settle();
-    const methods = calls()
-      .slice(before)
-      .map(({ method }) => method);
-    expect(methods.filter((method) => method === FULL)).toHaveLength(1);
+    expect(methodsOf(calls().slice(before)).filter((method) => method === FULL)).toHaveLength(1);
     await clock.advanceUntil(() => sink.ids.length === 5);
     isBroken = false;
     await clock.advance(20_000);
@@ -132,18 +112,14 @@ describe('another way', () => {
     await clock.advance(100);
     requests.request(11, [made[11]!.id]);
     await clock.advance(100);
-    expect(
-      calls()
-        .slice(again)
-        .map(({ method }) => method),
-    ).toEqual([FULL, FULL]);
+    expect(methodsOf(calls().slice(again))).toEqual([FULL, FULL]);
   });
 
   it('is never tried for a rate limit, which is not evaded at the same node', async () => {
     const { requests, calls } = asking({ 'a:9000': broken(FULL, failing('rate_limited')) });
     requests.request(HEAD, [one.id]);
     await clock.advance(60_000);
-    expect(new Set(calls().map(({ method }) => method))).toEqual(new Set([FULL]));
+    expect(new Set(methodsOf(calls()))).toEqual(new Set([FULL]));
   });
 
   it('counts a transaction that fails against the light collection', async () => {
@@ -183,7 +159,7 @@ describe('a silent call', () => {
       4_000,
       ...Array<number>(calls().length - 1).fill(10_000),
     ]);
-    expect(calls().map(({ method }) => method)).toContain(LIGHT);
+    expect(methodsOf(calls())).toContain(LIGHT);
     expect(nodes.faults()[0]).toBe('a:9000 stale');
   });
 

@@ -20,7 +20,6 @@ import type { CollectionSink, ReceivedCollection } from '../../../src/collection
 import { ZERO_ID } from '../../../src/flow/index.js';
 import type { BlockExecutionData, FinalizedBlock, Identifier } from '../../../src/flow/index.js';
 import { createMetrics } from '../../../src/observability/index.js';
-import type { Metrics } from '../../../src/observability/index.js';
 import { abortReason, unlessAborted } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import { NodeInMemory, NodesInMemory } from '../../support/nodesInMemory.js';
@@ -34,7 +33,6 @@ import {
 import { VirtualClock } from '../../support/virtualClock.js';
 import { windowOf } from '../../support/windowOf.js';
 
-/** A collection that really hashes to its id. */
 export interface MadeCollection {
   readonly id: Identifier;
   readonly transactions: readonly Uint8Array[];
@@ -54,7 +52,6 @@ export interface MadeBlock {
 
 const SYSTEM_CHUNK = seededCollection('system chunk', 1);
 
-/** It follows no other. */
 export function makeBlock(height: number, collectionCount: number): MadeBlock {
   const collections = Array.from({ length: collectionCount }, (_, place) =>
     seededCollection(`collection ${place} of ${height}`, 2),
@@ -112,27 +109,25 @@ export class FakeCall {
   }
 }
 
+type Sent = BlockExecutionData | Error | 'end';
+
 /** One execution-data stream as the node sees it. */
 export class FakeStream implements AsyncIterableIterator<BlockExecutionData> {
   readonly startHeight: number;
   /** The call by which it was opened. */
   readonly method: AccessMethod;
-  /** How often the reader has asked for a message. */
   pulls = 0;
   isClosed = false;
-  /** Its reader has said that it reads no more. */
   isLeft = false;
-  readonly #queue: (BlockExecutionData | Error | 'end')[] = [];
-  #pending:
-    { resolve(result: IteratorResult<BlockExecutionData>): void; reject(error: Error): void } | undefined;
+  readonly #sent: Sent[] = [];
+  #take: ((sent: Sent) => void) | undefined;
 
   constructor(startHeight: number, method: AccessMethod, signal: AbortSignal) {
     this.startHeight = startHeight;
     this.method = method;
     signal.addEventListener('abort', () => {
       this.isClosed = true;
-      this.#pending?.reject(abortReason(signal));
-      this.#pending = undefined;
+      this.#take?.(abortReason(signal));
     });
   }
 
@@ -140,32 +135,25 @@ export class FakeStream implements AsyncIterableIterator<BlockExecutionData> {
     return this;
   }
 
-  push(...items: (BlockExecutionData | Error | 'end')[]): void {
-    this.#queue.push(...items);
-    this.#flush();
+  push(...items: Sent[]): void {
+    this.#sent.push(...items);
+    const take = this.#take;
+    if (take === undefined || this.#sent.length === 0) return;
+    this.#take = undefined;
+    take(this.#sent.shift()!);
   }
 
-  next(): Promise<IteratorResult<BlockExecutionData>> {
+  async next(): Promise<IteratorResult<BlockExecutionData>> {
     this.pulls += 1;
-    return new Promise((resolve, reject) => {
-      this.#pending = { resolve, reject };
-      this.#flush();
-    });
+    const item = this.#sent.shift() ?? (await new Promise<Sent>((resolve) => (this.#take = resolve)));
+    this.#take = undefined;
+    if (item instanceof Error) throw item;
+    return item === 'end' ? { done: true, value: undefined } : { done: false, value: item };
   }
 
   return(): Promise<IteratorResult<BlockExecutionData>> {
     this.isClosed = this.isLeft = true;
     return Promise.resolve({ done: true, value: undefined });
-  }
-
-  #flush(): void {
-    if (this.#pending === undefined || this.#queue.length === 0) return;
-    const pending = this.#pending;
-    this.#pending = undefined;
-    const item = this.#queue.shift()!;
-    if (item instanceof Error) pending.reject(item);
-    else if (item === 'end') pending.resolve({ done: true, value: undefined });
-    else pending.resolve({ done: false, value: item });
   }
 }
 
@@ -177,14 +165,10 @@ export class FakeNode extends NodeInMemory {
   readonly calls: FakeCall[] = [];
   readonly streams: FakeStream[] = [];
   /** Until when calls are held back, by the test's own clock. */
-  blockedUntilMs = 0;
-  /** The same for single methods. */
-  readonly methodBlockedUntilMs = new Map<AccessMethod, number>();
-  /** Methods that are not healthy. */
+  readonly heldBackUntilMs = new Map<AccessMethod, number>();
   readonly failing = new Set<AccessMethod>();
   /** Settles a call at once; what it leaves alone stays pending. */
   onCall: (call: FakeCall) => void = () => undefined;
-  /** Plays a stream as it is opened. */
   onStream: (stream: FakeStream) => void = () => undefined;
   readonly #clock: Pick<Clock, 'monotonic'>;
 
@@ -193,7 +177,6 @@ export class FakeNode extends NodeInMemory {
     this.#clock = clock;
   }
 
-  /** Calls under way. */
   get pending(): FakeCall[] {
     return this.calls.filter((call) => !call.isSettled);
   }
@@ -209,8 +192,7 @@ export class FakeNode extends NodeInMemory {
   }
 
   override delayMs(method: AccessMethod): number {
-    const untilMs = Math.max(this.blockedUntilMs, this.methodBlockedUntilMs.get(method) ?? 0);
-    return Math.max(0, untilMs - this.#clock.monotonic());
+    return Math.max(0, (this.heldBackUntilMs.get(method) ?? 0) - this.#clock.monotonic());
   }
 
   override getFullCollection(id: Identifier, options?: CallOptions): Promise<readonly Uint8Array[]> {
@@ -305,12 +287,10 @@ export class RecordedNodes extends NodesInMemory<FakeNode> {
   }
 }
 
-/** By which calls, in order. */
 export const methodsOf = (told: readonly { readonly method: AccessMethod }[]): AccessMethod[] =>
   told.map(({ method }) => method);
 
-/** Keeps what it is given. */
-export class KeepingSink implements CollectionSink {
+class KeepingSink implements CollectionSink {
   readonly received: ReceivedCollection[] = [];
   readonly blocks: { readonly height: number; readonly ids: readonly Identifier[] }[] = [];
   onReceived: (received: ReceivedCollection) => void = () => undefined;
@@ -352,7 +332,11 @@ export class HeightsRequester extends CollectionRequester {
     super(
       { concurrency: 4, workersPerHeight: 8, ...pauses, ...options },
       {
-        ...{ random: { next: () => 0 }, logger: new RecordingLogger(), metrics: makeMetrics() },
+        ...{
+          random: { next: () => 0 },
+          logger: new RecordingLogger(),
+          metrics: createMetrics({ version: 'test', node: 'test' }),
+        },
         onFatal: (error) => {
           throw error;
         },
@@ -415,13 +399,11 @@ export function asking(
 export function sources(indexed = 0, head = 1_000) {
   const clock = new VirtualClock();
   const ends = { indexed, head };
-  /** Above the watermark. */
   const durable = new Set<number>();
   const window = windowOf(
     { latestIndexedHeight: () => ends.indexed, hasHeight: (height) => durable.has(height) },
     { heights: 1_000, limitBytes: Infinity, head: () => ends.head },
   );
-  /** How many wait for a change of the window. */
   let waiting = 0;
   const changed = window.changed.bind(window);
   window.changed = (signal) => {
@@ -436,19 +418,15 @@ export function sources(indexed = 0, head = 1_000) {
     },
     sink: new KeepingSink(),
     logger: new RecordingLogger(),
-    metrics: makeMetrics(),
+    metrics: createMetrics({ version: 'test', node: 'test' }),
     a: new FakeNode('a:9000', clock),
     b: new FakeNode('b:9000', clock),
     fatal: [] as unknown[],
   };
 }
 
-export function makeMetrics(): Metrics {
-  return createMetrics({ version: 'test', node: 'test' });
-}
-
 /** Answers for these collections as a good node would. */
-export function honestOf(collections: readonly MadeCollection[]): (call: FakeCall) => void {
+export function honestOf(...collections: readonly MadeCollection[]): (call: FakeCall) => void {
   return (call) => {
     for (const { id, transactions, transactionIds } of collections) {
       if (call.id === id) call.answer(call.method === 'GetCollectionByID' ? transactionIds : transactions);
@@ -458,11 +436,11 @@ export function honestOf(collections: readonly MadeCollection[]): (call: FakeCal
   };
 }
 
-export function failing(kind: Parameters<FakeCall['fail']>[0]): (call: FakeCall) => void {
-  return (call) => call.fail(kind);
-}
+export const failing =
+  (kind: UpstreamErrorKind) =>
+  (call: FakeCall): void =>
+    call.fail(kind);
 
-/** In which any call may fail, again and again. */
 export const FAILURES = [
   ...(['not_yet', 'not_found', 'invalid_argument', 'failed_precondition'] as const),
   ...(['unavailable', 'malformed', 'too_large', 'internal'] as const),

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { MissingCollectionQueue, watchForOffChainBlocks } from '../../../src/collections/index.js';
 import type { FinalizedBlock, Identifier } from '../../../src/flow/index.js';
 import { VirtualClock } from '../../support/virtualClock.js';
@@ -31,8 +31,7 @@ function watching(answersOf: (held: FinalizedBlock) => Readonly<Record<string, F
       ...{ mcq, clock, requests: { trail } },
       ask: (height) => {
         asked.push({ height, atMs: clock.monotonic() });
-        const held = mcq.get(height)?.block;
-        const answers = held === undefined ? [] : Object.entries(answersOf(held));
+        const answers = Object.entries(answersOf(mcq.get(height)!.block));
         return Promise.resolve(
           answers.map(([name, each]) => ({ node: new FakeNode(name, clock), block: each })),
         );
@@ -41,12 +40,12 @@ function watching(answersOf: (held: FinalizedBlock) => Readonly<Record<string, F
     },
     stop.signal,
   );
-  const end = async (): Promise<void> => {
+  onTestFinished(async () => {
     stop.abort();
     await running;
     expect(clock.pendingTimers).toBe(0);
-  };
-  return { clock, notFound, asked, offChain, end };
+  });
+  return { clock, notFound, asked, offChain };
 }
 
 const regiven = (held: FinalizedBlock): FinalizedBlock => ({ ...held, collectionIds: [id('given')] });
@@ -55,16 +54,15 @@ const another = (held: FinalizedBlock): FinalizedBlock => ({ ...held, id: id('an
 
 describe('watchForOffChainBlocks', () => {
   it('leaves a block alone whose collections are only late, however old it is', async () => {
-    const { asked, clock, end, notFound } = watching(() => ({}));
+    const { asked, clock, notFound } = watching(() => ({}));
     notFound.set(id('of 1'), 2);
     notFound.set(id('of 2'), 9);
     await clock.advance(600_000);
     expect(asked).toEqual([]);
-    await end();
   });
 
   it('asks about the lowest block whose collection no node has: not at once, and ever more slowly', async () => {
-    const { asked, clock, end, notFound, offChain } = watching((held) => ({
+    const { asked, clock, notFound, offChain } = watching((held) => ({
       'a:9000': held,
       'b:9000': held,
     }));
@@ -77,7 +75,6 @@ describe('watchForOffChainBlocks', () => {
     expect(pauses).toEqual([...pauses].sort((left, right) => left - right));
     expect(pauses.at(-1)).toBeLessThanOrEqual(31_000);
     expect(offChain).toEqual([]);
-    await end();
   });
 
   it.each<[string, Readonly<Record<string, (held: FinalizedBlock) => FinalizedBlock>>, boolean]>([
@@ -91,12 +88,11 @@ describe('watchForOffChainBlocks', () => {
     ['the nodes are divided', { 'b:9000': another, 'c:9000': (held) => held }, false],
     ['nobody answers', {}, false],
   ])('where %s', async (_, nodes, isRefuted) => {
-    const { clock, end, notFound, offChain } = watching((held) =>
+    const { clock, notFound, offChain } = watching((held) =>
       Object.fromEntries(Object.entries(nodes).map(([name, answer]) => [name, answer(held)])),
     );
     notFound.set(id('of 1'), 3);
     await clock.advance(6_500);
     expect(offChain).toEqual(isRefuted ? [1] : []);
-    await end();
   });
 });

@@ -13,8 +13,7 @@ import { RecordingLogger } from '../../support/recordingLogger.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 import { windowOf } from '../../support/windowOf.js';
 
-/** Counts by label values, in the shape of a metric. */
-export class Tally {
+class Tally {
   readonly counts: Record<string, number> = {};
   inc(labels: Record<string, string>): void {
     const key = Object.entries(labels)
@@ -58,7 +57,6 @@ export class World {
     return { ...this.chain.fork(fork, height).block(height), parentId: this.chain.idAt(height - 1) };
   }
 
-  /** All nodes stand at these heads. */
   advance(finalized: number, sealed?: number): void {
     for (const node of this.nodes.all) node.advance(finalized, sealed);
   }
@@ -116,7 +114,6 @@ export class Reading {
   constructor(
     world: World,
     options: Omit<FinalizedBlocksOptions, 'backoffMinMs' | 'backoffMaxMs'> & {
-      /** K. */
       readonly window: number;
       readonly stopHeight?: number;
       readonly watermark?: number;
@@ -177,7 +174,6 @@ export class Reading {
     await this.world.clock.settle();
   }
 
-  /** The id of the block that a consumer gets at a height now. */
   idAt(height: number): string | undefined {
     return this.blocks.atIndex(height)?.block.id;
   }

@@ -56,12 +56,9 @@ export class FakeAccessNode extends NodeInMemory {
   sealed = 0;
   /** It answers below_root, and its streams refuse to start, below it. */
   root = 0;
-  /** Its streams end after it. */
-  end = Number.MAX_SAFE_INTEGER;
   down = false;
   /** Streams stay open and deliver nothing more. */
   silent = false;
-  /** Streams are refused with this. */
   refusesStreams: UpstreamErrorKind | undefined;
   /** Unlike the others: what it says of single heights, as long as the entry stands. */
   readonly odd = new Map<number, Answer>();
@@ -72,14 +69,11 @@ export class FakeAccessNode extends NodeInMemory {
   /** When set, it is asked for each GetLatestBlockHeader instead of the finalized head. */
   polledHead: (() => number) | undefined;
 
-  /** What it serves as snapshots; none unless set. */
   snapshot: ((height: number) => object | UpstreamErrorKind) | undefined;
 
-  /** What it keeps of who signs; nothing unless set. */
   evidence: ((height: number) => ReceivedEvidence | undefined) | undefined;
 
   readonly calls: { readonly method: AccessMethod; readonly height: number | undefined }[] = [];
-  /** Heights of blocks that left it, in order. */
   readonly taken: number[] = [];
   openStreams = 0;
   callsUnderWay = 0;
@@ -98,7 +92,6 @@ export class FakeAccessNode extends NodeInMemory {
     this.poke();
   }
 
-  /** Lets open streams look at the script again. */
   poke(): void {
     for (const wake of [...this.#waiting]) wake();
   }
@@ -151,7 +144,7 @@ export class FakeAccessNode extends NodeInMemory {
     if (startHeight > this.finalized) throw this.error('not_found', 'SubscribeBlocksFromStartHeight');
     this.openStreams += 1;
     try {
-      for (let height = startHeight; height <= this.end; height += 1) {
+      for (let height = startHeight; ; height += 1) {
         await this.#until(() => height <= this.finalized, options.signal);
         const answer = await this.#answer('SubscribeBlocksFromStartHeight', height, options.signal);
         if (answer === 'end') return;
@@ -180,7 +173,6 @@ export class FakeAccessNode extends NodeInMemory {
     }
   }
 
-  /** How often a method was called, for all heights or one. */
   count(method: AccessMethod, height?: number): number {
     return this.calls.filter(
       (call) => call.method === method && (height === undefined || call.height === height),
@@ -212,7 +204,7 @@ export class FakeAccessNode extends NodeInMemory {
       if (answer !== undefined && answer !== 'hang') throw this.error(answer, method);
     }
     if (height < this.root) throw this.error('below_root', method);
-    if (height > this.finalized || height > this.end) throw this.error('not_found', method);
+    if (height > this.finalized) throw this.error('not_found', method);
     return { block: this.chain.block(height), status: height <= this.sealed ? 'sealed' : 'finalized' };
   }
 

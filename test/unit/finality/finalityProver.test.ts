@@ -7,7 +7,6 @@ import type { Identifier } from '../../../src/flow/index.js';
 import { createMetrics } from '../../../src/observability/index.js';
 import { CertificateThread } from '../../../src/proof/index.js';
 import type { CertificatePort, StoredHeader } from '../../../src/proof/index.js';
-import { OperatorError } from '../../../src/runtime/index.js';
 import { DatabaseFault, StorageError } from '../../../src/storage/index.js';
 import type { CommitteeEvidence, HeightRange } from '../../../src/storage/index.js';
 import { certificatesHere } from '../../support/certificates.js';
@@ -39,7 +38,6 @@ const headers = new Map(
   ]),
 );
 
-/** Of a block that is not stored. */
 const UNKNOWN_ID = 'f'.repeat(64) as Identifier;
 
 function headerAt(height: number): StoredHeader {
@@ -51,10 +49,8 @@ function headerAt(height: number): StoredHeader {
 /** A prover over stored heights from `from` on, whose nodes serve the recorded protocol states unless told otherwise. */
 class Proving extends World {
   readonly metrics = createMetrics({ version: 'test', node: '' });
-  /** The first of the nodes. */
   readonly first: FakeAccessNode;
   readonly store: Map<number, StoredHeader>;
-  /** Heights whose blocks have no proof. */
   readonly unproven = new Set<number>();
   /** The heights of the blocks that the block of a height seals. */
   readonly seals = new Map<number, readonly number[]>();
@@ -85,7 +81,7 @@ class Proving extends World {
       readonly thread?: FinalityProverDependencies['thread'];
       readonly names?: readonly string[];
       readonly evidence?: MemoryIndexStore;
-      readonly change?: (proving: Proving) => void;
+      readonly change?: (proving: Proving) => unknown;
     } = {},
   ) {
     super(...names);
@@ -143,10 +139,10 @@ class Proving extends World {
   }
 }
 
-/** A prover that has had a second. */
+/** A prover that has had five seconds. */
 async function proved(...made: ConstructorParameters<typeof Proving>): Promise<Proving> {
   const proving = new Proving(...made);
-  await proving.clock.advance(1_000);
+  await proving.clock.advance(5_000);
   return proving;
 }
 
@@ -178,9 +174,9 @@ describe('FinalityProver', () => {
   });
 
   it('knows the highest block that a block proven final seals, whatever newer blocks seal', async () => {
-    const proving = new Proving([42, 46]);
-    proving.seals.set(43, [42]).set(44, [41]).set(46, [44, 45, 43]).set(47, [46]);
-    await proving.clock.advance(1_000);
+    const proving = await proved([42, 46], {
+      change: ({ seals }) => seals.set(43, [42]).set(44, [41]).set(46, [44, 45, 43]).set(47, [46]),
+    });
     expect(proving.prover.status()).toMatchObject({ provenHeight: 44 });
     // The block that 44 seals is not stored.
     expect(proving.prover.sealedHeight()).toBeUndefined();
@@ -198,14 +194,13 @@ describe('FinalityProver', () => {
   it('verifies a certificate now and then while it catches up', async () => {
     // The recorded blocks at heights that are multiples of a thousand, or just below.
     const moved = (height: number): number => height + 1_948;
-    const proving = new Proving([moved(42), moved(51)], {
-      change: ({ store }) => {
+    const proving = await proved([moved(42), moved(51)], {
+      change: (its) => {
+        its.head = 3_000;
         for (let height = 42; height <= 52; height += 1)
-          store.set(moved(height), { ...headerAt(height), height: moved(height) });
+          its.store.set(moved(height), { ...headerAt(height), height: moved(height) });
       },
     });
-    proving.head = 3_000;
-    await proving.clock.advance(1_000);
     const reason = 'while blocks are caught up with, only every 1000th certificate is verified';
     expect(proving.prover.status()).toMatchObject({ provenHeight: undefined, reason });
     await proving.reaches(2_000);
@@ -215,26 +210,21 @@ describe('FinalityProver', () => {
 
   it('asks no node again for what it keeps, unless that is of another block or does not hash to the state', async () => {
     const change = startsAtOldState;
-    const before = new Proving([385, 399], { change });
-    await before.clock.advance(5_000);
+    const before = await proved([385, 399], { change });
     const { evidence } = before;
     expect((await evidence.evidence()).map(({ height, isAnchor }) => [height, isAnchor])).toEqual([
       [385, true],
       [389, false],
     ]);
-    const again = new Proving([385, 399], { change, evidence });
-    await again.clock.advance(5_000);
-    const { anchor, committee, provenHeight } = again.prover.status();
+    const again = await proved([385, 399], { change, evidence });
     expect(again.first.calls).toEqual([]);
-    expect({ anchor, committee, provenHeight }).toEqual({
-      anchor: { kind: 'first_use', height: 385, id: headerAt(385).id },
-      ...{ committee: before.prover.status().committee, provenHeight: 397 },
-    });
+    const { committee } = before.prover.status();
+    const anchor = { kind: 'first_use', height: 385, id: headerAt(385).id };
+    expect(again.prover.status()).toMatchObject({ anchor, committee, provenHeight: 397 });
     const [first, later] = await evidence.evidence();
     await evidence.keepEvidence({ ...first!, epochState: flipped(first!.epochState) });
     await evidence.keepEvidence({ ...later!, id: first!.id });
-    const doubting = new Proving([385, 399], { change, evidence });
-    await doubting.clock.advance(5_000);
+    const doubting = await proved([385, 399], { change, evidence });
     expect(doubting.prover.status().provenHeight).toBe(397);
     expect(doubting.first.calls.map(({ height }) => height)).toEqual([385, 389]);
   });
@@ -251,17 +241,13 @@ describe('FinalityProver', () => {
       await proving.reaches(399);
       await proving.clock.advance(2_000);
       expect(proving.first.calls.map(({ height }) => height)).toEqual([385, 389]);
-      const { anchor, provenHeight, reason } = proving.prover.status();
-      expect({ anchor, provenHeight }).toEqual({
-        anchor: { kind, height: 385, id: headerAt(385).id },
-        provenHeight: 389,
-      });
-      expect(reason).toContain(
+      const anchor = { kind, height: 385, id: headerAt(385).id };
+      expect(proving.prover.status()).toMatchObject({ anchor, provenHeight: 389 });
+      expect(proving.prover.status().reason).toContain(
         'who signs after view 399 is not known: no access node gives the protocol state of block 389',
       );
       // Neither does a restart.
-      const again = new Proving([385, 399], { evidence: proving.evidence, change });
-      await again.clock.advance(2_000);
+      const again = await proved([385, 399], { evidence: proving.evidence, change });
       expect(again.prover.status()).toMatchObject({ anchor: { height: 385 }, provenHeight: 389 });
       again.first.snapshot = () => snapshot;
       await again.clock.advance(FIVE_MINUTES_MS);
@@ -272,16 +258,15 @@ describe('FinalityProver', () => {
   describe('beside a peer that keeps who signs', () => {
     /** What a peer keeps that has proven 385 to 399. */
     const keptBy = async (): Promise<readonly CommitteeEvidence[]> => {
-      const source = new Proving([385, 399], { change: startsAtOldState });
-      await source.clock.advance(5_000);
+      const source = await proved([385, 399], { change: startsAtOldState });
       return source.evidence.evidence();
     };
     const provingWith = (
       given: readonly CommitteeEvidence[],
       options: ConstructorParameters<typeof Proving>[1] = {},
       unproven: readonly HeightRange[] = [],
-    ): Proving =>
-      new Proving([385, 399], {
+    ): Promise<Proving> =>
+      proved([385, 399], {
         ...options,
         change: (its) => {
           startsAtOldState(its);
@@ -293,8 +278,7 @@ describe('FinalityProver', () => {
 
     it('proves what that proved, asks for no snapshot, and keeps it for others', async () => {
       const given = await keptBy();
-      const proving = provingWith(given);
-      await proving.clock.advance(5_000);
+      const proving = await provingWith(given);
       expect(proving.prover.status()).toMatchObject({ provenHeight: 397, committee: { epoch: 1 } });
       expect([proving.first.count(METHOD), proving.first.count('GetCommitteeEvidence')]).toEqual([0, 2]);
       expect(await proving.evidence.evidence()).toEqual(given);
@@ -304,12 +288,10 @@ describe('FinalityProver', () => {
       const given = await keptBy();
       const { id } = headerAt(387);
       const checkpoint = { height: 387, id };
-      const proving = provingWith(given, { checkpoint });
-      await proving.clock.advance(5_000);
+      const proving = await provingWith(given, { checkpoint });
       const anchor = { kind: 'checkpoint', height: 387, id };
       expect(proving.prover.status()).toMatchObject({ anchor, provenHeight: 397 });
-      const doubting = provingWith(given, { checkpoint }, [{ from: 386, to: 386 }]);
-      await doubting.clock.advance(5_000);
+      const doubting = await provingWith(given, { checkpoint }, [{ from: 386, to: 386 }]);
       expect(doubting.prover.status()).toMatchObject({ anchor: undefined, provenHeight: undefined });
       expect(await doubting.evidence.evidence()).toEqual([]);
     });
@@ -317,10 +299,7 @@ describe('FinalityProver', () => {
     it('takes nothing that is of another block or does not hash to its state, and asks again soon', async () => {
       const given = await keptBy();
       const [first] = given as [CommitteeEvidence];
-      let answer: CommitteeEvidence = { ...first, events: first.events.map(flipped) };
-      const proving = provingWith(given);
-      proving.first.evidence = () => answer;
-      await proving.clock.advance(1_000);
+      const proving = await provingWith([{ ...first, events: first.events.map(flipped) }]);
       expect(proving.prover.status()).toMatchObject({ provenHeight: undefined });
       expect(proving.nodes.reported).toContainEqual({
         ...{ node: 'a', fault: 'failing', method: 'GetCommitteeEvidence' },
@@ -328,11 +307,11 @@ describe('FinalityProver', () => {
       });
       const more = [...first.events, Buffer.from('kept for nothing')];
       for (const lie of [{ id: headerAt(386).id }, { events: more }, { events: first.events.toReversed() }]) {
-        answer = { ...first, ...lie };
+        proving.first.evidence = () => ({ ...first, ...lie });
         await proving.clock.advance(20_000);
         expect(await proving.evidence.evidence()).toEqual([]);
       }
-      answer = first;
+      proving.first.evidence = () => first;
       await proving.clock.advance(20_000);
       expect(proving.prover.status().provenHeight).toBe(389);
     });
@@ -354,9 +333,8 @@ describe('FinalityProver', () => {
     });
     expect(proving.prover.finalBlock()?.height).toBe(277);
     await proving.reaches(281);
-    expect(proving.logger.records.filter(({ level }) => level === 'warn')).toEqual([
+    expect(proving.logger.of('warn')).toMatchObject([
       {
-        level: 'warn',
         message: 'a certificate of the chain is invalid',
         fields: { height: 280, reason: 'the signatures do not hold' },
       },
@@ -371,7 +349,6 @@ describe('FinalityProver', () => {
     expect(proving.prover.finalBlock()).toEqual({ height, id, parentId });
     expect(told).toBe(1);
     expect(await proving.checks()).toEqual({ valid: 2, invalid: 2 });
-    // The store was rewound: what it held above is not final for readers.
     await proving.reaches(279);
     expect(proving.prover.finalBlock()?.height).toBe(277);
     expect(told).toBe(3);
@@ -427,13 +404,13 @@ describe('FinalityProver', () => {
       reason: `no access node gives the protocol state of block 50: ${METHOD}: unimplemented`,
     });
     await proving.reaches(52);
-    await proving.clock.advance(FIVE_MINUTES_MS - 5_000);
+    await proving.clock.advance(FIVE_MINUTES_MS - 10_000);
     expect(proving.first.count(METHOD)).toBe(2);
     proving.first.snapshot = () => snapshot;
-    await proving.clock.advance(5_000);
+    await proving.clock.advance(10_000);
     expect(proving.prover.status()).toMatchObject({ provenHeight: 50, reason: undefined });
     expect(proving.nodes.reported).toEqual([]);
-    expect(proving.logger.records.filter(({ level }) => level === 'warn')).toEqual([]);
+    expect(proving.logger.of('warn')).toEqual([]);
   });
 
   it('believes the nodes at the newest block only where none has the first, not while one does not answer', async () => {
@@ -457,11 +434,10 @@ describe('FinalityProver', () => {
     ['above the head', 61, 60, 1],
     ['still to be caught up with', 60, 60, 0],
   ])('warns once of a checkpoint %s: %i of %i', async (_where, height, head, warnings) => {
-    const proving = new Proving([42, 44], { checkpoint: { height, id: UNKNOWN_ID } });
-    proving.head = head;
-    await proving.clock.advance(1_000);
+    const checkpoint = { height, id: UNKNOWN_ID };
+    const proving = await proved([42, 44], { checkpoint, change: (its) => (its.head = head) });
     for (let to = 45; to < 48; to += 1) await proving.reaches(to);
-    expect(proving.logger.records.filter(({ level }) => level === 'warn')).toHaveLength(warnings);
+    expect(proving.logger.of('warn')).toHaveLength(warnings);
   });
 
   it('rests on a checkpoint once it is indexed, and on nothing else', async () => {
@@ -520,12 +496,8 @@ describe('FinalityProver', () => {
     const { calls } = proving.first;
     const asked = calls.length;
     expect(proving.prover.status()).toMatchObject({
-      ...{
-        anchor: named('spork_table', 52),
-        provenHeight: 52,
-        latestCertificate: undefined,
-        reason: undefined,
-      },
+      ...{ anchor: named('spork_table', 52), provenHeight: 52 },
+      ...{ latestCertificate: undefined, reason: undefined },
     });
     await proving.clock.advance(FIVE_MINUTES_MS);
     expect(await proving.checks()).toEqual({ valid, invalid: 0 });
@@ -561,19 +533,16 @@ describe('FinalityProver', () => {
     ['spork_root', 'the spork table, as the root of a spork,', true],
     ['spork_table', 'the spork table, as the last block before a spork,', true],
     ['spork_table', 'the spork table, as the last block before a spork,', false],
-  ] as const)(
-    'ends on a chain that a named block contradicts (%s, %s, proving: %s)',
-    async (kind, by, isProving) => {
-      const proving = await proved([42, 49], { named: [named(kind, 50, headerAt(49).id)], isProving });
-      await proving.reaches(50);
-      const error = await proving.end().catch((thrown: unknown) => thrown);
-      if (!(error instanceof OperatorError)) throw error;
-      expect(error.exit).toBe('foreign');
-      expect(error.message).toContain(
+  ] as const)('ends on a chain that contradicts the %s (%s, proving: %s)', async (kind, by, isProving) => {
+    const proving = await proved([42, 49], { named: [named(kind, 50, headerAt(49).id)], isProving });
+    await proving.reaches(50);
+    await expect(proving.end()).rejects.toMatchObject({
+      exit: 'foreign',
+      message: expect.stringContaining(
         `Block 50 has the id ${headerAt(50).id}, but ${by} names ${headerAt(49).id}`,
-      );
-    },
-  );
+      ) as string,
+    });
+  });
 
   it('ends when history that is filled in later contradicts a named block, far below its anchor', async () => {
     const proving = await proved([274, 283], {

@@ -23,7 +23,6 @@ describe('blocks that do not fit', () => {
   );
 
   describe('at the tip, where no child is known', () => {
-    /** Gives the lie in its streams. */
     const streamLie = (world: World, name: string) => {
       world.node(name).says = (method, height) =>
         method === STREAM && height === 102 ? { block: world.strayed(102), status: 'finalized' } : undefined;
@@ -184,12 +183,8 @@ describe('blocks that do not fit', () => {
 
   describe('with the latest stored block', () => {
     /** The store followed a fork from `firstDiscarded` on, which the network has discarded. */
-    function discarded(
-      firstDiscarded: number,
-      options: { readonly reader?: boolean; readonly down?: boolean } = {},
-    ) {
+    function discarded(firstDiscarded: number, options: { readonly reader?: boolean } = {}) {
       const world = new World('a', 'b');
-      if (options.down === true) world.node('b').down = true;
       const stored = world.chain.fork('discarded', firstDiscarded);
       const asked: number[] = [];
       const reading = new Reading(world, {
@@ -225,11 +220,10 @@ describe('blocks that do not fit', () => {
       expect(mismatch?.fix).not.toContain('spork');
       expect(mismatch?.fix).toContain('another chain, or another history of it');
       expect(mismatch?.fix).toContain('--data-dir');
-      const errors = world.logger.records.filter(({ level }) => level === 'error');
-      expect(errors.map(({ message }) => message)).toEqual([
-        'no access node confirms the latest stored block',
+      const fields = { fix: `${mismatch?.what}: ${mismatch?.fix}` };
+      expect(world.logger.of('error')).toMatchObject([
+        { message: 'no access node confirms the latest stored block', fields },
       ]);
-      expect(errors[0]?.fields['fix']).toBe(`${mismatch?.what}: ${mismatch?.fix}`);
       expect(reading.blocks.heldUpBy()?.troubles).toMatchObject([
         { kind: 'invalid', said: 'sent block 501, which does not follow block 500' },
         { kind: 'invalid' },
@@ -264,9 +258,9 @@ describe('blocks that do not fit', () => {
     });
 
     it('wants a second look before it calls it certain while a node does not answer', async () => {
-      const { world, reading } = discarded(497, { down: true });
+      const { world, reading } = discarded(497);
+      world.node('b').down = true;
       await reading.moveHead(600);
-      await world.clock.settle();
       expect(reading.blocks.chainTrouble()).toBeUndefined();
       await world.clock.advance(10_000);
       expect(reading.blocks.chainTrouble()).toBeDefined();
@@ -355,10 +349,21 @@ describe('blocks that do not fit', () => {
   });
 
   describe('at a spork', () => {
-    it('finds out who lied of the last block before the root, though no node has both', async () => {
-      const { world, reading } = reads({ window: 10 }, 'liar', 'old', 'new');
+    /** The root at 103 names the last block of the spork before. */
+    const sporkRootsOf = (world: World): RootParent[] => [
+      { rootHeight: 103, rootParentId: world.chain.idAt(102) },
+    ];
+    /** Of the last block before the root, the liar gives another one; no node has both. */
+    function atSpork(liar: string, others: readonly string[], isInTable = false) {
+      const world = new World(liar, ...others);
       world.nodes.serving = (node, height) => (node.name === 'new') === height >= 103;
-      world.gives('liar', world.strayed(102));
+      world.gives(liar, world.strayed(102));
+      const sporkRoots = isInTable ? sporkRootsOf(world) : [];
+      return { world, reading: new Reading(world, { window: 10, sporkRoots }) };
+    }
+
+    it('finds out who lied of the last block before the root, though no node has both', async () => {
+      const { world, reading } = atSpork('liar', ['old', 'new']);
       await reading.moveHead(105, 1_000);
       expect(reading.available()).toEqual(range(101, 105));
       expect(reading.idAt(102)).toBe(world.chain.idAt(102));
@@ -366,9 +371,7 @@ describe('blocks that do not fit', () => {
     });
 
     it('reports nobody while it cannot tell who lied, and goes on when the lie ends', async () => {
-      const { world, reading } = reads({ window: 10 }, 'old', 'new');
-      world.nodes.serving = (node, height) => (node.name === 'old') === height < 103;
-      world.gives('old', world.strayed(102));
+      const { world, reading } = atSpork('old', ['new']);
       await reading.moveHead(105, 1_000);
       expect(reading.available()).toEqual([101]);
       expect(world.nodes.faults()).toEqual([]);
@@ -378,15 +381,8 @@ describe('blocks that do not fit', () => {
       expect(world.nodes.faults()).toEqual(['old lied']);
     });
 
-    /** The root at 103 names the last block of the spork before. */
-    const confirmed = (world: World): RootParent[] => [
-      { rootHeight: 103, rootParentId: world.chain.idAt(102) },
-    ];
     it('takes the last block that the spork table confirms, and knows the liar', async () => {
-      const world = new World('liar', 'old', 'new');
-      world.nodes.serving = (node, height) => (node.name === 'new') === height >= 103;
-      world.gives('liar', world.strayed(102));
-      const reading = new Reading(world, { window: 10, sporkRoots: confirmed(world) });
+      const { world, reading } = atSpork('liar', ['old', 'new'], true);
       // The next spork is not heard of: nothing but the table tells.
       await reading.moveHead(102, 1_000);
       expect(reading.idAt(102)).toBe(world.chain.idAt(102));
@@ -396,20 +392,16 @@ describe('blocks that do not fit', () => {
     });
 
     it('waits for that block where nobody has it, and says so', async () => {
-      const world = new World('old', 'new');
-      world.nodes.serving = (node, height) => (node.name === 'old') === height < 103;
-      world.gives('old', world.strayed(102));
-      const reading = new Reading(world, { window: 10, sporkRoots: confirmed(world) });
+      const { world, reading } = atSpork('old', ['new'], true);
       await reading.moveHead(105, 60_000);
       expect(reading.linked()).toEqual([101]);
       expect(new Set(world.nodes.faults())).toEqual(new Set(['old lied']));
-      expect(reading.blocks.chainTrouble()).toMatchObject({ code: 'not_vouched', height: 102 });
-      expect(reading.blocks.chainTrouble()?.what).toContain(
-        `has block ${world.chain.idAt(102)} at height 102`,
-      );
-      const errors = world.logger.records.filter(({ level }) => level === 'error');
-      expect(errors.map(({ message }) => message)).toEqual([
-        'no access node has the last block of the spork',
+      expect(reading.blocks.chainTrouble()).toMatchObject({
+        ...{ code: 'not_vouched', height: 102 },
+        what: expect.stringContaining(`has block ${world.chain.idAt(102)} at height 102`) as string,
+      });
+      expect(world.logger.of('error')).toMatchObject([
+        { message: 'no access node has the last block of the spork' },
       ]);
       world.node('old').odd.clear();
       await world.clock.advance(20_000);
@@ -419,7 +411,7 @@ describe('blocks that do not fit', () => {
 
     it('takes no block below a root that is in the table for one of the tip', async () => {
       const world = new World('a');
-      const reading = new Reading(world, { window: 10, sporkRoots: confirmed(world) });
+      const reading = new Reading(world, { window: 10, sporkRoots: sporkRootsOf(world) });
       await reading.moveHead(101);
       expect(reading.linked()).toEqual([101]);
       expect(reading.available()).toEqual([]);

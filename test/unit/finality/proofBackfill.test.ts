@@ -11,13 +11,10 @@ const proof = Buffer.from('proof');
 /** Blocks 0 to 99 without proofs, and nodes whose blocks have one. */
 class Backfill extends World {
   readonly stored = new Map<number, FinalizedBlock>();
-  /** In order. */
   readonly added: number[] = [];
   readonly backfill: ProofBackfill;
   mayRun = true;
-  /** How often more was proven. */
   told = 0;
-  /** What adding proofs fails with. */
   damage: StorageError | undefined;
   share = 1;
 
@@ -52,7 +49,6 @@ class Backfill extends World {
     return HEIGHTS - this.added.length;
   }
 
-  /** The heights without a proof. */
   open(): number[] {
     return [...this.stored.values()].flatMap((block) => (block.proof === undefined ? [block.height] : []));
   }
@@ -77,7 +73,6 @@ describe('ProofBackfill', () => {
     expect(run.node('a').mostCallsUnderWay).toBeLessThanOrEqual(16);
     expect(run.backfill.reason()).toBeUndefined();
     expect(run.node('a').calls).toHaveLength(HEIGHTS);
-    // Once for each batch.
     expect(run.told).toBeGreaterThan(1);
     expect(run.told).toBeLessThanOrEqual(HEIGHTS);
   });

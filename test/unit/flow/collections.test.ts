@@ -135,7 +135,6 @@ describe('collections', () => {
   });
 });
 
-/** Signatures of the payer by these keys, in this order. */
 function signed(keys: readonly number[]): Transaction {
   const address = Buffer.from('f8d6e0586b0a20c7', 'hex');
   return {

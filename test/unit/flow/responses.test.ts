@@ -136,62 +136,41 @@ describe('answers', () => {
     );
   });
 
-  const element = (...parts: Uint8Array[]): Uint8Array => new WireWriter().elements(1, parts).finish();
   const id = '07'.repeat(32);
-  const manyChunks = Buffer.from(`1220${id}${'2200'.repeat(10_000)}`, 'hex');
+  /** A field of bytes, in hexadecimal, with these parts in it. */
+  const field = (number: number, ...parts: string[]): string =>
+    new WireWriter()
+      .element(number, Buffer.from(parts.join(''), 'hex'))
+      .finish()
+      .toString('hex');
+  const chunkOf = (transactions: number): string => field(2, field(1, '0a00'.repeat(transactions)));
+  const block = field(1, `1220${id}${'2200'.repeat(10_000)}`);
+  const beyond2to53 = new WireWriter()
+    .number(1, 2n ** 53n)
+    .finish()
+    .toString('hex');
 
-  it.each<[string, () => unknown]>([
-    ['no transaction', () => decodeTransactionResponse(new Uint8Array(0))],
-    ['no collection', () => decodeCollectionResponse(new Uint8Array(0))],
-    [
-      'a light collection of a short id',
-      () => decodeCollectionResponse(element(Buffer.from('120101', 'hex'))),
-    ],
-    ['no execution data', () => decodeExecutionDataResponse(new WireWriter().number(1, 5).finish())],
-    ['execution data of no block', () => decodeExecutionDataResponse(Buffer.from('1200', 'hex'))],
-    [
-      'execution data of a height beyond 2^53',
-      () => decodeExecutionDataResponse(new WireWriter().number(1, 2n ** 53n).finish()),
-    ],
-    [
-      'too many unknown fields',
-      () => decodeTransactionResponse(Buffer.from('1a000a00' + '1a00'.repeat(200_000), 'hex')),
-    ],
-    [
-      'too many numbers',
-      () => decodeExecutionDataResponse(Buffer.from('0801'.repeat(200_000) + `12221220${id}`, 'hex')),
-    ],
-    [
-      'too many groups',
-      () => decodeTransactionResponse(Buffer.from(`0b${'1314'.repeat(200_000)}0c0a00`, 'hex')),
-    ],
-    ['too many parts', () => decodeTransactionResponse(Buffer.from('0a00'.repeat(100_001), 'hex'))],
-    [
-      'a light collection of too many transactions',
-      () => decodeCollectionResponse(element(Buffer.from(`1220${id}`.repeat(100_001), 'hex'))),
-    ],
-    [
-      'blocks of too many chunks together',
-      () => decodeIndexedBlocksResponse(element(...Array.from({ length: 11 }, () => manyChunks))),
-    ],
-    [
-      'too many chunks',
-      () =>
-        decodeExecutionDataResponse(
-          new WireWriter().element(2, Buffer.from('1200'.repeat(10_001), 'hex')).finish(),
-        ),
-    ],
+  it.each<[string, (message: Uint8Array) => unknown, hex: string]>([
+    ['no transaction', decodeTransactionResponse, ''],
+    ['no collection', decodeCollectionResponse, ''],
+    ['a light collection of a short id', decodeCollectionResponse, field(1, '120101')],
+    ['no execution data', decodeExecutionDataResponse, '0805'],
+    ['execution data of no block', decodeExecutionDataResponse, '1200'],
+    ['execution data of a height beyond 2^53', decodeExecutionDataResponse, beyond2to53],
+    ['too many unknown fields', decodeTransactionResponse, '1a000a00' + '1a00'.repeat(200_000)],
+    ['too many numbers', decodeExecutionDataResponse, '0801'.repeat(200_000) + `12221220${id}`],
+    ['too many groups', decodeTransactionResponse, `0b${'1314'.repeat(200_000)}0c0a00`],
+    ['too many parts', decodeTransactionResponse, '0a00'.repeat(100_001)],
+    ['too many transactions in it', decodeCollectionResponse, field(1, `1220${id}`.repeat(100_001))],
+    ['blocks of too many chunks together', decodeIndexedBlocksResponse, block.repeat(11)],
+    ['too many chunks', decodeExecutionDataResponse, field(2, '1200'.repeat(10_001))],
     [
       'too many transactions over all chunks',
-      () => {
-        const chunk = new WireWriter().element(1, Buffer.from('0a00'.repeat(60_000), 'hex')).finish();
-        return decodeExecutionDataResponse(
-          new WireWriter().element(2, new WireWriter().elements(2, [chunk, chunk]).finish()).finish(),
-        );
-      },
+      decodeExecutionDataResponse,
+      field(2, chunkOf(60_000).repeat(2)),
     ],
-  ])('are refused with %s', (_, run) => {
-    expect(run).toThrow(WireError);
+  ])('are refused with %s', (_, decode, hex) => {
+    expect(() => decode(Buffer.from(hex, 'hex'))).toThrow(WireError);
   });
 });
 

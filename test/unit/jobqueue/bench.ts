@@ -1,51 +1,45 @@
 import { JobConsumer, MemoryProgress } from '../../../src/jobqueue/index.js';
-import type { Job, JobHooks } from '../../../src/jobqueue/index.js';
+import type { ConsumerProgress, Job, JobHooks, Notifiable, WakeUp } from '../../../src/jobqueue/index.js';
 
-export interface NumberedJob extends Job {
+interface NumberedJob extends Job {
   readonly index: number;
 }
 
 export const jobAt = (index: number): NumberedJob => ({ id: String(index), index });
 
-/** Lets everything that is due happen. */
 export function settle(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-export interface BenchOptions {
-  readonly maxProcessing?: number;
-  readonly maxSearchAhead?: number;
-  readonly defaultIndex?: number;
+export interface BenchOptions extends Partial<ConstructorParameters<typeof JobConsumer>[0]> {
   readonly stored?: number | undefined;
   readonly hooks?: JobHooks<NumberedJob>;
-  readonly progress?: MemoryProgress;
+  readonly progress?: ConsumerProgress;
   /** Called for each job; by default jobs run until the test says that they are done. */
   readonly work?: (job: NumberedJob, done: () => void) => void | Promise<void>;
   readonly read?: (index: number) => NumberedJob | undefined | Promise<NumberedJob | undefined>;
+  readonly wakeUp?: WakeUp;
+  readonly wakes?: Notifiable;
 }
 
 /** A queue on a workbench: jobs 1..available exist, and the test says when each is done. */
 export class Bench {
-  readonly progress: MemoryProgress;
+  readonly progress: ConsumerProgress;
   readonly consumer: JobConsumer<NumberedJob>;
-  /** Indexes in the order in which they were handed to the worker. */
   readonly called: number[] = [];
   readonly asked: number[] = [];
   headReads = 0;
   available = 0;
   readonly #dones = new Map<number, () => void>();
 
-  constructor(options: BenchOptions = {}) {
-    this.progress = options.progress ?? new MemoryProgress(options.stored);
+  constructor({ stored, work, read, maxProcessing = 3, maxSearchAhead = 0, ...options }: BenchOptions = {}) {
+    const { progress = new MemoryProgress(stored) } = options;
+    this.progress = progress;
     this.consumer = new JobConsumer<NumberedJob>(
+      { ...options, maxProcessing, maxSearchAhead },
       {
-        maxProcessing: options.maxProcessing ?? 3,
-        maxSearchAhead: options.maxSearchAhead ?? 0,
-        ...(options.defaultIndex === undefined ? {} : { defaultIndex: options.defaultIndex }),
-      },
-      {
-        progress: this.progress,
-        ...(options.hooks === undefined ? {} : { hooks: options.hooks }),
+        ...options,
+        progress,
         jobs: {
           head: () => {
             this.headReads += 1;
@@ -53,7 +47,7 @@ export class Bench {
           },
           atIndex: (index) => {
             this.asked.push(index);
-            if (options.read !== undefined) return options.read(index);
+            if (read !== undefined) return read(index);
             return index <= this.available ? jobAt(index) : undefined;
           },
         },
@@ -61,7 +55,7 @@ export class Bench {
           run: (job, done) => {
             this.called.push(job.index);
             this.#dones.set(job.index, done);
-            return options.work?.(job, done);
+            return work?.(job, done);
           },
         },
       },
@@ -69,7 +63,8 @@ export class Bench {
   }
 
   get P(): number {
-    return this.progress.processedIndex() ?? 0;
+    const stored = this.progress.processedIndex();
+    return typeof stored === 'number' ? stored : 0;
   }
 
   async start(): Promise<this> {
@@ -77,12 +72,16 @@ export class Bench {
     return this;
   }
 
+  async check(): Promise<void> {
+    this.consumer.check();
+    await settle();
+  }
+
   /** `+n`: jobs up to n become available, one by one, each with a check. */
   async push(...indexes: number[]): Promise<void> {
     for (const index of indexes) {
       this.available = Math.max(this.available, index);
-      this.consumer.check();
-      await settle();
+      await this.check();
     }
   }
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { JobConsumer, JobNotReadableError, MemoryProgress } from '../../../src/jobqueue/index.js';
+import { JobNotReadableError, MemoryProgress } from '../../../src/jobqueue/index.js';
 import { Bench, jobAt, range, settle } from './bench.js';
 import type { BenchOptions } from './bench.js';
 
@@ -44,18 +44,12 @@ describe('JobConsumer', () => {
   });
 
   it('rejects start when progress cannot be read', async () => {
-    const consumer = new JobConsumer(
-      { maxProcessing: 1, maxSearchAhead: 0 },
-      {
-        jobs: { head: () => 1, atIndex: () => ({ id: '1' }) },
-        worker: { run: () => expect.unreachable() },
-        progress: { processedIndex: () => Promise.reject(new Error('unreadable')) },
-      },
-    );
-    await expect(consumer.start()).rejects.toThrow('unreadable');
-    await expect(consumer.ready).rejects.toThrow('unreadable');
-    await expect(consumer.done).rejects.toThrow('unreadable');
+    const processedIndex = () => Promise.reject(new Error('unreadable'));
+    const { called, consumer } = new Bench({ progress: { processedIndex } });
+    for (const end of [consumer.start(), consumer.ready, consumer.done])
+      await expect(end).rejects.toThrow('unreadable');
     await consumer.stop();
+    expect(called).toEqual([]);
   });
 
   it('asks once for each job that it has room for, and needs memory by what runs, however far the head is', async () => {
@@ -131,58 +125,36 @@ describe('JobConsumer', () => {
   });
 
   describe('with a progress that its owner moves', () => {
-    function owned() {
-      const state = {
-        progress: 100,
-        head: 200,
-        called: [] as number[],
-        dones: new Map<number, () => void>(),
-      };
-      const consumer = new JobConsumer(
-        { maxProcessing: 3, maxSearchAhead: 3 },
-        {
-          progress: { processedIndex: () => state.progress },
-          jobs: { head: () => state.head, atIndex: (index) => ({ id: String(index) }) },
-          worker: {
-            run: (job, done) => {
-              state.called.push(Number(job.id));
-              state.dones.set(Number(job.id), done);
-            },
-          },
-        },
-      );
-      return { state, consumer };
+    async function owned() {
+      const progress = { index: 100, processedIndex: () => progress.index };
+      const bench = new Bench({ progress, maxSearchAhead: 3 });
+      bench.available = 200;
+      return { bench: await bench.start(), progress };
     }
 
     it('follows it over indexes that it never handed out', async () => {
-      const { state, consumer } = owned();
-      await consumer.start();
-      state.progress = 150;
-      for (const index of [101, 102, 103]) state.dones.get(index)?.();
-      await settle();
-      expect(state.called).toEqual([101, 102, 103, 151, 152, 153]);
-      expect(consumer.size()).toBe(3);
+      const { bench, progress } = await owned();
+      progress.index = 150;
+      await bench.finish(101, 102, 103);
+      expect(bench.called).toEqual([101, 102, 103, 151, 152, 153]);
+      expect(bench.consumer.size()).toBe(3);
     });
 
     it('forgets a job that is done after progress has passed it', async () => {
-      const { state, consumer } = owned();
-      await consumer.start();
-      state.progress = 102;
-      consumer.check();
-      await settle();
-      expect(state.called).toEqual([101, 102, 103]);
-      for (const index of [101, 102]) state.dones.get(index)?.();
-      await settle();
-      expect(state.called).toEqual([101, 102, 103, 104, 105]);
-      expect(consumer.size()).toBe(3);
+      const { bench, progress } = await owned();
+      progress.index = 102;
+      await bench.check();
+      expect(bench.called).toEqual([101, 102, 103]);
+      await bench.finish(101, 102);
+      expect(bench.called).toEqual([101, 102, 103, 104, 105]);
+      expect(bench.consumer.size()).toBe(3);
     });
 
     it('ends when it goes down', async () => {
-      const { state, consumer } = owned();
-      await consumer.start();
-      const owner = expect(consumer.done).rejects.toThrow('progress went down from 100 to 99');
-      state.progress = 99;
-      consumer.check();
+      const { bench, progress } = await owned();
+      const owner = expect(bench.consumer.done).rejects.toThrow('progress went down from 100 to 99');
+      progress.index = 99;
+      await bench.check();
       await owner;
     });
   });
@@ -201,8 +173,7 @@ describe('JobConsumer', () => {
       await bench.push(1);
       await bench.consumer.stop(AbortSignal.abort());
       expect(bench.consumer.notifyJobIsDone('1')).toBe(false);
-      bench.consumer.check();
-      await settle();
+      await bench.check();
       expect(bench.P).toBe(0);
     });
 
@@ -251,30 +222,22 @@ describe('JobConsumer', () => {
       await bench.push(5);
       expect(bench.called).toEqual([1, 2]);
       expect(notReadable).toEqual([3]);
-      await bench.finish(1);
-      await bench.finish(2);
+      await bench.finish(1, 2);
       expect(bench.P).toBe(2);
       readable = true;
-      bench.consumer.check();
-      await settle();
+      await bench.check();
       expect(bench.called).toEqual([1, 2, 3, 4, 5]);
     });
 
     it('4: stop waits for the promise that the worker returned', async () => {
-      const finish: (() => void)[] = [];
+      const ends: (() => void)[] = [];
       const bench = await new Bench({
-        work: (_, done) =>
-          new Promise<void>((resolve) => {
-            finish.push(() => {
-              done();
-              resolve();
-            });
-          }),
+        work: (_, done) => new Promise<void>((resolve) => ends.push(resolve)).then(done),
       }).start();
       await bench.push(1, 2);
       let stopped = false;
       const stopping = bench.consumer.stop().then(() => (stopped = true));
-      for (const end of finish) {
+      for (const end of ends) {
         await settle();
         expect(stopped).toBe(false);
         end();

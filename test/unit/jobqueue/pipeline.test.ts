@@ -1,18 +1,16 @@
 import { describe, expect, it } from 'vitest';
 import {
   blockToJob,
-  JobConsumer,
   JobNotReadableError,
   jobToBlock,
   MemoryEntries,
-  MemoryProgress,
   PersistedJobs,
   runPipeline,
   WorkSignal,
 } from '../../../src/jobqueue/index.js';
 import type { EntryStore, Job, JobHooks, PipelineStage } from '../../../src/jobqueue/index.js';
 import { runTwoQueuePipeline } from '../../../docs/examples/two-queue-pipeline.js';
-import { range, settle } from './bench.js';
+import { Bench, jobAt, range, settle } from './bench.js';
 
 interface Block {
   readonly height: number;
@@ -61,108 +59,81 @@ describe('PersistedJobs', () => {
   });
 });
 
-/** One job at a time; there is none, unless told. */
-function component(parts: Partial<ConstructorParameters<typeof JobConsumer<Job>>[1]>) {
-  return new JobConsumer<Job>(
-    { maxProcessing: 1, maxSearchAhead: 0 },
-    {
-      jobs: { head: () => 0, atIndex: () => undefined },
-      worker: { run: () => undefined },
-      progress: new MemoryProgress(),
-      wakeUp: new WorkSignal(),
-      ...parts,
-    },
-  );
-}
-
 describe('JobConsumer, run', () => {
   it('does nothing when it is told to stop before it runs', async () => {
-    const jobs = { head: () => expect.unreachable(), atIndex: () => undefined };
-    await component({ jobs }).run(AbortSignal.abort());
+    const bench = new Bench({ wakeUp: new WorkSignal() });
+    await bench.consumer.run(AbortSignal.abort());
+    expect(bench.headReads).toBe(0);
   });
 
   it('waits for its jobs when it is stopped, no longer than it is given', async () => {
-    const progress = new MemoryProgress();
-    const jobs = { head: () => 1, atIndex: () => ({ id: '1' }) };
-    const queue = component({ jobs, progress });
+    const bench = new Bench();
+    bench.available = 1;
     const [stop, enough] = [new AbortController(), new AbortController()];
     let ended = false;
-    const running = queue.run(stop.signal, enough.signal).then(() => (ended = true));
-    await queue.ready;
+    const running = bench.consumer.run(stop.signal, enough.signal).then(() => (ended = true));
+    await bench.consumer.ready;
     stop.abort();
     await settle();
-    expect([ended, queue.running]).toEqual([false, 1]);
+    expect([ended, bench.consumer.running]).toEqual([false, 1]);
     enough.abort();
     await running;
-    expect(progress.processedIndex()).toBeUndefined();
+    expect(bench.P).toBe(0);
   });
 
-  it.each([true, false])(
-    'calls the hooks of its owner as its methods (a queue behind it: %s)',
-    async (isFollowed) => {
-      class Diary implements JobHooks<Job> {
-        readonly lines: string[] = [];
-        pre({ id }: Job, progress: number): void {
-          this.lines.push(`pre ${id} at ${progress}`);
-        }
-        async post({ id }: Job, progress: number): Promise<void> {
-          await settle();
-          this.lines.push(`post ${id} at ${progress}`);
-        }
-        notReadable(index: number, { message }: JobNotReadableError): void {
-          this.lines.push(`${index} ${message}`);
-        }
+  it('calls the hooks of its owner as its methods, and wakes the queue behind it after them', async () => {
+    class Diary implements JobHooks<Job> {
+      readonly lines: string[] = [];
+      pre({ id }: Job, progress: number): void {
+        this.lines.push(`pre ${id} at ${progress}`);
       }
-      const diary = new Diary();
-      const queue = component({
-        jobs: {
-          head: () => 3,
-          atIndex: (index) => {
-            if (index === 3) throw new JobNotReadableError('is busy');
-            return { id: String(index) };
-          },
-        },
-        worker: { run: (_, done) => done() },
-        hooks: diary,
-        ...(isFollowed && { wakes: { notify: () => void diary.lines.push('wakes') } }),
-      });
-      const stop = new AbortController();
-      const ended = queue.run(stop.signal);
-      await queue.ready;
-      stop.abort();
-      await ended;
-      const wakes = isFollowed ? ['wakes'] : [];
-      const done = diary.lines.filter((line) => line !== '3 is busy');
-      expect(diary.lines.length).toBeGreaterThan(done.length);
-      expect(done).toEqual([
-        ...['pre 1 at 1', 'post 1 at 1', ...wakes],
-        ...['pre 2 at 2', 'post 2 at 2', ...wakes],
-      ]);
-      expect([queue.processedIndex, queue.running, queue.size()]).toEqual([2, 0, 0]);
-      expect(queue.notifyJobIsDone('1')).toBe(false);
-    },
-  );
+      async post({ id }: Job, progress: number): Promise<void> {
+        await settle();
+        this.lines.push(`post ${id} at ${progress}`);
+      }
+      notReadable(index: number, { message }: JobNotReadableError): void {
+        this.lines.push(`${index} ${message}`);
+      }
+    }
+    const hooks = new Diary();
+    const bench = new Bench({
+      ...{ maxProcessing: 1, hooks, wakes: { notify: () => void hooks.lines.push('wakes') } },
+      read: (index) => {
+        if (index === 3) throw new JobNotReadableError('is busy');
+        return jobAt(index);
+      },
+      work: (_, done) => done(),
+    });
+    bench.available = 3;
+    const stop = new AbortController();
+    const ended = bench.consumer.run(stop.signal);
+    await bench.consumer.ready;
+    stop.abort();
+    await ended;
+    expect(hooks.lines).toContain('3 is busy');
+    expect(hooks.lines.filter((line) => line !== '3 is busy')).toEqual([
+      ...['pre 1 at 1', 'post 1 at 1', 'wakes'],
+      ...['pre 2 at 2', 'post 2 at 2', 'wakes'],
+    ]);
+    const { processedIndex, running } = bench.consumer;
+    expect([processedIndex, running, bench.consumer.size()]).toEqual([2, 0, 0]);
+    expect(bench.consumer.notifyJobIsDone('1')).toBe(false);
+  });
 
   it('runs without a wake-up what it is told of', async () => {
-    let head = 0;
-    const jobs = { head: () => head, atIndex: (index: number) => ({ id: String(index) }) };
-    const progress = new MemoryProgress();
-    const worker = { run: (_: Job, done: () => void) => done() };
-    const queue = new JobConsumer<Job>({ maxProcessing: 1, maxSearchAhead: 0 }, { jobs, worker, progress });
+    const bench = new Bench({ work: (_, done) => done() });
     const stop = new AbortController();
-    const ended = queue.run(stop.signal);
-    await queue.ready;
-    head = 2;
-    queue.check();
-    await settle();
-    expect(progress.processedIndex()).toBe(2);
+    const ended = bench.consumer.run(stop.signal);
+    await bench.consumer.ready;
+    await bench.push(2);
+    expect(bench.P).toBe(2);
     stop.abort();
     await ended;
   });
 
   it('passes on what its wake-up throws', async () => {
-    const queue = component({ wakeUp: { wait: () => Promise.reject(new Error('broken bell')) } });
-    await expect(queue.run(new AbortController().signal)).rejects.toThrow('broken bell');
+    const { consumer } = new Bench({ wakeUp: { wait: () => Promise.reject(new Error('broken bell')) } });
+    await expect(consumer.run(new AbortController().signal)).rejects.toThrow('broken bell');
   });
 });
 

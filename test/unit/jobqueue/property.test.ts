@@ -1,13 +1,12 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { JobConsumer, MemoryProgress } from '../../../src/jobqueue/index.js';
-import { range, settle } from './bench.js';
+import { MemoryProgress } from '../../../src/jobqueue/index.js';
+import { Bench, range, settle } from './bench.js';
 
 interface Run {
   readonly jobs: number;
   readonly maxProcessing: number;
   readonly maxSearchAhead: number;
-  /** What happens, one number per step. */
   readonly steps: readonly number[];
   /** Which of the reads, workers and progress writes answer with a promise. */
   readonly asyncReads: boolean;
@@ -27,75 +26,53 @@ const runs: fc.Arbitrary<Run> = fc.record({
   ownersProgress: fc.boolean(),
 });
 
-/** The rule itself: what is done, and the contiguous prefix of it. */
-class Model {
-  readonly done = new Set<number>();
-  prefix(): number {
-    let index = 0;
-    while (this.done.has(index + 1)) index += 1;
-    return index;
-  }
-}
-
 /** One life of a consumer. Ends when the steps do; what is not done then runs again in the next life. */
 async function live(run: Run, stored: MemoryProgress, lastLife: boolean): Promise<void> {
   const start = stored.processedIndex() ?? 0;
-  const model = new Model();
-  for (const index of range(1, start)) model.done.add(index);
-  const called: number[] = [];
+  const P = (): number => stored.processedIndex() ?? 0;
+  const done = new Set(range(1, start));
+  /** The rule itself: the contiguous prefix of what is done. */
+  const prefix = (): number => {
+    let index = 0;
+    while (done.has(index + 1)) index += 1;
+    return index;
+  };
   const running = new Map<number, () => void>();
-  let available = start;
+  const answer = <T>(isAsync: boolean, value: T): T | Promise<T> =>
+    isAsync ? Promise.resolve(value) : value;
 
   const write = (index: number): void => {
-    expect(index).toBeGreaterThan(stored.processedIndex() ?? 0);
-    expect(index).toBeLessThanOrEqual(model.prefix());
+    expect(index).toBeGreaterThan(P());
+    expect(index).toBeLessThanOrEqual(prefix());
     stored.setProcessedIndex(index);
   };
-  const consumer = new JobConsumer<{ id: string; index: number }>(
-    { maxProcessing: run.maxProcessing, maxSearchAhead: run.maxSearchAhead },
-    {
-      progress: {
-        processedIndex: () =>
-          run.asyncProgress ? Promise.resolve(stored.processedIndex()) : stored.processedIndex(),
-        ...(run.ownersProgress
-          ? {}
-          : {
-              setProcessedIndex: (index: number) => {
-                if (!run.asyncProgress) {
-                  write(index);
-                  return;
-                }
-                return Promise.resolve().then(() => write(index));
-              },
-            }),
-      },
-      jobs: {
-        head: () => (run.asyncReads ? Promise.resolve(available) : available),
-        atIndex: (index) => {
-          const job = index <= available ? { id: String(index % 3), index } : undefined;
-          return run.asyncReads ? Promise.resolve(job) : job;
-        },
-      },
-      worker: {
-        run: (job, done) => {
-          called.push(job.index);
-          running.set(job.index, () => {
-            running.delete(job.index);
-            model.done.add(job.index);
-            if (run.ownersProgress && model.prefix() > (stored.processedIndex() ?? 0)) write(model.prefix());
-            done();
-          });
-          expect(running.size).toBeLessThanOrEqual(run.maxProcessing);
-          if (run.maxSearchAhead > 0)
-            expect(job.index - (stored.processedIndex() ?? 0)).toBeLessThanOrEqual(run.maxSearchAhead);
-          // Some jobs are done before the worker returns.
-          if (job.index % 7 === 0) running.get(job.index)?.();
-          return run.asyncWorker ? Promise.resolve() : undefined;
-        },
-      },
+  const setProcessedIndex = (index: number): void | Promise<void> =>
+    run.asyncProgress ? Promise.resolve().then(() => write(index)) : write(index);
+  const bench: Bench = new Bench({
+    maxProcessing: run.maxProcessing,
+    maxSearchAhead: run.maxSearchAhead,
+    progress: {
+      processedIndex: () => answer(run.asyncProgress, stored.processedIndex()),
+      ...(run.ownersProgress ? {} : { setProcessedIndex }),
     },
-  );
-  await consumer.start();
+    read: (index) =>
+      answer(run.asyncReads, index <= bench.available ? { id: String(index % 3), index } : undefined),
+    work: ({ index }, tell) => {
+      running.set(index, () => {
+        running.delete(index);
+        done.add(index);
+        if (run.ownersProgress && prefix() > P()) write(prefix());
+        tell();
+      });
+      expect(running.size).toBeLessThanOrEqual(run.maxProcessing);
+      if (run.maxSearchAhead > 0) expect(index - P()).toBeLessThanOrEqual(run.maxSearchAhead);
+      // Some jobs are done before the worker returns.
+      if (index % 7 === 0) running.get(index)?.();
+      return run.asyncWorker ? Promise.resolve() : undefined;
+    },
+  });
+  bench.available = start;
+  await bench.start();
 
   const finish = (choice: number): void => {
     const indexes = [...running.keys()];
@@ -105,29 +82,24 @@ async function live(run: Run, stored: MemoryProgress, lastLife: boolean): Promis
   for (const step of run.steps) {
     const choice = Math.floor(step / 4);
     if (step % 4 === 0) {
-      available = Math.min(run.jobs, available + (choice % 5));
-      consumer.check();
-    } else if (step % 4 === 1) {
-      await Promise.resolve();
-    } else {
-      finish(choice);
-    }
+      bench.available = Math.min(run.jobs, bench.available + (choice % 5));
+      bench.consumer.check();
+    } else if (step % 4 === 1) await Promise.resolve();
+    else finish(choice);
   }
   if (lastLife) {
-    available = run.jobs;
-    consumer.check();
-    await settle();
+    bench.available = run.jobs;
+    await bench.check();
     while (running.size > 0) {
       finish(0);
       await settle();
     }
   }
-  const stopped = consumer.stop(AbortSignal.abort());
-  await stopped;
-  await consumer.done;
+  await bench.consumer.stop(AbortSignal.abort());
+  await bench.consumer.done;
   // Each job once per life, in ascending order, from just above the stored progress.
-  expect(called).toEqual(range(start + 1, start + called.length));
-  expect(stored.processedIndex() ?? 0).toBe(model.prefix());
+  expect(bench.called).toEqual(range(start + 1, start + bench.called.length));
+  expect(P()).toBe(prefix());
 }
 
 it('JobConsumer against a model runs each job once per life, keeps its bounds, and progress is the contiguous prefix', async () => {

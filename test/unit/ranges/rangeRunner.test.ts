@@ -8,7 +8,6 @@ import { VirtualClock } from '../../support/virtualClock.js';
 
 const clock = new VirtualClock();
 
-/** Lets everything happen that needs no time. */
 async function settle(): Promise<void> {
   for (let turns = 0; turns < 8; turns += 1) await clock.turn();
 }
@@ -76,12 +75,18 @@ function setUp(
     },
   );
   const stop = new AbortController();
-  return { controllers, lines, said, stop, runner, running: runner.run(stop.signal) };
+  const running = runner.run(stop.signal);
+  running.catch(() => undefined);
+  const end = (): Promise<void> => {
+    stop.abort();
+    return running;
+  };
+  return { controllers, lines, said, end, runner, running };
 }
 
 describe('the runner of ranges', () => {
   it('fills as many at once as it has places, and hands back what became of each', async () => {
-    const { lines, runner, running, said, stop } = setUp();
+    const { lines, runner, said, end } = setUp();
     await settle();
     const at = () => runner.running().map(({ job }) => job.range.from);
     expect(at()).toEqual([0, 1]);
@@ -93,8 +98,7 @@ describe('the runner of ranges', () => {
     await settle();
     expect(said[1]).toBe('0 failed: it does not fit, over');
     expect(at()).toEqual([2, 3]);
-    stop.abort();
-    await running;
+    await end();
     expect(said.slice(2).sort()).toEqual(['2 released', '3 released']);
     expect(runner.running()).toEqual([]);
   });
@@ -103,10 +107,9 @@ describe('the runner of ranges', () => {
     const warnings: string[] = [];
     const onWarning = ({ message }: Error): void => void warnings.push(message);
     process.on('warning', onWarning);
-    const { runner, running, stop } = setUp(64);
+    const { runner, end } = setUp(64);
     while (runner.running().length < 64) await settle();
-    stop.abort();
-    await running;
+    await end();
     await settle();
     process.off('warning', onWarning);
     expect(warnings).toEqual([]);
@@ -117,15 +120,14 @@ describe('the runner of ranges', () => {
     ['in a range, which begins anew', 0, ', over'],
   ])('tells of a damaged block %s', async (_, height, over) => {
     const told: FoundDamage[] = [];
-    const { lines, running, said, stop } = setUp(1, undefined, (damage) => told.push(damage));
+    const { lines, said, end } = setUp(1, undefined, (damage) => told.push(damage));
     await settle();
     const damage = `block record of height ${height}: it is missing`;
     lines.get(0)!.breakWith(new StorageError('corrupt', 'The store is damaged', { height, damage }));
     await settle();
     expect(told).toEqual([{ height, what: damage }]);
     expect(said).toEqual([`0 failed: ${damage}${over}`]);
-    stop.abort();
-    await running;
+    await end();
   });
 
   it('ends with the error of a line that nobody expects, with all lines closed', async () => {
@@ -155,7 +157,7 @@ describe('the runner of ranges', () => {
   it.each(Object.entries(losses))(
     'gives back a range that it learns to have lost %s, and goes on',
     async (_, lose) => {
-      const { controllers, lines, running, said, stop } = setUp(1, (line, from) => {
+      const { controllers, lines, said, end } = setUp(1, (line, from) => {
         if (from === 0) lose(line);
       });
       while (!said.includes('0 released')) await settle();
@@ -163,8 +165,7 @@ describe('the runner of ranges', () => {
       await settle();
       expect(said).toEqual(['0 released', '1 succeeded']);
       expect(controllers.get(0)!.signal.aborted).toBe(false);
-      stop.abort();
-      await running;
+      await end();
     },
   );
 
@@ -178,7 +179,6 @@ describe('the runner of ranges', () => {
         if (when === 'while it begins') throwing();
         if (when === 'while it closes') line.closing = throwing;
       });
-      running.catch(() => undefined);
       await settle();
       const line = lines.get(0);
       if (when === 'before') line?.breakWith(bug);
@@ -190,14 +190,13 @@ describe('the runner of ranges', () => {
   });
 
   it('leaves a fault of the store, met after a range was given back, to whoever takes that range next', async () => {
-    const { controllers, lines, running, said, stop } = setUp(1);
+    const { controllers, lines, said, end } = setUp(1);
     await settle();
     const line = lines.get(0)!;
     line.closing = () => line.breakWith(new StorageError('unavailable', 'The database is away.'));
     controllers.get(0)!.abort();
     await settle();
     expect(said).toEqual(['0 released']);
-    stop.abort();
-    await running;
+    await end();
   });
 });
