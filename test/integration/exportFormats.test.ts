@@ -203,7 +203,7 @@ describe('a directory', () => {
     const list = join(directory, 'manifest.json');
     for (const [damage, words] of [
       [
-        () => writeFileSync(path, `${readFileSync(path)}`.replace('height', 'hEight')),
+        () => writeFileSync(path, readFileSync(path, 'utf8').replace('height', 'hEight')),
         /does not match manifest\.json/,
       ],
       [() => truncateSync(path, 3), /does not match manifest\.json/],
