@@ -210,7 +210,7 @@ describe('the same blocks', () => {
        from '${parquet}/transactions/*.parquet'`,
     );
     const fromParquet = (row: Row): Value => {
-      const script = row['script'] === null ? null : Buffer.from(String(row['script']), 'hex').toString();
+      const script = row['script'] === null ? null : Buffer.from(row['script'] as string, 'hex').toString();
       const read = { ...row, timestamp: BigInt(String(row['timestamp'])), script };
       return fromTable(read, (value) => String(value).toLowerCase(), nanos);
     };
